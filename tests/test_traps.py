@@ -35,19 +35,19 @@ LOSS = "test_loss.py"
 
 PAIRING = {
     "ids are per connection, may be 0, negative, not rising": [
-        f"{KAFKA}::test_any_correlation_id_is_as_good_as_another",
+        f"{KAFKA}::test_any_correlation_id_is_paired",
         f"{KAFKA}::test_a_response_answers_the_request_with_its_correlation_id",
-        f"{KAFKA}::test_ids_belong_to_one_connection",
+        f"{KAFKA}::test_correlation_ids_belong_to_one_connection",
     ],
     "an id is used again after its response": [
-        f"{KAFKA}::test_an_id_is_used_again_after_its_response",
+        f"{KAFKA}::test_an_id_may_be_used_again_after_its_response",
     ],
     "the oldest unanswered request with an id is the one answered": [
-        f"{KAFKA}::test_of_two_requests_with_one_id_the_oldest_is_answered_first",
-        "kafka/session/test_pending_requests.py::test_it_answers_as_a_list_searched_from_its_oldest_end",
+        f"{KAFKA}::test_the_older_of_two_requests_with_one_id_is_answered_first",
+        "kafka/session/test_pending_requests.py::test_pending_requests_behave_like_a_list_searched_from_its_oldest_end",
     ],
     "a response may be captured before its request": [
-        f"{KAFKA}::test_a_response_captured_before_its_request_is_paired_and_said_so",
+        f"{KAFKA}::test_a_response_captured_before_its_request_is_paired_and_reported",
         f"{KAFKA}::test_after_a_loss_among_requests_an_orphan_is_not_kept_for_a_later_request",
     ],
     "a capture may begin or end in the middle of anything": [
@@ -60,15 +60,15 @@ PAIRING = {
         f"{ONE_WAY}::test_produce_with_acks_0_gets_no_response",
     ],
     "some brokers answer Produce with acks=0: the id names the request": [
-        f"{ONE_WAY}::test_an_answer_to_produce_with_acks_0_is_paired_and_said_so",
+        f"{ONE_WAY}::test_a_response_to_produce_with_acks_0_is_paired_and_reported",
     ],
     "acks sits after the transactional id": [
         f"{KAFKA}::test_acks_is_read_after_the_transactional_id",
-        "kafka/session/test_message_reader.py::test_acks_of_every_layout",
+        "kafka/session/test_message_reader.py::test_acks_are_read_in_every_layout",
     ],
     "an unsupported ApiVersions is answered with error 35 in version 0": [
         f"{KAFKA}::test_an_unsupported_api_versions_request_is_answered_in_version_0",
-        f"{KAFKA}::test_api_versions_newer_than_the_tables_is_still_a_request",
+        f"{KAFKA}::test_an_api_versions_request_newer_than_the_tables_is_still_a_request",
     ],
     "ApiVersions responses have response header v0": [
         f"{KAFKA}::test_api_versions_responses_have_no_tags_in_their_header",
@@ -79,28 +79,28 @@ PAIRING = {
     ],
     "after SaslHandshake v0 come raw tokens, after v1 SaslAuthenticate": [
         f"{LOGIN}::test_after_sasl_handshake_v0_come_raw_tokens_and_then_requests_again",
-        f"{LOGIN}::test_tokens_in_sasl_authenticate_give_a_name_and_are_not_kept",
-        f"{LOGIN}::test_the_tokens_of_a_login_are_no_messages_and_nothing_is_wrong_with_them",
+        f"{LOGIN}::test_tokens_in_sasl_authenticate_give_the_user_and_are_not_kept",
+        f"{LOGIN}::test_tokens_of_a_login_are_no_messages_and_no_anomalies",
     ],
     "a handshake that is refused is followed by no token": [
-        f"{LOGIN}::test_a_handshake_that_is_refused_is_followed_by_no_token",
+        f"{LOGIN}::test_a_refused_handshake_is_followed_by_no_token",
     ],
     "a frame that does not parse after a login is lost data, not a token": [
-        f"{LOGIN}::test_what_cannot_be_read_after_a_login_is_no_token",
-        f"{LOGIN}::test_what_cannot_be_read_in_place_of_a_token_is_none",
+        f"{LOGIN}::test_an_unreadable_frame_after_a_login_is_no_token",
+        f"{LOGIN}::test_an_unreadable_frame_in_place_of_a_token_is_no_token",
         f"{LOGIN}::test_a_request_in_place_of_a_token_is_a_request",
     ],
     "GSSAPI tokens with no handshake at all": [
         f"{TRACKER}::test_gssapi_tokens_with_no_handshake_come_before_the_first_request",
-        f"{TRACKER}::test_gssapi_tokens_that_no_request_follows_are_no_kafka",
+        f"{TRACKER}::test_gssapi_tokens_without_a_request_after_them_are_not_kafka",
     ],
     "tokens are never shown, never stored": [
-        f"{TRACKER}::test_tokens_are_shown_nowhere",
+        f"{TRACKER}::test_tokens_are_in_no_exchange_and_no_anomaly",
         "tables/requests/test_field_selection.py::test_no_secret_is_ever_requested",
-        f"{LOGIN}::test_a_password_is_in_nothing_that_comes_out",
+        f"{LOGIN}::test_a_password_is_in_no_exchange_and_no_anomaly",
     ],
     "TLS records": [
-        "model/test_tls_record.py::test_records_are_known_by_type_version_and_length",
+        "model/test_tls_record.py::test_records_are_recognized_by_type_version_and_length",
         f"{TRACKER}::test_a_tls_connection_gives_no_row_and_is_counted",
         f"{TRACKER}::test_a_tls_connection_has_its_lifetime_and_its_bytes",
     ],
@@ -108,9 +108,9 @@ PAIRING = {
         f"{TRACKER}::test_a_tls_client_on_a_plaintext_port_is_named",
     ],
     "ports tell nothing, content decides": [
-        f"{TRACKER}::test_the_client_is_known_by_what_it_says_not_by_who_opened",
+        f"{TRACKER}::test_the_client_is_known_by_its_requests_not_by_who_opened_the_connection",
         f"{TRACKER}::test_a_client_may_have_port_9092",
-        f"{LOCATE}::test_verdicts",
+        f"{LOCATE}::test_a_verdict_says_whether_bytes_are_a_request",
     ],
     "other protocols with a 4-byte length are not Kafka": [
         f"{TRACKER}::test_other_protocols_give_no_row",
@@ -127,12 +127,12 @@ PAIRING = {
 
 BODIES = {
     "an API version newer than the tables": [
-        f"{READER}::test_a_newer_version_is_read_as_the_newest_known_if_that_fits_to_the_byte",
+        f"{READER}::test_a_newer_version_is_read_as_the_newest_known_one_if_that_fits_exactly",
         f"{ROWS}::test_an_unknown_api_is_named_by_its_number",
     ],
     "the same version had other fields in another release while it was unstable": [
         "kafka/session/test_superseded.py::test_a_summary_as_kafka_3_9_wrote_it_is_read",
-        "kafka/session/test_superseded.py::test_what_an_early_release_wrote_is_read",
+        "kafka/session/test_superseded.py::test_messages_of_an_early_release_are_read",
     ],
     "topic ids, and names told later": [
         "test_topic_names.py::test_a_name_told_later_holds_for_earlier_rows",
@@ -150,7 +150,7 @@ BODIES = {
     ],
     "the last batch of a Fetch response may be cut anywhere": [
         f"{RECORDS}::test_the_last_batch_may_be_cut_anywhere",
-        f"{BATCHES}::test_a_last_batch_that_is_cut_anywhere_is_left_out_and_said",
+        f"{BATCHES}::test_a_last_batch_that_is_cut_anywhere_is_left_out_and_reported",
     ],
     "records, keys, values and header values may be null": [
         "tables/requests/test_extract.py::test_null_records_count_as_no_records",
@@ -162,14 +162,14 @@ BODIES = {
         f"{BATCHES}::test_a_control_batch_is_distinguished_from_records",
     ],
     "transactional and aborted records are records": [
-        f"{RECORDS}::test_records_of_a_transaction_are_records",
+        f"{RECORDS}::test_records_of_a_transaction_are_counted_like_others",
     ],
     "LZ4 in magic 0 has a wrong header checksum": [
-        f"{COMPRESSION}::test_the_wrong_header_checksum_of_magic_0_is_accepted_there_only",
+        f"{COMPRESSION}::test_the_wrong_header_checksum_of_magic_0_is_accepted_on_request_only",
     ],
     "snappy raw or Xerial, gzip of many members": [
-        f"{COMPRESSION}::test_what_went_in_comes_out",
-        f"{COMPRESSION}::test_members_without_end_are_given_up",
+        f"{COMPRESSION}::test_decompressed_data_is_the_original",
+        f"{COMPRESSION}::test_too_many_empty_members_are_a_problem",
     ],
     "a compressed batch may be a bomb": [
         f"{COMPRESSION}::test_a_bomb_takes_no_more_than_the_limit",
@@ -189,7 +189,7 @@ BODIES = {
         "tables/requests/test_field_selection.py::test_every_error_code_of_every_response_is_found_in_its_order",
     ],
     "librdkafka's four zero bytes after ApiVersions v0": [
-        f"{KAFKA}::test_bytes_left_over_are_an_anomaly_and_no_reason_to_drop_the_message",
+        f"{KAFKA}::test_trailing_bytes_are_an_anomaly_and_the_message_is_kept",
     ],
     "tshark is asked about TCP, packet numbers and headers alone": [
         "test_tshark.py::test_every_request_that_tshark_shows_is_ours_in_its_order",
@@ -208,30 +208,30 @@ KAFKA_0_7 = {
     "FETCH": [f"{OLD}::test_a_fetch_has_a_topic_a_partition_an_offset_and_a_size"],
     "OFFSETS": [
         f"{OLD}::test_offsets_are_requested_by_time_and_number",
-        f"{OLD}::test_offsets_come_back_newest_first_and_take_up_the_frame",
+        f"{OLD}::test_offsets_of_a_response_come_newest_first_and_fill_the_frame",
     ],
     "MULTIFETCH": [
-        f"{OLD}::test_several_parts_are_read_in_their_order",
-        f"{OLD}::test_a_multifetch_answer_holds_one_fetch_answer_a_part",
+        f"{OLD}::test_parts_are_read_in_their_order",
+        f"{OLD}::test_a_multifetch_response_has_one_fetch_response_per_part",
     ],
     "messages of magic 0 and 1, compressed and checked": [
-        f"{OLD}::test_compressed_messages_hide_how_many_they_hold",
+        f"{OLD}::test_compressed_messages_hide_their_number",
         f"{OLD}::test_a_payload_with_another_checksum_is_counted",
-        f"{OLD}::test_the_last_message_of_an_answer_may_be_cut",
+        f"{OLD}::test_the_last_message_of_a_response_may_be_cut",
     ],
     "responses come in the order of requests": [
         f"{OLD_CONNECTION}::test_responses_come_in_the_order_of_requests",
         f"{OLD_CONNECTION}::test_after_a_lost_boundary_nothing_is_paired",
     ],
     "offsets are byte positions": [
-        f"{OLD_CONNECTION}::test_the_offset_of_the_next_fetch_proves_what_was_answered",
+        f"{OLD_CONNECTION}::test_the_offset_of_the_next_fetch_proves_a_pair",
         f"{OLD_ROWS}::test_a_fetch_shows_where_it_reads_and_what_it_got",
     ],
     "content decides which protocol it is": [
         f"{TRACKER}::test_no_topic_of_kafka_0_7_is_taken_for_a_version",
         f"{TRACKER}::test_later_versions_are_not_taken_for_kafka_0_7",
-        f"{TRACKER}::test_of_two_sound_readings_the_answer_decides",
-        "kafka/v07/test_resync.py::test_no_request_of_later_versions_is_one",
+        f"{TRACKER}::test_the_response_decides_if_a_request_is_valid_in_both_protocols",
+        "kafka/v07/test_resync.py::test_no_request_of_later_versions_is_taken_for_kafka_07",
     ],
 }
 
@@ -261,7 +261,7 @@ STREAMS = {
     ],
     "a lost segment is a gap; the next frame is found in both directions": [
         f"{FRAMING}::test_a_gap_over_a_boundary_loses_sync_and_the_next_frame_is_found",
-        f"{KAFKA}::test_after_a_lost_boundary_both_directions_are_found_again",
+        f"{KAFKA}::test_both_directions_are_in_sync_again_after_a_lost_boundary",
         f"{LOSS}::test_untouched_exchanges_are_there_and_no_row_is_wrong",
     ],
     "a capture starting inside a produce request loses no later one": [
@@ -287,14 +287,14 @@ STREAMS = {
     ],
     "nothing is buffered without bound": [
         f"{REASSEMBLY}::test_too_much_buffered_by_all_together_gives_up_who_holds_the_most",
-        "kafka/session/test_connection_anomalies.py::test_all_together_hold_no_more_than_they_may",
+        "kafka/session/test_connection_anomalies.py::test_all_connections_together_buffer_no_more_than_the_limit",
         "test_memory_limit.py::test_memory_stays_within_what_is_allowed",
     ],
 }
 
 HOSTILE = {
     "array counts of 2^31 and nested counts": [
-        "kafka/codec/test_compiler.py::test_counts_and_lengths_that_lie_cost_nothing",
+        "kafka/codec/test_compiler.py::test_false_counts_and_lengths_take_little_memory",
         "fuzz/test_hostile.py::test_an_array_of_nothing_costs_no_more_than_it_may",
         "fuzz/test_hostile.py::test_no_message_costs_more_than_it_may",
     ],
@@ -310,7 +310,7 @@ HOSTILE = {
     ],
     "compressed data that lies": [
         f"{COMPRESSION}::test_a_bomb_takes_no_more_than_the_limit",
-        f"{COMPRESSION}::test_snappy_that_lies_of_its_size_allocates_nothing_for_it",
+        f"{COMPRESSION}::test_snappy_data_with_a_false_size_allocates_little",
     ],
 }
 

@@ -1,4 +1,4 @@
-"""The captures of TLS agree with themselves; no analyzer, no broker and no tshark is needed."""
+"""The TLS captures agree with their truth files; no analyzer, no broker and no tshark is needed."""
 
 import importlib.util
 import re
@@ -22,18 +22,18 @@ from tests.support.tls_captures import (
 )
 
 PROVENANCE = ROOT / "tools" / "record" / "lab" / "provenance.py"
-LIMIT = 3_100_000
+LIMIT_BYTES = 3_100_000
 SIZE_PREFIX = 4
 LABELS = (
     r"(?:CLIENT|SERVER)_HANDSHAKE_TRAFFIC_SECRET|(?:CLIENT|SERVER)_TRAFFIC_SECRET_0"
     "|EXPORTER_SECRET|CLIENT_RANDOM|CLIENT_EARLY_TRAFFIC_SECRET|EARLY_EXPORTER_SECRET"
 )
-LINE = re.compile(
+KEYLOG_LINE = re.compile(
     rf"(?:{LABELS}) [0-9A-F]{{64}} [0-9A-F]{{64,96}}"
     r"|RSA SESSION-ID:[0-9A-F]{64} MASTER-KEY:[0-9A-F]{96}|#.*"
 )
-# Before a client is let in: ApiVersions, SaslHandshake and SaslAuthenticate, which no log has.
-BEFORE = {18, 17, 36}
+# ApiVersions, SaslHandshake and SaslAuthenticate of a login: the broker does not log them.
+LOGIN_API_KEYS = {18, 17, 36}
 SUITES = {
     "tls13-aes128gcm": "TLS_AES_128_GCM_SHA256",
     "tls13-aes256gcm": "TLS_AES_256_GCM_SHA384",
@@ -49,23 +49,23 @@ SUITES = {
 HALF_READ = "tls12-resumed"
 
 
-def logged(name: str) -> Counter[tuple[str, int, int, int]]:
+def requests_in_log(name: str) -> Counter[tuple[str, int, int, int]]:
     """Requests of the broker's log."""
-    heads = ((one["client"], one["requestHeader"]) for one in tls_captures.request_log(name))
+    headers = ((one["client"], one["requestHeader"]) for one in tls_captures.request_log(name))
     return Counter(
-        (client, head["correlationId"], head["requestApiKey"], head["requestApiVersion"])
-        for client, head in heads
+        (client, header["correlationId"], header["requestApiKey"], header["requestApiVersion"])
+        for client, header in headers
     )
 
 
-def read(name: str) -> Counter[tuple[str, int, int, int]]:
+def requests_in_tshark(name: str) -> Counter[tuple[str, int, int, int]]:
     """Requests that tshark read."""
     return Counter(one[:4] for one in tls_captures.read_by_tshark(name))
 
 
-def told(name: str, what: str) -> set[Any]:
-    """What the connections of a capture are."""
-    return {one[what] for one in tls_captures.connections(name)}
+def values_of(name: str, attribute: str) -> set[Any]:
+    """All values of an attribute of the connections of a capture."""
+    return {one[attribute] for one in tls_captures.connections(name)}
 
 
 def alerts(name: str) -> set[tuple[str, str]]:
@@ -79,7 +79,7 @@ def alerts(name: str) -> set[tuple[str, str]]:
 
 
 def test_the_folder_is_small_and_every_capture_has_its_truth() -> None:
-    assert sum(file.stat().st_size for file in FOLDER.iterdir()) < LIMIT
+    assert sum(file.stat().st_size for file in FOLDER.iterdir()) < LIMIT_BYTES
     found = {file.name for file in FOLDER.iterdir() if file.suffix in {".pcap", ".pcapng"}}
     names = [*RECORDED, *WITH_SECRETS, *LATE, *LOST, *STAND_INS]
     assert found == {tls_captures.truth(name)["capture"] for name in names}
@@ -90,10 +90,10 @@ def test_no_private_key_is_kept() -> None:
         assert b"PRIVATE KEY" not in file.read_bytes(), file.name
 
 
-def test_key_logs_are_what_they_should_be() -> None:
+def test_every_line_of_a_key_log_is_a_secret_or_a_comment() -> None:
     for file in FOLDER.glob("*.keys"):
         for line in file.read_text().splitlines():
-            assert LINE.fullmatch(line.upper()), (file.name, line[:40])
+            assert KEYLOG_LINE.fullmatch(line.upper()), (file.name, line[:40])
 
 
 def test_provenance_is_written_from_the_truth_files() -> None:
@@ -107,11 +107,11 @@ def test_provenance_is_written_from_the_truth_files() -> None:
 
 @pytest.mark.parametrize("name", [*READABLE, *WITH_SECRETS])
 def test_tshark_reads_the_requests_that_the_broker_logged(name: str) -> None:
-    found, expected = read(name), logged(name)
+    found, expected = requests_in_tshark(name), requests_in_log(name)
     assert expected
     if "SASL_SSL" in tls_captures.truth(name)["ports"]:
         assert found >= expected
-        assert {key for _, _, key, _ in found - expected} <= BEFORE
+        assert {key for _, _, key, _ in found - expected} <= LOGIN_API_KEYS
     elif name == HALF_READ:
         assert found <= expected
         resumed = {one["client"] for one in tls_captures.connections(name) if one["resumed"]}
@@ -125,7 +125,7 @@ def test_tshark_reads_the_bytes_that_the_broker_counted(name: str) -> None:
     [counted] = tls_captures.truth(name)["broker_listeners"].values()
     requests = tls_captures.read_by_tshark(name)
     if "SASL_SSL" in tls_captures.truth(name)["ports"]:
-        requests = [one for one in requests if one[:4] in logged(name)]
+        requests = [one for one in requests if one[:4] in requests_in_log(name)]
     sizes = [one.response_bytes for one in requests if one.response_bytes is not None]
     assert sum(one.request_bytes + SIZE_PREFIX for one in requests) == counted["request_bytes"]
     assert sum(size + SIZE_PREFIX for size in sizes) == counted["response_bytes"]
@@ -134,10 +134,14 @@ def test_tshark_reads_the_bytes_that_the_broker_counted(name: str) -> None:
 
 @for_each("name", STAND_INS)
 def test_tshark_reads_the_requests_that_openssl_was_given(name: str) -> None:
-    each = tls_captures.truth(name)["requests_of_a_connection"]
+    requests_per_connection = tls_captures.truth(name)["requests_of_a_connection"]
     clients = [one["client"] for one in tls_captures.connections(name)]
-    expected = [(client, number, 18, 0) for client in clients for number in range(1, each + 1)]
-    assert read(name) == Counter(expected)
+    expected = [
+        (client, number, 18, 0)
+        for client in clients
+        for number in range(1, requests_per_connection + 1)
+    ]
+    assert requests_in_tshark(name) == Counter(expected)
 
 
 @for_each("name", RECORDED)
@@ -148,7 +152,7 @@ def test_connections_are_those_that_the_broker_accepted(name: str) -> None:
 
 
 @for_each("name", READABLE)
-def test_what_was_sent_was_acknowledged(name: str) -> None:
+def test_all_records_that_clients_sent_were_produced(name: str) -> None:
     truth = tls_captures.truth(name)
     produced = {topic: sum(parts.values()) for topic, parts in truth["produced_records"].items()}
     assert produced == truth["client_sent"]
@@ -156,22 +160,26 @@ def test_what_was_sent_was_acknowledged(name: str) -> None:
 
 
 @for_each("name", SUITES)
-def test_a_suite_has_a_capture(name: str) -> None:
-    assert told(name, "suite") == {SUITES[name]}
-    assert told(name, "version") == {"1." + name[4]}
+def test_the_capture_of_a_cipher_suite_uses_that_suite(name: str) -> None:
+    assert values_of(name, "suite") == {SUITES[name]}
+    assert values_of(name, "version") == {"1." + name[4]}
 
 
-def test_captures_hold_what_they_were_made_for() -> None:
+def test_captures_have_the_features_they_were_recorded_for() -> None:
     for version in ("12", "13"):
-        assert told(f"tls{version}-resumed", "resumed") == {True, False}
-        assert told(f"tls{version}-mutual", "client_certificate") == {True}
-    assert max(told("tls13-key-update", "key_updates")) > 1
-    assert told("tls12-ticket", "resumed") == told("tls13-early-data", "resumed") == {True, False}
-    assert told("tls-ecdsa", "version") == {"1.2", "1.3"}
-    assert "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384" in told("tls-ecdsa", "suite")
-    assert told("tls10-and-11", "version") == {"1.0", "1.1"}
+        assert values_of(f"tls{version}-resumed", "resumed") == {True, False}
+        assert values_of(f"tls{version}-mutual", "client_certificate") == {True}
+    assert max(values_of("tls13-key-update", "key_updates")) > 1
+    assert (
+        values_of("tls12-ticket", "resumed")
+        == values_of("tls13-early-data", "resumed")
+        == {True, False}
+    )
+    assert values_of("tls-ecdsa", "version") == {"1.2", "1.3"}
+    assert "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384" in values_of("tls-ecdsa", "suite")
+    assert values_of("tls10-and-11", "version") == {"1.0", "1.1"}
     for digest in ("sha1", "sha256", "sha384"):
-        assert told(f"tls12-etm-{digest}", "encrypt_then_mac") == {True, False}
+        assert values_of(f"tls12-etm-{digest}", "encrypt_then_mac") == {True, False}
 
 
 def test_handshakes_fail_as_they_should() -> None:
@@ -186,8 +194,8 @@ def test_handshakes_fail_as_they_should() -> None:
 
 
 @pytest.mark.parametrize("name", [*LATE, *LOST])
-def test_a_cut_capture_has_less_than_its_source(name: str) -> None:
+def test_a_cut_capture_has_fewer_packets_than_its_source(name: str) -> None:
     truth, whole = tls_captures.truth(name), tls_captures.truth(tls_captures.source(name))
     assert truth["packets"] == whole["packets"] - len(truth["left_out"])
     assert truth["left_out"]
-    assert len(read(name)) < len(logged(name))
+    assert len(requests_in_tshark(name)) < len(requests_in_log(name))

@@ -1,4 +1,4 @@
-"""The captures' truth files agree with themselves; no analyzer and no broker is needed."""
+"""The captures agree with their truth files; no analyzer and no broker is needed."""
 
 import gzip
 import importlib.util
@@ -15,7 +15,7 @@ from tests.support.cases import for_each
 ROOT = Path(__file__).resolve().parents[2]
 CAPTURES = ROOT / "captures"
 PROVENANCE = ROOT / "tools" / "record" / "lab" / "provenance.py"
-LIMIT = 20_000_000
+LIMIT_BYTES = 20_000_000
 PCAP_MAGICS = {b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1"}
 ENHANCED_PACKET = 6
 
@@ -35,7 +35,7 @@ LOGGED = {
 }
 
 
-# Their records were refused for good; all other refusals were of batches that were sent again.
+# Topics whose records were refused for good; all other refused batches were sent again.
 REFUSED_FOR_GOOD = {
     ("errors", "errors-small"),
     ("sasl", "sasl-look"),
@@ -46,14 +46,14 @@ REFUSED_FOR_GOOD = {
 GIVEN_UP = {("fault-few-replicas", "ledger"): 1}
 
 
-def sent_to_readers(given: dict[str, list[int]], aborted: int) -> int:
-    """Records that came to the clients, if a committed reader leaves out what was aborted."""
-    whole = sum(sum(counts) for counts in given.values())
-    return whole + aborted * len(given["read_committed"])
+def sent_to_readers(consumed: dict[str, list[int]], aborted: int) -> int:
+    """Records sent to the clients: those of read_committed do not count the aborted ones."""
+    whole = sum(sum(counts) for counts in consumed.values())
+    return whole + aborted * len(consumed["read_committed"])
 
 
 def logged_requests(truth: dict[str, Any]) -> dict[str, dict[str, int]]:
-    """Of a listener with SASL the log has only what came after; else only what could be read."""
+    """The requests that the log has: those after the login with SASL, else the complete ones."""
     names = ("broker_requests", "authenticated_requests", "completed_requests")
     [found] = [truth[name] for name in names if name in truth]
     return dict(found)
@@ -68,27 +68,27 @@ def on_wire(exchange: dict[str, Any]) -> tuple[str, str]:
 
 
 def packets(content: bytes) -> int:
-    """The packets of a whole file; a file cut short fails."""
+    """Count the packets of a file; fail if it is cut short."""
     count = 0
     if content[:4] in PCAP_MAGICS:
-        place = 24
-        while place < len(content):
-            place += 16 + struct.unpack_from("<I", content, place + 8)[0]
+        at = 24
+        while at < len(content):
+            at += 16 + struct.unpack_from("<I", content, at + 8)[0]
             count += 1
     else:
-        place = 0
-        while place < len(content):
-            kind, length = struct.unpack_from("<II", content, place)
+        at = 0
+        while at < len(content):
+            kind, length = struct.unpack_from("<II", content, at)
             assert length >= 12
             count += kind == ENHANCED_PACKET
-            place += length
-    assert place == len(content)
+            at += length
+    assert at == len(content)
     return count
 
 
 def test_there_are_captures_and_they_are_small() -> None:
     assert len(TRUTHS) >= 13
-    assert sum(file.stat().st_size for file in CAPTURES.iterdir()) < LIMIT
+    assert sum(file.stat().st_size for file in CAPTURES.iterdir()) < LIMIT_BYTES
     found = {file.name for file in CAPTURES.iterdir() if file.suffix in {".pcap", ".pcapng"}}
     assert found == {truth["capture"] for truth in TRUTHS.values()}
 
@@ -103,7 +103,7 @@ def test_provenance_is_written_from_the_truth_files() -> None:
 
 
 @for_each("name", TRUTHS)
-def test_a_capture_is_whole(name: str) -> None:
+def test_no_packet_of_a_capture_is_missing(name: str) -> None:
     truth = TRUTHS[name]
     assert truth["dropped_by_kernel"] == 0
     assert packets((CAPTURES / truth["capture"]).read_bytes()) == truth["packets"]
@@ -113,20 +113,20 @@ def test_a_capture_is_whole(name: str) -> None:
 def test_the_log_holds_the_requests_that_were_counted(name: str) -> None:
     truth, logged = TRUTHS[name], LOGGED[name]
     counts = Counter(on_wire(exchange) for exchange in logged)
-    told = {
+    counted = {
         (api, version): number
         for api, versions in logged_requests(truth).items()
         for version, number in versions.items()
     }
-    assert counts == told
+    assert counts == counted
     for listener, table in truth["broker_listeners"].items():
         if "requests" in table:
-            here = sum(one["listener"] == listener for one in logged)
-            assert table["requests"] == here + truth.get("refused_requests", 0)
+            logged_here = sum(one["listener"] == listener for one in logged)
+            assert table["requests"] == logged_here + truth.get("refused_requests", 0)
 
 
 @pytest.mark.parametrize("name", [name for name in TRUTHS if TRUTHS[name].get("principals")])
-def test_a_truth_file_tells_principals_and_no_password(name: str) -> None:
+def test_a_truth_file_has_principals_and_no_password(name: str) -> None:
     assert set(TRUTHS[name]["principals"].values()) == {"User:alice", "User:bob"}
     text = (CAPTURES / f"{name}.truth.json").read_text()
     assert "-secret" not in text
@@ -146,8 +146,8 @@ def test_broker_and_clients_counted_the_same_records(name: str) -> None:
     truth = TRUTHS[name]
     for topic, number in truth.get("sent_records", {}).items():
         refused = truth["rejected_records"].get(topic, 0) - GIVEN_UP.get((name, topic), 0)
-        again = 0 if (name, topic) in REFUSED_FOR_GOOD else refused
-        assert truth["client_sent"][topic] == number - again
+        sent_again = 0 if (name, topic) in REFUSED_FOR_GOOD else refused
+        assert truth["client_sent"][topic] == number - sent_again
     isolated = truth.get("client_consumed_by_isolation", {})
     for topic, number in truth["fetched_records"].items():
         if topic in isolated:

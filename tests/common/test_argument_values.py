@@ -27,7 +27,7 @@ CET = timezone(timedelta(hours=1))
         ([np.int16(18), "Fetch"], ("18", "Fetch")),
     ],
 )
-def test_one_value_or_several_are_texts(given, expected):
+def test_one_value_or_several_become_a_tuple_of_texts(given, expected):
     assert values.texts("api", given, numbers=True) == expected
 
 
@@ -54,7 +54,7 @@ def test_a_time_without_a_zone_is_utc_and_no_digit_is_lost(given, expected):
 @pytest.mark.parametrize(
     "given", [True, -1, float("nan"), float("inf"), b"x", datetime(1, 1, 1, tzinfo=CET)]
 )
-def test_what_is_no_time_is_refused(given):
+def test_a_value_that_is_no_time_is_refused(given):
     with pytest.raises(UsageError, match="since: not a time"):
         values.time_text("since", given)
 
@@ -75,13 +75,13 @@ def test_a_network_is_one_condition_and_not_all_its_addresses():
 
 
 @pytest.mark.parametrize("given", [0, 65536, "0", "\u0669", "9092x", "", True, 1.0])
-def test_what_is_no_port_is_refused(given):
+def test_a_value_that_is_no_port_is_refused(given):
     assert values.ports("port", ["9092", 1, np.uint16(65535)]) == (9092, 1, 65535)
     with pytest.raises(UsageError, match="port: not a TCP port"):
         values.ports("port", given)
 
 
-def test_a_truth_is_no_number():
+def test_booleans_and_numbers_are_not_accepted_for_each_other():
     assert values.truth("errors", False) is False
     for call in (
         lambda: values.truth("errors", 1),
@@ -93,7 +93,7 @@ def test_a_truth_is_no_number():
             call()
 
 
-def test_counts_have_both_ends():
+def test_a_count_outside_its_range_is_refused():
     assert [values.count("jobs", number, 9) for number in (1, 9)] == [1, 9]
     for number in (0, 10, -1):
         with pytest.raises(UsageError, match="from 1 to 9"):
@@ -101,18 +101,18 @@ def test_counts_have_both_ends():
 
 
 def test_huge_numbers_are_refused_in_one_short_line():
-    for call in (values.number_texts, lambda n, v: values.texts(n, v, numbers=True)):
+    for call in (values.number_texts, lambda name, value: values.texts(name, value, numbers=True)):
         with pytest.raises(UsageError) as caught:
             call("partition", 10**4000)
         assert len(str(caught.value)) < 120
 
 
-def test_what_a_message_shows_is_one_line_and_short():
+def test_a_value_in_a_message_is_one_short_line():
     assert values.shown("a\nb") == r"'a\nb'"
     assert len(values.shown("x" * 1000)) == 63
 
 
-def test_paths_and_sizes():
+def test_paths_become_texts_and_sizes_numbers_of_bytes():
     assert values.path_text("file", Path("a/b")) == "a/b"
     assert values.path_texts("files", ["a", Path("b")]) == ("a", "b")
     assert values.size_bytes("memory", "2G") == 2 << 30

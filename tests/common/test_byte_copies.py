@@ -12,7 +12,7 @@ DATA = bytes(range(200)) * 20
 @pytest.mark.parametrize(
     ("begin", "end"), [(0, 4000), (0, 0), (7, 12), (3999, 4000), (4000, 4000), (9, 5)]
 )
-def test_what_is_taken_is_what_is_there(begin: int, end: int) -> None:
+def test_a_copy_has_the_bytes_of_its_range(begin: int, end: int) -> None:
     assert copy_bytes(memoryview(DATA), begin, end) == DATA[begin:end]
     assert copy_from_array(bytearray(DATA), begin, end) == DATA[begin:end]
     array = bytearray(b"before ")
@@ -20,15 +20,15 @@ def test_what_is_taken_is_what_is_there(begin: int, end: int) -> None:
     assert array == b"before " + DATA[begin:end]
 
 
-def test_what_is_taken_stays() -> None:
+def test_a_copy_outlives_changes_of_its_buffer() -> None:
     buffer = bytearray(DATA)
-    kept = copy_bytes(memoryview(buffer), 0, 9), copy_from_array(buffer, 0, 9)
+    copies = copy_bytes(memoryview(buffer), 0, 9), copy_from_array(buffer, 0, 9)
     buffer[:] = bytes(len(DATA))
-    assert kept == (DATA[:9], DATA[:9])
+    assert copies == (DATA[:9], DATA[:9])
 
 
 @pytest.mark.parametrize(("begin", "end"), [(-1, 3), (0, 4001), (4001, 4002)])
-def test_bytes_that_are_not_there_are_an_error(begin: int, end: int) -> None:
+def test_a_range_outside_the_buffer_is_an_error(begin: int, end: int) -> None:
     with pytest.raises(IndexError):
         copy_bytes(memoryview(DATA), begin, end)
     with pytest.raises(IndexError):

@@ -26,16 +26,16 @@ from kanalyze.common.escaping import escape
         ("", ""),
     ],
 )
-def test_what_is_not_printable_is_escaped(text, expected):
+def test_unprintable_characters_are_escaped(text, expected):
     assert escape(text) == expected
 
 
 @given(st.text(st.characters()))
-def test_the_original_can_be_had_back(text):
+def test_the_original_text_can_be_restored(text):
     quoted = escape(text).replace('"', '\\"')
     assert json.loads(f'"{quoted}"') == text
 
 
 @given(st.text(st.characters()))
-def test_what_comes_out_is_printable(text):
+def test_an_escaped_text_is_printable(text):
     assert escape(text).isprintable()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 I64 = st.integers(-(1 << 62), (1 << 62) - 1)
-TIMES = st.lists(I64, max_size=20).map(lambda numbers: array("q", numbers))
+NUMBERS = st.lists(I64, max_size=20).map(lambda numbers: array("q", numbers))
 
 
 @pytest.fixture(scope="module", params=["compiled", "uncompiled"])
@@ -32,14 +32,14 @@ def columns(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
     yield modules["kanalyze.common.int_columns"]
 
 
-def test_numbers_rise_and_are_repeated(columns):
+def test_columns_of_rising_and_of_repeated_numbers_are_made(columns):
     assert columns.rising(1 << 40, 3) == array("q", range(1 << 40, (1 << 40) + 3))
     assert columns.rising(7, 0) == array("q")
     assert columns.repeated(113, 2) == array("i", [113, 113])
 
 
-@given(TIMES.filter(len), st.data())
-def test_numbers_are_picked(columns, numbers, data):
+@given(NUMBERS.filter(len), st.data())
+def test_numbers_are_picked_by_row(columns, numbers, data):
     indices = st.integers(0, len(numbers) - 1)
     rows = array("q", data.draw(st.lists(indices, max_size=9)))
     assert columns.picked(numbers, rows) == array("q", [numbers[row] for row in rows])
@@ -47,34 +47,34 @@ def test_numbers_are_picked(columns, numbers, data):
     assert columns.picked_types(types, rows) == array("i", rows)
 
 
-def test_a_row_that_is_not_there_is_an_error(columns):
+def test_a_row_outside_the_column_is_an_error(columns):
     with pytest.raises(IndexError):
         columns.picked(array("q", [1]), array("q", [1]))
 
 
-@given(TIMES, st.integers(-1000, 1000))
-def test_numbers_are_shifted_summed_and_bounded(columns, numbers, by):
-    assert columns.shifted(numbers, by) == array("q", [number + by for number in numbers])
+@given(NUMBERS, st.integers(-1000, 1000))
+def test_numbers_are_shifted_summed_and_bounded(columns, numbers, offset):
+    assert columns.shifted(numbers, offset) == array("q", [number + offset for number in numbers])
     small = array("q", [number >> 8 for number in numbers])
     assert columns.total(small) == sum(small)
     if numbers:
         assert columns.bounds(numbers) == (min(numbers), max(numbers))
 
 
-@given(TIMES)
-def test_what_is_earliest_from_a_place_on(columns, numbers):
-    expected = [min(numbers[place:]) for place in range(len(numbers))]
+@given(NUMBERS)
+def test_the_earliest_number_from_each_row_on_is_found(columns, numbers):
+    expected = [min(numbers[row:]) for row in range(len(numbers))]
     assert columns.earliest_from(numbers).tolist() == expected
 
 
 @given(st.lists(st.lists(st.integers(0, 9)).map(sorted), min_size=1, max_size=6))
-def test_turns_are_those_of_a_stable_sort(columns, parts):
-    keys = array("q", [key for part in parts for key in part])
-    begins = list(accumulate(map(len, parts), initial=0))
-    order, starts, owners = columns.take_turns(keys, begins)
+def test_merged_sequences_are_in_the_order_of_a_stable_sort(columns, sequences):
+    keys = array("q", [key for sequence in sequences for key in sequence])
+    begins = list(accumulate(map(len, sequences), initial=0))
+    order, run_starts, run_owners = columns.take_turns(keys, begins)
     assert order.tolist() == sorted(range(len(keys)), key=keys.__getitem__)
-    of_part = [index for index, part in enumerate(parts) for _ in part]
-    sequence = [of_part[place] for place in order]
-    changes = [at for at, part in enumerate(sequence) if at == 0 or part != sequence[at - 1]]
-    assert starts.tolist() == changes
-    assert owners.tolist() == [sequence[at] for at in changes]
+    owner_of_key = [number for number, sequence in enumerate(sequences) for _ in sequence]
+    owners = [owner_of_key[index] for index in order]
+    starts = [at for at, owner in enumerate(owners) if at == 0 or owner != owners[at - 1]]
+    assert run_starts.tolist() == starts
+    assert run_owners.tolist() == [owners[at] for at in starts]

@@ -15,7 +15,7 @@ class Ours(NamedTuple):
     """A class of ours."""
 
     first: int
-    """Said of a field."""
+    """A docstring of a field."""
     second: str | None = None
     third: tuple[int, ...] = (1, 2)
 
@@ -44,7 +44,7 @@ def test_fields_defaults_and_text_are_those_of_typing():
     assert (Ours.__name__, Ours.__qualname__) == ("Ours", "Ours")
 
 
-def test_they_are_made_compared_shown_and_kept_as_tuples():
+def test_named_tuples_are_made_compared_shown_and_pickled_as_tuples():
     made = Ours.of("7")
     assert made == (7, "7", (1, 2)) == Theirs(7, "7")
     assert repr(made) == repr(Theirs(7, "7")).replace("Theirs", "Ours")
@@ -57,7 +57,7 @@ def test_they_are_made_compared_shown_and_kept_as_tuples():
         made.first = 1
 
 
-def test_a_field_without_a_default_behind_one_with_a_default_is_an_error():
+def test_a_field_without_a_default_after_one_with_a_default_is_an_error():
     with pytest.raises(TypeError, match="default"):
 
         class Wrong(NamedTuple):
@@ -65,16 +65,16 @@ def test_a_field_without_a_default_behind_one_with_a_default_is_an_error():
             second: int
 
 
-def test_those_of_the_package_are_such():
+def test_a_named_tuple_of_the_package_is_a_tuple():
     assert issubclass(CaptureInterface, tuple)
     assert CaptureInterface("x", 1, 0) == CaptureInterface("x", 1, 0, None, None, None, None, None)
 
 
-def test_annotations_that_are_no_texts_are_fields_too():
-    """Python 3.14 has a function in place of them (PEP 649)."""
-    before = {"__annotations__": {"first": int, "second": str}}
-    late = {"__annotate_func__": lambda form: before["__annotations__"] if form == 1 else None}
-    for annotated in (before, late):
+def test_annotations_that_are_not_texts_are_fields_too():
+    """Python 3.14 has a function in place of the annotations (PEP 649)."""
+    eager = {"__annotations__": {"first": int, "second": str}}
+    deferred = {"__annotate_func__": lambda form: eager["__annotations__"] if form == 1 else None}
+    for annotated in (eager, deferred):
         names = {"__module__": __name__, "__qualname__": "Made", "second": "x", **annotated}
         made = type(NamedTuple)("Made", (NamedTuple,), names)
         assert made(1) == (1, "x")

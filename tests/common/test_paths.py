@@ -1,4 +1,4 @@
-"""Questions about files: no path raises."""
+"""Files by their paths: no path raises an error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_files_folders_and_sizes(tmp_path: Path) -> None:
+def test_files_folders_and_links_are_recognized(tmp_path: Path) -> None:
     file = tmp_path / "a.pcap"
     file.write_bytes(b"12345")
     link = tmp_path / "link"
@@ -24,7 +24,7 @@ def test_files_folders_and_sizes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/nowhere/at/all", "null\0byte"])
-def test_a_path_without_a_file_is_none(path: str) -> None:
+def test_a_path_without_a_file_has_no_status_and_no_size(path: str) -> None:
     assert paths.stat_of(path) is None
     assert paths.regular_bytes(path) is None
 
@@ -33,5 +33,5 @@ def test_a_path_without_a_file_is_none(path: str) -> None:
     ("name", "ending"),
     [("a.PCAP", ".pcap"), ("a.tar.gz", ".gz"), ("folder.d/", ".d"), ("x.", ""), (".hidden", "")],
 )
-def test_the_ending_of_a_name(name: str, ending: str) -> None:
+def test_the_ending_of_a_name_is_in_lower_case(name: str, ending: str) -> None:
     assert paths.ending(name) == ending

@@ -29,30 +29,30 @@ EDGES = (0, 1, 127, 128, 255, 1 << 14, (1 << 32) - 1, 1 << 62, (1 << 63) - 1, -1
 
 
 @given(VALUES)
-def test_a_value_is_the_same_again(value: Any) -> None:
+def test_a_value_is_the_same_after_writing_and_reading(value: Any) -> None:
     made = from_bytes(to_bytes(value))
     assert made == value
-    assert kinds(made) == kinds(value)
+    assert types_of(made) == types_of(value)
 
 
-def kinds(value: Any) -> Any:
-    return [kinds(item) for item in value] if isinstance(value, tuple) else type(value)
+def types_of(value: Any) -> Any:
+    return [types_of(item) for item in value] if isinstance(value, tuple) else type(value)
 
 
 @pytest.mark.parametrize(
     "value", [*EDGES, "", "\ud800", "\U0001f600", b"", bytes(300), (), "x" * 200]
 )
-def test_so_it_is_at_the_edges(value: Any) -> None:
+def test_edge_values_are_the_same_after_writing_and_reading(value: Any) -> None:
     assert from_bytes(to_bytes((value,))) == (value,)
     assert type(from_bytes(to_bytes(value))) is type(value)
 
 
 @pytest.mark.parametrize("count", [0, 1, 62, 63, 64, 65, 127, 128, 5000])
-def test_tuples_of_every_length(count: int) -> None:
+def test_tuples_of_any_length_are_the_same_after_writing_and_reading(count: int) -> None:
     assert from_bytes(to_bytes(tuple(range(count)))) == tuple(range(count))
 
 
-def test_small_values_take_little() -> None:
+def test_small_values_take_few_bytes() -> None:
     assert len(to_bytes((None, True, 0, 127, (), "", b""))) == 10
     assert len(to_bytes(1_700_000_000_000_000_000)) == 10
 
@@ -71,24 +71,24 @@ def test_small_values_take_little() -> None:
         print,
     ],
 )
-def test_nothing_else_is_written(value: Any) -> None:
+def test_values_of_other_types_are_not_written(value: Any) -> None:
     with pytest.raises(TypeError):
         to_bytes((1, (value,)))
 
 
 @pytest.mark.parametrize("value", [1 << 63, -(1 << 63) - 1, 1 << 200])
-def test_wider_integers_are_not_written_as_they_are(value: int) -> None:
+def test_integers_of_more_than_64_bits_are_not_written(value: int) -> None:
     with pytest.raises(OverflowError):
         to_bytes((value,))
 
 
 @pytest.mark.parametrize("value", [0, 5, (1 << 63) - 1, 1 << 63, (1 << 145) - 1])
-def test_but_in_bytes(value: int) -> None:
+def test_wide_integers_are_the_same_after_writing_and_reading(value: int) -> None:
     assert from_wide(from_bytes(to_bytes(wide(value)))) == value
 
 
 @pytest.mark.parametrize("value", [-1, None, "1", True, bytes(33), (1,)])
-def test_what_is_no_wide_integer_is_refused(value: Any) -> None:
+def test_a_value_that_is_no_wide_integer_is_refused(value: Any) -> None:
     with pytest.raises(ValueError, match="no integer"):
         from_wide(value)
 
@@ -100,7 +100,7 @@ def nested(depth: int) -> Any:
     return value
 
 
-def test_it_nests_so_deep_and_no_deeper() -> None:
+def test_tuples_nest_at_most_32_deep() -> None:
     assert from_bytes(to_bytes(nested(32))) == nested(32)
     with pytest.raises(ValueError, match="deep"):
         to_bytes(nested(33))
@@ -110,7 +110,7 @@ def test_it_nests_so_deep_and_no_deeper() -> None:
             from_bytes(one * (depth - 1) + to_bytes(()))
 
 
-# -- bytes that were made to do harm --------------------------------------------------------------
+# -- hostile bytes --------------------------------------------------------------------------------
 
 
 NUMBER, BYTES, TEXT, TUPLE = b"\x83", b"\x85", b"\x86", b"\x87"
@@ -137,12 +137,12 @@ HUGE = b"\xff" * 8 + b"\x7f"
         b"\x00\x00",
     ],
 )
-def test_what_was_not_written_is_refused(data: bytes) -> None:
+def test_bytes_that_hold_no_value_are_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         from_bytes(data)
 
 
-def test_sizes_that_are_not_true_take_no_time_and_no_memory() -> None:
+def test_false_sizes_are_refused_soon() -> None:
     bomb = (TUPLE + (1 << 20).to_bytes(1 + 2, "little")) * 31
     began = time.process_time()
     for data in (bomb + bytes(1 << 20), (TUPLE + HUGE) * 1000, b"\xff" * 1_000_000):
@@ -159,7 +159,7 @@ def mutated(data: bytes, dice: Random) -> Iterator[bytes]:
         yield bytes(bad[: dice.randint(1, len(bad))] if dice.random() < 0.3 else bad)
 
 
-def test_changed_bytes_raise_nothing_else() -> None:
+def test_changed_bytes_raise_only_value_errors() -> None:
     value = (1, (None, "text", b"bytes", -5, 1 << 40), ((True, ()), "\u00e9" * 20), *range(70))
     for data in mutated(to_bytes(value), Random(1)):
         try:
@@ -180,14 +180,14 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
 # -- checks ---------------------------------------------------------------------------------------
 
 
-def test_kinds_of_fields() -> None:
-    right = (-1, 0, True, "s", b"y", (), None, None, object())
-    assert fields(right, "inbsytIT*") == right
+def test_fields_of_the_right_kinds_are_returned() -> None:
+    state = (-1, 0, True, "s", b"y", (), None, None, object())
+    assert fields(state, "inbsytIT*") == state
     assert fields((), "") == ()
 
 
 @pytest.mark.parametrize(
-    ("state", "wanted"),
+    ("state", "kinds"),
     [
         (None, "i"),
         (3, "i"),
@@ -211,9 +211,9 @@ def test_kinds_of_fields() -> None:
         ((1,), "?"),
     ],
 )
-def test_other_kinds_are_refused(state: Any, wanted: str) -> None:
+def test_fields_of_other_kinds_are_refused(state: Any, kinds: str) -> None:
     with pytest.raises(ValueError, match=r"value"):
-        fields(state, wanted)
+        fields(state, kinds)
 
 
 def test_items_are_all_of_one_kind() -> None:
@@ -224,12 +224,12 @@ def test_items_are_all_of_one_kind() -> None:
             items(state, "n")
 
 
-def test_the_constants_are_those_of_c() -> None:
+def test_the_constants_are_the_same_in_python_and_in_c() -> None:
     text = Path(plain_values.__file__).with_name("plain_values.pxd").read_text()
-    told = {
+    c_constants = {
         name: int(value) for name, value in re.findall(r"^    (\w+) = (\d+)$", text, re.MULTILINE)
     }
-    assert len(told) == 11
+    assert len(c_constants) == 11
     with uncompiled() as modules:
-        python = vars(modules["kanalyze.common.plain_values"])
-        assert {name: python[name] for name in told} == told
+        python_constants = vars(modules["kanalyze.common.plain_values"])
+        assert {name: python_constants[name] for name in c_constants} == c_constants

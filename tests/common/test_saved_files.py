@@ -21,14 +21,14 @@ def database(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_database_is_told_by_its_first_bytes():
+def test_a_database_is_recognized_by_its_first_bytes():
     assert is_database(DATABASE[:12])
     assert not is_database(DATABASE[:11])
     assert not is_database(b"DUCK" + bytes(20))
     assert not is_database(b"")
 
 
-def test_databases_are_found_each_once(database, tmp_path):
+def test_each_database_is_found_once(database, tmp_path):
     link = tmp_path / "link"
     link.symlink_to(database)
     other = tmp_path / "b"
@@ -36,14 +36,14 @@ def test_databases_are_found_each_once(database, tmp_path):
     assert saved_files([str(link), database, other]) == [str(link), str(other)]
 
 
-def test_captures_are_left_to_who_reads_captures(tmp_path):
+def test_other_inputs_are_no_saved_files(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     short = tmp_path / "short"
     short.write_bytes(b"DUCK")
-    given = ["-", str(tmp_path), str(tmp_path / "none"), tmp_path / "pipe", short, "a\0b", 7]
-    assert saved_files(given) == []
+    inputs = ["-", str(tmp_path), str(tmp_path / "none"), tmp_path / "pipe", short, "a\0b", 7]
+    assert saved_files(inputs) == []
 
 
-def test_both_together_are_refused(database, tmp_path):
+def test_a_database_and_a_capture_together_are_refused(database, tmp_path):
     with pytest.raises(UsageError, match=r"a\.duckdb: is a saved file, which is not read together"):
         saved_files(["-", str(database)])

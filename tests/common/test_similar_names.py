@@ -5,17 +5,17 @@ from kanalyze.common.similar_names import known_or_similar, similar
 NAMES = ["Produce", "Fetch", "ListOffsets"]
 
 
-def test_similar_names_are_told_in_their_own_case() -> None:
+def test_similar_names_are_suggested_in_their_own_case() -> None:
     assert similar("produc", NAMES) == "; did you mean Produce?"
     assert similar("LISTOFFSET", NAMES) == "; did you mean ListOffsets?"
     assert similar("xyz", NAMES) == ""
 
 
-def test_no_more_than_three_are_told_the_nearest_first() -> None:
+def test_at_most_three_names_are_suggested_the_nearest_first() -> None:
     names = ["client_port", "client_ip", "client_id", "client_software_name", "client_ids"]
     assert similar("client_id", names) == "; did you mean client_id, client_ids, client_ip?"
 
 
-def test_where_none_is_similar_all_are_told() -> None:
+def test_all_names_are_listed_if_none_is_similar() -> None:
     assert known_or_similar("xyz", NAMES) == "; there are Produce, Fetch, ListOffsets"
     assert known_or_similar("fetsh", NAMES) == "; did you mean Fetch?"

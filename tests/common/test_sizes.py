@@ -7,7 +7,7 @@ from kanalyze.errors import UsageError
 
 
 @pytest.mark.parametrize(
-    ("text", "size"),
+    ("text", "size_bytes"),
     [
         ("0", 0),
         ("4096", 4096),
@@ -19,11 +19,11 @@ from kanalyze.errors import UsageError
         ("3T", 3 << 40),
     ],
 )
-def test_a_number_and_a_unit(text, size):
-    assert parse_size(text) == size
+def test_a_size_is_a_number_with_or_without_a_unit(text, size_bytes):
+    assert parse_size(text) == size_bytes
 
 
 @pytest.mark.parametrize("text", ["", "B", "M", "1.5G", "-1", "1 G x", "KM", "²"])
-def test_what_is_no_size(text):
+def test_a_text_that_is_no_size_is_refused(text):
     with pytest.raises(UsageError, match="not a size"):
         parse_size(text)

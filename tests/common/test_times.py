@@ -16,7 +16,7 @@ START_NS = 1_769_851_800_000_000_000  # 2026-01-31T09:30:00Z
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "expected_ns"),
     [
         ("2026-01-31T09:30:00Z", START_NS),
         ("2026-01-31T09:30:00", START_NS),
@@ -33,8 +33,8 @@ START_NS = 1_769_851_800_000_000_000  # 2026-01-31T09:30:00Z
         (" 1769851800 ", START_NS),
     ],
 )
-def test_times_are_exact_to_the_nanosecond(text, expected):
-    assert parse_time_ns(text) == expected
+def test_times_are_exact_to_the_nanosecond(text, expected_ns):
+    assert parse_time_ns(text) == expected_ns
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_times_are_exact_to_the_nanosecond(text, expected):
         "9" * 50,
     ],
 )
-def test_what_is_no_time_is_refused(text):
+def test_a_text_that_is_no_time_is_refused(text):
     with pytest.raises(UsageError, match="not a time"):
         parse_time_ns(text)
 
@@ -68,7 +68,7 @@ def test_a_time_is_formatted_in_utc_with_nine_decimals():
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "expected_ns"),
     [
         ("10ms", 10_000_000),
         ("1.5s", 1_500_000_000),
@@ -83,18 +83,18 @@ def test_a_time_is_formatted_in_utc_with_nine_decimals():
         ("0s", 0),
     ],
 )
-def test_durations_have_a_number_and_a_unit(text, expected):
-    assert parse_duration_ns(text) == expected
+def test_durations_have_a_number_and_a_unit(text, expected_ns):
+    assert parse_duration_ns(text) == expected_ns
 
 
 @pytest.mark.parametrize("text", ["", "10", "ms", "-1ms", "1e3ms", "10 parsecs", "1.ms", ".5s"])
-def test_what_is_no_duration_is_refused(text):
+def test_a_text_that_is_no_duration_is_refused(text):
     with pytest.raises(UsageError, match="not a duration"):
         parse_duration_ns(text)
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "expected_ns"),
     [
         ("00:00", 0),
         ("22:46", 81_960 * 10**9),
@@ -113,5 +113,5 @@ def test_what_is_no_duration_is_refused(text):
         ("\u0661\u0662:00", None),
     ],
 )
-def test_a_time_of_day_is_told_from_other_times(text, expected):
-    assert parse_time_of_day_ns(text) == expected
+def test_a_time_of_day_is_distinguished_from_other_times(text, expected_ns):
+    assert parse_time_of_day_ns(text) == expected_ns

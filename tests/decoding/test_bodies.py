@@ -35,7 +35,7 @@ def test_all_fields_of_both_messages_are_read():
     assert found.request.problem is found.response.problem is found.forwarded is None
 
 
-def test_a_body_that_ends_early_says_which_field_and_where():
+def test_a_body_that_ends_early_is_reported_with_field_and_offset():
     cut = sized(HEARTBEAT[4:-1])
     problem = decoded(cut).request.problem
     assert problem.kind == AnomalyKind.MALFORMED_BODY
@@ -44,7 +44,7 @@ def test_a_body_that_ends_early_says_which_field_and_where():
     assert decoded(cut).request.values is None
 
 
-def test_the_path_of_a_failure_is_in_the_names_of_the_json():
+def test_the_path_of_a_failure_has_the_names_of_kafkas_json():
     assert json_path("TopicData[0].PartitionData[2].Index") == "topicData[0].partitionData[2].index"
     assert json_path("_taggedFields.ClusterId") == "_taggedFields.clusterId"
     assert json_path("MetadataRequest") == "metadataRequest"
@@ -56,7 +56,7 @@ def test_bytes_after_a_message_are_counted_and_the_message_is_kept():
     assert found.problem[:3] == (AnomalyKind.TRAILING_BYTES, len(HEARTBEAT), 3)
 
 
-def test_an_api_nobody_knows_has_a_header_and_a_size():
+def test_the_body_of_an_unknown_api_has_an_offset_and_a_size():
     data = sized(struct.pack(">hhi", 999, 3, 1) + b"\0\3app" + b"body")
     problem = decoded(data).request.problem
     assert problem[:3] == (AnomalyKind.UNKNOWN_API, len(data) - 4, 4)
@@ -116,16 +116,16 @@ def test_messages_of_kafka_07_are_not_read_by_definitions():
 
 def test_tagged_fields_of_headers_are_kept():
     version = newest(12)
-    answer = {"throttleTimeMs": 0, "errorCode": 0}
+    response_values = {"throttleTimeMs": 0, "errorCode": 0}
     values = {"groupId": "g", "generationId": 1, "memberId": "m", "groupInstanceId": None}
     found = decoded(
         frame(12, version, "request", values, header_tags=[(5, b"hi")]),
-        frame(12, version, "response", answer, header_tags=[(6, b"ho")]),
+        frame(12, version, "response", response_values, header_tags=[(6, b"ho")]),
     )
     assert found.request.header_tags == [(5, b"hi")]
     assert found.response.header_tags == [(6, b"ho")]
     assert found.request.values == values
-    assert found.response.values == answer
+    assert found.response.values == response_values
 
 
 def test_a_header_without_client_id_is_read():
@@ -134,24 +134,28 @@ def test_a_header_without_client_id_is_read():
 
 
 def test_the_messages_inside_an_envelope_are_decoded():
-    inner = frame(12, 0, "request", {"groupId": "g", "generationId": 1, "memberId": "m"})
-    answer = frame(12, 0, "response", {"errorCode": 16})
-    request = {"requestData": inner[4:], "requestPrincipal": None, "clientHostAddress": b"\1"}
-    response = {"responseData": answer[4:], "errorCode": 0}
+    inner_request = frame(12, 0, "request", {"groupId": "g", "generationId": 1, "memberId": "m"})
+    inner_response = frame(12, 0, "response", {"errorCode": 16})
+    request = {
+        "requestData": inner_request[4:],
+        "requestPrincipal": None,
+        "clientHostAddress": b"\1",
+    }
+    response = {"responseData": inner_response[4:], "errorCode": 0}
     found = decoded(frame(58, 0, "request", request), frame(58, 0, "response", response))
     assert found.forwarded.request.values["groupId"] == "g"
     assert found.forwarded.response.values == {"errorCode": 16}
     assert found.request.values["requestData"] == "[hidden]"
 
 
-def test_an_envelope_that_holds_no_request_gives_none():
+def test_an_envelope_that_holds_no_request_has_no_forwarded_exchange():
     request = {"requestData": b"\0", "requestPrincipal": None, "clientHostAddress": b"\1"}
     found = decoded(frame(58, 0, "request", request))
     assert found.forwarded is None
     assert found.request.problem is None
 
 
-def shown(made) -> str:
+def all_outputs(made) -> str:
     found = READER.exchange(made)
     lines = TreeText(READER).lines(made, row(), found)
     return "\n".join([json_of(made, row(), found), *lines])
@@ -177,17 +181,17 @@ def test_any_mutation_of_a_frame_is_decoded_or_reported(sample, seed, changes, c
     chance = random.Random(seed)
     values = Generator(CATALOG.message(api_key, kind), version, chance).values()
     data = bytearray(frame(api_key, version, kind, values))
-    for place, value in changes:
-        data[4 + place % (len(data) - 4)] = value
+    for position, value in changes:
+        data[4 + position % (len(data) - 4)] = value
     end = len(data) - cut % (len(data) - 8) if cut % 2 else len(data)
     broken = sized(bytes(data[4:end]))
     made = exchange(broken) if kind == "request" else exchange(None, broken)
     if kind == "response":
         made.api_key, made.api_version = api_key, version
     found = READER.exchange(made)
-    one = found.request or found.response
-    assert (one.values is None) <= (one.problem is not None)
-    assert ("not decoded" in shown(made)) == (one.problem is not None) or found.forwarded
+    body = found.request or found.response
+    assert (body.values is None) <= (body.problem is not None)
+    assert ("not decoded" in all_outputs(made)) == (body.problem is not None) or found.forwarded
 
 
 @for_each("sample", SAMPLES)

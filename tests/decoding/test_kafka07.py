@@ -29,26 +29,28 @@ def talk(keep: KeepsBytes = lambda _: True, **options: Any) -> Talk:
     return Talk(tracker=ConnectionTracker(reader, CATALOG, keep=keep), **options)
 
 
-def made(spoken: Talk) -> list[dict[str, Any]]:
+def decoded(conversation: Talk) -> list[dict[str, Any]]:
     builder = RowAssembler(CATALOG, EXTRACTORS, lambda number: ("x.pcap", number))
-    rows = rows_of_exchanges(builder, spoken.exchanges)
-    return [json.loads(json_of(e, row)) for e, row in zip(spoken.exchanges, rows, strict=True)]
+    rows = rows_of_exchanges(builder, conversation.exchanges)
+    return [
+        json.loads(json_of(e, row)) for e, row in zip(conversation.exchanges, rows, strict=True)
+    ]
 
 
-def shown(spoken: Talk, *, everything: bool = False) -> list[str]:
+def tree_lines(conversation: Talk, *, everything: bool = False) -> list[str]:
     builder = RowAssembler(CATALOG, EXTRACTORS, lambda number: ("x.pcap", number))
     tree = TreeText(READER, everything=everything)
-    rows = rows_of_exchanges(builder, spoken.exchanges)
+    rows = rows_of_exchanges(builder, conversation.exchanges)
     return [
         line.strip()
-        for e, row in zip(spoken.exchanges, rows, strict=True)
+        for e, row in zip(conversation.exchanges, rows, strict=True)
         for line in tree.lines(e, row, READER.exchange(e))
     ]
 
 
-SEVERAL = old.request(old.MULTIFETCH, old.fetch_part(1), old.fetch_part(2, "t", 7))
-MANY = old.request(old.MULTIPRODUCE, old.produce_part(old.message()))
-SIZE = len(old.message())
+MULTIFETCH = old.request(old.MULTIFETCH, old.fetch_part(1), old.fetch_part(2, "t", 7))
+MULTIPRODUCE = old.request(old.MULTIPRODUCE, old.produce_part(old.message()))
+MESSAGE_BYTES = len(old.message())
 PARTS = [
     {"topic": "orders", "partition": 0, "offset": 1, "maxSize": 65536},
     {"topic": "t", "partition": 7, "offset": 2, "maxSize": 65536},
@@ -56,7 +58,7 @@ PARTS = [
 
 
 def test_a_fetch_has_all_its_fields() -> None:
-    (found,) = made(talk().client(old.fetch(9)).broker(old.fetched(old.message(), 1)))
+    (found,) = decoded(talk().client(old.fetch(9)).broker(old.fetched(old.message(), 1)))
     assert found["request"] == {
         "requestType": 1,
         "topic": "orders",
@@ -64,37 +66,39 @@ def test_a_fetch_has_all_its_fields() -> None:
         "offset": 9,
         "maxSize": 65536,
     }
-    assert found["response"] == {"errorCode": 1, "messagesSizeInBytes": SIZE}
+    assert found["response"] == {"errorCode": 1, "messagesSizeInBytes": MESSAGE_BYTES}
     assert found["requestHeader"]["requestApiKeyName"] == "FETCH"
     assert (found["wire"], found["requestHeader"]["correlationId"]) == ("kafka-0.7", None)
     assert not {"requestProblem", "responseProblem"} & set(found)
 
 
 def test_a_produce_and_a_multiproduce_have_sizes_of_messages() -> None:
-    one, many = made(talk().client(old.produce(), MANY))
-    part = {"topic": "orders", "partition": 0, "messagesSizeInBytes": SIZE}
+    one, many = decoded(talk().client(old.produce(), MULTIPRODUCE))
+    part = {"topic": "orders", "partition": 0, "messagesSizeInBytes": MESSAGE_BYTES}
     assert one["request"] == {"requestType": 0, **part}
     assert many["request"] == {"requestType": 3, "count": 1, "parts": [part]}
     assert one["response"] == many["response"] == ""
 
 
-@pytest.mark.parametrize("top_code", [b"\0\0", b""])
-def test_a_multifetch_has_a_response_a_part(top_code: bytes) -> None:
-    answer = old.sized(top_code + old.fetched(error_code=1) + old.fetched(old.message()))
-    (found,) = made(talk().client(SEVERAL).broker(answer))
+@pytest.mark.parametrize("top_error_code", [b"\0\0", b""])
+def test_a_multifetch_has_a_response_for_each_part(top_error_code: bytes) -> None:
+    response_frame = old.sized(
+        top_error_code + old.fetched(error_code=1) + old.fetched(old.message())
+    )
+    (found,) = decoded(talk().client(MULTIFETCH).broker(response_frame))
     assert found["request"] == {"requestType": 2, "count": 2, "parts": PARTS}
     responses = [
         {"errorCode": 1, "messagesSizeInBytes": 0},
-        {"errorCode": 0, "messagesSizeInBytes": SIZE},
+        {"errorCode": 0, "messagesSizeInBytes": MESSAGE_BYTES},
     ]
-    top = {"errorCode": 0} if top_code else {}
+    top = {"errorCode": 0} if top_error_code else {}
     assert found["response"] == {**top, "responses": responses}
 
 
-def test_offsets_have_a_time_and_a_number() -> None:
-    spoken = talk().client(old.offsets(-2, 3), old.offsets(), SEVERAL)
-    spoken.broker(old.offsets_answer(90, 40), old.sized(b"\0\1"), old.sized(b"\0\2"))
-    first, second, third = made(spoken)
+def test_an_offsets_request_has_a_time_and_a_number() -> None:
+    conversation = talk().client(old.offsets(-2, 3), old.offsets(), MULTIFETCH)
+    conversation.broker(old.offsets_answer(90, 40), old.sized(b"\0\1"), old.sized(b"\0\2"))
+    first, second, third = decoded(conversation)
     assert first["request"] == {
         "requestType": 4,
         "topic": "orders",
@@ -108,8 +112,8 @@ def test_offsets_have_a_time_and_a_number() -> None:
 
 
 def test_text_shows_the_position_of_every_field() -> None:
-    answer = old.sized(b"\0\0" + old.fetched(error_code=3) + old.fetched(old.message()))
-    lines = shown(talk().client(SEVERAL).broker(answer))
+    response_frame = old.sized(b"\0\0" + old.fetched(error_code=3) + old.fetched(old.message()))
+    lines = tree_lines(talk().client(MULTIFETCH).broker(response_frame))
     assert lines[0].startswith("MultiFetch v0 error")
     assert lines[3:9] == [
         "0..4    size: int32 = 47",
@@ -130,38 +134,39 @@ def test_text_shows_the_position_of_every_field() -> None:
 
 
 def test_a_long_list_is_cut_unless_all_is_requested() -> None:
-    spoken = talk().client(old.offsets(number=30)).broker(old.offsets_answer(*range(30)))
-    assert "... 10 more" in shown(spoken)
-    lines = shown(spoken, everything=True)
+    conversation = talk().client(old.offsets(number=30)).broker(old.offsets_answer(*range(30)))
+    assert "... 10 more" in tree_lines(conversation)
+    lines = tree_lines(conversation, everything=True)
     assert "... 10 more" not in lines
     assert any("[29]: int64 = 29" in line for line in lines)
 
 
 def test_an_unreadable_message_has_a_reason_and_is_not_read_as_a_later_api() -> None:
-    spoken = talk().client(old.offsets()).broker(old.fetched(b"\x7f" * 20)).close()
-    (found,) = made(spoken)
+    conversation = talk().client(old.offsets()).broker(old.fetched(b"\x7f" * 20)).close()
+    (found,) = decoded(conversation)
     assert (found["response"], found["responseProblem"]["kind"]) == (None, "malformed_body")
-    (orphan, _) = made(talk(opened_by=None).broker(old.fetched()).client(old.offsets()).close())
+    (orphan, _) = decoded(talk(opened_by=None).broker(old.fetched()).client(old.offsets()).close())
     assert orphan["responseProblem"]["kind"] == "orphan_response"
     assert orphan["responseProblem"]["frameOffset"] == 4
-    entries = made(talk().client(old.offsets()).client(old.produce(), snap=20).close())
+    entries = decoded(talk().client(old.offsets()).client(old.produce(), snap=20).close())
     kinds = [entry["requestProblem"]["kind"] for entry in entries if "requestProblem" in entry]
     assert kinds == ["missing_bytes"]
 
 
 def test_bytes_that_are_not_a_request_are_malformed() -> None:
-    spoken = talk().client(old.fetch(0), old.sized(b"\0\1" + b"\0" * 20)).close()
-    kinds = [entry.get("requestProblem", {}).get("kind") for entry in made(spoken)]
+    conversation = talk().client(old.fetch(0), old.sized(b"\0\1" + b"\0" * 20)).close()
+    kinds = [entry.get("requestProblem", {}).get("kind") for entry in decoded(conversation)]
     assert kinds == [None, "malformed_body"]
 
 
 @pytest.mark.parametrize(
-    ("wanted", "kept"), [(0, {0, 3}), (1, {1, 2}), (2, {2, 4}), (3, {3}), (4, {4}), (12, set())]
+    ("selected_key", "kept_keys"),
+    [(0, {0, 3}), (1, {1, 2}), (2, {2, 4}), (3, {3}), (4, {4}), (12, set())],
 )
 def test_bytes_are_kept_by_request_type_and_by_the_corresponding_api_key(
-    wanted: int, kept: set[int]
+    selected_key: int, kept_keys: set[int]
 ) -> None:
-    spoken = talk(lambda key: key == wanted)
-    spoken.client(old.produce(), old.fetch(0)).broker(old.fetched())
-    spoken.client(SEVERAL, old.offsets(), MANY).close()
-    assert {e.api_key for e in spoken.exchanges if e.request and e.request.data} == kept
+    conversation = talk(lambda key: key == selected_key)
+    conversation.client(old.produce(), old.fetch(0)).broker(old.fetched())
+    conversation.client(MULTIFETCH, old.offsets(), MULTIPRODUCE).close()
+    assert {e.api_key for e in conversation.exchanges if e.request and e.request.data} == kept_keys

@@ -1,4 +1,4 @@
-"""Records of the controllers' log: only those known to be without a secret may be shown."""
+"""Records of the controllers' log are shown only if they are known to hold no secret."""
 
 from __future__ import annotations
 

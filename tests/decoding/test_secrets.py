@@ -93,7 +93,7 @@ def described_tokens() -> dict:
     return {"errorCode": 0, "tokens": [one], "throttleTimeMs": 0}
 
 
-def sasl_answer() -> dict:
+def sasl_response() -> dict:
     return {
         "errorCode": 0,
         "errorMessage": None,
@@ -121,7 +121,7 @@ CREATE = {
 CASES = [
     (36, 0, "request", {"authBytes": SECRET}),
     (36, 2, "request", {"authBytes": SECRET, "_taggedFields": [(50, SECRET)]}),
-    (36, 2, "response", sasl_answer()),
+    (36, 2, "response", sasl_response()),
     (51, 0, "request", scram()),
     (38, 3, "response", token()),
     (39, 2, "request", {"hmac": SECRET, "renewPeriodMs": 1}),
@@ -184,7 +184,7 @@ def test_no_byte_of_a_secret_is_shown_of_a_message_cut_anywhere(api_key, version
 
 
 def test_the_fragments_are_found_if_nothing_is_hidden():
-    # JoinGroup's metadata is no secret: what is looked for would be seen.
+    # JoinGroup's metadata is no secret: it is shown, and its fragments are found.
     protocols = [{"name": TEXT, "metadata": SECRET}]
     values = {
         "groupId": "g",
@@ -197,7 +197,7 @@ def test_the_fragments_are_found_if_nothing_is_hidden():
     assert sum(text in shown for text in fragments()) >= 10
 
 
-def test_what_is_null_or_harmless_is_shown():
+def test_null_and_harmless_values_are_shown():
     null = described("ssl.key.password", is_sensitive=True, value=None)
     found = READER.message(frame(32, 4, "response", null), 32, 4, "response")
     assert found.values is not None
@@ -234,7 +234,7 @@ def test_what_is_null_or_harmless_is_shown():
         "shared.access.signature",
     ],
 )
-def test_names_of_secrets_are_known(name):
+def test_names_of_secrets_are_recognized(name):
     assert is_secret_name(name)
 
 
@@ -299,7 +299,7 @@ def test_a_value_without_a_password_is_shown(value):
     assert not holds_password(value)
 
 
-def test_the_messages_with_secrets_are_these():
+def test_exactly_these_messages_hold_secrets():
     found = {message.name for message, _ in every_message(CATALOG) if Redactor(message).plan}
     assert found == {
         "AlterConfigsRequest",
@@ -322,7 +322,7 @@ def test_the_messages_with_secrets_are_these():
 
 
 def test_the_value_of_an_incomplete_configuration_is_hidden():
-    # What comes after it might say that it is sensitive.
+    # A later field, which is cut off, might say that the value is sensitive.
     message = CATALOG.message(32, "response")
     body = Writer(message, 4).write(described("harmless", is_sensitive=True))
     at = body.index(SECRET) + len(SECRET)

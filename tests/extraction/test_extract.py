@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 WITH_ROWS = [name for name in NAMES if name != "tls"]
 OFTEN = ("basics", "errors", "groups", "ipv6", "old-0-9-0-1", "sasl", "snaplen")
-OF_ITS_OWN = (
+OWN_COLUMNS = (
     *("client_ip", "client_port", "broker_ip", "broker_port", "wire", "api_key", "api_version"),
     *("api_name", "correlation_id", "client_id", "request_start_ns", "request_end_ns"),
     *("response_start_ns", "response_end_ns", "latency_ns", "total_time_ns", "request_bytes"),
@@ -42,8 +42,8 @@ OF_ITS_OWN = (
     "transactional_id",
 )
 """Columns that depend only on a request and its response. Names of topics by id, and proof that a
-broker waited, may be in other messages."""
-OF_THE_HANDSHAKE = ("client_software_name", "client_software_version", "principal")
+broker waited, may come from other messages."""
+HANDSHAKE_COLUMNS = ("client_software_name", "client_software_version", "principal")
 
 
 def extract(folder: Path, *arguments: object) -> list[Row]:
@@ -64,7 +64,7 @@ def key(row: Row) -> tuple[Any, ...]:
 def assert_found(expected: Sequence[Row], found: Sequence[Row], more: Sequence[str] = ()) -> None:
     by_key = {key(row): row for row in found}
     for row in expected:
-        for column in (*OF_ITS_OWN, *more):
+        for column in (*OWN_COLUMNS, *more):
             assert (key(row), column, getattr(by_key[key(row)], column)) == (
                 *(key(row), column),
                 getattr(row, column),
@@ -77,7 +77,9 @@ def assert_found(expected: Sequence[Row], found: Sequence[Row], more: Sequence[s
 
 @pytest.mark.few(4)
 @pytest.mark.parametrize("name", often(WITH_ROWS, OFTEN))
-def test_rows_of_a_client_are_those_of_the_whole(tmp_path: Path, name: str) -> None:
+def test_extracted_rows_of_a_client_are_those_of_the_whole_capture(
+    tmp_path: Path, name: str
+) -> None:
     rows = list(kanalyze.requests(path(name)))
     clients = sorted({row.client_id for row in rows if row.client_id})
     client = random.Random(name).choice(clients or [""])
@@ -87,13 +89,13 @@ def test_rows_of_a_client_are_those_of_the_whole(tmp_path: Path, name: str) -> N
 
 
 @pytest.mark.parametrize("name", often(WITH_ROWS, OFTEN))
-def test_with_the_handshake_software_and_user_are_known(tmp_path: Path, name: str) -> None:
+def test_client_software_and_user_are_known_with_the_handshake(tmp_path: Path, name: str) -> None:
     rows = [row for row in kanalyze.requests(path(name)) if row.status != "orphan_response"]
     row = random.Random(name).choice(rows)
     option = ("--api", row.api_name or str(row.api_key))
     chosen = [each for each in rows if each.api_name == row.api_name]
     found = extract(tmp_path, path(name), *option, "--with-handshake")
-    assert_found(chosen, found, OF_THE_HANDSHAKE)
+    assert_found(chosen, found, HANDSHAKE_COLUMNS)
 
 
 @pytest.mark.parametrize("name", often(WITH_ROWS, OFTEN))
@@ -101,18 +103,20 @@ def test_whole_connections_give_all_of_their_rows(tmp_path: Path, name: str) -> 
     rows = list(kanalyze.requests(path(name)))
     chosen = random.Random(name).choice(rows)
     option = ("--api", chosen.api_name) if chosen.api_name else ("--status", chosen.status)
-    wanted = {
+    selected_connections = {
         (row.connection, row.connection_number)
         for row in rows
         if (row.api_name == chosen.api_name if chosen.api_name else row.status == chosen.status)
     }
     found = extract(tmp_path, path(name), *option, "--whole-connections")
-    of_connections = [row for row in rows if (row.connection, row.connection_number) in wanted]
-    assert_found(of_connections, found, OF_THE_HANDSHAKE)
+    of_connections = [
+        row for row in rows if (row.connection, row.connection_number) in selected_connections
+    ]
+    assert_found(of_connections, found, HANDSHAKE_COLUMNS)
     assert len(found) == len(of_connections)
 
 
-def told_by_tshark(capture: Path, *fields: str) -> list[list[str]]:
+def tshark_fields(capture: Path, *fields: str) -> list[list[str]]:
     options = [word for field in fields for word in ("-e", field)]
     command = ["tshark", "-r", str(capture), "-T", "fields", "-E", "separator=\t", *options]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
@@ -121,13 +125,13 @@ def told_by_tshark(capture: Path, *fields: str) -> list[list[str]]:
 
 def test_tshark_shows_the_same_packets_in_the_same_order_with_comments(tmp_path: Path) -> None:
     fields = ("frame.time_epoch", "frame.len", "tcp.stream", "tcp.seq_raw", "tcp.payload")
-    whole = told_by_tshark(path("errors"), *fields)
+    whole = tshark_fields(path("errors"), *fields)
     rows = extract(tmp_path, path("errors"), "--errors", "--with-handshake")
-    found = told_by_tshark(tmp_path / "out.pcapng", *fields)
+    found = tshark_fields(tmp_path / "out.pcapng", *fields)
     without_stream = [[*line[:2], *line[3:]] for line in found]
     rest = iter([*line[:2], *line[3:]] for line in whole)
     assert all(line in rest for line in without_stream)  # in order, each once
-    comments = told_by_tshark(tmp_path / "out.pcapng", "frame.number", "frame.comment")
+    comments = tshark_fields(tmp_path / "out.pcapng", "frame.number", "frame.comment")
     of_packet = {int(line[0]): line[1] for line in comments if len(line) > 1}
     for row in rows:
         if row.errors and row.response_packet is not None:
@@ -228,23 +232,23 @@ def test_an_input_that_can_be_read_only_once_is_refused(tmp_path: Path, capsys) 
     os.mkfifo(pipe)
     target = tmp_path / "out.pcapng"
     assert main(["extract", "-o", str(target), str(pipe)]) == 2
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert "save what comes through a pipe to a file" in told
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert "save what comes through a pipe to a file" in message
 
 
 def test_a_capture_is_replaced_only_with_force_and_is_private(tmp_path: Path) -> None:
     target = tmp_path / "out.pcapng"
-    words = ["extract", "-o", str(target), str(path("basics"))]
-    assert main(words) == 0
+    arguments = ["extract", "-o", str(target), str(path("basics"))]
+    assert main(arguments) == 0
     assert stat.S_IMODE(target.stat().st_mode) == stat.S_IRUSR | stat.S_IWUSR
-    assert main(words) == 2
-    assert main([*words, "--force", "--api", "Produce"]) == 0
+    assert main(arguments) == 2
+    assert main([*arguments, "--force", "--api", "Produce"]) == 0
     assert {row.api_name for row in kanalyze.requests(target)} >= {"Produce"}
     assert main(["extract", "--force", "-o", str(target), str(target)]) == 2
 
 
-def test_the_library_extracts_the_same(tmp_path: Path) -> None:
+def test_the_library_writes_the_same_file_as_the_command(tmp_path: Path) -> None:
     extract(tmp_path, path("groups"), "--api", "SyncGroup", "--around", "1s", "--with-handshake")
     target = tmp_path / "library.pcapng"
     options: dict[str, Any] = {"api": "SyncGroup", "with_handshake": True}
@@ -260,12 +264,12 @@ def test_the_library_extracts_the_same(tmp_path: Path) -> None:
 
 
 def test_a_wrong_duration_is_refused(tmp_path: Path, capsys) -> None:
-    words = ["extract", "-o", str(tmp_path / "x.pcapng"), "--around", "2", str(path("basics"))]
-    assert main(words) == 2
+    arguments = ["extract", "-o", str(tmp_path / "x.pcapng"), "--around", "2", str(path("basics"))]
+    assert main(arguments) == 2
     assert "not a duration: '2'" in capsys.readouterr().err
 
 
-def test_the_packets_of_a_finding(tmp_path: Path) -> None:
+def test_the_packets_of_a_finding_are_extracted(tmp_path: Path) -> None:
     found = extract(tmp_path, path("fault-killed"), "--finding", "unanswered")
     findings = kanalyze.report(path("fault-killed"))["findings"]
     first = [each["first_time_ns"] for each in findings if each["name"] == "unanswered"]
@@ -323,7 +327,7 @@ def test_an_unknown_finding_is_refused(tmp_path: Path, capsys) -> None:
 
 
 @pytest.mark.usefixtures("all_findings")
-def test_a_finding_about_missing_packets_has_none(tmp_path: Path, capsys) -> None:
+def test_a_finding_about_missing_packets_cannot_be_extracted(tmp_path: Path, capsys) -> None:
     target = tmp_path / "x.pcapng"
     arguments = ["-o", str(target), "--finding", "capture_lost_packets", str(path("basics"))]
     assert main(["extract", *arguments]) == 2
@@ -332,7 +336,7 @@ def test_a_finding_about_missing_packets_has_none(tmp_path: Path, capsys) -> Non
 
 
 def without_numbers(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
-    return sorted((key(row), *(getattr(row, name) for name in OF_ITS_OWN)) for row in rows)
+    return sorted((key(row), *(getattr(row, name) for name in OWN_COLUMNS)) for row in rows)
 
 
 @pytest.mark.parametrize("name", often(tls_captures.READABLE, tls_captures.READABLE[:3]))
@@ -364,8 +368,8 @@ def test_secrets_of_the_copied_sessions_are_included_on_request(tmp_path: Path, 
         for _ in captures.batches():
             pass
         (secrets,) = captures.description.decryption_secrets
-    given = set(secrets.data.lower().splitlines())
-    assert given <= set(keys.read_bytes().lower().splitlines())
-    assert not given & set(other_keys.read_bytes().lower().splitlines())
+    included_lines = set(secrets.data.lower().splitlines())
+    assert included_lines <= set(keys.read_bytes().lower().splitlines())
+    assert not included_lines & set(other_keys.read_bytes().lower().splitlines())
     connections = {row.connection for row in found}
-    assert len({line.split()[1] for line in given}) == len(connections)
+    assert len({line.split()[1] for line in included_lines}) == len(connections)

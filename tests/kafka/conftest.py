@@ -19,7 +19,7 @@ def catalog() -> Catalog:
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
-    """Say which versions decode equal to Kafka's own JSON: a line, with -v the whole table."""
+    """Report which versions decode equal to Kafka's own JSON: a line, with -v the whole table."""
     outcomes: Outcomes = {
         (name, version): differences
         for result in ("passed", "failed")

@@ -1,4 +1,4 @@
-"""The packaged definitions say what the tables of facts say, field by field."""
+"""The packaged definitions agree with the tables of facts, field by field."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_there_are_as_many_messages_as_facts() -> None:
 
 
 @for_each("fact", FACTS)
-def test_a_definition_says_what_its_fact_says(catalog: Catalog, fact: MessageFact) -> None:
+def test_a_definition_agrees_with_its_fact(catalog: Catalog, fact: MessageFact) -> None:
     message = definition_of(catalog, fact)
     assert (message.name, message.kind) == (fact.name, fact.kind)
     assert message.api_key == (int(fact.extras["apiKey"]) if "apiKey" in fact.extras else None)

@@ -37,14 +37,14 @@ def compare(message: MessageSpec, version: int, seeds: range) -> bool:
         full = with_defaults(message.struct, version, values)
         entity = kio_reads(schema, body)
         assert as_values(message.struct, version, entity) == full, (message.name, version)
-        theirs = kio_writes(schema, entity)
-        found, end = decode(theirs, 0, 0, None)
-        assert end == len(theirs)
+        kio_body = kio_writes(schema, entity)
+        found, end = decode(kio_body, 0, 0, None)
+        assert end == len(kio_body)
         assert with_defaults(message.struct, version, found) == full, (message.name, version)
     return True
 
 
-def compared(catalog: Catalog, seeds: range) -> int:
+def count_compared(catalog: Catalog, seeds: range) -> int:
     return sum(
         compare(message, version, seeds)
         for message, version in every_message(catalog)
@@ -53,9 +53,9 @@ def compared(catalog: Catalog, seeds: range) -> int:
 
 
 def test_kio_reads_and_writes_what_we_read(catalog: Catalog) -> None:
-    assert compared(catalog, range(1)) >= 600
+    assert count_compared(catalog, range(1)) >= 600
 
 
 @pytest.mark.long
 def test_kio_reads_and_writes_what_we_read_at_length(catalog: Catalog) -> None:
-    assert compared(catalog, range(1, 30)) >= 600
+    assert count_compared(catalog, range(1, 30)) >= 600

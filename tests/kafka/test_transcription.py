@@ -41,6 +41,6 @@ def test_definitions_are_readable_lines() -> None:
         assert max(map(len, content.decode().splitlines())) <= tool.WIDTH
 
 
-def test_a_struct_of_two_places_is_written_once() -> None:
+def test_a_struct_that_is_used_twice_is_written_once() -> None:
     text = (PACKAGE / "definitions" / "024_AddPartitionsToTxn.json").read_text()
     assert text.count('"name": "AddPartitionsToTxnTopic", "fields"') == 1

@@ -1,4 +1,4 @@
-"""Messages that Kafka's own serializer wrote, against Kafka's own JSON of them."""
+"""Messages that Kafka's own serializer wrote are compared with Kafka's own JSON of them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 NAMES = sorted({message.name for message, _ in every_message(Catalog())})
 MAX_COMPARED_BYTES = 1000
-"""Where the reference reader would take long, it is not asked."""
+"""Longer messages that decode are not given to the reference reader, which would take long."""
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +48,8 @@ def by_message(catalog: Catalog) -> dict[str, list[Vector]]:
 
 
 @pytest.fixture(scope="module")
-def one_each(by_message: dict[str, list[Vector]]) -> list[Vector]:
-    """Some vector of each version of each message, never an empty one where there is another."""
+def one_per_version(by_message: dict[str, list[Vector]]) -> list[Vector]:
+    """One vector of each version of each message; an empty one only if there is no other."""
     random = Random(4)
     by_version: dict[tuple[str, int], list[Vector]] = defaultdict(list)
     for name, vectors in by_message.items():
@@ -62,7 +62,7 @@ def one_each(by_message: dict[str, list[Vector]]) -> list[Vector]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_kafka_wrote_decodes_equal_to_kafkas_own_json(
+def test_messages_that_kafka_wrote_decode_equal_to_its_own_json(
     name: str,
     by_message: dict[str, list[Vector]],
     catalog: Catalog,
@@ -73,7 +73,7 @@ def test_what_kafka_wrote_decodes_equal_to_kafkas_own_json(
     assert [text for differences in outcomes.values() for text in differences] == []
 
 
-def test_not_one_version_of_any_request_or_response_is_without_a_vector(
+def test_every_version_of_every_request_and_response_has_a_vector(
     by_message: dict[str, list[Vector]], catalog: Catalog
 ) -> None:
     expected = {(message.name, version) for message, version in every_message(catalog)}
@@ -83,27 +83,27 @@ def test_not_one_version_of_any_request_or_response_is_without_a_vector(
     assert len(cells_of(catalog)) == 2 * sum(len(api.versions.each()) for api in catalog.apis)
 
 
-def test_the_vectors_try_every_field_with_a_value_empty_and_null(
+def test_vectors_have_every_field_with_a_value_empty_and_null(
     by_message: dict[str, list[Vector]], catalog: Catalog
 ) -> None:
-    untried = []
+    not_seen = []
     for name, vectors in by_message.items():
         message = definition_of(vectors[0], catalog)
-        tried = defaultdict(set)
+        seen_by_version = defaultdict(set)
         for vector in vectors:
             values, _ = read_message(message, vector.version, vector.content)
-            tried[vector.version].update(seen_in(message.struct, values))
-        untried += [
-            (name, version, path, sort)
-            for version, seen in tried.items()
+            seen_by_version[vector.version].update(seen_in(message.struct, values))
+        not_seen += [
+            (name, version, path, kind)
+            for version, seen in seen_by_version.items()
             for path, field in paths_of(message.struct, version)
-            for sort in _sorts(field, version)
-            if (path, sort) not in seen
+            for kind in _kinds_of_values(field, version)
+            if (path, kind) not in seen
         ]
-    assert untried == []
+    assert not_seen == []
 
 
-def _sorts(field: Field, version: int) -> Iterator[str]:
+def _kinds_of_values(field: Field, version: int) -> Iterator[str]:
     """Yield the kinds of values that a field must have once; tagged defaults are not written."""
     yield "value"
     if not field.is_tagged(version):
@@ -131,19 +131,19 @@ def test_every_flexible_version_has_unknown_tags(
 
 
 def test_a_difference_is_seen(by_message: dict[str, list[Vector]], catalog: Catalog) -> None:
-    some = next(v for v in by_message["MetadataResponse"] if v.version == 12 and v.unknown_tags)
+    vector = next(v for v in by_message["MetadataResponse"] if v.version == 12 and v.unknown_tags)
     for changed, reason in (
-        (some._replace(json={**some.json, "throttleTimeMs": True}), "is not"),
-        (some._replace(content=some.content + b"\0"), "1 bytes left over"),
-        (some._replace(content=some.content[:-1]), "not decoded"),
-        (some._replace(unknown_tags=some.unknown_tags[1:]), "other unknown tags"),
-        (some._replace(records=(b"x",)), "other records"),
+        (vector._replace(json={**vector.json, "throttleTimeMs": True}), "is not"),
+        (vector._replace(content=vector.content + b"\0"), "1 bytes left over"),
+        (vector._replace(content=vector.content[:-1]), "not decoded"),
+        (vector._replace(unknown_tags=vector.unknown_tags[1:]), "other unknown tags"),
+        (vector._replace(records=(b"x",)), "other records"),
     ):
         outcomes = compare([changed], catalog)
         (found,) = outcomes["MetadataResponse", 12]
         assert reason in found
         assert "X" in "".join(table(outcomes, catalog)[5])
-    assert summary(compare([some], catalog), catalog).startswith("1 of ")
+    assert summary(compare([vector], catalog), catalog).startswith("1 of ")
 
 
 # Cut bytes.
@@ -162,9 +162,11 @@ def check_cut(
         assert failure.path.split(".")[0].split("[")[0] in names, failure.path
 
 
-def test_a_cut_vector_is_truncated_in_a_field(one_each: list[Vector], catalog: Catalog) -> None:
+def test_a_cut_vector_is_truncated_in_a_field(
+    one_per_version: list[Vector], catalog: Catalog
+) -> None:
     random = Random(5)
-    for vector in one_each:
+    for vector in one_per_version:
         message = definition_of(vector, catalog)
         decode = compile_decoder(message, vector.version, Projection.ALL)
         size = len(vector.content)
@@ -209,10 +211,10 @@ def changed_at(content: bytes, position: int, value: int) -> bytes:
 
 
 def test_a_changed_byte_gives_a_value_or_a_wire_error_soon(
-    one_each: list[Vector], catalog: Catalog
+    one_per_version: list[Vector], catalog: Catalog
 ) -> None:
     random = Random(6)
-    for vector in one_each:
+    for vector in one_per_version:
         message = definition_of(vector, catalog)
         decode = compile_decoder(message, vector.version, Projection.ALL)
         for position in random.choices(range(len(vector.content)), k=4 if vector.content else 0):
@@ -226,7 +228,7 @@ def test_a_changed_byte_gives_a_value_or_a_wire_error_soon(
 def test_every_changed_byte_of_every_vector_gives_a_value_or_a_wire_error_soon(
     name: str, by_message: dict[str, list[Vector]], catalog: Catalog
 ) -> None:
-    """Each byte in turn is each value in vectors of up to 32 bytes, one of some in longer ones."""
+    """Each byte takes every value in vectors of up to 32 bytes, and two values in longer ones."""
     random = Random(name)
     for vector in by_message[name]:
         message = definition_of(vector, catalog)
@@ -239,10 +241,10 @@ def test_every_changed_byte_of_every_vector_gives_a_value_or_a_wire_error_soon(
 
 
 def test_a_changed_byte_takes_no_memory_out_of_proportion(
-    one_each: list[Vector], catalog: Catalog
+    one_per_version: list[Vector], catalog: Catalog
 ) -> None:
     random = Random(7)
-    some = random.sample([vector for vector in one_each if vector.content], 150)
+    some = random.sample([vector for vector in one_per_version if vector.content], 150)
     for vector in some:
         message = definition_of(vector, catalog)
         decode = compile_decoder(message, vector.version, Projection.ALL)

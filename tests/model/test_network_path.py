@@ -15,17 +15,17 @@ def history(*trips: tuple[int, bool, int]) -> RoundTripHistory:
     return made
 
 
-def test_the_least_round_trip_is_that_up_to_a_packet():
+def test_the_least_round_trip_counts_only_those_up_to_a_packet():
     made = history((30, True, 5), (40, True, 7), (20, True, 9))
     assert [made.least_at(packet) for packet in (4, 5, 8, 9, 100)] == [UNKNOWN, 30, 30, 20, 20]
 
 
-def test_one_that_may_be_delayed_is_no_measure_but_a_bound():
+def test_a_round_trip_that_may_be_delayed_is_only_an_upper_bound():
     made = history((10, False, 1), (30, True, 2), (8, False, 3), (9, True, 4))
     assert [made.least_at(packet) for packet in (1, 2, 3, 4)] == [UNKNOWN, 10, 8, 8]
 
 
-def test_falls_are_bounded():
+def test_the_number_of_remembered_falls_is_bounded():
     made = history(*[(10**6 - packet, True, packet) for packet in range(1000)])
     assert len(made.falls) == 64
     made.add(100, True, 1001)
@@ -46,11 +46,11 @@ def test_packets_are_counted_between_two_others():
     assert [path.zero_windows(first, last, 10) for first, last in ((1, 3), (4, 9))] == [0, 1]
 
 
-def test_what_took_too_long_is_not_told_whether_it_is_forgotten_or_not():
+def test_events_of_a_request_that_took_too_long_are_unknown():
     path = NetworkPath()
     path.add_retransmission(0, 0, 10, False, 50, 3)
     assert path.retransmissions(1, 9, KEPT_NS + 1) == UNKNOWN
-    # Before the first of all there was none.
+    # Before the first event there was none.
     assert path.retransmissions(1, 2, KEPT_NS + 1) == 0
     path.forget_before(51)
     assert path.events == 0
@@ -58,7 +58,7 @@ def test_what_took_too_long_is_not_told_whether_it_is_forgotten_or_not():
     assert path.retransmissions(4, 9, 10) == 0
 
 
-def test_events_are_bounded_and_nothing_is_told_of_what_is_forgotten():
+def test_events_are_bounded_and_counts_are_unknown_once_some_are_forgotten():
     path = NetworkPath()
     for packet in range(MOST_EVENTS + 1):
         path.add_zero_window(0, packet, packet)
@@ -70,7 +70,7 @@ def test_events_are_bounded_and_nothing_is_told_of_what_is_forgotten():
 
 
 @pytest.mark.parametrize(
-    ("begin", "end", "last", "until_ns", "expected"),
+    ("begin", "end", "last_packet", "until_ns", "expected_ns"),
     [
         (0, 10, 9, 900 * MS, 300 * MS),
         (0, 10, 9, 299 * MS, 100),
@@ -78,26 +78,28 @@ def test_events_are_bounded_and_nothing_is_told_of_what_is_forgotten():
         (10, 20, 9, 900 * MS, 100),
     ],
 )
-def test_bytes_of_a_range_that_were_sent_again(begin, end, last, until_ns, expected):
+def test_the_last_retransmission_of_a_range_is_found(
+    begin, end, last_packet, until_ns, expected_ns
+):
     path = NetworkPath()
     path.add_retransmission(0, 5, 10, False, 300 * MS, 4)
     path.add_retransmission(1, 5, 10, False, 400 * MS, 5)
-    assert path.last_resent_ns(0, begin, end, 2, last, 100, until_ns) == expected
-    assert path.last_resent_ns(0, begin, end, 5, last, 100, until_ns) == 100
+    assert path.last_resent_ns(0, begin, end, 2, last_packet, 100, until_ns) == expected_ns
+    assert path.last_resent_ns(0, begin, end, 5, last_packet, 100, until_ns) == 100
 
 
-def test_what_was_quiet_is_so_until_there_is_an_event():
+def test_a_range_without_events_stays_so_until_there_is_one():
     path = NetworkPath()
     path.add_zero_window(0, 10, 10)
     assert [path.zero_windows(first, 30, 5) for first in (11, 12, 10)] == [0, 0, 1]
     path.add_zero_window(0, 20, 20)
     assert [path.zero_windows(first, 30, 5) for first in (11, 20, 21, 11)] == [1, 1, 0, 1]
     assert [path.zero_windows(11, last, 5) for last in (19, 20)] == [0, 1]
-    # However quiet: what took too long is not told.
+    # Without events too, the count is unknown for a request that took too long.
     assert path.zero_windows(11, 19, KEPT_NS + 1) == UNKNOWN
 
 
-def test_a_probe_of_the_last_packet_says_nothing():
+def test_a_probe_of_the_last_packet_does_not_count_as_lost():
     path = NetworkPath()
     path.add_retransmission(0, 0, 10, True, 150 * MS, 4)
     assert path.last_resent_ns(0, 0, 10, 1, 9, 0, 900 * MS) == 0
@@ -105,26 +107,26 @@ def test_a_probe_of_the_last_packet_says_nothing():
     assert path.last_resent_ns(0, 0, 10, 1, 9, 0, 900 * MS) == 250 * MS
 
 
-def test_a_state_goes_on():
+def test_a_path_continues_from_its_state():
     path = NetworkPath()
     path.round_trips[1].add(30, True, 2)
     path.add_retransmission(0, 5, 10, True, 300 * MS, 4)
     path.forget_before(0)
-    again = NetworkPath.from_state(path.state())
-    assert again.state() == path.state()
-    again.add_retransmission(0, 10, 20, False, 310 * MS, 5)
-    assert again.retransmissions(4, 5, 10) == 2
-    assert again.round_trips[1].least_at(3) == 30
+    restored = NetworkPath.from_state(path.state())
+    assert restored.state() == path.state()
+    restored.add_retransmission(0, 10, 20, False, 310 * MS, 5)
+    assert restored.retransmissions(4, 5, 10) == 2
+    assert restored.round_trips[1].least_at(3) == 30
 
 
-@pytest.mark.parametrize("place", range(6, 12))
-def test_columns_of_different_length_are_no_state(place):
+@pytest.mark.parametrize("index", range(6, 12))
+def test_a_state_with_columns_of_different_lengths_is_refused(index):
     state = list(NetworkPath().state())
-    state[place] = (1,)
+    state[index] = (1,)
     with pytest.raises(ValueError, match="of one length"):
         NetworkPath.from_state(tuple(state))
 
 
-def test_a_history_of_different_length_is_no_state():
+def test_a_history_with_columns_of_different_lengths_is_refused():
     with pytest.raises(ValueError, match="round trips"):
         RoundTripHistory().load_state((1, 1, (1, 2), (3,)))

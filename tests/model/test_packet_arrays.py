@@ -1,4 +1,4 @@
-"""Reading at many places at once."""
+"""Reading at many offsets at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_buffer_smaller_than_an_item_has_none():
     assert len(overlapping(DATA[:0], ">u4")) == 0
 
 
-def test_structs_are_copied_from_any_place():
+def test_structs_are_copied_from_any_offset():
     structs = gather(DATA, LAYOUT, np.array([15, 1]))
     assert structs["small"].tolist() == [15, 1]
     assert structs["large"].tolist() == [0x10111213, 0x02030405]

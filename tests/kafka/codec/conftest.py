@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
 
-_BESIDES = ("kanalyze.kafka.codec.program", "kanalyze.kafka.codec.compiler")
+_MORE_MODULES = ("kanalyze.kafka.codec.program", "kanalyze.kafka.codec.compiler")
 
 
 def _core(modules: dict[str, ModuleType]) -> SimpleNamespace:
@@ -28,10 +28,10 @@ def _core(modules: dict[str, ModuleType]) -> SimpleNamespace:
 
 @pytest.fixture(scope="session", params=["compiled", "uncompiled"])
 def core(request: pytest.FixtureRequest) -> Iterator[SimpleNamespace]:
-    """Give the codec's modules, of one kind and then of the other."""
+    """Give the codec's modules: first compiled, then uncompiled."""
     if request.param == "compiled":
         yield SimpleNamespace(machine=machine, values=values, program=program, compiler=compiler)
         return
-    with uncompiled(*_BESIDES) as modules:
+    with uncompiled(*_MORE_MODULES) as modules:
         pass
     yield _core(modules)

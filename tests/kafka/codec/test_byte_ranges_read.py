@@ -29,7 +29,7 @@ def large_produce(noise: random.Random) -> bytes:
     return k.produce(7, 1, topic="topic", records=b"".join(batches))
 
 
-def fed(data: bytes, *, size: int, skims: int = 0) -> tuple[Frame, list[int]]:
+def fed_frame(data: bytes, *, size: int, skims: int = 0) -> tuple[Frame, list[int]]:
     """Return a frame that came in pieces, and how many bytes it had after each skim."""
     frame, buffered_sizes = Frame(len(data) - 4, 0, 0, 1), []
     read = reader(RECORDS)
@@ -49,25 +49,25 @@ def values(frame: Frame) -> object:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_skimmed_frame_reads_as_a_whole_one(seed: int) -> None:
+def test_a_skimmed_frame_is_decoded_like_a_whole_one(seed: int) -> None:
     noise = random.Random(seed)
     data = large_produce(noise)
     size = noise.choice((100, 1448, 65_000))
-    skimmed, buffered_sizes = fed(data, size=size, skims=4)
-    assert values(skimmed) == values(fed(data, size=size)[0])
+    skimmed, buffered_sizes = fed_frame(data, size=size, skims=4)
+    assert values(skimmed) == values(fed_frame(data, size=size)[0])
     assert buffered_sizes
 
 
 def test_record_data_is_dropped() -> None:
     data = large_produce(random.Random(3))
-    frame, buffered_sizes = fed(data, size=1448, skims=8)
+    frame, buffered_sizes = fed_frame(data, size=1448, skims=8)
     assert len(data) > 200_000
     assert max(buffered_sizes) < 30_000
     with pytest.raises(MissingBytes):
         frame.read(0, len(data))
 
 
-def test_what_a_decoder_selects_is_kept() -> None:
+def test_the_bytes_of_a_selected_field_are_kept() -> None:
     data = k.request(k.SASL_AUTHENTICATE, 0, 1, (150_000).to_bytes(4, "big") + b"t" * 150_000)
     frame = Frame(len(data) - 4, 0, 0, 1)
     read = reader("AuthBytes")
@@ -78,7 +78,7 @@ def test_what_a_decoder_selects_is_kept() -> None:
     assert read.request_body(frame, read.request_header(frame)).values == (b"t" * 150_000,)
 
 
-def test_an_api_that_is_not_known_is_left_alone() -> None:
+def test_the_frame_of_an_unknown_api_is_kept_whole() -> None:
     data = k.request(999, 0, 7, bytes(90_000))
     frame = Frame(len(data) - 4, 0, 0, 1)
     frame.add(0, memoryview(data[:80_000]))

@@ -61,12 +61,12 @@ def check_against_reference(message: MessageSpec, version: int, samples: int, se
     for _ in range(samples):
         values = Generator(message, version, random).values()
         body = Writer(message, version).write(values)
-        what = (message.name, version, projection)
-        assert read_message(message, version, body) == (values, len(body)), what
-        assert everything(memoryview(b"--" + body), 2, 40, None) == (values, len(body) + 42), what
-        assert nothing(body, 0, 0, None) == ((), len(body)), what
+        case = (message.name, version, projection)
+        assert read_message(message, version, body) == (values, len(body)), case
+        assert everything(memoryview(b"--" + body), 2, 40, None) == (values, len(body) + 42), case
+        assert nothing(body, 0, 0, None) == ((), len(body)), case
         expected = projected(message, version, values, selection)
-        assert some(body, 0, 7, None) == (expected, len(body) + 7), what
+        assert some(body, 0, 7, None) == (expected, len(body) + 7), case
 
 
 def test_every_version_of_every_message_is_read_as_the_reference_reads_it(
@@ -86,7 +86,7 @@ def test_many_messages_are_read_as_the_reference_reads_them(catalog: Catalog, se
         check_against_reference(message, version, 12, f"long {seed}")
 
 
-def every_edge(catalog: Catalog) -> list[tuple[MessageSpec, int]]:
+def oldest_and_newest_versions(catalog: Catalog) -> list[tuple[MessageSpec, int]]:
     """Give each message in its oldest and newest version."""
     return [
         (message, version)
@@ -118,7 +118,7 @@ def check_prefixes(message: MessageSpec, version: int, most: int) -> None:
 
 
 def test_a_message_cut_at_any_byte_is_truncated(catalog: Catalog) -> None:
-    for message, version in every_edge(catalog):
+    for message, version in oldest_and_newest_versions(catalog):
         check_prefixes(message, version, examples(160))
 
 
@@ -136,7 +136,7 @@ def outcome(decode: Any, body: bytes) -> Any:
 
 
 def check_mutations(message: MessageSpec, version: int, count: int, seed: str) -> None:
-    """Compare what becomes of a body with a wrong byte; nothing but a WireError may escape."""
+    """Compare the results of a body with a wrong byte; no other error than WireError is allowed."""
     random = Random(f"{message.name} {version} {seed}")
     everything = compile_decoder(message, version, Projection.ALL)
     nothing = compile_decoder(message, version, Projection.of())
@@ -155,7 +155,7 @@ def check_mutations(message: MessageSpec, version: int, count: int, seed: str) -
 
 
 def test_a_wrong_byte_gives_what_the_reference_gives_or_a_wire_error(catalog: Catalog) -> None:
-    for message, version in every_edge(catalog):
+    for message, version in oldest_and_newest_versions(catalog):
         check_mutations(message, version, examples(20), "short")
 
 
@@ -165,7 +165,7 @@ def test_many_wrong_bytes_give_what_the_reference_gives(catalog: Catalog) -> Non
         check_mutations(message, version, 300, "long")
 
 
-# What a decoder gives.
+# Values that a decoder returns.
 
 
 def fetch_body(catalog: Catalog, version: int, *records: bytes | None) -> bytes:
@@ -238,7 +238,7 @@ def test_nothing_selected_still_checks_the_body(catalog: Catalog) -> None:
         decode(body[:-1], 0, 0, None)
 
 
-def test_bytes_behind_the_body_are_left_alone(catalog: Catalog) -> None:
+def test_bytes_after_the_body_are_left_alone(catalog: Catalog) -> None:
     decode = compile_decoder(catalog.message(18, "request"), 0, Projection.ALL)
     assert decode(b"\0\0\0\0", 0, 0, None) == ({}, 0)
 
@@ -266,7 +266,7 @@ def test_unknown_tags_are_kept_or_stepped_over(catalog: Catalog) -> None:
         b"\x01\x01\x09" + bytes(9),
     ],
 )
-def test_tags_that_fall_or_whose_size_is_wrong_are_malformed(catalog: Catalog, tags: bytes) -> None:
+def test_tags_in_wrong_order_or_of_wrong_size_are_malformed(catalog: Catalog, tags: bytes) -> None:
     message = catalog.message(18, "response")
     body = struct.pack(">hBi", 0, 1, 0) + tags + bytes(20)
     for projection in (Projection.ALL, Projection.of("FinalizedFeaturesEpoch")):
@@ -284,7 +284,7 @@ def test_a_selected_tag_is_read_among_others(catalog: Catalog) -> None:
     assert end == len(body)
 
 
-def test_text_that_is_no_utf8_is_escaped(catalog: Catalog) -> None:
+def test_text_that_is_not_utf8_is_escaped(catalog: Catalog) -> None:
     decode = compile_decoder(catalog.message(10, "request"), 0, Projection.of("Key"))
     assert decode(b"\x00\x03a\xff\x80", 0, 0, None)[0] == ("a\\xff\\x80",)
 
@@ -321,8 +321,8 @@ def test_decoders_of_one_table_of_programs_do_not_disturb_each_other(catalog: Ca
     assert uuid(body, 0, 0, None) == ((body[:16],), 17)
 
 
-def test_what_one_table_of_decoders_gave_is_not_changed_by_another(catalog: Catalog) -> None:
-    # In version 4 there are no forgotten topics: the default is a list, for each caller its own.
+def test_default_lists_are_not_shared_between_tables_of_decoders(catalog: Catalog) -> None:
+    # In version 4 there are no forgotten topics: the default is a list, a new one for each call.
     projection = Projection.of("ForgottenTopicsData")
     body = bytes(64)
     one, other = (Decoders(catalog).get(1, "request", 4, projection) for _ in range(2))
@@ -341,7 +341,7 @@ def test_what_one_table_of_decoders_gave_is_not_changed_by_another(catalog: Cata
         (0, 3, "Ack", "has no field 'Ack'"),
     ],
 )
-def test_what_is_not_known_has_no_decoder(
+def test_an_unknown_api_version_or_field_has_no_decoder(
     catalog: Catalog, key: int, version: int, path: str, reason: str
 ) -> None:
     with pytest.raises(UsageError, match=reason):
@@ -388,7 +388,7 @@ def check_rare(message: MessageSpec, version: int) -> None:
 
 
 def check_like_reference_with_room(message: MessageSpec, version: int, seed: int) -> None:
-    """Compare with bytes behind the body: elements of no size count as one byte each."""
+    """Compare with bytes after the body: elements of no size count as one byte each."""
     random = Random(seed)
     projection = random_projection(message, random)
     values = Generator(message, version, random).values()
@@ -408,7 +408,7 @@ HUGE = 2**31 - 1
 
 
 def hostile_bodies() -> list[tuple[int, str, int, bytes]]:
-    """Give api key, kind, version and body of messages whose counts and lengths lie."""
+    """Give API key, kind, version and body of messages with false counts and lengths."""
     nested = struct.pack(">ihi", 1000, 0, 1000) + bytes(3000)
     huge_varint = b"\xff\xff\xff\xff\x07"
     return [
@@ -430,7 +430,7 @@ def hostile_bodies() -> list[tuple[int, str, int, bytes]]:
 
 @contextmanager
 def at_most_bytes(limit: int) -> Iterator[None]:
-    """Refuse what takes more memory than ``limit`` at any time."""
+    """Fail if the block takes more memory than ``limit`` at any time."""
     tracemalloc.start()
     try:
         yield
@@ -440,7 +440,7 @@ def at_most_bytes(limit: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("key", "kind", "version", "body"), hostile_bodies())
-def test_counts_and_lengths_that_lie_cost_nothing(
+def test_false_counts_and_lengths_take_little_memory(
     catalog: Catalog, key: int, kind: Any, version: int, body: bytes
 ) -> None:
     message = catalog.message(key, kind)
@@ -464,7 +464,7 @@ def test_many_elements_of_no_bytes_are_refused() -> None:
 
 def test_random_bytes_give_a_value_or_a_wire_error(catalog: Catalog) -> None:
     random = Random(1)
-    for message, version in every_edge(catalog):
+    for message, version in oldest_and_newest_versions(catalog):
         decode = compile_decoder(message, version, Projection.ALL)
         for _ in range(10):
             body = random.randbytes(random.randrange(60))
@@ -472,13 +472,13 @@ def test_random_bytes_give_a_value_or_a_wire_error(catalog: Catalog) -> None:
             assert result is None or result[1] <= len(body)
 
 
-# Frames that lie in pieces.
+# Frames in pieces.
 
 
 def sparse_fetch(
     catalog: Catalog, version: int, base: int = 8
 ) -> tuple[bytes, list[tuple[int, int]], Decoder]:
-    """Return a frame, the ranges of it that are no record data, and its decoder."""
+    """Return a frame, its ranges without record data, and its decoder."""
     contents = [batch(n, payload=500) for n in (1, 2, 3)]
     body = fetch_body(catalog, version, *contents)
     frame = b"8 before"[:base] + body
@@ -492,7 +492,7 @@ def sparse_fetch(
 
 
 @pytest.mark.parametrize("version", [4, 11, 12, 17])
-def test_record_data_need_not_be_there(catalog: Catalog, version: int) -> None:
+def test_a_frame_is_decoded_without_its_record_data(catalog: Catalog, version: int) -> None:
     frame, ranges, decode = sparse_fetch(catalog, version)
     whole = decode(frame, 8, 0, None)
     assert whole[1] == len(frame)
@@ -501,14 +501,14 @@ def test_record_data_need_not_be_there(catalog: Catalog, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [4, 12])
-def test_unselected_records_need_not_be_there(catalog: Catalog, version: int) -> None:
+def test_unselected_records_are_skipped_without_their_data(catalog: Catalog, version: int) -> None:
     frame, ranges, _ = sparse_fetch(catalog, version)
     source = PiecesSource(frame, *ranges)
     decode = compile_decoder(catalog.message(1, "response"), version, Projection.of())
     assert decode(source.window(8), 0, 8, source) == ((), len(frame))
 
 
-def test_a_frame_that_ends_with_records_asks_for_nothing_behind_them(catalog: Catalog) -> None:
+def test_nothing_is_read_after_the_records_that_end_a_frame(catalog: Catalog) -> None:
     # Before version 12 the records of the last partition are the last bytes of the frame.
     frame, ranges, decode = sparse_fetch(catalog, 11)
     assert ranges[-1] == (len(frame), len(frame))
@@ -524,14 +524,14 @@ def test_a_hole_where_the_decoder_must_read_is_missing_bytes(catalog: Catalog) -
         decode(source.window(8), 0, 8, source)
 
 
-def test_a_field_may_lie_over_the_end_of_a_window(catalog: Catalog) -> None:
+def test_a_field_may_cross_the_end_of_a_window(catalog: Catalog) -> None:
     frame, _, decode = sparse_fetch(catalog, 11)
     for cut in range(9, len(frame)):
         source = PiecesSource(frame, (0, cut), (cut, len(frame)))
         assert decode(source.window(8), 0, 8, source) == decode(frame, 8, 0, None)
 
 
-def test_a_count_may_ask_for_more_than_the_window_but_not_than_the_frame(
+def test_a_count_may_exceed_the_window_but_not_the_frame(
     catalog: Catalog,
 ) -> None:
     contents = [batch(1, payload=500) for _ in range(30)]
@@ -546,8 +546,8 @@ def test_a_count_may_ask_for_more_than_the_window_but_not_than_the_frame(
     assert decode(source.window(0), 0, 0, source) == decode(body, 0, 0, None)
     count_at = 14 + 2 + 1
     assert body[count_at : count_at + 4] == struct.pack(">i", 30)
-    lying = body[:count_at] + struct.pack(">i", 30_000) + body[count_at + 4 :]
-    source = PiecesSource(lying, *ranges)
+    false_body = body[:count_at] + struct.pack(">i", 30_000) + body[count_at + 4 :]
+    source = PiecesSource(false_body, *ranges)
     with pytest.raises(Truncated):
         decode(source.window(0), 0, 0, source)
 
@@ -555,9 +555,9 @@ def test_a_count_may_ask_for_more_than_the_window_but_not_than_the_frame(
 def test_records_longer_than_the_frame_are_truncated(catalog: Catalog) -> None:
     frame, ranges, decode = sparse_fetch(catalog, 11)
     length_at = frame.index(batch(3, payload=500)) - 4
-    lying = frame[:length_at] + struct.pack(">i", 10_000) + frame[length_at + 4 :]
-    source = PiecesSource(lying, *ranges)
+    false_frame = frame[:length_at] + struct.pack(">i", 10_000) + frame[length_at + 4 :]
+    source = PiecesSource(false_frame, *ranges)
     with pytest.raises(Truncated):
         decode(source.window(8), 0, 8, source)
     with pytest.raises(Truncated):
-        decode(lying, 8, 0, None)
+        decode(false_frame, 8, 0, None)

@@ -22,7 +22,7 @@ from tests.support.kafka import string
 TOPICS = struct.pack(">i", 2) + string("orders") + string("clicks")
 NO_DATA = struct.pack(">i", -1)
 OWNED = struct.pack(">i", 1) + string("orders") + struct.pack(">iii", 2, 0, 3)
-HELD = (TopicPartitions("orders", (0, 3)),)
+OWNED_PARTITIONS = (TopicPartitions("orders", (0, 3)),)
 
 
 def subscription(version: int) -> bytes:
@@ -33,7 +33,13 @@ def subscription(version: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("version", "more"), [(0, ()), (1, (HELD,)), (2, (HELD, 7)), (3, (HELD, 7, "rack-1"))]
+    ("version", "more"),
+    [
+        (0, ()),
+        (1, (OWNED_PARTITIONS,)),
+        (2, (OWNED_PARTITIONS, 7)),
+        (3, (OWNED_PARTITIONS, 7, "rack-1")),
+    ],
 )
 def test_a_subscription_says_more_in_later_versions(version: int, more: tuple[object, ...]) -> None:
     expected = Subscription(version, ("orders", "clicks"), None, *more)  # type: ignore[arg-type]
@@ -45,14 +51,14 @@ def test_a_newer_version_is_read_as_far_as_it_is_known() -> None:
     assert parse_subscription(data)._replace(version=3) == parse_subscription(subscription(3))
 
 
-def test_no_generation_is_none() -> None:
+def test_generation_minus_one_is_none() -> None:
     data = struct.pack(">h", 2) + TOPICS + NO_DATA + OWNED + struct.pack(">i", -1)
     assert parse_subscription(data).generation_id is None
 
 
 def test_an_assignment_lists_partitions_by_topic() -> None:
     data = struct.pack(">h", 1) + OWNED + struct.pack(">i", 2) + b"ab"
-    assert parse_assignment(data) == MemberAssignment(1, HELD, b"ab")
+    assert parse_assignment(data) == MemberAssignment(1, OWNED_PARTITIONS, b"ab")
     assert parse_assignment(b"") == MemberAssignment(0, (), None)
 
 
@@ -65,7 +71,7 @@ def test_every_prefix_of_a_subscription_is_truncated(version: int) -> None:
 
 
 @pytest.mark.parametrize("count", [2**31 - 1, -1, 10_000])
-def test_a_count_without_bytes_is_refused_before_anything_is_made(count: int) -> None:
+def test_an_impossible_count_is_refused(count: int) -> None:
     with pytest.raises(WireError):
         parse_assignment(struct.pack(">hi", 0, count) + bytes(100))
 

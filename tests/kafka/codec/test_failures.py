@@ -1,4 +1,4 @@
-"""Why a message cannot be read, in words: the field, its position, the reason."""
+"""Why a message cannot be read: the field, its position, and the reason in words."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def test_the_field_that_cannot_be_read_is_found(
     assert reason != "the decoder's"
 
 
-def test_where_nothing_is_wrong_the_decoders_reason_stays(catalog: Catalog) -> None:
+def test_the_decoders_reason_stays_if_every_field_can_be_read(catalog: Catalog) -> None:
     definition = catalog.message(12, "request")
     assert locate_failure(definition, 0, HEARTBEAT, 0, "why") == (None, 0, "why")
 
 
-def test_versions_that_are_known_are_named(catalog: Catalog) -> None:
+def test_the_known_versions_are_named(catalog: Catalog) -> None:
     assert unknown_version(catalog.message(12, "request")) == "known are the versions 0-4"

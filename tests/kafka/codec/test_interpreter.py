@@ -53,7 +53,7 @@ def test_a_message_written_by_hand_is_read(catalog: Catalog) -> None:
     )
 
 
-def test_text_that_is_no_utf8_is_escaped(catalog: Catalog) -> None:
+def test_text_that_is_not_utf8_is_escaped(catalog: Catalog) -> None:
     body = produce_v3().replace(b"topic", b"t\xffp\xc3c")
     values, _ = read_message(catalog.message(0, "request"), 3, body)
     assert values["topicData"][0]["name"] == "t\\xffp\\xc3c"
@@ -74,8 +74,8 @@ def test_text_that_is_no_utf8_is_escaped(catalog: Catalog) -> None:
         (36, "TopicData[0].PartitionData[0].Records"),
     ],
 )
-def test_a_failure_is_at_a_field(catalog: Catalog, cut: int, path: str) -> None:
-    # A partition more than the bytes can hold fails at the array: cut after it, at the element.
+def test_a_failure_names_the_field(catalog: Catalog, cut: int, path: str) -> None:
+    # Where the rest is too short for one element, the array fails; otherwise the element does.
     message = catalog.message(0, "request")
     failure = failure_of(message, 3, produce_v3()[:cut])
     assert failure is not None
@@ -84,7 +84,7 @@ def test_a_failure_is_at_a_field(catalog: Catalog, cut: int, path: str) -> None:
         read_message(message, 3, produce_v3()[:cut])
 
 
-def test_a_sound_message_has_no_failure_even_with_bytes_left_over(catalog: Catalog) -> None:
+def test_a_valid_message_has_no_failure_even_with_trailing_bytes(catalog: Catalog) -> None:
     message = catalog.message(0, "request")
     assert failure_of(message, 3, produce_v3()) is None
     assert failure_of(message, 9, produce_v9() + b"\0\0\0\0") is None

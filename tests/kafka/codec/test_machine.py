@@ -1,4 +1,4 @@
-"""The machine over pieces of bodies: what it says depends on the bytes, not on how they come."""
+"""The machine gives the same result for a body whatever pieces it is fed in."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def bodies(catalog: Catalog) -> list[tuple[MessageSpec, int, bytes]]:
 
 
 def outcome(core: SimpleNamespace, decoder: Any, body: bytes, sizes: list[int]) -> Any:
-    """Feed a body in pieces; return status, what is left, and the value if it is done."""
+    """Feed a body in pieces; return status, remaining bytes, and the value if it is done."""
     machine = decoder.machine
     machine.begin(decoder.address, decoder.stack_cells, len(body))
-    at, turn = 0, 0
+    at, pieces_fed = 0, 0
     while machine.status == Status.RUNNING:
-        size = sizes[turn % len(sizes)]
+        size = sizes[pieces_fed % len(sizes)]
         piece = body[at : at + size]
         machine.feed(piece, 0, len(piece))
-        at, turn = at + len(piece), turn + 1
+        at, pieces_fed = at + len(piece), pieces_fed + 1
         if not piece:
             break
     value = None
@@ -58,7 +58,7 @@ def test_the_compiled_modules_run_here() -> None:
     assert "kanalyze.kafka.codec.decoder" in compiled_modules()
 
 
-def test_pieces_say_what_the_whole_says(
+def test_a_body_in_pieces_gives_the_result_of_the_whole_body(
     core: SimpleNamespace, bodies: list[tuple[MessageSpec, int, bytes]]
 ) -> None:
     random = Random(7)
@@ -73,7 +73,7 @@ def test_pieces_say_what_the_whole_says(
             assert outcome(core, decoder, body, sizes) == whole, (message.name, version, sizes)
 
 
-def test_cut_and_changed_bodies_end_alike_whole_and_in_pieces(
+def test_cut_and_changed_bodies_end_the_same_whole_and_in_pieces(
     core: SimpleNamespace, bodies: list[tuple[MessageSpec, int, bytes]]
 ) -> None:
     random = Random(8)
@@ -93,19 +93,19 @@ def test_cut_and_changed_bodies_end_alike_whole_and_in_pieces(
                     assert result == whole
 
 
-def test_both_kinds_say_the_same(
+def test_compiled_and_uncompiled_decoders_give_the_same_value(
     catalog: Catalog, core: SimpleNamespace, bodies: list[tuple[MessageSpec, int, bytes]]
 ) -> None:
     from kanalyze.kafka.codec.compiler import compile_decoder
 
     for message, version, body in bodies:
-        here = core.compiler.compile_decoder(message, version, Projection.ALL)
-        there = compile_decoder(message, version, Projection.ALL)
-        assert repr(here(body, 0, 0, None)) == repr(there(body, 0, 0, None))
+        decode = core.compiler.compile_decoder(message, version, Projection.ALL)
+        compiled_decode = compile_decoder(message, version, Projection.ALL)
+        assert repr(decode(body, 0, 0, None)) == repr(compiled_decode(body, 0, 0, None))
 
 
 def fetch_body(catalog: Catalog, core: SimpleNamespace, *contents: bytes) -> tuple[Any, bytes]:
-    """Write a Fetch v11 response with a partition a content; return decoder and body."""
+    """Write a Fetch v11 response with one partition per content; return decoder and body."""
     head = (0).to_bytes(4, "big") + bytes(6) + (1).to_bytes(4, "big") + b"\0\x01t"
     body = head + len(contents).to_bytes(4, "big")
     for number, content in enumerate(contents):
@@ -123,23 +123,23 @@ def test_record_data_is_stepped_over_without_being_fed(
     decoder, body = fetch_body(catalog, core, *contents)
     machine = decoder.machine
     machine.begin(decoder.address, decoder.stack_cells, len(body))
-    at = touched = 0
+    at = fed_bytes = 0
     while machine.status == Status.RUNNING:
         if machine.skip:
             at += machine.skip
             machine.pass_skipped(machine.skip)
-        at += touched_now(machine, body[at : at + 16])
-        touched += 16
+        at += feed_piece(machine, body[at : at + 16])
+        fed_bytes += 16
     assert machine.remaining_bytes == 0
-    assert touched < 400
+    assert fed_bytes < 400
 
 
-def touched_now(machine: Any, piece: bytes) -> int:
+def feed_piece(machine: Any, piece: bytes) -> int:
     machine.feed(piece, 0, len(piece))
     return len(piece)
 
 
-def test_a_header_that_is_not_there_ends_the_records_and_nothing_else(
+def test_a_missing_batch_header_ends_its_records_but_not_the_message(
     catalog: Catalog, core: SimpleNamespace
 ) -> None:
     contents = [batch(3, payload=500) + batch(5, payload=500), batch(4, payload=700)]
@@ -161,9 +161,7 @@ def test_a_header_that_is_not_there_ends_the_records_and_nothing_else(
     assert (second.record_count, second.missing) == (4, False)
 
 
-def test_nothing_but_a_records_header_may_be_missing(
-    catalog: Catalog, core: SimpleNamespace
-) -> None:
+def test_only_a_batch_header_may_be_missing(catalog: Catalog, core: SimpleNamespace) -> None:
     decoder, body = fetch_body(catalog, core, batch(1))
     machine = decoder.machine
     machine.begin(decoder.address, decoder.stack_cells, len(body))
@@ -172,7 +170,7 @@ def test_nothing_but_a_records_header_may_be_missing(
     assert machine.status == Status.RUNNING
 
 
-def test_bytes_behind_the_body_are_left(catalog: Catalog, core: SimpleNamespace) -> None:
+def test_bytes_after_the_body_are_left(catalog: Catalog, core: SimpleNamespace) -> None:
     decode = core.compiler.compile_decoder(catalog.message(12, "response"), 0, Projection.ALL)
     assert decode(b"\0\x07rest", 0, 10, None) == ({"errorCode": 7}, 12)
     assert decode.machine.remaining_bytes == 4

@@ -1,4 +1,4 @@
-"""The numbers of the machine stand twice, for Python and for C: they are the same."""
+"""The constants of the machine are the same in Python and in C."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def test_opcodes_and_flags_are_those_of_c() -> None:
         assert compiled[name] == getattr(opcodes, name), name
 
 
-def test_every_constant_of_c_is_that_of_python() -> None:
+def test_every_constant_of_c_is_the_same_in_python() -> None:
     with uncompiled() as modules:
         for module in (machine, values, decoder):
-            python = vars(modules[module.__name__])
+            python_constants = vars(modules[module.__name__])
             for name, value in constants_of(module.__name__.rpartition(".")[2]).items():
-                assert python.get(name, vars(opcodes).get(name)) == value, name
+                assert python_constants.get(name, vars(opcodes).get(name)) == value, name
 
 
-def test_states_are_those_that_are_reported() -> None:
+def test_statuses_are_those_of_c() -> None:
     compiled = constants_of("machine")
     statuses = {name: value for name, value in vars(Status).items() if name.isupper()}
     assert statuses == {name: compiled[name] for name in statuses}

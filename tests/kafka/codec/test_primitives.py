@@ -28,7 +28,7 @@ def test_a_varint_that_is_too_long_or_too_large_is_malformed(written: bytes) -> 
         read_unsigned_varint(written, 0)
 
 
-def test_a_varint_with_zeros_it_would_not_need_is_read() -> None:
+def test_a_varint_with_needless_zeros_is_read() -> None:
     assert read_unsigned_varint(b"\x81\x80\x00", 0) == (1, 3)
 
 

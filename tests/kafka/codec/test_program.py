@@ -59,8 +59,10 @@ def test_unselected_text_is_not_put_on_the_tape(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize("projection", [Projection.ALL, Projection.of()])
-def test_every_program_is_closed(catalog: Catalog, projection: Projection) -> None:
-    """Every address is that of an instruction of the program, and the stack is bounded."""
+def test_every_program_has_valid_addresses_and_a_bounded_stack(
+    catalog: Catalog, projection: Projection
+) -> None:
+    """Every address is that of an instruction, and the program ends with END."""
     count = 0
     for message, version in every_message(catalog):
         written = program_of(message, version, projection)

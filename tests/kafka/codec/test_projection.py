@@ -57,7 +57,7 @@ def test_all_selects_every_field_of_every_version(catalog: Catalog) -> None:
         ("TopicData.", "TopicData."),
     ],
 )
-def test_a_path_that_is_not_there_is_refused(catalog: Catalog, path: str, named_path: str) -> None:
+def test_an_unknown_path_is_refused(catalog: Catalog, path: str, named_path: str) -> None:
     with pytest.raises(UsageError) as caught:
         select(catalog.message(0, "request"), Projection.of(path))
     assert f"ProduceRequest has no field {named_path!r}; there is: " in str(caught.value)

@@ -33,7 +33,7 @@ def test_positions_are_those_of_the_bytes(catalog: Catalog) -> None:
     assert (trace.root.start, trace.root.end, trace.pos) == (2, 14, 14)
 
 
-def test_every_message_is_traced_to_its_last_byte_and_children_lie_in_their_parents(
+def test_every_message_is_traced_to_its_last_byte_and_children_are_inside_their_parents(
     catalog: Catalog,
 ) -> None:
     chance = random.Random(7)
@@ -97,7 +97,7 @@ def test_known_and_unknown_tags_have_nodes_and_empty_tag_sections_have_none(
     assert [node.name for node in element.children] == ["ApiKey", "MinVersion", "MaxVersion"]
 
 
-def test_a_message_cut_anywhere_keeps_what_was_read_and_says_where_it_fails(
+def test_a_message_cut_anywhere_keeps_the_fields_that_were_read_and_has_a_failure(
     catalog: Catalog,
 ) -> None:
     message = catalog.message(3, "response")

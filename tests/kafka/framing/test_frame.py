@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PARTS = st.lists(st.tuples(st.integers(1, 12), st.integers(0, 12)), min_size=1, max_size=120)
-"""Of each segment: its length, and how much of it a snap length leaves."""
+"""For each segment: its length, and how many of its bytes the snap length leaves."""
 
 
 class Nowhere(FrameLocator):
@@ -56,20 +56,20 @@ def segments_of(data: bytes, parts: Sequence[tuple[int, int]]) -> tuple[Segments
 
 
 def captured_frame(parts: Sequence[tuple[int, int]], at_once: int) -> CapturedFrame:
-    """A frame that came in segments, ``at_once`` of them in a batch, of a prefix that is there."""
+    """A frame with a captured size prefix, which came in batches of ``at_once`` segments."""
     body = bytes(index % 251 for index in range(sum(size for size, _ in parts)))
     data = len(body).to_bytes(4, "big") + body
     parts = [(4, 4), *parts]
     cutter, known, frames, offset = FrameCutter(Nowhere()), list[int | None](), list[Frame](), 0
     for first in range(0, len(parts), at_once):
         some = parts[first : first + at_once]
-        segments, there = segments_of(data[offset:], some)
+        segments, batch_known = segments_of(data[offset:], some)
         frames += cutter.feed([Chunk(offset, segments, 0, len(some))]).frames
         if cutter.partial.frame is not None:
             cutter.partial.frame.detach()
         if not frames:
             segments.buffer[:] = b"\xdd" * len(segments.buffer)
-        known += there
+        known += batch_known
         offset += sum(size for size, _ in some)
     (frame,) = frames
     return CapturedFrame(frame, known)
@@ -85,7 +85,7 @@ def assert_reads(frame: Frame, known: list[int | None], at: int, length: int) ->
 
 
 @given(PARTS, st.integers(1, 130), st.data())
-def test_what_was_captured_can_be_read_and_nothing_else(parts, at_once, data):
+def test_only_captured_bytes_can_be_read(parts, at_once, data):
     frame, known = captured_frame(parts, at_once)
     assert frame.length == len(known)
     assert frame.missing_bytes == known.count(None)
@@ -97,8 +97,8 @@ def test_what_was_captured_can_be_read_and_nothing_else(parts, at_once, data):
     at = data.draw(st.integers(0, len(known) - 1))
     if known[at] is not None:
         window = frame.window(at)
-        there = known[at : at + len(window)]
-        assert list(window) == there
+        window_known = known[at : at + len(window)]
+        assert list(window) == window_known
         enough = len(window) >= frame.window_bytes or at + len(window) == len(known)
         assert enough or known[at + len(window)] is None
 
@@ -119,7 +119,7 @@ def test_dropped_bytes_are_gone_and_all_others_stay(parts, at_once, data):
 
 
 @given(PARTS, st.data())
-def test_a_frame_that_is_detached_outlives_its_buffers(parts, data):
+def test_a_detached_frame_outlives_its_buffers(parts, data):
     frame, known = captured_frame(parts, len(parts) + 1)
     buffered = frame.buffered_bytes
     frame.detach()

@@ -11,31 +11,31 @@ from kanalyze.kafka.wire import MissingBytes
 from tests.kafka.framing.test_frame import segments_of
 
 
-def test_many_segments_are_one_piece_whose_views_are_joined_only_as_far_as_asked():
+def test_a_view_joins_only_as_many_segments_as_it_needs():
     segments, _ = segments_of(bytes(range(200)), [(10, 10)] * 20)
-    spread = SegmentSpan(segments, 1, 5, 180)
-    assert (len(spread), spread.buffered_bytes, spread.reach) == (180, 180, 180)
-    assert list(spread.view(0, 1)) == list(range(15, 20))
-    assert list(spread.view(3, 10)) == list(range(18, 30))
-    assert list(spread.view(0, 1000)) == list(range(15, 195))
-    assert [bytes(view) for _, views in spread.contiguous_runs(170, 180) for view in views] == [
+    span = SegmentSpan(segments, 1, 5, 180)
+    assert (len(span), span.buffered_bytes, span.reach) == (180, 180, 180)
+    assert list(span.view(0, 1)) == list(range(15, 20))
+    assert list(span.view(3, 10)) == list(range(18, 30))
+    assert list(span.view(0, 1000)) == list(range(15, 195))
+    assert [bytes(view) for _, views in span.contiguous_runs(170, 180) for view in views] == [
         bytes(range(185, 190)),
         bytes(range(190, 195)),
     ]
 
 
-def test_a_hole_in_many_segments_ends_a_view():
+def test_a_hole_in_a_span_ends_a_view():
     segments, _ = segments_of(bytes(range(40)), [(10, 10), (10, 4), (10, 0), (10, 2)])
-    spread = SegmentSpan(segments, 0, 5, 35)
-    assert spread.buffered_bytes == 11
-    assert spread.reach == 27
-    assert list(spread.view(0, 100)) == list(range(5, 14))
-    assert len(spread.view(10, 1)) == 0
-    assert [(at, len(views)) for at, views in spread.contiguous_runs(0, 35)] == [(0, 2), (25, 1)]
+    span = SegmentSpan(segments, 0, 5, 35)
+    assert span.buffered_bytes == 11
+    assert span.reach == 27
+    assert list(span.view(0, 100)) == list(range(5, 14))
+    assert len(span.view(10, 1)) == 0
+    assert [(at, len(views)) for at, views in span.contiguous_runs(0, 35)] == [(0, 2), (25, 1)]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.binary(min_size=1, max_size=9)), max_size=12))
-def test_pieces_give_back_their_bytes_joined_over_neighbours(parts):
+def test_neighbouring_pieces_are_joined(parts):
     """Each part is a hole's length, and the bytes after the hole."""
     pieces, known = FramePieces(), list[int | None]()
     for hole, data in parts:
@@ -74,6 +74,6 @@ def test_only_the_selected_ranges_are_kept():
 
 
 @pytest.mark.parametrize("state", [((0, 2), (b"abc", b"d")), ((0,), (b"",))])
-def test_a_state_with_other_pieces_is_refused(state):
+def test_a_state_with_overlapping_or_empty_pieces_is_refused(state):
     with pytest.raises(ValueError, match="overlap"):
         FramePieces.from_state(state)

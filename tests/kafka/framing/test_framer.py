@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BODIES = st.lists(st.binary(min_size=4, max_size=60), min_size=1, max_size=8)
 
 
-class Finds(FrameLocator):
+class FunctionLocator(FrameLocator):
     """A locator made of a function."""
 
     def __init__(self, find: Callable[[memoryview], tuple[int | None, int]]) -> None:
@@ -33,13 +33,13 @@ class Finds(FrameLocator):
         return self._find(view)
 
 
-@Finds
+@FunctionLocator
 def never(view: memoryview) -> tuple[int | None, int]:
     """Find no boundary, keep nothing."""
     return None, len(view)
 
 
-@Finds
+@FunctionLocator
 def marked(view: memoryview) -> tuple[int | None, int]:
     """Find a boundary where a body begins with MARK."""
     index = bytes(view).find(b"MARK")
@@ -52,12 +52,12 @@ class Patient(FrameLocator):
     """Finds a boundary as ``marked`` does, but none when it is called for the first time."""
 
     def __init__(self) -> None:
-        self.is_asked = False
+        self.is_called = False
 
     def __call__(self, view: memoryview) -> tuple[int | None, int]:
-        if self.is_asked:
+        if self.is_called:
             return marked(view)
-        self.is_asked = True
+        self.is_called = True
         return None, 0
 
 
@@ -161,7 +161,7 @@ def test_a_gap_over_a_boundary_loses_sync_and_the_next_frame_is_found() -> None:
     assert cutter.in_sync
 
 
-def test_a_frame_found_again_keeps_the_times_of_its_packets() -> None:
+def test_a_frame_that_a_search_found_has_the_numbers_of_its_packets() -> None:
     data = b"x" * 30 + frame_of(b"MARK" + b"y" * 20) + frame_of(b"last one")
     cutter, frames = FrameCutter(marked, in_sync=False), []
     for number, piece in enumerate(cut(data, [5] * 20)):
@@ -193,7 +193,7 @@ def test_the_largest_frame_is_a_hundred_mebibytes_and_reserves_nothing() -> None
 
 @given(st.lists(st.integers(1, 9), max_size=12))
 def test_any_segmentation_skips_the_same_bytes(sizes: list[int]) -> None:
-    alert = bytes.fromhex("15030300020246")  # no size that can be, nor any within it
+    alert = bytes.fromhex("15030300020246")  # neither it nor any part of it is a plausible size
     stream = frame_of(b"before") + alert + frame_of(b"MARK after")
     cutter = FrameCutter(marked)
     found = cutter.feed([chunk(cut(stream, sizes))])
@@ -252,14 +252,14 @@ def test_a_window_joins_only_what_is_requested() -> None:
 
 
 def test_finding_and_losing_sync_again_and_again_takes_linear_time() -> None:
-    # 16,000 boundaries, each followed by a size that is none.
+    # 16,000 boundaries, each followed by an impossible size.
     data = (frame_of(b"MARKMARK") + b"\xff" * 4) * 16_000
     cutter = FrameCutter(marked)
     frames = cutter.feed([chunk(cut(data, [1448] * (len(data) // 1448)))]).frames
     assert len(frames) == 16_000
 
 
-def test_at_the_end_whatever_a_search_holds_is_a_frame_or_skipped() -> None:
+def test_at_the_end_the_bytes_that_a_search_holds_are_frames_or_skipped() -> None:
     cutter = FrameCutter(Patient(), in_sync=False)
     data = b"??" + frame_of(b"MARK1") + b"\xff" * 4 + frame_of(b"MARK2") + b"rest"
     frames = cutter.feed([chunk([data])]).frames
@@ -311,7 +311,7 @@ def test_a_step_ends_where_sync_is_lost_and_the_rest_is_fed_again() -> None:
 
 
 def test_a_located_frame_that_is_not_confirmed_is_dropped() -> None:
-    class Doubting(Finds):
+    class Doubting(FunctionLocator):
         def confirm(self, frame: Frame) -> bool:
             return frame.size > 10
 

@@ -1,4 +1,4 @@
-"""Frames that continue in a later segment: how much has come, and how large they are."""
+"""Frames that continue in a later segment: how many bytes have come, and their sizes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.streams import TIME_NS, chunk
 
 
 def begun(size: int, received: bytes) -> PartialFrame:
-    """A frame of a size, of which the prefix and some bytes have come."""
+    """A frame of this size whose prefix and some of whose bytes have come."""
     partial = PartialFrame()
     frame = Frame(size, 100, TIME_NS, 1)
     frame.add(0, memoryview(size.to_bytes(4, "big") + received))
@@ -31,7 +31,7 @@ def test_seen_bytes_of_a_frame_are_buffered_or_lost() -> None:
     assert (partial.frame, partial.remaining, partial.seen_bytes) == (None, 0, 0)
 
 
-def test_where_no_frame_has_begun_none_ends() -> None:
+def test_no_frame_ends_if_none_has_begun() -> None:
     assert PartialFrame().end(TIME_NS, 1) is None
 
 
@@ -59,14 +59,14 @@ def test_a_size_may_come_byte_by_byte() -> None:
     assert prefix.size == 0x102
 
 
-def test_the_rest_of_a_size_that_was_not_captured_is_not_made_up() -> None:
+def test_a_size_is_unknown_if_its_rest_was_not_captured() -> None:
     prefix = SplitPrefix()
     prefix.begin(chunk([b"\0\0"]).segments, 0, 0, 0)
     assert prefix.add(chunk([b"\1\2body"], snap=1).segments, 0) == -1
     assert prefix.size is None
 
 
-def test_both_go_on_from_their_states() -> None:
+def test_partial_frames_and_split_prefixes_continue_from_their_states() -> None:
     partial, other = begun(50, b"0123"), PartialFrame()
     other.load_state(partial.state())
     assert (other.remaining, other.seen_bytes) == (46, 8)
@@ -77,7 +77,7 @@ def test_both_go_on_from_their_states() -> None:
     assert again.size == 0x102
 
 
-def test_states_that_contradict_themselves_are_refused() -> None:
+def test_inconsistent_states_are_refused() -> None:
     _, frame = begun(50, b"0123").state()
     for wrong in ((0, frame), (51, frame), (3, None)):
         with pytest.raises(ValueError, match="beyond those that have come"):

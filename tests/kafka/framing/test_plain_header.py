@@ -1,4 +1,4 @@
-"""A body begins where the reader of headers says, or no position is returned."""
+"""The position of a body is that of the full reader of headers, or none is returned."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HEADS = [struct.pack(">hh", *each) for each in ((0, 3), (0, 9), (7, 0), (18, 3))
 
 @pytest.fixture(scope="module", params=["compiled", "uncompiled"])
 def core(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
-    """The module, of one kind and then of the other."""
+    """The module: first compiled, then uncompiled."""
     if request.param == "compiled":
         yield plain_header
         return
@@ -44,7 +44,7 @@ def test_a_request_has_the_body_that_its_header_says(core, head, length, rest):
     except WireError:
         assert body_at == 0
         return
-    # Where there are tags it may say nothing.
+    # For a header with tags, no position may be returned.
     assert body_at in ((0, expected) if version == 2 else (expected,))
 
 
@@ -59,14 +59,14 @@ def test_a_response_has_the_body_that_its_header_says(core, data, version):
     assert body_at == (expected if version == 0 or data[8] == 0 else 0)
 
 
-def test_a_section_without_tags_is_passed(core):
+def test_an_empty_tag_section_is_skipped(core):
     data = bytes(4) + HEADS[1] + bytes(4) + b"\0\3app"
     assert core.plain_body(data + b"\0body", HEADS[1], 2) == 4 + 10 + 3 + 1
     assert core.plain_body(data + b"\1body", HEADS[1], 2) == 0
     assert core.plain_body(data, HEADS[1], 2) == 0
 
 
-def test_the_request_of_another_api_is_none(core):
+def test_a_request_of_another_api_has_no_position(core):
     data = bytes(4) + HEADS[0] + bytes(4) + b"\xff\xff"
     assert core.plain_body(data, HEADS[0], 1) == 14
     assert core.plain_body(data, HEADS[1], 1) == 0

@@ -1,4 +1,4 @@
-"""Bytes of a frame that are dropped: those nobody needs, and those there is no room for."""
+"""Bytes of a frame are dropped if no decoder needs them, or if there is no room for them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_frame_is_skimmed_again_when_it_has_doubled() -> None:
     assert is_worth_skimming(frame)
 
 
-def test_bytes_that_nobody_needs_are_not_lost() -> None:
+def test_dropped_bytes_that_no_decoder_needs_are_not_lost() -> None:
     frame = frame_with(1000)
     keep_only(frame, [(0, 10), (500, 600)], 800)
     assert frame.buffered_bytes == 10 + 100 + 200
@@ -41,7 +41,7 @@ def test_bytes_that_nobody_needs_are_not_lost() -> None:
         frame.read(10, 1)
 
 
-def test_bytes_without_room_are_lost_and_the_beginning_stays() -> None:
+def test_bytes_without_room_are_lost_and_the_beginning_is_kept() -> None:
     frame = frame_with(1000)
     assert drop_after(frame, 100) == 900
     assert (frame.buffered_bytes, frame.missing_bytes, frame.lost_bytes) == (100, 900, 900)

@@ -17,7 +17,7 @@ from tests.support.sources import PiecesSource
 
 
 def peek(records: bytes) -> RecordsSummary:
-    """Summarise records that stand amid other bytes."""
+    """Summarise records that are between other bytes."""
     return peek_records(b"before" + records + b"after", 6, len(records), 0, None)
 
 
@@ -38,7 +38,7 @@ def test_one_plain_batch_is_summarised() -> None:
     )
 
 
-def test_batches_add_up() -> None:
+def test_a_summary_adds_up_several_batches() -> None:
     records = batch(3, base_offset=10, times=(500, 600)) + batch(4, times=(100, 900))
     summary = peek(records + batch(1, times=(200, 300)))
     assert (summary.record_count, summary.batch_count, summary.base_offset) == (8, 3, 10)
@@ -95,8 +95,8 @@ def test_a_batch_without_timestamps_has_none() -> None:
 
 
 @pytest.mark.parametrize("count", [-1, -(2**31), 15, 2**31 - 1])
-def test_a_number_of_records_that_cannot_be_is_not_counted(count: int) -> None:
-    # 100 bytes have room for 14 records of the 7 bytes that one takes at least.
+def test_an_impossible_number_of_records_is_not_counted(count: int) -> None:
+    # 100 bytes have room for 14 records, each of which takes at least 7 bytes.
     summary = peek(batch(count, payload=100) + batch(2))
     assert summary.malformed
     assert (summary.record_count, summary.batch_count) == (2, 2)
@@ -130,13 +130,13 @@ def test_a_compressed_message_hides_the_first_offset(magic: int) -> None:
         assert summary.codec == ("gzip" if records is compressed else "mixed")
     summary = peek(message(magic, offset=6) + compressed)
     assert (summary.base_offset, summary.last_offset) == (6, None)
-    # One that is cut off is no whole batch, and tells nothing.
+    # A message that is cut off has no offsets in the summary.
     summary = peek(compressed[:-1])
     assert (summary.base_offset, summary.last_offset, summary.truncated) == (None, None, True)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_messages_of_old_are_counted_one_by_one(magic: int) -> None:
+def test_messages_of_old_formats_are_counted_one_by_one(magic: int) -> None:
     records = message(magic, offset=7, time=100) + message(magic, value=b"") + message(magic)
     summary = peek(records)
     assert (summary.record_count, summary.batch_count, summary.base_offset) == (3, 3, 7)
@@ -146,7 +146,7 @@ def test_messages_of_old_are_counted_one_by_one(magic: int) -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_a_compressed_message_set_hides_its_number(magic: int) -> None:
+def test_a_compressed_message_set_hides_its_number_of_records(magic: int) -> None:
     summary = peek(message(magic, attributes=2))
     assert (summary.record_count, summary.codec, summary.batch_count) == (None, "snappy", 1)
     assert not summary.malformed
@@ -190,7 +190,7 @@ def test_a_header_over_two_pieces_is_put_together() -> None:
     assert peek_records(source.window(0), 0, len(records), 0, source) == peek(records)
 
 
-def test_a_header_that_the_capture_lacks_leaves_the_number_unknown() -> None:
+def test_the_number_of_records_is_unknown_if_a_header_is_missing() -> None:
     records = batch(3, base_offset=9) + batch(4) + batch(5)
     source = PiecesSource(records, (0, 100), (322, len(records)))
     summary = peek_records(source.window(0), 0, len(records), 0, source)
@@ -213,7 +213,7 @@ def test_any_bytes_have_a_summary(records: bytes) -> None:
 
 
 @given(st.integers(0, 2**64))
-def test_the_shortcuts_find_what_the_slow_walk_finds(seed: int) -> None:
+def test_the_shortcuts_give_the_summary_of_the_slow_walk(seed: int) -> None:
     random = Random(seed)
     records = bytearray()
     for _ in range(random.randint(1, 5)):
@@ -229,11 +229,11 @@ def test_the_shortcuts_find_what_the_slow_walk_finds(seed: int) -> None:
     del records[len(records) - random.choice((0, 0, random.randrange(len(records)))) :]
     # With no window at all every header is read from the source, where no shortcut is taken.
     source = PiecesSource(bytes(records), (0, len(records)))
-    slowly = peek_records(b"", 0, len(records), 0, source)
-    assert peek(bytes(records)) == slowly
+    slow_summary = peek_records(b"", 0, len(records), 0, source)
+    assert peek(bytes(records)) == slow_summary
 
 
-def test_many_small_entries_take_time_in_proportion() -> None:
+def test_many_small_messages_take_time_in_proportion() -> None:
     records = message(0, value=b"") * 20_000
     start = time.process_time()
     summary = peek(records)
@@ -241,9 +241,9 @@ def test_many_small_entries_take_time_in_proportion() -> None:
     assert took_soon(time.process_time() - start, 2)
 
 
-def test_records_of_a_transaction_are_records() -> None:
+def test_records_of_a_transaction_are_counted_like_others() -> None:
     # Whether it commits or aborts is not known here, and changes nothing on the wire.
-    plain, of_a_transaction = bytearray(batch(4)), bytearray(batch(4))
-    of_a_transaction[22] |= 0x10
-    assert peek(bytes(of_a_transaction)) == peek(bytes(plain))
-    assert peek(bytes(of_a_transaction)).record_count == 4
+    plain, transactional = bytearray(batch(4)), bytearray(batch(4))
+    transactional[22] |= 0x10
+    assert peek(bytes(transactional)) == peek(bytes(plain))
+    assert peek(bytes(transactional)).record_count == 4

@@ -30,6 +30,6 @@ def test_only_the_bytes_between_start_and_end_count(data: bytes, start: int, end
 
 
 @pytest.mark.parametrize("size", [(1 << 20) - 1, 1 << 20, (1 << 20) + 1, (2 << 20) + 7])
-def test_it_is_what_another_library_says(size: int) -> None:
+def test_crc32c_agrees_with_another_library(size: int) -> None:
     data = bytes(range(251)) * (size // 251 + 1)
     assert crc32c(data, 1, size) == google_crc32c.value(data[1:size])

@@ -66,21 +66,21 @@ COMPRESS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
     ),
 }
 CODED = sorted(set(COMPRESS) - {"none"})
-# These end where a reader may think that the bytes do.
+# The others may be cut at a place where a reader takes the data for complete.
 WITH_END = [name for name in CODED if name not in ("gzip, then padding", "xerial", "xerial twice")]
 
 
 @pytest.mark.parametrize("name", COMPRESS)
 @STEADY
 @given(data=st.one_of(st.binary(max_size=300), st.just(TEXT), st.just(bytes(200_000))))
-def test_what_went_in_comes_out(name: str, data: bytes) -> None:
+def test_decompressed_data_is_the_original(name: str, data: bytes) -> None:
     codec, compress = COMPRESS[name]
     assert decompress(codec, compress(data), LIMIT) == (data, None)
 
 
 @pytest.mark.parametrize("name", COMPRESS)
 @pytest.mark.parametrize("limit", [0, 1, 65_535, 65_536, 65_537, len(TEXT) - 1])
-def test_more_than_the_limit_is_a_problem_and_no_more_comes_out(name: str, limit: int) -> None:
+def test_data_beyond_the_limit_is_a_problem_and_is_not_returned(name: str, limit: int) -> None:
     codec, compress = COMPRESS[name]
     data, problem = decompress(codec, compress(TEXT), limit)
     assert problem is RecordProblem.DECOMPRESSED_TOO_LARGE
@@ -89,14 +89,14 @@ def test_more_than_the_limit_is_a_problem_and_no_more_comes_out(name: str, limit
 
 
 @pytest.mark.parametrize("name", COMPRESS)
-def test_as_much_as_the_limit_may_come_out(name: str) -> None:
+def test_data_of_exactly_the_limit_is_returned(name: str) -> None:
     codec, compress = COMPRESS[name]
     assert decompress(codec, compress(TEXT), len(TEXT)) == (TEXT, None)
 
 
 @pytest.mark.parametrize("name", WITH_END)
 @pytest.mark.parametrize("part", [0.0, 0.3, 0.7, 0.99])
-def test_what_is_cut_is_a_problem_and_gives_its_beginning(name: str, part: float) -> None:
+def test_truncated_data_is_a_problem_and_gives_its_beginning(name: str, part: float) -> None:
     codec, compress = COMPRESS[name]
     packed = compress(TEXT)
     cut = packed[: int(len(packed) * part)]
@@ -108,14 +108,14 @@ def test_what_is_cut_is_a_problem_and_gives_its_beginning(name: str, part: float
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
-def test_a_codec_that_nobody_knows_is_a_problem(codec: int) -> None:
+def test_an_unknown_codec_is_a_problem(codec: int) -> None:
     assert decompress(codec, b"abc", LIMIT) == (b"", RecordProblem.UNKNOWN_CODEC)
 
 
 @pytest.mark.parametrize("name", CODED)
 @STEADY
 @given(st.data())
-def test_any_change_gives_a_result_within_the_limit(name: str, draw: st.DataObject) -> None:
+def test_changed_bytes_give_a_result_within_the_limit(name: str, draw: st.DataObject) -> None:
     codec, compress = COMPRESS[name]
     packed = bytearray(compress(TEXT[:2000]))
     for _ in range(draw.draw(st.integers(1, 4))):
@@ -173,7 +173,7 @@ def test_a_bomb_takes_no_more_than_the_limit(name: str) -> None:
     assert took_soon(time.process_time() - began, 2)
 
 
-def test_snappy_that_lies_of_its_size_allocates_nothing_for_it() -> None:
+def test_snappy_data_with_a_false_size_allocates_little() -> None:
     for size in (b"\xff\xff\xff\xff\x0f", b"\x80\x80\x80\x20"):  # 4 GiB, 64 MiB
         tracemalloc.start()
         try:
@@ -186,7 +186,7 @@ def test_snappy_that_lies_of_its_size_allocates_nothing_for_it() -> None:
 
 
 @pytest.mark.parametrize("codec", [GZIP, ZSTD])
-def test_members_without_end_are_given_up(codec: int) -> None:
+def test_too_many_empty_members_are_a_problem(codec: int) -> None:
     empty = gzip.compress(b"") if codec == GZIP else zstandard.ZstdCompressor().compress(b"")
     began = time.process_time()
     assert decompress(codec, empty * 50_000, LIMIT) == (b"", RecordProblem.BAD_COMPRESSION)
@@ -194,7 +194,7 @@ def test_members_without_end_are_given_up(codec: int) -> None:
     assert decompress(codec, empty * 900, LIMIT) == (b"", None)
 
 
-def test_xerial_whose_chunks_do_not_fit_is_a_problem() -> None:
+def test_xerial_data_whose_chunks_do_not_fit_is_a_problem() -> None:
     good = chunk(raw_snappy(b"abc"))
     for bad in (good[:-1], good + b"\x00\x00", chunk(b""), struct.pack(">i", -5) + b"12345678"):
         data, problem = decompress(SNAPPY, XERIAL + good + bad, LIMIT)
@@ -214,7 +214,7 @@ def test_a_descriptor_that_is_too_long_has_no_header_checksum() -> None:
 
 
 @pytest.mark.parametrize("store_size", [True, False])
-def test_the_wrong_header_checksum_of_magic_0_is_accepted_there_only(store_size: bool) -> None:
+def test_the_wrong_header_checksum_of_magic_0_is_accepted_on_request_only(store_size: bool) -> None:
     frame = bytearray(lz4.frame.compress(TEXT, store_size=store_size))
     at = 14 if store_size else 6
     # As Kafka 0.8 and 0.9 wrote it: over the magic bytes too.
@@ -229,6 +229,6 @@ def test_the_wrong_header_checksum_of_magic_0_is_accepted_there_only(store_size:
 @pytest.mark.parametrize(
     "data", [b"", b"\x04\x22\x4d\x18", b"\x04\x22\x4d\x18\x48\x40\x01", b"no lz4"]
 )
-def test_what_is_no_lz4_frame_is_none_without_its_checksum_either(data: bytes) -> None:
+def test_bytes_that_are_no_lz4_frame_are_a_problem_without_the_checksum_too(data: bytes) -> None:
     result = decompress(LZ4, data, LIMIT, wrong_lz4_checksum=True)
     assert result == (b"", RecordProblem.BAD_COMPRESSION)

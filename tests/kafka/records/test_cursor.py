@@ -43,7 +43,7 @@ def record(offset: int, time: int, key: bytes | None, value: bytes | None, heade
 
 @pytest.fixture(scope="module", params=["compiled", "uncompiled"])
 def core(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
-    """The module, of one kind and then of the other."""
+    """The module: first compiled, then uncompiled."""
     if request.param == "compiled":
         yield cursor
         return
@@ -53,13 +53,13 @@ def core(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
 
 
 def read(core: ModuleType, data: bytes, count: int = 1, **base: int | None):
-    """The records, and why there are no more."""
+    """The records, and the problem that ended them."""
     numbers = {"base_offset": 0, "base_timestamp": 0, "append_time": None} | base
     cursor = core.RecordCursor(data, 0, len(data), count, *numbers.values())
     return list(cursor.records()), cursor.problem
 
 
-def test_all_of_a_record_is_read(core):
+def test_every_field_of_a_record_is_read(core):
     headers = [(b"a", b"1"), (b"b", None), (b"", b"")]
     data = record(3, 5, b"k", b"v" * 300, headers) + record(4, -6, None, None)
     records, problem = read(core, data, 2, base_offset=100, base_timestamp=1000)
@@ -70,7 +70,7 @@ def test_all_of_a_record_is_read(core):
     ]
 
 
-def test_what_is_beyond_64_bits_wraps_and_minus_one_is_no_time(core):
+def test_sums_beyond_64_bits_wrap_and_minus_one_is_no_time(core):
     ((made,), _) = read(core, record(1, 0, None, None), base_offset=LARGEST, base_timestamp=-1)
     assert (made.offset, made.timestamp_ms) == (-LARGEST - 1, None)
     ((made,), _) = read(core, record(-2, 0, None, None), base_offset=-LARGEST)
@@ -96,7 +96,7 @@ def test_what_is_beyond_64_bits_wraps_and_minus_one_is_no_time(core):
         (record(0, 0, None, None, [(b"", b"")] * 65_537), 1, "too_many_headers"),
     ],
 )
-def test_what_is_wrong_is_said(core, data, count, problem):
+def test_wrong_records_and_counts_are_reported_as_problems(core, data, count, problem):
     records, reported = read(core, data, count)
     assert reported == (None if problem is None else RecordProblem(problem))
     assert len(records) == (0 if problem and problem != "wrong_record_count" else len(data) > 0)
@@ -106,7 +106,7 @@ def test_what_is_wrong_is_said(core, data, count, problem):
 @example(b"\x80" * 9 + b"\x01", 1)
 @example(b"\x80" * 9 + b"\x02", 1)
 @settings(max_examples=examples(300))
-def test_any_bytes_are_the_same_compiled_and_not(core, data, count):
+def test_any_bytes_give_the_same_result_compiled_and_uncompiled(core, data, count):
     whole = record(0, 1, b"k", b"v", [(b"h", b"")])
     for tried in (data, whole + data, whole[:-3] + data):
         assert read(core, tried, count) == read(cursor, tried, count)

@@ -25,7 +25,7 @@ from tests.support.work import calls_of
 
 STEADY = settings(deadline=None)  # the first example loads a codec
 BUILDERS = {"kafka-python": LegacyRecordBatchBuilder, "aiokafka": AioMessages}
-# aiokafka does not write lz4 for brokers of magic 0, for the checksum they want is wrong.
+# aiokafka does not write lz4 for magic 0, because its brokers expect a wrong checksum.
 WRITTEN = [
     (builder, magic, codec)
     for builder in BUILDERS
@@ -79,7 +79,7 @@ def test_relative_offsets_may_have_holes_as_compaction_leaves_them() -> None:
     assert [record.offset for record in found] == [1002, 1003, 1007]
 
 
-def test_a_wrapper_of_offset_0_is_a_producers_and_offsets_count_from_0() -> None:
+def test_offsets_count_from_0_in_the_wrapper_of_a_producer() -> None:
     found = records_in(wrapped(1, GZIP, gzip.compress(messages_of(1)), offset=0))
     assert [record.offset for record in found] == [0, 1, 2, 3, 4]
 
@@ -91,7 +91,7 @@ def test_offsets_inside_a_wrapper_of_magic_0_are_absolute() -> None:
     assert [record.offset for record in found] == [70, 71, 72]
 
 
-def test_append_time_of_a_wrapper_is_the_time_of_all_inside() -> None:
+def test_the_append_time_of_a_wrapper_is_that_of_all_messages_inside() -> None:
     packed = gzip.compress(messages_of(1))
     data = wrapped(1, GZIP, packed, time=TIME_MS + 77, flags=APPEND)
     ((batch, records),) = read(data)[0]
@@ -175,7 +175,7 @@ def test_a_message_longer_than_its_parts_is_malformed() -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("size", [13, -1, 0])
-def test_a_size_that_cannot_be_ends_the_walk(magic: int, size: int) -> None:
+def test_an_impossible_size_ends_the_walk(magic: int, size: int) -> None:
     data = bytearray(messages_of(magic, ITEMS[:1]))
     struct.pack_into(">i", data, 8, size)
     assert read(bytes(data)) == ([], [RecordProblem.MALFORMED_BATCH])
@@ -191,14 +191,14 @@ def test_a_compressed_message_without_a_value_is_malformed() -> None:
 
 
 @pytest.mark.parametrize("junk", [b"junk", bytes(40), b"\xff" * 40, messages_of(1)[:-3]])
-def test_what_is_compressed_but_no_message_set_is_malformed(junk: bytes) -> None:
+def test_decompressed_bytes_that_are_no_message_set_are_malformed(junk: bytes) -> None:
     good = messages_of(1, ITEMS[:2])
     batches, problems = read(wrapped(1, GZIP, gzip.compress(good + junk), offset=1))
     assert len(batches[0][1]) >= 2
     assert problems == [RecordProblem.MALFORMED_RECORD]
 
 
-def test_a_failing_codec_gives_what_came_before_and_one_problem() -> None:
+def test_failed_decompression_gives_the_messages_before_it_and_one_problem() -> None:
     packed = gzip.compress(messages_of(1) + messages_of(1, [(5, 0, bytes(range(256)), b"", [])]))
     batches, problems = read(wrapped(1, GZIP, packed[:-100]))
     assert len(batches[0][1]) == 5
@@ -206,14 +206,14 @@ def test_a_failing_codec_gives_what_came_before_and_one_problem() -> None:
 
 
 @pytest.mark.parametrize("codec", [5, 7])
-def test_an_unknown_codec_is_said(codec: int) -> None:
+def test_an_unknown_codec_is_a_problem(codec: int) -> None:
     batches, problems = read(wrapped(1, codec, b"abc"))
     assert (batches[0][0].codec, batches[0][1]) == ("unknown", [])
     assert problems == [RecordProblem.UNKNOWN_CODEC]
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_messages_in_few_bytes_are_bounded_by_them(magic: int) -> None:
+def test_the_number_of_messages_is_bounded_by_the_compressed_size(magic: int) -> None:
     message = messages_of(magic, [(0, 0, None, None, [])])
     data = wrapped(magic, GZIP, gzip.compress(message * 20_000))
     allowed = DecompressionLimits().allowed_records(len(data))
@@ -226,8 +226,8 @@ def test_messages_in_few_bytes_are_bounded_by_them(magic: int) -> None:
     assert problems == [RecordProblem.TOO_MANY_RECORDS]
 
 
-def test_messages_that_hold_no_records_count_too() -> None:
-    """Each is looked at, and opened."""
+def test_messages_without_records_count_for_the_limit_too() -> None:
+    """Each of them has to be decompressed."""
     hollow = wrapped(1, GZIP, gzip.compress(b"")) * 20_000
     data = wrapped(1, GZIP, gzip.compress(hollow))
     allowed = DecompressionLimits().allowed_records(len(data))

@@ -81,7 +81,7 @@ def test_the_header_of_a_batch_is_reported() -> None:
     assert batch.delete_horizon_ms is None
 
 
-def test_minus_one_stands_for_nothing() -> None:
+def test_minus_one_is_read_as_none() -> None:
     ((batch, _),) = read(batch_of())[0]
     assert batch.producer_id is batch.producer_epoch is batch.base_sequence is None
     data = changed(changed(batch_of(ITEMS[:1]), ">q", 27, -1), ">q", 35, -1)
@@ -104,7 +104,7 @@ def test_a_control_batch_is_distinguished_from_records() -> None:
     assert records[0].key == b"\x00\x00\x00\x01"
 
 
-def test_a_delete_horizon_is_where_the_timestamps_count_from() -> None:
+def test_timestamps_are_relative_to_the_delete_horizon() -> None:
     ((batch, records),) = read(with_flags(batch_of(), 0x40))[0]
     assert batch.delete_horizon_ms == TIME_MS
     assert records[1].timestamp_ms == TIME_MS + 5
@@ -118,7 +118,7 @@ def test_offsets_and_times_beyond_64_bits_wrap_as_in_java() -> None:
 
 
 @pytest.mark.parametrize("codec", range(5), ids=CODECS)
-def test_a_wrong_checksum_is_reported_and_the_records_are_read_all_the_same(codec: int) -> None:
+def test_a_wrong_checksum_is_reported_and_the_records_are_read_anyway(codec: int) -> None:
     data = bytearray(batch_of(codec=codec))
     data[17] ^= 1
     ((batch, records),), problems = read(bytes(data))
@@ -135,7 +135,7 @@ def test_every_bit_from_the_attributes_on_is_in_the_checksum() -> None:
         assert [batch.crc_ok for batch in RecordSet(bytes(bad))] == [False]
 
 
-def test_batches_of_every_kind_stand_one_after_the_other() -> None:
+def test_batches_of_all_formats_may_follow_each_other() -> None:
     data = batch_of(codec=1) + messages_of(1) + batch_of() + messages_of(0, codec=2)
     batches, problems = read(data)
     assert problems == []
@@ -157,7 +157,7 @@ def test_no_bytes_hold_no_batch() -> None:
 
 
 @pytest.mark.parametrize("codec", [0, 4])
-def test_a_last_batch_that_is_cut_anywhere_is_left_out_and_said(codec: int) -> None:
+def test_a_last_batch_that_is_cut_anywhere_is_left_out_and_reported(codec: int) -> None:
     whole, last = batch_of(), batch_of(codec=codec)
     for size in range(1, len(last)):
         batches, problems = read(whole + last[:size])
@@ -175,7 +175,7 @@ def test_a_last_batch_that_is_cut_anywhere_is_left_out_and_said(codec: int) -> N
         (changed(batch_of(), ">i", 8, 2**31 - 1), RecordProblem.CUT_BATCH),
     ],
 )
-def test_a_header_that_cannot_be_ends_the_walk(data: bytes, problem: RecordProblem) -> None:
+def test_an_impossible_header_ends_the_walk(data: bytes, problem: RecordProblem) -> None:
     batches, problems = read(batch_of() + data + batch_of())
     assert len(batches) == 1
     assert problems == [problem]
@@ -183,7 +183,7 @@ def test_a_header_that_cannot_be_ends_the_walk(data: bytes, problem: RecordProbl
 
 @pytest.mark.parametrize("count", [-1, -(2**31), 0, 4, 6, 2**31 - 1])
 @pytest.mark.parametrize("codec", [0, 1])
-def test_a_number_of_records_that_is_wrong_is_said(count: int, codec: int) -> None:
+def test_a_wrong_number_of_records_is_reported(count: int, codec: int) -> None:
     batches, problems = read(changed(batch_of(codec=codec), ">i", 57, count) + batch_of())
     assert problems == [RecordProblem.WRONG_RECORD_COUNT]
     assert len(batches[0][1]) == max(0, min(count, 5))
@@ -203,7 +203,7 @@ def sized(body: bytes) -> bytes:
     return varint(len(body)) + body
 
 
-SOUND = sized(b"\0" + varint(0) * 2 + varint(1) + b"k" + varint(1) + b"v" + varint(0))
+VALID_RECORD = sized(b"\0" + varint(0) * 2 + varint(1) + b"k" + varint(1) + b"v" + varint(0))
 NO_KEY_HEADER = b"\0" + varint(0) * 2 + varint(-1) * 2 + varint(1) + varint(-1) * 2
 
 
@@ -225,8 +225,8 @@ NO_KEY_HEADER = b"\0" + varint(0) * 2 + varint(-1) * 2 + varint(1) + varint(-1) 
     ],
 )
 @pytest.mark.parametrize("codec", [0, 1])
-def test_a_record_that_cannot_be_ends_its_batch(bad: bytes, codec: int) -> None:
-    records = SOUND + bad
+def test_a_malformed_record_ends_its_batch(bad: bytes, codec: int) -> None:
+    records = VALID_RECORD + bad
     if codec:
         records = zlib.compress(records, wbits=31)
     batches, problems = read(compressed(codec, records, count=3) + batch_of())
@@ -234,8 +234,8 @@ def test_a_record_that_cannot_be_ends_its_batch(bad: bytes, codec: int) -> None:
     assert problems == [RecordProblem.MALFORMED_RECORD]
 
 
-def test_long_numbers_in_few_bits_are_read() -> None:
-    # Nothing says that a varint has to be as short as can be.
+def test_a_varint_with_needless_bytes_is_read() -> None:
+    # No rule says that a varint must be as short as possible.
     record = b"\0" + b"\x80\x80\x00" + varint(0) + varint(-5) + varint(0) + varint(0)
     batches, problems = read(compressed(0, sized(record), count=1))
     assert problems == []
@@ -243,14 +243,14 @@ def test_long_numbers_in_few_bits_are_read() -> None:
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
-def test_an_unknown_codec_hides_the_records_and_is_said(codec: int) -> None:
+def test_an_unknown_codec_hides_the_records_and_is_reported(codec: int) -> None:
     batches, problems = read(compressed(codec, b"abc", count=3) + batch_of())
     assert [(batch.codec, len(found)) for batch, found in batches] == [("unknown", 0), ("none", 5)]
     assert problems == [RecordProblem.UNKNOWN_CODEC]
 
 
-def test_what_came_out_before_the_compression_failed_is_given() -> None:
-    packed = zlib.compress(SOUND * 3 + bytes(range(256)) * 50, wbits=31)
+def test_records_before_a_failure_of_the_decompression_are_returned() -> None:
+    packed = zlib.compress(VALID_RECORD * 3 + bytes(range(256)) * 50, wbits=31)
     batches, problems = read(compressed(1, packed[: len(packed) // 2], count=3))
     assert len(batches[0][1]) == 3
     assert problems == [RecordProblem.BAD_COMPRESSION]
@@ -275,14 +275,14 @@ def test_a_bomb_is_bounded_in_bytes_and_in_ratio() -> None:
     assert took_soon(seconds, 5)
 
 
-def test_limits_are_those_that_were_requested() -> None:
-    data = compressed(4, zstandard.ZstdCompressor().compress(SOUND * 1000), count=1000)
-    batches, problems = read(data, DecompressionLimits(most_bytes=len(SOUND) * 10))
+def test_requested_limits_apply() -> None:
+    data = compressed(4, zstandard.ZstdCompressor().compress(VALID_RECORD * 1000), count=1000)
+    batches, problems = read(data, DecompressionLimits(most_bytes=len(VALID_RECORD) * 10))
     assert len(batches[0][1]) == 10
     assert problems == [RecordProblem.DECOMPRESSED_TOO_LARGE]
 
 
-def test_a_lie_about_the_number_of_records_allocates_nothing() -> None:
+def test_a_false_number_of_records_allocates_little() -> None:
     data = changed(batch_of(), ">i", 57, 2**31 - 1)
     tracemalloc.start()
     try:
@@ -325,7 +325,7 @@ def test_any_bytes_give_a_result(junk: bytes, magic: int, codec: int, is_sized: 
 
 @STEADY
 @given(st.lists(st.sampled_from(MIXED), max_size=4), st.integers(0, 100))
-def test_what_the_headers_alone_tell_agrees_with_the_records(sets: list[bytes], cut: int) -> None:
+def test_the_summary_of_the_headers_agrees_with_the_records(sets: list[bytes], cut: int) -> None:
     data = b"".join(sets)
     data = data[: len(data) - cut]
     summary = peek_records(data, 0, len(data), 0, None)
@@ -345,13 +345,13 @@ def test_any_beginning_of_records_gives_a_result(data: bytes, size: int) -> None
 
 
 def many_empty(count: int) -> bytes:
-    """Records as small as they can be, all of offset 0: a codec packs them into very few bytes."""
+    """The smallest possible records, all of offset 0, which a codec packs into very few bytes."""
     packed = zstandard.ZstdCompressor().compress(sized(b"\0\0\0\1\1\0") * count)
     return compressed(4, packed, count=count)
 
 
-def test_what_comes_out_of_few_bytes_is_bounded_by_them() -> None:
-    """Five million records in some kB, whose header says that they are so many."""
+def test_the_number_of_records_is_bounded_by_the_compressed_size() -> None:
+    """A few kB hold five million records, and their header has this true number."""
     data = many_empty(5_000_000)
     (batch,) = RecordSet(data, DecompressionLimits(most_ratio=1 << 20))
     assert batch.record_count == 5_000_000
@@ -363,16 +363,16 @@ def test_what_comes_out_of_few_bytes_is_bounded_by_them() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 9, 10, 11, 1000])
-def test_a_limit_that_was_requested_holds_of_every_batch(count: int) -> None:
-    data = many_empty(count) + compressed(0, SOUND * count, count=count)
+def test_a_requested_limit_applies_to_every_batch(count: int) -> None:
+    data = many_empty(count) + compressed(0, VALID_RECORD * count, count=count)
     batches, problems = read(data, DecompressionLimits(most_records=10))
     assert [len(found) for _, found in batches] == [min(count, 10)] * 2
     assert problems == [RecordProblem.TOO_MANY_RECORDS] * 2 * (count > 10)
 
 
 @pytest.mark.parametrize("codec", range(1, 5), ids=CODECS[1:])
-def test_no_sound_batch_is_cut_by_the_limit_however_well_it_packs(codec: int) -> None:
-    """Nothing in the records but that each has the next offset."""
+def test_no_valid_batch_is_cut_by_the_limit_however_small_it_is_compressed(codec: int) -> None:
+    """The records have consecutive offsets and nothing else."""
     items = [(offset, TIME_MS, None, None, []) for offset in range(10_000)]
     assert len(records_in(batch_of(items, codec))) == len(items)
 
@@ -382,10 +382,10 @@ def test_headers_of_a_record_are_bounded() -> None:
         return sized(bytes(3) + b"\1\1" + varint(headers) + b"\0\1" * headers)
 
     few, many = record(1 << 16), record((1 << 16) + 1)
-    batches, problems = read(compressed(0, few + SOUND, count=2))
+    batches, problems = read(compressed(0, few + VALID_RECORD, count=2))
     assert [len(found.headers) for found in batches[0][1]] == [1 << 16, 0]
     assert problems == []
-    batches, problems = read(compressed(0, SOUND + many + SOUND, count=3))
+    batches, problems = read(compressed(0, VALID_RECORD + many + VALID_RECORD, count=3))
     assert [len(found.headers) for found in batches[0][1]] == [0]
     assert problems == [RecordProblem.TOO_MANY_HEADERS]
     huge = zstandard.ZstdCompressor().compress(record(10_000_000))

@@ -17,18 +17,18 @@ from kanalyze.kafka.records.types import (
     ("compressed", "allowed"),
     [(0, 1 << 20), (1, 1 << 20), (1024, 1 << 20), (2048, 2 << 20), (1 << 20, 64 << 20)],
 )
-def test_what_may_come_out_follows_what_went_in(compressed: int, allowed: int) -> None:
+def test_the_allowed_bytes_depend_on_the_compressed_bytes(compressed: int, allowed: int) -> None:
     assert DecompressionLimits().allowed(compressed) == allowed
 
 
-def test_the_bytes_bound_what_the_ratio_and_the_free_bytes_let_pass() -> None:
+def test_most_bytes_bounds_what_the_ratio_and_the_free_bytes_allow() -> None:
     assert DecompressionLimits(most_bytes=100).allowed(10) == 100
     assert DecompressionLimits(1000, most_ratio=3, free_bytes=5).allowed(10) == 30
     assert DecompressionLimits(1000, most_ratio=3, free_bytes=50).allowed(10) == 50
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1))
-def test_sums_wrap_as_64_bits_do(left: int, right: int) -> None:
+def test_sums_wrap_at_64_bits(left: int, right: int) -> None:
     wrapped = as_int64(left + right)
     assert -(2**63) <= wrapped < 2**63
     assert (wrapped - left - right) % 2**64 == 0
@@ -56,7 +56,7 @@ def batch(base_sequence: int | None) -> RecordBatch:
     return made
 
 
-def test_sequence_numbers_rise_with_the_offset_and_begin_anew_after_the_last_int() -> None:
+def test_sequence_numbers_rise_with_the_offset_and_wrap_to_0_after_the_largest() -> None:
     assert batch(7).sequence(103) == 10
     assert batch(2**31 - 2).sequence(101) == 2**31 - 1
     assert batch(2**31 - 2).sequence(102) == 0

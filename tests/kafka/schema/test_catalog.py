@@ -27,14 +27,14 @@ def header_version(notation: str, version: int) -> int:
 def test_the_table_is_that_of_the_facts(catalog: Catalog) -> None:
     assert [api.key for api in catalog.apis] == list(range(95))
     for row, api in zip(FACTS, catalog.apis, strict=True):
-        key, name, versions, *spoken = row[:10]
+        key, name, versions, *release_versions = row[:10]
         assert (api.key, api.name, str(api.versions)) == (int(key), name, versions)
         assert catalog.api(int(key)) is api
         assert catalog.named(name) is api
         assert [
             "-" if text == "-" else str(api.spoken_by(release))
-            for release, text in zip(RELEASES, spoken, strict=True)
-        ] == spoken
+            for release, text in zip(RELEASES, release_versions, strict=True)
+        ] == release_versions
         assert api.first_release == row[12].removeprefix("<=")
         assert ",".join(api.listeners) == row[15]
         assert (",".join(api.unstable) or "-") == row[16]
@@ -73,7 +73,7 @@ def test_versions_and_apis_newer_than_the_table_have_the_newest_headers(catalog:
     assert catalog.response_header_version(1000, 0) == 1
 
 
-def test_what_is_not_in_the_table_is_none(catalog: Catalog) -> None:
+def test_unknown_apis_messages_and_releases_are_not_found(catalog: Catalog) -> None:
     assert catalog.api(95) is None
     assert catalog.api(-1) is None
     assert catalog.named("produce") is None
@@ -107,7 +107,7 @@ def test_messages_are_found_by_api_and_kind(catalog: Catalog) -> None:
     assert catalog.data("ConsumerProtocolSubscription").kind == "data"
 
 
-def test_loading_the_catalog_reads_no_definition_and_nothing_slow() -> None:
+def test_loading_the_catalog_imports_no_slow_module() -> None:
     script = (
         "import sys; from kanalyze.kafka.schema.catalog import Catalog; Catalog(); "
         "print(*sorted(sys.modules))"

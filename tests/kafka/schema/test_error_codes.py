@@ -6,7 +6,7 @@ from kanalyze.kafka.schema.error_codes import error_code, error_name, is_retriab
 from tests.support.facts import rows
 
 
-def test_every_code_of_the_facts_has_its_name_and_whether_to_retry() -> None:
+def test_every_error_of_the_facts_has_its_name_and_is_retriable_or_not() -> None:
     facts = rows("errors.txt")
     assert len(facts) > 130
     for code, name, retriable, *_ in facts:

@@ -8,11 +8,11 @@ from kanalyze.kafka.schema.versions import NONE, VersionRange
 
 V0 = VersionRange.parse("0+")
 V2 = VersionRange.parse("2+")
-AROUND = VersionRange(0, 5)
+VALID_VERSIONS = VersionRange(0, 5)
 
 
 @pytest.mark.parametrize(
-    ("kind", "found", "value"),
+    ("kind", "declared", "value"),
     [
         ("int8", "-128", -128),
         ("int32", "0x7fffffff", 2**31 - 1),
@@ -27,12 +27,14 @@ AROUND = VersionRange(0, 5)
         ("uuid", "", ZERO_UUID),
     ],
 )
-def test_a_default_is_read_as_a_value_of_its_type(kind: str, found: object, value: object) -> None:
-    assert parse_default(kind, found) == (value, False)
+def test_a_default_is_read_as_a_value_of_its_type(
+    kind: str, declared: object, value: object
+) -> None:
+    assert parse_default(kind, declared) == (value, False)
 
 
 @pytest.mark.parametrize("kind", ["string", "bytes", "records", "[]int32", "Struct", "[]Struct"])
-def test_the_default_of_what_can_be_null_may_be_null(kind: str) -> None:
+def test_the_default_of_a_nullable_type_may_be_null(kind: str) -> None:
     assert parse_default(kind, "null") == (None, True)
 
 
@@ -48,12 +50,12 @@ def test_the_default_of_what_can_be_null_may_be_null(kind: str) -> None:
         ("[]int8", None),
     ],
 )
-def test_a_type_has_a_default_where_none_is_declared(kind: str, value: object) -> None:
+def test_a_type_has_a_default_if_none_is_declared(kind: str, value: object) -> None:
     assert parse_default(kind, None) == (value, False)
 
 
 @pytest.mark.parametrize(
-    ("kind", "found"),
+    ("kind", "declared"),
     [
         ("int8", "128"),
         ("int8", "null"),
@@ -71,13 +73,13 @@ def test_a_type_has_a_default_where_none_is_declared(kind: str, value: object) -
         ("Struct", "x"),
     ],
 )
-def test_a_default_that_does_not_fit_its_type_is_refused(kind: str, found: object) -> None:
+def test_a_default_that_does_not_fit_its_type_is_refused(kind: str, declared: object) -> None:
     with pytest.raises(ValueError, match="is no value of type"):
-        parse_default(kind, found)
+        parse_default(kind, declared)
 
 
 def problem(*fields: Field) -> str | None:
-    name_and_rule = check_fields(fields, AROUND, V2)
+    name_and_rule = check_fields(fields, VALID_VERSIONS, V2)
     return None if name_and_rule is None else name_and_rule[1]
 
 
@@ -146,4 +148,4 @@ def test_two_fields_may_not_share_a_tag() -> None:
 
 def test_tags_may_not_leave_numbers_out() -> None:
     fields = [Field(f"F{tag}", "int8", V2, tag=tag, tagged_versions=V2) for tag in (0, 2)]
-    assert check_fields(fields, AROUND, V2) == ("F2", "tag 2 is used before tag 1")
+    assert check_fields(fields, VALID_VERSIONS, V2) == ("F2", "tag 2 is used before tag 1")

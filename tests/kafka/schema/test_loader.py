@@ -11,7 +11,7 @@ from kanalyze.kafka.schema.versions import NONE, VersionRange
 
 
 def definition(*fields: dict[str, Any], **keys: Any) -> str:
-    """Return the text of a message with these fields; None takes a key away."""
+    """Return the text of a message with these fields; None removes a key."""
     made = {
         "type": "data",
         "name": "Sample",
@@ -70,7 +70,7 @@ def test_a_file_may_hold_several_messages() -> None:
     assert [message.name for message in load_messages(text, "f")] == ["One", "Two"]
 
 
-def test_slashes_inside_a_text_are_no_comment() -> None:
+def test_slashes_inside_a_string_are_no_comment() -> None:
     text = definition(field(about='see https://kafka.apache.org and "//" too'))
     (message,) = load_messages(text, "f")
     assert message.struct.fields[0].about == 'see https://kafka.apache.org and "//" too'
@@ -166,7 +166,7 @@ def test_a_common_struct_may_not_be_declared_twice() -> None:
         load_messages(definition(commonStructs=common), "f")
 
 
-def test_structs_nest_to_a_bound() -> None:
+def test_the_nesting_of_structs_is_bounded() -> None:
     def nested(depth: int) -> Any:
         inner = field("Leaf") if depth == 0 else nested(depth - 1)
         return field(f"N{depth}", f"[]S{depth}", fields=[inner])
@@ -177,7 +177,7 @@ def test_structs_nest_to_a_bound() -> None:
         load_messages(definition(nested(MAX_NESTING)), "f")
 
 
-def test_a_chain_of_common_structs_nests_to_the_same_bound() -> None:
+def test_the_nesting_of_common_structs_has_the_same_bound() -> None:
     common = [
         {"name": f"S{n}", "fields": [field(f"F{k}", f"S{n + 1}") for k in range(9)]}
         for n in range(30)
@@ -187,7 +187,7 @@ def test_a_chain_of_common_structs_nests_to_the_same_bound() -> None:
         load_messages(definition(field(kind="S0"), commonStructs=common), "f")
 
 
-def test_what_kafkas_own_files_have_at_times_is_let_pass() -> None:
+def test_irregularities_of_kafkas_own_definitions_are_accepted() -> None:
     text = definition(
         field("Nulls", "string", "1+", nullableVersions="0+"),
         field("Left", versions="0"),
@@ -205,7 +205,7 @@ def test_what_kafkas_own_files_have_at_times_is_let_pass() -> None:
     assert message.struct.fields == ()
 
 
-def test_common_structs_do_not_fan_out_without_bound() -> None:
+def test_the_number_of_fields_with_common_structs_is_bounded() -> None:
     common = [
         {"name": f"S{n}", "fields": [field(f"F{k}", f"S{n + 1}") for k in range(40)]}
         for n in range(6)

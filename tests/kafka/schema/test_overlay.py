@@ -40,7 +40,7 @@ UPPER = sample(
 )
 
 
-def test_every_version_is_read_by_the_definition_that_counts_for_it() -> None:
+def test_every_version_is_read_by_the_definition_that_applies_to_it() -> None:
     both = overlay(UPPER, LOWER)
     assert (both.name, both.valid_versions) == ("Sample", (0, 4))
     for version in range(5):
@@ -53,7 +53,7 @@ def test_every_version_is_read_by_the_definition_that_counts_for_it() -> None:
             assert decode(content, 0, 0, None) == alone(content, 0, 0, None)
 
 
-def test_fields_of_both_stay_in_both_orders() -> None:
+def test_the_fields_of_both_definitions_keep_their_orders() -> None:
     both = overlay(UPPER, LOWER)
     names = [one.name for one in both.struct.fields]
     assert names == ["Old", "Name", "New", "Parts", "Tagged"]
@@ -63,7 +63,7 @@ def test_fields_of_both_stay_in_both_orders() -> None:
     assert [one.name for one in parts.struct.fields] == ["Index", "Mood", "Gone"]
 
 
-def test_versions_say_where_a_field_is() -> None:
+def test_a_field_has_its_versions_of_both_definitions() -> None:
     fields = {one.name: one for one in overlay(UPPER, LOWER).struct.fields}
     assert {name: str(one.versions) for name, one in fields.items()} == {
         "Old": "0-1",
@@ -133,21 +133,21 @@ def words_of(definition: MessageSpec, version: int) -> tuple[int, ...]:
         (sample(versions="6-7"), r"Sample: validVersions: .* there is a gap in 0-7"),
     ],
 )
-def test_what_does_not_fit_the_built_in_definition_is_refused(
+def test_a_definition_that_conflicts_with_the_built_in_one_is_refused(
     upper: MessageSpec, reason: str
 ) -> None:
     with pytest.raises(Conflict, match=reason):
         overlay(upper, LOWER)
 
 
-def test_a_version_that_becomes_inflexible_moves_the_bound() -> None:
+def test_a_version_that_becomes_inflexible_moves_the_first_flexible_version() -> None:
     both = overlay(sample(versions="1-2", flexible="none"), sample(versions="0-3"))
     assert str(both.flexible_versions) == "3+"
     with pytest.raises(Conflict, match=r"flexibleVersions: .* there is a gap in 2-4"):
         overlay(sample(versions="3", flexible="none"), sample(versions="0-4"))
 
 
-def test_fields_that_share_no_version_may_stand_in_any_order() -> None:
+def test_fields_that_share_no_version_may_be_in_any_order() -> None:
     upper = sample(
         field("Two", versions="2+"), field("One", versions="0-1"), versions="0-3", flexible="none"
     )

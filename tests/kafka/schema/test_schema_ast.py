@@ -17,7 +17,7 @@ ALL_VERSIONS = VersionRange.parse("0+")
         ("V0Host", "v0Host"),
     ],
 )
-def test_the_json_name_has_its_first_letter_alone_lowered(name: str, json_name: str) -> None:
+def test_only_the_first_letter_of_a_json_name_is_lowered(name: str, json_name: str) -> None:
     assert Field(name, "int8", ALL_VERSIONS).json_name == json_name
 
 
@@ -27,7 +27,7 @@ def test_an_array_knows_the_type_of_its_elements() -> None:
     assert (single.is_array, single.element_type) == (False, "int32")
 
 
-def test_flexible_versions_of_a_field_go_before_those_of_its_message() -> None:
+def test_flexible_versions_of_a_field_override_those_of_its_message() -> None:
     follows = Field("F", "string", ALL_VERSIONS)
     never = Field("F", "string", ALL_VERSIONS, flexible_versions=NONE)
     assert follows.is_flexible(2, VersionRange.parse("2+"))

@@ -26,7 +26,7 @@ def refusal(path: Path) -> str:
     return str(caught.value)
 
 
-def test_an_api_of_the_users_own_stands_in_the_catalog(tmp_path: Path) -> None:
+def test_an_api_that_a_user_defines_is_in_the_catalog(tmp_path: Path) -> None:
     catalog = Catalog(vendor_folder(tmp_path))
     api = catalog.api(1000)
     assert api is not None
@@ -41,20 +41,20 @@ def test_an_api_of_the_users_own_stands_in_the_catalog(tmp_path: Path) -> None:
 
 
 def test_a_newer_version_of_a_built_in_api_is_added(tmp_path: Path) -> None:
-    catalog, before = Catalog(next_fetch(tmp_path)), Catalog()
-    api, old = catalog.named("Fetch"), before.named("Fetch")
+    catalog, original = Catalog(next_fetch(tmp_path)), Catalog()
+    api, original_api = catalog.named("Fetch"), original.named("Fetch")
     assert api is not None
-    assert old is not None
-    assert api == old._replace(versions=api.versions)
+    assert original_api is not None
+    assert api == original_api._replace(versions=api.versions)
     assert api.versions == (0, 19)
     request = catalog.message(1, "request")
     mood = request.struct.field("Mood")
     assert mood is not None
     assert str(mood.versions) == "19+"
-    assert catalog.message(0, "request").name == before.message(0, "request").name
+    assert catalog.message(0, "request").name == original.message(0, "request").name
 
 
-def test_decoders_of_what_a_user_wrote_are_for_that_catalog_alone(tmp_path: Path) -> None:
+def test_decoders_of_user_definitions_are_for_their_catalog_alone(tmp_path: Path) -> None:
     own, projection = Catalog(next_fetch(tmp_path)), Projection.of("Mood")
     numbers = ("maxWaitMs", "minBytes", "maxBytes", "isolationLevel", "sessionId", "sessionEpoch")
     values = dict.fromkeys(numbers, 0) | {"topics": [], "forgottenTopicsData": [], "rackId": ""}
@@ -68,12 +68,12 @@ def test_decoders_of_what_a_user_wrote_are_for_that_catalog_alone(tmp_path: Path
         assert decode(body, 0, 0, None)[0] == ("sad",)
 
 
-def test_the_built_in_files_laid_over_themselves_change_nothing(tmp_path: Path) -> None:
+def test_the_built_in_files_over_themselves_change_nothing(tmp_path: Path) -> None:
     texts = {f"api{api.key}": built_in(f"{api.key:03d}_{api.name}.json") for api in Catalog().apis}
     assert Catalog(folder(tmp_path, **texts)).apis == Catalog().apis
 
 
-def test_one_side_of_an_api_may_be_given_and_another_name(tmp_path: Path) -> None:
+def test_a_request_alone_may_be_redefined_with_another_name(tmp_path: Path) -> None:
     text = message("ListThingsRequest", key=74, flexibleVersions="0+", validVersions="0")
     catalog = Catalog(folder(tmp_path, One=text))
     assert catalog.named("ListThings") is catalog.api(74)
@@ -82,7 +82,7 @@ def test_one_side_of_an_api_may_be_given_and_another_name(tmp_path: Path) -> Non
     assert catalog.message(74, "response").name == "ListConfigResourcesResponse"
 
 
-def test_data_inside_messages_may_be_given_too(tmp_path: Path) -> None:
+def test_data_inside_messages_may_be_defined_too(tmp_path: Path) -> None:
     subscription = built_in("data_ConsumerProtocolSubscription.json").replace('"0-3"', '"0-4"')
     own = folder(tmp_path, Sub=subscription, New=message("VendorData", key=None))
     catalog = Catalog(own)
@@ -91,7 +91,7 @@ def test_data_inside_messages_may_be_given_too(tmp_path: Path) -> None:
     assert catalog.data("ConsumerProtocolAssignment").valid_versions == (0, 3)
 
 
-def test_headers_and_messages_of_other_kinds_are_passed_by(tmp_path: Path) -> None:
+def test_headers_and_messages_of_other_kinds_are_ignored(tmp_path: Path) -> None:
     texts = {
         "Header": message("RequestHeader", key=None, type="header"),
         "Record": message("TopicRecord", key=None, type="metadata", apiKey=2),
@@ -181,14 +181,14 @@ def test_each_kind_of_broken_field_is_refused_with_file_field_and_reason(
     assert refusal(own).startswith(f"{own / 'Vendor.json'}: {reason}")
 
 
-def test_a_folder_that_is_none_or_is_empty_is_refused(tmp_path: Path) -> None:
+def test_a_missing_or_empty_folder_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path / "missing").endswith("not a folder of message definitions")
     assert refusal(tmp_path).endswith("there is no *.json with message definitions")
     (tmp_path / "sub.json").mkdir()
     assert "sub.json: " in refusal(tmp_path)
 
 
-def test_a_file_that_is_no_text_or_too_large_is_refused(
+def test_a_file_that_is_not_utf8_or_too_large_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.json"

@@ -19,7 +19,7 @@ def test_a_range_writes_the_text_it_was_read_from(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "3-1", "1-2-3", "+", "1++", "40000", "٣", " 1"])
-def test_what_is_no_range_is_refused(text: str) -> None:
+def test_a_text_that_is_no_range_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="version"):
         VersionRange.parse(text)
 

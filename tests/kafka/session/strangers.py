@@ -1,6 +1,6 @@
 """Conversations in other protocols that look as much like Kafka as possible: (side, bytes) turns.
 
-A number in place of the bytes says how many bytes the capture lost.
+A number in place of the bytes is the number of bytes that the capture lost.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ _pack = struct.pack
 
 
 def zookeeper(noise: Random) -> Turns:
-    """Reads whose running number passes Kafka's keys: 0x000A0000 is key 10, version 0."""
-    number = noise.choice([1, 65_530, 0x30000, 0xA0000, 0xC0000, 0xF0000, 0x110000, 0x120000]) - 2
+    """Requests whose xid rises through Kafka's API keys: 0x000A0000 is key 10, version 0."""
+    xid = noise.choice([1, 65_530, 0x30000, 0xA0000, 0xC0000, 0xF0000, 0x110000, 0x120000]) - 2
     turns: Turns = []
     for _ in range(12):
         operation = noise.choice([3, 4, 4, 8, 12])
         path = noise.choice([b"/a", b"/brokers/ids", b"/brokers/topics/" + b"t" * 20])
-        head = _pack(">iii", number, operation, len(path))
+        head = _pack(">iii", xid, operation, len(path))
         turns.append((0, frame_of(head + path + bytes([noise.random() < 0.2]))))
-        turns.append((1, frame_of(_pack(">iqi", number, 900, 0) + noise.randbytes(68))))
-        number += 1
+        turns.append((1, frame_of(_pack(">iqi", xid, 900, 0) + noise.randbytes(68))))
+        xid += 1
     return turns
 
 
 def zookeeper_for_long(noise: Random) -> Turns:
-    """Read with two bytes of displacement, the path is a client id, and a frame has megabytes.
+    """Requests that look like one Kafka frame of megabytes if they are read two bytes off.
 
-    Where that frame would end another read begins, with two bytes of displacement as well.
+    The path is then the client id. Another request, also two bytes off, begins at the frame's end.
     """
     path = b"/brokers/topics/" + noise.choice([b"t" * 20, b"u" * 44])
     first = noise.choice([3, 18])
@@ -52,7 +52,7 @@ def zookeeper_one_way(noise: Random) -> Turns:
 
 
 def thrift_framed(noise: Random) -> Turns:
-    """The old binary protocol: a name's length stands where Kafka has key and version."""
+    """The old binary protocol: the length of a name is where Kafka has key and version."""
     turns: Turns = []
     for number in range(10):
         name = noise.choice([b"get", b"ping", b"listTables"])
@@ -63,7 +63,7 @@ def thrift_framed(noise: Random) -> Turns:
 
 
 def typed_messages(noise: Random) -> Turns:
-    """Length, type, version, running number, zeros; and answers that begin the same way."""
+    """Length, type, version, number, zeros; and responses that begin the same way."""
     kind, version = noise.randrange(80), noise.randrange(4)
     turns: Turns = []
     for number in range(12):
@@ -114,17 +114,17 @@ def dns(noise: Random) -> Turns:
         question = b"\7example\3com\0\0\1\0\1"
         number = noise.randrange(65536)
         query = _pack(">HHHHHH", number, 0x0100, 1, 0, 0, 0) + question
-        answer = _pack(">HHHHHH", number, 0x8180, 1, 1, 0, 0) + question
-        answer += b"\xc0\x0c\0\1\0\1\0\0\1\0\0\4\1\2\3\4"
-        turns += [(0, _pack(">H", len(query)) + query), (1, _pack(">H", len(answer)) + answer)]
+        response = _pack(">HHHHHH", number, 0x8180, 1, 1, 0, 0) + question
+        response += b"\xc0\x0c\0\1\0\1\0\0\1\0\0\4\1\2\3\4"
+        turns += [(0, _pack(">H", len(query)) + query), (1, _pack(">H", len(response)) + response)]
     return turns
 
 
 def mongodb(noise: Random) -> Turns:
     turns: Turns = []
     for number in range(6):
-        for side, answered in ((0, 0), (1, number)):
-            body = _pack("<iii", number + 100 * side, answered, 2013) + bytes(4) + b"\0"
+        for side, response_to in ((0, 0), (1, number)):
+            body = _pack("<iii", number + 100 * side, response_to, 2013) + bytes(4) + b"\0"
             body += noise.randbytes(40)
             turns.append((side, _pack("<i", len(body) + 4) + body))
     return turns
@@ -147,7 +147,7 @@ def text_frames(_: Random) -> Turns:
 
 
 def few_bytes(noise: Random) -> Turns:
-    """Less than a request's header, and nothing after it."""
+    """Fewer bytes than a request's header, and nothing after them."""
     words = [
         b"GET /\r\n\r\n\r\n\r\n",
         b"PING\r\nPING\r\n",

@@ -18,7 +18,7 @@ def new_completion() -> ExchangeCompletion:
     )
 
 
-def test_a_response_before_its_request_is_named() -> None:
+def test_a_response_before_its_request_is_an_anomaly() -> None:
     builder, events = new_builder(), ConnectionEvents()
     request = frame_of(k.heartbeat(1))
     builder.add_request(request, events)
@@ -29,17 +29,17 @@ def test_a_response_before_its_request_is_named() -> None:
     assert [each.kind.value for each in events.anomalies] == ["response_before_request"]
 
 
-def test_without_a_response_a_request_is_unanswered_or_settled() -> None:
+def test_a_request_without_a_response_is_unanswered_or_settled() -> None:
     completion, events = new_completion(), ConnectionEvents()
     builder = new_builder()
     builder.add_request(frame_of(k.heartbeat(1)), ConnectionEvents())
     (waiting,) = builder.correlator.in_flight()
     completion.unanswered(waiting, events)
     assert "unanswered_request" in waiting.anomalies
-    silent = exchange(2, 2)
-    completion.one_way([silent], 7, events)
-    assert silent.settled_packet == 7
-    assert events.exchanges == [waiting, silent]
+    one_way = exchange(2, 2)
+    completion.one_way([one_way], 7, events)
+    assert one_way.settled_packet == 7
+    assert events.exchanges == [waiting, one_way]
 
 
 def test_a_response_alone_is_an_orphan() -> None:
@@ -50,7 +50,7 @@ def test_a_response_alone_is_an_orphan() -> None:
     assert [each.kind.value for each in events.anomalies] == ["orphan_response"]
 
 
-def test_a_response_that_the_stream_ended_within_is_malformed() -> None:
+def test_a_response_that_is_cut_by_the_end_of_the_stream_is_malformed() -> None:
     completion, events, request = new_completion(), ConnectionEvents(), exchange(5, 1)
     completion.incomplete(request, frame_of(k.heartbeat_answer(5)), events)
     assert (request.malformed, events.exchanges) == (True, [request])

@@ -19,12 +19,12 @@ def test_a_response_answers_the_request_with_its_correlation_id() -> None:
 
 
 @pytest.mark.parametrize("correlation_id", [0, -1, -(2**31), 2**31 - 1])
-def test_any_correlation_id_is_as_good_as_another(correlation_id: int) -> None:
+def test_any_correlation_id_is_paired(correlation_id: int) -> None:
     talk = Talk().client(k.heartbeat(correlation_id)).broker(k.heartbeat_answer(correlation_id))
     assert talk.pairs() == [(correlation_id, 1, 2)]
 
 
-def test_an_id_is_used_again_after_its_response() -> None:
+def test_an_id_may_be_used_again_after_its_response() -> None:
     talk = Talk().at_once(
         (CLIENT, k.heartbeat(0)),
         (BROKER, k.heartbeat_answer(0)),
@@ -34,14 +34,14 @@ def test_an_id_is_used_again_after_its_response() -> None:
     assert talk.pairs() == [(0, 1, 2), (0, 3, 4)]
 
 
-def test_of_two_requests_with_one_id_the_oldest_is_answered_first() -> None:
+def test_the_older_of_two_requests_with_one_id_is_answered_first() -> None:
     talk = Talk().client(k.heartbeat(5), k.heartbeat(5)).broker(k.heartbeat_answer(5))
     assert talk.pairs() == [(5, 1, 3)]
     talk.broker(k.heartbeat_answer(5))
     assert talk.pairs()[1] == (5, 2, 4)
 
 
-def test_a_response_captured_before_its_request_is_paired_and_said_so() -> None:
+def test_a_response_captured_before_its_request_is_paired_and_reported() -> None:
     talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
     talk.broker(k.heartbeat_answer(2)).client(k.heartbeat(2))
     assert talk.pairs()[1] == (2, 4, 3)
@@ -57,7 +57,7 @@ def test_a_response_without_a_request_is_an_orphan() -> None:
 
 
 def test_after_a_loss_among_requests_an_orphan_is_not_kept_for_a_later_request() -> None:
-    # A client that always uses id 0: the lost request's answer must not be paired with the next.
+    # A client that always uses id 0: the lost request's response must not be paired with the next.
     talk = Talk().client(k.heartbeat(0)).broker(k.heartbeat_answer(0))
     talk.loses(CLIENT, len(k.heartbeat(0)))
     talk.broker(k.heartbeat_answer(0))
@@ -90,7 +90,7 @@ def test_an_unsupported_api_versions_request_is_answered_in_version_0() -> None:
     assert not exchange.malformed
 
 
-def test_api_versions_newer_than_the_tables_is_still_a_request() -> None:
+def test_an_api_versions_request_newer_than_the_tables_is_still_a_request() -> None:
     newer = Talk().catalog.api(k.API_VERSIONS)
     assert newer is not None
     talk = Talk().client(k.api_versions(1, version=newer.versions.highest + 1))
@@ -109,7 +109,7 @@ def test_api_versions_responses_have_no_tags_in_their_header() -> None:
     assert exchange.response.version == 3
 
 
-def test_the_client_software_is_learnt_from_api_versions() -> None:
+def test_the_client_software_is_known_from_api_versions() -> None:
     talk = Talk().client(k.api_versions(1, name="librdkafka", number="2.16.0"))
     talk.broker(k.api_versions_answer_v0(1, error_code=35))
     peers = talk.exchanges[0].peers
@@ -124,7 +124,7 @@ def test_controlled_shutdown_v0_has_no_client_id() -> None:
     assert talk.anomalies == []
 
 
-def test_bytes_left_over_are_an_anomaly_and_no_reason_to_drop_the_message() -> None:
+def test_trailing_bytes_are_an_anomaly_and_the_message_is_kept() -> None:
     # librdkafka's ApiVersions v0 requests carry four zero bytes after the body.
     talk = Talk().client(k.request(k.API_VERSIONS, 0, 1, bytes(4)))
     talk.broker(k.api_versions_answer_v0(1))
@@ -132,7 +132,7 @@ def test_bytes_left_over_are_an_anomaly_and_no_reason_to_drop_the_message() -> N
     assert talk.kinds() == ["trailing_bytes"]
 
 
-def test_a_body_that_breaks_its_grammar_is_malformed_and_the_next_one_is_not() -> None:
+def test_a_body_that_does_not_fit_its_layout_is_malformed_and_the_next_one_is_not() -> None:
     bad = k.request(k.HEARTBEAT, 0, 2, b"\x7f\xff")
     talk = Talk().client(k.heartbeat(1), bad, k.heartbeat(3))
     talk.broker(*(k.heartbeat_answer(i) for i in (1, 2, 3)))
@@ -156,7 +156,7 @@ def test_a_snapped_frame_keeps_its_header_and_times() -> None:
     assert talk.kinds() == ["missing_bytes"]
 
 
-def test_a_loss_inside_record_data_costs_nothing_but_the_bytes() -> None:
+def test_a_request_is_decoded_despite_a_loss_inside_its_record_data() -> None:
     big = k.produce(2, acks=1, records=k.record_batch(5, size=9000))
     talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
     talk.client(big[:200]).loses(CLIENT, 5000).client(big[5200:], k.heartbeat(3))
@@ -167,12 +167,12 @@ def test_a_loss_inside_record_data_costs_nothing_but_the_bytes() -> None:
     assert partitions[0][1].record_count == 5
 
 
-def test_after_a_lost_boundary_both_directions_are_found_again() -> None:
+def test_both_directions_are_in_sync_again_after_a_lost_boundary() -> None:
     talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
     lost, kept = k.heartbeat(2), k.heartbeat(3)
     talk.client(lost[:10]).loses(CLIENT, len(lost) - 4).client(kept[6:], k.heartbeat(4))
-    answers = [k.heartbeat_answer(i) for i in (2, 3, 4)]
-    talk.loses(BROKER, len(answers[0]) + 3).broker(answers[1][3:], answers[2]).close()
+    responses = [k.heartbeat_answer(i) for i in (2, 3, 4)]
+    talk.loses(BROKER, len(responses[0]) + 3).broker(responses[1][3:], responses[2]).close()
     assert (4, 5, 7) in talk.pairs()
     assert all(packet != 7 or cid == 4 for cid, _, packet in talk.pairs())
     assert "not_in_sync" in talk.kinds()
@@ -188,13 +188,13 @@ def test_a_request_cut_by_the_end_of_the_capture_keeps_its_header() -> None:
     assert "incomplete_frame" in talk.kinds()
 
 
-def test_more_requests_in_flight_than_are_kept_are_given_up_oldest_first() -> None:
+def test_the_oldest_request_is_given_up_if_too_many_are_in_flight() -> None:
     talk = Talk().client(*(k.heartbeat(i) for i in range(10_001)))
     assert [exchange.correlation_id for exchange in talk.exchanges] == [0]
     assert "pending_limit" in talk.kinds()
 
 
-def test_ids_belong_to_one_connection() -> None:
+def test_correlation_ids_belong_to_one_connection() -> None:
     first = Talk().client(k.heartbeat(5))
     second = Talk(tracker=first.tracker)
     second.tcp.serial = 2
@@ -204,19 +204,19 @@ def test_ids_belong_to_one_connection() -> None:
     assert first.pairs() == [(5, 1, 2)]
 
 
-def test_a_large_answer_without_its_id_is_skipped() -> None:
+def test_a_large_response_without_its_id_is_skipped() -> None:
     talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
-    answer = k.response(2, b"x" * 200_000)
+    response = k.response(2, b"x" * 200_000)
     talk.client(k.heartbeat(2), k.heartbeat(3))
-    # Of the first packet the size and half of the id were captured.
-    talk.broker(answer[:1000], snap=6).broker(answer[1000:150_000])
-    talk.broker(answer[150_000:]).broker(k.heartbeat_answer(3)).close()
+    # Of the first packet, the size and half of the correlation id were captured.
+    talk.broker(response[:1000], snap=6).broker(response[1000:150_000])
+    talk.broker(response[150_000:]).broker(k.heartbeat_answer(3)).close()
     assert [pair[0] for pair in talk.pairs() if pair[2] is not None] == [1, 3]
     assert "missing_bytes" in talk.kinds()
 
 
-def test_a_connection_that_ended_is_dropped_without_a_collection() -> None:
-    """Thousands of short ones would be left to the garbage collector."""
+def test_a_closed_connection_is_freed_without_garbage_collection() -> None:
+    """Thousands of short connections would otherwise wait for the garbage collector."""
     talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
     kafka = weakref.ref(talk.tracker._kafka._by_serial[talk.tcp.serial].connection)
     gc.disable()

@@ -30,7 +30,7 @@ def talk_of(tracker: ConnectionTracker, serial: int) -> Talk:
     return talk
 
 
-def test_a_message_that_does_not_end_concerns_the_bytes_that_came_not_those_it_announced() -> None:
+def test_the_length_of_an_incomplete_message_is_that_of_the_bytes_that_came() -> None:
     talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
     talk.client((90_000_000).to_bytes(4, "big") + k.heartbeat(2)[4:]).close()
     sizes = {anomaly.kind.value: anomaly.length for anomaly in talk.anomalies}
@@ -39,7 +39,7 @@ def test_a_message_that_does_not_end_concerns_the_bytes_that_came_not_those_it_a
     assert found.detail == "of 90000004 bytes"
 
 
-def test_all_together_hold_no_more_than_they_may() -> None:
+def test_all_connections_together_buffer_no_more_than_the_limit() -> None:
     plain = Talk()
     tracker = ConnectionTracker(plain.reader, plain.catalog, most_kafka_bytes=1_000_000)
     talks = [talk_of(tracker, serial) for serial in range(1, 41)]
@@ -56,7 +56,7 @@ def test_all_together_hold_no_more_than_they_may() -> None:
     assert all(anomaly.stream_offset for anomaly in anomalies)
 
 
-def test_what_was_dropped_still_makes_an_exchange_with_times_and_sizes() -> None:
+def test_a_request_whose_bytes_were_dropped_makes_an_exchange_with_times_and_sizes() -> None:
     talk = Talk()
     request = large(2, 90_000)
     talk.client(k.heartbeat(1)).broker(k.heartbeat_answer(1)).client(request[:80_000])
@@ -71,7 +71,7 @@ def test_what_was_dropped_still_makes_an_exchange_with_times_and_sizes() -> None
     assert last.request.length == len(request)
 
 
-def test_requests_without_an_answer_are_given_up_oldest_first() -> None:
+def test_the_oldest_pending_requests_are_given_up_when_memory_is_short() -> None:
     talk = Talk()
     talk.client(*(k.heartbeat(number) for number in range(10)))
     shed(talk)
@@ -82,10 +82,10 @@ def test_requests_without_an_answer_are_given_up_oldest_first() -> None:
     assert limited == [0, 1, 2, 3, 4]
 
 
-def test_a_search_that_is_dropped_counts_its_bytes_as_skipped() -> None:
+def test_the_bytes_of_a_boundary_search_are_dropped_when_memory_is_short() -> None:
     talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
     talk.loses(BROKER, 100)
-    # The beginning of an answer that is waited for, and is not all there.
+    # The beginning of an awaited response, whose end has not come.
     talk.client(k.request(k.METADATA, 1, 2, b"\0\0\0\0"))
     talk.broker(k.response(2, b"\0\0\0\x01" + b"\0" * 4 + b"\0\x09localhost" * 400)[:3000])
     (kafka,) = talk.tracker._kafka._by_serial.values()

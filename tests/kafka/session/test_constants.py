@@ -1,4 +1,4 @@
-"""Numbers of the connection stage that stand twice, for Python and for C: they are the same."""
+"""The constants of the connection stage are the same in Python and in C."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def constants_of(name: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_every_constant_of_c_is_that_of_python(name: str) -> None:
+def test_every_constant_of_c_is_the_same_in_python(name: str) -> None:
     constants = constants_of(name)
     assert constants
     with uncompiled() as modules:
-        python = vars(modules[name])
-    assert {constant: python[constant] for constant in constants} == constants
+        python_constants = vars(modules[name])
+    assert {constant: python_constants[constant] for constant in constants} == constants

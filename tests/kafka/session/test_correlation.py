@@ -26,7 +26,7 @@ def added(correlator: Correlator, *requests: tuple[int, int]) -> list[Exchange]:
     return exchanges
 
 
-def test_without_a_loss_the_oldest_with_the_id_is_answered() -> None:
+def test_without_a_loss_the_oldest_request_with_the_id_is_answered() -> None:
     correlator = Correlator(from_start=True)
     first, second = added(correlator, (0, 1), (0, 2))
     assert correlator.match(0, 3) is first
@@ -48,7 +48,7 @@ def test_after_a_loss_no_response_answers_a_later_request() -> None:
     assert correlator.match(7, 10) is late
 
 
-def test_an_id_that_comes_once_is_sure_whatever_was_lost() -> None:
+def test_a_request_with_a_unique_id_is_matched_whatever_was_lost() -> None:
     correlator = Correlator(from_start=False)
     first, second = added(correlator, (4, 1), (5, 2))
     correlator.lost.add_responses(3)
@@ -56,19 +56,19 @@ def test_an_id_that_comes_once_is_sure_whatever_was_lost() -> None:
     assert correlator.lost.has_response_to(first)
 
 
-def test_a_client_with_one_id_that_waits_for_each_answer_is_paired_with_its_last_request() -> None:
+def test_a_client_with_one_id_that_waits_for_responses_is_matched_with_its_last_request() -> None:
     correlator = Correlator(from_start=True)
     added(correlator, (0, 1))
     assert correlator.match(0, 2) is not None
-    unseen, last = added(correlator, (0, 3), (0, 5))
+    unanswered, last = added(correlator, (0, 3), (0, 5))
     correlator.lost.add_responses(6)
     assert correlator.is_ambiguous()
-    assert correlator.drop_ambiguous(0, 6) == [unseen]
+    assert correlator.drop_ambiguous(0, 6) == [unanswered]
     assert correlator.match(0, 6) is last
-    assert correlator.lost.has_response_to(unseen)
+    assert correlator.lost.has_response_to(unanswered)
 
 
-def test_a_client_with_one_id_that_does_not_wait_is_not_paired_after_a_lost_answer() -> None:
+def test_a_client_with_one_id_that_does_not_wait_is_not_matched_after_a_lost_response() -> None:
     correlator = Correlator(from_start=True)
     added(correlator, (0, 1), (0, 2))
     assert correlator.match(0, 3) is not None
@@ -77,12 +77,12 @@ def test_a_client_with_one_id_that_does_not_wait_is_not_paired_after_a_lost_answ
     correlator.lost.add_responses(8)
     assert ids_of(correlator.drop_ambiguous(0, 8)) == [0, 0]
     assert correlator.match(0, 8) is None
-    # What is asked after the loss is certain again.
+    # Requests after the loss are certain again.
     (after,) = added(correlator, (0, 9))
     assert correlator.match(0, 10) is after
 
 
-def test_a_lost_request_of_such_a_client_leaves_every_later_answer_open() -> None:
+def test_no_response_is_matched_after_a_lost_request_of_a_client_with_one_id() -> None:
     correlator = Correlator(from_start=True)
     added(correlator, (0, 1), (0, 2))
     correlator.match(0, 3)
@@ -93,7 +93,7 @@ def test_a_lost_request_of_such_a_client_leaves_every_later_answer_open() -> Non
 
 
 @given(st.lists(st.integers(0, 40), max_size=60))
-def test_used_ids_are_those_of_a_set(ids: list[int]) -> None:
+def test_used_ids_are_remembered_like_a_set(ids: list[int]) -> None:
     used, known = _UsedIds(), set[int]()
     for correlation_id in ids:
         was_used = used.add(correlation_id)
@@ -103,8 +103,8 @@ def test_used_ids_are_those_of_a_set(ids: list[int]) -> None:
         known.add(correlation_id)
 
 
-def test_ids_that_rise_over_very_many_runs_are_not_taken_for_used_ones() -> None:
-    """Those of a client with one counter for many connections, and where much was lost."""
+def test_rising_ids_with_very_many_gaps_are_not_taken_for_used_ones() -> None:
+    """A client may have one counter for many connections, and many requests may be lost."""
     used = _UsedIds()
     assert not any(used.add(10 + 3 * number) for number in range(1000))
     assert not used.add(9 + 3 * 999)

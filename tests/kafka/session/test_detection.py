@@ -26,7 +26,7 @@ ALERT = bytes.fromhex("15030300020228")
     ),
     st.integers(0, 5),
 )
-def test_what_is_buffered_and_what_is_left_are_the_whole(
+def test_buffered_and_remaining_items_are_the_whole_update(
     parts: list[int | list[int]], steps: int
 ) -> None:
     items: list[StreamItem] = []
@@ -51,14 +51,14 @@ def test_what_is_buffered_and_what_is_left_are_the_whole(
     assert rows_of(state.rest(1)) == rows_of(items)
 
 
-def test_a_step_copies_little() -> None:
+def test_a_step_copies_few_bytes() -> None:
     state = UndecidedConnection(Talk().tcp)
     state.begin(StreamUpdate(state.tcp, ([chunk([b"x" * 1448] * 2000)], []), closed=False))
     state.step()
     assert state.buffered_bytes < 20_000
 
 
-def test_the_side_that_says_hello_is_known() -> None:
+def test_the_direction_of_the_client_hello_is_known() -> None:
     state = UndecidedConnection(Talk().tcp)
     assert client_hello_direction(state) is None
     state.begin(StreamUpdate(state.tcp, ([], [chunk([HELLO])]), closed=False))
@@ -68,7 +68,7 @@ def test_the_side_that_says_hello_is_known() -> None:
 
 # At first sight.
 
-SAYINGS = st.one_of(
+FIRST_BYTES = st.one_of(
     st.sampled_from(
         [
             b"",
@@ -91,34 +91,34 @@ SAYINGS = st.one_of(
 
 
 def first_update(
-    opened_by: int | None, sayings: tuple[bytes, bytes], sizes: list[int], gaps: tuple[int, int]
+    opened_by: int | None, first_bytes: tuple[bytes, bytes], sizes: list[int], gaps: tuple[int, int]
 ) -> StreamUpdate:
-    """What a new connection begins with: gaps, and then bytes in segments of some sizes."""
+    """The first update of a connection: gaps, and then bytes in segments of these sizes."""
     tcp = Talk(opened_by=opened_by).tcp
     items: tuple[list[StreamItem], list[StreamItem]] = ([], [])
-    for side, (segments_said, gap) in enumerate(zip(sayings, gaps, strict=True)):
+    for side, (data, gap) in enumerate(zip(first_bytes, gaps, strict=True)):
         if gap:
             items[side].append(Gap(0, gap, TIME_NS, 1))
-        if segments_said:
-            items[side].append(chunk(cut(segments_said, sizes), stream_offset=gap))
+        if data:
+            items[side].append(chunk(cut(data, sizes), stream_offset=gap))
     return StreamUpdate(tcp, items, closed=False)
 
 
 @given(
     st.sampled_from([None, 0, 1]),
-    st.tuples(SAYINGS, SAYINGS),
+    st.tuples(FIRST_BYTES, FIRST_BYTES),
     st.one_of(st.just([]), st.lists(st.integers(1, 60), max_size=30)),
     st.one_of(st.just((0, 0)), st.tuples(st.integers(0, 2), st.integers(0, 2))),
     st.sampled_from([None, 0, 1]),
 )
-def test_first_sight_agrees_with_what_buffering_finds(
+def test_the_decision_at_first_sight_agrees_with_that_of_buffering(
     opened_by: int | None,
-    sayings: tuple[bytes, bytes],
+    first_bytes: tuple[bytes, bytes],
     sizes: list[int],
     gaps: tuple[int, int],
     forced: int | None,
 ) -> None:
-    update = first_update(opened_by, sayings, sizes, gaps)
+    update = first_update(opened_by, first_bytes, sizes, gaps)
     at_once = DETECTOR.at_first_sight(update, forced)
     if at_once is None:
         return
@@ -131,18 +131,18 @@ def test_first_sight_agrees_with_what_buffering_finds(
 
 
 @pytest.mark.parametrize("opened_by", [0, 1])
-@pytest.mark.parametrize("answer", [b"", k.heartbeat_answer(1), k.heartbeat_answer(7)])
-def test_a_request_with_a_good_name_is_enough(opened_by: int, answer: bytes) -> None:
-    sayings = (k.heartbeat(1), answer) if opened_by == 0 else (answer, k.heartbeat(1))
-    update = first_update(opened_by, sayings, [], (0, 0))
+@pytest.mark.parametrize("response", [b"", k.heartbeat_answer(1), k.heartbeat_answer(7)])
+def test_a_request_with_a_good_client_id_is_enough(opened_by: int, response: bytes) -> None:
+    first_bytes = (k.heartbeat(1), response) if opened_by == 0 else (response, k.heartbeat(1))
+    update = first_update(opened_by, first_bytes, [], (0, 0))
     assert DETECTOR.at_first_sight(update, None) == (opened_by, "kafka")
     assert DETECTOR.at_first_sight(update, 1 - opened_by) is None
 
 
 @pytest.mark.parametrize(
-    ("request_bytes", "answer", "sizes", "gaps"),
+    ("request_bytes", "response", "sizes", "gaps"),
     [
-        (k.heartbeat(1, client_id="abc"), b"", [], (0, 0)),  # the name is too short
+        (k.heartbeat(1, client_id="abc"), b"", [], (0, 0)),  # the client id is too short
         (k.heartbeat(1)[:-1], b"", [], (0, 0)),
         (k.heartbeat(1), b"", [9], (0, 0)),
         (k.heartbeat(1), b"", [], (1, 0)),
@@ -153,13 +153,13 @@ def test_a_request_with_a_good_name_is_enough(opened_by: int, answer: bytes) -> 
     ],
 )
 def test_a_connection_in_doubt_is_buffered(
-    request_bytes: bytes, answer: bytes, sizes: list[int], gaps: tuple[int, int]
+    request_bytes: bytes, response: bytes, sizes: list[int], gaps: tuple[int, int]
 ) -> None:
-    update = first_update(0, (request_bytes, answer), sizes, gaps)
+    update = first_update(0, (request_bytes, response), sizes, gaps)
     assert DETECTOR.at_first_sight(update, None) is None
 
 
-def test_where_the_stream_does_not_begin_nothing_is_known_at_first_sight() -> None:
+def test_a_stream_without_its_beginning_is_not_decided_at_first_sight() -> None:
     assert DETECTOR.at_first_sight(first_update(None, (k.heartbeat(1), b""), [], (0, 0)), 0) is None
 
 

@@ -15,7 +15,7 @@ def early(*ids: int) -> EarlyResponses:
     return responses
 
 
-def test_the_response_with_the_id_is_taken_out_once() -> None:
+def test_the_response_with_the_id_is_matched_once() -> None:
     responses, request = early(7, 8), exchange(8, 1)
     assert responses.has_any()
     frame = responses.match(request, READER.checks, requests_lost=False)
@@ -25,13 +25,13 @@ def test_the_response_with_the_id_is_taken_out_once() -> None:
     assert responses.buffered_bytes == len(k.heartbeat_answer(7))
 
 
-def test_where_requests_were_lost_an_earlier_response_is_not_that_of_a_later_request() -> None:
+def test_after_lost_requests_an_early_response_is_not_matched_with_a_later_request() -> None:
     responses, later = early(8), exchange(8, 9)
     assert responses.match(later, READER.checks, requests_lost=True) is None
     assert responses.match(later, READER.checks, requests_lost=False) is not None
 
 
-def test_a_response_to_what_expects_none_has_to_fit() -> None:
+def test_a_response_to_a_one_way_request_has_to_fit() -> None:
     responses, request = early(8), exchange(8, 1)
     request.one_way = True
     request.api_key = k.METADATA
@@ -40,7 +40,7 @@ def test_a_response_to_what_expects_none_has_to_fit() -> None:
     assert responses.match(request, READER.checks, requests_lost=False) is not None
 
 
-def test_the_oldest_are_dropped_when_there_are_too_many_or_too_many_bytes() -> None:
+def test_the_oldest_responses_are_dropped_beyond_a_number_or_a_number_of_bytes() -> None:
     responses = early(*range(64))
     (dropped,) = responses.add(frame_of(k.heartbeat_answer(64)), 64)
     assert READER.correlation_id(dropped) == 0
@@ -49,14 +49,14 @@ def test_the_oldest_are_dropped_when_there_are_too_many_or_too_many_bytes() -> N
     assert (responses.has_any(), responses.buffered_bytes) == (False, 0)
 
 
-def test_those_before_one_whose_request_came_are_dropped() -> None:
+def test_responses_before_one_whose_request_came_are_dropped() -> None:
     responses = early(7)
     assert responses.drop_before(-1) == []
     assert len(responses.drop_before(0)) == 1
     assert (responses.drop_all(), responses.buffered_bytes) == ([], 0)
 
 
-def test_a_state_has_them_all() -> None:
+def test_a_state_has_all_early_responses() -> None:
     responses, other = early(7, 8), EarlyResponses()
     other.load_state(responses.state())
     assert other.buffered_bytes == responses.buffered_bytes

@@ -24,9 +24,9 @@ def exchange(number: int, *, request_packet: int, response_packet: int | None) -
 def sorted_events(*connections: list[Exchange]) -> SessionEvents:
     found = SessionEvents()
     for exchanges in connections:
-        of_one = ConnectionEvents()
-        of_one.exchanges += exchanges
-        found.add(of_one)
+        connection_events = ConnectionEvents()
+        connection_events.exchanges += exchanges
+        found.add(connection_events)
     found.sort()
     return found
 
@@ -35,7 +35,7 @@ def ids_of(events: SessionEvents) -> list[int | None]:
     return [each.correlation_id for each in events.exchanges]
 
 
-def test_no_exchanges_are_in_order() -> None:
+def test_sorting_no_exchanges_gives_none() -> None:
     found = sorted_events()
     assert (found.exchanges, found.completion_packets) == ([], [])
 
@@ -50,7 +50,7 @@ def test_exchanges_come_in_the_order_of_the_packets_that_completed_them() -> Non
     assert found.completion_packets == [4, 5, 9]
 
 
-def test_of_one_connection_none_comes_before_the_one_before_it() -> None:
+def test_exchanges_of_one_connection_keep_their_order() -> None:
     late = exchange(1, request_packet=1, response_packet=9)
     early = exchange(2, request_packet=2, response_packet=4)
     found = sorted_events([late, early], [exchange(4, request_packet=7, response_packet=7)])
@@ -58,13 +58,13 @@ def test_of_one_connection_none_comes_before_the_one_before_it() -> None:
     assert found.completion_packets == [7, 9, 9]
 
 
-def test_a_request_without_a_response_is_complete_when_that_was_known() -> None:
+def test_a_request_without_a_response_is_complete_at_its_settled_packet() -> None:
     silent = exchange(1, request_packet=1, response_packet=None)
     silent.settled_packet = 7
-    of_one = [silent, exchange(2, request_packet=2, response_packet=7)]
-    assert ids_of(sorted_events(of_one, [exchange(3, request_packet=3, response_packet=6)])) == [
-        *(3, 1, 2)
-    ]
+    connection = [silent, exchange(2, request_packet=2, response_packet=7)]
+    assert ids_of(
+        sorted_events(connection, [exchange(3, request_packet=3, response_packet=6)])
+    ) == [*(3, 1, 2)]
 
 
 def test_events_of_later_steps_follow_those_of_earlier_ones() -> None:

@@ -67,7 +67,7 @@ def test_an_early_response_keeps_the_connection_unsettled() -> None:
     assert len(events.exchanges) == 1
 
 
-def test_at_the_end_all_is_complete() -> None:
+def test_at_the_end_every_exchange_is_complete() -> None:
     builder, events = new_builder(), ConnectionEvents()
     builder.add_request(frame_of(k.heartbeat(1)), events)
     builder.add_request(frame_of(k.produce(2, acks=0)), events)
@@ -80,7 +80,7 @@ def test_at_the_end_all_is_complete() -> None:
     assert "incomplete_frame" in events.exchanges[-1].anomalies
 
 
-def test_a_state_has_all_that_waits() -> None:
+def test_a_state_has_pending_requests_and_early_responses() -> None:
     builder, other, events = new_builder(), new_builder(), ConnectionEvents()
     builder.add_request(frame_of(k.heartbeat(1)), events)
     builder.add_request(frame_of(k.produce(2, acks=0)), events)

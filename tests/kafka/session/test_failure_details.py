@@ -1,4 +1,4 @@
-"""Where a malformed body cannot be read, within bounds of time."""
+"""The position at which a malformed body cannot be read, found within bounds of time."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def explained(details: FailureDetails, body: bytes) -> str:
     return details.explain(frame, READER.request_header(frame).body, PLAN, "why")
 
 
-def test_the_place_is_named_and_that_of_an_equal_message_remembered() -> None:
+def test_the_position_is_reported_and_remembered_for_an_equal_message() -> None:
     details = FailureDetails()
     body = struct.pack(">i", 2) + k.string("t")
     assert explained(details, body) == "topics[1].name, byte 25: the bytes end too early"
-    before = details._explained_bytes
+    explained_bytes = details._explained_bytes
     assert explained(details, body) == "topics[1].name, byte 25: the bytes end too early"
-    assert details._explained_bytes == before
+    assert details._explained_bytes == explained_bytes
 
 
-def test_of_a_large_message_the_reason_alone_is_given() -> None:
+def test_a_large_message_has_only_the_reason_of_its_decoder() -> None:
     assert explained(FailureDetails(), struct.pack(">i", 1 << 24) + bytes(20_000)) == "why"

@@ -1,4 +1,4 @@
-"""Verdicts on a stream's first bytes, however they come."""
+"""Verdicts on the first bytes of a stream, in any segments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ READER = Talk().tracker._undecided._detector._first
         k.heartbeat(1, client_id="n" * 300),
     ],
 )
-def test_no_part_of_a_request_is_taken_for_something_else(frame: bytes) -> None:
+def test_every_prefix_of_a_request_may_be_a_request(frame: bytes) -> None:
     frame = len(frame[4:]).to_bytes(4, "big") + frame[4:]
     for end in range(len(frame)):
         assert READER.verdict(memoryview(frame[:end])) == "perhaps", end
@@ -36,11 +36,11 @@ def test_no_part_of_a_request_is_taken_for_something_else(frame: bytes) -> None:
     "data",
     [b"GET / HTTP/1.1", bytes(12), b"\xff" * 12, b"\0\0\0\x09" + bytes(9), b"\0\0\0\x20\x7f\x7f"],
 )
-def test_what_begins_no_request_is_known_early(data: bytes) -> None:
+def test_bytes_that_begin_no_request_are_rejected_early(data: bytes) -> None:
     assert READER.verdict(memoryview(data)) == "no"
 
 
-def test_byte_after_byte_gives_the_verdict_of_all_at_once() -> None:
+def test_a_request_is_recognized_byte_by_byte() -> None:
     for frame in (k.heartbeat(1), old.fetch(0), k.produce(1, 1, records=k.record_batch(9, 3000))):
         first, buffer = FirstBytes(), ReplayBuffer()
         for index in range(len(frame)):
@@ -49,14 +49,14 @@ def test_byte_after_byte_gives_the_verdict_of_all_at_once() -> None:
         assert "yes" in (first.new, first.old)
 
 
-def test_a_second_request_is_known_with_the_first() -> None:
+def test_the_heads_of_the_first_two_requests_are_read() -> None:
     first, buffer = FirstBytes(), ReplayBuffer()
     buffer.add(chunk([k.heartbeat(1) + k.heartbeat(2) + k.heartbeat(3)]), 0, 1 << 20)
     READER.look(first, buffer)
     assert [head.correlation_id[3] for head in first.heads] == [1, 2]
 
 
-def test_it_looks_seldom_while_a_large_request_comes() -> None:
+def test_a_large_request_is_checked_seldom_while_it_arrives() -> None:
     frame = k.produce(1, 1, records=k.record_batch(9, 30_000))
     first, buffer, looks = FirstBytes(), ReplayBuffer(), 0
     for index in range(4000):

@@ -1,4 +1,4 @@
-"""Candidates: no header is missed, and responses are those that a plain search finds."""
+"""Candidates for headers: no request is missed, and responses are those of a plain search."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ def test_no_request_is_missed(before, api, correlation_id, client_id, body):
 
 
 @given(st.binary(max_size=80), st.sets(st.integers(-(2**31), 2**31 - 1), max_size=4), st.data())
-def test_responses_are_found_where_a_size_and_a_pending_id_stand(data, pending, draw):
+def test_responses_are_found_at_a_size_and_a_pending_id(data, pending, draw):
     for number in pending:
         at = draw.draw(st.integers(0, len(data)))
         size = draw.draw(st.integers(0, 300))
         data = data[:at] + struct.pack(">ii", size, number) + data[at:]
     limit = max(len(data) - 7, 0)
-    plain = [
+    expected = [
         at
         for at in range(limit)
         if (head := struct.unpack_from(">ii", data, at))[1] in pending
         and 4 <= head[0] <= 100 * 1024 * 1024
     ]
-    assert responses(memoryview(data), limit, pending) == plain
+    assert responses(memoryview(data), limit, pending) == expected

@@ -13,7 +13,7 @@ from tests.support.talk import Talk
 READER = Talk().reader
 
 
-def held(*pieces: bytes) -> ReplayBuffer:
+def buffered(*pieces: bytes) -> ReplayBuffer:
     stream = ReplayBuffer()
     stream.add(chunk(pieces), 0, 1 << 30)
     return stream
@@ -22,7 +22,7 @@ def held(*pieces: bytes) -> ReplayBuffer:
 @pytest.mark.parametrize(
     ("name", "length"), [(None, 0), ("", 0), ("abc", 3), ("rdkafka", 7), ("a\x01bcd", 0)]
 )
-def test_a_head_shows_the_name(name: str | None, length: int) -> None:
+def test_a_head_has_the_client_id(name: str | None, length: int) -> None:
     head = read_head(READER, memoryview(k.heartbeat(7, client_id=name)))
     assert head is not None
     assert (head.api_key, head.correlation_id) == (k.HEARTBEAT, b"\0\0\0\x07")
@@ -31,7 +31,7 @@ def test_a_head_shows_the_name(name: str | None, length: int) -> None:
     assert names_client(frame, READER.parse_header(frame, len(frame) - 4)) == head.is_named
 
 
-def test_bytes_that_are_no_text_are_no_name() -> None:
+def test_bytes_that_are_no_text_are_no_client_id() -> None:
     frame = k.heartbeat(7, client_id="abcdefgh").replace(b"abcdefgh", b'\xf5\xb1e"JX\xb7\x91')
     head = read_head(READER, memoryview(frame))
     assert head is not None
@@ -39,33 +39,33 @@ def test_bytes_that_are_no_text_are_no_name() -> None:
 
 
 @pytest.mark.parametrize("frame", [b"", bytes(20), b"\xff" * 20, k.heartbeat(1)[:11]])
-def test_where_no_request_begins_there_is_no_head(frame: bytes) -> None:
+def test_bytes_that_begin_no_request_have_no_head(frame: bytes) -> None:
     assert read_head(READER, memoryview(frame)) is None
 
 
-def answered(name: str | None, answer: bytes, number: int = 7) -> bool | None:
+def is_answered(name: str | None, response: bytes, number: int = 7) -> bool | None:
     head = read_head(READER, memoryview(k.heartbeat(number, client_id=name)))
     assert head is not None
-    return is_answered_first(READER, head, memoryview(answer), fits=True)
+    return is_answered_first(READER, head, memoryview(response), fits=True)
 
 
-def test_the_first_answer_has_the_id() -> None:
-    assert answered("", k.heartbeat_answer(7)) is True
-    assert answered("", k.heartbeat_answer(8)) is False
-    assert answered("", k.heartbeat_answer(7)[:7]) is None
-    assert answered("", b"\x7f\xff\xff\xff\0\0\0\x07") is False
+def test_the_first_response_must_have_the_id() -> None:
+    assert is_answered("", k.heartbeat_answer(7)) is True
+    assert is_answered("", k.heartbeat_answer(8)) is False
+    assert is_answered("", k.heartbeat_answer(7)[:7]) is None
+    assert is_answered("", b"\x7f\xff\xff\xff\0\0\0\x07") is False
 
 
 def test_an_id_of_zero_is_no_evidence_without_a_body_that_fits() -> None:
-    assert answered("", k.heartbeat_answer(0), 0) is True
-    assert answered("", k.response(0, bytes(30)), 0) is False
+    assert is_answered("", k.heartbeat_answer(0), 0) is True
+    assert is_answered("", k.response(0, bytes(30)), 0) is False
 
 
-def test_an_answer_is_found_anywhere_at_a_segments_start() -> None:
+def test_a_response_is_found_at_the_start_of_any_segment() -> None:
     head = read_head(READER, memoryview(k.heartbeat(7, client_id="")))
     assert head is not None
-    answer = k.heartbeat_answer(7)
-    assert has_answer(READER, head, held(b"noise", answer), 0)
-    assert not has_answer(READER, head, held(b"noise" + answer), 0)
-    assert not has_answer(READER, head, held(b"noise", k.response(7, bytes(9))), 0)
-    assert not has_answer(READER, head, held(b"noise", k.heartbeat_answer(8)), 0)
+    response = k.heartbeat_answer(7)
+    assert has_answer(READER, head, buffered(b"noise", response), 0)
+    assert not has_answer(READER, head, buffered(b"noise" + response), 0)
+    assert not has_answer(READER, head, buffered(b"noise", k.response(7, bytes(9))), 0)
+    assert not has_answer(READER, head, buffered(b"noise", k.heartbeat_answer(8)), 0)

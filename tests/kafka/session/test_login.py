@@ -1,4 +1,4 @@
-"""Logins: raw tokens are told apart from messages, and the user is known."""
+"""Logins: raw tokens are distinguished from messages, and the user is known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def handshake(correlation_id: int, version: int, mechanism: str) -> bytes:
     return k.request(k.SASL_HANDSHAKE, version, correlation_id, k.string(mechanism))
 
 
-def handshake_answer(correlation_id: int, mechanism: str, error_code: int = 0) -> bytes:
+def handshake_response(correlation_id: int, mechanism: str, error_code: int = 0) -> bytes:
     return k.response(correlation_id, struct.pack(">hi", error_code, 1) + k.string(mechanism))
 
 
@@ -23,7 +23,7 @@ def token(raw: bytes) -> bytes:
 
 
 def test_after_sasl_handshake_v0_come_raw_tokens_and_then_requests_again() -> None:
-    talk = Talk().client(handshake(1, 0, "PLAIN")).broker(handshake_answer(1, "PLAIN"))
+    talk = Talk().client(handshake(1, 0, "PLAIN")).broker(handshake_response(1, "PLAIN"))
     talk.client(token(b"\0alice\0secret-word")).broker(token(b""))
     talk.client(k.heartbeat(2)).broker(k.heartbeat_answer(2)).close()
     assert talk.pairs() == [(1, 1, 2), (2, 5, 6)]
@@ -32,16 +32,16 @@ def test_after_sasl_handshake_v0_come_raw_tokens_and_then_requests_again() -> No
 
 
 UNREADABLE = struct.pack(">ihhih", 12, 3, 1, 2, -7) + b"??"
-"""A request whose client id has a length that none has."""
+"""A request whose client id has an impossible length."""
 
 
 def logged_in(mechanism: str) -> Talk:
-    """A handshake of version 0 that was accepted, and the tokens of a whole login."""
-    talk = Talk().client(handshake(1, 0, mechanism)).broker(handshake_answer(1, mechanism))
-    for said, answered in TOKENS[mechanism]:
-        talk.client(token(said))
-        if answered is not None:
-            talk.broker(token(answered))
+    """An accepted handshake of version 0, and the tokens of a whole login."""
+    talk = Talk().client(handshake(1, 0, mechanism)).broker(handshake_response(1, mechanism))
+    for client_token, broker_token in TOKENS[mechanism]:
+        talk.client(token(client_token))
+        if broker_token is not None:
+            talk.broker(token(broker_token))
     return talk
 
 
@@ -67,7 +67,7 @@ TOKENS: dict[str, list[tuple[bytes, bytes | None]]] = {
 
 
 @pytest.mark.parametrize("mechanism", sorted(TOKENS))
-def test_the_tokens_of_a_login_are_no_messages_and_nothing_is_wrong_with_them(
+def test_tokens_of_a_login_are_no_messages_and_no_anomalies(
     mechanism: str,
 ) -> None:
     talk = logged_in(mechanism).client(k.heartbeat(2)).broker(k.heartbeat_answer(2)).close()
@@ -78,11 +78,11 @@ def test_the_tokens_of_a_login_are_no_messages_and_nothing_is_wrong_with_them(
 
 @pytest.mark.parametrize("mechanism", sorted(TOKENS))
 def test_tokens_may_come_in_pieces(mechanism: str) -> None:
-    talk = Talk().client(handshake(1, 0, mechanism)).broker(handshake_answer(1, mechanism))
-    for said, answered in TOKENS[mechanism]:
-        talk.client(token(said)[:4], token(said)[4:])
-        if answered is not None:
-            talk.broker(token(answered)[:4], token(answered)[4:])
+    talk = Talk().client(handshake(1, 0, mechanism)).broker(handshake_response(1, mechanism))
+    for client_token, broker_token in TOKENS[mechanism]:
+        talk.client(token(client_token)[:4], token(client_token)[4:])
+        if broker_token is not None:
+            talk.broker(token(broker_token)[:4], token(broker_token)[4:])
     talk.client(UNREADABLE[:7], UNREADABLE[7:]).broker(k.response(2, b"whatever")).close()
     assert [exchange.correlation_id for exchange in talk.exchanges] == [1, 2]
     assert talk.kinds() == ["malformed_body", "orphan_response"]
@@ -91,7 +91,7 @@ def test_tokens_may_come_in_pieces(mechanism: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", sorted(TOKENS))
-def test_what_cannot_be_read_after_a_login_is_no_token(mechanism: str) -> None:
+def test_an_unreadable_frame_after_a_login_is_no_token(mechanism: str) -> None:
     talk = logged_in(mechanism).client(UNREADABLE).broker(k.response(2, b"whatever"))
     talk.client(k.heartbeat(3)).broker(k.heartbeat_answer(3)).close()
     assert [pair[0] for pair in talk.pairs()] == [1, 2, 3]
@@ -101,8 +101,8 @@ def test_what_cannot_be_read_after_a_login_is_no_token(mechanism: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "OAUTHBEARER"])
-def test_what_cannot_be_read_in_place_of_a_token_is_none(mechanism: str) -> None:
-    talk = Talk().client(handshake(1, 0, mechanism)).broker(handshake_answer(1, mechanism))
+def test_an_unreadable_frame_in_place_of_a_token_is_no_token(mechanism: str) -> None:
+    talk = Talk().client(handshake(1, 0, mechanism)).broker(handshake_response(1, mechanism))
     talk.client(UNREADABLE).broker(k.response(2, b"whatever")).close()
     assert talk.kinds() == ["malformed_body", "orphan_response"]
     assert talk.tracker.counts.undecoded_bytes == len(UNREADABLE) + len(k.response(2, b"whatever"))
@@ -115,14 +115,14 @@ def newer_request(talk: Talk) -> bytes:
 
 
 @pytest.mark.parametrize("mechanism", sorted(TOKENS))
-@pytest.mark.parametrize("what", ["an unknown API", "a newer version", "a body that breaks"])
-def test_a_request_in_place_of_a_token_is_a_request(mechanism: str, what: str) -> None:
-    talk = Talk().client(handshake(1, 0, mechanism)).broker(handshake_answer(1, mechanism))
+@pytest.mark.parametrize("frame_kind", ["an unknown API", "a newer version", "a body that breaks"])
+def test_a_request_in_place_of_a_token_is_a_request(mechanism: str, frame_kind: str) -> None:
+    talk = Talk().client(handshake(1, 0, mechanism)).broker(handshake_response(1, mechanism))
     frame, kind = {
         "an unknown API": (k.request(999, 0, 2, b"whatever"), "unknown_api"),
         "a newer version": (newer_request(talk), "unknown_api_version"),
         "a body that breaks": (k.request(k.HEARTBEAT, 0, 2, b"\x7f\xff"), "malformed_body"),
-    }[what]
+    }[frame_kind]
     talk.client(frame).broker(k.response(2, b"and so on")).close()
     assert talk.pairs() == [(1, 1, 2), (2, 3, 4)]
     assert kind in talk.exchanges[1].anomalies
@@ -130,17 +130,17 @@ def test_a_request_in_place_of_a_token_is_a_request(mechanism: str, what: str) -
 
 
 @pytest.mark.parametrize("mechanism", sorted(TOKENS))
-def test_a_handshake_that_is_refused_is_followed_by_no_token(mechanism: str) -> None:
-    talk = Talk().client(handshake(1, 0, mechanism)).broker(handshake_answer(1, mechanism, 33))
+def test_a_refused_handshake_is_followed_by_no_token(mechanism: str) -> None:
+    talk = Talk().client(handshake(1, 0, mechanism)).broker(handshake_response(1, mechanism, 33))
     talk.client(UNREADABLE).broker(k.response(2, b"whatever")).close()
     assert talk.pairs() == [(1, 1, 2), (2, None, 4)]
     assert talk.kinds() == ["malformed_body", "orphan_response"]
     assert talk.tracker.counts.undecoded_bytes == len(UNREADABLE) + len(k.response(2, b"whatever"))
 
 
-def test_after_a_handshake_that_was_refused_another_may_be_accepted() -> None:
-    talk = Talk().client(handshake(1, 0, "GSSAPI")).broker(handshake_answer(1, "PLAIN", 33))
-    talk.client(handshake(2, 0, "PLAIN")).broker(handshake_answer(2, "PLAIN"))
+def test_a_handshake_may_be_accepted_after_another_was_refused() -> None:
+    talk = Talk().client(handshake(1, 0, "GSSAPI")).broker(handshake_response(1, "PLAIN", 33))
+    talk.client(handshake(2, 0, "PLAIN")).broker(handshake_response(2, "PLAIN"))
     talk.client(token(b"\0alice\0secret-word")).broker(token(b""))
     talk.client(k.heartbeat(3)).broker(k.heartbeat_answer(3)).close()
     assert [pair[0] for pair in talk.pairs()] == [1, 2, 3]
@@ -149,7 +149,7 @@ def test_after_a_handshake_that_was_refused_another_may_be_accepted() -> None:
 
 
 def test_a_response_that_answers_no_request_is_no_token_of_the_broker() -> None:
-    talk = Talk().client(handshake(1, 0, "PLAIN")).broker(handshake_answer(1, "PLAIN"))
+    talk = Talk().client(handshake(1, 0, "PLAIN")).broker(handshake_response(1, "PLAIN"))
     talk.broker(k.heartbeat_answer(99))
     talk.client(token(b"\0alice\0secret-word")).broker(token(b"")).close()
     assert talk.pairs() == [(1, 1, 2), (99, None, 3)]
@@ -157,44 +157,48 @@ def test_a_response_that_answers_no_request_is_no_token_of_the_broker() -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "GSSAPI", "X-OURS"])
-def test_a_token_that_is_cut_short_is_shown_nowhere(mechanism: str) -> None:
-    said = token(TOKENS[mechanism][0][0])
-    talk = Talk().client(handshake(1, 0, mechanism)).broker(handshake_answer(1, mechanism))
-    talk.client(said[:-2]).close()
+def test_a_token_that_is_cut_short_is_an_incomplete_frame(mechanism: str) -> None:
+    client_token = token(TOKENS[mechanism][0][0])
+    talk = Talk().client(handshake(1, 0, mechanism)).broker(handshake_response(1, mechanism))
+    talk.client(client_token[:-2]).close()
     assert talk.pairs() == [(1, 1, 2)]
     assert talk.kinds() == ["incomplete_frame"]
 
 
 @pytest.mark.parametrize("mechanism", sorted(TOKENS))
-def test_what_is_no_token_is_reported_the_same_many_at_once(mechanism: str) -> None:
-    login = [(CLIENT, handshake(1, 0, mechanism)), (BROKER, handshake_answer(1, mechanism))]
-    for said, answered in TOKENS[mechanism]:
-        login.append((CLIENT, token(said)))
-        if answered is not None:
-            login.append((BROKER, token(answered)))
+def test_unreadable_frames_are_reported_the_same_in_large_batches(mechanism: str) -> None:
+    login = [(CLIENT, handshake(1, 0, mechanism)), (BROKER, handshake_response(1, mechanism))]
+    for client_token, broker_token in TOKENS[mechanism]:
+        login.append((CLIENT, token(client_token)))
+        if broker_token is not None:
+            login.append((BROKER, token(broker_token)))
     turns = []
     for number in range(2, 60):
         turns += [(CLIENT, k.heartbeat(number)), (BROKER, k.heartbeat_answer(number))]
     for at in (0, 40):
         turns[at:at] = [(CLIENT, UNREADABLE), (BROKER, k.response(1000 + at, b"whatever"))]
-    many = Talk().at_once(*login, *turns[:6]).at_once(*turns[6:8]).at_once(*turns[8:]).close()
-    single = Talk()
+    in_large_batches = (
+        Talk().at_once(*login, *turns[:6]).at_once(*turns[6:8]).at_once(*turns[8:]).close()
+    )
+    one_by_one = Talk()
     for turn in (*login, *turns):
-        single.at_once(turn)
-    single.close()
-    assert sorted(many.pairs()) == sorted(single.pairs())
-    assert many.kinds() == single.kinds()
-    assert [each.packet for each in many.anomalies] == [each.packet for each in single.anomalies]
-    counts, expected = many.tracker.counts, single.tracker.counts
+        one_by_one.at_once(turn)
+    one_by_one.close()
+    assert sorted(in_large_batches.pairs()) == sorted(one_by_one.pairs())
+    assert in_large_batches.kinds() == one_by_one.kinds()
+    assert [each.packet for each in in_large_batches.anomalies] == [
+        each.packet for each in one_by_one.anomalies
+    ]
+    counts, expected = in_large_batches.tracker.counts, one_by_one.tracker.counts
     assert counts.decoded_bytes == expected.decoded_bytes
     assert counts.undecoded_bytes == expected.undecoded_bytes
 
 
-def test_tokens_in_sasl_authenticate_give_a_name_and_are_not_kept() -> None:
+def test_tokens_in_sasl_authenticate_give_the_user_and_are_not_kept() -> None:
     raw = b"n,,n=bob,r=fyko+d2lbbFgONRv9qkxdawL"
     body = struct.pack(">i", len(raw)) + raw
     talk = Talk().client(handshake(1, 1, "SCRAM-SHA-256"))
-    talk.broker(handshake_answer(1, "SCRAM-SHA-256"))
+    talk.broker(handshake_response(1, "SCRAM-SHA-256"))
     talk.client(k.request(k.SASL_AUTHENTICATE, 0, 2, body))
     talk.broker(k.response(2, struct.pack(">hhi", 0, -1, 0)))
     exchange = talk.exchanges[1]
@@ -203,10 +207,10 @@ def test_tokens_in_sasl_authenticate_give_a_name_and_are_not_kept() -> None:
     assert b"fyko" not in repr(exchange.request.values).encode()
 
 
-def test_a_password_is_in_nothing_that_comes_out() -> None:
+def test_a_password_is_in_no_exchange_and_no_anomaly() -> None:
     secret = b"correct-horse"
     plain = b"\0alice\0" + secret
-    talk = Talk().client(handshake(1, 1, "PLAIN")).broker(handshake_answer(1, "PLAIN"))
+    talk = Talk().client(handshake(1, 1, "PLAIN")).broker(handshake_response(1, "PLAIN"))
     body = struct.pack(">i", len(plain)) + plain
     talk.client(k.request(k.SASL_AUTHENTICATE, 0, 2, body))
     talk.broker(k.response(2, struct.pack(">hhi", 0, -1, len(secret)) + secret)).close()

@@ -1,4 +1,4 @@
-"""Whether bytes are a message at all: to the byte, or in a layout that some releases had."""
+"""Checks whether bytes are a message, also in a layout that only some releases had."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def fits(data: bytes, size: int | None = None) -> bool | None:
     return CHECKS.request_fits(view, header, len(HEARTBEAT) - 4 if size is None else size)
 
 
-def test_a_request_fits_if_its_body_takes_up_the_frame() -> None:
+def test_a_request_fits_if_its_body_fills_the_frame() -> None:
     assert fits(HEARTBEAT) is True
     assert fits(HEARTBEAT + k.heartbeat(8)) is True
     assert fits(HEARTBEAT[:-3]) is None
@@ -48,18 +48,18 @@ def test_a_complete_frame_is_checked_in_place() -> None:
     assert not CHECKS.whole_request_fits(broken, READER.request_header(broken))
 
 
-def test_a_frame_that_was_only_begun_is_confirmed_by_its_body() -> None:
+def test_a_frame_is_confirmed_by_its_body() -> None:
     frame = frame_of(HEARTBEAT)
     assert CHECKS.confirms_request(frame, READER.request_header(frame))
-    answer = frame_of(k.heartbeat_answer(7))
-    assert CHECKS.confirms_response(answer, k.HEARTBEAT, 0)
-    assert not CHECKS.confirms_response(answer, k.METADATA, 0)
+    response = frame_of(k.heartbeat_answer(7))
+    assert CHECKS.confirms_response(response, k.HEARTBEAT, 0)
+    assert not CHECKS.confirms_response(response, k.METADATA, 0)
     # Nothing speaks against an unknown version.
-    assert CHECKS.confirms_response(answer, k.HEARTBEAT, 99)
+    assert CHECKS.confirms_response(response, k.HEARTBEAT, 99)
 
 
 @pytest.mark.parametrize("length", [4, 7])
-def test_a_response_too_short_for_its_header_is_none(length: int) -> None:
+def test_a_response_too_short_for_its_header_is_not_confirmed(length: int) -> None:
     frame = frame_of(bytes(3) + bytes([length]) + bytes(length))
     with pytest.raises(WireError):
         READER.request_header(frame)

@@ -1,4 +1,4 @@
-"""Headers and bodies out of frames, wherever the bytes lie."""
+"""Headers and bodies are read from frames, in whatever segments the bytes are."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PRODUCE = k.produce(3, acks=-1, version=7, topic="orders", records=k.record_batc
 
 
 @given(st.lists(st.integers(1, 400), max_size=40))
-def test_a_message_reads_the_same_however_it_was_cut(sizes: list[int]) -> None:
+def test_a_message_is_read_the_same_from_any_segments(sizes: list[int]) -> None:
     frame = frame_of(PRODUCE, sizes)
     head = READER.request_header(frame)
     assert (head.api_key, head.api_version, head.correlation_id) == (k.PRODUCE, 7, 3)
@@ -68,7 +68,7 @@ def test_a_frame_without_room_for_a_header_is_refused(length: int) -> None:
         READER.request_header(frame)
 
 
-def test_header_version_2_has_tags_and_an_unknown_one_is_stepped_over() -> None:
+def test_header_version_2_has_tags_and_unknown_tags_are_skipped() -> None:
     request = k.request(
         k.API_VERSIONS, 3, 5, k.compact("a") + k.compact("b") + b"\0", tags=b"\x01\x07\x03abc"
     )
@@ -83,7 +83,7 @@ def test_tags_that_do_not_fit_are_refused(tags: bytes) -> None:
 
 
 @pytest.mark.parametrize(("version", "acks"), [(0, 1), (2, -1), (3, 0), (8, 1), (9, -1), (13, 0)])
-def test_acks_of_every_layout(version: int, acks: int) -> None:
+def test_acks_are_read_in_every_layout(version: int, acks: int) -> None:
     if version >= 9:
         body = b"\x03tx" + struct.pack(">hi", acks, 1000) + b"\x01\0"
         request = k.request(k.PRODUCE, version, 1, body, tags=b"\0")
@@ -96,7 +96,7 @@ def test_acks_of_every_layout(version: int, acks: int) -> None:
     assert READER.request_body(frame, head).values[1] == acks
 
 
-def test_a_newer_version_is_read_as_the_newest_known_if_that_fits_to_the_byte() -> None:
+def test_a_newer_version_is_read_as_the_newest_known_one_if_that_fits_exactly() -> None:
     api = CATALOG.api(k.HEARTBEAT)
     assert api is not None
     newer = api.versions.highest + 1
@@ -108,13 +108,13 @@ def test_a_newer_version_is_read_as_the_newest_known_if_that_fits_to_the_byte() 
         assert (found.values is None) == (read_as is None)
 
 
-def test_keys_and_versions_without_end_fill_no_memory() -> None:
+def test_the_number_of_kept_plans_is_bounded() -> None:
     for number in range(6000):
         READER.request_header(frame_of(k.request(200 + number % 100, number, 1)))
     assert len(READER._plans._requests) <= 4096
 
 
-def test_where_all_is_malformed_the_slow_reader_does_not_look_into_all_of_it() -> None:
+def test_the_slow_reader_explains_only_some_of_many_malformed_messages() -> None:
     reader = MessageReader(CATALOG, Decoders(CATALOG), lambda _key, _kind: Projection.ALL)
     topics = struct.pack(">i", 5001) + b"\0\1a" * 5000
     frame = frame_of(k.request(3, 1, 1, topics + b"\0"))
@@ -123,13 +123,13 @@ def test_where_all_is_malformed_the_slow_reader_does_not_look_into_all_of_it() -
     assert details[0] == "topics[5000].name, byte 15022: the bytes end too early"
     explained = details.count(details[0])
     assert 50 < explained < 80
-    # What is wrong is said of all of them.
+    # All others have a reason too.
     assert set(details[explained:]) == {details[-1]}
     assert details[-1]
     assert "byte 1" not in details[-1]
 
 
-def test_a_large_malformed_message_is_reported_in_the_words_of_the_fast_reader() -> None:
+def test_a_large_malformed_message_has_the_reason_of_the_fast_reader() -> None:
     reader = MessageReader(CATALOG, Decoders(CATALOG), lambda _key, _kind: Projection.ALL)
     frame = frame_of(k.request(3, 1, 1, struct.pack(">i", 1 << 24) + b"\0" * 20_000))
     body = reader.request_body(frame, reader.request_header(frame))

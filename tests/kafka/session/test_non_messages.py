@@ -13,7 +13,7 @@ from tests.support import kafka as k
 from tests.support.talk import BROKER, CLIENT
 
 
-def test_a_token_is_read_and_its_place_is_reported_without_an_anomaly() -> None:
+def test_a_token_counts_as_read_and_its_position_is_reported_without_an_anomaly() -> None:
     bodies, events = MessageBodies(READER, None), ConnectionEvents()
     frame = frame_of(k.heartbeat(1))
     NonMessages(TokenRanges(TCP), bodies, TCP).add_token(frame, CLIENT, events)
@@ -22,7 +22,7 @@ def test_a_token_is_read_and_its_place_is_reported_without_an_anomaly() -> None:
     assert [(each.direction, each.end) for each in events.token_bytes] == [(CLIENT, frame.length)]
 
 
-def test_what_cannot_be_read_may_be_a_token_and_says_whether_bytes_are_missing() -> None:
+def test_an_unreadable_frame_may_be_a_token_and_is_malformed_or_has_missing_bytes() -> None:
     bodies, events = MessageBodies(READER, None), ConnectionEvents()
     non_messages = NonMessages(TokenRanges(TCP), bodies, TCP)
     whole, holed = frame_of(k.heartbeat(1)), frame_of(k.heartbeat(2))

@@ -1,4 +1,4 @@
-"""What is not Kafka gives no row and is not counted as Kafka, wherever the capture begins."""
+"""Other protocols give no row and are not counted as Kafka, wherever the capture begins."""
 
 from __future__ import annotations
 
@@ -22,19 +22,21 @@ FOLDER = Path(__file__).resolve().parent / "other_protocols"
 RECORDED = sorted(path.stem for path in FOLDER.glob("*.pcap"))
 
 
-def held_of(name: str, skipped: int) -> Iterator[PacketBatch]:
+def packets_of(name: str, skipped_packets: int) -> Iterator[PacketBatch]:
     """The packets of a recording, without the first ones."""
     with open_capture(str(FOLDER / f"{name}.pcap")) as reader:
         for batch in reader.batches(1):
             columns = (batch.number, batch.time_ns, batch.offset, batch.captured_bytes)
             rest = (batch.wire_bytes, batch.link_type)
-            yield PacketBatch(batch.buffer, *(column[skipped:] for column in (*columns, *rest)))
+            yield PacketBatch(
+                batch.buffer, *(column[skipped_packets:] for column in (*columns, *rest))
+            )
 
 
-def read(name: str, skipped: int) -> tuple[int, int, dict[str, int]]:
+def read(name: str, skipped_packets: int) -> tuple[int, int, dict[str, int]]:
     """(rows, Kafka connections, the others by protocol) of a recording."""
     tracker, reassembler, rows = Talk().tracker, Reassembler(), 0
-    for batch in held_of(name, skipped):
+    for batch in packets_of(name, skipped_packets):
         rows += len(tracker.feed(reassembler.feed(batch).updates).exchanges)
     rows += len(tracker.feed(reassembler.finish().updates).exchanges)
     return rows, tracker.counts.kafka, tracker.counts.by_protocol
@@ -49,26 +51,26 @@ def test_a_recorded_protocol_is_named_and_gives_no_row(name: str) -> None:
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_a_recorded_protocol_gives_no_row_wherever_the_capture_begins(name: str) -> None:
-    for skipped in range(1, 30, 2):
-        rows, kafka, others = read(name, skipped)
+    for skipped_packets in range(1, 30, 2):
+        rows, kafka, others = read(name, skipped_packets)
         assert (rows, kafka) == (0, 0)
         assert set(others) <= {name, "unknown", "none"}
 
 
-def test_tls_is_reported_where_the_capture_begins_in_the_middle() -> None:
-    for skipped in (6, 10, 20, 25):
-        assert set(read("tls", skipped)[2]) <= {"tls", "none"}
+def test_tls_is_recognized_in_a_capture_that_begins_in_the_middle() -> None:
+    for skipped_packets in (6, 10, 20, 25):
+        assert set(read("tls", skipped_packets)[2]) <= {"tls", "none"}
 
 
 def check(make: Callable[[random.Random], strangers.Turns], seed: int) -> None:
     turns = make(random.Random(seed))
     for opened_by in (None, 0, 1):
         talk = Talk(opened_by=opened_by)
-        for side, said in turns:
-            if isinstance(said, int):
-                talk.loses(side, said)
+        for side, data in turns:
+            if isinstance(data, int):
+                talk.loses(side, data)
             else:
-                talk.says(side, *(said[at : at + 1448] for at in range(0, len(said), 1448)))
+                talk.says(side, *(data[at : at + 1448] for at in range(0, len(data), 1448)))
         talk.close()
         counts = talk.tracker.counts
         assert talk.exchanges == [], (seed, opened_by)
@@ -79,25 +81,25 @@ def check(make: Callable[[random.Random], strangers.Turns], seed: int) -> None:
 
 
 @pytest.mark.parametrize("make", strangers.ALL)
-def test_what_looks_like_kafka_and_is_not_gives_no_row(
+def test_a_protocol_that_looks_like_kafka_gives_no_row(
     make: Callable[[random.Random], strangers.Turns],
 ) -> None:
     for seed in range(6):
         check(make, seed)
 
 
-def test_a_frame_inside_a_frame_that_never_ends_is_no_request_that_was_answered() -> None:
+def test_a_frame_inside_an_incomplete_frame_is_no_answered_request() -> None:
     for seed in (34, 180, 186):
         check(strangers.small_messages, seed)
 
 
-def test_what_goes_on_for_long_is_not_taken_for_large_requests() -> None:
+def test_a_long_stream_of_another_protocol_is_not_taken_for_large_requests() -> None:
     check(strangers.zookeeper_for_long, 1)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("make", strangers.ALL)
-def test_what_looks_like_kafka_gives_no_row_a_hundred_times(
+def test_a_protocol_that_looks_like_kafka_gives_no_row_with_a_hundred_seeds(
     make: Callable[[random.Random], strangers.Turns],
 ) -> None:
     for seed in range(100, 200):
@@ -117,8 +119,8 @@ def test_a_megabyte_of_noise_gives_no_row(opened_by: int | None) -> None:
         assert talk.tracker.counts.kafka == 0
 
 
-# Each message of the four others is a request to the byte: to order, it is one.
-NOTHING_LIKE_IT = [
+# Each message of the four others is a valid request, and is read as one on a forced port.
+UNLIKE_REQUESTS = [
     make
     for make in strangers.ALL
     if make
@@ -131,20 +133,20 @@ NOTHING_LIKE_IT = [
 ]
 
 
-@pytest.mark.parametrize("make", NOTHING_LIKE_IT)
-def test_on_a_forced_port_no_pair_is_made_up(
+@pytest.mark.parametrize("make", UNLIKE_REQUESTS)
+def test_on_a_forced_port_another_protocol_gives_no_pair(
     make: Callable[[random.Random], strangers.Turns],
 ) -> None:
     for seed in range(4):
         talk = Talk(is_broker=lambda _ip, port: port == 9092)
-        for side, said in make(random.Random(seed)):
-            if isinstance(said, bytes):
-                talk.says(side, said)
+        for side, data in make(random.Random(seed)):
+            if isinstance(data, bytes):
+                talk.says(side, data)
         talk.close()
         assert [e for e in talk.exchanges if e.request and e.response] == [], seed
 
 
-def test_http_on_a_forced_port_is_said_to_be_no_frame() -> None:
+def test_http_on_a_forced_port_is_reported_as_an_implausible_size() -> None:
     talk = Talk(is_broker=lambda _ip, port: port == 9092)
     talk.client(b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n").broker(b"HTTP/1.1 200 OK\r\n\r\nhi")
     talk.close()

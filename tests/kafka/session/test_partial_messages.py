@@ -1,4 +1,4 @@
-"""Messages that continue in the next batch: trimmed, and named where they may hold a token."""
+"""Messages that continue in the next batch are trimmed, and reported if they may be tokens."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_an_incomplete_request_of_an_unknown_api_may_hold_a_token() -> None:
     assert len(events.token_bytes) == 2
 
 
-def test_an_incomplete_response_may_hold_one_unless_its_request_is_known() -> None:
+def test_an_incomplete_response_may_hold_a_token_unless_its_request_is_known() -> None:
     builder, events = new_builder(), ConnectionEvents()
     builder.add_request(frame_of(k.heartbeat(1)), events)
     partials = PartialMessages(READER, builder)

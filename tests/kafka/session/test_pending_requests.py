@@ -1,4 +1,4 @@
-"""Which request a correlation id answers."""
+"""Pending requests are found by their correlation id."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def exchange(correlation_id: int, packet: int, peers: Peers | None = None) -> Ex
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 3)), max_size=60))
-def test_it_answers_as_a_list_searched_from_its_oldest_end(
+def test_pending_requests_behave_like_a_list_searched_from_its_oldest_end(
     turns: list[tuple[bool, bool, int]],
 ) -> None:
     pending, model = PendingRequests(), list[Exchange]()
-    for packet, (is_request, is_looked_for, correlation_id) in enumerate(turns):
+    for packet, (is_request, is_looked_up, correlation_id) in enumerate(turns):
         if is_request:
             added = exchange(correlation_id, packet)
             model.append(added)
             assert pending.add(added) is None
         else:
             expected = next((e for e in model if e.correlation_id == correlation_id), None)
-            if is_looked_for:
+            if is_looked_up:
                 assert pending.oldest(correlation_id) is expected
             assert pending.pop(correlation_id) is expected
             if expected is not None:
@@ -43,7 +43,7 @@ def test_it_answers_as_a_list_searched_from_its_oldest_end(
     assert len(pending) == 0
 
 
-def test_beyond_the_limit_the_oldest_id_is_given_back() -> None:
+def test_beyond_the_limit_the_oldest_request_is_returned() -> None:
     pending = PendingRequests(most=2)
     first, second, third = (exchange(number, number) for number in (7, 8, 9))
     assert pending.add(first) is None

@@ -12,11 +12,11 @@ from kanalyze.kafka.session.replay_buffer import HEAD_BYTES, MOST_BUFFERED_BYTES
 from kanalyze.model.streams import Chunk, Gap, StreamItem
 from tests.support.streams import TIME_NS, chunk
 
-LOTS = 1 << 30
+NO_LIMIT = 1 << 30
 
 
 def rows_of(items: list[StreamItem]) -> list[tuple[int, int, bytes | None, int]]:
-    """(stream offset, bytes on the wire, bytes there, packet) of every segment and gap."""
+    """(stream offset, bytes on the wire, captured bytes, packet) of every segment and gap."""
     found: list[tuple[int, int, bytes | None, int]] = []
     for item in items:
         if isinstance(item, Gap):
@@ -25,8 +25,8 @@ def rows_of(items: list[StreamItem]) -> list[tuple[int, int, bytes | None, int]]
         offset, segments = item.stream_offset, item.segments
         for index in range(item.first, item.last):
             start, length = segments.start[index], segments.length[index]
-            there = bytes(segments.buffer[start : start + segments.captured[index]])
-            found.append((offset, length, there, segments.packet[index]))
+            captured_bytes = bytes(segments.buffer[start : start + segments.captured[index]])
+            found.append((offset, length, captured_bytes, segments.packet[index]))
             offset += length
     return found
 
@@ -43,12 +43,14 @@ def test_items_come_out_as_they_went_in(parts: list[int | list[bytes]]) -> None:
             item = chunk(part, stream_offset=offset, first_packet=number, snap=20)
             offset += sum(map(len, part))
         items.append(item)
-        assert replay_buffer.add(item, item.first if isinstance(item, Chunk) else -1, LOTS) == -1
+        assert (
+            replay_buffer.add(item, item.first if isinstance(item, Chunk) else -1, NO_LIMIT) == -1
+        )
     assert rows_of(replay_buffer.items()) == rows_of(items)
     assert replay_buffer.payload_bytes == sum(t[1] for t in rows_of(items) if t[2] is not None)
 
 
-def test_an_item_is_taken_in_step_by_step() -> None:
+def test_an_item_is_buffered_step_by_step() -> None:
     replay_buffer, item = ReplayBuffer(), chunk([b"a" * 500, b"b" * 500, b"c"])
     first, steps = 0, 0
     while first >= 0:
@@ -60,8 +62,8 @@ def test_an_item_is_taken_in_step_by_step() -> None:
 
 def test_the_first_bytes_are_kept_up_to_the_first_hole() -> None:
     replay_buffer = ReplayBuffer()
-    replay_buffer.add(chunk([b"ab", b"c" * 10], snap=5), 0, LOTS)
-    replay_buffer.add(chunk([b"de"], stream_offset=12), 0, LOTS)
+    replay_buffer.add(chunk([b"ab", b"c" * 10], snap=5), 0, NO_LIMIT)
+    replay_buffer.add(chunk([b"de"], stream_offset=12), 0, NO_LIMIT)
     assert replay_buffer.head == b"abccccc"
     assert (
         replay_buffer.runs.first_end,
@@ -69,16 +71,16 @@ def test_the_first_bytes_are_kept_up_to_the_first_hole() -> None:
         replay_buffer.runs.is_unbroken,
     ) == (7, 7, False)
     replay_buffer = ReplayBuffer()
-    replay_buffer.add(chunk([b"x" * 1000]), 0, LOTS)
+    replay_buffer.add(chunk([b"x" * 1000]), 0, NO_LIMIT)
     assert replay_buffer.head == b"x" * HEAD_BYTES
 
 
 @pytest.mark.parametrize("size", [1, 100, 1448])
-def test_the_oldest_bytes_are_given_up_and_positions_stay(size: int) -> None:
+def test_the_oldest_bytes_are_dropped_and_stream_offsets_stay(size: int) -> None:
     noise, replay_buffer, sent = random.Random(1), ReplayBuffer(), b""
     for number in range(700_000 // (size + 40)):
         part = noise.randbytes(size)
-        replay_buffer.add(chunk([part], stream_offset=len(sent), first_packet=number), 0, LOTS)
+        replay_buffer.add(chunk([part], stream_offset=len(sent), first_packet=number), 0, NO_LIMIT)
         sent += part
         replay_buffer.bound()
         assert replay_buffer.buffered_bytes <= MOST_BUFFERED_BYTES
@@ -93,13 +95,13 @@ def test_the_oldest_bytes_are_given_up_and_positions_stay(size: int) -> None:
 
 def test_segments_are_found_by_the_position_they_begin_at() -> None:
     replay_buffer = ReplayBuffer()
-    replay_buffer.add(chunk([b"ab", b"cdefgh"], snap=4), 0, LOTS)
+    replay_buffer.add(chunk([b"ab", b"cdefgh"], snap=4), 0, NO_LIMIT)
     assert [replay_buffer.segment_at(position) for position in range(4)] == [2, 0, 6, 0]
 
 
-def test_what_is_cleared_is_gone_but_counted() -> None:
+def test_cleared_bytes_are_gone_but_counted() -> None:
     replay_buffer = ReplayBuffer()
-    replay_buffer.add(chunk([b"abc"]), 0, LOTS)
+    replay_buffer.add(chunk([b"abc"]), 0, NO_LIMIT)
     assert replay_buffer.clear() == 3
     assert (replay_buffer.buffered_bytes, replay_buffer.payload_bytes, replay_buffer.head) == (
         0,

@@ -16,18 +16,18 @@ from tests.support.streams import TIME_NS, chunk
 from tests.support.talk import Talk
 
 SCANNER = Talk().tracker._undecided._detector._scanner
-LOTS = 1 << 30
+NO_LIMIT = 1 << 30
 
 
-def held(*pieces: bytes | int, snap: int | None = None) -> ReplayBuffer:
+def buffered(*pieces: bytes | int, snap: int | None = None) -> ReplayBuffer:
     """Buffer segments; a number is a gap."""
     stream, offset = ReplayBuffer(), 0
     for piece in pieces:
         if isinstance(piece, int):
-            stream.add(Gap(offset, piece, TIME_NS, 1), -1, LOTS)
+            stream.add(Gap(offset, piece, TIME_NS, 1), -1, NO_LIMIT)
             offset += piece
         else:
-            stream.add(chunk([piece], stream_offset=offset, snap=snap), 0, LOTS)
+            stream.add(chunk([piece], stream_offset=offset, snap=snap), 0, NO_LIMIT)
             offset += len(piece)
     return stream
 
@@ -38,45 +38,47 @@ def look(
     return SCANNER.look(ScanState(), stream, other or ReplayBuffer(), last=last)
 
 
-def test_a_named_request_is_enough() -> None:
-    assert look(held(b"\xee" * 99 + k.heartbeat(1))) == "kafka"
-    assert look(held(b"\xee" * 99 + old.produce())) == "kafka-0.7"
+def test_one_request_with_a_client_id_is_enough() -> None:
+    assert look(buffered(b"\xee" * 99 + k.heartbeat(1))) == "kafka"
+    assert look(buffered(b"\xee" * 99 + old.produce())) == "kafka-0.7"
 
 
-def test_a_request_without_a_name_needs_two_answers() -> None:
-    requests = held(*(k.heartbeat(n, client_id="") for n in (5, 6)))
-    assert look(requests, held(k.heartbeat_answer(5), k.heartbeat_answer(6))) == "kafka"
-    assert look(requests, held(k.heartbeat_answer(5))) is None
-    assert look(requests, held(k.heartbeat_answer(5)), last=True) is None
+def test_requests_without_a_client_id_need_two_responses() -> None:
+    requests = buffered(*(k.heartbeat(n, client_id="") for n in (5, 6)))
+    assert look(requests, buffered(k.heartbeat_answer(5), k.heartbeat_answer(6))) == "kafka"
+    assert look(requests, buffered(k.heartbeat_answer(5))) is None
+    assert look(requests, buffered(k.heartbeat_answer(5)), last=True) is None
 
 
-def test_requests_in_a_row_are_enough_where_the_other_end_was_not_captured() -> None:
-    for many, found in ((3, "kafka"), (2, None)):
-        requests = held(*(k.heartbeat(n, client_id="") for n in range(many)))
+def test_three_requests_in_a_row_are_enough_if_the_other_end_was_not_captured() -> None:
+    for count, protocol in ((3, "kafka"), (2, None)):
+        requests = buffered(*(k.heartbeat(n, client_id="") for n in range(count)))
         assert look(requests) is None
-        assert look(requests, last=True) == found
-    repeated = held(*[k.heartbeat(4, client_id="")] * 4)
+        assert look(requests, last=True) == protocol
+    repeated = buffered(*[k.heartbeat(4, client_id="")] * 4)
     assert look(repeated, last=True) is None
 
 
-def test_after_a_loss_the_search_goes_on_behind_it() -> None:
+def test_the_search_continues_after_a_loss() -> None:
     big = k.produce(1, 1, records=k.record_batch(9, 3000))
-    assert look(held(big[100:900], 500, k.heartbeat(2))) == "kafka"
+    assert look(buffered(big[100:900], 500, k.heartbeat(2))) == "kafka"
 
 
-def test_a_request_that_the_snap_length_cut_needs_an_answer() -> None:
+def test_a_request_that_the_snap_length_cut_needs_a_response() -> None:
     frame = k.produce(9, 1, records=k.record_batch(9, 600))
-    assert look(held(frame, snap=60), last=True) is None
-    assert look(held(frame, snap=60), held(k.produce_answer(9), snap=20), last=True) == "kafka"
-    assert look(held(b"x" + frame, snap=60), held(k.produce_answer(9)), last=True) is None
+    assert look(buffered(frame, snap=60), last=True) is None
+    assert (
+        look(buffered(frame, snap=60), buffered(k.produce_answer(9), snap=20), last=True) == "kafka"
+    )
+    assert look(buffered(b"x" + frame, snap=60), buffered(k.produce_answer(9)), last=True) is None
 
 
-def test_a_request_that_has_only_begun_hides_none_behind_it() -> None:
+def test_an_incomplete_request_hides_no_later_request() -> None:
     begun = b"\0\x10\0\0" + k.produce(1, 1)[4:]
-    assert look(held(begun + k.heartbeat(2))) == "kafka"
+    assert look(buffered(begun + k.heartbeat(2))) == "kafka"
 
 
-# Requests larger than what is held of a direction.
+# Requests larger than the buffer of a direction.
 
 NOISE = random.Random(1)
 
@@ -94,50 +96,50 @@ def join_group_answer(number: int) -> bytes:
 
 
 def stream(data: bytes, other: bytes = b"", *, skip: int = 0) -> str | None:
-    """Return the protocol found in a direction, which comes and is dropped in small steps."""
-    buffered_bytes, search, offset = ReplayBuffer(), ScanState(), skip
-    answers = held(other) if other else ReplayBuffer()
+    """Return the protocol of a direction whose bytes come, and are dropped, in small steps."""
+    replay_buffer, search, offset = ReplayBuffer(), ScanState(), skip
+    responses = buffered(other) if other else ReplayBuffer()
     while offset < len(data):
         piece = data[offset : offset + 16_000]
-        buffered_bytes.add(chunk([piece], stream_offset=offset), 0, LOTS)
+        replay_buffer.add(chunk([piece], stream_offset=offset), 0, NO_LIMIT)
         offset += len(piece)
-        wire = SCANNER.look(search, buffered_bytes, answers, last=offset == len(data))
+        wire = SCANNER.look(search, replay_buffer, responses, last=offset == len(data))
         if wire is not None:
             return wire
-        buffered_bytes.bound()
+        replay_buffer.bound()
     return None
 
 
 @pytest.mark.parametrize("size", [100, 70_000, 300_000, 3_000_000])
-def test_a_request_of_any_size_is_followed_by_one_of_the_same_name(size: int) -> None:
+def test_two_requests_of_any_size_with_the_same_client_id_are_enough(size: int) -> None:
     requests = [join_group(number, size) for number in (3, 9, 10)]
     assert stream(b"".join(requests), skip=50) == "kafka"
-    # Its own number again, another name, no name: that may be another protocol's message.
+    # With the same id, another client id, or noise, it may be a message of another protocol.
     for other in (join_group(9, size), join_group(10, size, "someone"), NOISE.randbytes(size)):
-        if size >= 300_000:  # of a smaller one all is held: it fits to the byte
+        if size >= 300_000:  # a smaller request is buffered whole, and its body fits
             assert stream(requests[1] + other[:1000], skip=0) is None
 
 
 @pytest.mark.parametrize("size", [70_000, 300_000])
-def test_a_request_of_any_size_is_answered_to_the_byte(size: int) -> None:
-    data, answer = join_group(9, size) + b"?" * 20, join_group_answer(9)
-    assert stream(data, answer) == "kafka"
-    for other in (answer[:-1], join_group_answer(8), answer[:3] + b"\xff" + answer[4:], b""):
+def test_a_request_of_any_size_is_recognized_by_a_response_that_fits(size: int) -> None:
+    data, response = join_group(9, size) + b"?" * 20, join_group_answer(9)
+    assert stream(data, response) == "kafka"
+    for other in (response[:-1], join_group_answer(8), response[:3] + b"\xff" + response[4:], b""):
         assert stream(data, other) is None
 
 
-def test_a_request_whose_last_byte_never_came_was_not_answered() -> None:
-    request, answer = join_group(9, 300), held(join_group_answer(9))
-    # Behind a hole in its place, the last byte was sent.
+def test_a_request_whose_last_byte_was_not_sent_was_not_answered() -> None:
+    request, response = join_group(9, 300), buffered(join_group_answer(9))
+    # A gap in place of the last byte shows that it was sent.
     for rest, found in (((), None), ((1,), "kafka")):
-        requests, search = held(request[:-1], *rest), ScanState()
-        assert SCANNER.look(search, requests, answer) is None
-        assert SCANNER.look(search, requests, answer, last=True) == found
+        requests, search = buffered(request[:-1], *rest), ScanState()
+        assert SCANNER.look(search, requests, response) is None
+        assert SCANNER.look(search, requests, response, last=True) == found
 
 
 @pytest.mark.parametrize("client_id", ["test", "", None])
 @pytest.mark.parametrize("version", [0, 3, 8])
-def test_the_head_of_its_records_is_enough_of_a_request(
+def test_a_request_is_recognized_by_the_header_of_its_records(
     version: int, client_id: str | None
 ) -> None:
     records = k.record_batch(9, 90_000_000 >> 10)
@@ -147,8 +149,8 @@ def test_the_head_of_its_records_is_enough_of_a_request(
         null = b"\xff\xff" if client_id is None else b"\0\0"
         request = size.to_bytes(4, "big") + request[4:12] + null + request[18:]
     at = request.index(records[:61])
-    assert look(held(b"\xee" * 99 + request[: at + 61])) == "kafka"
-    for place, value in ((16, 3), (8, 0x7F), (21, 0x80), (26, 1)):
+    assert look(buffered(b"\xee" * 99 + request[: at + 61])) == "kafka"
+    for position, value in ((16, 3), (8, 0x7F), (21, 0x80), (26, 1)):
         wrong = bytearray(request[: at + 61])
-        wrong[at + place] = value
-        assert look(held(b"\xee" * 99 + bytes(wrong))) is None
+        wrong[at + position] = value
+        assert look(buffered(b"\xee" * 99 + bytes(wrong))) is None

@@ -40,7 +40,7 @@ def test_a_request_is_found_after_any_bytes(before: bytes, request: bytes) -> No
     assert index <= len(before) + 15
 
 
-def test_a_whole_request_is_one_whose_verdict_is_yes() -> None:
+def test_a_request_is_whole_if_its_verdict_is_yes() -> None:
     frame = k.heartbeat(7)
     frames = [frame[:end] for end in range(len(frame) + 1)]
     newer = k.request(k.HEARTBEAT, 9, 1)
@@ -56,7 +56,7 @@ def test_a_whole_request_is_one_whose_verdict_is_yes() -> None:
 @pytest.mark.parametrize("acks", [-1, 0, 1, 2])
 @pytest.mark.parametrize("client_id", [None, "", "c", "\xe9" * 5])
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
-def test_produce_requests_of_all_times_are_found(
+def test_produce_requests_of_old_versions_are_found(
     version: int, client_id: str | None, acks: int
 ) -> None:
     body = k.produce(7, acks, version=version)[18:]  # its own client id is "test"
@@ -71,13 +71,13 @@ def test_a_controlled_shutdown_without_a_client_id_is_found() -> None:
 
 
 @given(st.binary(max_size=60), st.sampled_from(["", "00", "ffff", "000100", "7f", "00000030"]))
-def test_what_is_skipped_is_no_request(noise: bytes, filler: str) -> None:
-    """What is no candidate is none by its verdict either, or a part of what cannot be one."""
+def test_skipped_positions_hold_no_request(noise: bytes, filler: str) -> None:
+    """At a position that is no candidate, the verdict is not yes."""
     zeros = bytes.fromhex(filler or "00" * 20) * 10
     view = memoryview(noise + zeros + k.produce(7, 1, version=0) + zeros + noise)
     limit = len(view) - 13
-    passed = set(range(limit)) - set(REQUESTS._candidates(view, limit))
-    assert "yes" not in {REQUESTS.verdict(view[index:]) for index in passed}
+    skipped = set(range(limit)) - set(REQUESTS._candidates(view, limit))
+    assert "yes" not in {REQUESTS.verdict(view[index:]) for index in skipped}
 
 
 def test_noise_holds_no_request() -> None:
@@ -88,7 +88,7 @@ def test_noise_holds_no_request() -> None:
         assert keep <= 50_000
 
 
-def test_what_may_be_the_start_of_a_request_is_kept() -> None:
+def test_bytes_that_may_begin_a_request_are_kept() -> None:
     big = k.produce(1, acks=1, records=k.record_batch(3, size=5000))
     index, keep = REQUESTS(memoryview(b"\xff" * 40 + big[:1000]))
     assert (index, keep) == (None, 40)
@@ -117,32 +117,32 @@ def test_a_request_larger_than_the_buffer_is_accepted_while_incomplete() -> None
         (bytes(40), "no"),
     ],
 )
-def test_verdicts(frame: bytes, verdict: str) -> None:
+def test_a_verdict_says_whether_bytes_are_a_request(frame: bytes, verdict: str) -> None:
     assert REQUESTS.verdict(memoryview(frame)) == verdict
 
 
-def test_a_response_is_known_by_a_pending_id_and_a_body_that_fits() -> None:
-    answer = k.heartbeat_answer(77)
-    view = memoryview(b"\x01\x02\x03" + answer)
+def test_a_response_is_recognized_by_a_pending_id_and_a_body_that_fits() -> None:
+    response = k.heartbeat_answer(77)
+    view = memoryview(b"\x01\x02\x03" + response)
     assert responses({77: (k.HEARTBEAT, 0)})(view) == (3, 3)
     assert responses({78: (k.HEARTBEAT, 0)})(view)[0] is None
     wrong = k.response(77, b"not what a heartbeat says")
     assert responses({77: (k.HEARTBEAT, 0)})(memoryview(b"\xee" * 3 + wrong))[0] is None
 
 
-def test_sizes_that_lead_to_an_awaited_response_are_frames() -> None:
+def test_frames_whose_sizes_lead_to_an_awaited_response_are_found() -> None:
     unknown = k.response(5, b"an answer to a request from before the capture")
     chain = unknown + k.heartbeat_answer(77)
     assert responses({77: (k.HEARTBEAT, 0)})(memoryview(chain))[0] == 0
-    # Nobody waits for the next: one frame that ends with the bytes may be chance, two with rising
-    # ids are not.
+    # Without an awaited response, one frame that ends with the bytes may be chance; two frames
+    # with rising ids are not.
     assert responses({})(memoryview(unknown))[0] is None
     assert responses({})(memoryview(unknown + k.response(6, b"and one more"))) == (0, 0)
     assert responses({})(memoryview(unknown + k.response(4, b"and one more")))[0] is None
     assert responses({})(memoryview(unknown + b"\xff" * 20))[0] is None
 
 
-def test_what_a_search_begins_with_is_taken_for_a_response_where_the_capture_begins_alone() -> None:
+def test_a_search_may_begin_with_an_unknown_response_only_where_the_capture_begins() -> None:
     unknown = k.response(5, b"an answer to a request from before the capture")
     view = memoryview(unknown + k.heartbeat_answer(77))
     waiting = {77: {(k.HEARTBEAT, 0)}}
@@ -150,19 +150,19 @@ def test_what_a_search_begins_with_is_taken_for_a_response_where_the_capture_beg
     later = expecting(waiting, from_middle=False)
     assert at_start(view)[0] == 0
     assert later(view)[0] == len(unknown)
-    # Only once: what is looked at after that does not begin the capture.
+    # Only once: bytes that are searched later do not begin the capture.
     assert at_start(view)[0] == len(unknown)
 
 
-def test_one_response_that_fits_is_luck_where_nonsense_follows() -> None:
-    found = k.heartbeat_answer(77)
+def test_one_response_that_fits_is_not_accepted_if_noise_follows_it() -> None:
+    response = k.heartbeat_answer(77)
     locate = responses({77: (k.HEARTBEAT, 0)})
-    assert locate(memoryview(b"\xee" * 3 + found + b"\xff" * 20))[0] is None
-    assert locate(memoryview(b"\xee" * 3 + found + k.heartbeat_answer(78)))[0] == 3
-    assert locate(memoryview(b"\xee" * 3 + found + b"\0\0"))[0] == 3
+    assert locate(memoryview(b"\xee" * 3 + response + b"\xff" * 20))[0] is None
+    assert locate(memoryview(b"\xee" * 3 + response + k.heartbeat_answer(78)))[0] == 3
+    assert locate(memoryview(b"\xee" * 3 + response + b"\0\0"))[0] == 3
 
 
-def test_what_answers_no_known_request_is_kept_for_a_while() -> None:
+def test_a_response_to_no_known_request_is_kept_for_a_while() -> None:
     waiting: dict[int, set[tuple[int, int]]] = {}
     locate = expecting(waiting, from_middle=False)
     view = memoryview(b"\xee" * 9 + k.heartbeat_answer(77) + b"\xee" * 100)
@@ -172,8 +172,8 @@ def test_what_answers_no_known_request_is_kept_for_a_while() -> None:
     assert locate(memoryview(bytes(100_000)))[1] > 60_000
 
 
-def test_a_frame_that_is_there_comes_before_a_part_of_one() -> None:
-    # What looks like the beginning of a large answer, then a small one to its last byte.
+def test_a_complete_frame_is_preferred_to_a_partial_one() -> None:
+    # Bytes that look like the beginning of a large response, then a small complete one.
     part = (5_000_000).to_bytes(4, "big") + (76).to_bytes(4, "big") + b"\0" * 4 + b"\x7f" * 4
     view = memoryview(b"\xee" * 3 + part + k.heartbeat_answer(77))
     locate = responses({76: (k.METADATA, 1), 77: (k.HEARTBEAT, 0)})

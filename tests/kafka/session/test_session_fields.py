@@ -1,4 +1,4 @@
-"""Single fields that a connection needs, and where a token is."""
+"""Single fields that a connection needs, and the position of a token."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def test_named_fields_are_read_apart_from_the_selected_ones() -> None:
     header = READER.request_header(frame)
     read = READER.fields.of_request
     assert read(frame, header, "ClientSoftwareName", "ClientSoftwareVersion") == ("lib", "1.2")
-    answer = frame_of(k.heartbeat_answer(7))
-    assert READER.fields.of_response(answer, k.HEARTBEAT, 0, "ErrorCode") == (0,)
-    assert READER.fields.of_response(answer, k.HEARTBEAT, 99, "ErrorCode") is None
+    response = frame_of(k.heartbeat_answer(7))
+    assert READER.fields.of_response(response, k.HEARTBEAT, 0, "ErrorCode") == (0,)
+    assert READER.fields.of_response(response, k.HEARTBEAT, 99, "ErrorCode") is None
     broken = frame_of(k.request(k.HEARTBEAT, 0, 2, b"\x7f\xff"))
     assert read(broken, READER.request_header(broken), "GroupId") is None
 
 
-def test_a_token_is_found_to_the_byte_and_else_is_the_whole_body() -> None:
+def test_a_token_has_an_exact_position_or_else_that_of_the_whole_body() -> None:
     request = k.request(k.SASL_AUTHENTICATE, 0, 2, struct.pack(">i", len(TOKEN)) + TOKEN)
     frame = frame_of(request)
     header = READER.request_header(frame)
@@ -32,6 +32,6 @@ def test_a_token_is_found_to_the_byte_and_else_is_the_whole_body() -> None:
     assert READER.fields.token_in_request(longer, READER.request_header(longer)) == (
         *(header.body, longer.length),
     )
-    answer = k.response(2, struct.pack(">hhi", 0, -1, len(TOKEN)) + TOKEN)
-    begin, end = READER.fields.token_in_response(frame_of(answer), 0)
-    assert answer[begin:end] == TOKEN
+    response = k.response(2, struct.pack(">hhi", 0, -1, len(TOKEN)) + TOKEN)
+    begin, end = READER.fields.token_in_response(frame_of(response), 0)
+    assert response[begin:end] == TOKEN

@@ -53,16 +53,16 @@ DNS = b"\0\x1d\x12\x34\x01\0\0\x01\0\0\0\0\0\0\7example\3com\0\0\1\0\1"
         (k.api_versions(1), "unknown"),
     ],
 )
-def test_a_protocol_is_known_from_either_side(head: bytes, name: str) -> None:
+def test_a_protocol_is_recognized_in_either_direction(head: bytes, name: str) -> None:
     assert guess_protocol(head, b"") == guess_protocol(b"", head) == name
 
 
-def test_a_connection_that_asks_for_tls_keeps_its_own_name() -> None:
-    asked = struct.pack(">ii", 8, 80_877_103)
-    assert guess_protocol(asked, b"S") == "postgresql"
+def test_a_postgresql_connection_that_requests_tls_keeps_its_name() -> None:
+    ssl_request = struct.pack(">ii", 8, 80_877_103)
+    assert guess_protocol(ssl_request, b"S") == "postgresql"
 
 
-def test_zeros_are_zeros_on_both_sides() -> None:
+def test_zeros_in_one_direction_alone_are_unknown() -> None:
     assert guess_protocol(bytes(20), b"\x01" * 20) == "unknown"
 
 
@@ -71,6 +71,6 @@ def test_any_bytes_have_a_name(first: bytes, second: bytes) -> None:
     assert guess_protocol(first, second) in PROTOCOLS
 
 
-def test_names_are_there_once() -> None:
+def test_names_of_protocols_are_unique_and_in_lower_case() -> None:
     assert len(set(PROTOCOLS)) == len(PROTOCOLS)
     assert all(name.islower() for name in PROTOCOLS)

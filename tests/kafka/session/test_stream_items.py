@@ -1,4 +1,4 @@
-"""BothItems in parts: before a loss, about it, and after it."""
+"""BothItems are divided into parts: before a loss, about it, and after it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SEGMENT_BYTES = 10
 
 
 def chunk(offset: int, *packets: int) -> Chunk:
-    """Segments of ten bytes, with a neighbour on each side that is of another chunk."""
+    """Segments of ten bytes, between two segments that belong to other chunks."""
     numbers = [0, *packets, 0]
     lengths = [SEGMENT_BYTES] * len(numbers)
     starts = [index * SEGMENT_BYTES for index in range(len(numbers))]
@@ -28,8 +28,8 @@ def gap(offset: int, packet: int) -> Gap:
     return Gap(offset, SEGMENT_BYTES, 0, packet)
 
 
-def shown(items: BothItems) -> list[list[object]]:
-    """Each side as numbers of packets, and the packet behind a gap as text."""
+def packets_of(items: BothItems) -> list[list[object]]:
+    """Each direction as numbers of packets; a gap as a text with the packet after it."""
     return [
         [
             entry
@@ -50,21 +50,21 @@ LOSSY: BothItems = (
 )
 
 
-def test_where_nothing_is_missing_there_is_no_loss() -> None:
+def test_items_without_a_gap_have_no_loss() -> None:
     assert loss_packet(([chunk(0, 1, 2)], [])) is None
 
 
-def test_a_loss_shows_with_the_first_packet_after_it() -> None:
+def test_a_loss_is_noticed_with_the_first_packet_after_it() -> None:
     assert loss_packet(LOSSY) == 8
 
 
-def test_what_came_before_a_loss_is_apart() -> None:
+def test_items_before_a_loss_are_divided_from_the_rest() -> None:
     before, after = divide(LOSSY, 7)
-    assert shown(before) == [[1, 3], [2, 4, 7]]
-    assert shown(after) == [["gap before 8", 8, 9, 10, 12], [11]]
+    assert packets_of(before) == [[1, 3], [2, 4, 7]]
+    assert packets_of(after) == [["gap before 8", 8, 9, 10, 12], [11]]
 
 
-def test_what_is_about_a_loss_ends_so_many_segments_after_it() -> None:
+def test_the_part_about_a_loss_ends_so_many_segments_after_it() -> None:
     assert [last_packet_about(LOSSY, segments) for segments in (1, 2, 3, 9)] == [8, 9, 10, 12]
 
 
@@ -73,18 +73,18 @@ def test_the_direction_without_a_loss_does_not_matter() -> None:
     assert last_packet_about(quiet, 2) == 6
 
 
-def test_without_a_loss_it_is_so_many_segments_from_the_beginning_of_either() -> None:
+def test_without_a_loss_the_segments_are_counted_from_the_beginning() -> None:
     assert last_packet_about(([chunk(0, 1, 3, 9)], [chunk(0, 2, 6)]), 2) == 6
 
 
-def test_what_stands_behind_a_later_packet_had_not_come() -> None:
+def test_segments_after_a_later_packet_belong_to_the_second_part() -> None:
     # Packet 3 was captured early, or 9 was held back.
     before, after = divide(([chunk(0, 1, 9, 3)], []), 5)
-    assert shown(before) == [[1], []]
-    assert shown(after) == [[9, 3], []]
+    assert packets_of(before) == [[1], []]
+    assert packets_of(after) == [[9, 3], []]
 
 
-def test_the_halves_of_a_chunk_know_where_they_are_in_the_stream() -> None:
+def test_both_parts_of_a_chunk_have_their_stream_offsets() -> None:
     (before, _), (after, _) = divide(([chunk(100, 1, 2, 3)], []), 2)
     assert [item.stream_offset for item in (*before, *after)] == [100, 120]
 
@@ -117,20 +117,22 @@ def ends_of(item: StreamItem) -> tuple[int, int]:
 
 
 @given(SIDES, SIDES, st.integers(0, 41))
-def test_the_parts_are_the_whole(one, other, packet) -> None:
+def test_the_parts_together_are_the_whole(one, other, packet) -> None:
     items = (side_of(one), side_of(other))
     before, after = divide(items, packet)
     joined = ([*before[0], *after[0]], [*before[1], *after[1]])
-    assert shown(joined) == shown(items)
+    assert packets_of(joined) == packets_of(items)
     for side in joined:
         assert all(ends_of(a)[1] == ends_of(b)[0] for a, b in pairwise(side))
     assert all(
-        not isinstance(entry, int) or entry <= packet for side in shown(before) for entry in side
+        not isinstance(entry, int) or entry <= packet
+        for side in packets_of(before)
+        for entry in side
     )
 
 
 @given(SIDES, SIDES, st.integers(1, 10))
-def test_pieces_about_losses_come_to_an_end(one, other, segments) -> None:
+def test_dividing_items_about_losses_comes_to_an_end(one, other, segments) -> None:
     items = (side_of(one), side_of(other))
     for _ in range(100):
         if not any(items):

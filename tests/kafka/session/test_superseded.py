@@ -1,4 +1,4 @@
-"""An unstable version that had other fields in some releases is read in the layout of these."""
+"""Unstable versions that had other fields in some releases are read in their old layout."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ QUIET = dict.fromkeys(
         *("serverAssignor", "clientAssignors", "topicPartitions"),
     )
 )
-"""What a heartbeat that has nothing new to say leaves out."""
+"""Fields that are null in a heartbeat without news."""
 SAMPLES: list[tuple[int, Kind, dict[str, Any]]] = [
     (
         END_QUORUM_EPOCH,
@@ -157,7 +157,7 @@ def test_a_summary_as_kafka_3_9_wrote_it_is_read(cut_at: int | None) -> None:
     assert talk.tracker.counts.undecoded_bytes == 0
 
 
-def test_all_its_fields_are_reported_and_none_that_it_has_not() -> None:
+def test_a_summary_of_kafka_3_9_has_exactly_the_fields_of_its_layout() -> None:
     reader = BodyReader(CATALOG, Decoders(CATALOG))
     made = reader.message(answers(SUMMARY, 0, 2, SUMMARY_3_9), SUMMARY, 0, "response")
     assert made.problem is None
@@ -175,7 +175,7 @@ def test_all_its_fields_are_reported_and_none_that_it_has_not() -> None:
 
 @pytest.mark.parametrize("cut_at", [None, 20])
 @pytest.mark.parametrize(("api_key", "kind", "values"), SAMPLES)
-def test_what_an_early_release_wrote_is_read(
+def test_messages_of_an_early_release_are_read(
     api_key: int, kind: Kind, values: dict[str, Any], cut_at: int | None
 ) -> None:
     content = superseded_body(api_key, kind, values)
@@ -192,7 +192,7 @@ def test_what_an_early_release_wrote_is_read(
 
 
 @pytest.mark.parametrize(("api_key", "kind", "values"), SAMPLES)
-def test_a_request_as_an_early_release_wrote_it_makes_a_connection_known(
+def test_a_connection_is_recognized_by_messages_of_an_early_release(
     api_key: int, kind: Kind, values: dict[str, Any]
 ) -> None:
     if kind == "request":
@@ -207,14 +207,14 @@ def test_a_request_as_an_early_release_wrote_it_makes_a_connection_known(
 
 @pytest.mark.parametrize("kind", ["request", "response"])
 @pytest.mark.parametrize("api_key", sorted({key for key, _ in SUPERSEDED}))
-def test_what_fits_the_final_layout_is_read_in_that(api_key: int, kind: Kind) -> None:
+def test_a_message_that_fits_the_final_layout_is_read_in_it(api_key: int, kind: Kind) -> None:
     frame = frame_of(api_key, kind, body(api_key, kind, 0))
     made = BodyReader(CATALOG, Decoders(CATALOG)).message(frame, api_key, 0, kind)
     assert made.problem is None
     assert made.definition is CATALOG.message(api_key, kind)
 
 
-def test_what_fits_neither_is_malformed_as_before() -> None:
+def test_a_message_that_fits_neither_layout_is_malformed() -> None:
     frame = answers(SUMMARY, 0, 2, SUMMARY_3_9 + b"\x7f")
     talk = talk_about(SUMMARY, "response", frame)
     assert talk.exchanges[1].malformed or "trailing_bytes" in talk.kinds()
@@ -222,7 +222,7 @@ def test_what_fits_neither_is_malformed_as_before() -> None:
     assert made.problem is not None
 
 
-def test_the_selected_fields_are_the_same_of_every_layout() -> None:
+def test_selected_fields_are_read_in_both_layouts() -> None:
     projection = Projection.of("ErrorCode", "MemberEpoch")
     decoders = Decoders(CATALOG)
     values = {"memberId": "m", "memberEpoch": 3, "errorCode": 25}
@@ -230,6 +230,6 @@ def test_the_selected_fields_are_the_same_of_every_layout() -> None:
     decode = decoders.superseded(CONSUMER_HEARTBEAT, "response", 0, projection)
     assert decode is not None
     assert decode(content, 0, 0, None) == ((25, 3), len(content))
-    now = body(CONSUMER_HEARTBEAT, "response", 0, **values)
-    newer = decoders.get(CONSUMER_HEARTBEAT, "response", 0, projection)
-    assert newer(now, 0, 0, None) == ((25, 3), len(now))
+    final_content = body(CONSUMER_HEARTBEAT, "response", 0, **values)
+    decode_final = decoders.get(CONSUMER_HEARTBEAT, "response", 0, projection)
+    assert decode_final(final_content, 0, 0, None) == ((25, 3), len(final_content))

@@ -1,4 +1,4 @@
-"""Losses of sync, until a later frame is read, and what they mean for exchanges."""
+"""Losses of sync, until a later frame is read, and their effects on exchanges."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ def test_a_direction_that_begins_out_of_sync_is_unread_and_no_loss_of_requests()
 
 
 def test_missing_bytes_are_noted_in_the_exchange_once() -> None:
-    losses, of_frame, request = new_losses(), frame_of(k.heartbeat(1)), exchange(1, 0)
-    of_frame.missing_bytes, of_frame.lost_bytes = 5, 3
+    losses, frame, request = new_losses(), frame_of(k.heartbeat(1)), exchange(1, 0)
+    frame.missing_bytes, frame.lost_bytes = 5, 3
     for _ in range(2):
-        losses.note_missing(of_frame, request)
+        losses.note_missing(frame, request)
     assert request.anomalies == [AnomalyKind.LOST_BYTES, AnomalyKind.SNAPPED_BYTES]
-    assert losses.lost_ns == of_frame.start_time_ns
+    assert losses.lost_ns == frame.start_time_ns
 
 
 def test_a_state_has_open_losses() -> None:

@@ -18,7 +18,7 @@ def test_an_alert_and_a_client_hello_are_distinguished() -> None:
     assert not is_client_hello(bytes.fromhex("160303007a02"))  # a ServerHello
 
 
-def test_records_follow_one_another_to_the_end_of_what_is_there() -> None:
+def test_records_fill_the_available_bytes() -> None:
     assert records_fit(RECORDS)
     assert records_fit(RECORDS[:100])
     assert not records_fit(RECORDS[:69] + b"\0\0\0\0\0")

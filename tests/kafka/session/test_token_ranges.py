@@ -1,4 +1,4 @@
-"""Where tokens are, or may be."""
+"""Ranges of bytes that are tokens, or may be."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_frame_holds_a_token_after_its_size_or_where_it_was_found() -> None:
     assert tokens.of_unread(CLIENT, 70, 90)[2:5] == (70, 70, 90)
 
 
-def test_an_incomplete_frame_may_hold_one_until_it_is_complete() -> None:
+def test_an_incomplete_frame_may_hold_a_token_until_it_is_complete() -> None:
     tokens, other = TokenRanges(TCP), TokenRanges(TCP)
     assert not tokens.has_partial
     assert not tokens.was_partial(FRAME, BROKER)

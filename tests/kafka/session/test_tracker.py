@@ -26,7 +26,7 @@ CLIENT_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(190)
 SERVER_HELLO = bytes.fromhex("160303007a020000760303") + bytes(120)
 
 
-def test_the_client_is_known_by_what_it_says_not_by_who_opened() -> None:
+def test_the_client_is_known_by_its_requests_not_by_who_opened_the_connection() -> None:
     talk = Talk(opened_by=BROKER).client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
     assert talk.pairs() == [(1, 1, 2)]
     assert talk.exchanges[0].peers.client == talk.tcp.endpoints[CLIENT]
@@ -50,7 +50,7 @@ def test_a_capture_that_begins_inside_a_large_request_loses_no_later_one() -> No
     assert [pair[0] for pair in answered] == [2, 3, 4, 5]
 
 
-def test_a_first_request_that_is_still_on_its_way_is_waited_for() -> None:
+def test_an_incomplete_first_request_is_waited_for() -> None:
     big = k.produce(1, acks=1, records=k.record_batch(9, size=30_000))
     talk = Talk().client(big[:1000])
     assert talk.exchanges == []
@@ -124,7 +124,7 @@ def test_random_bytes_give_no_row(seed: int) -> None:
     assert talk.exchanges == []
 
 
-def test_what_is_buffered_of_an_undecided_connection_is_bounded() -> None:
+def test_the_buffer_of_an_undecided_connection_is_bounded() -> None:
     talk = Talk(opened_by=None)
     for _ in range(40):
         talk.client(b"\x05" * 100_000)
@@ -157,7 +157,7 @@ def other_talk(tracker: ConnectionTracker, serial: int, opened_by: int | None = 
     return talk
 
 
-def test_what_is_buffered_of_all_together_is_bounded_and_the_oldest_go_first() -> None:
+def test_the_buffers_of_all_connections_are_bounded_and_the_oldest_are_dropped_first() -> None:
     tracker = new_tracker(most_undecided_bytes=100_000)
     talks = [other_talk(tracker, serial) for serial in range(1, 31)]
     for talk in talks:
@@ -175,7 +175,7 @@ def test_what_is_buffered_of_all_together_is_bounded_and_the_oldest_go_first() -
     assert tracker.undecided_bytes == 0
 
 
-def test_a_connection_that_was_given_up_is_not_taken_up_again() -> None:
+def test_a_connection_that_was_given_up_is_not_read_again() -> None:
     tracker = new_tracker(most_undecided_bytes=24_000)
     first, second = other_talk(tracker, 1), other_talk(tracker, 2)
     first.client(b"\x05" * 15_000)
@@ -193,7 +193,7 @@ def test_one_byte_segments_do_not_take_more_than_the_bound() -> None:
         assert talk.tracker.undecided_bytes <= 256 * 1024
 
 
-def test_a_request_in_one_byte_segments_is_one_all_the_same() -> None:
+def test_a_request_in_one_byte_segments_is_recognized() -> None:
     talk = Talk(opened_by=CLIENT)
     frame = k.heartbeat(1) + k.produce(2, acks=1)
     for index in range(len(frame)):
@@ -203,21 +203,21 @@ def test_a_request_in_one_byte_segments_is_one_all_the_same() -> None:
     assert talk.tracker.undecided_bytes == 0
 
 
-def test_time_is_in_proportion_to_the_segments() -> None:
-    """Verdicts are counted, not seconds: twice the bytes are looked at about twice as often."""
-    sizes = []
+def test_the_searched_bytes_are_in_proportion_to_the_segments() -> None:
+    """Bytes are counted, not seconds: twice the segments lead to about twice the search."""
+    totals = []
     for size in (2000, 4000):
         talk = Talk(opened_by=None)
-        searched = counted(talk.tracker)
+        searched_bytes = record_searches(talk.tracker)
         for _ in range(size):
             talk.client(b"\x05")
-        sizes.append(sum(searched))
-    assert sizes[1] < 3 * sizes[0]
-    assert sizes[1] < 4000 * 64
+        totals.append(sum(searched_bytes))
+    assert totals[1] < 3 * totals[0]
+    assert totals[1] < 4000 * 64
 
 
-def counted(tracker: ConnectionTracker) -> list[int]:
-    """Let the search of requests note how many bytes it is shown each time."""
+def record_searches(tracker: ConnectionTracker) -> list[int]:
+    """Let the search for requests record how many bytes it gets each time."""
     lengths: list[int] = []
     scanner = tracker._undecided._detector._scanner
     locate = scanner._locate
@@ -236,20 +236,20 @@ def counted(tracker: ConnectionTracker) -> list[int]:
 # -- either side first ----------------------------------------------------------------------------
 
 
-def test_an_answer_captured_before_the_first_request_gives_up_nothing() -> None:
+def test_no_exchange_is_lost_if_a_response_is_captured_before_the_first_request() -> None:
     talk = Talk(opened_by=CLIENT).broker(k.heartbeat_answer(1))
     talk.client(k.heartbeat(1)).client(k.heartbeat(2)).broker(k.heartbeat_answer(2)).close()
     assert sorted(pair[0] or 0 for pair in talk.pairs()) == [1, 2]
     assert all(exchange.response is not None for exchange in talk.exchanges)
 
 
-def test_the_clients_direction_alone_is_enough() -> None:
+def test_the_direction_of_the_client_alone_is_enough() -> None:
     for opened_by in (None, CLIENT):
         talk = Talk(opened_by=opened_by).client(k.heartbeat(1)).client(k.heartbeat(2)).close()
         assert talk.pairs() == [(1, 1, None), (2, 2, None)]
 
 
-def test_answers_alone_are_nothing_that_can_be_known() -> None:
+def test_responses_alone_are_not_recognized() -> None:
     talk = Talk(opened_by=None)
     for number in range(5):
         talk.broker(k.heartbeat_answer(number))
@@ -258,7 +258,7 @@ def test_answers_alone_are_nothing_that_can_be_known() -> None:
     assert talk.tracker.counts.by_protocol == {"unknown": 1}
 
 
-def test_answers_alone_are_kafka_where_the_user_says_so() -> None:
+def test_responses_alone_are_kafka_on_a_forced_port() -> None:
     talk = Talk(opened_by=CLIENT, is_broker=lambda _ip, port: port == 9092)
     talk.broker(k.heartbeat_answer(1)).broker(k.heartbeat_answer(2)).close()
     assert talk.tracker.counts.kafka == 1
@@ -272,7 +272,7 @@ def test_between_two_brokers_the_one_that_opened_is_the_client() -> None:
         assert talk.pairs() == [(1, 1, 2)]
 
 
-def test_a_forced_broker_of_kafka_0_7_is_known_after_an_update_without_bytes() -> None:
+def test_a_forced_broker_of_kafka_0_7_is_recognized_after_an_update_without_bytes() -> None:
     talk = Talk(is_broker=lambda _ip, port: port == 9092)
     talk._update(StreamUpdate(talk.tcp, ([], []), closed=False))
     talk.client(old.fetch(0)).broker(old.fetched()).close()
@@ -280,7 +280,7 @@ def test_a_forced_broker_of_kafka_0_7_is_known_after_an_update_without_bytes() -
 
 
 @pytest.mark.parametrize("name", [None, "", "x"])
-def test_a_client_without_a_good_name_is_known_by_an_answer(name: str | None) -> None:
+def test_a_client_without_a_good_client_id_is_recognized_by_a_response(name: str | None) -> None:
     for opened_by in (None, CLIENT):
         talk = Talk(opened_by=opened_by)
         for number in (5, 6):
@@ -289,7 +289,7 @@ def test_a_client_without_a_good_name_is_known_by_an_answer(name: str | None) ->
         assert talk.pairs() == [(5, 1, 2), (6, 3, 4)]
 
 
-def test_a_client_without_a_name_whose_first_request_is_never_answered() -> None:
+def test_an_unanswered_request_without_a_client_id_is_recognized_at_the_end() -> None:
     talk = Talk(opened_by=CLIENT).client(k.request(k.LIST_GROUPS, 0, 1, client_id=None))
     assert talk.exchanges == []
     talk.close()
@@ -313,7 +313,7 @@ def test_a_tls_client_on_a_forced_port_is_reported_too() -> None:
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_a_client_in_the_clear_on_a_tls_port_keeps_its_row(*, at_once: bool) -> None:
+def test_a_plaintext_client_on_a_tls_port_keeps_its_row(*, at_once: bool) -> None:
     alert = b"\x15\x03\x03\0\x02\x02\x46"
     talk = Talk()
     if at_once:
@@ -325,23 +325,23 @@ def test_a_client_in_the_clear_on_a_tls_port_keeps_its_row(*, at_once: bool) -> 
     assert talk.tracker.counts.kafka == 1
 
 
-def test_tls_whose_beginning_was_not_seen_is_recognized_by_its_records() -> None:
+def test_tls_whose_beginning_was_not_captured_is_recognized_by_its_records() -> None:
     records = b"".join(b"\x17\x03\x03\x02\0" + bytes([n]) * 512 for n in range(20))
     talk = Talk(opened_by=None).client(records[200:]).broker(records[300:]).close()
     assert talk.tracker.counts.by_protocol == {"tls": 1}
 
 
-def test_a_login_in_the_clear_is_not_tls() -> None:
+def test_a_plaintext_login_is_not_tls() -> None:
     talk = Talk()
     talk.client(k.request(k.SASL_HANDSHAKE, 1, 1, k.string("PLAIN")))
     talk.close()
     assert (talk.tracker.counts.kafka, talk.tracker.counts.tls) == (1, 0)
 
 
-# -- what ended -----------------------------------------------------------------------------------
+# -- closed connections ---------------------------------------------------------------------------
 
 
-def test_each_connection_that_ends_is_reported() -> None:
+def test_each_closed_connection_has_a_summary() -> None:
     tracker = new_tracker(collect_summaries=True)
     kafka, tls, web, silent, early = (
         other_talk(tracker, serial, opened_by=CLIENT) for serial in range(1, 6)
@@ -352,23 +352,23 @@ def test_each_connection_that_ends_is_reported() -> None:
     web.client(b"GET / HTTP/1.1\r\n\r\n").broker(b"HTTP/1.1 200 OK\r\n\r\n").close()
     silent.close()
     early.client(old.fetch(0)).broker(old.fetched()).close()
-    ended = [each for talk in (kafka, tls, web, silent, early) for each in talk.summaries]
-    assert [(e.tcp, e.protocol, e.client_index) for e in ended] == [
+    summaries = [each for talk in (kafka, tls, web, silent, early) for each in talk.summaries]
+    assert [(e.tcp, e.protocol, e.client_index) for e in summaries] == [
         (kafka.tcp, "kafka", CLIENT),
         (tls.tcp, "tls", CLIENT),
         (web.tcp, "http", None),
         (silent.tcp, "none", None),
         (early.tcp, "kafka-0.7", CLIENT),
     ]
-    first = ended[0]
+    first = summaries[0]
     assert (first.client_id, first.software_name, first.software_version) == ("test", "lib", "1.2")
     assert (first.requests, first.decoded_bytes > 0) == (2, True)
-    assert ended[4].requests == 1
+    assert summaries[4].requests == 1
     counts = tracker.counts
     assert sum(counts.by_protocol.values()) == counts.tls + counts.other == 3
 
 
-def test_without_being_requested_no_summary_is_collected() -> None:
+def test_no_summary_is_collected_by_default() -> None:
     talk = Talk().client(k.heartbeat(1)).close()
     assert talk.summaries == []
 
@@ -400,17 +400,17 @@ def test_later_versions_are_not_taken_for_kafka_0_7() -> None:
     assert {exchange.wire for exchange in talk.exchanges} == {"kafka"}
 
 
-def test_of_two_sound_readings_the_answer_decides() -> None:
-    for answer, wire in ((old.fetched(), "kafka-0.7"), (None, "kafka")):
+def test_the_response_decides_if_a_request_is_valid_in_both_protocols() -> None:
+    for response, wire in ((old.fetched(), "kafka-0.7"), (None, "kafka")):
         talk = Talk()
         reader = talk.tracker._undecided._detector._first
         inner = reader.verdict
-        # Stands for later versions finding the frame sound too.
+        # As if the frame were a valid request of later versions too.
         reader.verdict = (  # type: ignore[method-assign]
             lambda view, inner=inner: "yes" if len(view) >= 14 else inner(view)
         )
         frame = old.fetch(0, topic="t")
-        talk.at_once((CLIENT, frame), (BROKER, answer or b"\0\0\0\x08" + frame[8:12] + bytes(4)))
+        talk.at_once((CLIENT, frame), (BROKER, response or b"\0\0\0\x08" + frame[8:12] + bytes(4)))
         talk.close()
         assert {exchange.wire for exchange in talk.exchanges} == {wire}
 
@@ -449,7 +449,7 @@ def test_gssapi_tokens_with_no_handshake_come_before_the_first_request() -> None
     assert talk.tracker.counts.undecoded_bytes == 0
 
 
-def test_tokens_are_shown_nowhere() -> None:
+def test_tokens_are_in_no_exchange_and_no_anomaly() -> None:
     talk = Talk().client(gssapi(b"ticket-" * 60)).broker(gssapi(b"answer-" * 20))
     talk.client(k.heartbeat(1)).broker(k.heartbeat_answer(1)).close()
     shown = repr([talk.exchanges, talk.anomalies, talk.exchanges[0].request.values])  # type: ignore[union-attr]
@@ -458,7 +458,7 @@ def test_tokens_are_shown_nowhere() -> None:
     assert not len(talk.tracker._undecided)
 
 
-def test_gssapi_tokens_that_no_request_follows_are_no_kafka() -> None:
+def test_gssapi_tokens_without_a_request_after_them_are_not_kafka() -> None:
     talk = Talk()
     for number in range(20):
         talk.client(gssapi(b"%d" % number)).broker(gssapi(b"reply"))
@@ -469,12 +469,12 @@ def test_gssapi_tokens_that_no_request_follows_are_no_kafka() -> None:
 
 def test_a_port_pair_used_again_begins_anew() -> None:
     first = Talk().client(k.heartbeat(1))
-    again = Talk(tracker=first.tracker)
-    again.tcp.serial, again.tcp.connection_number = 2, 2
+    second = Talk(tracker=first.tracker)
+    second.tcp.serial, second.tcp.connection_number = 2, 2
     first.close()
-    again.client(old.fetch(0)).broker(old.fetched()).close()
+    second.client(old.fetch(0)).broker(old.fetched()).close()
     assert first.pairs() == [(1, 1, None)]
-    assert [(e.wire, e.peers.tcp.connection_number) for e in again.exchanges] == [("kafka-0.7", 2)]
+    assert [(e.wire, e.peers.tcp.connection_number) for e in second.exchanges] == [("kafka-0.7", 2)]
 
 
 def test_a_tls_connection_has_its_lifetime_and_its_bytes() -> None:
@@ -492,7 +492,7 @@ def test_a_client_may_have_port_9092() -> None:
     assert talk.pairs() == [(1, 1, 2)]
 
 
-def test_the_client_of_a_connection_that_ended_is_known_with_its_last_anomalies() -> None:
+def test_the_client_of_a_closed_connection_is_known_with_its_last_anomalies() -> None:
     talk = Talk(opened_by=None).broker(k.heartbeat_answer(7))
     talk.client(k.heartbeat(8)).broker(k.heartbeat_answer(8)).client(k.heartbeat(9)).close()
     assert talk.kinds()[-1] == "unanswered_request"
@@ -501,7 +501,7 @@ def test_the_client_of_a_connection_that_ended_is_known_with_its_last_anomalies(
     assert talk.tracker.client_index(talk.tcp) is None
 
 
-def test_requests_that_are_given_up_for_want_of_memory_are_reported_at_once() -> None:
+def test_requests_that_are_given_up_for_lack_of_memory_are_reported_at_once() -> None:
     tracker = new_tracker(most_kafka_bytes=20_000)
     talk = Talk(tracker=tracker)
     silent = [k.heartbeat(number) for number in range(1, 400)]
@@ -513,12 +513,10 @@ def test_requests_that_are_given_up_for_want_of_memory_are_reported_at_once() ->
     assert sorted(each.correlation_id for each in talk.exchanges) == list(range(1, 400))
 
 
-# -- nothing said ---------------------------------------------------------------------------------
+# -- connections without payload ------------------------------------------------------------------
 
 
-def test_nothing_is_buffered_of_a_connection_that_says_nothing_and_it_is_reported_at_its_end() -> (
-    None
-):
+def test_a_connection_without_payload_is_not_buffered_and_has_a_summary() -> None:
     tracker = new_tracker(collect_summaries=True)
     talk = other_talk(tracker, 5)
     silent = StreamUpdate(talk.tcp, ([], []), closed=False)
@@ -526,12 +524,12 @@ def test_nothing_is_buffered_of_a_connection_that_says_nothing_and_it_is_reporte
     assert len(tracker._undecided) == 0
     assert tracker.client_index(talk.tcp) is None
     talk.close()
-    (ended,) = talk.summaries
-    assert (ended.tcp, ended.protocol, ended.client_index) == (talk.tcp, "none", None)
+    (summary,) = talk.summaries
+    assert (summary.tcp, summary.protocol, summary.client_index) == (talk.tcp, "none", None)
     assert tracker.counts.by_protocol == {"none": 1}
 
 
-def test_a_connection_that_speaks_in_a_later_batch_is_known_at_first_sight() -> None:
+def test_a_connection_with_payload_in_a_later_batch_is_known_at_first_sight() -> None:
     tracker = new_tracker()
     talk = other_talk(tracker, 5, opened_by=CLIENT)
     tracker.feed([StreamUpdate(talk.tcp, ([], []), closed=False)])

@@ -49,7 +49,7 @@ def test_kafka_at_first_sight_is_not_buffered() -> None:
     assert (start.dropped_bytes, len(feeder.undecided)) == (0, 0)
 
 
-def test_what_came_before_the_decision_comes_with_it() -> None:
+def test_bytes_before_the_decision_are_returned_with_it() -> None:
     feeder = Feeder()
     request = k.heartbeat(1)
     assert feeder.feed(CLIENT, request[:10]) is None

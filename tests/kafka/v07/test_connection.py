@@ -1,4 +1,4 @@
-"""Kafka 0.7: responses answer requests in their order, and nothing else says whose they are."""
+"""Kafka 0.7: responses come in the order of requests, and have no correlation id."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import pytest
 from tests.support import kafka07 as old
 from tests.support.talk import BROKER, CLIENT, Talk
 
-Places = list[tuple[int | None, int | None]]
+PacketPairs = list[tuple[int | None, int | None]]
 
 
-def places(talk: Talk) -> Places:
+def packet_pairs(talk: Talk) -> PacketPairs:
     """(request packet, response packet) of every exchange."""
     return [(request, response) for _, request, response in talk.pairs()]
 
@@ -18,7 +18,7 @@ def places(talk: Talk) -> Places:
 def test_responses_come_in_the_order_of_requests() -> None:
     talk = Talk().client(old.fetch(0), old.offsets(), old.fetch(9))
     talk.broker(old.fetched(old.message()), old.offsets_answer(5), old.fetched()).close()
-    assert places(talk) == [(1, 4), (2, 5), (3, 6)]
+    assert packet_pairs(talk) == [(1, 4), (2, 5), (3, 6)]
     assert [(e.wire, e.api_key, e.api_version) for e in talk.exchanges] == [
         ("kafka-0.7", kind, 0) for kind in (old.FETCH, old.OFFSETS, old.FETCH)
     ]
@@ -27,28 +27,28 @@ def test_responses_come_in_the_order_of_requests() -> None:
 
 
 def test_produce_and_multiproduce_get_no_response() -> None:
-    several = old.request(old.MULTIPRODUCE, old.produce_part(old.message()))
-    talk = Talk().client(old.produce(), several, old.fetch(0)).broker(old.fetched()).close()
+    multiproduce = old.request(old.MULTIPRODUCE, old.produce_part(old.message()))
+    talk = Talk().client(old.produce(), multiproduce, old.fetch(0)).broker(old.fetched()).close()
     assert [exchange.one_way for exchange in talk.exchanges] == [True, True, False]
-    assert places(talk) == [(1, None), (2, None), (3, 4)]
+    assert packet_pairs(talk) == [(1, None), (2, None), (3, 4)]
     assert talk.anomalies == []
 
 
-def test_a_request_without_an_answer_is_unanswered_when_the_connection_ends() -> None:
+def test_a_request_without_a_response_is_unanswered_when_the_connection_ends() -> None:
     talk = Talk().client(old.fetch(0), old.fetch(1)).broker(old.fetched()).close()
-    assert places(talk) == [(1, 3), (2, None)]
+    assert packet_pairs(talk) == [(1, 3), (2, None)]
     assert talk.kinds() == ["unanswered_request"]
 
 
-def test_an_answer_that_is_none_is_malformed_and_its_request_known_all_the_same() -> None:
+def test_an_unreadable_response_is_malformed_and_paired_with_its_request() -> None:
     talk = Talk().client(old.offsets()).broker(old.fetched(b"\x7f" * 20)).close()
     (exchange,) = talk.exchanges
     assert exchange.malformed
-    assert places(talk) == [(1, 2)]
+    assert packet_pairs(talk) == [(1, 2)]
     assert talk.kinds() == ["malformed_body"]
 
 
-def test_a_wrong_checksum_is_an_anomaly_and_no_reason_to_drop_the_message() -> None:
+def test_a_wrong_checksum_is_an_anomaly_and_the_message_is_kept() -> None:
     bad = old.message()[:-1] + b"X"
     talk = Talk().client(old.produce(), old.produce(bad)).close()
     assert talk.kinds() == ["malformed_body"]
@@ -63,31 +63,31 @@ def test_after_a_lost_boundary_nothing_is_paired(side: int) -> None:
     talk.loses(side, 1000)
     talk.client(old.offsets()).broker(old.offsets_answer(1))
     talk.client(old.offsets()).broker(old.offsets_answer(2)).close()
-    assert places(talk)[0] == (1, 2)
-    assert [pair for pair in places(talk)[1:] if None not in pair] == []
+    assert packet_pairs(talk)[0] == (1, 2)
+    assert [pair for pair in packet_pairs(talk)[1:] if None not in pair] == []
 
 
-def test_the_offset_of_the_next_fetch_proves_what_was_answered() -> None:
+def test_the_offset_of_the_next_fetch_proves_a_pair() -> None:
     talk = Talk(opened_by=None)
     at = 4096
-    answers = [old.message(b"x" * size) for size in (10, 20, 30, 40)]
-    for answer in answers:
-        talk.client(old.fetch(at)).broker(old.fetched(answer))
-        at += len(answer)
+    message_sets = [old.message(b"x" * size) for size in (10, 20, 30, 40)]
+    for messages in message_sets:
+        talk.client(old.fetch(at)).broker(old.fetched(messages))
+        at += len(messages)
     talk.client(old.fetch(at)).broker(old.fetched()).close()
-    paired = [pair for pair in places(talk) if None not in pair]
+    paired = [pair for pair in packet_pairs(talk) if None not in pair]
     assert paired == [(1, 2), (3, 4), (5, 6), (7, 8), (9, 10)]
 
 
-def test_a_pairing_that_the_next_fetch_contradicts_is_not_made() -> None:
-    # A client with two fetches in flight, seen from the middle: each answer is one request late.
+def test_no_pair_is_made_if_the_next_fetch_contradicts_it() -> None:
+    # A client with two fetches in flight, seen from the middle: each response is one request late.
     talk = Talk(opened_by=None).broker(old.fetched(old.message(b"x" * 99)))
     at = 4096
     for size in (10, 20, 30):
         talk.client(old.fetch(at)).broker(old.fetched(old.message(b"x" * (size + 1))))
         at += len(old.message(b"x" * size))
     talk.close()
-    assert [pair for pair in places(talk) if None not in pair] == []
+    assert [pair for pair in packet_pairs(talk) if None not in pair] == []
 
 
 def test_a_loss_inside_record_data_keeps_the_order() -> None:
@@ -95,8 +95,8 @@ def test_a_loss_inside_record_data_keeps_the_order() -> None:
     talk = Talk().client(old.fetch(0)).broker(old.fetched())
     talk.client(big[:200]).loses(CLIENT, 5000).client(big[5200:], old.fetch(1))
     talk.broker(old.fetched()).close()
-    # The produce in between is known for one by its type, with a hole in it.
-    assert places(talk) == [(1, 2), (3, None), (5, 6)]
+    # The produce in between is recognized by its type, although bytes are missing.
+    assert packet_pairs(talk) == [(1, 2), (3, None), (5, 6)]
     assert talk.exchanges[1].one_way
     assert talk.exchanges[1].malformed
     assert talk.kinds() == ["missing_bytes"]
@@ -104,7 +104,7 @@ def test_a_loss_inside_record_data_keeps_the_order() -> None:
 
 def test_a_frame_cut_by_the_end_of_the_capture_is_reported() -> None:
     talk = Talk().client(old.fetch(0)).broker(old.fetched(old.message(b"x" * 900))[:100]).close()
-    assert places(talk) == [(1, None)]
+    assert packet_pairs(talk) == [(1, None)]
     assert "incomplete_frame" in talk.kinds()
 
 

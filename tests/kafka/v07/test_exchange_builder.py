@@ -25,7 +25,7 @@ def test_responses_belong_to_requests_in_their_order() -> None:
     assert (len(builder), builder.undecoded_bytes) == (0, 0)
 
 
-def test_after_a_loss_what_is_pending_is_unanswered_and_responses_are_orphans() -> None:
+def test_after_a_loss_pending_requests_are_unanswered_and_responses_are_orphans() -> None:
     builder, events = new_builder(), ConnectionEvents()
     builder.add_request(frame_of(old.fetch(0)), events)
     builder.lose_sync(events)
@@ -35,7 +35,7 @@ def test_after_a_loss_what_is_pending_is_unanswered_and_responses_are_orphans() 
     assert builder.undecoded_bytes == len(old.fetched())
 
 
-def test_a_state_has_what_is_pending() -> None:
+def test_a_state_has_the_pending_requests() -> None:
     builder, other = new_builder(), new_builder(is_certain=False)
     builder.add_request(frame_of(old.fetch(0)), ConnectionEvents())
     other.load_state(builder.state())

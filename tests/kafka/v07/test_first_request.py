@@ -36,20 +36,20 @@ OTHER = [
 
 
 @pytest.mark.parametrize("frame", OLD + OTHER)
-def test_the_verdict_is_that_of_what_reads_kafka_07(frame: bytes) -> None:
+def test_the_quick_verdict_is_that_of_the_locator(frame: bytes) -> None:
     for end in range(1, len(frame) + 1):
         view = memoryview(frame)[:end]
-        sure = Request07Locator.verdict(view)
+        expected = Request07Locator.verdict(view)
         quick_verdict = verdict_07(view)
-        # It may be sooner sure that it is none.
-        assert quick_verdict == sure or (quick_verdict, sure, frame in OTHER) == (
+        # The quick verdict may be no while the locator's is still perhaps.
+        assert quick_verdict == expected or (quick_verdict, expected, frame in OTHER) == (
             "no",
             "perhaps",
             True,
         )
 
 
-def test_what_reads_kafka_07_is_not_loaded_for_requests_of_later_versions() -> None:
+def test_the_reader_of_kafka_07_is_not_imported_for_requests_of_later_versions() -> None:
     frames = [
         frame[:40]
         for correlation_id in (0, 1, 1000)

@@ -48,7 +48,7 @@ def test_a_produce_has_messages_of_both_magics_and_may_leave_the_partition_to_th
     assert part.messages[:4] == (len(messages), 2, "none", len(messages))
 
 
-def test_several_parts_are_read_in_their_order() -> None:
+def test_parts_are_read_in_their_order() -> None:
     fetches = parse_request(REQUESTS["multifetch"])
     assert [(part.topic, part.partition, part.offset) for part in fetches.parts] == [
         ("orders", 0, 1),
@@ -64,7 +64,7 @@ def test_offsets_are_requested_by_time_and_number() -> None:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_every_prefix_of_a_request_is_truncated_and_one_byte_more_is_too_much(name: str) -> None:
+def test_every_prefix_of_a_request_is_truncated_and_one_more_byte_is_refused(name: str) -> None:
     frame = REQUESTS[name]
     size = len(frame) - 4
     assert fits_request(frame, size) is True
@@ -89,7 +89,7 @@ def test_every_single_byte_mutation_gives_a_value_or_a_wire_error(name: str) -> 
 
 
 @pytest.mark.parametrize("topic_bytes", [0x8000, 0xFFFF, 0, 256])
-def test_the_head_of_a_frame_whose_topic_is_of_no_length_that_is_one_fits_nothing(
+def test_a_frame_whose_topic_has_an_impossible_length_does_not_fit(
     topic_bytes: int,
 ) -> None:
     for frame in (old.fetch(1234), old.produce()):
@@ -99,14 +99,14 @@ def test_the_head_of_a_frame_whose_topic_is_of_no_length_that_is_one_fits_nothin
 
 
 @given(st.binary(max_size=200))
-def test_random_bytes_never_raise_anything_else(data: bytes) -> None:
+def test_random_bytes_give_a_value_or_a_wire_error(data: bytes) -> None:
     request = parse_request(REQUESTS["multifetch"])
     for read in (parse_request, parse_messages, lambda raw: parse_response(raw, request)):
         with suppress(WireError):
             assert read(data)
 
 
-def test_the_last_message_of_an_answer_may_be_cut() -> None:
+def test_the_last_message_of_a_response_may_be_cut() -> None:
     whole, cut = old.message(b"abc"), old.message(b"defgh")[:-2]
     (answer,) = parse_response(old.fetched(whole + cut), parse_request(old.fetch(0)))
     assert isinstance(answer, FetchPart07)
@@ -114,7 +114,7 @@ def test_the_last_message_of_an_answer_may_be_cut() -> None:
     assert answer.messages.is_cut
 
 
-def test_compressed_messages_hide_how_many_they_hold() -> None:
+def test_compressed_messages_hide_their_number() -> None:
     for codec, name in ((1, "gzip"), (2, "snappy")):
         found = parse_messages(old.message(b"\x1f\x8b...", codec=codec))
         assert (found.record_count, found.codec) == (None, name)
@@ -129,22 +129,22 @@ def test_a_payload_with_another_checksum_is_counted() -> None:
     assert fits_request(old.produce(good[:-1] + b"X"), len(old.produce(good)) - 4) is False
 
 
-def test_offsets_come_back_newest_first_and_take_up_the_frame() -> None:
+def test_offsets_of_a_response_come_newest_first_and_fill_the_frame() -> None:
     request = parse_request(old.offsets())
     assert parse_response(old.offsets_answer(90, 40), request) == OffsetsPart07(0, (90, 40))
     with pytest.raises(WireError):
         parse_response(old.offsets_answer(90, 40) + b"\0", request)
 
 
-@pytest.mark.parametrize("top_code", [b"", b"\0\0"])
-def test_a_multifetch_answer_holds_one_fetch_answer_a_part(top_code: bytes) -> None:
+@pytest.mark.parametrize("top_error_code", [b"", b"\0\0"])
+def test_a_multifetch_response_has_one_fetch_response_per_part(top_error_code: bytes) -> None:
     request = parse_request(REQUESTS["multifetch"])
-    frame = old.sized(top_code + old.fetched(old.message()) + old.fetched(b"", error_code=1))
+    frame = old.sized(top_error_code + old.fetched(old.message()) + old.fetched(b"", error_code=1))
     answers = parse_response(frame, request)
     assert [(a.error_code, a.messages.record_count) for a in answers] == [(0, 1), (1, 0)]  # type: ignore[union-attr]
 
 
-def test_an_answer_may_be_an_error_alone() -> None:
+def test_a_response_may_be_an_error_alone() -> None:
     for name in ("fetch", "multifetch", "offsets"):
         answer = parse_response(old.fetched(error_code=3), parse_request(REQUESTS[name]))
         first = answer if isinstance(answer, OffsetsPart07) else answer[0]
@@ -153,7 +153,7 @@ def test_an_answer_may_be_an_error_alone() -> None:
         parse_response(old.fetched(), parse_request(REQUESTS["produce"]))
 
 
-def test_a_count_that_the_frame_has_no_room_for_is_refused() -> None:
+def test_a_count_too_large_for_the_frame_is_refused() -> None:
     frame = bytearray(REQUESTS["multifetch"])
     frame[6:8] = b"\x7f\xff"
     with pytest.raises(WireError):

@@ -1,4 +1,4 @@
-"""Messages of Kafka 0.7 and what is inside of compressed ones."""
+"""Messages of Kafka 0.7, and the messages inside compressed ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kanalyze.kafka.v07.records import COUNTING_LIMITS, MessageSet07Records
 from tests.support import kafka07 as old
 from tests.support.work import calls_of
 
-INSIDE = old.message(b"a") + old.message(b"b", magic=0)
+INNER_MESSAGES = old.message(b"a") + old.message(b"b", magic=0)
 XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 
 
@@ -25,7 +25,7 @@ def snappy(data: bytes) -> bytes:
     return XERIAL + struct.pack(">i", len(packed)) + packed
 
 
-PACKED = {1: gzip.compress(INSIDE), 2: snappy(INSIDE)}
+PACKED = {1: gzip.compress(INNER_MESSAGES), 2: snappy(INNER_MESSAGES)}
 
 
 def count_of(*messages: bytes) -> int | None:
@@ -54,7 +54,7 @@ def records_of(data: bytes, first_offset: int = 0, **limits: int):
 
 
 @pytest.mark.parametrize("codec", PACKED)
-def test_messages_inside_of_a_compressed_one_are_counted(codec: int) -> None:
+def test_messages_inside_a_compressed_one_are_counted(codec: int) -> None:
     message = old.message(PACKED[codec], codec=codec)
     assert count_of(message) == 2
     assert count_of(old.message(), message, message) == 5
@@ -62,39 +62,39 @@ def test_messages_inside_of_a_compressed_one_are_counted(codec: int) -> None:
 
 
 def test_raw_snappy_is_read_too() -> None:
-    raw = bytes(cramjam.snappy.compress_raw(INSIDE))
+    raw = bytes(cramjam.snappy.compress_raw(INNER_MESSAGES))
     assert count_of(old.message(raw, codec=2)) == 2
 
 
-def test_messages_in_compressed_ones_in_compressed_ones_are_counted_to_a_depth() -> None:
+def test_nested_compressed_messages_are_counted_to_a_depth() -> None:
     assert [count_of(nested(depth)) for depth in range(6)] == [1, 1, 1, 1, None, None]
 
 
-def test_what_cannot_be_read_to_its_end_is_not_counted() -> None:
+def test_messages_that_cannot_be_read_to_their_end_are_not_counted() -> None:
     assert count_of(old.message(PACKED[1][:-9], codec=1)) is None
-    assert count_of(old.message(gzip.compress(INSIDE[:-1]), codec=1)) is None
-    assert count_of(old.message(gzip.compress(b"\0\0\0\x09\7" + INSIDE), codec=1)) is None
+    assert count_of(old.message(gzip.compress(INNER_MESSAGES[:-1]), codec=1)) is None
+    assert count_of(old.message(gzip.compress(b"\0\0\0\x09\7" + INNER_MESSAGES), codec=1)) is None
     assert count_of(old.message(gzip.compress(b"\0\0\0\1\0"), codec=1)) is None
     assert count_of(old.message(b"no snappy", codec=2), old.message(PACKED[1], codec=1)) is None
     assert count_of(old.message(PACKED[1], codec=3)) is None
 
 
-def test_a_compressed_message_that_is_cut_is_not_opened() -> None:
+def test_a_compressed_message_that_is_cut_is_not_decompressed() -> None:
     message = old.message(PACKED[1], codec=1)
     assert count_of(message, message[:-1]) == 2
     assert count_of(message[:-1]) == 0
 
 
-def test_a_bomb_is_not_counted_and_the_bound_is_that_of_the_whole_field() -> None:
+def test_the_limit_of_decompressed_bytes_applies_to_the_whole_field() -> None:
     half = old.message(bytes(COUNTING_LIMITS.free_bytes * 5 // 8))
     bomb = old.message(gzip.compress(half), codec=1)
     assert count_of(bomb) == 1
     assert count_of(bomb, bomb) is None
-    # In two steps as in one.
+    # If the messages are nested, too.
     assert count_of(old.message(gzip.compress(bomb + bomb), codec=1)) is None
 
 
-def test_records_begin_where_their_messages_do_in_the_log() -> None:
+def test_records_have_the_offsets_of_their_messages_in_the_log() -> None:
     first = old.message(b"one", magic=0)
     packed = old.message(PACKED[1], codec=1)
     records, problems = records_of(first + packed + old.message(b"two"), 1000)
@@ -123,25 +123,31 @@ def test_checksums_are_those_of_the_payloads_outside_and_inside() -> None:
         (old.message() + b"\0\0\0\x20\2", 1, "unknown_magic"),
         (old.message() + b"\0\0\0\4\0", 1, "malformed_batch"),
         (old.message(PACKED[2], codec=3), 0, "unknown_codec"),
-        (old.message(gzip.compress(INSIDE, mtime=0)[:-9], codec=1), None, "bad_compression"),
-        (old.message(gzip.compress(INSIDE[:-1], mtime=0), codec=1), 1, "malformed_record"),
+        (
+            old.message(gzip.compress(INNER_MESSAGES, mtime=0)[:-9], codec=1),
+            None,
+            "bad_compression",
+        ),
+        (old.message(gzip.compress(INNER_MESSAGES[:-1], mtime=0), codec=1), 1, "malformed_record"),
         (nested(4), 0, "nested_too_deep"),
     ],
 )
-def test_what_is_wrong_is_reported(data: bytes, count: int | None, problem: str) -> None:
+def test_messages_that_cannot_be_read_are_reported_as_problems(
+    data: bytes, count: int | None, problem: str
+) -> None:
     records, problems = records_of(data)
     assert count in (None, len(records))
     assert set(problems) == {problem}
 
 
-def test_limits_hold_where_records_are_read() -> None:
+def test_limits_apply_to_the_reading_of_records() -> None:
     data = old.message(PACKED[1], codec=1)
     records, problems = records_of(data, most_bytes=len(old.message(b"a")))
     assert ([record[3] for record in records], problems) == ([b"a"], ["decompressed_too_large"])
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.sampled_from([old.message(PACKED[1], codec=1), nested(2), INSIDE]), st.data())
+@given(st.sampled_from([old.message(PACKED[1], codec=1), nested(2), INNER_MESSAGES]), st.data())
 def test_changed_bytes_give_records_or_problems(data: bytes, draw: st.DataObject) -> None:
     at = draw.draw(st.integers(0, len(data) - 1))
     changed = data[:at] + bytes([draw.draw(st.integers(0, 255))]) + data[at + 1 :]
@@ -149,7 +155,7 @@ def test_changed_bytes_give_records_or_problems(data: bytes, draw: st.DataObject
     assert records or problems
 
 
-def test_messages_in_few_bytes_are_bounded_read_as_well_as_counted() -> None:
+def test_reading_and_counting_are_bounded_by_the_compressed_size() -> None:
     data = old.message(gzip.compress(old.message(b"") * 50_000), codec=1)
     allowed = DecompressionLimits().allowed_records(len(data))
     assert count_of(data) is None
@@ -161,7 +167,7 @@ def test_messages_in_few_bytes_are_bounded_read_as_well_as_counted() -> None:
     assert calls < 40 * allowed
 
 
-def test_a_limit_of_records_that_was_requested_holds() -> None:
+def test_a_requested_limit_of_records_applies() -> None:
     data = old.message(gzip.compress(old.message(b"") * 20), codec=1)
     assert len(records_of(data)[0]) == 20
     records, problems = records_of(data, most_records=7)

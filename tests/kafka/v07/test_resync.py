@@ -35,13 +35,15 @@ REQUESTS, RESPONSES = Request07Locator(), Response07Locator()
         (b"\xff" * 40, "no"),
     ],
 )
-def test_verdicts(frame: bytes, verdict: str) -> None:
+def test_a_verdict_says_whether_bytes_are_a_request(frame: bytes, verdict: str) -> None:
     assert REQUESTS.verdict(memoryview(frame)) == verdict
 
 
 @pytest.mark.parametrize("correlation_id", [0, 1, 1000, 2**24, -1])
 @pytest.mark.parametrize("version", range(9))
-def test_no_request_of_later_versions_is_one(version: int, correlation_id: int) -> None:
+def test_no_request_of_later_versions_is_taken_for_kafka_07(
+    version: int, correlation_id: int
+) -> None:
     frames = [
         k.produce(correlation_id, 1, version=version),
         k.request(k.FETCH, version, correlation_id, bytes(40)),
@@ -57,7 +59,7 @@ def test_a_request_is_found_where_it_begins() -> None:
     assert (index, keep) == (None, 7)
 
 
-def test_a_request_that_something_else_follows_is_none() -> None:
+def test_a_request_followed_by_other_bytes_is_not_found() -> None:
     assert REQUESTS(memoryview(old.fetch(5) + b"\xee" * 40))[0] is None
 
 
