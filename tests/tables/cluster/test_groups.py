@@ -64,7 +64,7 @@ def synced(data: bytes, protocol_type: str | None = None, code: int = 0) -> Any:
 def test_a_subscription_names_topics() -> None:
     event = joined([subscription("a", "b")])
     assert (event.subscribed_count, event.subscribed_topics) == (2, ("a", "b"))
-    assert event.owned_count is None  # version 0 does not tell it
+    assert event.owned_count is None  # version 0 has no such field
     assert event.rebalance_timeout_ms is event.member_id is event.error_code is None
 
 
@@ -84,14 +84,14 @@ def test_lists_are_bounded_and_counts_are_not() -> None:
     event = joined([subscription(*many)])
     assert event.subscribed_count == MOST_LISTED + 5
     assert list(event.subscribed_topics) == many[:MOST_LISTED]
-    given = synced(assignment({"t": list(range(MOST_LISTED + 5))}))
-    assert (given.assigned_count, len(given.assigned)) == (MOST_LISTED + 5, MOST_LISTED)
+    sync = synced(assignment({"t": list(range(MOST_LISTED + 5))}))
+    assert (sync.assigned_count, len(sync.assigned)) == (MOST_LISTED + 5, MOST_LISTED)
 
 
 def test_an_assignment_must_fit_to_the_last_byte() -> None:
-    given = synced(assignment({"a": [0, 2], "b": []}, b"user"))
-    assert [(each.topic, each.partition) for each in given.assigned] == [("a", 0), ("a", 2)]
-    assert given.assigned_count == 2
+    event = synced(assignment({"a": [0, 2], "b": []}, b"user"))
+    assert [(each.topic, each.partition) for each in event.assigned] == [("a", 0), ("a", 2)]
+    assert event.assigned_count == 2
     data = assignment({"a": [0]})
     assert synced(data + b"\0").assigned_count is None
     assert synced(data + b"\0", "consumer").assigned_count == 1  # a newer version, maybe
