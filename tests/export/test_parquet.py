@@ -56,7 +56,7 @@ def test_pandas_reads_times_as_timestamps_and_never_floats(tmp_path):
     frame = pd.read_parquet(target)
     for name in TIMES:
         assert str(frame.dtypes[f"{name}_time"]) == "datetime64[ns, UTC]"
-        expected = [getattr(each, f"{name}_ns") for each in TIMED]
+        expected = [getattr(timed_row, f"{name}_ns") for timed_row in TIMED]
         times = frame[f"{name}_time"]
         assert [None if x is pd.NaT else x.value for x in times] == expected
         assert [None if x is pd.NA else x for x in frame[f"{name}_ns"]] == expected

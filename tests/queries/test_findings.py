@@ -44,7 +44,7 @@ EXPECTED = {
     "fault-mutation-quota": {"over_quota", "throttled"},
     **{f"old-{release}": {"refused_by_kafka_4"} for release in ("0-8-2-2", "0-9-0-1", "0-10-2-2")},
 }
-"""Findings in our captures, other than the fault that a capture was recorded for."""
+"""Findings in our captures, if they are not just the fault that a capture was recorded for."""
 
 
 EVERY_KIND = ("basics", "errors", "groups", "sasl", "snaplen", "tls")
@@ -120,7 +120,7 @@ def kanalyze_error(topic: str | None, code: int, name: str) -> Any:
 
 
 def names(found: Sequence[Finding]) -> set[str]:
-    return {each.name for each in found}
+    return {finding.name for finding in found}
 
 
 @pytest.mark.few(2)
@@ -434,7 +434,7 @@ def growing_lag() -> Any:
 def test_a_fault_is_found_and_described_with_its_figures(kind: str) -> None:
     make, words = FAULTS[kind]
     found = findings(*make(), only=[kind])
-    assert [each.what[: len(words)] for each in found] == [words]
+    assert [finding.what[: len(words)] for finding in found] == [words]
 
 
 COUNTED_WRONGLY = re.compile(
@@ -457,9 +457,9 @@ def almost(kind: str) -> tuple[Any, ...]:
     """The rows of a fault, changed just enough that it is no fault."""
     rows, connections, *_ = FAULTS[kind][0]()
     if kind == "unanswered":
-        return rows, [each._replace(broker_lost_bytes=1) for each in connections]
+        return rows, [row._replace(broker_lost_bytes=1) for row in connections]
     if kind == "idle_cut":
-        return rows, [each._replace(closed_ns=START_NS + 500 * S) for each in connections]
+        return rows, [row._replace(closed_ns=START_NS + 500 * S) for row in connections]
     if kind == "slow_network":
         return [rows[0]._replace(retransmission_wait_ns=0), *rows[1:]], connections
     return rows[:-1], connections[:-1]

@@ -62,7 +62,7 @@ CONCERNS = {
 
 def figures(text: str) -> list[float]:
     """Every number in a text, in order, except in addresses and names."""
-    return [float(each) for each in re.findall(r"(?<![\w.:])\d+(?:\.\d+)?(?![\w.:]\S)", text)]
+    return [float(number) for number in re.findall(r"(?<![\w.:])\d+(?:\.\d+)?(?![\w.:]\S)", text)]
 
 
 def counted_in_truth(name: str, *keys: str) -> float:
@@ -77,7 +77,9 @@ def test_the_fault_a_capture_was_recorded_with_is_found_first(name: str) -> None
     first = findings_in(name)[0]
     assert first.name == truth(name)["fault"]
     assert CONCERNS[name].items() <= first.concerns.items()
-    assert {each.name for each in findings_in(name)} <= {first.name} | ALSO_ALLOWED.get(name, set())
+    assert {finding.name for finding in findings_in(name)} <= {first.name} | ALSO_ALLOWED.get(
+        name, set()
+    )
     assert first.first_packet is not None
     assert 1 <= first.first_packet <= truth(name)["packets"]
 
@@ -86,19 +88,19 @@ def test_the_fault_a_capture_was_recorded_with_is_found_first(name: str) -> None
 def test_the_command_of_a_finding_shows_its_rows(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for found in findings_in(name):
-        command_line = [found.command, str(path(name)), *found.options, "--format", "jsonl"]
+    for finding in findings_in(name):
+        command_line = [finding.command, str(path(name)), *finding.options, "--format", "jsonl"]
         assert main(command_line) == 0, shlex.join(command_line)
         lines = capsys.readouterr().out.splitlines()
-        assert len(lines) >= found.weight if found.command == "connections" else lines
+        assert len(lines) >= finding.weight if finding.command == "connections" else lines
 
 
 def test_a_frozen_broker_is_reported_with_the_waiting_time_of_clients() -> None:
     timeout_s = counted_in_truth("fault-killed", "provoked", "client_timeout_s")
-    for found in findings_in("fault-killed")[:2]:
-        count, waited_s = figures(found.what)
+    for finding in findings_in("fault-killed")[:2]:
+        count, waited_s = figures(finding.what)
         assert (count, waited_s) == (1, pytest.approx(timeout_s, abs=0.3))
-        assert "then the client closed the connection; its TCP acknowledged them" in found.what
+        assert "then the client closed the connection; its TCP acknowledged them" in finding.what
     away = findings_in("fault-killed")[-1]
     assert away.name == "broker_away"
     assert re.match(r"38 connections of 1 client in 14\.2 s .*: 38 refused, 0 not", away.what)
@@ -138,10 +140,10 @@ def test_a_slow_network_is_reported_with_its_part_of_the_latency() -> None:
 
 
 def test_a_slow_broker_is_reported_with_its_latency() -> None:
-    found = findings_in("fault-slow-broker")[0]
+    finding = findings_in("fault-slow-broker")[0]
     facts = truth("fault-slow-broker")
-    assert found.concerns["broker"].endswith(f":{facts['provoked']['slow_port']:.0f}")
-    _, requests, slow_ms, other_ms = figures(found.what)
+    assert finding.concerns["broker"].endswith(f":{facts['provoked']['slow_port']:.0f}")
+    _, requests, slow_ms, other_ms = figures(finding.what)
     assert requests == counted_in_truth("fault-slow-broker", "produced_records", "orders", "1")
     assert slow_ms >= facts["provoked"]["stands_still_ms"] > 3 * other_ms
 
@@ -174,10 +176,10 @@ def test_a_stale_leader_is_reported_with_the_number_of_errors() -> None:
 def test_a_wrong_listener_is_reported_with_its_address(
     name: str, address: str, refused: int
 ) -> None:
-    [found] = findings_in(name)
+    [finding] = findings_in(name)
     failed, unanswered_count = (refused, 0) if refused else (1, 1)
     attempts = "1 attempt" if failed == 1 else f"{failed} attempts"
-    assert found.what.startswith(
+    assert finding.what.startswith(
         f"{attempts} of 1 client to connect to {address}, as named by Metadata: "
         f"{refused} refused, {unanswered_count} without any answer"
     )
@@ -216,7 +218,7 @@ def findings(name: str, tables: Tables, **thresholds: float) -> list[Finding]:
 
 
 def texts(found: Sequence[Finding]) -> list[str]:
-    return [each.what for each in found]
+    return [finding.what for finding in found]
 
 
 def unanswered(waited_ns: int, **changes: Any) -> Tables:
@@ -564,13 +566,13 @@ def test_a_capture_of_both_sides_of_a_nat_has_each_request_twice(tmp_path: Path)
     with Database(max_memory_bytes=1 << 28, threads=1) as database:
         fill(database, Analysis([str(file)]))
         kind = kind_of_finding(built_in("findings")["capture_twice"])
-        [found] = findings_of(database, [kind])
+        [finding] = findings_of(database, [kind])
         sums = database.ask(
             "SELECT count(*) AS n, sum(requests) AS requests FROM connections WHERE requests >= 5 "
             "AND client_ip = '127.0.0.1' AND connection IN "
             "(SELECT connection FROM requests WHERE record_count > 0)"
         ).to_pylist()[0]
-    assert found.what == (
+    assert finding.what == (
         f"{sums['n']} connections between 127.0.0.1 and 127.0.0.1:9092 are the same as those "
         f"between 10.9.8.7 and 127.0.0.1:9092: {sums['requests']} requests are in the capture twice"
     )
@@ -590,7 +592,7 @@ def test_failed_tls_connections_are_neither_encrypted_traffic_nor_a_storm() -> N
         connection(opened_by="client", end="fin", start_ns=n * MS, duration_ns=MS)
         for n in range(40)
     ]
-    refused = [each._replace(tls_failure="unknown_ca") for each in many]
+    refused = [closed._replace(tls_failure="unknown_ca") for closed in many]
     assert findings("connection_storm", {"connections": many})
     assert findings("connection_storm", {"connections": refused}) == []
     assert findings("tls_failed", {"connections": refused})
@@ -605,4 +607,4 @@ def test_a_slow_broker_is_compared_with_the_slowest_other_broker() -> None:
 
     middle = [*answered_by("1", 10), *answered_by("2", 40), *answered_by("3", 150)]
     found = findings("slow_broker", {"requests": middle})
-    assert [each.concerns["broker"] for each in found] == ["3:9092"]
+    assert [finding.concerns["broker"] for finding in found] == ["3:9092"]

@@ -168,7 +168,7 @@ COUNT_NO_REQUESTS = {"growing_lag", "hot_client", "hot_partition", "rebalances"}
 )
 def test_the_filter_of_a_finding_selects_all_requests_that_it_counted(name: str) -> None:
     """The time range of the filter has to begin at the requests: responses come later."""
-    found = [each for each in findings_in(name) if each.command == "requests"]
+    found = [finding for finding in findings_in(name) if finding.command == "requests"]
     rows = list(kanalyze.requests(path(name))) if found else []
     for finding in found:
         row_filter = rows_of_finding(finding.to_dict())
@@ -182,7 +182,7 @@ def test_the_filter_of_a_finding_selects_all_requests_that_it_counted(name: str)
 
 def has_error_of(finding: Finding, row: Row) -> bool:
     """Return whether a request has the error that a finding names; True if it names none."""
-    error_name, topic = (finding.concerns.get(each) for each in ("error_name", "topic"))
+    error_name, topic = (finding.concerns.get(name) for name in ("error_name", "topic"))
     return error_name is None or (error_name, topic) in {
         (error.name, topic and error.topic) for error in row.errors
     }

@@ -55,7 +55,9 @@ EVERY = [
 
 
 def lines(columns: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
-    return [dict(zip(columns, each, strict=True)) for each in zip(*columns.values(), strict=True)]
+    return [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]
 
 
 def topic_of(item: PartitionItem) -> str | None:
@@ -141,7 +143,9 @@ def test_every_sum_matches_plain_python(name: str) -> None:
     for cell in lines(cube["cells"]):
         key = named_key(cube, cell)
         names = ("rows", "responses", "request_bytes", "response_bytes", "records", "record_bytes")
-        found[key] += Counter({each: cell[each] for each in (*names, "uncounted", "throttled")})
+        found[key] += Counter(
+            {column: cell[column] for column in (*names, "uncounted", "throttled")}
+        )
         pairs = cell["latencies"]
         for place in range(0, len(pairs), 2):
             found_bins[key][pairs[place]] += pairs[place + 1]
@@ -204,7 +208,10 @@ def test_latency_parts_match_the_report(name: str) -> None:
             broker = names["brokers"][cell["broker"]]
             key = (names["apis"][cell["api"]]["api_name"], broker["broker_ip"])
             found[*key, broker["broker_port"], cell["capture_point"]].update(
-                {each: cell[each] for each in ("rows", "resent", "closed", *PARTS, FAR, FAR_ROWS)}
+                {
+                    column: cell[column]
+                    for column in ("rows", "resent", "closed", *PARTS, FAR, FAR_ROWS)
+                }
             )
     assert len(found) == len(report["latency_parts"])
     for line in report["latency_parts"]:
@@ -214,10 +221,10 @@ def test_latency_parts_match_the_report(name: str) -> None:
         assert rows == line["requests"]
         assert sums["resent"] == line["with_retransmissions"]
         assert sums["closed"] == line["with_zero_windows"]
-        assert {each: sums[each] // rows for each in PARTS} == {
-            each: line[each]["mean"] for each in PARTS
+        assert {part: sums[part] // rows for part in PARTS} == {
+            part: line[part]["mean"] for part in PARTS
         }
-        assert sum(sums[each] for each in PARTS) // rows == line["total_time_ns"]["mean"]
+        assert sum(sums[part] for part in PARTS) // rows == line["total_time_ns"]["mean"]
         far = sums[FAR] // sums[FAR_ROWS] if sums[FAR_ROWS] else None
         assert far == line[FAR]["mean"]
 
@@ -233,22 +240,22 @@ def test_exact_quantiles_match_plain_python(name: str) -> None:
     _, cube = report_and_cube_of(name)
     names = cube["names"]
     timed = [row for row in rows if row.latency_ns is not None and not row.waited]
-    for client, waited, *found in cube["exact"]["clients"]:
+    for client, waited, *quantiles in cube["exact"]["clients"]:
         client_latencies_ns = [
             r.latency_ns for r in timed if r.client_id == names["clients"][client]["name"]
         ]
-        assert waited or found == figures(client_latencies_ns)
-    for topic, api, waited, *found in cube["exact"]["topic_apis"]:
-        name_ = None if topic == NONE else names["topics"][topic]["name"]
+        assert waited or quantiles == figures(client_latencies_ns)
+    for topic, api, waited, *quantiles in cube["exact"]["topic_apis"]:
+        topic_name = None if topic == NONE else names["topics"][topic]["name"]
         client_latencies_ns = [
             row.latency_ns
             for row in timed
-            if name_ in (set(map(topic_of, row.partitions)) or {None})
+            if topic_name in (set(map(topic_of, row.partitions)) or {None})
             and row.api_name == names["apis"][api]["api_name"]
         ]
-        assert waited or found == figures(client_latencies_ns)
-    for bucket, waited, *found in cube["exact"]["times"]:
-        assert waited or found == figures(
+        assert waited or quantiles == figures(client_latencies_ns)
+    for bucket, waited, *quantiles in cube["exact"]["times"]:
+        assert waited or quantiles == figures(
             row.latency_ns for row in timed if bucket_of(row, cube) == bucket
         )
 
@@ -261,11 +268,11 @@ def crowd() -> tuple[dict[str, Any], dict[str, Any]]:
 
 def many_rows(many: int, clients: int, topics: int) -> list[Row]:
     dice = random.Random(17)
-    found = []
+    rows = []
     for number in range(many):
         latency_ns = int(10 ** dice.uniform(4, 10))
         start_ns = made.START_NS + number * 37 * MS
-        found.append(
+        rows.append(
             made.row(
                 client_id=f"client-{dice.randrange(clients)}",
                 broker_ip=f"10.0.{dice.randrange(9)}.9",
@@ -283,7 +290,7 @@ def many_rows(many: int, clients: int, topics: int) -> list[Row]:
                 ],
             )
         )
-    return found
+    return rows
 
 
 @pytest.mark.long

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from kanalyze.tables.row import Row
 
-ANYTHING = ", anything"
+LOOSE = ", loose thresholds"
 FIND_NOTHING = (
     *("capture_lost_packets", "capture_one_way", "capture_twice"),
     *("delayed_acknowledgment", "wrong_listener"),
@@ -68,7 +68,10 @@ def database_of(captures: Iterable[str]) -> Iterator[Database]:
         for number, (make, _) in enumerate(FAULTS.values()):
             rows = Made(*make())
             # Each fault has its own clients, so that one fault does not hide another.
-            own = [each._replace(client_id=f"{each.client_id}-{number}") for each in rows.requests]
+            own = [
+                request._replace(client_id=f"{request.client_id}-{number}")
+                for request in rows.requests
+            ]
             rows = rows._replace(requests=[*own, unknown_response(number)])
             for name, some in rows._asdict().items():
                 made.insert(name, BatchMaker(TABLES[name].columns, coded=True).of_rows(some))
@@ -109,9 +112,9 @@ def tables(spark: SparkSession, database: Database) -> Iterator[SparkTables]:
 
 def other_queries() -> list[Query]:
     """Return every query of a report, every question, and a query for every view."""
-    asked = [query for kind in KINDS for query in built_in(kind).values()]
+    built_in_queries = [query for kind in KINDS for query in built_in(kind).values()]
     views = [Query(view, "", "", (), f"SELECT * FROM {view}") for view in built_in("tables")]
-    return [*asked, *views]
+    return [*built_in_queries, *views]
 
 
 @cache
@@ -155,7 +158,7 @@ def query_cases() -> Iterator[Any]:
         # Thresholds that almost every row passes compare more rows.
         yield pytest.param(query, thresholds, id=query.name, marks=pytest.mark.long)
         yield pytest.param(
-            query, loose_thresholds(thresholds), id=f"{query.name}{ANYTHING}", marks=marks
+            query, loose_thresholds(thresholds), id=f"{query.name}{LOOSE}", marks=marks
         )
     for query in other_queries():
         marks = () if query in by_default else pytest.mark.long
@@ -243,7 +246,7 @@ def test_an_answer_is_the_same_as_on_one_machine(
     request: pytest.FixtureRequest,
 ) -> None:
     found = assert_same_answer(query, parameters, database, tables)
-    if request.node.name.endswith(f"{ANYTHING}]"):
+    if request.node.name.endswith(f"{LOOSE}]"):
         assert found
 
 
@@ -391,6 +394,6 @@ def test_functions_give_the_same_in_both_dialects(
         expected = database.answer(query, {})
     assert len(found) == len(expected)
     for number, expression in enumerate(expressions):
-        of_one, of_spark = ([line[f"f{number}"] for line in some] for some in (expected, found))
+        of_one, of_spark = ([line[f"f{number}"] for line in lines] for lines in (expected, found))
         # Types may differ here: DuckDB reads 100.0 as a decimal.
         assert of_spark == of_one, expression

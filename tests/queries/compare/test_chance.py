@@ -47,14 +47,14 @@ def test_the_chance_is_the_share_of_permutations_that_differ_as_much() -> None:
     """With 8 slices on each side, plain Python counts all permutations."""
     one = [1, 0, 2, 1, 0, 1, 1, 0]
     other = [1, 3, 2, 1, 4, 0, 3, 1]
-    [found] = chances([lambda: (counts(one, [50] * 8), counts(other, [50] * 8))])
+    [chance] = chances([lambda: (counts(one, [50] * 8), counts(other, [50] * 8))])
     all_slices = one + other
     difference = sum(other) - sum(one)
     deals = [abs(sum(all_slices) - 2 * sum(deal)) for deal in combinations(all_slices, 8)]
     expected = sum(deal >= difference for deal in deals) / len(deals)
     # The variance of neighbouring slices may only raise the chance, and not by more than this.
-    assert expected - 3 * (expected / PERMUTATIONS) ** 0.5 <= found.alone <= expected * 4
-    assert found.among_all == found.alone
+    assert expected - 3 * (expected / PERMUTATIONS) ** 0.5 <= chance.alone <= expected * 4
+    assert chance.among_all == chance.alone
 
 
 def test_equal_slices_may_be_chance_and_different_slices_may_not() -> None:
@@ -73,8 +73,8 @@ def test_equal_slices_may_be_chance_and_different_slices_may_not() -> None:
 def test_one_burst_is_no_difference() -> None:
     """All 1,000 requests of one slice fail, and no others: independent failures would matter."""
     burst = [0] * 15 + [1000]
-    [found] = chances([lambda: (counts([0] * 16, [1000] * 16), counts(burst, [1000] * 16))])
-    assert found.alone > 0.9
+    [chance] = chances([lambda: (counts([0] * 16, [1000] * 16), counts(burst, [1000] * 16))])
+    assert chance.alone > 0.9
 
 
 # -- false alarms ---------------------------------------------------------------------------------
@@ -88,12 +88,12 @@ def independent(draw: Draw, times: NDArray[Any], seconds: float) -> NDArray[Any]
 
 def bursts(draw: Draw, times: NDArray[Any], seconds: float) -> NDArray[Any]:
     """Sometimes a broker stops for a second or two, and all requests wait until it continues."""
-    found = independent(draw, times, seconds)
+    latencies = independent(draw, times, seconds)
     for begin in draw.random(draw.poisson(0.05 * seconds)) * seconds:
         end = begin + draw.exponential(1.5)
-        held = (times >= begin) & (times < end)
-        found[held] += 1000 * (end - times[held])
-    return found
+        waiting = (times >= begin) & (times < end)
+        latencies[waiting] += 1000 * (end - times[waiting])
+    return latencies
 
 
 def drifting(draw: Draw, times: NDArray[Any], seconds: float) -> NDArray[Any]:
@@ -118,7 +118,7 @@ def pairs(
     """Return the samples of 4 APIs whose latencies are alike; a side is ``(requests, seconds)``."""
     slice_counts = slices_of(a[1], b[1])
     assert slice_counts is not None
-    found = []
+    samples = []
     for _ in range(4):
         times = [np.sort(draw.random(requests)) * seconds for requests, seconds in (a, b)]
         latencies = [process(draw, t, side[1]) for t, side in zip(times, (a, b), strict=True)]
@@ -137,8 +137,8 @@ def pairs(
                     slices_of_requests, latencies, slice_counts, strict=True
                 )
             )
-            found.append(partial(lambda *both: both, one, other))
-    return found
+            samples.append(partial(lambda *both: both, one, other))
+    return samples
 
 
 def quantile_of_both(one: NDArray[Any], other: NDArray[Any], part: float) -> float:
@@ -161,8 +161,8 @@ def false_alarms(process: Callable[..., NDArray[Any]], case: str, seeds: int) ->
     alarms = 0
     for seed in range(seeds):
         draw = np.random.default_rng(seed)
-        found = chances(pairs(draw, process, *CASES[case]), seed)
-        alarms += any(chance.among_all <= LEVEL for chance in found)
+        chances_found = chances(pairs(draw, process, *CASES[case]), seed)
+        alarms += any(chance.among_all <= LEVEL for chance in chances_found)
     return alarms / seeds
 
 
@@ -197,14 +197,14 @@ def test_intervals_contain_the_true_ratio() -> None:
             places = np.floor(np.log(latencies) / np.log(base)).astype(int) - 2700
             places = places.clip(0, 899)
             histograms.append(np.array([np.bincount(line, minlength=900) for line in places]))
-        found = Resampled(32, 32, seed).log_ratio(histograms[0], histograms[1], 0.5)
-        assert found is not None
-        containing += base ** found[0] <= 1.5 <= base ** found[1]
+        interval = Resampled(32, 32, seed).log_ratio(histograms[0], histograms[1], 0.5)
+        assert interval is not None
+        containing += base ** interval[0] <= 1.5 <= base ** interval[1]
     assert 0.87 <= containing / 50 <= 1
 
 
 def test_an_interval_of_shares_contains_the_difference() -> None:
     one, other = counts([1, 2] * 16, [100] * 32), counts([4, 6] * 16, [100] * 32)
-    found = Resampled(32, 32).difference(one, other)
-    assert found is not None
-    assert 0.03 < found[0] < 0.035 < found[1] < 0.04
+    interval = Resampled(32, 32).difference(one, other)
+    assert interval is not None
+    assert 0.03 < interval[0] < 0.035 < interval[1] < 0.04

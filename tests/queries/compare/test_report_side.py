@@ -29,11 +29,11 @@ def compared(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_report_does_not_differ_from_itself() -> None:
-    found = compared(BASICS, BASICS)
+    comparison = compared(BASICS, BASICS)
     names = ("slower", "faster", "fails_more", "fails_less", "new", "gone", "may_be_chance")
-    assert [found[name] for name in names] == [[]] * 7
-    assert not found["tested"]
-    assert "no rows" in found["not_tested"]
+    assert [comparison[name] for name in names] == [[]] * 7
+    assert not comparison["tested"]
+    assert "no rows" in comparison["not_tested"]
 
 
 def test_the_figures_of_a_report_are_compared() -> None:
@@ -47,26 +47,26 @@ def test_the_figures_of_a_report_are_compared() -> None:
     other["latency_ns"] |= {"count": 10_000, "p50": 3_000_000, "p99": 9_000_000}
     other["requests"] = 10_000
     other["errors"] = 0
-    found = compared(before, after)
-    [change] = found["slower"]
+    comparison = compared(before, after)
+    [change] = comparison["slower"]
     assert (change["by"], change["api"], change["name"]) == ("api", "Produce", None)
-    quantiles = [each for each in change["measures"] if each["measure"] == "p99"]
-    assert [(each["a"], each["b"], each["ratio"]) for each in quantiles] == [
+    quantiles = [measure for measure in change["measures"] if measure["measure"] == "p99"]
+    assert [(measure["a"], measure["b"], measure["ratio"]) for measure in quantiles] == [
         (9_000_000, 90_000_000, 10)
     ]
     assert quantiles[0]["chance"] is quantiles[0]["low"] is None
-    [failing] = found["fails_more"]
+    [failing] = comparison["fails_more"]
     assert failing["measures"][0]["difference"] == pytest.approx(0.05, rel=0.1)
 
 
 def test_the_names_of_a_report_match_the_rows() -> None:
     side = side_of_report("A", kanalyze.report(path("groups")))
     rows = list(kanalyze.requests(path("groups")))
-    clients = {each.client_id for each in rows if each.client_id is not None}
+    clients = {row.client_id for row in rows if row.client_id is not None}
     assert set(side.names["client"]) == clients
-    assert set(side.names["group"]) == {each.group_id for each in rows} - {None}
-    assert set(side.names["API"]) == {each.api_name for each in rows}
-    versions = {f"{each.api_name} v{each.api_version}" for each in rows}
+    assert set(side.names["group"]) == {row.group_id for row in rows} - {None}
+    assert set(side.names["API"]) == {row.api_name for row in rows}
+    versions = {f"{row.api_name} v{row.api_version}" for row in rows}
     assert set(side.names["API version"]) == versions
 
 

@@ -33,14 +33,14 @@ VALIDATORS = {name: Draft202012Validator(schema) for name, schema in SCHEMAS.ite
 
 def violations(schema: str, value: Any) -> list[str]:
     """The violations of a schema by a value."""
-    found = VALIDATORS[schema].iter_errors(value)
-    return [f"{each.json_path}: {each.message[:200]}" for each in found]
+    errors = VALIDATORS[schema].iter_errors(value)
+    return [f"{error.json_path}: {error.message[:200]}" for error in errors]
 
 
 def sample(name: str) -> dict[str, Any]:
     """The report of a capture that is in the repository; another test keeps it up to date."""
-    found: dict[str, Any] = json.loads((ROOT / "reports" / f"{name}.json").read_text("utf-8"))
-    return found
+    report: dict[str, Any] = json.loads((ROOT / "reports" / f"{name}.json").read_text("utf-8"))
+    return report
 
 
 def described(schema: dict[str, Any], at: str = "$") -> Iterator[tuple[str, dict[str, Any]]]:
@@ -113,7 +113,7 @@ def test_lines_of_commands_conform_to_the_schemas_of_their_tables(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = 0
-    for table, more in (*((each, ()) for each in ALWAYS), ("records", ("--values",))):
+    for table, more in (*((table_name, ()) for table_name in ALWAYS), ("records", ("--values",))):
         assert main([table, str(path(name)), "--format", "jsonl", *more]) == 0
         for line in capsys.readouterr().out.splitlines():
             assert violations(table, json.loads(line)) == []
@@ -124,16 +124,16 @@ def test_lines_of_commands_conform_to_the_schemas_of_their_tables(
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", CAPTURES)
 def test_lines_of_every_sql_table_conform_to_their_schemas(name: str) -> None:
-    found = set()
+    tables_with_lines = set()
     with Database(max_memory_bytes=1 << 28, threads=1) as database:
         fill(database, Analysis([str(path(name))]), TABLES)
         for table in SQL_TABLES:
             with database.answer_file(f"FROM {table}", {}, "jsonl") as file:
                 for line in file.readlines():
                     assert violations(table, json.loads(line)) == []
-                    found.add(table)
-    assert {"connections", "capture_quality"} <= found
-    assert found >= SQL_TABLES.keys() or name != "basics"
+                    tables_with_lines.add(table)
+    assert {"connections", "capture_quality"} <= tables_with_lines
+    assert tables_with_lines >= SQL_TABLES.keys() or name != "basics"
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_lines_of_every_sql_table_conform_to_their_schemas(name: str) -> None:
 )
 def test_comparisons_of_captures_and_reports_conform_to_their_schema(a: str, b: str) -> None:
     for sides in ((path(a), path(b)), (sample(a), sample(b)), (path(a), sample(b))):
-        found = json.loads(summary_json(kanalyze.compare(*sides, at_least=1.01, least_ms=0)))
-        assert violations("compare", found) == []
-        assert found["new"]
-        assert found["may_be_chance"] or found["slower"] or found["too_few"]
+        comparison = json.loads(summary_json(kanalyze.compare(*sides, at_least=1.01, least_ms=0)))
+        assert violations("compare", comparison) == []
+        assert comparison["new"]
+        assert comparison["may_be_chance"] or comparison["slower"] or comparison["too_few"]

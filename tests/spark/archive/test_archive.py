@@ -138,10 +138,10 @@ def assert_rows_of_one_process(spark: SparkSession, case: Case, folder: Path) ->
     files = cut(case.name, case.count, folder)
 
     job = a_job(case.buckets, shuffles=case.shuffles)
-    found = read_archive(spark, job, divided_among_tasks(files.files, case))
+    archive = read_archive(spark, job, divided_among_tasks(files.files, case))
 
-    assert counted(found.rows) == counted(kanalyze.requests(*files.files))
-    assert counted(found.rows) == counted(placed(analysis(case.name)[0], files))
+    assert counted(archive.rows) == counted(kanalyze.requests(*files.files))
+    assert counted(archive.rows) == counted(placed(analysis(case.name)[0], files))
 
 
 @pytest.mark.parametrize("shuffles", [True, False])
@@ -173,12 +173,12 @@ def test_without_packets_there_are_no_rows(spark: SparkSession, tmp_path: Path) 
 def test_columns_match_the_declared_columns(spark: SparkSession, tmp_path: Path) -> None:
     tasks = [[whole(cut("waits", 1, tmp_path).files[0])]]
     with closing(read_captures(spark, a_job(), tasks)) as captured:
-        with closing(captured.rebuild()) as found:
-            types = [(field.name, field.dataType) for field in found.rows.schema]
+        with closing(captured.rebuild()) as connections:
+            types = [(field.name, field.dataType) for field in connections.rows.schema]
         fewer_columns = a_job(columns="latency_ns,partitions,api_name")._replace(others=frozenset())
-        with closing(captured.rebuild(fewer_columns)) as found:
-            assert found.rows.columns == ["latency_ns", "partitions", "api_name"]
-            api_names = Counter(row.api_name for row in found.rows.collect())
+        with closing(captured.rebuild(fewer_columns)) as connections:
+            assert connections.rows.columns == ["latency_ns", "partitions", "api_name"]
+            api_names = Counter(row.api_name for row in connections.rows.collect())
     expected = spark_schema((REQUEST_ID, *COLUMNS))
     assert types == [(field.name, field.dataType) for field in expected]
     assert api_names == Counter(row.api_name for row in analysis("waits")[0])
@@ -191,10 +191,10 @@ def test_quality_matches_one_process(spark: SparkSession, tmp_path: Path) -> Non
         (tmp_path / name).mkdir()
         files += cut(name, 7, tmp_path / name).files
 
-    found = read_archive(spark, a_job(3), divided_among_tasks(files, "report"))
+    archive = read_archive(spark, a_job(3), divided_among_tasks(files, "report"))
 
-    assert counted(found.rows) == counted(kanalyze.requests(*files))
-    assert extent_and_quality(found.quality) == quality_of(*files)
+    assert counted(archive.rows) == counted(kanalyze.requests(*files))
+    assert extent_and_quality(archive.quality) == quality_of(*files)
 
 
 # -- tables of packets ----------------------------------------------------------------------------
@@ -207,10 +207,10 @@ def test_packets_of_the_data_source_give_the_same_rows(spark: SparkSession, tmp_
     session.dataSource.register(KanalyzeDataSource)
     packets = session.read.format("kanalyze").option("table", "packets").load(files)
 
-    found = rebuild(read_packets(session, a_job(3), packets))
+    archive = rebuild(read_packets(session, a_job(3), packets))
 
-    assert counted(found.rows) == counted(kanalyze.requests(*files))
-    assert found.quality.packets == analysis("groups")[1].packets
+    assert counted(archive.rows) == counted(kanalyze.requests(*files))
+    assert archive.quality.packets == analysis("groups")[1].packets
 
 
 def test_packets_of_any_table_give_the_same_rows_in_any_order(
@@ -222,9 +222,9 @@ def test_packets_of_any_table_give_the_same_rows_in_any_order(
     random.Random(3).shuffle(shuffled)
     packets = spark.createDataFrame(table.take(shuffled)).repartition(3)
 
-    found = rebuild(read_packets(spark, a_job(5), packets))
+    archive = rebuild(read_packets(spark, a_job(5), packets))
 
-    assert counted(found.rows) == counted(kanalyze.requests(*files))
+    assert counted(archive.rows) == counted(kanalyze.requests(*files))
 
 
 # -- files that are no captures -------------------------------------------------------------------
@@ -250,13 +250,13 @@ def test_a_foreign_file_is_left_out_in_quarantine_mode(
     files = cut("waits", 2, tmp_path).files
     tasks = [[whole(files[0]), whole(foreign)], [whole(files[1])]]
 
-    found = read_archive(spark, a_job(mode="quarantine"), tasks)
+    archive = read_archive(spark, a_job(mode="quarantine"), tasks)
 
-    assert counted(found.rows) == counted(kanalyze.requests(*files))
-    ((name, reason),) = found.captured.read_summary.unreadable.items()
+    assert counted(archive.rows) == counted(kanalyze.requests(*files))
+    ((name, reason),) = archive.captured.read_summary.unreadable.items()
     assert name == str(foreign)
     assert reason.startswith(f"{foreign}: is not a pcap or pcapng file")
-    assert found.quality.anomalies[AnomalyKind.CAPTURE_UNREADABLE].count == 1
+    assert archive.quality.anomalies[AnomalyKind.CAPTURE_UNREADABLE].count == 1
 
 
 # -- large files ----------------------------------------------------------------------------------
@@ -282,13 +282,13 @@ def test_a_large_file_is_read_by_several_tasks(spark: SparkSession, tmp_path: Pa
     splits = parts_of(file)
     assert len(splits) == 4
 
-    found = read_archive(spark, a_job(3), [[split] for split in reversed(splits)])
+    archive = read_archive(spark, a_job(3), [[split] for split in reversed(splits)])
 
-    assert {part for _, part in found.captured.read_summary.packets_before} == set(
+    assert {part for _, part in archive.captured.read_summary.packets_before} == set(
         range(len(splits))
     )
-    assert counted(found.rows) == counted(kanalyze.requests(str(file)))
-    assert found.quality.packets == 3 * analysis("large")[1].packets
+    assert counted(archive.rows) == counted(kanalyze.requests(str(file)))
+    assert archive.quality.packets == 3 * analysis("large")[1].packets
 
 
 def test_parts_that_began_at_a_wrong_offset_are_read_again(
@@ -299,12 +299,12 @@ def test_parts_that_began_at_a_wrong_offset_are_read_again(
     splits = parts_of(file)
     assert len(splits) == 3
 
-    found = read_archive(spark, a_job(3), [splits[:1], splits[1:]])
+    archive = read_archive(spark, a_job(3), [splits[:1], splits[1:]])
 
     # Parts 1 and 2 were read again, as 3 and 4: their first reports do not count.
-    assert {part for _, part in found.captured.read_summary.packets_before} == {0, 3, 4}
-    assert len(found.rows) == 62
-    assert counted(found.rows) == counted(kanalyze.requests(str(file)))
+    assert {part for _, part in archive.captured.read_summary.packets_before} == {0, 3, 4}
+    assert len(archive.rows) == 62
+    assert counted(archive.rows) == counted(kanalyze.requests(str(file)))
 
 
 def captures_in_a_topic(count: int) -> bytes:
@@ -349,24 +349,24 @@ def topics_of(rows: Iterable[Row]) -> Counter[str | None]:
 def test_topic_names_from_another_bucket_are_used(
     spark: SparkSession, metadata_in_second_file: list[str]
 ) -> None:
-    found = read_archive(spark, a_job(4), [[whole(file)] for file in metadata_in_second_file])
+    archive = read_archive(spark, a_job(4), [[whole(file)] for file in metadata_in_second_file])
 
-    assert found.connections.summary.missing_names({}) == {}  # no bucket was rebuilt for a name
+    assert archive.connections.summary.missing_names({}) == {}  # no bucket was rebuilt for a name
     # The Metadata response contains the name too.
-    assert topics_of(found.rows) == {"orders": len(PORTS) + 1, None: len(PORTS)}
-    assert counted(found.rows) == counted(kanalyze.requests(*metadata_in_second_file))
+    assert topics_of(archive.rows) == {"orders": len(PORTS) + 1, None: len(PORTS)}
+    assert counted(archive.rows) == counted(kanalyze.requests(*metadata_in_second_file))
 
 
 def test_topic_names_of_earlier_jobs_are_used(
     spark: SparkSession, metadata_in_second_file: list[str]
 ) -> None:
     captured = read_captures(spark, a_job(4), [[whole(metadata_in_second_file[0])]])
-    with closing(captured), closing(captured.rebuild(names={OTHER_ID: "clicks"})) as found:
-        rows = rows_in(found.rows)
+    with closing(captured), closing(captured.rebuild(names={OTHER_ID: "clicks"})) as connections:
+        rows = rows_in(connections.rows)
 
     assert topics_of(rows) == {"clicks": len(PORTS), None: len(PORTS)}
-    assert found.summary.topic_names[OTHER_ID] == "clicks"
-    assert t.TOPIC_ID not in found.summary.topic_names
+    assert connections.summary.topic_names[OTHER_ID] == "clicks"
+    assert t.TOPIC_ID not in connections.summary.topic_names
 
 
 # -- one job after another ------------------------------------------------------------------------
@@ -388,11 +388,11 @@ def test_three_jobs_in_a_row_give_the_rows_of_one(
             captured = stack.enter_context(
                 closing(read_captures(spark, job, divided_among_tasks(job_files, name)))
             )
-            found = stack.enter_context(closing(captured.rebuild(states=states, names=names)))
-            rows += rows_in(found.rows)
+            connections = stack.enter_context(closing(captured.rebuild(states=states, names=names)))
+            rows += rows_in(connections.rows)
             quality.merge(captured.read_summary.quality)
-            quality.merge(found.summary.quality)
-            states, names = found.states, found.summary.topic_names
+            quality.merge(connections.summary.quality)
+            states, names = connections.states, connections.summary.topic_names
 
     assert counted(rows) == counted(kanalyze.requests(*files))
     expected = requests_quality(files)
@@ -402,7 +402,7 @@ def test_three_jobs_in_a_row_give_the_rows_of_one(
 
 
 def requests_quality(files: Sequence[str]) -> CaptureQuality:
-    found = kanalyze.requests(*files)
-    assert sum(map(len, found.batches())) > 0
-    assert found.quality is not None
-    return found.quality
+    rows = kanalyze.requests(*files)
+    assert sum(map(len, rows.batches())) > 0
+    assert rows.quality is not None
+    return rows.quality

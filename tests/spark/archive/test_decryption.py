@@ -230,7 +230,7 @@ def test_secrets_inside_a_capture_decrypt_packets_of_other_captures(
     # The place of the secrets is sent to tasks, not the secrets.
     secrets = secrets_of(name)
     assert secrets
-    everything = [pickle.dumps((keyed, reports)), *(bytes(one.data) for one in sent)]
+    everything = [pickle.dumps((keyed, reports)), *(bytes(row.data) for row in sent)]
     for secret in secrets:
         assert not any(secret in data or secret.hex().encode() in data for data in everything)
 
@@ -241,7 +241,7 @@ def test_data_sent_to_tasks_contains_no_secret(tmp_path: Path) -> None:
     job = a_job(keylog=str(tls_captures.keylog(name)))
     found = rebuilt(job, files)
     assert found.rows
-    plain = pickle.dumps((job, [bytes(one.data) for one in found.sent])) + repr(job).encode()
+    plain = pickle.dumps((job, [bytes(row.data) for row in found.sent])) + repr(job).encode()
     for secret in secrets_of(name):
         assert secret not in plain
         assert secret.hex() not in plain.decode("latin-1").lower()

@@ -55,13 +55,13 @@ def test_rows_match_one_process(name: str, way: tuple[int, bool], tmp_path: Path
     files = cut(name, count, tmp_path)
     rows, run = read(files.files)
 
-    found = rebuilt(a_job(BUCKETS[count], shuffles=shuffles), files.files)
+    actual = rebuilt(a_job(BUCKETS[count], shuffles=shuffles), files.files)
 
-    assert counted(found.rows) == counted(rows)
-    assert counted(found.rows) == counted(placed(analysis(name)[0], files))
-    assert sorted(found.quality.captures) == sorted(run.quality.captures)
-    found.quality.captures = run.quality.captures
-    assert found.quality.to_dict() == run.quality.to_dict()
+    assert counted(actual.rows) == counted(rows)
+    assert counted(actual.rows) == counted(placed(analysis(name)[0], files))
+    assert sorted(actual.quality.captures) == sorted(run.quality.captures)
+    actual.quality.captures = run.quality.captures
+    assert actual.quality.to_dict() == run.quality.to_dict()
 
 
 @pytest.mark.few(2)
@@ -77,9 +77,9 @@ def test_anomalies_match_one_process(name: str, shuffles: bool, tmp_path: Path) 
     files = cut(name, 7, tmp_path).files
     rows = [row for batch in Analysis(files).anomaly_batches() for row in batch]
 
-    found = rebuilt(a_job(shuffles=shuffles), files)
+    actual = rebuilt(a_job(shuffles=shuffles), files)
 
-    assert counted(found.anomalies) == counted(rows)
+    assert counted(actual.anomalies) == counted(rows)
 
 
 OF_REQUESTS = ("groups", "metadata")
@@ -244,13 +244,13 @@ def test_a_file_that_is_no_capture_is_left_out(shuffles: bool, tmp_path: Path) -
     foreign = tmp_path / "notes.pcap"
     foreign.write_text("no packets here")
 
-    found = rebuilt(a_job(shuffles=shuffles), [*files, str(foreign)])
+    actual = rebuilt(a_job(shuffles=shuffles), [*files, str(foreign)])
 
-    assert counted(found.rows) == counted(rows)
-    (left_out,) = [row for row in found.anomalies if row.kind == "capture_unreadable"]
+    assert counted(actual.rows) == counted(rows)
+    (left_out,) = [row for row in actual.anomalies if row.kind == "capture_unreadable"]
     assert left_out.capture == str(foreign)
     assert left_out.detail.startswith(f"{foreign}: is not a pcap or pcapng file")
-    assert found.quality.anomalies[AnomalyKind.CAPTURE_UNREADABLE].count == 1
+    assert actual.quality.anomalies[AnomalyKind.CAPTURE_UNREADABLE].count == 1
 
 
 @pytest.mark.few(1)
@@ -261,10 +261,10 @@ def test_a_truncated_file_is_read_to_its_end(shuffles: bool, tmp_path: Path) -> 
     broken.write_bytes(broken.read_bytes()[:-7])
     rows, _ = read(files)
 
-    found = rebuilt(a_job(shuffles=shuffles), files)
+    actual = rebuilt(a_job(shuffles=shuffles), files)
 
-    assert counted(found.rows) == counted(rows)
-    (truncated,) = [row for row in found.anomalies if row.kind == "capture_truncated"]
+    assert counted(actual.rows) == counted(rows)
+    (truncated,) = [row for row in actual.anomalies if row.kind == "capture_truncated"]
     assert files[1] in truncated.detail
 
 
@@ -291,14 +291,14 @@ def test_packets_appended_between_the_two_reads_are_ignored(tmp_path: Path) -> N
     with Path(files[-1]).open("ab") as last:
         last.write(Path(more).read_bytes()[PCAP_HEADER_BYTES:])
 
-    found = [
+    rebuilt_rows = [
         row
         for batch in rebuild_shards(job, captures, {}, [(0, None)])
         if not batch.column("_kind")[0].is_valid
         for row in rows_of(batch)
     ]
 
-    assert counted(found) == counted(rows)
+    assert counted(rebuilt_rows) == counted(rows)
 
 
 def test_a_capture_that_shrank_between_the_two_reads_is_an_error(tmp_path: Path) -> None:

@@ -301,9 +301,9 @@ def test_in_quarantine_an_unreadable_file_is_an_anomaly(tmp_path):
     bad.write_text("no capture")
     options = {"path": f"{good},{bad},{tmp_path}/nowhere*.pcap", "mode": "quarantine"}
     found, left_out = found_by(**options)
-    assert [each.path for each in found] == [good]
+    assert [capture.path for capture in found] == [good]
     no_capture = f"{bad}: is not a pcap or pcapng file (it begins with 6e 6f 20 63)"
-    assert {each.detail for each in left_out} == {
+    assert {anomaly.detail for anomaly in left_out} == {
         no_capture,
         f"{tmp_path}/nowhere*.pcap: no file has such a name",
     }

@@ -141,7 +141,7 @@ def test_pieces_of_a_block_are_as_large_as_allowed(given_rows, limit_bytes):
     block = RowBlock.of_rows(given_rows)
     with patch.object(blocks, "BUFFERED_BYTES", limit_bytes):
         pieces = [piece.rows() for piece in block.pieces()]
-    assert [one for piece in pieces for one in piece] == given_rows
+    assert [item for piece in pieces for item in piece] == given_rows
     for piece in pieces:
         assert piece
         assert len(piece) == 1 or sum(map(bytes_of_row, piece)) <= limit_bytes

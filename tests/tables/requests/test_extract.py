@@ -384,12 +384,12 @@ def named_in(fields: tuple[Field, ...], value: dict[str, Any], topic: str = "") 
         if field is None or name == "forgottenTopicsData":
             continue
         if field.type == "[]string" and field.entity_type == "topicName":
-            others |= {(one, None) for one in item or () if one}
+            others |= {(topic_name, None) for topic_name in item or () if topic_name}
         elif topic and field.type == "[]int32" and name in ("partitions", "partitionIndexes"):
             found |= {(topic, index) for index in item or ()}
         elif field.struct is not None and name not in ("cursor", "nextCursor"):
-            for one in item or () if field.is_array else [item] if item else []:
-                found |= named_in(field.struct.fields, one, topic)
+            for inner in item or () if field.is_array else [item] if item else []:
+                found |= named_in(field.struct.fields, inner, topic)
         elif topic and field.type == "int32" and name in PARTITION_NAMES:
             return {(topic, item)}
     codes = [code for name, code in value.items() if name.lower().endswith("errorcode")]
