@@ -225,7 +225,7 @@ KAFKA_0_7 = {
     ],
     "offsets are byte positions": [
         f"{OLD_CONNECTION}::test_the_offset_of_the_next_fetch_proves_a_pair",
-        f"{OLD_ROWS}::test_a_fetch_shows_where_it_reads_and_what_it_got",
+        f"{OLD_ROWS}::test_a_fetch_has_its_offset_and_its_messages",
     ],
     "content decides which protocol it is": [
         f"{TRACKER}::test_no_topic_of_kafka_0_7_is_taken_for_a_version",

@@ -21,18 +21,18 @@ def capture(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("write", WRITERS)
-@pytest.mark.parametrize("given", ["name", "folder", "glob", "link"])
+@pytest.mark.parametrize("input_kind", ["name", "folder", "glob", "link"])
 def test_an_input_is_never_replaced(
-    write: Callable[..., object], given: str, capture: Path, tmp_path: Path
+    write: Callable[..., object], input_kind: str, capture: Path, tmp_path: Path
 ) -> None:
     link = tmp_path.with_name("link.pcap")
     link.unlink(missing_ok=True)
     link.hardlink_to(capture)
     inputs = {"name": capture, "folder": tmp_path, "glob": f"{tmp_path}/*.pcap", "link": link}
     before = capture.read_bytes()
-    more = {} if write is kanalyze.save else {"force": True}
+    options = {} if write is kanalyze.save else {"force": True}
     with pytest.raises(kanalyze.UsageError, match="is also an input"):
-        write(inputs[given], output=capture, **more)
+        write(inputs[input_kind], output=capture, **options)
     assert capture.read_bytes() == before
     assert list(tmp_path.iterdir()) == [capture]
 

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def asked(
+def report_cube_and_columns(
     analysis: Analysis | SavedAnalysis, names: Container[str] | None
 ) -> tuple[dict[str, Any], dict[str, Any], set[str]]:
-    """Return the report, the sums of its page, and the columns of connections."""
+    """Return the report, the cube of its page, and the columns of connections."""
     kinds = finding_kinds()
     with opened_tables(analysis, tables_of(kinds), names) as opened:
         report = report_on(opened, kinds)
@@ -32,13 +32,13 @@ def asked(
 
 
 @pytest.mark.long
-def test_columns_that_no_query_names_change_nothing(tmp_path: Path) -> None:
+def test_unused_columns_are_not_needed_for_the_same_report(tmp_path: Path) -> None:
     capture, target = str(path("errors")), str(tmp_path / "errors.duckdb")
     kanalyze.save(capture, output=target)
-    report, cube, columns = asked(Analysis([capture]), None)
+    report, cube, columns = report_cube_and_columns(Analysis([capture]), None)
     names = names_of(finding_kinds(), has_page=True)
     for analysis in (Analysis([capture]), SavedAnalysis([target])):
-        found = asked(analysis, names)
+        found = report_cube_and_columns(analysis, names)
         assert found[:2] == (report, cube)
         assert {"client_tls_records", "start_time"} <= columns - found[2]
 

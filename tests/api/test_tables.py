@@ -48,7 +48,7 @@ def expected(*captures: Path) -> dict[str, list[tuple[Any, ...]]]:
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", often(NAMES, ("errors", "groups", "old-0-8-2-2", "tls")))
-def test_the_tables_of_one_pass_are_those_of_three(name: str) -> None:
+def test_tables_of_one_run_match_separate_runs(name: str) -> None:
     assert tables(path(name)) == expected(path(name))
 
 
@@ -61,9 +61,9 @@ def test_workers_fill_the_same_tables(monkeypatch: pytest.MonkeyPatch) -> None:
         assert divided[table]
 
 
-def test_a_filter_holds_for_all_tables() -> None:
-    none = tables(path("basics"), row_filter=make_filter(client_ips=("10.0.0.0/8",)))
-    assert none == {"requests": [], "connections": [], "anomalies": []}
+def test_a_filter_applies_to_all_tables() -> None:
+    found = tables(path("basics"), row_filter=make_filter(client_ips=("10.0.0.0/8",)))
+    assert found == {"requests": [], "connections": [], "anomalies": []}
 
 
 def test_a_file_that_is_left_out_is_an_anomaly(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_file_that_is_left_out_is_an_anomaly(tmp_path: Path) -> None:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("options", [{}, {"apis": ("Fetch",)}])
-def test_tables_are_opened_of_a_capture_as_of_a_saved_file(
+def test_tables_of_a_capture_and_of_a_saved_file_are_the_same(
     options: dict[str, Any], tmp_path: Path
 ) -> None:
     target = tmp_path / "a.duckdb"

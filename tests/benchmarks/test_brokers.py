@@ -27,12 +27,12 @@ def real_broker(tmp_path: Path) -> Path:
     return target
 
 
-def test_what_brokers_say_to_each_other_is_left_out() -> None:
+def test_traffic_between_brokers_is_left_out() -> None:
     cluster = Cluster(Path("jars"), "127.0.0.1:9092,127.0.0.1:9102")
     assert cluster.packet_filter == "tcp port 9092 or tcp port 9102"
 
 
-def test_programs_run_where_they_shall() -> None:
+def test_programs_run_inside_the_namespace() -> None:
     command = Inside(("env", "PLACE=there")).command(["sh", "-c", "echo $PLACE"])
     done = subprocess.run(command, capture_output=True, text=True, timeout=LONG_S, check=True)
     assert done.stdout == "there\n"
@@ -41,11 +41,11 @@ def test_programs_run_where_they_shall() -> None:
 def test_programs_end_when_their_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(brokers, "_LIMIT_S", 0.1)
     done = subprocess.run(Inside(()).command(["sleep", "600"]), timeout=LONG_S, check=False)
-    assert done.returncode == 124  # what timeout says of those it ended
+    assert done.returncode == 124  # the status of timeout for a program that it ended
 
 
 @pytest.mark.long
-def test_java_clients_send_read_and_commit_as_they_do(real_broker: Path) -> None:
+def test_java_clients_produce_fetch_and_commit(real_broker: Path) -> None:
     rows = list(kanalyze.requests(str(real_broker)))
     apis = Counter(row.api_name for row in rows)
     assert apis.keys() >= {"Heartbeat", "ConsumerGroupHeartbeat", "OffsetCommit", "JoinGroup"}
@@ -55,13 +55,13 @@ def test_java_clients_send_read_and_commit_as_they_do(real_broker: Path) -> None
     assert sum(row.record_count or 0 for row in produced) == RECORDS
     assert sum(row.record_count or 0 for row in fetched) >= 2 * RECORDS
     assert {row.acks for row in produced} == {-1, 1}
-    # Within a session a fetch names no partition, and is told of those with records.
+    # A Fetch in a session names no partition, and its response has only those with records.
     assert any(row.request_bytes < 120 and row.partitions for row in fetched)
     ids: dict[str, list[int]] = {}
     for row in rows:
         if row.client_id == "classic-0":
             ids.setdefault(row.connection, []).append(row.correlation_id)
-    # One counter for several connections.
+    # A client has one counter of correlation ids for several connections.
     assert len(ids) > 2
-    all_ids = [id_ for some in ids.values() for id_ in some]
+    all_ids = [id_ for connection_ids in ids.values() for id_ in connection_ids]
     assert len(all_ids) == len(set(all_ids))

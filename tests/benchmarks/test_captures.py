@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SOURCE = FOLDER / "large.pcap"
-# The real one says these lines, to where it complains too.
+# The real tcpdump prints these lines too, to standard error.
 TCPDUMP = """#!{python}
 import pathlib, signal, sys
-# Blocked and waited for: one that came just before signal.pause() would be missed.
+# The signal is blocked: one that came just before signal.pause() would be missed.
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
 target = pathlib.Path(sys.argv[sys.argv.index("-w") + 1])
 target.write_text(sys.argv[-1])
 print("tcpdump: listening on lo, link-type EN10MB (Ethernet)", file=sys.stderr, flush=True)
 signal.sigwait([signal.SIGINT])
-sys.exit("{said}")
+sys.exit("{summary}")
 """
 
 
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The kinds that were recorded; what was recorded is one of our captures each time."""
+    """The kinds that were recorded; each recording is a copy of one of our captures."""
     kinds: list[str] = []
 
     def record(kind: str, target: Path) -> None:
@@ -42,9 +42,9 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return kinds
 
 
-def tcpdump(folder: Path, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def tcpdump(folder: Path, summary: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program = folder / "tcpdump"
-    program.write_text(TCPDUMP.format(python=sys.executable, said=said))
+    program.write_text(TCPDUMP.format(python=sys.executable, summary=summary))
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(folder), prepend=":")
     monkeypatch.setattr(captures.time, "sleep", lambda seconds: None)
@@ -56,7 +56,7 @@ def test_a_capture_is_recorded_once(recorded: list[str], tmp_path: Path) -> None
     assert recorded == ["java"]
 
 
-def test_the_lossy_one_is_made_of_the_mixed_one(recorded: list[str], tmp_path: Path) -> None:
+def test_the_lossy_capture_is_made_from_the_mixed_one(recorded: list[str], tmp_path: Path) -> None:
     lossy = captures.capture(LOSSY, tmp_path)
     assert recorded == [MIXED]
     assert captures.capture(LOSSY, tmp_path) == lossy
@@ -66,7 +66,7 @@ def test_the_lossy_one_is_made_of_the_mixed_one(recorded: list[str], tmp_path: P
     assert lossy.read_bytes() == (tmp_path / "expected.pcap").read_bytes()
 
 
-def test_a_capture_is_there_when_it_is_whole(
+def test_a_capture_appears_when_it_is_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tcpdump(tmp_path, "0 packets dropped by kernel", monkeypatch)
@@ -76,7 +76,7 @@ def test_a_capture_is_there_when_it_is_whole(
     assert target.read_text() == "tcp port 9092"
 
 
-def test_a_capture_that_lost_packets_is_none(
+def test_a_capture_that_lost_packets_is_discarded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tcpdump(tmp_path, "3 packets dropped by kernel", monkeypatch)
@@ -89,7 +89,7 @@ def test_a_capture_that_lost_packets_is_none(
     assert not target.exists()
 
 
-def test_a_capture_of_traffic_that_failed_is_none(
+def test_a_capture_of_failed_traffic_is_discarded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tcpdump(tmp_path, "0 packets dropped by kernel", monkeypatch)
@@ -102,9 +102,7 @@ def test_a_capture_of_traffic_that_failed_is_none(
     assert not target.exists()
 
 
-def test_a_tcpdump_that_does_not_listen_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_error_of_tcpdump_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tcpdump(tmp_path, "", monkeypatch)
     (tmp_path / "tcpdump").write_text("#!/bin/sh\necho lo: no such device >&2\nexit 1\n")
     with (

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def nothing_is_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A folder of captures that need not be recorded, and no command that takes time."""
+def without_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder of captures that need not be recorded; slow commands are replaced."""
     for kind in captures.KINDS:
         (tmp_path / f"{kind}.pcap").write_bytes(bytes(24))
 
@@ -41,14 +41,14 @@ def measured(folder: Path, kinds: list[str] | None, *, fifty: bool) -> Iterator[
         yield table.name, table.times
 
 
-def test_every_kind_is_measured_once_and_ten_times_over(nothing_is_run: Path) -> None:
+def test_every_kind_is_measured_once_and_repeated_ten_times(without_runs: Path) -> None:
     expected = [(kind, times) for kind in captures.KINDS for times in (1, 10)]
-    assert list(measured(nothing_is_run, None, fifty=False)) == [(EMPTY, 1), *expected]
-    assert {file.stem for file in nothing_is_run.iterdir()} == set(captures.KINDS)
+    assert list(measured(without_runs, None, fifty=False)) == [(EMPTY, 1), *expected]
+    assert {file.stem for file in without_runs.iterdir()} == set(captures.KINDS)
 
 
-def test_what_is_asked_for_is_measured_beside_start_up(nothing_is_run: Path) -> None:
-    found = list(measured(nothing_is_run, ["java", "small"], fifty=True))
+def test_only_requested_kinds_and_the_start_up_are_measured(without_runs: Path) -> None:
+    found = list(measured(without_runs, ["java", "small"], fifty=True))
     assert found == [
         (EMPTY, 1),
         *(("java", times) for times in (1, 10)),

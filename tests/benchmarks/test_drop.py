@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SOURCE = FOLDER / "basics.pcap"
 
 
-def test_packets_are_left_out_and_the_others_stay_as_they_are(tmp_path: Path) -> None:
+def test_packets_are_dropped_and_the_others_are_unchanged(tmp_path: Path) -> None:
     target = tmp_path / "lossy.pcap"
     dropped = drop(SOURCE, target, 0.1)
     before, after = read_packets(SOURCE.read_bytes()), read_packets(target.read_bytes())
@@ -29,7 +29,7 @@ def test_packets_are_left_out_and_the_others_stay_as_they_are(tmp_path: Path) ->
 
 
 @pytest.mark.long
-def test_the_share_that_is_asked_for_is_dropped(tmp_path: Path) -> None:
+def test_the_requested_share_is_dropped(tmp_path: Path) -> None:
     long, target = tmp_path / "long.pcap", tmp_path / "lossy.pcap"
     packets = repeat(SOURCE, 50, long)
     for share in (SHARE, 0.01, 0.1):
@@ -45,7 +45,7 @@ def test_the_same_source_loses_the_same_packets(tmp_path: Path) -> None:
     assert (tmp_path / "one.pcap").read_bytes() == (tmp_path / "other.pcap").read_bytes()
 
 
-def test_what_is_lost_is_noticed_in_every_repetition(tmp_path: Path) -> None:
+def test_lost_bytes_are_detected_in_every_repetition(tmp_path: Path) -> None:
     lossy, longer = tmp_path / "lossy.pcap", tmp_path / "longer.pcap"
     drop(SOURCE, lossy, 0.1)
     repeat(lossy, 3, longer)
@@ -56,11 +56,11 @@ def test_what_is_lost_is_noticed_in_every_repetition(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.0, float("nan")])
-def test_a_share_that_is_none_is_refused(share: float, tmp_path: Path) -> None:
+def test_an_invalid_share_is_refused(share: float, tmp_path: Path) -> None:
     with pytest.raises(BenchmarkError, match="no share"):
         drop(SOURCE, tmp_path / "lossy.pcap", share)
 
 
-def test_what_is_no_pcap_of_ethernet_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_ethernet_pcap_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkError, match=r"errors\.pcapng"):
         drop(FOLDER / "errors.pcapng", tmp_path / "lossy.pcap")

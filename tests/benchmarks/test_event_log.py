@@ -39,19 +39,19 @@ LOG = [
 ]
 
 
-def test_tasks_are_summed_up_by_stage() -> None:
+def test_tasks_are_summed_by_stage() -> None:
     first, second, third, *_ = read_stages(LOG)
     assert first == Stage(0, 2, 3.0, 0.5, 0.75, kind=READ)
     assert second == Stage(1, 1, 1.5, 0.25, 0.0, shuffle_written_bytes=5)
     assert third == Stage(3, 1, 1.5, 0.25, 0.4, shuffle_read_bytes=5005, kind=REBUILD)
 
 
-def test_what_python_does_after_rebuilding_is_neither() -> None:
+def test_python_work_after_rebuilding_has_no_kind() -> None:
     kinds = [stage.kind for stage in read_stages(LOG)]
     assert kinds == [READ, OTHER, REBUILD, OTHER, OTHER]
 
 
-def test_without_a_shuffle_the_second_work_of_python_rebuilds() -> None:
+def test_without_a_shuffle_the_second_stage_with_python_rebuilds() -> None:
     log = [task(0, python_ms=5), task(1), task(2, python_ms=5), task(3, python_ms=5)]
     assert [stage.kind for stage in read_stages(log)] == [READ, OTHER, REBUILD, OTHER]
 
@@ -61,7 +61,7 @@ def test_tasks_that_failed_without_metrics_are_left_out() -> None:
     assert read_stages([failed]) == []
 
 
-def test_the_log_of_a_folder_is_the_only_one(tmp_path: Path) -> None:
+def test_a_folder_must_have_exactly_one_event_log(tmp_path: Path) -> None:
     assert conf(tmp_path)["spark.eventLog.dir"] == tmp_path.as_uri()
     (tmp_path / ".local-1.crc").write_bytes(b"\0")
     with pytest.raises(BenchmarkError, match="0 event logs"):

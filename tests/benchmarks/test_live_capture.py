@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("by_messages", [False, True])
-def test_what_is_sent_is_read_or_dropped(namespace: Namespace, by_messages: bool) -> None:
-    """The namespace is not used: it says that there can be one."""
+def test_sent_packets_are_read_or_dropped(namespace: Namespace, by_messages: bool) -> None:
+    """The namespace is not used: without the right to make one, this test is not selected."""
     measured = measure(Flood(0.3, 5000, 1514), by_messages=by_messages)
     assert measured.sent >= measured.arrived > 0
     assert measured.received == measured.arrived

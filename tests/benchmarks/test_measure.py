@@ -22,16 +22,16 @@ def python(code: str) -> list[str]:
     return [sys.executable, "-S", "-c", code]
 
 
-def test_the_peak_is_the_memory_that_a_command_held() -> None:
+def test_the_peak_is_the_memory_of_the_command() -> None:
     peak_bytes = measure(python(HOLD + "del held")).peak_bytes
-    # Of a command that needs less than this process took so far, that is told.
+    # The peak is at least the memory that this process has taken so far.
     assert 300 * MIB < peak_bytes < max(450 * MIB, least_peak_bytes() + MIB)
 
 
-def test_time_that_a_command_waits_is_no_time_of_the_processor() -> None:
+def test_waiting_takes_no_cpu_time() -> None:
     run = measure(python(WAIT))
     assert run.wall_s > 0.5
-    # Where it is told in ticks, that is a hundredth of a second more or less.
+    # Some systems measure in ticks, to a hundredth of a second.
     assert run.cpu_s < run.wall_s - 0.45
 
 
@@ -41,16 +41,14 @@ def test_time_of_child_processes_counts() -> None:
     assert measure(python(code)).cpu_s > 0.3
 
 
-def test_a_command_that_fails_says_why() -> None:
+def test_the_error_of_a_failed_command_is_reported() -> None:
     for run in (measure, peak_together):
         with pytest.raises(BenchmarkError, match=r"exit 3: .*: enough$"):
             run(python("import sys; print('enough', file=sys.stderr); sys.exit(3)"))
 
 
 @pytest.mark.long
-def test_the_peak_together_is_that_of_all_processes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_peak_together_sums_all_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = Gate(tmp_path)
     gate.open_after_looks(monkeypatch, module, "_group")
     child = HOLD + gate.wait
@@ -69,6 +67,6 @@ def test_other_processes_do_not_count() -> None:
     assert peak_bytes < len(held)
 
 
-def test_runs_are_summed_up_by_their_medians_and_the_highest_peak() -> None:
+def test_runs_are_summarized_by_medians_and_the_highest_peak() -> None:
     runs = [Run(3.0, 2.0, 10), Run(1.0, 9.0, 30), Run(2.0, 1.0, 20)]
     assert Measured.of(runs) == Measured(2.0, 1.0, 3.0, 2.0, 30)

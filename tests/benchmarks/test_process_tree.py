@@ -28,8 +28,8 @@ def gate(tmp_path: Path) -> Gate:
 
 
 @pytest.fixture
-def looked_at(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> Gate:
-    """One that opens when there were some looks."""
+def opened_after_looks(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    """A gate that opens after processes were inspected a few times."""
     gate.open_after_looks(monkeypatch, process_tree, "_processes")
     return gate
 
@@ -39,22 +39,22 @@ def python(code: str, *words: str) -> list[str]:
 
 
 def starts(code: str, *words: str, more: str = "") -> list[str]:
-    """A program that starts another one in a session of its own, and does not wait for it."""
+    """A program that starts another one in a new session, and does not wait for it."""
     command = python(code, *words)
     return python(f"import subprocess; subprocess.Popen({command!r}, start_new_session=True){more}")
 
 
 @pytest.mark.long
-def test_time_of_processes_that_nobody_waits_for_counts(looked_at: Gate) -> None:
-    run = measure_tree(starts(WORK + looked_at.wait))
+def test_time_of_processes_that_nobody_waits_for_counts(opened_after_looks: Gate) -> None:
+    run = measure_tree(starts(WORK + opened_after_looks.wait))
     assert run.cpu_s > 0.5
     assert run.cpu_of(OTHER) > 0.45
 
 
-def test_it_has_taken_as_long_as_the_command_itself(
+def test_wall_time_is_that_of_the_command_alone(
     gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it started goes on until that is known."""
+    """The process that the command started runs until the wall time is known."""
     end, taken_s = process_tree._end, []
     watch = process_tree._watch
     monkeypatch.setattr(process_tree, "_MOST_S", LONG_S)
@@ -72,20 +72,20 @@ def test_it_has_taken_as_long_as_the_command_itself(
     assert [measure_tree(starts(gate.wait)).wall_s] == taken_s
 
 
-def test_processes_are_told_apart(looked_at: Gate) -> None:
-    run = measure_tree(starts(HOLD + looked_at.wait, "pyspark.daemon"))
+def test_processes_are_distinguished_by_kind(opened_after_looks: Gate) -> None:
+    run = measure_tree(starts(HOLD + opened_after_looks.wait, "pyspark.daemon"))
     assert 200 * MIB < run.peak_of(WORKER) < 300 * MIB
     assert 0 < run.peak_of(OTHER) < 100 * MIB
     assert run.peak_bytes == run.peak_of(WORKER)
     assert run.together_bytes > 200 * MIB
 
 
-def test_a_command_that_fails_says_why_and_leaves_nothing_running() -> None:
+def test_a_failed_command_is_reported_and_leaves_no_process() -> None:
     command = starts("import time; time.sleep(1)", more="; import sys; sys.exit('enough')")
     with pytest.raises(BenchmarkError, match=r"exit 1: .*: enough$"):
         measure_tree(command)
 
 
-def test_settings_of_the_environment_are_given_on() -> None:
+def test_environment_variables_are_passed_on() -> None:
     code = "import os, sys; sys.exit(os.environ['KANALYZE_BENCHMARK'] != '7')"
     assert measure_tree(python(code), {"KANALYZE_BENCHMARK": "7"}).wall_s > 0

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TIMES = 3
-# Of brokers with low ports, and with ports that are now above and now below those of clients.
+# The first has brokers with low ports; in the second, ports of clients may be lower or higher.
 NAMES = ("basics.pcap", "mock.pcap")
 
 
@@ -36,7 +36,7 @@ def test_every_repetition_has_the_exchanges_of_the_source(name: str, tmp_path: P
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_clients_have_an_address_for_each_repetition_and_brokers_keep_theirs(
+def test_each_repetition_has_another_client_address_and_the_same_brokers(
     name: str, tmp_path: Path
 ) -> None:
     repeat(FOLDER / name, TIMES, tmp_path / name)
@@ -54,11 +54,11 @@ def test_repetitions_come_one_after_the_other(tmp_path: Path) -> None:
         ip: [row.request_start_ns for row in rows if row.client_ip == ip and row.request_start_ns]
         for ip in (f"10.0.0.{number}" for number in range(TIMES))
     }
-    ranges = [(min(some), max(some)) for some in times.values()]
+    ranges = [(min(times_ns), max(times_ns)) for times_ns in times.values()]
     assert all(first[1] < second[0] for first, second in pairwise(ranges))
 
 
-def test_a_capture_that_is_no_pcap_of_ethernet_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_ethernet_pcap_is_refused(tmp_path: Path) -> None:
     cut = tmp_path / "cut.pcap"
     cut.write_bytes((FOLDER / "mock.pcap").read_bytes()[:-1])
     empty = tmp_path / "empty.pcap"

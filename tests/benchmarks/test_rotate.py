@@ -16,7 +16,7 @@ MOST_BYTES = 20_000
 LARGEST_PACKET_BYTES = 65_600
 
 
-def test_the_files_are_one_long_capture_cut_between_packets(tmp_path: Path) -> None:
+def test_the_files_together_are_one_long_capture(tmp_path: Path) -> None:
     repeat(FOLDER / "basics.pcap", 3, tmp_path / "long.pcap")
     files = rotate(FOLDER / "basics.pcap", 3, MOST_BYTES, tmp_path / "rotated")
 
@@ -36,7 +36,7 @@ def test_a_file_ends_with_the_packet_that_makes_it_too_large(tmp_path: Path) -> 
     assert sizes[-1] > FILE_HEADER_BYTES
 
 
-def test_nothing_is_made_of_what_is_no_capture(tmp_path: Path) -> None:
+def test_a_file_that_is_no_capture_makes_no_folder(tmp_path: Path) -> None:
     (tmp_path / "no.pcap").write_bytes(b"x" * 100)
     with pytest.raises(BenchmarkError, match=r"no\.pcap"):
         rotate(tmp_path / "no.pcap", 3, MOST_BYTES, tmp_path / "rotated")

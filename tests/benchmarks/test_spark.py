@@ -12,7 +12,7 @@ from tests.support.captures import FOLDER
 from tests.support.waiting import LONG_S
 
 
-def test_a_master_has_its_cores() -> None:
+def test_the_number_of_cores_is_read_from_the_master() -> None:
     assert spark.cores_of("local[2]") == 2
     assert spark.cores_of("local[*]") == os.cpu_count()
     for master in ("local", "local[0]", "spark://host:7077", "local[2,3]"):
@@ -20,26 +20,26 @@ def test_a_master_has_its_cores() -> None:
             spark.cores_of(master)
 
 
-def test_arguments_that_make_no_sense_are_refused() -> None:
+def test_bad_arguments_are_refused() -> None:
     assert spark.parse([]).times == [10, 50]
     assert spark.parse(["--sets", "small-64"]).sets == ["small-64"]
-    for words in (["--times", "0"], ["--masters", "yarn"]):
+    for arguments in (["--times", "0"], ["--masters", "yarn"]):
         with pytest.raises(BenchmarkError):
-            spark.parse(words)
+            spark.parse(arguments)
 
 
 def test_tshark_is_run_once_for_every_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = tmp_path / "told"
+    log = tmp_path / "log"
     program = tmp_path / "tshark"
-    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >> "{told}"\n')
+    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >> "{log}"\n')
     program.chmod(0o755)
     monkeypatch.setattr(spark.programs, "TSHARK", str(program))
     files = [tmp_path / "one.pcap", tmp_path / "it's two.pcap"]
 
-    for words, cores in spark.tshark_commands(files, [9092]).values():
-        subprocess.run(words, check=True, timeout=LONG_S)
-        lines = told.read_text().splitlines()
-        told.unlink()
+    for command, cores in spark.tshark_commands(files, [9092]).values():
+        subprocess.run(command, check=True, timeout=LONG_S)
+        lines = log.read_text().splitlines()
+        log.unlink()
         assert cores >= 1
         assert sorted(line.partition(" -T ")[0] for line in lines) == sorted(
             f"-n -r {file}" for file in files

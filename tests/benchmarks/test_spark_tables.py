@@ -39,28 +39,28 @@ def lines(*beginning: str) -> list[list[str]]:
     return [row[len(beginning) :] for row in rows if row[: len(beginning)] == list(beginning)]
 
 
-def test_a_line_has_rates_by_core() -> None:
+def test_a_line_has_rates_per_core() -> None:
     expected = ["50.0", "23.0", "40", "20", "5,000", "900", "1,300", "11.1", "2.5"]
     assert lines("bulk", "2,000.0", "32", BATCH) == [expected]
 
 
-def test_processes_are_told_by_their_kind_and_the_shuffle_by_its_share() -> None:
+def test_processes_are_listed_by_kind_and_the_shuffle_by_its_share() -> None:
     processes = ["5.0", "17.0", "1.0", "900", "210", "50", "40.0", "2.00%", "81.0"]
     stages = ["20.0", "100", "10.0", "2", "400", "1,000", "2.0"]
     assert lines("bulk", BATCH) == [processes, stages]
     assert lines("empty", BATCH) == []
 
 
-def test_tasks_alone_have_rates() -> None:
+def test_tasks_without_spark_have_rates() -> None:
     assert lines("bulk", "100.0") == [["600", "0.50", "200", "25.00%", "2.00", "50", "300"]]
 
 
-def test_a_terabyte_is_reckoned_without_the_start_up() -> None:
-    # 2 GB take two cores 40 s, in which they work 18 s.
+def test_hours_per_terabyte_do_not_include_the_start_up() -> None:
+    # Two cores take 40 s for 2 GB, and use 18 s of CPU time.
     expected = pytest.approx((80 * 500 / 3600, 18 * 500 / 3600))
     assert hours_per_tb(EMPTY, BULK, BATCH) == expected
 
 
-def test_what_is_shuffled_once_is_that_of_one_rebuilding() -> None:
+def test_shuffled_bytes_are_those_of_one_rebuilding() -> None:
     assert blocks_bytes(STAGES) == 40_000_000
     assert blocks_bytes([]) == 0

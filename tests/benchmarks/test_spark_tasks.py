@@ -5,7 +5,7 @@ from benchmarks.spark_tasks import take
 from tests.support.captures import FOLDER
 
 
-def test_all_rows_are_found_and_less_is_sent_than_captured() -> None:
+def test_all_rows_are_found_and_few_bytes_are_sent() -> None:
     capture = FOLDER / "large.pcap"
     took = take([capture], 3)
     assert took.rows == len(list(kanalyze.requests(str(capture))))

@@ -26,27 +26,27 @@ def modules() -> Iterable[str]:
         yield str(file.relative_to(PACKAGE).with_suffix(""))
 
 
-def test_every_module_is_of_a_stage() -> None:
+def test_every_module_belongs_to_a_stage() -> None:
     assert {name for name in modules() if stage_of(name) == "other"} == NO_STAGE
 
 
-def test_every_name_of_a_stage_is_the_beginning_of_a_module() -> None:
+def test_every_prefix_of_a_stage_matches_a_module() -> None:
     known = ["start-up", *modules()]
-    beginnings = [each for all_ in STAGES.values() for each in all_]
-    assert [each for each in beginnings if not any(n.startswith(each) for n in known)] == []
+    prefixes = [prefix for stage_prefixes in STAGES.values() for prefix in stage_prefixes]
+    assert [prefix for prefix in prefixes if not any(n.startswith(prefix) for n in known)] == []
 
 
-def test_the_longest_beginning_holds() -> None:
+def test_the_longest_prefix_decides() -> None:
     assert stage_of("net/headers") == "headers"
     assert stage_of("net/tcp/reassembly") == "reassembly"
     assert stage_of("kafka/framing/framer") == "framing"
     assert stage_of("kafka/codec/machine") == "decode"
 
 
-def test_the_sampler_finds_what_is_at_work(tmp_path: Path) -> None:
+def test_the_sampler_finds_the_modules_at_work(tmp_path: Path) -> None:
     target, rows = tmp_path / "seconds.json", tmp_path / "rows.csv"
-    words = ["requests", str(FOLDER / "basics.pcap"), "-o", str(rows)]
-    command = [sys.executable, "-m", "benchmarks.sampler", str(target), *words]
+    arguments = ["requests", str(FOLDER / "basics.pcap"), "-o", str(rows)]
+    command = [sys.executable, "-m", "benchmarks.sampler", str(target), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     seconds = json.loads(target.read_text())

@@ -35,12 +35,12 @@ def test_a_line_has_rates_and_ratios() -> None:
     assert cells(text, "bulk", "10.0", "kanalyze requests") == expected
 
 
-def test_growth_is_without_the_start_up() -> None:
+def test_growth_does_not_include_the_start_up() -> None:
     tables = [
         table(EMPTY, 1, 0.5, 0.5, 0.5),
         table("bulk", 1, 1.5, 2.5, 0.5),
         table("bulk", 10, 10.5, 40.5, 0.9),
     ]
-    # tcpdump took no more than its start-up: nothing can be said of its growth.
+    # tcpdump took no longer than its start-up, so its growth is unknown.
     assert cells(markdown(tables, []), "bulk 10-fold", "wall") == ["10.0", "20.0", ""]
     assert cells(markdown(tables, []), "bulk 10-fold", "CPU") == ["55.0", "273.3", ""]

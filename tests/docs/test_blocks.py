@@ -1,4 +1,4 @@
-"""What README and docs/ show is what happens: each block is run, each output is the real one."""
+"""README and docs/ show what really happens: each block is run, and each output is compared."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def written(folder: Path, *lines: str) -> Path:
 
 
 def with_blocks() -> Iterator[Any]:
-    """Give the names of pages with blocks. Most guides take a second and have blocks alike."""
+    """Yield the names of pages with blocks. Most guides are long: they are slow, and alike."""
     for name, page in PAGES.items():
         if "```" in page.read_text():
             is_long = page.parent.name == "guides" and page.name not in SHOWN_GUIDES
@@ -34,37 +34,37 @@ def with_blocks() -> Iterator[Any]:
 
 @pytest.mark.parametrize("name", list(with_blocks()))
 def test_blocks_do_what_the_page_shows(name: str, tmp_path: Path) -> None:
-    shown = PAGES[name].read_text(encoding="utf-8")
-    now = run_page(PAGES[name], tmp_path)
-    assert now == shown, f"python -m tools.docs --page {name}, then read the diff"
+    expected = PAGES[name].read_text(encoding="utf-8")
+    actual = run_page(PAGES[name], tmp_path)
+    assert actual == expected, f"python -m tools.docs --page {name}, then read the diff"
 
 
-def test_every_block_has_a_language_and_no_code_hides_from_the_test() -> None:
+def test_every_block_has_a_language_and_all_code_is_in_blocks() -> None:
     for name, page in PAGES.items():
         text = page.read_text(encoding="utf-8")
         assert {block.language for block in blocks_of(text)} <= LANGUAGES, name
         outside = text
         for block in blocks_of(text):
             outside = outside.replace(block.text, "")
-        # Code that is indented would not be run, nor a block within a list.
+        # Indented code and blocks inside of lists would not be run.
         hidden = [
             line for line in outside.splitlines() if line.startswith(("    kanalyze ", " ```"))
         ]
         assert not hidden, name
 
 
-MADE = ("docs/reference/commands.md", "docs/reference/python.md")
-"""Pages whose blocks are made from code, not printed."""
+GENERATED = ("docs/reference/commands.md", "docs/reference/python.md")
+"""Pages whose blocks are generated from code."""
 
 
-def test_text_that_was_printed_is_an_output_or_a_golden_file() -> None:
-    for name in set(PAGES) - set(MADE):
+def test_printed_text_is_marked_as_an_output_or_a_file() -> None:
+    for name in set(PAGES) - set(GENERATED):
         for block in blocks_of(PAGES[name].read_text(encoding="utf-8")):
             marks = ("output", "same", "file", "written")
             assert block.language != "text" or any(map(block.mark, marks)), (name, block)
 
 
-def test_a_page_without_its_output_gets_it(tmp_path: Path) -> None:
+def test_outdated_output_is_replaced(tmp_path: Path) -> None:
     page = written(
         tmp_path,
         "`b.pcap` is `captures/loopback.pcap`.",
@@ -83,7 +83,7 @@ def test_a_page_without_its_output_gets_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "message"),
     [
         (["```sh", "kanalyze report --nonsense", "```"], "status 2"),
         (["```sh", "kanalyze report no.pcap", "```"], "status 2"),
@@ -98,12 +98,12 @@ def test_a_page_without_its_output_gets_it(tmp_path: Path) -> None:
         (["`a` is `captures/none.pcap`"], "there is no captures/none.pcap"),
     ],
 )
-def test_a_page_that_is_wrong_is_refused(lines: list[str], told: str, tmp_path: Path) -> None:
-    with pytest.raises(BlockError, match=told):
+def test_a_wrong_page_is_refused(lines: list[str], message: str, tmp_path: Path) -> None:
+    with pytest.raises(BlockError, match=message):
         run_page(written(tmp_path, *lines), tmp_path)
 
 
-def test_python_of_a_page_shares_its_names_and_raises(tmp_path: Path) -> None:
+def test_python_blocks_of_a_page_share_names_and_raise_errors(tmp_path: Path) -> None:
     lines = ["```python", "x = 1", "```", "```python", "print(x + 1)", "```", "<!-- output -->"]
     assert "\n2\n" in run_page(written(tmp_path, *lines, "```text", "```"), tmp_path)
     with pytest.raises(ZeroDivisionError):
@@ -114,11 +114,11 @@ def test_python_of_a_page_shares_its_names_and_raises(tmp_path: Path) -> None:
         )
 
 
-def test_commands_are_found_in_lines_of_shell() -> None:
+def test_commands_are_found_in_shell_lines() -> None:
     text = "# first\nkanalyze a \\\n  b  # then\n\nssh x tcpdump -w - | sudo kanalyze live -\n"
     assert command_lines(text) == ["kanalyze a b", "ssh x tcpdump -w - | sudo kanalyze live -"]
     found = [list(kanalyze_arguments(line)) for line in command_lines(text)]
     assert found == [[], [["live", "-"]]]
-    [within] = kanalyze_arguments('eval "$(kanalyze completion bash)"')
-    assert within == ["completion", "bash"]
+    [arguments] = kanalyze_arguments('eval "$(kanalyze completion bash)"')
+    assert arguments == ["completion", "bash"]
     assert not list(kanalyze_arguments("docker build -t kanalyze ."))

@@ -1,4 +1,4 @@
-"""The pages of findings: one for each kind, with what a capture of ours shows."""
+"""The pages of findings: one for each kind, with an example from our captures."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ NAMES = {
 
 
 def found(capture: str) -> list[Finding]:
-    """Return what is found in a capture, looking only for what its page needs."""
+    """Return the findings in a capture, only of the kinds that its page needs."""
     file = Path(capture)
     if file.parent.name != "tls":
         return findings_in(NAMES[file.name])
     kinds = kinds_of(*(name for name, stem in EXAMPLES.items() if stem == f"tls/{file.stem}"))
-    asked = {table for kind in kinds for table in kind.tables}
-    with opened_tables(Analysis([str(ROOT / capture)]), asked) as tables:
+    tables_needed = {table for kind in kinds for table in kind.tables}
+    with opened_tables(Analysis([str(ROOT / capture)]), tables_needed) as tables:
         return findings_of(tables.database, kinds)
 
 
-def test_each_kind_has_the_page_that_is_made_of_it() -> None:
+def test_each_kind_has_an_up_to_date_page() -> None:
     pages = dict(kind_pages(finding_kinds(), found))
     assert {page.name for page in pages} == {file.name for file in (DOCS / "findings").iterdir()}
     for page, text in pages.items():
@@ -42,8 +42,8 @@ def test_each_kind_has_the_page_that_is_made_of_it() -> None:
         assert written == with_outputs(text, written), "python -m tools.sample_reports"
 
 
-def test_a_fault_that_was_recorded_is_the_example_of_its_kind() -> None:
-    shown = {
+def test_a_recorded_fault_is_the_example_of_its_kind() -> None:
+    with_example = {
         page.stem for page, text in kind_pages(finding_kinds(), found) if MADE_BY_HAND not in text
     }
-    assert shown >= {capture.fault for capture in captures() if capture.fault}
+    assert with_example >= {capture.fault for capture in captures() if capture.fault}

@@ -1,4 +1,4 @@
-"""The site: every page is in its menu once, links lead somewhere, code's pages are current."""
+"""The site: every page is in the menu once, links are valid, generated pages are up to date."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LINK = re.compile(r"\]\(([^)#\s]+)?(?:#([^)]+))?\)")
 
 
 def anchors(text: str) -> set[str]:
-    """The anchors of the headings of a page, as GitHub and the site's builder make them."""
+    """The anchors of the headings of a page, as made by GitHub and the builder of the site."""
     bare = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^#+ (.+)$", bare, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
@@ -30,25 +30,25 @@ def test_every_page_is_in_the_menu_once() -> None:
 @pytest.mark.parametrize(
     "page", [*map(str, (p.relative_to(ROOT) for p in pages())), "CONTRIBUTING.md"]
 )
-def test_links_between_pages_lead_somewhere(page: str) -> None:
-    here = ROOT / page
-    for target, anchor in LINK.findall(here.read_text(encoding="utf-8")):
+def test_links_between_pages_are_valid(page: str) -> None:
+    page_file = ROOT / page
+    for target, anchor in LINK.findall(page_file.read_text(encoding="utf-8")):
         if target.startswith(("http:", "https:")):
             continue
-        file = (here.parent / target).resolve() if target else here
+        file = (page_file.parent / target).resolve() if target else page_file
         assert file.exists(), target
         # A link out of docs/ would be broken on the site.
-        assert DOCS not in here.parents or DOCS in file.parents, target
+        assert DOCS not in page_file.parents or DOCS in file.parents, target
         if anchor:
             assert anchor in anchors(file.read_text(encoding="utf-8")), (target, anchor)
 
 
-def test_pages_of_the_reference_are_those_of_the_code() -> None:
+def test_pages_of_the_reference_are_up_to_date() -> None:
     for page, text in reference_pages().items():
         assert page.read_text(encoding="utf-8") == text, f"{page.name}: python -m tools.docs"
 
 
-def test_times_beside_tshark_are_those_that_were_measured() -> None:
+def test_the_speed_table_is_made_from_measurements() -> None:
     made = speed_table(
         "| small 10-fold | 448.4 | kanalyze requests --jobs 2 | 1.923 (1-2) || | | | | |\n"
         "| small 10-fold | 448.4 | kanalyze report --jobs 2 | 1.8 (1-2) || | | | | |\n"
@@ -60,7 +60,7 @@ def test_times_beside_tshark_are_those_that_were_measured() -> None:
     assert len(re.findall(r"^\| \w+ \| [\d,.]+ \| [\d.]+ \|", page, re.MULTILINE)) >= 6
 
 
-def test_metrics_that_the_docs_name_are_served() -> None:
+def test_metrics_named_in_the_docs_exist() -> None:
     served = (DOCS / "reference" / "metrics.md").read_text(encoding="utf-8")
     named = 0
     for page in ("guides/prometheus-grafana.md", "guides/rebalances.md", "concepts/waiting.md"):
@@ -70,22 +70,24 @@ def test_metrics_that_the_docs_name_are_served() -> None:
     assert named > 5
 
 
-def test_the_page_on_the_definition_language_has_every_key_that_is_read() -> None:
+def test_the_page_on_definitions_describes_every_key() -> None:
     page = (DOCS / "reference" / "definitions.md").read_text(encoding="utf-8")
     message, field = page.split("A field:")
     assert {key for key in _MESSAGE_KEYS if f"`{key}`" not in message} == set()
     assert {key for key in _FIELD_KEYS if f"`{key}`" not in field} == set()
 
 
-def test_the_picture_of_the_terminal_is_the_report_as_it_is() -> None:
+def test_the_picture_of_the_terminal_is_up_to_date() -> None:
     svg = (PICTURES / "report.svg").read_text(encoding="utf-8")
-    # Not the whole file: how rich draws a terminal is its own affair.
-    shown, now = (re.findall(r"<text[^>]*>([^<]*)</text>", each) for each in (svg, terminal_svg()))
-    assert shown == now, "python -m tools.pictures"
-    assert any("Findings" in text for text in shown)
+    # Only the texts are compared: versions of rich draw terminals differently.
+    expected, actual = (
+        re.findall(r"<text[^>]*>([^<]*)</text>", picture) for picture in (svg, terminal_svg())
+    )
+    assert expected == actual, "python -m tools.pictures"
+    assert any("Findings" in text for text in expected)
 
 
-def test_pictures_are_small_and_load_nothing() -> None:
+def test_pictures_are_small_and_load_no_other_files() -> None:
     assert sum(file.stat().st_size for file in PICTURES.iterdir()) < MOST_BYTES
     svg = (PICTURES / "report.svg").read_text(encoding="utf-8")
     assert re.findall(r"(?:url|href)\(?[=(]['\"]?(?!#)", svg) == []

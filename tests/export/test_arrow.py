@@ -38,10 +38,10 @@ def without_surrogates(value):
 
 @settings(max_examples=examples(50))
 @given(st.lists(rows(), max_size=5))
-def test_a_batch_gives_back_what_went_in(some):
-    batch = BatchMaker().of_rows(some)
+def test_a_batch_has_the_given_rows(given_rows):
+    batch = BatchMaker().of_rows(given_rows)
     assert batch.schema.equals(arrow_schema(), check_metadata=True)
-    assert batch.to_pylist() == [without_surrogates(plain(item)) for item in some]
+    assert batch.to_pylist() == [without_surrogates(plain(item)) for item in given_rows]
     batch.validate(full=True)
 
 
@@ -98,18 +98,18 @@ def test_a_number_that_does_not_fit_its_column_is_not_cut():
 
 @settings(max_examples=examples(50))
 @given(st.lists(rows(), max_size=5))
-def test_a_block_gives_the_batch_that_its_rows_give(some):
-    batch = BatchMaker().of_block(RowBlock.of_rows(some))
+def test_a_block_makes_the_same_batch_as_its_rows(given_rows):
+    batch = BatchMaker().of_block(RowBlock.of_rows(given_rows))
     batch.validate(full=True)
-    assert batch.equals(BatchMaker().of_rows(some), check_metadata=True)
+    assert batch.equals(BatchMaker().of_rows(given_rows), check_metadata=True)
 
 
 @settings(max_examples=examples(50))
 @given(st.lists(rows(), max_size=5))
-def test_arrays_are_what_pyarrow_itself_makes_of_the_values(some):
-    batch = BatchMaker().of_rows(some)
+def test_arrays_match_those_that_pyarrow_makes(given_rows):
+    batch = BatchMaker().of_rows(given_rows)
     for name in ("latency_ns", "client_id", "waited", "api_key", "anomalies"):
-        values = without_surrogates([getattr(item, name) for item in some])
+        values = without_surrogates([getattr(item, name) for item in given_rows])
         made = batch.column(name)
         assert made.equals(pa.array(values, made.type))
         assert made.null_count == values.count(None)

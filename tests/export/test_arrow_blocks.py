@@ -21,9 +21,9 @@ from tests.support.rows import orphan, plain_traffic, row, rows
 
 @settings(max_examples=examples(50))
 @given(st.lists(rows(), max_size=5))
-def test_rows_come_back(some):
+def test_rows_are_the_same_after_a_batch(given_rows):
     """Only texts that are not Unicode differ: Arrow has their escapes."""
-    batch = BatchMaker().of_rows(some)
+    batch = BatchMaker().of_rows(given_rows)
     assert BatchMaker().of_rows(block_of(batch, COLUMNS).rows()).equals(batch)
 
 
@@ -33,9 +33,9 @@ def test_parts_of_batches_are_blocks_of_these_rows():
     random = Random(1)
     for _ in range(20):
         first = random.randrange(len(traffic))
-        many = random.randrange(len(traffic) - first + 1)
-        part = batch.slice(first, many)
-        assert block_of(part, COLUMNS).rows() == traffic[first : first + many]
+        count = random.randrange(len(traffic) - first + 1)
+        part = batch.slice(first, count)
+        assert block_of(part, COLUMNS).rows() == traffic[first : first + count]
 
 
 def test_a_block_that_came_back_makes_the_same_batch():

@@ -16,10 +16,10 @@ from tests.support.cases import examples
 from tests.support.rows import START_NS, failed, orphan, plain_traffic, row, rows
 
 
-def written(tmp_path, some, columns=COLUMNS) -> bytes:
+def written(tmp_path, given_rows, columns=COLUMNS) -> bytes:
     target = tmp_path / "out.csv"
     with CsvWriter(str(target), columns) as writer:
-        writer.write(some)
+        writer.write(given_rows)
     return target.read_bytes()
 
 
@@ -27,8 +27,8 @@ def read_back(data: bytes) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(data.decode("utf-8"), newline="")))
 
 
-def undone(cell: str) -> str | None:
-    """Return a text cell as the module's description says a reader gets the text."""
+def decoded(cell: str) -> str | None:
+    """Decode a text cell as the docstring of the module tells readers to."""
     if not cell:
         return None
     quoted = cell.removeprefix("'").replace('"', '\\"')
@@ -47,7 +47,7 @@ def test_numbers_are_exact_and_null_is_empty(tmp_path):
     assert cells["principal"] == ""
 
 
-def test_truth_is_lower_case(tmp_path):
+def test_booleans_are_lower_case(tmp_path):
     cells = read_back(written(tmp_path, [row(waited=True), row(waited=False), row(waited=None)]))
     assert [line["waited"] for line in cells] == ["true", "false", ""]
 
@@ -63,12 +63,12 @@ def test_nested_columns_are_json(tmp_path):
 
 
 @settings(max_examples=examples(40))
-@given(some=st.lists(rows(), max_size=3))
-def test_every_text_can_be_recovered(tmp_path_factory, some):
-    lines = read_back(written(tmp_path_factory.mktemp("csv"), some))
-    for item, cells in zip(some, lines, strict=True):
+@given(given_rows=st.lists(rows(), max_size=3))
+def test_every_text_can_be_recovered(tmp_path_factory, given_rows):
+    lines = read_back(written(tmp_path_factory.mktemp("csv"), given_rows))
+    for item, cells in zip(given_rows, lines, strict=True):
         for name in ("client_id", "principal", "group_id", "client_software_name"):
-            assert undone(cells[name]) == getattr(item, name)
+            assert decoded(cells[name]) == getattr(item, name)
 
 
 @given(st.text(st.characters()))
@@ -78,23 +78,23 @@ def test_a_cell_is_printable_and_no_formula(text):
     assert cell
     assert cell == "-" or cell[0] not in FORMULAS
     assert all(part.strip(' "')[:1] not in set(FORMULAS) for part in cell.split(";")[1:])
-    assert undone(cell) == text
+    assert decoded(cell) == text
 
 
 FORMULAS = "=+-@\uff1d\uff0b\uff0d\uff20"
-""" ``= + - @``, and the full-width forms of them."""
+"""``= + - @``, and their full-width forms."""
 
 
 @pytest.mark.parametrize("sign", FORMULAS)
 @pytest.mark.parametrize("before", ["", ";", "a;", "a; ", 'a;"', "a;;'"])
-def test_no_part_of_a_cell_is_a_formula_where_semicolons_part_cells(tmp_path, sign, before):
-    """As in spreadsheets of countries that write numbers with a comma."""
+def test_no_part_of_a_cell_is_a_formula_if_semicolons_separate_cells(tmp_path, sign, before):
+    """Spreadsheets do so in countries that write numbers with a comma."""
     text = f"{before}{sign}cmd|' /C calc'!A0"
     data = written(tmp_path, [failed(text, 6, "X", client_id=text)]).decode()
     for cell in data.replace(",", ";").split(";"):
         assert cell.strip(' "\r\n')[:1] not in set(FORMULAS) or cell == "-" or is_number(cell)
     (cells,) = read_back(data.encode())
-    assert undone(cells["client_id"]) == text
+    assert decoded(cells["client_id"]) == text
     assert json.loads(cells["errors"])[0]["topic"] == text
 
 
@@ -121,7 +121,7 @@ def test_texts_that_a_spreadsheet_would_run_are_guarded(text, cell):
     assert csv_text(text) == cell
 
 
-def test_pandas_reads_it(tmp_path):
+def test_pandas_reads_the_file(tmp_path):
     traffic = plain_traffic(300)
     frame = pd.read_csv(io.BytesIO(written(tmp_path, traffic)))
     assert frame["latency_ns"].to_list() == [item.latency_ns for item in traffic]

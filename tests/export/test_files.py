@@ -107,9 +107,9 @@ def test_aborting_leaves_the_link(tmp_path):
 
 def test_a_folder_that_is_a_link_to_itself_is_an_error_with_the_given_name(tmp_path):
     (tmp_path / "loop").symlink_to("loop")
-    with pytest.raises(OSError, match="symbolic links") as told:
+    with pytest.raises(OSError, match="symbolic links") as caught:
         OutputFile(str(tmp_path / "loop" / "out.csv"))
-    assert told.value.filename == str(tmp_path / "loop" / "out.csv")
+    assert caught.value.filename == str(tmp_path / "loop" / "out.csv")
 
 
 def test_a_link_to_a_folder_is_refused(tmp_path):
@@ -129,21 +129,21 @@ def test_a_name_of_an_open_descriptor_means_that_file(tmp_path, name):
         "from kanalyze.export.files import OutputFile\n"
         "with OutputFile(sys.argv[1]) as output: output.file.write(b'new')\n"
     )
-    there = tmp_path / "there"
-    there.write_bytes(b"old ")
-    with there.open("ab") as file:
+    target = tmp_path / "there"
+    target.write_bytes(b"old ")
+    with target.open("ab") as file:
         subprocess.run(
             [sys.executable, "-c", code, name.format(tmp_path)], stdout=file, check=True, cwd=ROOT
         )
-    assert there.read_bytes() == b"old new"
+    assert target.read_bytes() == b"old new"
     assert (tmp_path / "link").is_symlink()
     assert Path("/dev/stdout").is_symlink()
 
 
 def test_a_descriptor_that_is_not_open_is_an_error_with_its_name():
-    with pytest.raises(OSError, match="Bad file descriptor") as told:
+    with pytest.raises(OSError, match="Bad file descriptor") as caught:
         OutputFile("/dev/fd/987")
-    assert told.value.filename == "/dev/fd/987"
+    assert caught.value.filename == "/dev/fd/987"
 
 
 def test_a_pipe_is_written_directly(tmp_path):
@@ -171,23 +171,23 @@ def test_a_folder_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["missing/out.txt", "x" * 300], ids=["no folder", "too long"])
-def test_a_file_that_cannot_be_made_is_an_error_with_the_given_name(tmp_path, name):
-    with pytest.raises(OSError, match=r"No such file|too long") as told:
+def test_a_file_that_cannot_be_created_is_an_error_with_the_given_name(tmp_path, name):
+    with pytest.raises(OSError, match=r"No such file|too long") as caught:
         OutputFile(str(tmp_path / name))
-    assert told.value.filename == str(tmp_path / name)
+    assert caught.value.filename == str(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_unbuffered_standard_output_gets_all_bytes(tmp_path, monkeypatch):
     """An unbuffered stream may write only a part of the bytes, for example if a signal arrives."""
 
-    class Hasty(io.FileIO):
+    class PartialWriter(io.FileIO):
         def write(self, data):
             return super().write(data[:1000])
 
     target = tmp_path / "out"
-    # Written by its number: Python's own object would take a part.
-    with Hasty(target, "wb") as raw:
+    # It is written by its descriptor: Python's own stream would write only a part.
+    with PartialWriter(target, "wb") as raw:
         monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=raw))
         with OutputFile("-") as output:
             output.file.write(b"x" * 100_000)
@@ -219,7 +219,7 @@ except OSError as error:
 """
 
 
-@pytest.mark.parametrize("times", [2, 200])  # as it is closed, and before
+@pytest.mark.parametrize("times", [2, 200])  # the error comes on close, or before
 @pytest.mark.parametrize(
     ("name", "number"), [("out.csv", errno.EFBIG), ("/dev/full", errno.ENOSPC)]
 )

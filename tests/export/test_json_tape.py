@@ -1,4 +1,4 @@
-"""Bodies as JSON, directly from the tape: compiled and uncompiled."""
+"""Bodies are written as JSON directly from the tape, by compiled and uncompiled modules."""
 
 from __future__ import annotations
 
@@ -62,16 +62,16 @@ def values_written(core: SimpleNamespace, api_key: int, version: int, values: An
 
 @pytest.mark.parametrize("step", [30, pytest.param(1, marks=pytest.mark.long)])
 def test_messages_of_kafkas_serializer_are_the_same_compiled_and_uncompiled(core, step):
-    here = SimpleNamespace(compiler=compiler, log=kip673.LogLines(CATALOG))
+    compiled_core = SimpleNamespace(compiler=compiler, log=kip673.LogLines(CATALOG))
     for vector in read_vectors()[::step]:
         message = definition_of(vector, CATALOG), vector.version, vector.content
-        assert written(core, *message) == written(here, *message)
+        assert written(core, *message) == written(compiled_core, *message)
 
 
 @pytest.mark.parametrize(
     "number", [0, 1, -1, 9, 10, 99, 100, -(10**18), -(10**18) - 1, _LARGEST, -_LARGEST - 1]
 )
-def test_a_number_is_written_whatever_its_size(core, number):
+def test_a_number_of_any_size_is_written(core, number):
     partition = {"partitionIndex": 0, "timestamp": number}
     topics = [{"name": "t", "partitions": [partition]}]
     made = values_written(core, 2, 1, {"replicaId": -1, "topics": topics})
@@ -81,7 +81,7 @@ def test_a_number_is_written_whatever_its_size(core, number):
 @pytest.mark.parametrize(
     "text", ["", "plain", 'a "quote"', "back\\slash", "\x7f\n\t\0", "é 名 \U0001f600", "x" * 10_000]
 )
-def test_a_text_is_written_whatever_is_in_it(core, text):
+def test_a_text_with_any_characters_is_written(core, text):
     values = {"groupId": text, "generationId": 1, "memberId": text}
     assert values_written(core, 12, 0, values) == values
 
@@ -116,4 +116,7 @@ def test_a_secret_is_hidden_and_the_fields_beside_it_are_not(core):
     unknown = values_written(
         core, 44, 1, {"resources": [resource | {"resourceType": 99}], "validateOnly": False}
     )
-    assert [each["value"] for each in unknown["resources"][0]["configs"]] == [hidden, hidden]
+    assert [config_item["value"] for config_item in unknown["resources"][0]["configs"]] == [
+        hidden,
+        hidden,
+    ]

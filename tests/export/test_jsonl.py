@@ -13,20 +13,20 @@ from tests.support.cases import examples
 from tests.support.rows import START_NS, plain_traffic, row, rows
 
 
-def written(tmp_path, some, columns=COLUMNS) -> bytes:
+def written(tmp_path, given_rows, columns=COLUMNS) -> bytes:
     target = tmp_path / "out.jsonl"
     with JsonLinesWriter(str(target), columns) as writer:
-        for item in some:
+        for item in given_rows:
             writer.write([item])
     return target.read_bytes()
 
 
 @settings(max_examples=examples(40))
-@given(some=st.lists(rows(), max_size=3))
-def test_every_row_is_an_object_with_every_column(tmp_path_factory, some):
-    data = written(tmp_path_factory.mktemp("jsonl"), some)
+@given(given_rows=st.lists(rows(), max_size=3))
+def test_every_row_is_an_object_with_every_column(tmp_path_factory, given_rows):
+    data = written(tmp_path_factory.mktemp("jsonl"), given_rows)
     expected = []
-    for item in some:
+    for item in given_rows:
         plain = item._asdict()
         plain["errors"] = [part._asdict() for part in item.errors]
         plain["partitions"] = [part._asdict() for part in item.partitions]
@@ -56,7 +56,7 @@ def test_no_rows_make_an_empty_file(tmp_path):
     assert written(tmp_path, []) == b""
 
 
-def test_pandas_reads_it(tmp_path):
+def test_pandas_reads_the_file(tmp_path):
     traffic = plain_traffic(100)
     written(tmp_path, traffic)
     frame = pd.read_json(tmp_path / "out.jsonl", lines=True)

@@ -1,4 +1,4 @@
-"""Our JSON against Kafka's own: the log of a real broker, and its serializer's converters."""
+"""Our JSON matches Kafka's own: the log of a real broker, and the converters of its serializer."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ ENCRYPTED, CUT = "tls", "snaplen"
 LOGGED = [name for name in NAMES if request_log(name) and name not in (ENCRYPTED, CUT)]
 PARTS = ("requestHeader", "request", "response")
 RENAMED = {("TXN_OFFSET_COMMIT", "request"): {"generationId": "generationIdOrMemberEpoch"}}
-"""Fields that were called otherwise when the captures were made, by Kafka 4.3.1: name then, name
-in the newest definitions."""
+"""Fields with another name in Kafka 4.3.1, which made the captures: that name, and the name in
+the newest definitions."""
 BEFORE_THE_LOG = {17, 18, 36}
-"""SaslHandshake, ApiVersions and SaslAuthenticate: where a login is asked for, they are answered
-before requests are logged."""
+"""SaslHandshake, ApiVersions and SaslAuthenticate: on listeners with a login, the broker answers
+them before it logs requests."""
 
 
 def test_the_comparison_finds_differences():
@@ -59,11 +59,11 @@ def key_of(entry, client: str, *, forwarded: bool):
     return client, header["correlationId"], header["requestApiKey"], forwarded
 
 
-def ours(name: str):
+def written_by_key(name: str):
     """Return the written objects of a capture by client, correlation id and API."""
     found = defaultdict(list)
-    for one, its_row in exchanges_of(name):
-        made = json.loads(json_of(one, its_row))
+    for exchange_, its_row in exchanges_of(name):
+        made = json.loads(json_of(exchange_, its_row))
         found[key_of(made, made["client"], forwarded=False)].append(made)
         if "forwarded" in made:
             inner = made["forwarded"] | {"responsePacket": made["responsePacket"]}
@@ -92,17 +92,17 @@ def without_records(found):
     }
 
 
-def is_same(made, theirs) -> bool:
+def is_same(made, expected) -> bool:
     """Return whether both are equal except for hidden values."""
     if made == HIDDEN:
-        return theirs is not None
-    if isinstance(made, dict) and isinstance(theirs, dict):
-        return made.keys() == theirs.keys() and all(
-            is_same(value, theirs[name]) for name, value in made.items()
+        return expected is not None
+    if isinstance(made, dict) and isinstance(expected, dict):
+        return made.keys() == expected.keys() and all(
+            is_same(value, expected[name]) for name, value in made.items()
         )
-    if isinstance(made, list) and isinstance(theirs, list):
-        return len(made) == len(theirs) and all(map(is_same, made, theirs))
-    return type(made) is type(theirs) and made == theirs
+    if isinstance(made, list) and isinstance(expected, list):
+        return len(made) == len(expected) and all(map(is_same, made, expected))
+    return type(made) is type(expected) and made == expected
 
 
 def unsent(made) -> bool:
@@ -121,8 +121,8 @@ UNSUPPORTED_VERSION = 35
 
 @pytest.mark.few(4)
 @pytest.mark.parametrize("name", often(LOGGED, CHOSEN))
-def test_every_entry_of_the_brokers_request_log_is_ours(name):
-    found = ours(name)
+def test_every_entry_of_the_brokers_request_log_is_written_the_same(name):
+    found = written_by_key(name)
     compared = 0
     for entry in request_log(name):
         key = key_of(entry, entry["client"], forwarded=entry["isForwarded"])
@@ -131,28 +131,28 @@ def test_every_entry_of_the_brokers_request_log_is_ours(name):
             if part == "response" and unsent(made):
                 assert made[part] is None
                 continue
-            mine, theirs = made[part], logged(entry, part)
+            actual, expected = made[part], logged(entry, part)
             if part == "request" and unknown_to_the_broker(entry):
-                assert theirs == {}
+                assert expected == {}
                 continue
             if entry["requestHeader"]["requestApiKeyName"] == "SHARE_FETCH":
-                mine, theirs = without_records(mine), without_records(theirs)
-            assert is_same(mine, theirs), (mine, theirs)
+                actual, expected = without_records(actual), without_records(expected)
+            assert is_same(actual, expected), (actual, expected)
         compared += 1
     assert compared == len(request_log(name)) > 0
-    # Nothing is ours alone, but the Envelopes around what was forwarded, logins, and what the
-    # broker could not read.
-    ours_alone = [
+    # The log lacks only Envelopes of forwarded requests, logins, and requests that the broker
+    # could not read.
+    not_logged = [
         made
-        for (_, _, api_key, _), left in found.items()
-        for made in left
+        for (_, _, api_key, _), remaining in found.items()
+        for made in remaining
         if "forwarded" not in made and api_key not in BEFORE_THE_LOG
     ]
-    assert len(ours_alone) == truth(name).get("refused_requests", 0)
+    assert len(not_logged) == truth(name).get("refused_requests", 0)
 
 
-def test_whole_messages_of_a_snapped_capture_are_as_in_the_brokers_log():
-    found = ours(CUT)
+def test_whole_messages_of_a_snapped_capture_match_the_brokers_log():
+    found = written_by_key(CUT)
     compared = 0
     for entry in request_log(CUT):
         made = found[key_of(entry, entry["client"], forwarded=False)].pop(0)
@@ -329,7 +329,7 @@ def test_a_line_is_ascii_whatever_came_over_the_wire():
     assert json.loads(line)["request"] == values
 
 
-def test_a_users_catalog_works_too():
+def test_another_catalog_can_be_used():
     own = Catalog()
     made = exchange(frame(12, 0, "request", {"groupId": "g", "generationId": 1, "memberId": "m"}))
     block = RowBlock.of_rows([row()])

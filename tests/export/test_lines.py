@@ -1,4 +1,4 @@
-"""Lines of cells, compiled and as the Python that it is."""
+"""Lines of cells, written by the compiled and the uncompiled module."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def core(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
     yield modules["kanalyze.export.lines"]
 
 
-def test_numbers_are_written_whatever_their_size(core):
+def test_numbers_of_any_size_are_written(core):
     cells = core.NumberCells(array("q", NUMBERS), None, b"null")
     writer = core.LineWriter([b"<"], b">\n")
-    assert writer.lines(len(NUMBERS), [cells]) == b"".join(b"<%d>\n" % each for each in NUMBERS)
+    assert writer.lines(len(NUMBERS), [cells]) == b"".join(b"<%d>\n" % number for number in NUMBERS)
     assert writer.each(1, [cells]) == ["<0>\n"]
 
 
@@ -47,7 +47,7 @@ def test_null_is_written_as_its_text(core):
     ) == (b"falsetrue")
 
 
-def test_lists_are_those_of_json(core):
+def test_lists_are_written_as_json(core):
     items = core.NumberCells(array("q", [1, 2, 3]), None, b"null")
     item = core.LineWriter([b'{"n":'], b"}")
     lists = core.ListCells(array("q", [0, 2, 2, 3]), item, [items])

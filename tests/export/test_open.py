@@ -21,7 +21,7 @@ from tests.support.rows import row
         ("a.pq", "parquet"),
     ],
 )
-def test_the_ending_says_the_format(name, expected):
+def test_the_file_ending_selects_the_format(name, expected):
     assert format_of(name) == expected
 
 
@@ -41,7 +41,7 @@ def test_an_unknown_file_ending_is_refused(name):
         ("a.csv", "jsonl", JsonLinesWriter),
     ],
 )
-def test_the_writer_follows_the_format_then_the_ending(tmp_path, name, file_format, kind):
+def test_a_given_format_goes_before_the_file_ending(tmp_path, name, file_format, kind):
     with open_writer(str(tmp_path / name), file_format) as writer:
         assert isinstance(writer, kind)
 

@@ -22,7 +22,7 @@ from tests.support.rows import failed, fetch, orphan, plain_traffic, row, unansw
 MIXED = [row(), fetch(), orphan(), unanswered(), failed("orders", 6, "X"), row(client_id="")]
 
 
-def test_what_is_read_back_equals_what_was_written(tmp_path):
+def test_rows_are_read_back_unchanged(tmp_path):
     target = tmp_path / "out.parquet"
     with ParquetWriter(str(target)) as writer:
         writer.write(MIXED[:2])
@@ -33,7 +33,7 @@ def test_what_is_read_back_equals_what_was_written(tmp_path):
     assert table.schema.equals(arrow_schema(with_times(COLUMNS)), check_metadata=True)
 
 
-def test_pandas_reads_it(tmp_path):
+def test_pandas_reads_the_file(tmp_path):
     traffic = plain_traffic(500)
     target = tmp_path / "out.parquet"
     with ParquetWriter(str(target)) as writer:
@@ -56,7 +56,7 @@ def test_pandas_reads_times_as_timestamps_and_never_floats(tmp_path):
     frame = pd.read_parquet(target)
     for name in TIMES:
         assert str(frame.dtypes[f"{name}_time"]) == "datetime64[ns, UTC]"
-        expected = [getattr(each, f"{name}_ns") for each in TIMED]
+        expected = [getattr(timed_row, f"{name}_ns") for timed_row in TIMED]
         times = frame[f"{name}_time"]
         assert [None if x is pd.NaT else x.value for x in times] == expected
         assert [None if x is pd.NA else x for x in frame[f"{name}_ns"]] == expected
@@ -67,7 +67,7 @@ def test_pandas_reads_times_as_timestamps_and_never_floats(tmp_path):
     assert frame["request_packet"][1] == 2**53 + 1
 
 
-def test_duckdb_rounds_no_time(tmp_path):
+def test_duckdb_reads_exact_times(tmp_path):
     target = tmp_path / "out.parquet"
     with ParquetWriter(str(target)) as writer:
         writer.write(TIMED)
@@ -77,7 +77,7 @@ def test_duckdb_rounds_no_time(tmp_path):
             assert (time_ns, kind) == (ns, "TIMESTAMPTZ_NS")
 
 
-def test_timestamps_are_columns_to_be_chosen(tmp_path):
+def test_timestamps_are_columns_that_can_be_chosen(tmp_path):
     columns = choose_columns(["request_start_time", "client_id"], with_times(COLUMNS))
     with ParquetWriter(str(tmp_path / "out.parquet"), columns) as writer:
         writer.write(TIMED)
@@ -89,7 +89,7 @@ def test_timestamps_are_columns_to_be_chosen(tmp_path):
     ]
 
 
-def test_it_is_compressed_with_zstandard(tmp_path):
+def test_files_are_compressed_with_zstandard(tmp_path):
     with ParquetWriter(str(tmp_path / "out.parquet")) as writer:
         writer.write([row()])
     metadata = pq.ParquetFile(tmp_path / "out.parquet").metadata
@@ -130,11 +130,9 @@ def test_a_row_larger_than_the_limit_is_a_row_group(tmp_path, monkeypatch):
     assert row_groups(tmp_path / "out.parquet") == [1, 1, 1]
 
 
-@pytest.mark.parametrize("most", [("ROW_GROUP_ROWS", 90), ("ROW_GROUP_BYTES", 20_000)])
-def test_the_same_rows_make_the_same_file_whatever_batches_they_come_in(
-    tmp_path, monkeypatch, most
-):
-    monkeypatch.setattr(parquet, *most)
+@pytest.mark.parametrize("limit", [("ROW_GROUP_ROWS", 90), ("ROW_GROUP_BYTES", 20_000)])
+def test_the_same_rows_in_any_batches_make_the_same_file(tmp_path, monkeypatch, limit):
+    monkeypatch.setattr(parquet, *limit)
     traffic = [*MIXED, *plain_traffic(400), row(client_id="\ud800", principal="\u00e9"), *MIXED]
     written = set()
     for seed in range(6):
@@ -197,7 +195,7 @@ def test_an_exception_leaves_no_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_is_an_error_and_leaves_no_traceback_behind():
+def test_a_full_disk_is_an_error_without_a_traceback():
     code = (
         "import sys\n"
         "from kanalyze.export.parquet import ParquetWriter\n"
@@ -211,13 +209,13 @@ def test_a_full_disk_is_an_error_and_leaves_no_traceback_behind():
     assert done.stderr == b""
 
 
-def test_it_is_not_written_to_a_terminal(monkeypatch):
+def test_parquet_is_not_written_to_a_terminal(monkeypatch):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     with pytest.raises(UsageError, match="terminal"):
         ParquetWriter("-")
 
 
-def test_it_is_written_to_a_pipe():
+def test_parquet_is_written_to_a_pipe():
     code = (
         "from kanalyze.export.parquet import ParquetWriter\n"
         "from tests.support.rows import row\n"

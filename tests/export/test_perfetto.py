@@ -1,4 +1,4 @@
-"""A trace is by the rules of the Trace Event Format, and has each request once."""
+"""A trace follows the rules of the Trace Event Format, and contains each request once."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ OFTEN = ("basics", "errors", "groups", "snaplen", "waits")
 
 def trace(folder: Path, *arguments: object) -> dict[str, Any]:
     target = folder / "trace.json"
-    words = ["requests", "--format", "perfetto", "-o", str(target), *map(str, arguments)]
-    assert main(words) == 0
+    command_line = ["requests", "--format", "perfetto", "-o", str(target), *map(str, arguments)]
+    assert main(command_line) == 0
     found: dict[str, Any] = json.loads(target.read_bytes())
     return found
 
@@ -42,43 +42,45 @@ def test_each_request_is_a_slice_of_its_connection(tmp_path: Path, name: str) ->
     found = trace(tmp_path, path(name))
     zero_ns = found["otherData"]["first_request_ns"]
     names = {
-        each["pid"]: each["args"]["name"]
-        for each in found["traceEvents"]
-        if each["name"] == "process_name"
+        event["pid"]: event["args"]["name"]
+        for event in found["traceEvents"]
+        if event["name"] == "process_name"
     }
-    slices = [each for each in found["traceEvents"] if each["ph"] == "X" and "args" in each]
-    shown = sorted(
+    slices = [event for event in found["traceEvents"] if event["ph"] == "X" and "args" in event]
+    actual = sorted(
         (
-            names[each["pid"]].split(" ")[-1],
-            round(each["ts"] * 1000),
-            round(each["dur"] * 1000),
-            each["args"].get("correlation_id", -1),
-            each["args"]["status"],
+            names[event["pid"]].split(" ")[-1],
+            round(event["ts"] * 1000),
+            round(event["dur"] * 1000),
+            event["args"].get("correlation_id", -1),
+            event["args"]["status"],
         )
-        for each in slices
+        for event in slices
     )
     expected = []
     for row in kanalyze.requests(path(name)):
         times = [row.request_start_ns, row.request_end_ns, row.response_start_ns]
-        known = [each for each in [*times, row.response_end_ns] if each is not None]
+        known_times_ns = [
+            time_ns for time_ns in [*times, row.response_end_ns] if time_ns is not None
+        ]
         begin = row.request_start_ns or row.response_start_ns or 0
         identity = -1 if row.correlation_id is None else row.correlation_id
-        span = begin - (zero_ns or 0), known[-1] - begin
+        span = begin - (zero_ns or 0), known_times_ns[-1] - begin
         expected.append((row.connection, *span, identity, row.status))
-    assert shown == sorted(expected)
+    assert actual == sorted(expected)
 
 
 @pytest.mark.parametrize("name", often(NAMES, OFTEN))
-def test_slices_of_a_thread_are_one_in_another_or_apart(tmp_path: Path, name: str) -> None:
-    """Viewers draw slices wrong if these overlap in part."""
+def test_slices_of_a_thread_are_nested_or_separate(tmp_path: Path, name: str) -> None:
+    """Viewers draw partly overlapping slices wrong."""
     threads = defaultdict(list)
-    for each in trace(tmp_path, path(name))["traceEvents"]:
-        assert each["ph"] in "XMsf"
-        if each["ph"] == "X":
-            assert each["dur"] >= 0
-            begin = round(each["ts"] * 1000)
-            span = begin, -(begin + round(each["dur"] * 1000))
-            threads[each["pid"], each["tid"]].append(span)
+    for event in trace(tmp_path, path(name))["traceEvents"]:
+        assert event["ph"] in "XMsf"
+        if event["ph"] == "X":
+            assert event["dur"] >= 0
+            begin = round(event["ts"] * 1000)
+            span = begin, -(begin + round(event["dur"] * 1000))
+            threads[event["pid"], event["tid"]].append(span)
     for spans in threads.values():
         open_until: list[int] = []
         for begin, minus_end in sorted(spans):
@@ -91,20 +93,21 @@ def test_slices_of_a_thread_are_one_in_another_or_apart(tmp_path: Path, name: st
 def test_an_arrow_goes_from_produce_to_each_fetch_of_the_same_offsets(tmp_path: Path) -> None:
     events = trace(tmp_path, path("basics"))["traceEvents"]
     ends = {
-        phase: {each["id"]: each for each in events if each["ph"] == phase} for phase in ("s", "f")
+        phase: {event["id"]: event for event in events if event["ph"] == phase}
+        for phase in ("s", "f")
     }
     assert ends["s"]
     assert ends["s"].keys() == ends["f"].keys()
-    slices = [each for each in events if each["ph"] == "X" and "args" in each]
+    slices = [event for event in events if event["ph"] == "X" and "args" in event]
     for phase, api in (("s", "Produce"), ("f", "Fetch")):
-        for each in ends[phase].values():
+        for event in ends[phase].values():
             around = [
-                other["name"]
-                for other in slices
-                if (other["pid"], other["tid"]) == (each["pid"], each["tid"])
-                and other["ts"] - 0.01 <= each["ts"] <= other["ts"] + other["dur"] + 0.01
+                slice_["name"]
+                for slice_ in slices
+                if (slice_["pid"], slice_["tid"]) == (event["pid"], event["tid"])
+                and slice_["ts"] - 0.01 <= event["ts"] <= slice_["ts"] + slice_["dur"] + 0.01
             ]
-            assert any(name.startswith(api) for name in around), (each, around)
+            assert any(name.startswith(api) for name in around), (event, around)
     assert all(ends["s"][number]["ts"] <= ends["f"][number]["ts"] for number in ends["s"])
 
 
@@ -113,7 +116,7 @@ def test_requests_in_flight_at_once_are_on_separate_threads(tmp_path: Path) -> N
     second = first._replace(request_start_ns=10, request_end_ns=11, correlation_id=8)
     later = first._replace(request_start_ns=60, request_end_ns=61, response_start_ns=70)
     events = written(tmp_path, [first, second, later._replace(response_end_ns=71)])
-    assert [each["tid"] for each in events if "args" in each and each["ph"] == "X"] == [1, 2, 1]
+    assert [event["tid"] for event in events if "args" in event and event["ph"] == "X"] == [1, 2, 1]
 
 
 def test_texts_from_the_wire_stay_json(tmp_path: Path) -> None:
@@ -127,6 +130,13 @@ def test_a_trace_without_requests_is_valid_json(tmp_path: Path) -> None:
 
 
 def test_columns_are_refused(capsys) -> None:
-    words = ["requests", "--format", "perfetto", "--columns", "client_id", str(path("basics"))]
-    assert main(words) == 2
+    command_line = [
+        "requests",
+        "--format",
+        "perfetto",
+        "--columns",
+        "client_id",
+        str(path("basics")),
+    ]
+    assert main(command_line) == 2
     assert capsys.readouterr().err == "kanalyze: perfetto shows requests, without --columns\n"

@@ -16,9 +16,9 @@ from tests.support.rows import failed, plain_traffic, rows
 TEXTS = (Column("text", "string", "", nullable=False, meaning=""),)
 
 
-def texts(*some: str) -> RowBlock:
-    codes = array("i", range(len(some)))
-    return RowBlock(len(some), {"text": Words(codes, some)})
+def texts(*values: str) -> RowBlock:
+    codes = array("i", range(len(values)))
+    return RowBlock(len(values), {"text": Words(codes, values)})
 
 
 def unpacked(group: RowBlock) -> list[str]:
@@ -35,8 +35,8 @@ def groups_of(*blocks: RowBlock, most_rows: int = 1000, most_bytes: int = 1 << 2
     return list(map(unpacked, made))
 
 
-def sizes_of(some: list[Row]) -> list[int]:
-    return sizes_up_to(RowBlock.of_rows(some), COLUMNS).tolist()
+def sizes_of(given_rows: list[Row]) -> list[int]:
+    return sizes_up_to(RowBlock.of_rows(given_rows), COLUMNS).tolist()
 
 
 def test_a_row_group_is_full_at_the_limit_of_rows():
@@ -54,17 +54,17 @@ def test_a_row_group_is_yielded_as_soon_as_it_is_full():
 
 
 def test_a_group_ends_with_the_row_that_makes_it_large_enough():
-    # A text takes 4 bytes more than its letters.
+    # A text takes 4 bytes more than its characters.
     many = ["x" * 6, "x" * 5, "y", "x" * 100, "z"]
     assert groups_of(texts(*many), most_bytes=20) == [many[:3], many[3:4], many[4:]]
 
 
 @given(st.lists(st.text("ab", max_size=9), max_size=30), st.lists(st.integers(0, 30)))
-def test_groups_do_not_depend_on_the_batches(some, cuts):
-    edges = [0, *sorted(cut for cut in cuts if cut < len(some)), len(some)]
-    parts = [texts(*some[first:last]) for first, last in pairwise(edges)]
+def test_groups_do_not_depend_on_the_batches(values, cuts):
+    edges = [0, *sorted(cut for cut in cuts if cut < len(values)), len(values)]
+    parts = [texts(*values[first:last]) for first, last in pairwise(edges)]
     limits = {"most_rows": 7, "most_bytes": 50}
-    assert groups_of(*parts, **limits) == groups_of(texts(*some), **limits)
+    assert groups_of(*parts, **limits) == groups_of(texts(*values), **limits)
 
 
 def test_a_row_group_has_only_the_requested_columns():
@@ -75,11 +75,11 @@ def test_a_row_group_has_only_the_requested_columns():
 
 @settings(max_examples=examples(40))
 @given(st.lists(rows(), min_size=1, max_size=6))
-def test_the_size_of_a_row_is_that_of_the_row_alone(some):
-    sizes = [after - before for before, after in pairwise(sizes_of(some))]
-    assert sizes == [sizes_of([item])[-1] for item in some]
+def test_the_size_of_a_row_does_not_depend_on_other_rows(given_rows):
+    sizes = [after - before for before, after in pairwise(sizes_of(given_rows))]
+    assert sizes == [sizes_of([item])[-1] for item in given_rows]
 
 
-def test_sizes_are_about_those_of_arrow():
+def test_sizes_are_close_to_those_of_arrow():
     traffic = [*plain_traffic(1000), *(failed("\u00e9" * 20, 6, "X") for _ in range(100))]
     assert 0.95 < sizes_of(traffic)[-1] / BatchMaker().of_rows(traffic).nbytes < 1.0

@@ -13,11 +13,11 @@ from kanalyze.tables.records.rows import RECORD_COLUMNS
 from kanalyze.tables.row import COLUMNS
 
 
-def test_the_schema_has_every_column_of_the_contract_in_order():
+def test_the_schema_has_every_column_of_rows_in_order():
     assert arrow_schema().names == [column.name for column in COLUMNS]
 
 
-def test_columns_may_be_those_of_another_table():
+def test_columns_of_another_table_can_be_chosen():
     chosen = choose_columns(["value", "topic"], RECORD_COLUMNS)
     assert [column.name for column in chosen] == ["value", "topic"]
     assert choose_columns(None, RECORD_COLUMNS) == RECORD_COLUMNS
@@ -25,7 +25,7 @@ def test_columns_may_be_those_of_another_table():
         choose_columns(["latency_ns"], RECORD_COLUMNS)
 
 
-def test_types_and_nullability_are_those_of_the_contract():
+def test_types_and_nullability_match_the_columns():
     schema = arrow_schema()
     assert schema.field("latency_ns").type == pa.int64()
     assert schema.field("latency_ns").nullable
@@ -36,10 +36,10 @@ def test_types_and_nullability_are_those_of_the_contract():
     assert schema.field("anomalies").type.value_type == pa.string()
     partitions = schema.field("partitions").type.value_type
     assert partitions.field("record_count").type == pa.int64()
-    assert partitions.field("partition").nullable  # of a topic as a whole
+    assert partitions.field("partition").nullable  # null for a topic as a whole
 
 
-def test_every_field_says_what_it_means_and_in_what_unit():
+def test_fields_have_a_meaning_and_a_unit():
     schema = arrow_schema()
     assert schema.field("latency_ns").metadata[b"unit"] == b"ns"
     assert all(field.metadata[b"meaning"] for field in schema)
@@ -67,7 +67,7 @@ def test_repeated_and_empty_column_lists_are_refused(names):
         choose_columns(names)
 
 
-def test_paths_are_those_of_the_file(tmp_path):
+def test_paths_match_those_in_a_file(tmp_path):
     pq.write_table(arrow_schema().empty_table(), tmp_path / "x.parquet")
     schema = pq.ParquetFile(tmp_path / "x.parquet").schema
     paths = parquet_paths()
@@ -77,6 +77,6 @@ def test_paths_are_those_of_the_file(tmp_path):
     assert paths["errors.list.element.code"] == "int16"
 
 
-def test_pyarrow_is_not_imported_before_a_schema_is_asked_for():
+def test_pyarrow_is_not_imported_before_a_schema_is_needed():
     code = "import kanalyze.export.open, sys; sys.exit('pyarrow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

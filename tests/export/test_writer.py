@@ -27,7 +27,7 @@ def test_an_exception_in_the_block_removes_the_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_block_is_written_as_its_rows(tmp_path):
+def test_a_block_is_written_like_its_rows(tmp_path):
     traffic = plain_traffic(40)
     for name in ("rows.csv", "blocks.csv", "rows.jsonl", "blocks.jsonl"):
         with open_writer(str(tmp_path / name)) as writer:

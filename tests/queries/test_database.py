@@ -32,7 +32,7 @@ def database() -> Iterator[Database]:
 
 
 @pytest.mark.parametrize("counts", [[], [1], [3, 20_000, 0, 5], [16_384, 16_384]])
-def test_all_rows_that_were_inserted_are_there(database: Database, counts: list[int]) -> None:
+def test_all_inserted_rows_are_stored(database: Database, counts: list[int]) -> None:
     for count in counts:
         database.insert("things", batch(0, count))
     answer = database.ask("SELECT count(*) AS n FROM things").to_pylist()
@@ -40,7 +40,7 @@ def test_all_rows_that_were_inserted_are_there(database: Database, counts: list[
 
 
 @pytest.mark.parametrize("sizes", [[20_000] * 5, [30_720, 61_440, 1], [7, 100_000]])
-def test_rows_keep_their_order_whatever_groups_they_are_written_in(
+def test_rows_keep_their_order_in_row_groups_of_any_size(
     database: Database, sizes: list[int]
 ) -> None:
     first = 0
@@ -48,7 +48,7 @@ def test_rows_keep_their_order_whatever_groups_they_are_written_in(
         database.insert("things", batch(first, size, str(first)))
         first += size
     numbers = [
-        n for each in database.batches("things", ["number"]) for n in each["number"].to_pylist()
+        n for batch_ in database.batches("things", ["number"]) for n in batch_["number"].to_pylist()
     ]
     assert numbers == list(range(first))
     assert database.ask("SELECT count(DISTINCT text) AS n FROM things")["n"].to_pylist() == [
@@ -56,7 +56,7 @@ def test_rows_keep_their_order_whatever_groups_they_are_written_in(
     ]
 
 
-def test_rows_may_come_between_questions(database: Database) -> None:
+def test_rows_may_be_inserted_between_queries(database: Database) -> None:
     for number in (1, 2):
         database.insert("things", batch(number, 1))
         assert database.ask("SELECT max(number) FROM things").to_pydict() == {
@@ -64,14 +64,14 @@ def test_rows_may_come_between_questions(database: Database) -> None:
         }
 
 
-def test_requests_that_have_numbers_keep_them() -> None:
+def test_request_ids_are_kept() -> None:
     rows = kanalyze.requests(str(path("any"))).to_arrow()
     ids = pa.array(range(10**12, 10**12 + len(rows)), pa.int64())
     numbered = rows.add_column(0, pa.field("request_id", pa.int64(), nullable=False), ids)
     with Database(max_memory_bytes=64 << 20, threads=1) as database:
         database.create("requests", numbered.schema)
-        for each in numbered.to_batches():
-            database.insert("requests", each)
+        for batch_ in numbered.to_batches():
+            database.insert("requests", batch_)
         found = database.ask("SELECT request_id, request_packet FROM requests")
         assert found.column("request_id").to_pylist() == ids.to_pylist()
         assert found.column("request_packet").to_pylist() == rows["request_packet"].to_pylist()
@@ -82,14 +82,14 @@ def test_requests_that_have_numbers_keep_them() -> None:
         assert sums["lines"] == sums["known"] > 0
 
 
-def test_queries_may_take_what_they_were_given(database: Database) -> None:
+def test_queries_may_use_the_maximum_memory(database: Database) -> None:
     database.insert("things", batch(0, 1))
     sql = "SELECT current_setting('memory_limit') AS limit"
     assert database.ask(sql).to_pylist() == [{"limit": "64.0 MiB"}]
 
 
 LARGE = Query("large", "", "", (), "SELECT length(list(i)::VARCHAR) AS n FROM range(900000) r(i)")
-"""A list must be in memory as a whole."""
+"""A list has to be in memory as a whole."""
 
 
 def test_an_answer_that_needs_more_than_the_usual_memory_gets_it() -> None:
@@ -110,7 +110,7 @@ def test_no_answer_gets_more_than_the_maximum() -> None:
         database.answer(LARGE, {})
 
 
-def test_parameters_are_values_and_no_sql(database: Database) -> None:
+def test_parameters_are_values_and_not_sql(database: Database) -> None:
     database.insert("things", batch(0, 1, "it's; DROP TABLE things"))
     sql = "SELECT number FROM things WHERE text = $text"
     assert len(database.ask(sql, {"text": "it's; DROP TABLE things"})) == 1
@@ -129,7 +129,7 @@ def test_parameters_are_values_and_no_sql(database: Database) -> None:
         ("SELECT $x", "parameter"),
     ],
 )
-def test_what_cannot_be_answered_is_an_error_of_one_line(
+def test_an_invalid_query_is_an_error_of_one_line(
     database: Database, sql: str, problem: str
 ) -> None:
     with pytest.raises(QueryError, match=problem) as caught:
@@ -138,7 +138,9 @@ def test_what_cannot_be_answered_is_an_error_of_one_line(
 
 
 @pytest.mark.parametrize("sql", ["SELECT error(text) FROM things", "SELECT text::INT FROM things"])
-def test_a_query_that_fails_while_it_runs_spoils_no_other(database: Database, sql: str) -> None:
+def test_a_query_that_fails_while_it_runs_does_not_affect_others(
+    database: Database, sql: str
+) -> None:
     query = Query("wrong", "", "", (), sql)
     for number in (1, 2):
         database.insert("things", batch(number, 1))
@@ -150,7 +152,7 @@ def test_a_query_that_fails_while_it_runs_spoils_no_other(database: Database, sq
         assert database.ask("SELECT max(number) AS n FROM things").to_pylist() == [{"n": number}]
 
 
-def test_what_does_not_fit_goes_to_a_file_that_is_removed(
+def test_rows_beyond_the_memory_go_to_a_temporary_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -167,7 +169,7 @@ def test_what_does_not_fit_goes_to_a_file_that_is_removed(
     database.close()
 
 
-def test_requests_are_numbered_in_their_order_and_partitions_and_errors_name_them() -> None:
+def test_requests_are_numbered_in_order_and_errors_have_their_numbers() -> None:
     maker = BatchMaker()
     rows = list(kanalyze.requests(path("errors")))
     with Database(max_memory_bytes=64 << 20, threads=1) as database:
@@ -176,16 +178,16 @@ def test_requests_are_numbered_in_their_order_and_partitions_and_errors_name_the
             database.insert("requests", maker.of_rows(rows[first : first + 7]))
         packets = database.ask("SELECT request_packet FROM requests ORDER BY request_id")
         assert packets["request_packet"].to_pylist() == [row.request_packet for row in rows]
-        named = database.ask("SELECT request_id, error_code FROM errors ORDER BY request_id")
+        errors = database.ask("SELECT request_id, error_code FROM errors ORDER BY request_id")
     expected = [(number, e.code) for number, row in enumerate(rows, 1) for e in row.errors]
-    assert sorted(map(tuple, (line.values() for line in named.to_pylist()))) == sorted(expected)
+    assert sorted(map(tuple, (line.values() for line in errors.to_pylist()))) == sorted(expected)
 
 
 THREADS = "SELECT current_setting('threads') AS threads"
 
 
-def test_tables_are_filled_by_one_thread_and_asked_by_as_many_as_there_may_be() -> None:
-    """While they are filled, each thread takes memory of the little that there is."""
+def test_tables_are_filled_by_one_thread_and_queried_by_all() -> None:
+    """While tables are filled, each thread takes a part of the limited memory."""
     rows = batch(0, 10)
     with Database(max_memory_bytes=256 << 20, threads=3) as database:
         database.create("lines", rows.schema)

@@ -25,27 +25,29 @@ def connection(monkeypatch: pytest.MonkeyPatch) -> duckdb.DuckDBPyConnection:
     return made
 
 
-def names(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
+def tables_and_views(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
     sql = "SELECT table_name, table_type FROM information_schema.tables WHERE table_name <> 'rows'"
     return dict(connection.execute(sql).fetchall())
 
 
-def test_only_views_that_a_statement_names_are_made(connection: duckdb.DuckDBPyConnection) -> None:
+def test_only_views_that_a_statement_names_are_created(
+    connection: duckdb.DuckDBPyConnection,
+) -> None:
     views = DerivedViews(connection)
     views.make("SELECT 1 FROM rows")
-    assert names(connection) == {}
+    assert tables_and_views(connection) == {}
     views.make("SELECT 1 FROM errors")
-    assert names(connection) == {"errors": "VIEW", "answered": "LOCAL TEMPORARY"}
+    assert tables_and_views(connection) == {"errors": "VIEW", "answered": "LOCAL TEMPORARY"}
     assert connection.execute("FROM errors ORDER BY n").fetchall() == [(2,), (3,)]
 
 
-def test_views_are_computed_anew_after_rows_were_added(
+def test_views_are_computed_again_after_rows_were_added(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
     views = DerivedViews(connection)
     views.make("FROM errors")
     views.drop()
-    assert names(connection) == {}
+    assert tables_and_views(connection) == {}
     connection.execute("INSERT INTO rows VALUES (9)")
     views.make("FROM errors")
     assert connection.execute("SELECT max(n) FROM errors").fetchall() == [(9,)]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_file_is_a_title_a_description_and_what_it_takes(tmp_path: Path) -> None:
+def test_a_file_has_a_title_a_description_and_parameters(tmp_path: Path) -> None:
     text = "-- Who is slow?\n--\n-- At $noon and '$midnight'.\nSELECT $most, '$text' -- $other\n"
     (tmp_path / "slow.sql").write_text(text)
     (tmp_path / "notes.txt").write_text("no query")
@@ -21,20 +21,20 @@ def test_a_file_is_a_title_a_description_and_what_it_takes(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("kind", ["tables", "report", "questions"])
-def test_every_query_that_comes_with_it_says_what_it_answers(kind: str) -> None:
+def test_every_built_in_query_has_a_title(kind: str) -> None:
     assert built_in(kind)
     for query in built_in(kind).values():
         assert query.title.endswith((".", "?")), query.name
         assert len(query.title) < 90, query.name
 
 
-def test_a_query_of_a_users_folder_stands_before_one_of_the_same_name(tmp_path: Path) -> None:
+def test_a_query_in_a_users_folder_replaces_one_of_the_same_name(tmp_path: Path) -> None:
     (tmp_path / "rebalances.sql").write_text("SELECT 1")
     assert find_query("rebalances", tmp_path).sql == "SELECT 1"
     assert find_query("rebalances").sql == built_in("questions")["rebalances"].sql
 
 
-def test_an_unknown_name_is_an_error_that_names_the_others() -> None:
+def test_an_unknown_name_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(UsageError, match=r"^unknown query: 'x'; there are connection_trace, "):
         find_query("x")
     with pytest.raises(
@@ -47,12 +47,12 @@ def test_an_unknown_name_is_an_error_that_names_the_others() -> None:
     ("data", "problem"),
     [(b"\xff", "not UTF-8"), (bytes(1 << 21), "may have at most 1 MiB")],
 )
-def test_a_file_that_is_no_text_is_an_error(tmp_path: Path, data: bytes, problem: str) -> None:
+def test_a_file_that_is_not_text_is_an_error(tmp_path: Path, data: bytes, problem: str) -> None:
     (tmp_path / "bad.sql").write_bytes(data)
     with pytest.raises(UsageError, match=rf"bad\.sql: .*{problem}"):
         read_queries(tmp_path)
 
 
-def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="none: No such file"):
         read_queries(tmp_path / "none")

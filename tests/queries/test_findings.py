@@ -1,4 +1,4 @@
-"""Each kind of finding: what it is found by, and what is just not one."""
+"""Each kind of finding: rows in which it is found, and rows just below its thresholds."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MS = 1_000_000
 START_NS = 1_790_000_000 * S
 
 EXPECTED = {
-    "cluster": {"broker_away"},  # one of its nodes ends, and comes again
+    "cluster": {"broker_away"},  # one of its nodes stops and starts again
     "errors": {"too_large"},
     "sasl": {"login_failures", "not_authorized"},
     "snaplen": {"capture_snapped"},
@@ -44,15 +44,15 @@ EXPECTED = {
     "fault-mutation-quota": {"over_quota", "throttled"},
     **{f"old-{release}": {"refused_by_kafka_4"} for release in ("0-8-2-2", "0-9-0-1", "0-10-2-2")},
 }
-"""What is wrong in our captures, beside the fault that one was made for; in the others nothing."""
+"""Findings in our captures, if they are not just the fault that a capture was recorded for."""
 
 
 EVERY_KIND = ("basics", "errors", "groups", "sasl", "snaplen", "tls")
-"""In which findings of every kind are looked for by default."""
+"""Captures in which all kinds of findings are searched by default."""
 
 
 class Made(NamedTuple):
-    """What a fault is found in: rows of each table."""
+    """The rows of each table, in which a fault is found."""
 
     requests: Sequence[Row] = ()
     connections: Sequence[ConnectionRow] = ()
@@ -63,7 +63,7 @@ class Made(NamedTuple):
 
 
 def findings(*rows: Sequence[Any], only: Sequence[str] = (), **thresholds: float) -> list[Finding]:
-    """Return what is wrong in rows of each table, the worst first; of some kinds, or of all."""
+    """Return the findings in rows of each table, the worst first; of some kinds, or of all."""
     with tables_of(*rows) as database:
         return findings_of(database, kinds_of(*only), thresholds)
 
@@ -80,14 +80,14 @@ def a_connection() -> ConnectionRow:
 
 
 def connection(**changes: Any) -> ConnectionRow:
-    """A connection on which nothing is wrong."""
+    """A connection without a fault."""
     sound = {"start_ns": START_NS, "end_ns": START_NS + 20 * S, "end": "fin", "protocol": "kafka"}
     made_of = {**sound, **changes}
     return a_connection()._replace(**{"closed_ns": made_of["end_ns"], **made_of})
 
 
 def request(at_ns: int = 0, latency_ns: int | None = MS, **changes: Any) -> Row:
-    """A request that begins ``at_ns`` after the start, and takes so long."""
+    """A request that begins ``at_ns`` after the start, and takes ``latency_ns``."""
     begin_ns = START_NS + at_ns
     end_ns = None if latency_ns is None else begin_ns + latency_ns
     own = a_connection()
@@ -120,22 +120,22 @@ def kanalyze_error(topic: str | None, code: int, name: str) -> Any:
 
 
 def names(found: Sequence[Finding]) -> set[str]:
-    return {each.name for each in found}
+    return {finding.name for finding in found}
 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", often(WHOLE, EVERY_KIND))
-def test_what_is_found_in_a_capture_is_what_is_wrong_with_it(name: str) -> None:
-    check_findings(name, all_findings_in(name))
+def test_all_kinds_of_findings_in_a_capture_are_the_expected_ones(name: str) -> None:
+    assert_expected_findings(name, all_findings_in(name))
 
 
 @pytest.mark.few(16)
 @pytest.mark.parametrize("name", WHOLE)
-def test_what_is_wrong_with_a_capture_is_found(name: str) -> None:
-    check_findings(name, findings_in(name))
+def test_usual_kinds_of_findings_in_a_capture_are_the_expected_ones(name: str) -> None:
+    assert_expected_findings(name, findings_in(name))
 
 
-def check_findings(name: str, found: Sequence[Finding]) -> None:
+def assert_expected_findings(name: str, found: Sequence[Finding]) -> None:
     fault = truth(name).get("fault")
     assert names(found) == EXPECTED.get(name, {fault} - {None})
     assert fault is None or found[0].name == fault
@@ -144,7 +144,7 @@ def check_findings(name: str, found: Sequence[Finding]) -> None:
 @pytest.mark.parametrize(
     "find", [findings_in, pytest.param(all_findings_in, marks=pytest.mark.long)]
 )
-def test_the_page_of_findings_says_what_is_found(
+def test_the_page_of_findings_is_up_to_date(
     find: Callable[[str], list[Finding]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool = sample_reports()
@@ -159,7 +159,7 @@ def name_of(capture: str) -> str:
     return next(name for name in (*WHOLE, *TROUBLED) if path(name).name == capture)
 
 
-def test_every_kind_says_how_bad_why_and_what_to_do() -> None:
+def test_every_kind_has_a_severity_a_cause_and_a_repair() -> None:
     for query in built_in("findings").values():
         kind = kind_of_finding(query)
         assert 0 <= kind.severity <= 100
@@ -169,7 +169,7 @@ def test_every_kind_says_how_bad_why_and_what_to_do() -> None:
 
 
 FAULTS: dict[str, tuple[Callable[[], tuple[list[Row], list[ConnectionRow]]], str]] = {}
-"""By kind: what has the fault, and the beginning of the words for it."""
+"""By kind: a function that makes rows with the fault, and the beginning of the finding's text."""
 
 
 def fault(kind: str, words: str) -> Callable[[Any], Any]:
@@ -189,7 +189,7 @@ def old_versions() -> Any:
         request(api_key=0, api_name="Produce", api_version=2),
         request(api_key=1, api_name="Fetch", api_version=3),
         request(api_key=1, api_name="Fetch", api_version=4),
-        # A controller to its brokers.
+        # A controller sends this to its brokers.
         request(api_key=6, api_name="UpdateMetadata", api_version=7),
     ]
     return old, []
@@ -201,12 +201,12 @@ def old_versions() -> Any:
 )
 def refused_versions() -> Any:
     cut = {"latency_ns": None, "status": "unanswered"}
-    asked = [
+    rejected = [
         request(api_key=18, api_name="ApiVersions", api_version=4, status="error", error_code=35),
         request(api_key=11, api_name="JoinGroup", api_version=9, status="error", error_code=35),
         request(api_key=0, api_name="Produce", api_version=2, **cut),
     ]
-    return asked, [connection(closed_by="broker")]
+    return rejected, [connection(closed_by="broker")]
 
 
 @fault(
@@ -214,7 +214,7 @@ def refused_versions() -> Any:
     "2 of 5 responses throttled, 500 ms in all, 400 ms at most; 1 request sent before the thro",
 )
 def throttled() -> Any:
-    # Told at 101 ms to wait for 100 ms, which it does, and at 303 ms for 400 ms.
+    # The client has to wait 100 ms from 101 ms on, and does; from 303 ms on it has to wait 400 ms.
     times_ms = ((0, 0), (100, 100), (302, 400), (700, 0), (1200, 0))
     return [request(at * MS, throttle_time_ms=wait_ms) for at, wait_ms in times_ms], []
 
@@ -224,8 +224,8 @@ def throttled() -> Any:
     "7 Metadata requests in 30.0 s on 1 connection, 7 answered with an error (UNKNOWN_TOPIC_OR_PAR",
 )
 def metadata_storm() -> Any:
-    asked = {"api_name": "Metadata", "api_key": 3}
-    return [failed(n * 5 * S, 3, "UNKNOWN_TOPIC_OR_PARTITION", **asked) for n in range(7)], []
+    metadata = {"api_name": "Metadata", "api_key": 3}
+    return [failed(n * 5 * S, 3, "UNKNOWN_TOPIC_OR_PARTITION", **metadata) for n in range(7)], []
 
 
 @fault("unanswered", "1 without an answer within 20.0 s; then the client closed the connection")
@@ -248,22 +248,24 @@ def connection_storm() -> Any:
     many = [
         connection(start_ns=START_NS + n * S, connection_number=n + 1, **short) for n in range(30)
     ]
-    stays = connection(connection_number=99, duration_ns=60 * S)
-    return [], [stays, *many]
+    long_lived = connection(connection_number=99, duration_ns=60 * S)
+    return [], [long_lived, *many]
 
 
 def event(kind: str, at_s: float, member: str, round_: int | None, **changes: Any) -> Any:
-    """An event of a classic group: member ``m`` is of client ``client-m``."""
+    """An event of a classic group; member ``m`` belongs to client ``client-m``."""
     api_name = {"join": "JoinGroup", "sync": "SyncGroup", "leave": "LeaveGroup"}[kind]
     at_ns = int(at_s * S)
-    told = request(at_ns, api_name=api_name, client_id=f"client-{member}", request_packet=at_ns)
-    own = GroupEvent(kind, "g", member, generation_id=round_, subscribed_topics=("orders",))
-    values = {**told._asdict(), **own._replace(**changes)._asdict()}
+    own_request = request(
+        at_ns, api_name=api_name, client_id=f"client-{member}", request_packet=at_ns
+    )
+    group_event = GroupEvent(kind, "g", member, generation_id=round_, subscribed_topics=("orders",))
+    values = {**own_request._asdict(), **group_event._replace(**changes)._asdict()}
     return SimpleNamespace(request_id=1, **values)
 
 
 def joined(at_s: float, round_: int, *members: str, **changes: Any) -> list[Any]:
-    """A round of so many members, which takes half a second."""
+    """A round of these members, which takes half a second."""
     joins = [event("join", at_s, member, round_, **changes) for member in members]
     return [*joins, *(event("sync", at_s + 0.499, member, round_) for member in members)]
 
@@ -325,7 +327,7 @@ REFUSALS = {
 
 
 def refusals(kind: str) -> Any:
-    """Two in a burst, one ten seconds later, and one that was taken."""
+    """Two refused requests in a burst, one ten seconds later, and one that was accepted."""
     times = (0, 9 * S, 19 * S)
     return [failed(at_ns, *REFUSALS[kind], principal="bob") for at_ns in times] + [request(S)], []
 
@@ -403,7 +405,7 @@ def slow_network() -> Any:
     resent = rows[0]._replace(broker_network_ns=2 * MS, retransmitted_packets=1, zero_windows=1)
     waits = {"retransmission_wait_ns": 2 * MS, "response_send_ns": 1 * MS}
     rows[0] = resent._replace(**waits)
-    rows[1] = rows[1]._replace(broker_network_ns=12 * MS)  # 8 ms on average, all the same
+    rows[1] = rows[1]._replace(broker_network_ns=12 * MS)  # still 8 ms on average
     near = rows[2]._replace(broker_network_ns=0, client_network_ns=0)
     return [*rows, near], []
 
@@ -429,10 +431,10 @@ def growing_lag() -> Any:
 
 @pytest.mark.few(14)
 @pytest.mark.parametrize("kind", sorted(FAULTS))
-def test_a_fault_is_found_and_said_with_its_figures(kind: str) -> None:
+def test_a_fault_is_found_and_described_with_its_figures(kind: str) -> None:
     make, words = FAULTS[kind]
     found = findings(*make(), only=[kind])
-    assert [each.what[: len(words)] for each in found] == [words]
+    assert [finding.what[: len(words)] for finding in found] == [words]
 
 
 COUNTED_WRONGLY = re.compile(
@@ -441,23 +443,23 @@ COUNTED_WRONGLY = re.compile(
 )
 
 
-def test_one_of_a_thing_is_said_in_the_singular() -> None:
-    """The pages have the words of every kind, as they are found in captures."""
+def test_texts_use_the_singular_for_one() -> None:
+    """The pages have the texts of every kind, as found in captures."""
     pages = [ROOT / "docs" / "findings.md", *(ROOT / "docs" / "findings").glob("*.md")]
-    said = [page.read_text(encoding="utf-8") for page in pages]
-    said += [
+    texts = [page.read_text(encoding="utf-8") for page in pages]
+    texts += [
         found.what for kind, (make, _) in FAULTS.items() for found in findings(*make(), only=[kind])
     ]
-    assert [found[0] for text in said for found in COUNTED_WRONGLY.finditer(text)] == []
+    assert [found[0] for text in texts for found in COUNTED_WRONGLY.finditer(text)] == []
 
 
-def without_one(kind: str) -> tuple[Any, ...]:
-    """What is just not a fault: the same with the least that makes it one taken away."""
+def almost(kind: str) -> tuple[Any, ...]:
+    """The rows of a fault, changed just enough that it is no fault."""
     rows, connections, *_ = FAULTS[kind][0]()
     if kind == "unanswered":
-        return rows, [each._replace(broker_lost_bytes=1) for each in connections]
+        return rows, [row._replace(broker_lost_bytes=1) for row in connections]
     if kind == "idle_cut":
-        return rows, [each._replace(closed_ns=START_NS + 500 * S) for each in connections]
+        return rows, [row._replace(closed_ns=START_NS + 500 * S) for row in connections]
     if kind == "slow_network":
         return [rows[0]._replace(retransmission_wait_ns=0), *rows[1:]], connections
     return rows[:-1], connections[:-1]
@@ -488,19 +490,19 @@ LIMITS = {
     "hot_client": {"least_ratio": (5.76, 5.77), "least_clients": (6, 7)},
     **{kind: {"least_requests": (3, 4)} for kind in REFUSALS},
 }
-"""Thresholds of a kind: the last with which its fault is found, and one with which it is not."""
+"""Thresholds of a kind: the last at which its fault is found, and one at which it is not."""
 
 
 @pytest.mark.parametrize("kind", sorted(set(FAULTS) - set(LIMITS)))
-def test_what_is_just_no_fault_is_not_found(kind: str) -> None:
-    assert not findings(*without_one(kind), only=[kind])
+def test_rows_just_below_a_fault_give_no_finding(kind: str) -> None:
+    assert not findings(*almost(kind), only=[kind])
 
 
 @pytest.mark.few(15)
 @pytest.mark.parametrize(
     ("kind", "name"), [(k, name) for k in sorted(LIMITS) for name in LIMITS[k]]
 )
-def test_what_is_just_below_a_threshold_is_not_found(kind: str, name: str) -> None:
+def test_rows_beyond_a_threshold_give_no_finding(kind: str, name: str) -> None:
     reached, missed = ({f"{kind}.{name}": limit} for limit in LIMITS[kind][name])
     with tables_of(*FAULTS[kind][0]()) as database:
         assert findings_of(database, kinds_of(kind), reached)
@@ -508,7 +510,7 @@ def test_what_is_just_below_a_threshold_is_not_found(kind: str, name: str) -> No
 
 
 @pytest.mark.parametrize("kind", ["hot_partition", "hot_client"])
-def test_a_share_of_nothing_is_no_finding(kind: str) -> None:
+def test_a_share_of_zero_bytes_is_no_finding(kind: str) -> None:
     parts = [made.partition("orders", number, record_bytes=0) for number in range(6)]
     empty = [
         request(client_id=f"c{n}", request_bytes=0, response_bytes=0, partitions=parts)
@@ -519,7 +521,7 @@ def test_a_share_of_nothing_is_no_finding(kind: str) -> None:
     assert findings(*FAULTS[kind][0](), only=[kind], **none)
 
 
-def test_one_long_round_is_enough() -> None:
+def test_one_long_round_is_a_finding() -> None:
     lines = [event("join", 0, "a", 1), event("sync", 9.999, "a", 1)]
     assert (
         findings((), (), (), lines)[0].what
@@ -528,7 +530,7 @@ def test_one_long_round_is_enough() -> None:
     assert not findings((), (), (), lines, **{"rebalances.longest_round_s": 10.01})
 
 
-def test_the_worst_stands_first_and_says_what_shows_its_rows() -> None:
+def test_the_worst_comes_first_with_options_that_show_its_rows() -> None:
     rows = [
         failed(0, 10, "MESSAGE_TOO_LARGE", "a*b", api_name="Produce", client_id="it's [me]"),
         request(api_key=1, api_name="Fetch", api_version=3, request_packet=7),
@@ -541,7 +543,7 @@ def test_the_worst_stands_first_and_says_what_shows_its_rows() -> None:
     assert second.first_packet == 7
 
 
-def test_a_threshold_can_be_given_and_one_that_is_not_there_is_an_error() -> None:
+def test_a_threshold_can_be_given_and_an_unknown_one_is_an_error() -> None:
     rows, connections = tiny_batches()
     assert "tiny_batches" not in names(
         findings(rows, connections, **{"tiny_batches.least_per_s": 200})
@@ -558,17 +560,17 @@ def test_a_threshold_can_be_given_and_one_that_is_not_there_is_an_error() -> Non
         ("severity: 1\nsure: yes\nwhy: a.\nrepair: b.", "does not have all parameters"),
     ],
 )
-def test_a_query_whose_head_says_too_little_is_no_finding(description: str, problem: str) -> None:
+def test_a_query_without_a_complete_head_is_no_finding(description: str, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         kind_of_finding(Query("x", "X.", description, ("least",), "SELECT $least"))
 
 
-def test_what_counts_missing_requests_is_not_looked_for_where_a_filter_leaves_some_out() -> None:
-    """Without its heartbeats a member seems to be silent."""
+def test_findings_of_missing_requests_are_skipped_if_a_filter_drops_requests() -> None:
+    """Without its heartbeats in the rows, a member would seem to be silent."""
     heartbeats, lag = kinds_of("late_heartbeats", "growing_lag")
-    some = {"api": ["JoinGroup"], "client_id": ["a"], "errors": True}
-    assert unfiltered_only(heartbeats, some) == ["api", "errors"]
+    dropping = {"api": ["JoinGroup"], "client_id": ["a"], "errors": True}
+    assert unfiltered_only(heartbeats, dropping) == ["api", "errors"]
     assert unfiltered_only(heartbeats, {"client_id": ["a"], "group": ["g"]}) == []
-    assert unfiltered_only(lag, some) == []
+    assert unfiltered_only(lag, dropping) == []
     for filters in ({"api": ["JoinGroup", "SyncGroup"]}, {}):
         assert kanalyze.report(path("groups"), **filters)["findings"] == []

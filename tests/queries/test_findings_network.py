@@ -1,6 +1,6 @@
-"""Findings of what is seen in time and on the network, in captures that were recorded with a fault.
+"""Findings about time and the network, in captures that were recorded with a fault.
 
-The figures are those of who provoked the fault (``*.truth.json``), not ours.
+The expected figures are from the program that provoked the fault (``*.truth.json``).
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-BESIDE = {
-    # It is away from when it was killed to when it is there again.
+ALSO_ALLOWED = {
+    # The broker is away from when it was killed until it is restarted.
     "fault-killed": {"broker_away"},
-    # It asks for metadata after each answer, and heeds none.
+    # The client requests metadata after each response, and ignores it.
     "fault-stale-leader": {"metadata_storm"},
 }
-"""What may be found beside the fault that a capture was recorded with."""
+"""Findings that are allowed beside the fault that a capture was recorded with."""
 CONCERNS = {
     "fault-killed": {"client_id": "checkout", "broker": "127.0.0.1:9092"},
     "fault-idle": {"client_id": "nightly-export", "broker": "127.0.0.1:9092"},
@@ -61,88 +61,94 @@ CONCERNS = {
 
 
 def figures(text: str) -> list[float]:
-    """Every number in words, in order; what is part of an address or a name is none."""
-    return [float(each) for each in re.findall(r"(?<![\w.:])\d+(?:\.\d+)?(?![\w.:]\S)", text)]
+    """Every number in a text, in order, except in addresses and names."""
+    return [float(number) for number in re.findall(r"(?<![\w.:])\d+(?:\.\d+)?(?![\w.:]\S)", text)]
 
 
-def answered(name: str, *keys: str) -> float:
-    found: Any = truth(name)
+def counted_in_truth(name: str, *keys: str) -> float:
+    value: Any = truth(name)
     for key in keys:
-        found = found[key]
-    return float(found)
+        value = value[key]
+    return float(value)
 
 
 @pytest.mark.parametrize("name", TROUBLED)
-def test_the_fault_that_a_capture_was_recorded_with_is_found_first(name: str) -> None:
+def test_the_fault_a_capture_was_recorded_with_is_found_first(name: str) -> None:
     first = findings_in(name)[0]
     assert first.name == truth(name)["fault"]
     assert CONCERNS[name].items() <= first.concerns.items()
-    assert {each.name for each in findings_in(name)} <= {first.name} | BESIDE.get(name, set())
+    assert {finding.name for finding in findings_in(name)} <= {first.name} | ALSO_ALLOWED.get(
+        name, set()
+    )
     assert first.first_packet is not None
     assert 1 <= first.first_packet <= truth(name)["packets"]
 
 
 @pytest.mark.parametrize("name", TROUBLED)
-def test_what_to_look_at_next_shows_its_rows(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for found in findings_in(name):
-        words = [found.command, str(path(name)), *found.options, "--format", "jsonl"]
-        assert main(words) == 0, shlex.join(words)
+def test_the_command_of_a_finding_shows_its_rows(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for finding in findings_in(name):
+        command_line = [finding.command, str(path(name)), *finding.options, "--format", "jsonl"]
+        assert main(command_line) == 0, shlex.join(command_line)
         lines = capsys.readouterr().out.splitlines()
-        assert len(lines) >= found.weight if found.command == "connections" else lines
+        assert len(lines) >= finding.weight if finding.command == "connections" else lines
 
 
-def test_it_is_said_how_long_clients_waited_for_a_broker_that_stands_still() -> None:
-    timeout_s = answered("fault-killed", "provoked", "client_timeout_s")
-    for found in findings_in("fault-killed")[:2]:
-        count, waited_s = figures(found.what)
+def test_a_frozen_broker_is_reported_with_the_waiting_time_of_clients() -> None:
+    timeout_s = counted_in_truth("fault-killed", "provoked", "client_timeout_s")
+    for finding in findings_in("fault-killed")[:2]:
+        count, waited_s = figures(finding.what)
         assert (count, waited_s) == (1, pytest.approx(timeout_s, abs=0.3))
-        assert "then the client closed the connection; its TCP acknowledged them" in found.what
+        assert "then the client closed the connection; its TCP acknowledged them" in finding.what
     away = findings_in("fault-killed")[-1]
     assert away.name == "broker_away"
     assert re.match(r"38 connections of 1 client in 14\.2 s .*: 38 refused, 0 not", away.what)
 
 
-def test_it_is_said_after_which_silence_connections_are_cut() -> None:
-    told = truth("fault-idle")["provoked"]
+def test_idle_cuts_are_reported_with_the_length_of_the_silence() -> None:
+    facts = truth("fault-idle")["provoked"]
     count, silence_s = figures(findings_in("fault-idle")[0].what)
-    assert (count, silence_s) == (told["records"], pytest.approx(told["idle_limit_s"], abs=0.3))
+    assert (count, silence_s) == (facts["records"], pytest.approx(facts["idle_limit_s"], abs=0.3))
     count, silence_s = figures(findings_in("fault-idle-240")[0].what)
-    limit_s = answered("fault-idle-240", "provoked", "idle_limit_s")
+    limit_s = counted_in_truth("fault-idle-240", "provoked", "idle_limit_s")
     assert (count, silence_s) == (1, pytest.approx(limit_s, abs=1))
 
 
-def test_it_is_said_that_a_connection_was_forgotten_and_how_long_it_had_been_silent() -> None:
+def test_a_forgotten_connection_is_reported_with_the_length_of_its_silence() -> None:
     count, _, again, silence_s = figures(findings_in("fault-forgotten")[0].what)
     assert (count, again) == (1, 6)
-    assert silence_s == pytest.approx(answered("fault-forgotten", "provoked", "silence_s"), abs=0.3)
+    assert silence_s == pytest.approx(
+        counted_in_truth("fault-forgotten", "provoked", "silence_s"), abs=0.3
+    )
 
 
-def test_it_is_said_how_often_and_how_long_a_member_stood_still() -> None:
-    told = truth("fault-heartbeats")["provoked"]
+def test_late_heartbeats_are_reported_with_their_number_and_gap() -> None:
+    facts = truth("fault-heartbeats")["provoked"]
     count, gap_s, session_s = figures(findings_in("fault-heartbeats")[0].what)
-    assert (count, session_s) == (told["freezes"], told["session_timeout_s"])
-    # From the heartbeat before it, one interval of 1 s earlier at most.
-    assert told["freeze_s"] <= gap_s <= told["freeze_s"] + 1.2
+    assert (count, session_s) == (facts["freezes"], facts["session_timeout_s"])
+    # The gap begins at the heartbeat before, at most one interval of 1 s earlier.
+    assert facts["freeze_s"] <= gap_s <= facts["freeze_s"] + 1.2
 
 
-def test_it_is_said_what_the_way_takes_of_the_latency() -> None:
-    there_and_back_ms = 2 * answered("fault-network", "provoked", "delay_ms")
+def test_a_slow_network_is_reported_with_its_part_of_the_latency() -> None:
+    round_trip_ms = 2 * counted_in_truth("fault-network", "provoked", "delay_ms")
     slow, requests, whole_ms, trip_ms, *_ = figures(findings_in("fault-network")[0].what)
     assert 0.9 * requests <= slow <= requests
-    assert there_and_back_ms <= trip_ms <= there_and_back_ms + 2
+    assert round_trip_ms <= trip_ms <= round_trip_ms + 2
     assert trip_ms <= whole_ms
 
 
-def test_it_is_said_which_broker_is_slow_and_by_how_much() -> None:
-    found = findings_in("fault-slow-broker")[0]
-    told = truth("fault-slow-broker")
-    assert found.concerns["broker"].endswith(f":{told['provoked']['slow_port']:.0f}")
-    _, requests, slow_ms, other_ms = figures(found.what)
-    assert requests == answered("fault-slow-broker", "produced_records", "orders", "1")
-    assert slow_ms >= told["provoked"]["stands_still_ms"] > 3 * other_ms
+def test_a_slow_broker_is_reported_with_its_latency() -> None:
+    finding = findings_in("fault-slow-broker")[0]
+    facts = truth("fault-slow-broker")
+    assert finding.concerns["broker"].endswith(f":{facts['provoked']['slow_port']:.0f}")
+    _, requests, slow_ms, other_ms = figures(finding.what)
+    assert requests == counted_in_truth("fault-slow-broker", "produced_records", "orders", "1")
+    assert slow_ms >= facts["provoked"]["stands_still_ms"] > 3 * other_ms
 
 
-def test_it_is_said_how_many_requests_wait_for_an_acknowledgment() -> None:
+def test_delayed_acknowledgments_are_reported_with_the_number_of_requests() -> None:
     late, requests, sending_ms = figures(findings_in("fault-nagle")[0].what)
     sent = sum(
         count
@@ -150,56 +156,60 @@ def test_it_is_said_how_many_requests_wait_for_an_acknowledgment() -> None:
         for count in versions.values()
     )
     assert requests == sent
-    assert answered("fault-nagle", "provoked", "requests") <= late <= sent
+    assert counted_in_truth("fault-nagle", "provoked", "requests") <= late <= sent
     assert 40 <= sending_ms < 50
 
 
-def test_it_is_said_how_often_the_wrong_broker_was_asked() -> None:
-    answers, span_s, partitions, told = figures(findings_in("fault-stale-leader")[0].what)
+def test_a_stale_leader_is_reported_with_the_number_of_errors() -> None:
+    answers, span_s, partitions, after_metadata_s = figures(
+        findings_in("fault-stale-leader")[0].what
+    )
     errors = truth("fault-stale-leader")["client_listeners"]["errors"]["Produce"]
     assert answers == errors["NOT_LEADER_OR_FOLLOWER"]
-    assert (partitions, span_s > 30, told > 30) == (1, True, True)
+    assert (partitions, span_s > 30, after_metadata_s > 30) == (1, True, True)
 
 
 @pytest.mark.parametrize(
     ("name", "address", "refused"),
     [("fault-nobody", "192.0.2.9:9092", 0), ("fault-wrong-listener", "127.0.0.3:9092", 8)],
 )
-def test_it_is_said_where_nobody_answers(name: str, address: str, refused: int) -> None:
-    [found] = findings_in(name)
-    many, vain = (refused, 0) if refused else (1, 1)
-    attempts = "1 attempt" if many == 1 else f"{many} attempts"
-    assert found.what.startswith(
+def test_a_wrong_listener_is_reported_with_its_address(
+    name: str, address: str, refused: int
+) -> None:
+    [finding] = findings_in(name)
+    failed, unanswered_count = (refused, 0) if refused else (1, 1)
+    attempts = "1 attempt" if failed == 1 else f"{failed} attempts"
+    assert finding.what.startswith(
         f"{attempts} of 1 client to connect to {address}, as named by Metadata: "
-        f"{refused} refused, {vain} without any answer"
+        f"{refused} refused, {unanswered_count} without any answer"
     )
 
 
-def test_it_is_said_how_far_a_consumer_is_behind() -> None:
-    told = truth("fault-lag")
+def test_lag_is_reported_in_records() -> None:
+    facts = truth("fault-lag")
     behind, partitions, growth, _, uncommitted = figures(findings_in("fault-lag")[0].what)
-    produced = told["produced_records"]["orders"]["0"]
-    fetched = told["fetched_records"]["orders"]
-    # Of what was produced while the last answer was on its way, or after it, it cannot tell.
+    produced = facts["produced_records"]["orders"]["0"]
+    fetched = facts["fetched_records"]["orders"]
+    # It cannot know the records that were produced after the broker sent the last response.
     assert partitions == 1
     assert 1000 <= growth < behind <= produced - fetched
     assert behind <= uncommitted <= produced
 
 
-def test_it_is_said_of_how_many_connections_one_direction_is_there() -> None:
-    connections = answered("fault-one-way", "broker_listeners", "PLAINTEXT", "connections")
+def test_connections_with_one_direction_are_counted() -> None:
+    connections = counted_in_truth("fault-one-way", "broker_listeners", "PLAINTEXT", "connections")
     assert findings_in("fault-one-way")[0].what == (
         f"of {connections:.0f} connections only the packets of the client"
     )
 
 
-# --- made up: the least that is a fault, and what is just none ---
+# --- made-up rows: the least that is a fault, and rows just below ---
 
 Tables = dict[str, list[Any]]
 
 
 def findings(name: str, tables: Tables, **thresholds: float) -> list[Finding]:
-    """What is found of one kind."""
+    """The findings of one kind."""
     kind = kind_of_finding(built_in("findings")[name])
     with filled(tables) as database:
         return findings_of(
@@ -207,8 +217,8 @@ def findings(name: str, tables: Tables, **thresholds: float) -> list[Finding]:
         )
 
 
-def words(found: Sequence[Finding]) -> list[str]:
-    return [each.what for each in found]
+def texts(found: Sequence[Finding]) -> list[str]:
+    return [finding.what for finding in found]
 
 
 def unanswered(waited_ns: int, **changes: Any) -> Tables:
@@ -236,37 +246,37 @@ def test_a_request_is_unanswered_after_a_second_unless_the_answer_may_be_missing
     assert findings("unanswered", joining) == []
 
 
-def test_a_fetch_may_be_held_for_as_long_as_it_allows() -> None:
+def test_a_fetch_may_be_held_back_up_to_its_max_wait() -> None:
     held = unanswered(3 * S - 1)
     held["requests"][0] = held["requests"][0]._replace(api_name="Fetch", max_wait_ms=2000)
     assert findings("unanswered", held) == []
     held["connections"] = unanswered(3 * S)["connections"]
     assert len(findings("unanswered", held)) == 1
-    # The longest that the wire can say.
+    # The longest wait that the field can hold.
     held["requests"][0] = held["requests"][0]._replace(max_wait_ms=2**31 - 1)
     assert findings("unanswered", held) == []
 
 
-def test_what_comes_when_the_client_has_gone_is_no_answer() -> None:
+def test_a_response_after_the_client_closed_is_no_answer() -> None:
     late = unanswered(2 * S)
     late["requests"] = [request(latency_ns=2 * S + 1)]
-    assert words(findings("unanswered", late))[0].startswith(
+    assert texts(findings("unanswered", late))[0].startswith(
         "1 without an answer within 2.0 s; then the client closed the connection; 1 answered after"
     )
     late["requests"] = [request(latency_ns=2 * S)]
     assert findings("unanswered", late) == []
 
 
-def test_what_is_sent_again_and_again_is_another_fault_than_an_answer_that_is_missing() -> None:
-    for again, kind, other in (
+def test_repeated_retransmissions_are_another_finding_than_missing_answers() -> None:
+    for retransmissions, kind, other in (
         (2, "unanswered", "sent_into_nothing"),
         (3, "sent_into_nothing", "unanswered"),
     ):
-        tables = unanswered(4 * S, client_retransmitted_packets=again)
+        tables = unanswered(4 * S, client_retransmitted_packets=retransmissions)
         tables["requests"].insert(0, request(-10 * S, latency_ns=S))
         assert len(findings(kind, tables)) == 1
         assert findings(other, tables) == []
-    assert words(findings("sent_into_nothing", tables)) == [
+    assert texts(findings("sent_into_nothing", tables)) == [
         (
             "1 without an answer within 4.0 s, with 3 retransmissions; "
             "before, the connection was idle for 9.0 s"
@@ -289,50 +299,50 @@ def test_retransmissions_of_a_connection_are_counted_once() -> None:
     other = {"connection": "10.0.0.1:50001>10.0.0.2:9092"}
     tables["requests"].append(request(3 * MS, **lost, **other))
     tables["connections"].append(tables["connections"][0]._replace(**other))
-    [said] = words(findings("sent_into_nothing", tables))
-    assert said.startswith("4 without an answer within 4.0 s, with 6 retransmissions")
+    [text] = texts(findings("sent_into_nothing", tables))
+    assert text.startswith("4 without an answer within 4.0 s, with 6 retransmissions")
 
 
-def test_what_the_end_of_the_capture_left_unanswered_was_not_sent_into_nothing() -> None:
+def test_requests_unanswered_at_the_end_of_the_capture_are_not_lost() -> None:
     lost = {"latency_ns": None, "status": "unanswered"}
-    # The broker answers, but is behind: its last response came a second before the end, or less.
+    # The broker still answers, but late: its last response came at most a second before the end.
     late = request(-10 * S, api_name="Fetch", latency_ns=13 * S + 1)
     assert findings("sent_into_nothing", resent(late, request(0, **lost))) == []
     silent = request(-10 * S, api_name="Fetch", latency_ns=13 * S)
     assert len(findings("sent_into_nothing", resent(silent, request(0, **lost)))) == 1
-    # Others of its kind waited as long and were answered.
-    for latency_ns, many in ((4 * S, 0), (4 * S - 1, 1)):
+    # Other requests of the same API waited as long and were answered.
+    for latency_ns, finding_count in ((4 * S, 0), (4 * S - 1, 1)):
         tables = resent(request(-10 * S, latency_ns=latency_ns), request(0, **lost))
-        assert len(findings("sent_into_nothing", tables)) == many
-    for max_wait_ms, many in ((3001, 0), (3000, 1)):
+        assert len(findings("sent_into_nothing", tables)) == finding_count
+    for max_wait_ms, finding_count in ((3001, 0), (3000, 1)):
         tables = resent(request(0, api_name="Fetch", max_wait_ms=max_wait_ms, **lost))
-        assert len(findings("sent_into_nothing", tables)) == many
+        assert len(findings("sent_into_nothing", tables)) == finding_count
     assert findings("sent_into_nothing", resent(request(0, api_name="JoinGroup", **lost))) == []
 
 
-def test_without_the_direction_of_the_broker_nothing_was_sent_into_nothing() -> None:
+def test_without_packets_of_the_broker_requests_are_not_lost() -> None:
     assert len(findings("sent_into_nothing", resent())) == 1
     assert findings("sent_into_nothing", resent(broker_packets=0)) == []
     assert findings("sent_into_nothing", resent(broker_lost_bytes=1)) == []
 
 
-def test_connections_that_were_closed_are_counted_not_their_requests() -> None:
+def test_closed_connections_are_counted_and_not_their_requests() -> None:
     lost = {"latency_ns": None, "status": "unanswered"}
     other = {"connection": "10.0.0.1:50001>10.0.0.2:9092"}
     tables = unanswered(4 * S)
     tables["requests"] = [request(0, **lost), request(MS, **lost), request(0, **lost, **other)]
     tables["connections"].append(tables["connections"][0]._replace(closed_by="broker", **other))
-    [said] = words(findings("unanswered", tables))
-    assert "; then the client closed 1 of the connections, the broker the others" in said
+    [text] = texts(findings("unanswered", tables))
+    assert "; then the client closed 1 of the connections, the broker the others" in text
     old = {**lost, "api_key": 0, "api_version": 2}
     tables["requests"] = [request(0, **old, **other), request(MS, **old, **other)]
-    [said] = words(findings("refused_versions", tables))
-    assert said.endswith(
+    [text] = texts(findings("refused_versions", tables))
+    assert text.endswith(
         "; 0 answered UNSUPPORTED_VERSION, 1 time the broker closed the connection"
     )
 
 
-def test_a_request_without_a_response_is_no_response_that_was_not_throttled() -> None:
+def test_a_missing_response_is_not_counted_as_a_response_without_throttling() -> None:
     tables: Tables = {
         "requests": [
             request(throttle_time_ms=100),
@@ -340,11 +350,11 @@ def test_a_request_without_a_response_is_no_response_that_was_not_throttled() ->
             request(2 * S, latency_ns=None, status="unanswered", throttle_time_ms=None),
         ]
     }
-    assert words(findings("throttled", tables))[0].startswith("1 of 2 responses throttled")
+    assert texts(findings("throttled", tables))[0].startswith("1 of 2 responses throttled")
 
 
 def cut(silences_s: Sequence[float], apart_s: float = 60, **changes: Any) -> Tables:
-    """Connections that are cut after silences, each so long after the one before."""
+    """Connections that are cut after silences; each begins ``apart_s`` after the one before."""
     tables: Tables = {"requests": [], "connections": []}
     for number, silence_s in enumerate(silences_s, start=1):
         own = {"connection": f"10.0.0.1:{number}>10.0.0.2:9092", "connection_number": 1}
@@ -374,7 +384,7 @@ def cut(silences_s: Sequence[float], apart_s: float = 60, **changes: Any) -> Tab
         ([1.9, 1.9, 1.9], False),
     ],
 )
-def test_a_cut_comes_after_a_known_limit_or_the_same_silence_each_time(
+def test_a_cut_follows_a_known_limit_or_the_same_silence_each_time(
     silences_s: list[float], *, is_cut: bool
 ) -> None:
     assert bool(findings("idle_cut", cut(silences_s))) is is_cut
@@ -382,7 +392,7 @@ def test_a_cut_comes_after_a_known_limit_or_the_same_silence_each_time(
         assert findings("idle_cut", cut(silences_s, closed_by="client")) == []
 
 
-def test_a_broker_that_ends_closes_all_at_once_and_cuts_nothing() -> None:
+def test_a_broker_that_stops_closes_all_connections_without_a_cut() -> None:
     assert findings("idle_cut", cut([30, 30, 30], apart_s=0.5)) == []
 
 
@@ -424,15 +434,15 @@ def group_event(**changes: Any) -> Any:
 
 
 def made_line(table: str, **values: Any) -> Any:
-    """A line of a table, of which not much is known."""
-    nothing = {
+    """A line of a table with few known values."""
+    empty_values = {
         "string": "",
         "bool": False,
         "list<string>": (),
         "list<struct>": (),
     }
     columns = {
-        column.name: None if column.nullable else nothing.get(column.type, 0)
+        column.name: None if column.nullable else empty_values.get(column.type, 0)
         for column in TABLES[table].columns
     }
     return SimpleNamespace(**{**columns, **values})
@@ -443,7 +453,7 @@ def test_a_heartbeat_is_late_after_a_third_of_the_session_timeout() -> None:
     assert findings("late_heartbeats", beats(4 * S - 1, 10_000), least_share=0.4) == []
     for odd_ms in (0, -1, 2**31 - 1):
         assert findings("late_heartbeats", beats(4 * S, odd_ms)) == []
-    # The timeout is not in the capture: 45 s.
+    # The timeout is not in the capture: the default, 45 s, is assumed.
     assert len(findings("late_heartbeats", beats(16 * S, None))) == 1
     assert findings("late_heartbeats", beats(15 * S, None)) == []
 
@@ -471,40 +481,40 @@ def attempt(number: int, *, is_refused: bool, at_s: float = 0, **changes: Any) -
     )
 
 
-def named(host: str, port: int = 9092) -> Any:
+def listed_broker(host: str, port: int = 9092) -> Any:
     return made_line("metadata", kind="broker", host=host, port=port)
 
 
 @pytest.mark.parametrize("is_refused", [True, False])
-def test_a_listener_is_wrong_that_was_named_and_never_answers(*, is_refused: bool) -> None:
-    vain = attempt(1, is_refused=is_refused)
+def test_a_listener_in_metadata_that_never_answers_is_wrong(*, is_refused: bool) -> None:
+    failed = attempt(1, is_refused=is_refused)
     for host, port, is_wrong in (
         ("10.0.0.2", 9092, True),
         ("broker.example", 9092, True),
         ("10.0.0.3", 9092, False),
         ("10.0.0.2", 9093, False),
     ):
-        tables: Tables = {"connections": [vain], "metadata": [named(host, port)]}
+        tables: Tables = {"connections": [failed], "metadata": [listed_broker(host, port)]}
         assert bool(findings("wrong_listener", tables)) is is_wrong, (host, port)
     answering = attempt(2, is_refused=False, broker_payload_bytes=1, protocol="kafka")
-    tables = {"connections": [vain, answering], "metadata": [named("10.0.0.2")]}
+    tables = {"connections": [failed, answering], "metadata": [listed_broker("10.0.0.2")]}
     assert findings("wrong_listener", tables) == []
 
 
-def test_a_syn_that_was_sent_once_may_be_answered_after_the_capture() -> None:
+def test_a_single_syn_may_be_answered_after_the_capture() -> None:
     once = attempt(1, is_refused=False, client_syn_retransmissions=0)
-    tables: Tables = {"connections": [once], "metadata": [named("10.0.0.2")]}
+    tables: Tables = {"connections": [once], "metadata": [listed_broker("10.0.0.2")]}
     assert findings("wrong_listener", tables) == []
 
 
-def test_a_broker_is_away_that_answers_before_or_after() -> None:
+def test_a_broker_that_answers_before_or_after_is_away() -> None:
     answering = attempt(9, is_refused=False, broker_payload_bytes=1, protocol="kafka")
-    vain = [attempt(number, is_refused=True, at_s=number / 2) for number in range(3)]
-    assert words(findings("broker_away", {"connections": [answering, *vain]})) == [
+    failed = [attempt(number, is_refused=True, at_s=number / 2) for number in range(3)]
+    assert texts(findings("broker_away", {"connections": [answering, *failed]})) == [
         ("3 connections of 1 client in 1.0 s failed: 3 refused, 0 not answered; 1 others succeeded")
     ]
-    assert findings("broker_away", {"connections": vain}) == []
-    assert findings("broker_away", {"connections": [answering, *vain[1:]]}) == []
+    assert findings("broker_away", {"connections": failed}) == []
+    assert findings("broker_away", {"connections": [answering, *failed[1:]]}) == []
     at_once = [attempt(number, is_refused=True) for number in range(3)]
     assert findings("broker_away", {"connections": [answering, *at_once]}) == []
 
@@ -527,20 +537,20 @@ WHOLE = {
         ("capture_encrypted", {"protocol": "tls"}),
     ],
 )
-def test_what_a_capture_lacks_is_said(kind: str, changes: dict[str, Any]) -> None:
+def test_missing_parts_of_a_capture_are_reported(kind: str, changes: dict[str, Any]) -> None:
     sound = connection(**WHOLE)
     assert findings(kind, {"connections": [sound]}) == []
     assert len(findings(kind, {"connections": [sound._replace(**changes)]})) == 1
 
 
-def test_what_the_capturing_side_dropped_is_said() -> None:
-    for packets, said in ((0, []), (7, ["7 packets dropped by the capturing program"])):
+def test_packets_dropped_by_the_capturing_program_are_reported() -> None:
+    for packets, expected in ((0, []), (7, ["7 packets dropped by the capturing program"])):
         facts = [QualityFact("dropped_packets", None, packets), QualityFact("packets", None, 9)]
-        assert words(findings("capture_lost_packets", {QUALITY: facts})) == said
+        assert texts(findings("capture_lost_packets", {QUALITY: facts})) == expected
 
 
 def beyond_nat(packet: Packet) -> Packet:
-    """The same packet on the other side of a NAT, a moment later, with another client address."""
+    """The packet beyond a NAT: a moment later, and with another client address."""
     data = bytearray(packet.data)
     is_request = data[36:38] == (9092).to_bytes(2, "big")
     at = 26 if is_request else 30
@@ -548,7 +558,7 @@ def beyond_nat(packet: Packet) -> Packet:
     return replace(packet, data=bytes(data), time_ns=packet.time_ns + MS)
 
 
-def test_a_capture_of_both_sides_of_a_nat_holds_each_request_twice(tmp_path: Path) -> None:
+def test_a_capture_of_both_sides_of_a_nat_has_each_request_twice(tmp_path: Path) -> None:
     one_side = packets_of("groups")
     both = sorted([*one_side, *map(beyond_nat, one_side)], key=lambda packet: packet.time_ns)
     file = tmp_path / "both.pcap"
@@ -556,25 +566,25 @@ def test_a_capture_of_both_sides_of_a_nat_holds_each_request_twice(tmp_path: Pat
     with Database(max_memory_bytes=1 << 28, threads=1) as database:
         fill(database, Analysis([str(file)]))
         kind = kind_of_finding(built_in("findings")["capture_twice"])
-        [found] = findings_of(database, [kind])
-        told = database.ask(
+        [finding] = findings_of(database, [kind])
+        sums = database.ask(
             "SELECT count(*) AS n, sum(requests) AS requests FROM connections WHERE requests >= 5 "
             "AND client_ip = '127.0.0.1' AND connection IN "
             "(SELECT connection FROM requests WHERE record_count > 0)"
         ).to_pylist()[0]
-    assert found.what == (
-        f"{told['n']} connections between 127.0.0.1 and 127.0.0.1:9092 are the same as those "
-        f"between 10.9.8.7 and 127.0.0.1:9092: {told['requests']} requests are in the capture twice"
+    assert finding.what == (
+        f"{sums['n']} connections between 127.0.0.1 and 127.0.0.1:9092 are the same as those "
+        f"between 10.9.8.7 and 127.0.0.1:9092: {sums['requests']} requests are in the capture twice"
     )
 
 
-def test_tls_matters_where_kafka_may_be_spoken() -> None:
+def test_tls_is_reported_only_if_it_may_carry_kafka() -> None:
     web = connection(protocol="tls", broker_port=443)
     assert len(findings("capture_encrypted", {"connections": [web]})) == 1
     assert findings("capture_encrypted", {"connections": [web, connection()]}) == []
 
 
-def test_what_failed_is_not_said_to_hide_something_nor_to_be_a_storm() -> None:
+def test_failed_tls_connections_are_neither_encrypted_traffic_nor_a_storm() -> None:
     failed = connection(protocol="tls", tls_failure="unknown_ca")
     assert findings("capture_encrypted", {"connections": [failed]}) == []
     assert findings("capture_encrypted", {"connections": [failed._replace(tls_failure=None)]})
@@ -582,13 +592,13 @@ def test_what_failed_is_not_said_to_hide_something_nor_to_be_a_storm() -> None:
         connection(opened_by="client", end="fin", start_ns=n * MS, duration_ns=MS)
         for n in range(40)
     ]
-    refused = [each._replace(tls_failure="unknown_ca") for each in many]
+    refused = [closed._replace(tls_failure="unknown_ca") for closed in many]
     assert findings("connection_storm", {"connections": many})
     assert findings("connection_storm", {"connections": refused}) == []
     assert findings("tls_failed", {"connections": refused})
 
 
-def test_of_two_other_brokers_the_slower_one_is_the_measure() -> None:
+def test_a_slow_broker_is_compared_with_the_slowest_other_broker() -> None:
     def answered_by(ip: str, latency_ms: int) -> list[Any]:
         return [
             request(number * S, latency_ns=latency_ms * MS, broker_time_ns=None, broker_ip=ip)
@@ -597,4 +607,4 @@ def test_of_two_other_brokers_the_slower_one_is_the_measure() -> None:
 
     middle = [*answered_by("1", 10), *answered_by("2", 40), *answered_by("3", 150)]
     found = findings("slow_broker", {"requests": middle})
-    assert [each.concerns["broker"] for each in found] == ["3:9092"]
+    assert [finding.concerns["broker"] for finding in found] == ["3:9092"]

@@ -1,4 +1,4 @@
-"""The sums that the HTML page is made of, counted a second way."""
+"""The cube of the HTML page matches sums that plain Python counts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ CHOSEN = (
     *("basics", "errors", "waits", "transactions", "cluster", "old-0-8-2-2"),
     *("fault-network", "fault-throttled"),
 )
-"""Of which every part of the cube has something."""
+"""Captures that fill every part of the cube."""
 EVERY = [
     name if name in CHOSEN else pytest.param(name, marks=pytest.mark.long)
     for name in (*NAMES, *CHOSEN[-2:])
@@ -55,7 +55,9 @@ EVERY = [
 
 
 def lines(columns: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
-    return [dict(zip(columns, each, strict=True)) for each in zip(*columns.values(), strict=True)]
+    return [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]
 
 
 def topic_of(item: PartitionItem) -> str | None:
@@ -67,8 +69,8 @@ def bucket_of(row: Row, cube: Mapping[str, Any]) -> int:
     return -1 if time_ns is None else (time_ns - cube["start_ns"]) // cube["bucket_ns"]
 
 
-def spelled(cube: Mapping[str, Any], cell: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What a cell is the sum of, by name."""
+def named_key(cube: Mapping[str, Any], cell: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The key of a cell, with names in place of numbers."""
     names = cube["names"]
     api = names["apis"][cell["api"]]
     version = names["versions"][cell["version"]]["api_version"] if cell["version"] >= 0 else None
@@ -107,7 +109,7 @@ def bin_of(latency_ns: int) -> int:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", EVERY)
-def test_every_sum_is_what_plain_python_counts(name: str) -> None:
+def test_every_sum_matches_plain_python(name: str) -> None:
     rows, _ = analysis(name)
     _, cube = report_and_cube_of(name)
     expected: dict[Any, Counter[str]] = defaultdict(Counter)
@@ -118,7 +120,7 @@ def test_every_sum_is_what_plain_python_counts(name: str) -> None:
             items[topic_of(item)].append(item)
         for topic in items or [None]:
             key = own_key(row, topic, cube)
-            taken = [
+            counted_items = [
                 item
                 for item in items.get(topic, [])
                 if row.api_name in PRODUCE + FETCH
@@ -129,8 +131,8 @@ def test_every_sum_is_what_plain_python_counts(name: str) -> None:
                 responses=row.response_start_ns is not None,
                 request_bytes=row.request_bytes or 0,
                 response_bytes=row.response_bytes or 0,
-                records=sum(item.record_count or 0 for item in taken),
-                record_bytes=sum(item.record_bytes or 0 for item in taken),
+                records=sum(item.record_count or 0 for item in counted_items),
+                record_bytes=sum(item.record_bytes or 0 for item in counted_items),
                 uncounted=row.api_name in PRODUCE + FETCH and is_uncounted(row),
                 throttled=bool(row.throttle_time_ms),
             )
@@ -139,9 +141,11 @@ def test_every_sum_is_what_plain_python_counts(name: str) -> None:
     found: dict[Any, Counter[str]] = defaultdict(Counter)
     found_bins: dict[Any, Counter[int]] = defaultdict(Counter)
     for cell in lines(cube["cells"]):
-        key = spelled(cube, cell)
+        key = named_key(cube, cell)
         names = ("rows", "responses", "request_bytes", "response_bytes", "records", "record_bytes")
-        found[key] += Counter({each: cell[each] for each in (*names, "uncounted", "throttled")})
+        found[key] += Counter(
+            {column: cell[column] for column in (*names, "uncounted", "throttled")}
+        )
         pairs = cell["latencies"]
         for place in range(0, len(pairs), 2):
             found_bins[key][pairs[place]] += pairs[place + 1]
@@ -151,7 +155,7 @@ def test_every_sum_is_what_plain_python_counts(name: str) -> None:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", EVERY)
-def test_what_is_not_counted_again_is_each_request_once(name: str) -> None:
+def test_cells_that_do_not_repeat_requests_count_each_request_once(name: str) -> None:
     rows, _ = analysis(name)
     _, cube = report_and_cube_of(name)
     cells = [cell for cell in lines(cube["cells"]) if not cell["is_again"]]
@@ -162,7 +166,7 @@ def test_what_is_not_counted_again_is_each_request_once(name: str) -> None:
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", EVERY)
-def test_errors_and_batches_are_what_plain_python_counts(name: str) -> None:
+def test_errors_and_batches_match_plain_python(name: str) -> None:
     rows, _ = analysis(name)
     _, cube = report_and_cube_of(name)
     names = cube["names"]
@@ -194,7 +198,7 @@ def test_errors_and_batches_are_what_plain_python_counts(name: str) -> None:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", EVERY)
-def test_where_the_time_went_is_what_the_report_says(name: str) -> None:
+def test_latency_parts_match_the_report(name: str) -> None:
     report = plain_report(analysis(name)[0])
     _, cube = report_and_cube_of(name)
     names = cube["names"]
@@ -204,7 +208,10 @@ def test_where_the_time_went_is_what_the_report_says(name: str) -> None:
             broker = names["brokers"][cell["broker"]]
             key = (names["apis"][cell["api"]]["api_name"], broker["broker_ip"])
             found[*key, broker["broker_port"], cell["capture_point"]].update(
-                {each: cell[each] for each in ("rows", "resent", "closed", *PARTS, FAR, FAR_ROWS)}
+                {
+                    column: cell[column]
+                    for column in ("rows", "resent", "closed", *PARTS, FAR, FAR_ROWS)
+                }
             )
     assert len(found) == len(report["latency_parts"])
     for line in report["latency_parts"]:
@@ -214,56 +221,58 @@ def test_where_the_time_went_is_what_the_report_says(name: str) -> None:
         assert rows == line["requests"]
         assert sums["resent"] == line["with_retransmissions"]
         assert sums["closed"] == line["with_zero_windows"]
-        assert {each: sums[each] // rows for each in PARTS} == {
-            each: line[each]["mean"] for each in PARTS
+        assert {part: sums[part] // rows for part in PARTS} == {
+            part: line[part]["mean"] for part in PARTS
         }
-        assert sum(sums[each] for each in PARTS) // rows == line["total_time_ns"]["mean"]
+        assert sum(sums[part] for part in PARTS) // rows == line["total_time_ns"]["mean"]
         far = sums[FAR] // sums[FAR_ROWS] if sums[FAR_ROWS] else None
         assert far == line[FAR]["mean"]
 
 
-def figures(of: Iterable[int | None]) -> list[int | None]:
-    known = durations(of)
+def figures(latencies_ns: Iterable[int | None]) -> list[int | None]:
+    known = durations(latencies_ns)
     return [known[name] for name in ("p50", "p90", "p99", "max")]
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_exact_quantiles_are_those_of_plain_python(name: str) -> None:
+def test_exact_quantiles_match_plain_python(name: str) -> None:
     rows, _ = analysis(name)
     _, cube = report_and_cube_of(name)
     names = cube["names"]
     timed = [row for row in rows if row.latency_ns is not None and not row.waited]
-    for client, waited, *found in cube["exact"]["clients"]:
-        own = [r.latency_ns for r in timed if r.client_id == names["clients"][client]["name"]]
-        assert waited or found == figures(own)
-    for topic, api, waited, *found in cube["exact"]["topic_apis"]:
-        name_ = None if topic == NONE else names["topics"][topic]["name"]
-        own = [
+    for client, waited, *quantiles in cube["exact"]["clients"]:
+        client_latencies_ns = [
+            r.latency_ns for r in timed if r.client_id == names["clients"][client]["name"]
+        ]
+        assert waited or quantiles == figures(client_latencies_ns)
+    for topic, api, waited, *quantiles in cube["exact"]["topic_apis"]:
+        topic_name = None if topic == NONE else names["topics"][topic]["name"]
+        client_latencies_ns = [
             row.latency_ns
             for row in timed
-            if name_ in (set(map(topic_of, row.partitions)) or {None})
+            if topic_name in (set(map(topic_of, row.partitions)) or {None})
             and row.api_name == names["apis"][api]["api_name"]
         ]
-        assert waited or found == figures(own)
-    for bucket, waited, *found in cube["exact"]["times"]:
-        assert waited or found == figures(
+        assert waited or quantiles == figures(client_latencies_ns)
+    for bucket, waited, *quantiles in cube["exact"]["times"]:
+        assert waited or quantiles == figures(
             row.latency_ns for row in timed if bucket_of(row, cube) == bucket
         )
 
 
 @cache
 def crowd() -> tuple[dict[str, Any], dict[str, Any]]:
-    """The report on thousands of clients and topics, and its cube."""
+    """A report on thousands of clients and topics, and its cube."""
     return report_and_cube(many_rows(MANY, clients=5_000, topics=3_000))
 
 
 def many_rows(many: int, clients: int, topics: int) -> list[Row]:
     dice = random.Random(17)
-    found = []
+    rows = []
     for number in range(many):
         latency_ns = int(10 ** dice.uniform(4, 10))
         start_ns = made.START_NS + number * 37 * MS
-        found.append(
+        rows.append(
             made.row(
                 client_id=f"client-{dice.randrange(clients)}",
                 broker_ip=f"10.0.{dice.randrange(9)}.9",
@@ -281,11 +290,11 @@ def many_rows(many: int, clients: int, topics: int) -> list[Row]:
                 ],
             )
         )
-    return found
+    return rows
 
 
 @pytest.mark.long
-def test_thousands_of_clients_and_topics_leave_a_small_cube() -> None:
+def test_thousands_of_clients_and_topics_make_a_small_cube() -> None:
     _, cube = crowd()
     assert len(packed(cube)) <= MOST_PACKED_BYTES
     cells = lines(cube["cells"])
@@ -294,14 +303,14 @@ def test_thousands_of_clients_and_topics_leave_a_small_cube() -> None:
     assert sum(cell["records"] for cell in cells) == 2 * MANY
 
 
-def test_without_rows_there_is_a_cube_of_nothing() -> None:
+def test_without_rows_the_cube_is_empty() -> None:
     _, cube = report_and_cube([])
     assert cube["buckets"] == 0
     assert lines(cube["cells"]) == []
     assert json.loads(json.dumps(cube)) == cube
 
 
-def test_no_table_is_left_behind() -> None:
+def test_temporary_tables_are_removed() -> None:
     maker = BatchMaker()
     with Database(max_memory_bytes=1 << 28, threads=1) as database:
         database.create("requests", maker.schema)
@@ -311,7 +320,7 @@ def test_no_table_is_left_behind() -> None:
         assert database.ask("SELECT table_name FROM duckdb_tables()").to_pylist() == before
 
 
-def test_a_bin_is_off_by_less_than_a_twentieth() -> None:
+def test_the_middle_of_a_bin_differs_by_less_than_5_percent() -> None:
     for latency_ns in (1, 2, 10, 999, 1_234_567, 10**12):
         middle = BIN_RATIO ** (bin_of(latency_ns) + 0.5)
         assert abs(middle - latency_ns) / latency_ns < 0.05

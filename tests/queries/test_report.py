@@ -1,4 +1,4 @@
-"""Every figure of the report, counted a second way."""
+"""Every figure of the report matches plain Python."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def report(rows: Sequence[Row]) -> dict[str, Any]:
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", often(NAMES, OFTEN))
-def test_every_figure_is_what_plain_python_counts(name: str) -> None:
+def test_every_figure_matches_plain_python(name: str) -> None:
     rows = list(kanalyze.requests(path(name)))
     found, expected = report(rows), plain_report(rows)
     for table in TABLES:
         assert found[table] == expected[table], table
 
 
-def test_without_rows_there_are_no_lines_and_no_figures() -> None:
+def test_the_report_without_rows_matches_plain_python() -> None:
     found = report([])
     assert {name: found[name] for name in TABLES} == plain_report([])

@@ -1,4 +1,4 @@
-"""The tables of the report that are about TLS, counted a second way: plain Python over the rows."""
+"""The tables about TLS in the report match plain Python over the rows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def report(rows: Sequence[ConnectionRow]) -> dict[str, Any]:
         return report_of(database, CaptureQuality())
 
 
-def middle(values: Iterable[int | None]) -> int | None:
+def lower_median(values: Iterable[int | None]) -> int | None:
     known = sorted(value for value in values if value is not None)
     return known[(len(known) + 1) // 2 - 1] if known else None
 
@@ -62,11 +62,11 @@ def plain_tls(rows: Sequence[ConnectionRow]) -> list[dict[str, Any]]:
             "failed": sum(row.tls_failure is not None for row in members),
             "resumed": total(row.tls_resumed for row in members),
             "mutual": total(row.tls_mutual for row in members),
-            "handshake_p50_ns": middle(row.tls_handshake_ns for row in members),
+            "handshake_p50_ns": lower_median(row.tls_handshake_ns for row in members),
             "client_bytes": sum(row.client_payload_bytes for row in members),
             "broker_bytes": sum(row.broker_payload_bytes for row in members),
             "estimated_requests": total(row.estimated_requests for row in members),
-            "estimated_response_time_p50_ns": middle(
+            "estimated_response_time_p50_ns": lower_median(
                 row.estimated_response_time_median_ns for row in members
             ),
         }
@@ -95,21 +95,24 @@ def plain_certificates(rows: Sequence[ConnectionRow]) -> list[dict[str, Any]]:
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", CAPTURES)
-def test_figures_of_tls_are_those_of_plain_python(name: str) -> None:
+def test_figures_of_tls_match_plain_python(name: str) -> None:
     rows = rows_of(name)
     found = report(rows)
     assert found["tls"] == plain_tls(rows)
     assert found["tls_certificates"] == plain_certificates(rows)
 
 
-def test_with_keys_they_are_too_and_say_what_was_decrypted() -> None:
+def test_figures_of_decrypted_tls_match_plain_python() -> None:
     rows = rows_of("tls13-mutual", keylog=tls_captures.keylog("tls13-mutual"))
     found = report(rows)
     assert found["tls"] == plain_tls(rows)
     assert found["tls_certificates"] == plain_certificates(rows)
     [line] = found["tls"]
     assert line["decrypted"] == line["mutual"] == line["connections"] == 7
-    assert {each["subject"] for each in found["tls_certificates"]} == {"CN=client", "CN=localhost"}
+    assert {certificate["subject"] for certificate in found["tls_certificates"]} == {
+        "CN=client",
+        "CN=localhost",
+    }
 
 
 def test_without_tls_there_are_no_lines() -> None:

@@ -19,7 +19,7 @@ def buffers() -> RowBuffers:
     return made
 
 
-def test_few_rows_wait_until_they_are_taken(buffers: RowBuffers) -> None:
+def test_few_rows_are_buffered_until_they_are_taken(buffers: RowBuffers) -> None:
     assert buffers.add("things", batch(0, 3)) is None
     assert buffers.add("things", batch(3, 2)) is None
     ((table, rows),) = buffers.take_all()
@@ -27,7 +27,7 @@ def test_few_rows_wait_until_they_are_taken(buffers: RowBuffers) -> None:
     assert list(buffers.take_all()) == []
 
 
-def test_whole_row_groups_are_written_and_the_rest_waits(buffers: RowBuffers) -> None:
+def test_whole_row_groups_are_written_and_the_rest_is_buffered(buffers: RowBuffers) -> None:
     rows = buffers.add("things", batch(0, 2 * ROW_GROUP + 1))
     assert rows is not None
     assert rows.num_rows == 2 * ROW_GROUP
@@ -35,15 +35,15 @@ def test_whole_row_groups_are_written_and_the_rest_waits(buffers: RowBuffers) ->
     assert rest["number"].to_pylist() == [2 * ROW_GROUP]
 
 
-def test_many_batches_do_not_wait_for_more_rows(buffers: RowBuffers) -> None:
+def test_many_small_batches_are_written_before_a_row_group_is_full(buffers: RowBuffers) -> None:
     written = [buffers.add("things", batch(number, 1)) for number in range(1000)]
-    tables = [each for each in written if each is not None]
+    tables = [rows_written for rows_written in written if rows_written is not None]
     assert len(tables) > 1
-    numbers = [number for each in tables for number in each["number"].to_pylist()]
+    numbers = [number for rows_written in tables for number in rows_written["number"].to_pylist()]
     assert numbers == list(range(len(numbers)))
 
 
-def test_large_rows_do_not_wait_for_more_rows() -> None:
+def test_large_rows_are_written_before_a_row_group_is_full() -> None:
     buffers = RowBuffers()
     schema = pa.schema([("text", pa.string())])
     buffers.create("things", schema)
@@ -53,7 +53,7 @@ def test_large_rows_do_not_wait_for_more_rows() -> None:
     assert rows.num_rows == 20
 
 
-def test_requests_are_numbered_from_1_unless_they_have_numbers() -> None:
+def test_requests_are_numbered_from_1_unless_they_have_ids() -> None:
     buffers = RowBuffers()
     assert buffers.create("requests", SCHEMA).names == ["request_id", "number"]
     buffers.add("requests", batch(10, 2))

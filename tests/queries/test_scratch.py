@@ -20,7 +20,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_folder_is_there_until_it_is_closed(folder: Path) -> None:
+def test_a_scratch_folder_exists_until_it_is_closed(folder: Path) -> None:
     made = ScratchFolder()
     (made.path / "file").write_bytes(b"x")
     assert made.path.parent == folder
@@ -29,12 +29,12 @@ def test_a_folder_is_there_until_it_is_closed(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_a_folder_in_use_is_left_to_its_owner() -> None:
+def test_a_folder_in_use_is_not_removed() -> None:
     first = ScratchFolder()
     second = ScratchFolder()
     assert first.path.is_dir()
-    for each in (first, second):
-        each.close()
+    for scratch_folder in (first, second):
+        scratch_folder.close()
 
 
 def test_the_folder_of_a_killed_process_is_removed(folder: Path) -> None:
@@ -46,38 +46,38 @@ def test_the_folder_of_a_killed_process_is_removed(folder: Path) -> None:
         "os._exit(1)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=False)
-    (left,) = folder.iterdir()
+    (abandoned,) = folder.iterdir()
     made = ScratchFolder()
-    assert list(folder.iterdir()) == [made.path] != [left]
+    assert list(folder.iterdir()) == [made.path] != [abandoned]
     made.close()
 
 
-def test_a_folder_that_is_being_made_is_not_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another process looks at it after each step of its making."""
-    seen = []
+def test_a_folder_that_is_being_created_is_not_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process removes abandoned folders after each step of creating this one."""
+    existing = []
 
-    def look() -> None:
+    def remove_abandoned() -> None:
         made = list(Path(tempfile.gettempdir()).iterdir())
         scratch._remove_abandoned()
-        seen.extend(path.is_dir() for path in made)
+        existing.extend(path.is_dir() for path in made)
 
     lock, rename = fcntl.flock, Path.rename
 
     def flock(file: int, operation: int) -> None:
         if operation == fcntl.LOCK_EX:
-            look()
+            remove_abandoned()
         lock(file, operation)
 
     def renamed(self: Path, target: Path) -> Path:
-        look()
+        remove_abandoned()
         found = rename(self, target)
-        look()
+        remove_abandoned()
         return found
 
     monkeypatch.setattr(fcntl, "flock", flock)
     monkeypatch.setattr(Path, "rename", renamed)
     made = ScratchFolder()
-    assert seen == [True, True, True]
+    assert existing == [True, True, True]
     made.close()
 
 

@@ -1,4 +1,4 @@
-"""Captures as users give them: a path, a folder, an open file; and what is refused."""
+"""Captures as users give them: as a path, a folder or an open file; others are refused."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ def test_a_capture_is_the_same_by_path_by_folder_and_as_an_open_file(tmp_path):
     shutil.copy(path(NAME), tmp_path / FILE)
     (tmp_path / "notes.txt").write_text("no capture")
     with path(NAME).open("rb") as file:
-        found = [packets(AnalysisInputs([given]).open()) for given in (path(NAME), tmp_path, file)]
-    assert found[0] > 0
-    assert found == [found[0]] * 3
+        counts = [
+            packets(AnalysisInputs([capture]).open()) for capture in (path(NAME), tmp_path, file)
+        ]
+    assert counts[0] > 0
+    assert counts == [counts[0]] * 3
 
 
 def test_files_can_be_read_again_and_open_files_cannot():
@@ -47,23 +49,23 @@ def test_captures_are_opened_once():
         inputs.open()
 
 
-def test_a_file_in_a_folder_that_cannot_be_read_is_passed_over_and_reported(tmp_path):
+def test_an_unreadable_file_in_a_folder_is_skipped_and_reported(tmp_path):
     shutil.copy(path(NAME), tmp_path / FILE)
     (tmp_path / "broken.pcap").write_bytes(b"no capture at all, of more than 24 bytes")
-    seen = []
-    inputs = AnalysisInputs([tmp_path], leave_out=seen.append)
+    reported = []
+    inputs = AnalysisInputs([tmp_path], leave_out=reported.append)
     inputs.open()
     assert len(inputs.captures) == 1
-    assert len(seen) == len(inputs.left_out) == 1
-    assert "broken.pcap" in seen[0].detail
+    assert len(reported) == len(inputs.left_out) == 1
+    assert "broken.pcap" in reported[0].detail
 
 
-@pytest.mark.parametrize("given", [[None], [5], [b"x"], [["x"]]])
-def test_what_is_no_capture_is_refused_before_anything_is_opened(given):
+@pytest.mark.parametrize("captures", [[None], [5], [b"x"], [["x"]]])
+def test_an_invalid_argument_is_refused_before_captures_are_opened(captures):
     with pytest.raises(UsageError, match="not a capture: "):
-        AnalysisInputs(given)
+        AnalysisInputs(captures)
 
 
-def test_no_capture_is_an_error():
+def test_a_run_without_captures_is_an_error():
     with pytest.raises(UsageError, match="no capture given"):
         AnalysisInputs([]).open()

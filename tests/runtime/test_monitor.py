@@ -1,4 +1,4 @@
-"""What can be said of a run while it goes on."""
+"""The open connections of a run can be listed while it is running."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.captures import path
 
 
 @pytest.mark.parametrize("name", ["next-groups", "transactions", "old-2-8-2"])
-def test_open_connections_have_the_rows_that_they_have_if_the_capture_ends(name):
+def test_open_connections_have_the_same_rows_as_at_the_end_of_the_capture(name):
     analysis = Analysis([str(path(name))])
     before, after = [], []
     for rows in analysis.table_rows():

@@ -1,4 +1,4 @@
-"""All stages together: what is read, what is given, what is refused."""
+"""All stages together: captures go in, rows come out, and bad arguments are refused."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def test_several_files_are_one_stream_and_each_counts_its_own_packets(tmp_path: 
     assert run.quality.packets == truth("large")["packets"]
 
 
-def test_a_filter_gives_the_rows_that_match_and_no_others() -> None:
+def test_a_filter_gives_only_the_rows_that_match() -> None:
     run = Analysis([str(path("basics"))], row_filter=RowFilter.parse(apis=["fetch"]))
     rows = [row for batch in run.row_batches() for row in batch]
     assert rows == [row for row in analysis("basics")[0] if row.api_name == "Fetch"]
     assert run.quality.to_dict() == analysis("basics")[1].to_dict()
 
 
-def test_a_forced_port_turns_a_connection_round() -> None:
+def test_a_forced_port_swaps_client_and_broker() -> None:
     clients = {row.client_port for row in analysis("ipv6")[0]}
     run = Analysis([str(path("ipv6"))], ports=sorted(clients))
     assert not [row for batch in run.row_batches() for row in batch if row.status == "ok"]
@@ -59,7 +59,7 @@ def test_a_forced_port_turns_a_connection_round() -> None:
 @pytest.mark.parametrize(
     "bad", [{"ports": [0]}, {"ports": [70_000]}, {"brokers": ["not an address"]}]
 )
-def test_arguments_that_make_no_sense_are_refused_before_anything_is_opened(
+def test_bad_arguments_are_refused_before_captures_are_opened(
     bad: dict[str, list[str]],
 ) -> None:
     with pytest.raises(UsageError):
@@ -80,7 +80,7 @@ def test_progress_ends_at_the_size_of_the_files() -> None:
     assert run.progress == (size, size)
 
 
-def test_the_bytes_of_messages_are_kept_only_where_they_are_asked_for() -> None:
+def test_the_bytes_of_messages_are_kept_only_if_requested() -> None:
     run = Analysis([str(path("basics"))], keep=lambda api_key: api_key == 0)
     kept = []
     for pairs in run.exchange_batches():
@@ -97,8 +97,8 @@ def test_the_bytes_of_messages_are_kept_only_where_they_are_asked_for() -> None:
     assert len(kept) == 63
 
 
-def test_anomalies_of_connections_that_end_name_the_client_as_the_rows_do(tmp_path: Path) -> None:
-    # Begun here, a connection has a packet of its broker first, and no SYN.
+def test_anomalies_of_ended_connections_have_the_same_client_as_the_rows(tmp_path: Path) -> None:
+    # Cut here, a connection has no SYN, and its first packet is from the broker.
     cut = tmp_path / "middle.pcap"
     cut.write_bytes(pcap_without("basics", range(1, 250)))
     connections = {row.connection for batch in Analysis([str(cut)]).row_batches() for row in batch}
@@ -108,7 +108,7 @@ def test_anomalies_of_connections_that_end_name_the_client_as_the_rows_do(tmp_pa
     assert set(unanswered) <= connections
 
 
-def test_a_fetch_may_be_held_back_for_as_long_as_it_says() -> None:
+def test_a_fetch_may_be_held_back_up_to_its_max_wait() -> None:
     packets: list[bytes] = []
     line = Line(packets).open()
     for number in range(20):
@@ -116,17 +116,23 @@ def test_a_fetch_may_be_held_back_for_as_long_as_it_says() -> None:
     line.client(fetch(20, 11, max_wait_ms=20_000), produce(21, 9))
     run = Analysis([io.BytesIO(capture_of(packets))])
     next(run.batches())
-    told = {seconds: run.monitor.in_flight(START_NS + seconds * 10**9) for seconds in (1, 19, 21)}
-    assert {seconds: waiting.requests for seconds, waiting in told.items()} == {1: 2, 19: 2, 21: 2}
+    by_second = {
+        seconds: run.monitor.in_flight(START_NS + seconds * 10**9) for seconds in (1, 19, 21)
+    }
+    assert {seconds: waiting.requests for seconds, waiting in by_second.items()} == {
+        1: 2,
+        19: 2,
+        21: 2,
+    }
     names = {
         seconds: [request.api_name for request in waiting.oldest]
-        for seconds, waiting in told.items()
+        for seconds, waiting in by_second.items()
     }
     assert names == {1: ["Produce"], 19: ["Produce"], 21: ["Fetch", "Produce"]}
     run.close()
 
 
-def test_members_may_wait_for_each_other_and_their_leader_for_nobody() -> None:
+def test_group_members_may_wait_but_the_leader_may_not() -> None:
     packets: list[bytes] = []
     line = Line(packets).open().client(produce(1, 9)).broker(produce_answer(1, 9))
     group = {"groupId": "g", "memberId": "m"}
@@ -140,7 +146,7 @@ def test_members_may_wait_for_each_other_and_their_leader_for_nobody() -> None:
     run = Analysis([io.BytesIO(capture_of(packets))])
     next(run.batches())
     waiting = {seconds: run.monitor.in_flight(START_NS + seconds * 10**9) for seconds in (10, 30)}
-    assert [one.requests for one in waiting.values()] == [4, 4]
-    names = [[request.api_name for request in one.oldest] for one in waiting.values()]
+    assert [in_flight.requests for in_flight in waiting.values()] == [4, 4]
+    names = [[request.api_name for request in in_flight.oldest] for in_flight in waiting.values()]
     assert names == [["SyncGroup"], ["SyncGroup", "ShareFetch"]]
     run.close()

@@ -1,4 +1,4 @@
-"""Brokers that a user names: by port, by address, by both."""
+"""A user may name brokers by port, by address or by both."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kanalyze.errors import UsageError
 from kanalyze.runtime.settings import broker_side
 
 
-def test_without_a_name_nothing_is_known_of_brokers():
+def test_without_ports_and_addresses_no_broker_is_known():
     assert broker_side([], []) is None
 
 
@@ -26,13 +26,13 @@ def test_without_a_name_nothing_is_known_of_brokers():
         ([], ["::1"], "::1", 5, True),
     ],
 )
-def test_a_broker_is_one_of_a_port_or_of_an_address(ports, brokers, ip, port, expected):
+def test_a_broker_is_recognized_by_port_or_by_address(ports, brokers, ip, port, expected):
     assert broker_side(ports, brokers)(ip, port) is expected
 
 
 @pytest.mark.parametrize(
     ("ports", "brokers"), [([0], []), ([65536], []), ([], ["nowhere:x"]), ([], [":9092"])]
 )
-def test_what_is_no_broker_is_refused(ports, brokers):
+def test_an_invalid_port_or_address_is_refused(ports, brokers):
     with pytest.raises(UsageError):
         broker_side(ports, brokers)

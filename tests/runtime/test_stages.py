@@ -1,4 +1,4 @@
-"""Memory is divided among the stages, and among workers; never more than there is."""
+"""Memory is divided among stages and workers, and never exceeds the limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kanalyze.runtime.stages import LEAST_MEMORY_BYTES, MemoryBounds
 
 
 @given(st.integers(LEAST_MEMORY_BYTES, 1 << 50), st.integers(1, 512))
-def test_all_parts_together_are_no_more_than_the_whole(total, workers):
+def test_the_parts_do_not_exceed_the_total(total, workers):
     bounds = MemoryBounds.of(total)
     assert total - 3 <= sum(bounds) <= total
     assert sum(bounds.of_shard(workers)) * workers <= sum(bounds)

@@ -1,4 +1,4 @@
-"""A run that is broken off and taken up again gives what one gives that is not."""
+"""A run that is interrupted and resumed gives the same as a run without interruption."""
 
 from __future__ import annotations
 
@@ -53,69 +53,69 @@ def at_random(seed: int, *choices: Any) -> Callable[[], Any]:
     return lambda: dice.choice(choices)
 
 
-def assert_same_when_broken(capture: Callable[[], Any], seed: int, **settings: Any) -> None:
-    """With the same batches, broken after some of them and never."""
+def assert_same_when_interrupted(capture: Callable[[], Any], seed: int, **settings: Any) -> None:
+    """Compare two runs over the same batches; one is interrupted after some of them."""
     sizes = (1, 2, 7, 40, 300)
-    whole = run(capture(), most_packets=at_random(seed, *sizes), **settings)
-    broken = run(
+    uninterrupted = run(capture(), most_packets=at_random(seed, *sizes), **settings)
+    interrupted = run(
         capture(),
         most_packets=at_random(seed, *sizes),
         breaks=at_random(seed + 1, True, False),
         **settings,
     )
-    for ours, theirs in zip(broken.rows, whole.rows, strict=True):
-        assert ours == theirs
-    assert broken == whole
+    for actual, expected in zip(interrupted.rows, uninterrupted.rows, strict=True):
+        assert actual == expected
+    assert interrupted == uninterrupted
 
 
 @pytest.mark.few(5)
 @pytest.mark.parametrize(("name", "settings"), in_turn(NAMES, SETTINGS, CHOSEN))
-def test_a_run_goes_on_where_it_was_broken_off(name: str, settings: str) -> None:
-    assert_same_when_broken(lambda: str(path(name)), len(name), **SETTINGS[settings])
+def test_a_run_resumes_where_it_was_interrupted(name: str, settings: str) -> None:
+    assert_same_when_interrupted(lambda: str(path(name)), len(name), **SETTINGS[settings])
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("name", NAMES)
-def test_so_it_does_wherever_it_was(name: str, settings: str, seed: int) -> None:
-    assert_same_when_broken(lambda: str(path(name)), 100 * seed, **SETTINGS[settings])
+def test_a_run_resumes_wherever_it_was_interrupted(name: str, settings: str, seed: int) -> None:
+    assert_same_when_interrupted(lambda: str(path(name)), 100 * seed, **SETTINGS[settings])
 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize(("settings", "name"), in_turn(SETTINGS, SMALL))
-def test_it_may_be_broken_off_after_every_packet(name: str, settings: str) -> None:
+def test_a_run_may_be_interrupted_after_every_packet(name: str, settings: str) -> None:
     chosen = SETTINGS[settings]
-    broken = run(str(path(name)), most_packets=lambda: 1, breaks=lambda: True, **chosen)
-    assert broken == run(str(path(name)), most_packets=lambda: 1, **chosen)
+    interrupted = run(str(path(name)), most_packets=lambda: 1, breaks=lambda: True, **chosen)
+    assert interrupted == run(str(path(name)), most_packets=lambda: 1, **chosen)
 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("change", IN_DISORDER)
-def test_what_is_held_back_and_put_together_goes_on(change: str) -> None:
+def test_reordering_and_reassembly_are_resumed(change: str) -> None:
     (data,) = altered("waits", change).files
-    assert_same_when_broken(lambda: io.BytesIO(data), 5, connections=True)
+    assert_same_when_interrupted(lambda: io.BytesIO(data), 5, connections=True)
 
 
 @pytest.mark.parametrize("seed", often(range(8), range(4)))
-def test_odd_conversations_go_on(seed: int) -> None:
+def test_odd_conversations_are_resumed(seed: int) -> None:
     data = conversations(Random(seed), is_calm=seed % 2 == 0)
-    assert_same_when_broken(lambda: io.BytesIO(data), seed)
+    assert_same_when_interrupted(lambda: io.BytesIO(data), seed)
 
 
 @pytest.mark.parametrize("name", ["sasl", "old-0-9-0-1", "mock"])
-def test_brokers_that_were_named_are_asked_for_again(name: str) -> None:
-    assert_same_when_broken(lambda: str(path(name)), 3, is_broker=lambda _, port: port == 9092)
+def test_brokers_named_by_the_user_are_used_after_resuming(name: str) -> None:
+    assert_same_when_interrupted(lambda: str(path(name)), 3, is_broker=lambda _, port: port == 9092)
 
 
-# -- traffic made for it --------------------------------------------------------------------------
+# -- made-up traffic ------------------------------------------------------------------------------
 
 
 def in_pieces(frame: bytes, size: int = 1400) -> list[bytes]:
     return [frame[at : at + size] for at in range(0, len(frame), size)]
 
 
-def test_large_frames_that_have_begun_are_kept_and_what_is_read_of_them_only() -> None:
+def test_only_the_fields_needed_are_saved_of_large_partial_frames() -> None:
     records = k.record_batch(records=3, size=1 << 20)
     packets: list[bytes] = []
     line = Line(packets).open()
@@ -123,36 +123,36 @@ def test_large_frames_that_have_begun_are_kept_and_what_is_read_of_them_only() -
     line.client(fetch(2, 12))
     line.broker(*in_pieces(fetch_answer(2, 12, [Part(records=records)])))
     data = capture_of(packets)
-    assert_same_when_broken(lambda: io.BytesIO(data), 1)
+    assert_same_when_interrupted(lambda: io.BytesIO(data), 1)
     with opened(io.BytesIO(data), lambda: 400) as captures:
-        going = Run(captures)
+        current_run = Run(captures)
         sizes = []
         for batch in captures.batches():
-            going.take(batch)
-            sizes.append(len(going.saved_state()))
-            going.load_state(going.saved_state())
-        going.take(None)
-    assert [row.record_bytes for row in going.outcome().rows] == [len(records), len(records)]
+            current_run.take(batch)
+            sizes.append(len(current_run.saved_state()))
+            current_run.load_state(current_run.saved_state())
+        current_run.take(None)
+    assert [row.record_bytes for row in current_run.outcome().rows] == [len(records), len(records)]
     assert max(sizes) < 100_000
 
 
-def test_where_the_bytes_are_wanted_all_of_an_unfinished_frame_is_kept() -> None:
-    # Bytes that do not compress.
+def test_partial_frames_are_saved_completely_if_their_bytes_are_requested() -> None:
+    # These bytes cannot be compressed.
     records = k.record_batch(size=0) + Random(1).randbytes(300_000)
     packets: list[bytes] = []
     Line(packets).open().client(*in_pieces(produce(1, 9, [Part(records=records)])))
     data = capture_of(packets[:-20])
     with opened(io.BytesIO(data), lambda: 1 << 20) as captures:
-        going = Run(captures, keep=lambda api_key: api_key == 0)
+        current_run = Run(captures, keep=lambda api_key: api_key == 0)
         for batch in captures.batches():
-            going.take(batch)
-    assert len(going.saved_state()) > 250_000
+            current_run.take(batch)
+    assert len(current_run.saved_state()) > 250_000
     data = capture_of(packets)
-    assert_same_when_broken(lambda: io.BytesIO(data), 1, keep=lambda api_key: api_key == 0)
+    assert_same_when_interrupted(lambda: io.BytesIO(data), 1, keep=lambda api_key: api_key == 0)
 
 
 def old_traffic() -> bytes:
-    """Kafka 0.7: a produce, fetches from the middle on, and one that has no answer."""
+    """Kafka 0.7: a Produce, Fetches from the middle of the log, one of them unanswered."""
     at, turns = 64, []
     for payload in (b"first", b"second", b"third"):
         messages = old.message(payload)
@@ -169,11 +169,11 @@ def old_traffic() -> bytes:
     return pcap_file(timed(packets))
 
 
-def test_kafka_0_7_goes_on_and_what_it_guesses_too() -> None:
+def test_kafka_0_7_is_resumed_with_its_guesses() -> None:
     data = old_traffic()
-    whole = run(io.BytesIO(data), most_packets=lambda: 1)
-    assert [row.wire for row in whole.rows].count("kafka-0.7") >= 5
-    assert run(io.BytesIO(data), most_packets=lambda: 1, breaks=lambda: True) == whole
+    uninterrupted = run(io.BytesIO(data), most_packets=lambda: 1)
+    assert [row.wire for row in uninterrupted.rows].count("kafka-0.7") >= 5
+    assert run(io.BytesIO(data), most_packets=lambda: 1, breaks=lambda: True) == uninterrupted
 
 
 def login_with_raw_tokens() -> bytes:
@@ -187,15 +187,17 @@ def login_with_raw_tokens() -> bytes:
     return capture_of(packets)
 
 
-def test_a_login_with_raw_tokens_goes_on() -> None:
+def test_a_login_with_raw_tokens_is_resumed() -> None:
     data = login_with_raw_tokens()
-    broken = run(io.BytesIO(data), most_packets=lambda: 1, breaks=lambda: True, every_anomaly=True)
-    assert [row.principal for row in broken.rows] == [None, "bob"]
-    assert broken.anomalies == []
-    assert broken == run(io.BytesIO(data), most_packets=lambda: 1, every_anomaly=True)
+    interrupted = run(
+        io.BytesIO(data), most_packets=lambda: 1, breaks=lambda: True, every_anomaly=True
+    )
+    assert [row.principal for row in interrupted.rows] == [None, "bob"]
+    assert interrupted.anomalies == []
+    assert interrupted == run(io.BytesIO(data), most_packets=lambda: 1, every_anomaly=True)
 
 
-def test_connections_on_the_same_ports_are_counted_on() -> None:
+def test_numbers_of_connections_on_the_same_ports_continue() -> None:
     packets: list[bytes] = []
     for number in range(3):
         line = Line(packets)
@@ -203,21 +205,21 @@ def test_connections_on_the_same_ports_are_counted_on() -> None:
         line.open().client(k.heartbeat(number)).broker(k.heartbeat_answer(number)).close()
         packets.append(segment(to_broker=True, seq=line._sequence[0], ack=line._sequence[1]))
     data = capture_of(packets)
-    broken = run(io.BytesIO(data), most_packets=lambda: 1, breaks=lambda: True)
-    assert [row.connection_number for row in broken.rows] == [1, 2, 3]
-    assert broken == run(io.BytesIO(data), most_packets=lambda: 1)
+    interrupted = run(io.BytesIO(data), most_packets=lambda: 1, breaks=lambda: True)
+    assert [row.connection_number for row in interrupted.rows] == [1, 2, 3]
+    assert interrupted == run(io.BytesIO(data), most_packets=lambda: 1)
 
 
-def test_another_process_goes_on(tmp_path: Path) -> None:
-    kept = tmp_path / "state"
+def test_another_process_resumes_a_run(tmp_path: Path) -> None:
+    state_file = tmp_path / "state"
     capture, packets = str(path("waits")), 300
-    kept.write_bytes(first_part(capture, packets))
-    here = second_part(capture, packets, kept.read_bytes())
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as others:
-        sent = others.submit(second_part, capture, packets, kept.read_bytes())
-        there = sent.result(timeout=LONG_S)
-    assert len(there.rows) > 10
-    assert there == here
+    state_file.write_bytes(first_part(capture, packets))
+    from_this_process = second_part(capture, packets, state_file.read_bytes())
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor:
+        future = executor.submit(second_part, capture, packets, state_file.read_bytes())
+        from_other_process = future.result(timeout=LONG_S)
+    assert len(from_other_process.rows) > 10
+    assert from_other_process == from_this_process
 
 
 # -- size -----------------------------------------------------------------------------------------
@@ -233,18 +235,18 @@ def idle(connections: int) -> bytes:
 
 def saved_size(connections: int) -> int:
     with opened(io.BytesIO(idle(connections)), lambda: 1 << 20) as captures:
-        going = Run(captures)
+        current_run = Run(captures)
         for batch in captures.batches():
-            going.take(batch)
-    return len(going.saved_state())
+            current_run.take(batch)
+    return len(current_run.saved_state())
 
 
-def test_an_idle_connection_takes_less_than_a_kilobyte() -> None:
+def test_an_idle_connection_is_saved_in_less_than_a_kilobyte() -> None:
     assert saved_size(1) < 8_000
     assert (saved_size(600) - saved_size(500)) / 100 < 1000
 
 
-def test_what_is_known_of_ended_connections_does_not_pile_up() -> None:
+def test_ended_connections_are_not_saved() -> None:
     packets: list[bytes] = []
     for number in range(3):
         line = Line(packets, client_port=10_000 + number).open()
@@ -252,15 +254,17 @@ def test_what_is_known_of_ended_connections_does_not_pile_up() -> None:
         if number:
             line.reset()
     with opened(io.BytesIO(capture_of(packets)), lambda: 1 << 20) as captures:
-        going = Run(captures)
+        current_run = Run(captures)
         for batch in captures.batches():
-            going.take(batch)
-    assert len(going.maker.long_polls._ends) == 3
-    going.load_state(going.saved_state())
-    assert len(going.maker.long_polls._ends) == len(going.maker.long_polls._fetches) == 1
+            current_run.take(batch)
+    assert len(current_run.maker.long_polls._ends) == 3
+    current_run.load_state(current_run.saved_state())
+    assert (
+        len(current_run.maker.long_polls._ends) == len(current_run.maker.long_polls._fetches) == 1
+    )
 
 
-# -- bytes that are not what was written ----------------------------------------------------------
+# -- damaged states -------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -273,16 +277,24 @@ def new_run(**settings: Any) -> Run:
         return Run(captures, **settings)
 
 
-def assert_refused(data: bytes, words: str | None = None, **settings: Any) -> None:
-    going = new_run(**settings)
-    before = (going.stages._reassembler, going.stages._tracker, going.maker.long_polls)
-    with pytest.raises(KanalyzeError, match=words) as caught:
-        load_state(data, going.stages, going.maker)
+def assert_refused(data: bytes, message: str | None = None, **settings: Any) -> None:
+    current_run = new_run(**settings)
+    before = (
+        current_run.stages._reassembler,
+        current_run.stages._tracker,
+        current_run.maker.long_polls,
+    )
+    with pytest.raises(KanalyzeError, match=message) as caught:
+        load_state(data, current_run.stages, current_run.maker)
     assert "\n" not in str(caught.value)
-    assert before == (going.stages._reassembler, going.stages._tracker, going.maker.long_polls)
+    assert before == (
+        current_run.stages._reassembler,
+        current_run.stages._tracker,
+        current_run.maker.long_polls,
+    )
 
 
-def test_a_flipped_bit_is_noticed(state: bytes) -> None:
+def test_a_flipped_bit_is_detected(state: bytes) -> None:
     dice = Random(1)
     for at in [*range(60), *dice.sample(range(len(state)), 100)]:
         bad = bytearray(state)
@@ -290,13 +302,13 @@ def test_a_flipped_bit_is_noticed(state: bytes) -> None:
         assert_refused(bytes(bad))
 
 
-def test_a_cut_is_noticed(state: bytes) -> None:
+def test_a_truncated_state_is_detected(state: bytes) -> None:
     for length in (0, 1, 13, 40, 100, len(state) // 2, len(state) - 1):
         assert_refused(state[:length])
     assert_refused(state + b"\0", "damaged")
 
 
-def test_another_version_is_told_apart(state: bytes) -> None:
+def test_a_state_of_another_version_is_refused(state: bytes) -> None:
     line, _, packed = state.partition(b"\n")
     words = line.split()
     for at, word in ((1, b"0"), (2, b"9.9.9")):
@@ -314,19 +326,19 @@ def test_another_version_is_told_apart(state: bytes) -> None:
         {"every_anomaly": True},
     ],
 )
-def test_a_run_with_other_settings_is_told_apart(state: bytes, settings: dict[str, Any]) -> None:
+def test_a_state_of_other_settings_is_refused(state: bytes, settings: dict[str, Any]) -> None:
     assert_refused(state, "other settings", **settings)
 
 
-def test_a_run_without_rows_is_another_one(state: bytes) -> None:
-    going = new_run()
+def test_a_state_of_other_tables_is_refused(state: bytes) -> None:
+    current_run = new_run()
     with pytest.raises(StateError, match="other tables"):
-        load_state(state, going.stages)
-    without = Run(going.captures, is_asked=False)
+        load_state(state, current_run.stages)
+    without = Run(current_run.captures, is_asked=False)
     assert_refused(without.saved_state(), "other tables")
 
 
-def test_a_size_that_is_not_true_takes_no_memory() -> None:
+def test_a_false_size_takes_no_memory() -> None:
     bomb = saved._sealed(bytes(50_000_000))
     assert len(bomb) < 300_000
     assert_refused(bomb, "damaged")
@@ -336,7 +348,7 @@ def test_a_size_that_is_not_true_takes_no_memory() -> None:
         assert_refused(head + saved._digest(head, b"x") + b"\nx", "damaged")
 
 
-def test_values_that_are_no_state_are_refused() -> None:
+def test_values_that_are_not_a_state_are_refused() -> None:
     for value in (3, (), (1, 2, 3, 4, 5), "state", ((), None, None), ((), (), ())):
         assert_refused(saved._sealed(to_bytes(value)), "damaged|other settings")
 
@@ -349,17 +361,17 @@ def mutated(data: bytes, dice: Random) -> Iterator[bytes]:
         yield bytes(changed)
 
 
-def test_changed_bytes_raise_nothing_else(state: bytes) -> None:
+def test_changed_values_raise_only_a_state_error(state: bytes) -> None:
     plain = saved._opened(state)
     for data in mutated(plain, Random(3)):
-        going = new_run()
+        current_run = new_run()
         try:
-            load_state(saved._sealed(data), going.stages, going.maker)
+            load_state(saved._sealed(data), current_run.stages, current_run.maker)
         except StateError:
             continue
 
 
-def test_a_syn_alone_goes_on() -> None:
+def test_a_connection_with_only_a_syn_is_resumed() -> None:
     data = capture_of([segment(to_broker=True, seq=5, ack=0, flags=SYN)])
-    broken = run(io.BytesIO(data), most_packets=lambda: 1, breaks=lambda: True)
-    assert broken == run(io.BytesIO(data), most_packets=lambda: 1)
+    interrupted = run(io.BytesIO(data), most_packets=lambda: 1, breaks=lambda: True)
+    assert interrupted == run(io.BytesIO(data), most_packets=lambda: 1)

@@ -1,4 +1,4 @@
-"""Several workers say what one says."""
+"""Several workers give the same as one process."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no wo
 
 
 @pytest.fixture
-def small_too(monkeypatch):
-    """Let captures of any size have workers."""
+def allow_small(monkeypatch):
+    """Use workers for small captures too."""
     monkeypatch.setattr(workers_module, "_LEAST_BYTES", 0)
 
 
-def read(*captures: str, **how):
-    run = Analysis(captures, **how)
+def read(*captures: str, **settings):
+    run = Analysis(captures, **settings)
     rows = [row for batch in run.batches() for row in batch.rows()]
     return rows, run.quality.to_dict()
 
 
 CHOSEN = ("errors", "old-0-8-2-2", "snaplen")
-"""Of each kind one; those of all together are in the report below."""
+"""One capture of each kind; the test of the report below reads all of them together."""
 EVERY = [name if name in CHOSEN else pytest.param(name, marks=pytest.mark.long) for name in NAMES]
 
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("name", "jobs"), in_turn(NAMES, [2, 5], CHOSEN))
-def test_the_rows_and_the_quality_of_every_capture_are_those_of_one(name, jobs, small_too):
+def test_rows_and_quality_match_one_process(name, jobs, allow_small):
     assert read(str(path(name)), jobs=jobs) == read(str(path(name)), jobs=1)
 
 
-def test_several_captures_are_read_as_one_by_all(small_too):
+def test_workers_merge_several_captures(allow_small):
     captures = [str(path(name)) for name in ("basics", "mock", "errors")]
     rows, quality = read(*captures, jobs=3)
     assert (rows, quality) == read(*captures)
@@ -56,7 +56,7 @@ def test_several_captures_are_read_as_one_by_all(small_too):
     assert quality["captures"] == read(*captures)[1]["captures"]
 
 
-def test_the_report_is_the_same(small_too):
+def test_the_report_matches_one_process(allow_small):
     def summary(jobs: int):
         run = Analysis([str(path(name)) for name in CHOSEN], jobs=jobs)
         return summary_of_blocks(list(run.batches()), run.quality)
@@ -64,17 +64,17 @@ def test_the_report_is_the_same(small_too):
     assert summary(2) == summary(1)
 
 
-def test_a_capture_that_is_none_is_said_as_by_one(tmp_path, small_too):
+def test_a_file_that_is_no_capture_gives_the_same_error(tmp_path, allow_small):
     bad = tmp_path / "bad.pcap"
     bad.write_bytes(b"this is no capture at all")
-    with pytest.raises(CaptureError) as alone:
+    with pytest.raises(CaptureError) as error_of_one:
         read(str(bad), jobs=1)
-    with pytest.raises(CaptureError) as together:
+    with pytest.raises(CaptureError) as error_of_workers:
         read(str(bad), jobs=2)
-    assert str(together.value) == str(alone.value)
+    assert str(error_of_workers.value) == str(error_of_one.value)
 
 
-def test_a_capture_that_becomes_unreadable_later_ends_all_workers(tmp_path, small_too):
+def test_a_capture_that_becomes_unreadable_gives_the_rows_of_one_process(tmp_path, allow_small):
     bad = tmp_path / "z.pcap"
     bad.write_bytes(path("basics").read_bytes()[:24] + b"no capture any more")
     captures = [str(path("mock")), str(bad)]
@@ -82,7 +82,7 @@ def test_a_capture_that_becomes_unreadable_later_ends_all_workers(tmp_path, smal
     assert (rows, quality) == read(*captures)
 
 
-def test_a_worker_without_memory_says_so(monkeypatch, small_too):
+def test_a_worker_without_memory_raises_memory_error(monkeypatch, allow_small):
     def steps(*arguments):
         raise MemoryError
 
@@ -91,7 +91,7 @@ def test_a_worker_without_memory_says_so(monkeypatch, small_too):
         read(str(path("mock")), jobs=2)
 
 
-def test_a_package_that_a_worker_misses_is_named(monkeypatch, small_too):
+def test_a_package_missing_in_a_worker_is_named(monkeypatch, allow_small):
     def steps(*arguments):
         raise ModuleNotFoundError("No module named 'lz4.frame'", name="lz4.frame")
 
@@ -101,13 +101,13 @@ def test_a_package_that_a_worker_misses_is_named(monkeypatch, small_too):
     assert caught.value.name == "lz4.frame"
 
 
-def test_a_worker_that_is_killed_is_an_error_and_no_hanging(monkeypatch, small_too):
+def test_a_killed_worker_is_an_error(monkeypatch, allow_small):
     read_steps = workers_module.read_steps
 
     def steps(stages, captures, quality, shard):
         yield from read_steps(stages, captures, quality, shard)
         if not shard.is_first:
-            # Not by the test, which may come too late: a worker of few packets soon ends.
+            # The worker kills itself: with few packets it ends soon, so the test might be too late.
             os.kill(os.getpid(), signal.SIGKILL)
 
     monkeypatch.setattr(workers_module, "read_steps", steps)
@@ -115,7 +115,7 @@ def test_a_worker_that_is_killed_is_an_error_and_no_hanging(monkeypatch, small_t
         read(str(path("mock")), jobs=2)
 
 
-def test_who_stops_early_leaves_no_process_behind(small_too):
+def test_stopping_early_ends_all_workers(allow_small):
     run = Analysis([str(path("basics"))], jobs=2)
     batches = run.batches()
     next(batches)
@@ -126,7 +126,7 @@ def test_who_stops_early_leaves_no_process_behind(small_too):
     assert not any(process.is_alive() for process in processes)
 
 
-def test_closing_an_analysis_that_was_started_ends_its_workers(small_too):
+def test_closing_a_started_analysis_ends_its_workers(allow_small):
     run = Analysis([str(path("basics"))], jobs=2)
     run.start()
     assert run._workers is not None
@@ -135,14 +135,14 @@ def test_closing_an_analysis_that_was_started_ends_its_workers(small_too):
     assert not any(process.is_alive() for process in run._workers._processes)
 
 
-def test_progress_is_that_of_the_captures(small_too):
+def test_progress_ends_at_the_size_of_the_captures(allow_small):
     run = Analysis([str(path("mock"))], jobs=2)
     list(run.batches())
     size = path("mock").stat().st_size
     assert run.progress == (size, size)
 
 
-def test_what_can_be_read_but_once_is_read_by_one():
+def test_an_open_file_is_read_by_one_process():
     assert usable_workers(4, None) == 1
     with path("mock").open("rb") as file:
         run = Analysis([file], jobs=4)
@@ -158,34 +158,34 @@ def test_small_captures_have_no_workers():
 
 
 @pytest.mark.parametrize("jobs", [0, -1])
-def test_no_jobs_is_a_mistake(jobs):
+def test_jobs_below_one_are_refused(jobs):
     with pytest.raises(UsageError, match="not a number of jobs"):
         Analysis(["x.pcap"], jobs=jobs)
 
 
-def test_every_connection_is_in_one_share(small_too):
-    """The connections that a worker closes are those of its shard, and nobody else's."""
+def test_every_connection_is_in_exactly_one_shard(allow_small):
+    """A worker closes the connections of its shard, and no others."""
     run = Analysis([str(path("cluster"))])
-    seen = []
+    by_shard = []
     for shard in (Shard(0, 3), Shard(1, 3), Shard(2, 3)):
         run = Analysis([str(path("cluster"))])
         captures = run._context.open()
         stages = run._context.settings.stages(shard)
-        seen.append(
+        by_shard.append(
             {
                 (tcp.endpoints, tcp.connection_number, tcp.serial)
                 for _, step in stages.run(captures)
                 for tcp in step.closed_connections
             }
         )
-    assert all(seen)
-    every = set().union(*seen)
-    assert sum(map(len, seen)) == len(every)
-    assert len({serial for *_, serial in every}) == len(every)
-    assert len(every) == read(str(path("cluster")))[1]["connections"]
+    assert all(by_shard)
+    all_connections = set().union(*by_shard)
+    assert sum(map(len, by_shard)) == len(all_connections)
+    assert len({serial for *_, serial in all_connections}) == len(all_connections)
+    assert len(all_connections) == read(str(path("cluster")))[1]["connections"]
 
 
-def test_workers_that_cannot_be_started_are_ended(monkeypatch):
+def test_started_workers_end_if_another_cannot_be_started(monkeypatch):
     started = []
     start = Workers._start
 
@@ -205,9 +205,9 @@ def test_workers_that_cannot_be_started_are_ended(monkeypatch):
     assert not started[0].is_alive()
 
 
-def test_workers_read_the_same_batches_as_one_process(tmp_path, small_too):
-    # Requests that are never answered come with the end of their connection, among the others of
-    # its batch: the order of rows is the same as long as batches are.
+def test_workers_read_the_same_batches_as_one_process(tmp_path, allow_small):
+    # Unanswered requests come when their connection ends, among the rows of that batch: rows have
+    # the same order only if batches are the same.
     long = tmp_path / "long.pcap"
     repeat(path("basics"), 24, long)
     with MergedCaptures([str(long)]) as captures:
@@ -216,8 +216,8 @@ def test_workers_read_the_same_batches_as_one_process(tmp_path, small_too):
     assert read(str(long), jobs=2) == read(str(long), jobs=1)
 
 
-def test_what_another_share_calls_a_topic_is_its_name(small_too):
-    # Fetches by id alone, of a topic that the metadata of another connection names.
+def test_topic_names_seen_by_another_worker_are_used(allow_small):
+    # Some Fetches have only the topic id; the metadata of another connection has the name.
     alone, _ = read(str(path("cluster")), jobs=1)
     together, _ = read(str(path("cluster")), jobs=4)
     by_id = [part for row in together for part in row.partitions if part.topic_id is not None]
@@ -233,13 +233,13 @@ def test_what_another_share_calls_a_topic_is_its_name(small_too):
     [
         "tls13-sasl",
         *(
-            pytest.param(each, marks=pytest.mark.long)
-            for each in ("tls12-aes256cbc-sha1", *tls_captures.LATE)
+            pytest.param(capture, marks=pytest.mark.long)
+            for capture in ("tls12-aes256cbc-sha1", *tls_captures.LATE)
         ),
     ],
 )
-def test_all_workers_decrypt(name, small_too):
-    def found(jobs: int, **keys):
+def test_all_workers_decrypt(name, allow_small):
+    def tables_of(jobs: int, **keys):
         run = Analysis([str(tls_captures.path(name))], jobs=jobs, **keys)
         tables: dict[str, list[str]] = {}
         for rows in run.table_rows():
@@ -250,17 +250,17 @@ def test_all_workers_decrypt(name, small_too):
         return {table: sorted(lines) for table, lines in tables.items()}, run.quality.to_dict()
 
     keys = {"keylog": read_key_logs([str(tls_captures.keylog(name))])}
-    alone = found(1, **keys)
+    alone = tables_of(1, **keys)
     requests = len(alone[0].get("requests", []))
     if name in tls_captures.LATE:
-        # tshark needs the hellos; without that of the server, TLS 1.2 has no keys.
+        # tshark needs both hellos; TLS 1.2 has no keys without the server's hello.
         assert (requests > 0) == name.startswith("tls13")
     else:
         assert requests == len(tls_captures.read_by_tshark(name))
-    assert found(2, **keys) == found(4, **keys) == alone
+    assert tables_of(2, **keys) == tables_of(4, **keys) == alone
 
 
-def test_all_workers_have_the_secrets_inside_of_captures(small_too):
+def test_all_workers_use_the_secrets_inside_captures(allow_small):
     name = str(tls_captures.path(tls_captures.WITH_SECRETS[0]))
     alone = read(name, jobs=1)
     assert alone[0]

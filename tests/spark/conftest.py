@@ -1,4 +1,4 @@
-"""One Spark session for all tests here, for it takes seconds to start; a cluster for each test."""
+"""One Spark session for all tests here, because it takes seconds to start; a cluster per test."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(autouse=True)
 def _stacks_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a data source of this process sets for its own is not inherited by sessions."""
+    """Sessions do not inherit what a data source in this process sets for itself."""
     monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[StandaloneCluster]:
-    """A cluster of the test's own, whose workers it may kill."""
+    """A cluster for one test, which may kill its workers."""
     started = StandaloneCluster(tmp_path / "cluster")
     try:
         yield started

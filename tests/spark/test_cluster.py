@@ -1,4 +1,4 @@
-"""A cluster of two workers, one of which is lost: the ground that other tests stand on."""
+"""A cluster of two workers survives the loss of one: other tests rely on this."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def test_a_job_survives_the_loss_of_a_worker(cluster: StandaloneCluster) -> None
         def attempts() -> set[str]:
             return {path.name for path in driver.folder.glob("attempt-*")}
 
-        # With a core each, both workers are at it when two tasks have begun.
+        # Each worker has one core: once two tasks have begun, both workers are busy.
         wait_until(lambda: len(attempts()) == WORKERS, "tasks run")
         cluster.kill_worker(0)
         (driver.folder / GO_ON).touch()
         assert driver.result() == {"total": TOTAL}
-        made = attempts()
-    assert len(made) > PARTITIONS
-    assert len({name.split("-")[1] for name in made}) == PARTITIONS
-    wait_until(lambda: cluster.alive_workers() == WORKERS - 1, "the master knows")
+        attempted = attempts()
+    assert len(attempted) > PARTITIONS
+    assert len({name.split("-")[1] for name in attempted}) == PARTITIONS
+    wait_until(lambda: cluster.alive_workers() == WORKERS - 1, "the master notices the lost worker")

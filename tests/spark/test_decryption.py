@@ -1,4 +1,4 @@
-"""TLS on Spark: the rows of one process, and no secret in anything that Spark or we write."""
+"""TLS on Spark gives the same rows as one process; no file or log contains a secret."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ NAME = "tls13-sasl"
 KEYS = tls_captures.keylog(NAME)
 
 
-def same(found: DataFrame, expected: Any) -> None:
+def assert_same_rows(found: DataFrame, expected: Any) -> None:
     table = as_on_spark(expected.to_arrow())
     rows = found.select(*table.column_names).toArrow().to_pylist()
     assert Counter(map(repr, rows)) == Counter(map(repr, table.to_pylist()))
     assert rows
 
 
-def shown(name: str) -> re.Pattern[bytes]:
-    """What the secrets of a capture look like: as they are, and in hex."""
+def secret_pattern(name: str) -> re.Pattern[bytes]:
+    """A pattern that matches the secrets of a capture, as raw bytes and in hex."""
     forms = [form for s in secrets_of(name) for form in (s, s.hex().encode())]
     return re.compile(b"|".join(map(re.escape, forms)), re.IGNORECASE)
 
@@ -53,24 +53,26 @@ def shown(name: str) -> re.Pattern[bytes]:
 def test_functions_and_the_data_source_take_key_logs(spark: SparkSession, tmp_path: Path) -> None:
     files = [str(file) for file in cut(tls_captures.path(NAME), tmp_path, 3)]
     with kanalyze.spark.open_archive(spark, *files, buckets=3, payload=True, keylog=KEYS) as read:
-        same(read.requests(), kanalyze.requests(*files, keylog=KEYS))
-        same(read.connections(), kanalyze.connections(*files, keylog=KEYS))
-        same(read.records(), kanalyze.records(*files, keylog=KEYS))
+        assert_same_rows(read.requests(), kanalyze.requests(*files, keylog=KEYS))
+        assert_same_rows(read.connections(), kanalyze.connections(*files, keylog=KEYS))
+        assert_same_rows(read.records(), kanalyze.records(*files, keylog=KEYS))
         rows = read.requests()
         plan = rows._jdf.queryExecution().toString().encode()
-    assert shown(NAME).search(plan) is None
+    assert secret_pattern(NAME).search(plan) is None
     session = own_session(spark)
     kanalyze.spark.register(session)
     source = session.read.format("kanalyze").option("keylog", str(KEYS))
-    same(source.option("numPartitions", 4).load(files), kanalyze.requests(*files, keylog=KEYS))
+    assert_same_rows(
+        source.option("numPartitions", 4).load(files), kanalyze.requests(*files, keylog=KEYS)
+    )
 
 
-def test_secrets_inside_of_captures_are_used(spark: SparkSession) -> None:
+def test_secrets_inside_captures_are_used(spark: SparkSession) -> None:
     file = str(tls_captures.path(tls_captures.WITH_SECRETS[0]))
-    same(kanalyze.spark.requests(spark, file, buckets=1), kanalyze.requests(file))
+    assert_same_rows(kanalyze.spark.requests(spark, file, buckets=1), kanalyze.requests(file))
 
 
-def test_a_stream_takes_key_logs_and_its_state_has_no_secret(tmp_path: Path) -> None:
+def test_a_stream_takes_key_logs_and_its_state_contains_no_secret(tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.mkdir()
     lines = KEYS.read_bytes().splitlines(keepends=True)
@@ -86,7 +88,7 @@ def test_a_stream_takes_key_logs_and_its_state_has_no_secret(tmp_path: Path) -> 
     expected = as_on_spark(kanalyze.requests(str(rotation.inbox), keylog=KEYS).to_arrow())
     assert_all_but_open(counted(query.rows), counted(expected.to_pylist()))
     assert len(query.rows) > 50
-    secret = shown(NAME)
+    secret = secret_pattern(NAME)
     for file in (tmp_path / "state").rglob("*"):
         if file.is_file():
             data = file.read_bytes()
@@ -97,7 +99,7 @@ def test_a_stream_takes_key_logs_and_its_state_has_no_secret(tmp_path: Path) -> 
 def in_this_session(
     spark: SparkSession, capfd: pytest.CaptureFixture[str], arguments: tuple[str, ...]
 ) -> bytes:
-    """Run the command in the session of the tests; return all it said, and what Spark planned."""
+    """Run the command in the session of the tests; return its output and Spark's plans."""
     assert main(["batch", "--buckets", "3", *arguments]) == 0
     out, err = capfd.readouterr()
     executions = spark._jsparkSession.sharedState().statusStore().executionsList()
@@ -108,7 +110,7 @@ def in_this_session(
 
 
 def in_a_session_of_its_own(tmp_path: Path, cores: int, arguments: tuple[str, ...]) -> bytes:
-    """Run the command in a process of its own, with an event log; return all it said."""
+    """Run the command in its own process, with an event log; return its output."""
     log = tmp_path / "log"
     log.mkdir(exist_ok=True)
     conf = {
@@ -133,7 +135,7 @@ def in_a_session_of_its_own(tmp_path: Path, cores: int, arguments: tuple[str, ..
 
 
 def plain_bytes(file: Path) -> bytes:
-    """What is in a file, without compression; of states what they are made of."""
+    """The decompressed contents of a file; saved states are unpacked."""
     if file.suffix == ".gz":
         return gzip.decompress(file.read_bytes())
     if file.suffix != ".parquet":
@@ -147,7 +149,7 @@ def plain_bytes(file: Path) -> bytes:
 
 
 @pytest.mark.usefixtures("few_findings")
-def test_nothing_that_a_batch_writes_has_a_secret(
+def test_files_written_by_a_batch_contain_no_secret(
     spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert_no_secret(tmp_path, partial(in_this_session, spark, capfd), ends=False)
@@ -155,16 +157,16 @@ def test_nothing_that_a_batch_writes_has_a_secret(
 
 @pytest.mark.long
 @pytest.mark.parametrize("cores", [1, 4])
-def test_nor_has_the_event_log(cores: int, tmp_path: Path) -> None:
+def test_the_event_log_contains_no_secret(cores: int, tmp_path: Path) -> None:
     assert_no_secret(tmp_path, partial(in_a_session_of_its_own, tmp_path, cores))
 
 
 def assert_no_secret(
     tmp_path: Path, batch: Callable[[tuple[str, ...]], bytes], *, ends: bool = True
 ) -> None:
-    """Run a batch over an archive that grows; search all that it wrote, and compare its rows.
+    """Run a batch over a growing archive; search all files for secrets, and compare the rows.
 
-    Without ``ends`` there is one run, which leaves connections open.
+    Without ``ends`` there is only one run, which leaves connections open.
     """
     inbox, out, keys = tmp_path / "in", tmp_path / "out", tmp_path / "keys"
     for folder in (inbox, keys):
@@ -175,13 +177,13 @@ def assert_no_secret(
         (keys / f"{name}.keys").write_bytes(tls_captures.keylog(name).read_bytes())
     given = (str(inbox), "--out", str(out), "--keylog", str(keys))
     state = ("--checkpoint", str(tmp_path / "state"))
-    said = batch((*given, *state, "--settle", "0"))
+    output = batch((*given, *state, "--settle", "0"))
     written = [file for file in tmp_path.rglob("*") if file.is_file() and keys not in file.parents]
     first = {file: plain_bytes(file) for file in written}
     for file in later:
         file.rename(inbox / file.name)
     if ends:
-        said += batch((*given, *state, "--finish"))
+        output += batch((*given, *state, "--finish"))
     expected = as_on_spark(kanalyze.requests(str(inbox), keylog=KEYS).to_arrow())
     rows = [
         row
@@ -192,10 +194,10 @@ def assert_no_secret(
     assert found == whole if ends else found and not found - whole
 
     written = [file for file in tmp_path.rglob("*") if file.is_file() and keys not in file.parents]
-    everything = [said, *first.values(), *map(plain_bytes, written)]
-    secret, randoms = shown(NAME), client_randoms(NAME)
+    everything = [output, *first.values(), *map(plain_bytes, written)]
+    secret, randoms = secret_pattern(NAME), client_randoms(NAME)
     assert not any(secret.search(data) for data in everything)
-    # It would be seen: what secrets are found by is in the states, and plans are among it all.
+    # The search can find secrets: client randoms are in the states, and plans are searched too.
     assert any(randoms.search(data) for data in first.values())
     assert any(b"SparkListenerSQLExecutionStart" in data for data in everything)
 

@@ -42,23 +42,23 @@ def line_of(error: Exception) -> str:
         ("", "Spark: PySparkException"),
     ],
 )
-def test_a_failure_of_spark_is_one_line(text, line):
+def test_a_spark_failure_is_reported_in_one_line(text, line):
     assert line_of(PySparkException(text)) == line
 
 
-def test_a_lost_jvm_is_one_line():
+def test_a_lost_jvm_is_reported_in_one_line():
     assert line_of(Py4JError("Answer from Java side is empty")) == (
         "Spark: Answer from Java side is empty"
     )
 
 
-def test_other_errors_pass():
+def test_other_errors_are_raised_unchanged():
     assert line_of(UsageError("x")) == "x"
     with pytest.raises(ZeroDivisionError), failures_in_one_line():
         raise ZeroDivisionError
 
 
-def test_what_a_task_raises_is_one_line(spark):
+def test_an_error_raised_in_a_task_is_reported_in_one_line(spark):
     def fail(batches):
         for _ in batches:
             raise UsageError("what the task says")

@@ -1,4 +1,4 @@
-"""The functions for a notebook: the same tables as the library."""
+"""The functions for notebooks give the same tables as the library."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def counted(table: pa.Table, names: list[str] | None = None) -> Counter[str]:
     return Counter(map(repr, chosen.to_pylist()))
 
 
-def report(folder: Path, *arguments: str) -> dict[str, Any]:
+def report_of_one_process(folder: Path, *arguments: str) -> dict[str, Any]:
     """The report of one process."""
     assert main(["report", *arguments, "--json", str(folder / "report.json")]) == 0
     found: dict[str, Any] = json.loads((folder / "report.json").read_text())
@@ -43,40 +43,40 @@ def report(folder: Path, *arguments: str) -> dict[str, Any]:
     return found
 
 
-def same(found: DataFrame, expected: Any) -> None:
+def assert_same_rows(found: DataFrame, expected: Any) -> None:
     table = as_on_spark(expected.to_arrow())
     assert found.columns == table.column_names
     assert counted(found.toArrow()) == counted(table)
 
 
 @pytest.mark.usefixtures("few_findings")
-def test_an_archive_is_read_once_for_all_its_tables(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_archive_is_read_once_for_all_tables(spark: SparkSession, tmp_path: Path) -> None:
     files = cut("waits", 3, tmp_path).files
     with kanalyze.spark.open_archive(spark, *files, payload=True, buckets=2) as archive:
-        same(
+        assert_same_rows(
             archive.requests(api="Fetch", slower_than="5ms"),
             kanalyze.requests(*files, api="Fetch", slower_than="5ms"),
         )
-        same(archive.connections(), kanalyze.connections(*files))
-        same(archive.anomalies(), kanalyze.anomalies(*files))
-        assert archive.report(errors=True) == report(tmp_path, *files, "--errors")
+        assert_same_rows(archive.connections(), kanalyze.connections(*files))
+        assert_same_rows(archive.anomalies(), kanalyze.anomalies(*files))
+        assert archive.report(errors=True) == report_of_one_process(tmp_path, *files, "--errors")
         tables = archive.tables(api="Metadata")
         lines = tables["metadata"].select("request_id").join(tables["requests"], "request_id")
         names = [row.api_name for row in lines.select("api_name").collect()]
         assert names == ["Metadata"] * tables["metadata"].count() != []
         assert sorted(tables) == ["anomalies", "connections", "groups", "metadata", "requests"]
-        same(archive.records(), kanalyze.records(*files))
+        assert_same_rows(archive.records(), kanalyze.records(*files))
         assert archive.unreadable == {}
 
 
-def test_columns_are_left_out(spark: SparkSession) -> None:
+def test_only_the_selected_columns_are_returned(spark: SparkSession) -> None:
     rows = kanalyze.spark.requests(spark, CAPTURE, columns=["partitions", "api_name"], buckets=1)
     assert rows.columns == ["partitions", "api_name"]
     names = ["partitions", "api_name"]
     assert counted(rows.toArrow()) == counted(kanalyze.requests(CAPTURE).to_arrow(), names)
 
 
-def test_groups_and_metadata_are_those_of_the_library(spark: SparkSession) -> None:
+def test_groups_and_metadata_match_the_library(spark: SparkSession) -> None:
     capture = str(path("next-groups"))
     names = [name for name in GROUP_NAMES if name != "request_id"]
     with kanalyze.spark.open_archive(spark, capture, buckets=2) as archive:
@@ -89,26 +89,26 @@ def test_groups_and_metadata_are_those_of_the_library(spark: SparkSession) -> No
         assert counted(found, names) == counted(kanalyze.metadata(capture).to_arrow(), names)
 
 
-def test_paths_are_those_of_the_driver(
+def test_relative_paths_start_at_the_folder_of_the_driver(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for file in cut("waits", 2, tmp_path).files:
         assert file.startswith(str(tmp_path))
     monkeypatch.chdir(tmp_path)
     names = sorted(file.name for file in tmp_path.iterdir())
-    same(kanalyze.spark.requests(spark, *names, buckets=1), kanalyze.requests(*names))
+    assert_same_rows(kanalyze.spark.requests(spark, *names, buckets=1), kanalyze.requests(*names))
 
 
-def test_packets_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_table_of_packets_gives_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
     files = cut("waits", 3, tmp_path).files
     session = spark.newSession()
     kanalyze.spark.register(session)
     packets = session.read.format("kanalyze").option("table", "packets").load(files)
     with kanalyze.spark.open_packets(packets.repartition(4), buckets=2) as archive:
-        same(archive.requests(), kanalyze.requests(*files))
+        assert_same_rows(archive.requests(), kanalyze.requests(*files))
 
 
-def test_a_table_without_a_column(spark: SparkSession) -> None:
+def test_a_packet_table_without_a_needed_column_is_an_error(spark: SparkSession) -> None:
     with pytest.raises(UsageError, match="packets: column 'packet' is missing"):
         kanalyze.spark.open_packets(spark.sql("select 'a' as capture, 1L as time_ns"))
 
@@ -121,9 +121,9 @@ def test_records_need_the_payload(spark: SparkSession) -> None:
         archive.records()
 
 
-def test_arguments_are_those_of_the_library() -> None:
+def test_arguments_of_the_library_become_option_texts() -> None:
     at = datetime(2026, 11, 20, 22, 46, tzinfo=UTC)
-    given = {
+    arguments = {
         "since": at,
         "slower_than": timedelta(milliseconds=50),
         "topic": None,
@@ -135,7 +135,7 @@ def test_arguments_are_those_of_the_library() -> None:
         "definitions": PurePosixPath("/some/where"),
         "errors": True,
     }
-    assert _texts(given) == {
+    assert _texts(arguments) == {
         "since": "2026-11-20T22:46:00.000000000Z",
         "slowerthan": "50000000ns",
         "api": '["0", "Fetch"]',
@@ -151,7 +151,7 @@ def test_arguments_are_those_of_the_library() -> None:
         _texts({"topic": [None]})
 
 
-def test_arguments_that_make_no_sense(spark: SparkSession, tmp_path: Path) -> None:
+def test_bad_arguments_are_errors(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not a number of buckets: 0"):
         kanalyze.spark.requests(spark, CAPTURE, buckets=0)
     with pytest.raises(UsageError, match="unknown option: 'colour'"):
@@ -160,7 +160,9 @@ def test_arguments_that_make_no_sense(spark: SparkSession, tmp_path: Path) -> No
         kanalyze.spark.requests(spark, str(tmp_path / "none.pcap"))
 
 
-def test_a_file_that_is_no_capture(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_file_that_is_no_capture_is_an_error_or_quarantined(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     foreign = tmp_path / "notes.pcap"
     foreign.write_text("nothing to see")
     with pytest.raises(CaptureError, match="is not a pcap or pcapng file"):

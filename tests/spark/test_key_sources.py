@@ -1,4 +1,4 @@
-"""Key logs are found where captures are, and read by tasks."""
+"""Key logs are found in the same places as captures, and tasks read them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def count(sources: KeySources | None) -> int:
     return len(log)
 
 
-def test_a_folder_a_glob_a_url_and_several_files_name_the_same(tmp_path: Path) -> None:
+def test_a_folder_a_glob_a_url_and_a_list_of_files_find_the_same_key_logs(tmp_path: Path) -> None:
     folder = folder_with(tmp_path, ONE, OTHER)
     (folder / "capture.pcap").write_bytes(tls_captures.path(ONE).read_bytes())
     (folder / ".hidden.keys").write_bytes(tls_captures.keylog("tls13-lost").read_bytes())
@@ -53,11 +53,11 @@ def test_a_folder_a_glob_a_url_and_several_files_name_the_same(tmp_path: Path) -
     assert count(find_key_files([folder.as_uri()])) == count(expected) > 10
 
 
-def test_none_is_named_by_nothing() -> None:
+def test_without_paths_there_are_no_key_sources() -> None:
     assert find_key_files([]) is None
 
 
-def test_a_path_is_that_of_the_folder_of_the_driver(
+def test_relative_paths_start_at_the_folder_of_the_driver(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder_with(tmp_path, ONE)
@@ -76,14 +76,16 @@ def test_a_path_is_that_of_the_folder_of_the_driver(
         ("*.log", r"\*.log: no key log here"),
     ],
 )
-def test_what_is_no_key_log_is_one_line(name: str, text: str, tmp_path: Path) -> None:
+def test_a_path_without_a_key_log_is_reported_in_one_line(
+    name: str, text: str, tmp_path: Path
+) -> None:
     (tmp_path / "capture.pcap").write_bytes(tls_captures.path(ONE).read_bytes())
     (tmp_path / "empty").mkdir()
     with pytest.raises(KanalyzeError, match=text):
         find_key_files([str(tmp_path / name)])
 
 
-def test_a_file_is_read_as_far_as_it_went_when_it_was_looked_at(tmp_path: Path) -> None:
+def test_lines_added_to_a_key_log_after_it_was_found_are_not_read(tmp_path: Path) -> None:
     file = folder_with(tmp_path, ONE) / f"{ONE}.keys"
     sources = find_key_files([str(file)])
     before = count(sources)
@@ -92,7 +94,7 @@ def test_a_file_is_read_as_far_as_it_went_when_it_was_looked_at(tmp_path: Path) 
     assert count(sources) == before < count(find_key_files([str(file)]))
 
 
-def test_a_file_that_is_gone_is_one_line(tmp_path: Path) -> None:
+def test_a_removed_key_log_is_reported_in_one_line(tmp_path: Path) -> None:
     file = folder_with(tmp_path, ONE) / f"{ONE}.keys"
     sources = find_key_files([str(file)])
     assert sources is not None
@@ -101,7 +103,7 @@ def test_a_file_that_is_gone_is_one_line(tmp_path: Path) -> None:
         read_keys(sources)
 
 
-def test_tasks_of_a_process_share_what_it_read_last(tmp_path: Path) -> None:
+def test_tasks_of_a_process_share_the_key_log_read_last(tmp_path: Path) -> None:
     folder = folder_with(tmp_path, ONE, OTHER)
     one, other = (find_key_files([str(folder / f"{name}.keys")]) for name in (ONE, OTHER))
     assert one is not None
@@ -109,23 +111,23 @@ def test_tasks_of_a_process_share_what_it_read_last(tmp_path: Path) -> None:
     first = shared_keys(one)
     assert shared_keys(one) is first
     assert shared_keys(other) is not first
-    assert shared_keys(one) is not first  # it was forgotten
+    assert shared_keys(one) is not first  # only the last one is kept
 
 
-def test_a_plan_has_names_of_files_and_the_driver_does_not_keep_secrets(
+def test_a_plan_contains_file_names_and_no_secrets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = []
-    monkeypatch.setattr(keylog.KeyLog, "find", lambda *_: kept.append(1))
+    looked_up = []
+    monkeypatch.setattr(keylog.KeyLog, "find", lambda *_: looked_up.append(1))
     folder = folder_with(tmp_path, ONE)
     plan = make_plan(_texts({"table": "requests", "keylog": [folder]}))
-    assert not kept
+    assert not looked_up
     text = repr(plan) + pickle.dumps(plan).decode("latin-1")
     assert f"{ONE}.keys" in text
     for line in (folder / f"{ONE}.keys").read_text().splitlines():
         assert line.split()[-1] not in text
 
 
-def test_captures_that_repeat_the_secrets_of_others_are_named_once() -> None:
+def test_without_captures_that_have_secrets_no_key_sources_are_added() -> None:
     assert with_captures(None, []) is None
     assert with_captures(KeySources(), []) is None

@@ -1,4 +1,4 @@
-"""The queries against the same figures, counted in plain Python from the rows."""
+"""The queries give the same figures as plain Python that counts the rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FETCH = ("Fetch", "MultiFetch", "ShareFetch")
 
 @functools.cache
 def rows() -> tuple[Row, ...]:
-    """The rows of all captures, and a few as if they were of Kafka 0.7."""
+    """The rows of all captures, and copies of a few that are changed to look like Kafka 0.7."""
     found = list(kanalyze.requests(*(str(path(name)) for name in NAMES)))
     old = [row for row in found if row.api_name in ("Produce", "Fetch")][:5]
     found += [row._replace(wire="kafka-0.7", api_version=0, client_id=None) for row in old]
@@ -44,7 +44,7 @@ Ask: TypeAlias = "Callable[..., list[Any]]"
 
 @pytest.fixture(scope="module")
 def ask() -> Iterator[Ask]:
-    """Ask all rows, as DuckDB does; `test_queries_on_spark.py` has its own."""
+    """Run a query over all rows, on DuckDB; `test_queries_on_spark.py` does so on Spark."""
     maker = BatchMaker()
     with Database(max_memory_bytes=1 << 28, threads=1) as database:
         database.create("requests", maker.schema)
@@ -52,26 +52,26 @@ def ask() -> Iterator[Ask]:
 
         def run(name: str, **parameters: str) -> list[Any]:
             lines = database.answer(find_query(name), parameters)
-            made = namedtuple("Line", lines[0] if lines else ())
-            return [made(*map(local, line.values())) for line in lines]
+            line_type = namedtuple("Line", lines[0] if lines else ())
+            return [line_type(*map(as_pyspark_time, line.values())) for line in lines]
 
         yield run
 
 
-def local(value: Any) -> Any:
-    """A time as PySpark gives it: local, and without saying so."""
+def as_pyspark_time(value: Any) -> Any:
+    """A time as PySpark returns it: local, without a time zone."""
     if not isinstance(value, datetime.datetime):
         return value
     return value.replace(tzinfo=datetime.UTC).astimezone().replace(tzinfo=None)
 
 
-def same(found: Iterable[Any], expected: Iterable[tuple[Any, ...]]) -> None:
-    """Compare rows, in whatever order."""
+def assert_same_rows(found: Iterable[Any], expected: Iterable[tuple[Any, ...]]) -> None:
+    """Compare rows in any order."""
     assert sorted(map(repr, map(tuple, found))) == sorted(map(repr, expected))
 
 
 def time_of(row: Row, unit_s: int) -> datetime.datetime:
-    """The beginning of the minute or hour of a request, as Spark's driver gives it."""
+    """The start of the minute or hour of a request, as Spark's driver returns it."""
     assert row.request_start_ns is not None
     start_s = row.request_start_ns // 10**9 // unit_s * unit_s
     return datetime.datetime.fromtimestamp(start_s)  # noqa: DTZ006 - PySpark gives local times
@@ -97,7 +97,7 @@ def test_every_query_is_tested() -> None:
     assert set(queries()) <= tested
 
 
-def test_an_unknown_query_is_named() -> None:
+def test_an_unknown_query_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(
         UsageError, match=r"^unknown query: 'nothing'; there are connection_trace, "
     ):
@@ -105,7 +105,7 @@ def test_an_unknown_query_is_named() -> None:
 
 
 @pytest.mark.parametrize("name", queries())
-def test_every_query_says_what_it_counts(name: str) -> None:
+def test_every_query_begins_with_a_question_and_reads_requests(name: str) -> None:
     text = query(name)
     assert re.match(r"-- [A-Z].*\?\n--\n", text)
     assert re.search(r"\bFROM requests\b", text)
@@ -122,7 +122,7 @@ def test_latency_by_client(ask: Ask) -> None:
     assert len({day for day, _ in groups}) > 1
     assert max(map(len, groups.values())) > 100
     found = ask("latency_by_client")
-    same(found, expected)
+    assert_same_rows(found, expected)
     assert found == sorted(found, key=lambda row: (row.day, -row.p99_ms))
 
 
@@ -131,23 +131,23 @@ def test_error_bursts(ask: Ask) -> None:
         (row for row in rows() if row.request_start_ns is not None),
         lambda row: (day_of(row), time_of(row, MINUTE_S)),
     )
-    of_day: Counter[tuple[str, datetime.date]] = Counter()
+    totals: Counter[tuple[str, datetime.date]] = Counter()
     for (day, _), members in minutes.items():
-        of_day["requests", day] += len(members)
-        of_day["errors", day] += sum(row.status == "error" for row in members)
+        totals["requests", day] += len(members)
+        totals["errors", day] += sum(row.status == "error" for row in members)
     expected = []
     for (day, minute), members in minutes.items():
-        wrong = [row for row in members if row.status == "error"]
-        others = of_day["requests", day] - len(members)
-        if not others:
+        errors = [row for row in members if row.status == "error"]
+        others_count = totals["requests", day] - len(members)
+        if not others_count:
             continue
-        usual = len(members) * (of_day["errors", day] - len(wrong)) / others
-        if len(wrong) >= max(3 * usual, usual + 10):
-            names = sorted({row.error_name for row in wrong if row.error_name is not None})
-            expected.append((minute, len(members), len(wrong), usual, names))
+        usual = len(members) * (totals["errors", day] - len(errors)) / others_count
+        if len(errors) >= max(3 * usual, usual + 10):
+            names = sorted({row.error_name for row in errors if row.error_name is not None})
+            expected.append((minute, len(members), len(errors), usual, names))
     assert 0 < len(expected) < len(minutes)
     found = ask("error_bursts")
-    same(found, expected)
+    assert_same_rows(found, expected)
     assert found == sorted(found, key=lambda row: row.minute)
 
 
@@ -176,10 +176,10 @@ def test_old_versions(ask: Ask) -> None:
     ]
     assert {key[4] for key, _ in groups} == {"kafka", "kafka-0.7"}
     assert {None, 3, 4} <= {first for key, first in groups if key[4] == "kafka"}
-    same(ask("old_versions"), expected)
+    assert_same_rows(ask("old_versions"), expected)
 
 
-def test_removed_versions_are_those_of_the_table_of_the_protocol() -> None:
+def test_removed_versions_match_the_catalog() -> None:
     """The versions written into the view are those that kanalyze knows of Kafka 4.0."""
     text = built_in("tables")["removed_versions"].sql
     written = {
@@ -212,7 +212,7 @@ def test_topic_throughput(ask: Ask) -> None:
     assert len({hour for hour, _ in sums}) > 1
     assert any(total[0] and total[2] for total in sums.values())
     found = ask("topic_throughput")
-    same(found, [(*key, *total) for key, total in sums.items()])
+    assert_same_rows(found, [(*key, *total) for key, total in sums.items()])
     order = [(row.hour, -row.produced_bytes - row.fetched_bytes) for row in found]
     assert order == sorted(order)
 
@@ -244,7 +244,7 @@ def test_rebalances(ask: Ask) -> None:
         )
     assert len(expected) > 5
     found = ask("rebalances")
-    same(found, expected)
+    assert_same_rows(found, expected)
     assert found == sorted(found, key=lambda row: -row.paused_ms)
 
 
@@ -268,7 +268,7 @@ def test_top_producers(ask: Ask) -> None:
                 sorted(number for number in acks if number is not None),
             )
         )
-    # Spark puts nulls first where it is not told otherwise.
+    # Spark sorts nulls first by default.
     expected.sort(key=lambda row: (-row[6], [(text is not None, text or "") for text in row[:3]]))
     assert len(expected) > 50
     assert [tuple(row) for row in ask("top_producers")] == expected[:50]

@@ -1,6 +1,6 @@
-"""What the queries answer on DuckDB they answer on Spark, as text for the user's own `requests`.
+"""The SQL of each query gives the same on Spark, on a user's own table `requests`, as on DuckDB.
 
-That Spark answers them as one machine does is tried by `test_tables.py` too, over tables of ours.
+`test_tables.py` compares Spark with one machine too, over tables that kanalyze makes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.spark.test_queries import Ask
 
 BY_DEFAULT = ("connection_trace", "latency_by_client")
-"""One with parameters, and one with views, numbers of requests and quantiles."""
+"""A query with parameters, and one with views, counts of requests and quantiles."""
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +53,11 @@ def ask(spark: SparkSession, requests: DataFrame) -> Ask:
         for name in queries()
     ],
 )
-def test_the_figures_are_those_of_plain_python(name: str, ask: Ask) -> None:
+def test_figures_match_plain_python(name: str, ask: Ask) -> None:
     getattr(test_queries, f"test_{name}")(ask)
 
 
-def test_every_query_is_understood(spark: SparkSession, requests: DataFrame) -> None:
+def test_spark_can_plan_every_query(spark: SparkSession, requests: DataFrame) -> None:
     for name in queries():
         arguments = {"connection": "nobody's"} if ":connection" in query(name) else None
         assert spark.sql(query(name), args=arguments).columns, name

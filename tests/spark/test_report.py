@@ -1,4 +1,4 @@
-"""The report on Spark is that of one machine."""
+"""The report on Spark is the same as on one machine."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ if TYPE_CHECKING:
 BY_DEFAULT = "errors"
 
 
-def on_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let Spark answer queries, however few rows there are."""
+def always_use_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make Spark answer queries, even on few rows."""
     monkeypatch.setattr(spark_report, "MOST_ROWS_HERE", -1)
 
 
 @pytest.fixture(params=[pytest.param("spark", marks=pytest.mark.long), "driver"])
 def _where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answer queries on Spark, however few rows there are, or where the driver is.
+    """Answer queries on Spark, even on few rows, or on the driver.
 
-    The driver asks as one machine does: a few of the findings are enough.
+    The driver answers as one machine does, so a few of the findings are enough.
     """
     if request.param == "spark":
-        on_spark(monkeypatch)
+        always_use_spark(monkeypatch)
     else:
         request.getfixturevalue("few_findings")
 
 
-def check(spark: SparkSession, capture: Path) -> dict[str, Any]:
+def assert_same_report(spark: SparkSession, capture: Path) -> dict[str, Any]:
     """Compare reports and pages; return the report."""
     cubes = []
 
@@ -77,14 +77,16 @@ def check(spark: SparkSession, capture: Path) -> dict[str, Any]:
         for name in (BY_DEFAULT, *(name for name in NAMES if name != BY_DEFAULT))
     ],
 )
-def test_a_report_is_that_of_one_machine(name: str, spark: SparkSession) -> None:
-    check(spark, path(name))
+def test_a_report_is_the_same_as_on_one_machine(name: str, spark: SparkSession) -> None:
+    assert_same_report(spark, path(name))
 
 
 @pytest.mark.long
-def test_many_rows_are_asked_on_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every query of a report is asked there by `test_tables.py`; here, that it would be."""
-    on_spark(monkeypatch)
+def test_many_rows_are_queried_on_spark(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the choice of Spark is tested here: `test_tables.py` runs every query on Spark."""
+    always_use_spark(monkeypatch)
 
     def findings_alone(
         engine: QueryEngine,
@@ -109,33 +111,33 @@ def test_many_rows_are_asked_on_spark(spark: SparkSession, monkeypatch: pytest.M
 
 @pytest.mark.long
 @pytest.mark.usefixtures("few_findings")
-def test_of_nothing_there_are_no_lines_and_no_figures(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_report_of_an_empty_capture_is_the_same(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "empty.pcap"
     file.write_bytes(pcap_file([]))
-    assert check(spark, file)["totals"]["rows"] == 0
+    assert assert_same_report(spark, file)["totals"]["rows"] == 0
 
 
 @pytest.mark.long
-def test_so_it_is_on_spark(
+def test_the_report_of_an_empty_capture_is_the_same_on_spark(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    on_spark(monkeypatch)
-    test_of_nothing_there_are_no_lines_and_no_figures(spark, tmp_path)
+    always_use_spark(monkeypatch)
+    test_the_report_of_an_empty_capture_is_the_same(spark, tmp_path)
 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("few_findings")
-def test_findings_that_ask_for_a_table_that_is_not_there_are_named(spark: SparkSession) -> None:
+def test_findings_that_need_a_missing_table_are_listed(spark: SparkSession) -> None:
     with opened_tables(Analysis([str(path(BY_DEFAULT))])) as (database, quality, _):
         tables = tables_of(spark, database)
     del tables["connections"]
     found = report_on(spark, tables, quality)
     assert "unanswered" in found["findings_left_out"]
     assert "too_large" not in found["findings_left_out"]
-    assert {each["name"] for each in found["findings"]} == {"too_large"}
+    assert {finding["name"] for finding in found["findings"]} == {"too_large"}
 
 
-def test_few_rows_may_be_too_large_for_the_driver(
+def test_few_rows_with_many_bytes_are_not_small(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables = [spark.createDataFrame([("x" * 500, ["y" * 500])], "one string, many array<string>")]

@@ -1,4 +1,4 @@
-"""Rows through Spark and back are those that went in."""
+"""Rows are unchanged after they went through Spark."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TABLES = {
 
 @functools.cache
 def own_table(name: str) -> pa.Table:
-    """What kanalyze makes of the captures, without Spark."""
+    """The table of the captures, made without Spark."""
     if name == "records":
         return record_table()
     return as_on_spark(getattr(kanalyze, name)(*CAPTURES).to_arrow())
@@ -62,7 +62,7 @@ def record_table() -> pa.Table:
 def from_task(
     spark: SparkSession, batches: Iterable[pa.RecordBatch], columns: Sequence[Column]
 ) -> Any:
-    """Have a Python worker give batches to Spark, and Spark give them back."""
+    """Send batches to Spark from a Python worker, and return what Spark returns."""
     given = list(batches)
 
     def give(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -73,7 +73,7 @@ def from_task(
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_all_rows_come_back_from_a_task(spark: SparkSession, name: str) -> None:
+def test_rows_yielded_by_a_task_come_back_unchanged(spark: SparkSession, name: str) -> None:
     table, columns = own_table(name), TABLES[name]
     assert table.num_rows > 0
     back = from_task(spark, as_spark(table, columns), columns)
@@ -82,7 +82,7 @@ def test_all_rows_come_back_from_a_task(spark: SparkSession, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_all_rows_come_back_from_a_frame(spark: SparkSession, name: str) -> None:
+def test_rows_of_a_frame_come_back_unchanged(spark: SparkSession, name: str) -> None:
     table, columns = own_table(name), TABLES[name]
     given = pa.Table.from_batches(as_spark(table, columns), arrow_schema(columns))
     back = spark.createDataFrame(given, spark_schema(columns)).toArrow()
@@ -90,21 +90,21 @@ def test_all_rows_come_back_from_a_frame(spark: SparkSession, name: str) -> None
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_batches_have_the_schema_that_a_data_source_has_to_give(name: str) -> None:
+def test_batches_have_the_schema_that_a_data_source_needs(name: str) -> None:
     batches = list(as_spark(own_table(name), TABLES[name]))
-    wanted = arrow_schema(TABLES[name])
-    assert all(batch.schema.equals(wanted, check_metadata=True) for batch in batches)
+    expected_schema = arrow_schema(TABLES[name])
+    assert all(batch.schema.equals(expected_schema, check_metadata=True) for batch in batches)
     assert sum(batch.num_rows for batch in batches) == own_table(name).num_rows
 
 
-def test_columns_are_chosen_by_name_and_put_in_order(spark: SparkSession) -> None:
+def test_columns_are_selected_by_name_in_the_given_order(spark: SparkSession) -> None:
     table = own_table("requests")
     chosen = (COLUMNS[20], COLUMNS[1], COLUMNS[33])
     back = from_task(spark, as_spark(table, chosen), chosen)
     assert back.to_pylist() == table.select([column.name for column in chosen]).to_pylist()
 
 
-def test_coded_texts_are_given_plain() -> None:
+def test_dictionary_encoded_texts_become_plain() -> None:
     rows = list(kanalyze.requests(*CAPTURES))
     coded = BatchMaker(COLUMNS, coded=True).of_rows(rows)
     assert pa.types.is_dictionary(coded.schema.field("client_id").type)
@@ -113,13 +113,13 @@ def test_coded_texts_are_given_plain() -> None:
     )
 
 
-def test_a_slice_is_given_alone() -> None:
+def test_a_slice_of_a_batch_gives_only_its_rows() -> None:
     batch = own_table("requests").to_batches()[0]
     given = list(as_spark(batch.slice(2, 5), COLUMNS))
     assert [row for part in given for row in part.to_pylist()] == batch.to_pylist()[2:7]
 
 
-def test_nothing_is_made_of_nothing(spark: SparkSession) -> None:
+def test_an_empty_table_gives_no_rows(spark: SparkSession) -> None:
     empty = own_table("requests").slice(0, 0)
     assert sum(batch.num_rows for batch in as_spark(empty, COLUMNS)) == 0
     assert from_task(spark, as_spark(empty, COLUMNS), COLUMNS).num_rows == 0
@@ -130,7 +130,7 @@ def test_a_missing_column_is_an_error() -> None:
         list(as_spark(own_table("requests").drop_columns(["api_key"]), COLUMNS))
 
 
-def test_a_null_that_may_not_be_is_an_error() -> None:
+def test_a_null_in_a_column_that_is_not_nullable_is_an_error() -> None:
     table = own_table("requests")
     place = table.schema.get_field_index("status")
     nulls = table.set_column(place, "status", pa.nulls(table.num_rows, pa.string()))
@@ -139,14 +139,14 @@ def test_a_null_that_may_not_be_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_the_schema_says_what_the_contract_says(name: str) -> None:
+def test_the_schema_has_the_names_and_nullability_of_the_columns(name: str) -> None:
     schema = spark_schema(TABLES[name])
     assert schema.names == [column.name for column in TABLES[name]]
     assert [field.nullable for field in schema] == [column.nullable for column in TABLES[name]]
 
 
 def test_describe_shows_what_a_column_means(spark: SparkSession) -> None:
-    frame = from_task_frame(spark)
+    frame = empty_frame(spark)
     frame.createOrReplaceTempView("described")
     comments = {row.col_name: row.comment for row in spark.sql("DESCRIBE described").collect()}
     spark.catalog.dropTempView("described")
@@ -154,11 +154,11 @@ def test_describe_shows_what_a_column_means(spark: SparkSession) -> None:
     assert comments["client_id"] == "the client id in the request"
 
 
-def from_task_frame(spark: SparkSession) -> Any:
+def empty_frame(spark: SparkSession) -> Any:
     return spark.createDataFrame([], spark_schema(COLUMNS))
 
 
-def test_a_large_batch_is_given_in_parts(monkeypatch):
+def test_a_large_batch_is_split(monkeypatch):
     monkeypatch.setattr(schema_module, "_ROWS_AT_ONCE", 7)
     whole = BatchMaker().of_rows(list(kanalyze.requests(CAPTURES[0])))
     parts = list(as_requested(whole, COLUMNS, spark_schema(COLUMNS)))
@@ -166,12 +166,12 @@ def test_a_large_batch_is_given_in_parts(monkeypatch):
     assert pa.Table.from_batches(parts).to_pylist() == whole.to_pylist()
 
 
-def test_a_user_may_say_that_more_is_nullable(spark: SparkSession):
+def test_a_requested_schema_may_make_more_columns_nullable(spark: SparkSession):
     columns = [column for column in COLUMNS if column.name in ("status", "errors")]
     items = "array<struct<topic:string,partition:int,code:smallint,name:string>>"
-    asked = StructType.fromDDL(f"status string, errors {items}")
+    requested = StructType.fromDDL(f"status string, errors {items}")
     whole = BatchMaker().of_rows(list(kanalyze.requests(CAPTURES[0])))
-    (part,) = as_requested(whole, columns, asked)
+    (part,) = as_requested(whole, columns, requested)
     assert part.schema.field("status").nullable
     assert part.schema.field("errors").type.value_field.nullable
     assert part.to_pylist() == whole.select(["status", "errors"]).to_pylist()

@@ -1,4 +1,4 @@
-"""Sessions, and what is said where there can be none."""
+"""Spark sessions, and the errors when none can be started."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ JAVA_17 = 'openjdk version "17.0.15" 2025-04-15'
 
 
 def java(folder: Path, *lines: str, status: int = 0) -> Path:
-    """A program of that name, which tells its version as Java does: on standard error."""
+    """A program named ``java`` that prints its version to standard error, as Java does."""
     program = folder / "bin" / "java"
     program.parent.mkdir(parents=True)
-    said = "\n".join(lines)
-    program.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{said}\nEND\nexit {status}\n")
+    output = "\n".join(lines)
+    program.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{output}\nEND\nexit {status}\n")
     program.chmod(0o755)
     return program
 
 
 @pytest.fixture
 def without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nothing but a shell's programs can be found."""
+    """No program but ``cat`` is in the PATH."""
     programs = tmp_path / "programs"
     programs.mkdir()
     (programs / "cat").symlink_to("/bin/cat")
@@ -43,7 +43,7 @@ def without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
 
 
-def said_of_java() -> str:
+def java_error() -> str:
     with pytest.raises(UsageError) as caught:
         session.check_java()
     text = str(caught.value)
@@ -55,12 +55,12 @@ def said_of_java() -> str:
 
 @pytest.mark.usefixtures("without_java")
 class TestJava:
-    """Java is looked for where Spark does, and asked how old it is."""
+    """Java is searched for in the same places as Spark does, and its version is checked."""
 
-    def test_none_at_all(self) -> None:
+    def test_no_java_is_an_error(self) -> None:
         version = ".".join(pyspark.__version__.split(".")[:2])
-        wanted = f"no Java found: Spark {version} needs a JRE 17 or later (Debian: "
-        assert said_of_java().startswith(wanted)
+        expected_start = f"no Java found: Spark {version} needs a JRE 17 or later (Debian: "
+        assert java_error().startswith(expected_start)
 
     @pytest.mark.parametrize(
         "line",
@@ -71,7 +71,9 @@ class TestJava:
             "Picked up JAVA_TOOL_OPTIONS: -Xmx1g\n" + JAVA_17,
         ],
     )
-    def test_new_enough(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    def test_a_new_java_is_accepted(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+    ) -> None:
         monkeypatch.setenv("JAVA_HOME", str(java(tmp_path, line).parents[1]))
         session.check_java()
 
@@ -79,48 +81,52 @@ class TestJava:
         ("line", "version"),
         [('java version "1.8.0_402"', 8), ('openjdk version "11.0.22" 2024-01-16', 11)],
     )
-    def test_too_old(
+    def test_an_old_java_is_an_error(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, version: int
     ) -> None:
         program = java(tmp_path, line)
         monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-        wanted = f"{program} is Java {version}: Spark "
-        assert said_of_java().startswith(wanted)
+        expected_start = f"{program} is Java {version}: Spark "
+        assert java_error().startswith(expected_start)
 
-    def test_one_that_does_not_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """macOS has a ``java`` that says where to get one."""
+    def test_a_java_that_does_not_run_is_an_error(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """macOS has a ``java`` that only says where to get Java."""
         program = java(tmp_path, "Unable to locate a Java Runtime.", status=1)
         monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-        assert said_of_java().startswith(f"{program} is not a working Java: ")
+        assert java_error().startswith(f"{program} is not a working Java: ")
 
-    def test_one_that_says_nothing_of_use(
+    def test_a_java_without_a_version_is_an_error(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         program = java(tmp_path, "a cup of coffee")
         monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-        assert said_of_java().startswith(f"{program} is not a working Java: ")
+        assert java_error().startswith(f"{program} is not a working Java: ")
 
-    def test_one_that_does_not_end(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_java_that_hangs_is_an_error(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         program = java(tmp_path)
         program.write_text("#!/bin/sh\nexec /bin/sleep 60\n")
         monkeypatch.setenv("JAVA_HOME", str(tmp_path))
         monkeypatch.setattr(session, "_LONGEST_WAIT_S", 0.2)
-        assert said_of_java().startswith(f"{program} is not a working Java: ")
+        assert java_error().startswith(f"{program} is not a working Java: ")
 
-    def test_that_of_java_home_goes_before_that_on_the_path(
+    def test_java_home_goes_before_the_path(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         new, old = java(tmp_path / "new", JAVA_17), java(tmp_path / "old", 'version "1.8.0"')
         monkeypatch.setenv("PATH", str(new.parent), prepend=os.pathsep)
         session.check_java()
         monkeypatch.setenv("JAVA_HOME", str(old.parents[1]))
-        assert said_of_java().startswith(f"{old} is Java 8: ")
+        assert java_error().startswith(f"{old} is Java 8: ")
 
-    def test_java_home_without_a_java(
+    def test_java_home_without_java_is_an_error(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-        assert said_of_java().startswith(f"no Java found in JAVA_HOME, {tmp_path}: ")
+        assert java_error().startswith(f"no Java found in JAVA_HOME, {tmp_path}: ")
 
 
 @pytest.mark.parametrize(
@@ -130,7 +136,7 @@ class TestJava:
         ("pandas", "PySpark needs pandas, which is not installed: pip install kanalyze[spark]"),
     ],
 )
-def test_a_package_that_is_not_there(
+def test_a_missing_package_is_an_error(
     package: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
@@ -140,22 +146,22 @@ def test_a_package_that_is_not_there(
 
 
 @pytest.mark.parametrize("master", ["", "nonsense", "http://host:7077"])
-def test_what_is_no_master(master: str) -> None:
+def test_an_invalid_master_is_an_error(master: str) -> None:
     with pytest.raises(UsageError, match=r"^not a Spark master: '.*'; one is local\[\*\], "):
         session.start(master)
 
 
-def test_a_session_that_is_there_is_used_as_it_is(spark: SparkSession) -> None:
+def test_an_active_session_is_used_unchanged(spark: SparkSession) -> None:
     before = spark.conf.getAll
     assert session.start(None, conf={"spark.sql.shuffle.partitions": "3"}) is spark
     assert session.start("local[7]") is spark
     assert spark.conf.getAll == before
 
 
-def test_the_settings_of_a_session(spark: SparkSession) -> None:
-    """The session of these tests is one that was started."""
+def test_a_started_session_has_our_settings(spark: SparkSession) -> None:
+    """kanalyze started the session of these tests."""
     assert spark.sparkContext.appName == "tests"
-    wanted = {
+    expected = {
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.maxBytesPerBatch": "16777216",
@@ -163,8 +169,8 @@ def test_the_settings_of_a_session(spark: SparkSession) -> None:
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
     }
-    assert {name: spark.conf.get(name) for name in wanted} == wanted
-    # What was asked for goes before what is set otherwise.
+    assert {name: spark.conf.get(name) for name in expected} == expected
+    # A requested setting replaces our default.
     assert spark.sparkContext.getConf().get("spark.driver.memory") == "1g"
 
 
@@ -198,7 +204,7 @@ def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.usefixtures("without_java")
-def test_without_java_the_start_of_a_session_says_so_in_one_line() -> None:
+def test_without_java_the_error_of_a_start_is_one_line() -> None:
     ended = run(sys.executable, "-c", START)
     assert ended.stdout.startswith("no Java found: Spark ")
     assert len(ended.stdout.splitlines()) == 1
@@ -206,30 +212,35 @@ def test_without_java_the_start_of_a_session_says_so_in_one_line() -> None:
 
 
 @pytest.mark.long
-def test_what_the_jvm_refuses_is_one_line() -> None:
+def test_a_setting_that_the_jvm_refuses_is_reported_in_one_line() -> None:
     ended = run(sys.executable, "-c", START, "spark.driver.memory=1k")
-    # The JVM tells why on our standard output, before.
+    # Before that, the JVM prints the reason to our standard output.
     assert ended.stdout.splitlines()[-1].startswith("Spark cannot be started: ")
     assert "Traceback" not in ended.stdout + ended.stderr
 
 
 @pytest.mark.long
-def test_a_session_makes_no_noise() -> None:
+def test_a_session_prints_nothing() -> None:
     ended = run(sys.executable, "-c", START)
     assert ended.stdout == "local[*] UTC\ntrue\n"
-    # The JVM's own, of a module that Spark asks for.
+    # The JVM itself prints a warning about a module that Spark needs.
     noise = [line for line in ended.stderr.splitlines() if "incubator modules" not in line]
     assert noise == []
 
 
 @pytest.mark.long
-def test_what_spark_submit_was_given_stays(tmp_path: Path) -> None:
+def test_settings_of_spark_submit_are_kept(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(START)
     submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
-    given = ["--conf", "spark.sql.session.timeZone=Asia/Tokyo", "--conf", "spark.ui.enabled=false"]
-    where = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
-    ended = run(submit, "--master", "local[1]", *given, str(script), **where)
+    settings = [
+        "--conf",
+        "spark.sql.session.timeZone=Asia/Tokyo",
+        "--conf",
+        "spark.ui.enabled=false",
+    ]
+    environment = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    ended = run(submit, "--master", "local[1]", *settings, str(script), **environment)
     assert ended.stdout == "local[1] Asia/Tokyo\ntrue\n"
 
 
@@ -253,12 +264,12 @@ def test_other_commands_need_neither_spark_nor_java(command: str) -> None:
     assert len(bare.stdout.splitlines()) > 20
 
 
-def test_importing_the_package_imports_no_spark() -> None:
+def test_importing_the_package_does_not_import_pyspark() -> None:
     lines = "import sys, kanalyze.spark, kanalyze.spark.session, kanalyze.spark.queries\n"
     assert run(sys.executable, "-c", f"{lines}print('pyspark' in sys.modules)").stdout == "False\n"
 
 
-def test_every_public_name_is_there() -> None:
+def test_every_public_name_exists() -> None:
     for name in kanalyze.spark.__all__:
         assert getattr(kanalyze.spark, name).__name__ == name
     with pytest.raises(AttributeError, match="nothing"):

@@ -1,4 +1,4 @@
-"""Files are there as a whole or not at all."""
+"""A file in a shared folder is complete or does not exist."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("as_location", [str, lambda path: path.as_uri()])
-def test_what_was_written_is_read_by_path_and_by_url(tmp_path, as_location) -> None:
+def test_files_are_written_and_read_by_path_and_by_url(tmp_path, as_location) -> None:
     folder = SharedFolder(as_location(tmp_path / "not there yet" / "a folder"))
     assert folder.read("list/1") is None
     assert folder.names("list") == []
@@ -26,12 +26,12 @@ def test_what_was_written_is_read_by_path_and_by_url(tmp_path, as_location) -> N
     assert (tmp_path / "not there yet" / "a folder" / "list" / "2").read_bytes() == b"two"
 
 
-def test_a_file_that_is_being_written_has_another_name(tmp_path: Path) -> None:
+def test_files_being_written_are_not_listed(tmp_path: Path) -> None:
     (tmp_path / ".half").write_bytes(b"ha")
     assert SharedFolder(str(tmp_path)).names("") == []
 
 
-def test_what_is_removed_is_gone_and_may_be_gone_already(tmp_path: Path) -> None:
+def test_removing_a_missing_file_is_no_error(tmp_path: Path) -> None:
     folder = SharedFolder(str(tmp_path))
     folder.write("states/1/0", b"")
     folder.write("states/2/0", b"")
@@ -41,14 +41,14 @@ def test_what_is_removed_is_gone_and_may_be_gone_already(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("location", ["nosuchscheme://user:secret@host/folder", "file:///\0"])
-def test_a_folder_that_nothing_opens_is_said_in_a_line(location: str) -> None:
+def test_a_folder_that_cannot_be_opened_is_reported_in_one_line(location: str) -> None:
     with pytest.raises(UsageError, match="option stateLocation") as caught:
         SharedFolder(location, "option stateLocation: ").read("x")
     assert "\n" not in str(caught.value)
     assert "secret" not in str(caught.value)
 
 
-def test_so_is_one_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     folder = SharedFolder(str(tmp_path / "file"), "option stateLocation: ")
     with pytest.raises(UsageError, match="option stateLocation") as caught:
@@ -56,7 +56,7 @@ def test_so_is_one_that_cannot_be_written(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_files_are_listed_moved_and_removed(tmp_path: Path) -> None:
+def test_files_are_listed_moved_read_and_removed(tmp_path: Path) -> None:
     folder = SharedFolder(str(tmp_path))
     assert folder.files("none") == []
     with folder.new_file("rows/day=1/a") as file:

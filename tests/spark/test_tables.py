@@ -1,4 +1,4 @@
-"""Every query gives the same on Spark as on one machine: on captures, and on made-up faults."""
+"""Every query gives the same on Spark as on one machine, for captures and for made-up faults."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ if TYPE_CHECKING:
 
     from kanalyze.tables.row import Row
 
-ANYTHING = ", anything"
-HIDDEN = (
+LOOSE = ", loose thresholds"
+FIND_NOTHING = (
     *("capture_lost_packets", "capture_one_way", "capture_twice"),
     *("delayed_acknowledgment", "wrong_listener"),
 )
-"""Findings that are none among the rows of several captures together, whatever the thresholds."""
+"""Queries that find nothing in the rows of several captures together, with any thresholds."""
 CONNECTION = "10.0.0.7:51812>10.0.0.2:9092"
 KINDS = ("report", "questions")
-"""Kinds of queries that are no findings."""
+"""Kinds of queries other than findings."""
 PARAMETERS = {"most_keys": 20, "most": 10, "bucket_ns": 10**9, "connection": CONNECTION}
-"""Of queries that look for no finding."""
+"""Parameters of these queries."""
 
 
 @pytest.fixture(scope="module")
@@ -60,23 +60,26 @@ def database() -> Iterator[Database]:
 
 @contextmanager
 def database_of(captures: Iterable[str]) -> Iterator[Database]:
-    """A database with the rows of captures, and with those of faults of every kind."""
+    """A database with the rows of captures, and with rows for every kind of fault."""
     with Database(max_memory_bytes=1 << 29, threads=1) as made:
         kinds = finding_kinds()
         with closing(Analysis([str(path(name)) for name in captures])) as analysis:
             fill(made, analysis, {table for kind in kinds for table in kind.tables})
         for number, (make, _) in enumerate(FAULTS.values()):
             rows = Made(*make())
-            # Clients of their own, so that one fault does not hide another.
-            own = [each._replace(client_id=f"{each.client_id}-{number}") for each in rows.requests]
-            rows = rows._replace(requests=[*own, nameless(number)])
+            # Each fault has its own clients, so that one fault does not hide another.
+            own = [
+                request._replace(client_id=f"{request.client_id}-{number}")
+                for request in rows.requests
+            ]
+            rows = rows._replace(requests=[*own, unknown_response(number)])
             for name, some in rows._asdict().items():
                 made.insert(name, BatchMaker(TABLES[name].columns, coded=True).of_rows(some))
         yield made
 
 
-def nameless(number: int) -> Row:
-    """A response of which nothing else is known."""
+def unknown_response(number: int) -> Row:
+    """A response without a known request or API."""
     return row(
         connection=CONNECTION,
         client_id=None,
@@ -109,59 +112,61 @@ def tables(spark: SparkSession, database: Database) -> Iterator[SparkTables]:
 
 def other_queries() -> list[Query]:
     """Return every query of a report, every question, and a query for every view."""
-    asked = [query for kind in KINDS for query in built_in(kind).values()]
+    built_in_queries = [query for kind in KINDS for query in built_in(kind).values()]
     views = [Query(view, "", "", (), f"SELECT * FROM {view}") for view in built_in("tables")]
-    return [*asked, *views]
+    return [*built_in_queries, *views]
 
 
 @cache
-def words_of(query: Query) -> frozenset[str]:
-    """Return the functions, keywords and views of a query, and the views of these."""
+def sql_features(query: Query) -> frozenset[str]:
+    """Return the functions, keywords and views of a query, also those that its views use."""
     sql = re.sub(r"--.*|'[^']*'", "", query.sql)
     views = set(re.findall(r"\w+", sql)) & built_in("tables").keys() - {query.name}
-    below = (words_of(built_in("tables")[name]) & built_in("tables").keys() for name in views)
+    below = (sql_features(built_in("tables")[name]) & built_in("tables").keys() for name in views)
     return frozenset(re.findall(r"\b[a-z_]+(?=\()|\b[A-Z]{2,}\b", sql)).union(views, *below)
 
 
-def often_asked() -> set[Query]:
-    """Return queries that have together every word, and ask every view, that any has.
+def covering_queries() -> set[Query]:
+    """Return few queries that together use every function, keyword and view.
 
     Spark takes up to a second to plan a query. The others are ``long``.
     """
     findings = built_in("findings").values()
-    hidden = [query for query in findings if query.name in HIDDEN]
-    others = [*(query for query in findings if query not in hidden), *other_queries()]
+    empty_queries = [query for query in findings if query.name in FIND_NOTHING]
+    others = [*(query for query in findings if query not in empty_queries), *other_queries()]
     found: set[Query] = set()
-    left = set[str]().union(*map(words_of, [*others, *hidden]))
+    left = set[str]().union(*map(sql_features, [*others, *empty_queries]))
     while left:
-        # Of those that answer nothing only what no other has.
-        best = max(others, key=lambda query: len(words_of(query) & left))
-        if not words_of(best) & left:
-            best = max(hidden, key=lambda query: len(words_of(query) & left))
+        # A query that finds nothing is chosen only for features that no other query has.
+        best = max(others, key=lambda query: len(sql_features(query) & left))
+        if not sql_features(best) & left:
+            best = max(empty_queries, key=lambda query: len(sql_features(query) & left))
         found.add(best)
-        left -= words_of(best)
+        left -= sql_features(best)
     return found
 
 
-def asked() -> Iterator[Any]:
-    """Give every query that asks tables alone, and values for its parameters."""
-    often = often_asked()
+def query_cases() -> Iterator[Any]:
+    """Yield every query that reads nothing but tables, with values for its parameters."""
+    by_default = covering_queries()
     for query in built_in("findings").values():
-        marks = () if query in often else pytest.mark.long
+        marks = () if query in by_default else pytest.mark.long
         thresholds = kind_of_finding(query).thresholds
-        if query.name in HIDDEN:
+        if query.name in FIND_NOTHING:
             yield pytest.param(query, thresholds, id=query.name, marks=marks)
             continue
-        # The thresholds of a query are numbers in it: those that almost all pass tell more.
+        # Thresholds that almost every row passes compare more rows.
         yield pytest.param(query, thresholds, id=query.name, marks=pytest.mark.long)
-        yield pytest.param(query, anything(thresholds), id=f"{query.name}{ANYTHING}", marks=marks)
+        yield pytest.param(
+            query, loose_thresholds(thresholds), id=f"{query.name}{LOOSE}", marks=marks
+        )
     for query in other_queries():
-        marks = () if query in often else pytest.mark.long
+        marks = () if query in by_default else pytest.mark.long
         yield pytest.param(query, PARAMETERS, id=f"other: {query.name}", marks=marks)
 
 
-def anything(thresholds: dict[str, float]) -> dict[str, float]:
-    """Return values of thresholds that almost all pass."""
+def loose_thresholds(thresholds: dict[str, float]) -> dict[str, float]:
+    """Return thresholds that almost every row passes."""
     return {
         name: value * (1e-6 if name.startswith("least_") else 1e3)
         for name, value in thresholds.items()
@@ -169,10 +174,10 @@ def anything(thresholds: dict[str, float]) -> dict[str, float]:
 
 
 # -- tables ---------------------------------------------------------------------------------------
-# These come first: with all tables below in Spark's cache each takes seconds.
+# These tests come first: once Spark's cache holds all tables below, each takes seconds.
 
 
-def test_requests_that_have_numbers_keep_them(spark: SparkSession) -> None:
+def test_request_ids_are_kept(spark: SparkSession) -> None:
     requests = spark.createDataFrame([(7, 1), (5, 2)], "request_id bigint, latency_ns bigint")
     query = Query("", "", "", (), "SELECT request_id, latency_ns FROM requests ORDER BY 2")
     with SparkTables(spark, {"requests": requests}) as tables:
@@ -180,8 +185,8 @@ def test_requests_that_have_numbers_keep_them(spark: SparkSession) -> None:
     assert [line["request_id"] for line in found] == [7, 5]
 
 
-def test_nothing_is_left_behind(spark: SparkSession) -> None:
-    before = left_in(spark)
+def test_views_and_cached_tables_are_removed_on_close(spark: SparkSession) -> None:
+    before = views_and_cache(spark)
     requests = spark.createDataFrame([(1,)], "latency_ns bigint")
     tables = SparkTables(spark, {"requests": requests})
     tables.keep("one", Query("one", "", "", (), "SELECT 1 AS number"), {})
@@ -189,11 +194,11 @@ def test_nothing_is_left_behind(spark: SparkSession) -> None:
     assert tables.answer(Query("", "", "", (), "SELECT * FROM one"), {}) == [{"number": 1}]
     tables.close()
     tables.close()
-    assert left_in(spark) == before
+    assert views_and_cache(spark) == before
 
 
-def left_in(spark: SparkSession) -> tuple[set[str], set[int]]:
-    """Return the views of a session, and what it keeps in its cache."""
+def views_and_cache(spark: SparkSession) -> tuple[set[str], set[int]]:
+    """Return the views of a session, and the RDDs in its cache."""
     views = {view.viewName for view in spark.sql("SHOW VIEWS").collect()}
     return views, set(spark.sparkContext._jsc.getPersistentRDDs())
 
@@ -203,20 +208,20 @@ def test_quantiles_of_many_rows_are_within_a_stated_error(
     spark: SparkSession, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spark_tables, "MOST_EXACT_ROWS", 100)
-    asked = [(0.5, "latency_ns"), (0.99, "latency_ns"), (0.9, "latency_ns DESC")]
-    asked.append((0.25, "latency_ns / 1e6"))
+    quantiles = [(0.5, "latency_ns"), (0.99, "latency_ns"), (0.9, "latency_ns DESC")]
+    quantiles.append((0.25, "latency_ns / 1e6"))
     sql = ", ".join(
         f"percentile_disc({share}) WITHIN GROUP (ORDER BY {value}) AS p{number}"
-        for number, (share, value) in enumerate(asked)
+        for number, (share, value) in enumerate(quantiles)
     )
     query = Query("", "", "", (), f"SELECT client_id, {sql} FROM measured GROUP BY ALL ORDER BY 1")
     rows = tables_of(spark, database, "requests")["requests"]
-    # Planning the columns that nobody asks for takes most of the time.
+    # Planning unused columns would take most of the time.
     rows = rows.select(*(name for name in rows.columns if name in referenced_names(query)))
     with SparkTables(spark, {"requests": rows}) as tables:
         assert not tables.has_exact_quantiles
         expected, found = database.answer(query, {}), tables.answer(query, {})
-    differ = 0
+    differing = 0
     for one, other in zip(found, expected, strict=True):
         assert one.pop("client_id") == other.pop("client_id")
         for name, value in one.items():
@@ -224,49 +229,49 @@ def test_quantiles_of_many_rows_are_within_a_stated_error(
                 assert value is None
             else:
                 assert abs(value - other[name]) <= QUANTILE_ERROR * other[name]
-                differ += value != other[name]
-    assert differ > 30
+                differing += value != other[name]
+    assert differing > 30
 
 
 # -- answers --------------------------------------------------------------------------------------
 
 
 @pytest.mark.few(6)
-@pytest.mark.parametrize(("query", "parameters"), list(asked()))
-def test_an_answer_is_that_of_one_machine(
+@pytest.mark.parametrize(("query", "parameters"), list(query_cases()))
+def test_an_answer_is_the_same_as_on_one_machine(
     query: Query,
     parameters: dict[str, Any],
     database: Database,
     tables: SparkTables,
     request: pytest.FixtureRequest,
 ) -> None:
-    found = answer_of_both(query, parameters, database, tables)
-    if request.node.name.endswith(f"{ANYTHING}]"):
+    found = assert_same_answer(query, parameters, database, tables)
+    if request.node.name.endswith(f"{LOOSE}]"):
         assert found
 
 
-def answer_of_both(
+def assert_same_answer(
     query: Query, parameters: dict[str, Any], database: Database, tables: SparkTables
 ) -> list[dict[str, Any]]:
-    """Return what Spark answers, which is what one machine does."""
+    """Return Spark's answer, which has to be the same as that of one machine."""
     expected, found = database.answer(query, parameters), tables.answer(query, parameters)
     if query.name in built_in("tables"):
         expected, found = sorted_lines(expected), sorted_lines(found)
-    # Types too: 1 is not 1.0, nor a decimal.
+    # Types have to be the same too: 1 is not 1.0, nor a decimal.
     assert list(map(repr, found)) == list(map(repr, expected)), query.name
     return found
 
 
 @pytest.mark.long
-def test_so_it_is_of_all_captures(spark: SparkSession) -> None:
+def test_answers_about_all_captures_are_the_same(spark: SparkSession) -> None:
     with database_of(NAMES) as database, SparkTables(spark, tables_of(spark, database)) as tables:
-        for query, parameters in (each.values for each in asked()):
-            answer_of_both(query, parameters, database, tables)
+        for query, parameters in (case.values for case in query_cases()):
+            assert_same_answer(query, parameters, database, tables)
 
 
 @pytest.fixture(scope="module")
 def empty_views(spark: SparkSession, tables: SparkTables) -> Iterator[dict[str, str]]:
-    """Views of tables without rows: how others were made would be looked at for each query."""
+    """Views of empty tables: Spark would plan again, for each query, how full ones were made."""
     views = {name: f"empty_{name}" for name in tables._views}
     for name, view in views.items():
         schema = spark.table(tables._views[name]).schema
@@ -277,7 +282,7 @@ def empty_views(spark: SparkSession, tables: SparkTables) -> Iterator[dict[str, 
 
 
 def with_parameters() -> Iterator[Any]:
-    """Give every query that is no view, and values for its parameters."""
+    """Yield every query that is no view, with values for its parameters."""
     for query in built_in("findings").values():
         yield pytest.param(query, kind_of_finding(query).thresholds, id=query.name)
     for kind in KINDS:
@@ -287,7 +292,7 @@ def with_parameters() -> Iterator[Any]:
 
 @pytest.mark.few(6)
 @pytest.mark.parametrize(("query", "parameters"), list(with_parameters()))
-def test_a_query_is_understood(
+def test_spark_can_plan_a_query(
     query: Query,
     parameters: dict[str, Any],
     spark: SparkSession,
@@ -300,13 +305,13 @@ def test_a_query_is_understood(
 
 
 def sorted_lines(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the lines of a view, in which rows have other numbers, in an order of their own."""
+    """Return the lines of a view sorted, without request ids, which differ."""
     alike = ({**line, "request_id": None} for line in lines)
     return sorted((dict(sorted(line.items())) for line in alike), key=repr)
 
 
 @pytest.mark.long
-def test_the_sums_of_the_page_are_those_of_one_machine(
+def test_the_cube_of_the_page_is_the_same_as_on_one_machine(
     database: Database, tables: SparkTables
 ) -> None:
     report = report_of(database, CaptureQuality())
@@ -316,19 +321,19 @@ def test_the_sums_of_the_page_are_those_of_one_machine(
 # -- rules of the dialect -------------------------------------------------------------------------
 
 
-def test_a_part_may_be_named_as_a_view() -> None:
+def test_a_common_table_expression_may_have_the_name_of_a_view() -> None:
     query = Query("", "", "", (), "WITH carried AS (SELECT 1 AS x) SELECT * FROM carried")
     assert referenced_tables(query) == frozenset()
     assert "LEFT JOIN" not in spark_sql(query)
 
 
-def test_tables_are_asked_through_views() -> None:
+def test_views_are_resolved_to_their_tables() -> None:
     sql = "SELECT * FROM carried JOIN connections USING (connection)"
     assert referenced_tables(Query("", "", "", (), sql)) == {"requests", "connections"}
 
 
 def test_a_query_is_translated_the_same_each_time() -> None:
-    """The trees of queries are kept; translating one changes none."""
+    """Parsed queries are cached; translating one does not change it."""
     query = Query("", "", "", (), "WITH own AS (SELECT * FROM carried) SELECT * FROM own")
     names, sql = referenced_names(query), spark_sql(query)
     sources = {"requests": "rows", "carried": "stored"}
@@ -376,15 +381,19 @@ def test_a_query_is_translated_the_same_each_time() -> None:
     ],
     ids=["of a row", "of a group"],
 )
-def test_words_mean_the_same(expressions: tuple[str, ...], spark: SparkSession) -> None:
-    asked = ", ".join(f"{each} AS f{number}" for number, each in enumerate(expressions))
-    of = "FROM (VALUES (1, 3), (2, 1), (2, 2), (5, 4)) AS t (x, y)"
-    query = Query("", "", "", (), f"SELECT {asked} {of}")
+def test_functions_give_the_same_in_both_dialects(
+    expressions: tuple[str, ...], spark: SparkSession
+) -> None:
+    columns = ", ".join(
+        f"{expression} AS f{number}" for number, expression in enumerate(expressions)
+    )
+    rows = "FROM (VALUES (1, 3), (2, 1), (2, 2), (5, 4)) AS t (x, y)"
+    query = Query("", "", "", (), f"SELECT {columns} {rows}")
     found = [line.asDict() for line in spark.sql(spark_sql(query)).collect()]
     with Database(max_memory_bytes=1 << 28, threads=1) as database:
         expected = database.answer(query, {})
     assert len(found) == len(expected)
-    for number, each in enumerate(expressions):
-        of_one, of_spark = ([line[f"f{number}"] for line in some] for some in (expected, found))
-        # A number may be of another type here, for DuckDB has decimals where 100.0 is written.
-        assert of_spark == of_one, each
+    for number, expression in enumerate(expressions):
+        of_one, of_spark = ([line[f"f{number}"] for line in lines] for lines in (expected, found))
+        # Types may differ here: DuckDB reads 100.0 as a decimal.
+        assert of_spark == of_one, expression

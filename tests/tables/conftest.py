@@ -1,4 +1,4 @@
-"""What makes rows twice: compiled, and as the Python that it is."""
+"""The modules that make rows, compiled and as plain Python."""
 
 from __future__ import annotations
 

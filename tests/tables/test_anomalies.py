@@ -1,4 +1,4 @@
-"""What an anomaly's row says."""
+"""The columns of the row of an anomaly."""
 
 from __future__ import annotations
 

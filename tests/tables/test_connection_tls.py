@@ -1,4 +1,4 @@
-"""Why TLS failed, by what is known of it."""
+"""The TLS columns of a connection: why TLS failed, and its counts."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def columns(
     return tls_columns(tcp, client_index, protocol)
 
 
-def alert(side: int, name: str, level: str | None = "fatal") -> dict[str, Any]:
-    return {"alerts": (SentAlert(side, level, name),)}
+def alert(sender: int, name: str, level: str | None = "fatal") -> dict[str, Any]:
+    return {"alerts": (SentAlert(sender, level, name),)}
 
 
 @pytest.mark.parametrize(

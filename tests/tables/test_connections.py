@@ -138,7 +138,7 @@ def test_counts_are_in_the_columns_of_their_end(client_index: int) -> None:
         assert getattr(made, f"broker_{name}") == pair[1 - client_index]
 
 
-def test_round_trips_to_the_broker_are_those_of_client_data() -> None:
+def test_round_trips_to_the_broker_are_measured_by_client_data() -> None:
     trips = (RoundTrips(4, 400, 50, 150), RoundTrips(2, 7, 3, 4))
     made = row(connection(measures=measures_of(round_trips=trips)))
     assert (made.broker_rtt_min_ns, made.broker_rtt_mean_ns, made.broker_rtt_max_ns) == (
@@ -179,7 +179,7 @@ def test_packets_make_a_row() -> None:
     assert (made.end, made.closed_by, made.client_fins) == ("open", "client", 1)
 
 
-def test_every_column_has_a_type_a_meaning_and_where_it_is_a_size_or_a_time_a_unit() -> None:
+def test_every_column_has_a_type_and_a_meaning_and_sizes_and_times_have_units() -> None:
     assert tuple(column.name for column in CONNECTION_COLUMNS) == ConnectionRow._fields
     types = {"string", "int32", "int64", "bool", "list<string>"}
     assert {column.type for column in CONNECTION_COLUMNS} == types
@@ -190,7 +190,7 @@ def test_every_column_has_a_type_a_meaning_and_where_it_is_a_size_or_a_time_a_un
         assert column.unit == unit, column.name
 
 
-def test_columns_that_may_be_null_say_so() -> None:
+def test_only_columns_declared_nullable_are_null() -> None:
     filled = row(
         connection(measures=TcpMeasures()),
         **dict.fromkeys(("requests", "decoded_bytes", "skipped_bytes"), 1),
@@ -200,7 +200,7 @@ def test_columns_that_may_be_null_say_so() -> None:
             assert column.nullable or getattr(made, column.name) is not None
 
 
-def test_the_table_is_written_as_any_other(tmp_path: Path) -> None:
+def test_the_table_is_written_like_any_other(tmp_path: Path) -> None:
     target = tmp_path / "connections.csv"
     writer = CsvWriter(str(target), CONNECTION_COLUMNS)
     writer.write([row(connection())])

@@ -41,10 +41,10 @@ def test_without_conditions_the_block_is_returned_unchanged():
 
 @pytest.mark.parametrize("text", ["Fetch", "fetch", "FETCH", "1"])
 def test_an_api_is_selected_by_name_in_any_case_or_by_key(text):
-    wanted = parse(apis=[text])
-    assert wanted.matches(fetch())
-    assert not wanted.matches(row())
-    assert not wanted.matches(orphan())
+    row_filter = parse(apis=[text])
+    assert row_filter.matches(fetch())
+    assert not row_filter.matches(row())
+    assert not row_filter.matches(orphan())
 
 
 def test_a_key_without_a_name_can_be_requested():
@@ -52,16 +52,16 @@ def test_a_key_without_a_name_can_be_requested():
 
 
 def test_of_several_values_of_a_condition_one_must_match():
-    wanted = parse(apis=["Fetch", "Produce"])
-    assert wanted.matches(fetch())
-    assert wanted.matches(row())
+    row_filter = parse(apis=["Fetch", "Produce"])
+    assert row_filter.matches(fetch())
+    assert row_filter.matches(row())
 
 
 def test_conditions_of_different_kinds_must_all_hold():
-    wanted = parse(apis=["Produce"], client_ids=["b*"])
-    assert wanted.matches(row(client_id="billing"))
-    assert not wanted.matches(row(client_id="app"))
-    assert not wanted.matches(fetch(client_id="billing"))
+    row_filter = parse(apis=["Produce"], client_ids=["b*"])
+    assert row_filter.matches(row(client_id="billing"))
+    assert not row_filter.matches(row(client_id="app"))
+    assert not row_filter.matches(fetch(client_id="billing"))
 
 
 def test_an_unknown_api_is_refused_with_the_names_that_are_near():
@@ -146,11 +146,11 @@ def test_a_broker_without_a_port_matches_every_port():
 
 
 def test_topics_match_in_partitions_and_in_errors():
-    wanted = parse(topics=["ord*"])
-    assert wanted.matches(row(partitions=[partition("x"), partition("orders")]))
-    assert wanted.matches(failed("orders", 3, "UNKNOWN_TOPIC_OR_PARTITION", partitions=[]))
-    assert not wanted.matches(row(partitions=[partition("x")]))
-    assert not wanted.matches(row(partitions=[]))
+    row_filter = parse(topics=["ord*"])
+    assert row_filter.matches(row(partitions=[partition("x"), partition("orders")]))
+    assert row_filter.matches(failed("orders", 3, "UNKNOWN_TOPIC_OR_PARTITION", partitions=[]))
+    assert not row_filter.matches(row(partitions=[partition("x")]))
+    assert not row_filter.matches(row(partitions=[]))
 
 
 def test_a_topic_without_a_name_is_matched_by_its_id():
@@ -164,25 +164,25 @@ def test_groups_are_globs():
     assert not parse(groups=["*"]).matches(row(group_id=None))
 
 
-def passing(wanted: RowFilter, *rows) -> list[bool]:
+def passing(row_filter: RowFilter, *rows) -> list[bool]:
     """Return whether rows pass, one by one; as a block they do too."""
-    found = [wanted.matches(each) for each in rows]
+    found = [row_filter.matches(row_) for row_ in rows]
     numbers = [number for number, passes in enumerate(found) if passes]
-    assert list(wanted.numbers(RowBlock.of_rows(rows))) == numbers
+    assert list(row_filter.numbers(RowBlock.of_rows(rows))) == numbers
     return found
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("conditions", "expected"),
     [
         (["ok"], [True, False, False, False]),
         (["UNANSWERED", "orphan-response"], [False, False, True, True]),
         (["malformed"], [False, False, False, False]),
     ],
 )
-def test_rows_are_selected_by_status(asked, expected):
+def test_rows_are_selected_by_status(conditions, expected):
     rows = (row(), failed("orders", 6, "NOT_LEADER_OR_FOLLOWER"), unanswered(), orphan())
-    assert passing(parse(statuses=asked), *rows) == expected
+    assert passing(parse(statuses=conditions), *rows) == expected
 
 
 def test_an_error_code_matches_at_every_level():
@@ -246,7 +246,7 @@ PARTITIONS = (
 
 
 @pytest.mark.parametrize(
-    ("asked", "topics", "expected"),
+    ("conditions", "topics", "expected"),
     [
         (["3"], [], [True, True, False, True, False, False]),
         (["orders-3"], [], [False, True, False, False, False, False]),
@@ -258,8 +258,8 @@ PARTITIONS = (
         (["orders-3"], ["clicks"], [False] * 6),
     ],
 )
-def test_a_partition_condition_applies_to_the_selected_topics(asked, topics, expected):
-    assert passing(parse(partitions=asked, topics=topics), *PARTITIONS) == expected
+def test_a_partition_condition_applies_to_the_selected_topics(conditions, topics, expected):
+    assert passing(parse(partitions=conditions, topics=topics), *PARTITIONS) == expected
 
 
 @pytest.mark.parametrize("text", ["", "x", "-3", "orders-", "orders-x", "2147483648", "9" * 5000])
@@ -274,24 +274,24 @@ def test_a_partition_is_written_as_it_is_read(text):
 
 
 def test_errors_only_leaves_rows_with_error_codes():
-    wanted = parse(errors_only=True)
-    assert wanted.matches(failed("orders", 6, "NOT_LEADER_OR_FOLLOWER"))
-    assert not wanted.matches(row())
-    assert not wanted.matches(unanswered())
+    row_filter = parse(errors_only=True)
+    assert row_filter.matches(failed("orders", 6, "NOT_LEADER_OR_FOLLOWER"))
+    assert not row_filter.matches(row())
+    assert not row_filter.matches(unanswered())
 
 
 def test_slower_than_is_strict_and_leaves_out_fetches_that_waited():
-    wanted = parse(slower_than="2ms")
-    assert wanted.matches(row(latency_ns=2_000_001))
-    assert not wanted.matches(row(latency_ns=2_000_000))
-    assert not wanted.matches(fetch(latency_ns=500_000_000, waited=True))
-    assert not wanted.matches(unanswered())
+    row_filter = parse(slower_than="2ms")
+    assert row_filter.matches(row(latency_ns=2_000_001))
+    assert not row_filter.matches(row(latency_ns=2_000_000))
+    assert not row_filter.matches(fetch(latency_ns=500_000_000, waited=True))
+    assert not row_filter.matches(unanswered())
 
 
 def test_since_is_inclusive_and_until_is_not():
-    wanted = parse(since="2026-01-01T00:00:00Z", until="2026-01-01T00:00:00.000000002Z")
+    row_filter = parse(since="2026-01-01T00:00:00Z", until="2026-01-01T00:00:00.000000002Z")
     times = range(START_NS - 1, START_NS + 3)
-    assert [wanted.matches(row(request_start_ns=time)) for time in times] == [
+    assert [row_filter.matches(row(request_start_ns=time)) for time in times] == [
         False,
         True,
         True,
@@ -312,16 +312,19 @@ def test_an_orphan_response_counts_by_its_own_time():
 
 
 def test_a_filter_can_be_sent_to_another_process():
-    wanted = parse(apis=["Fetch"], client_ips=["10.0.0.0/8"], since="0", brokers=["10.0.0.9"])
-    there = pickle.loads(pickle.dumps(wanted))
-    assert (there.client_networks, there.brokers) == (wanted.client_networks, wanted.brokers)
-    assert there.matches(fetch())
-    assert not there.matches(row())
+    row_filter = parse(apis=["Fetch"], client_ips=["10.0.0.0/8"], since="0", brokers=["10.0.0.9"])
+    received = pickle.loads(pickle.dumps(row_filter))
+    assert (received.client_networks, received.brokers) == (
+        row_filter.client_networks,
+        row_filter.brokers,
+    )
+    assert received.matches(fetch())
+    assert not received.matches(row())
 
 
 DAY = 86_400 * 10**9
 BEGIN = 20_000 * DAY
-"""Midnight of some day."""
+"""Midnight of any day."""
 
 
 def of_day(text: str) -> int:
@@ -335,7 +338,7 @@ def of_day(text: str) -> int:
         ("22:40", "22:46", None, ("22:46", None)),
         ("22:40", "22:46", "23:00", ("22:46", "23:00")),
         ("22:46", "22:46", None, ("22:46", None)),
-        # Earlier on that day, so that all is later.
+        # Earlier on that day, so that all packets are later.
         ("22:40", "22:00", None, ("22:00", None)),
         ("09:00", "00:00", None, ("00:00", None)),
         ("09:00", None, "08:00", (None, "08:00")),
@@ -348,29 +351,29 @@ def of_day(text: str) -> int:
     ],
 )
 def test_a_time_of_day_is_of_the_day_of_the_first_packet(first, since, until, expected):
-    wanted = RowFilter.parse(since=since, until=until)
-    assert wanted.needs_day
-    assert not wanted.passes_all
-    on_day = wanted.on_day_of(BEGIN + of_day(first))
+    row_filter = RowFilter.parse(since=since, until=until)
+    assert row_filter.needs_day
+    assert not row_filter.passes_all
+    on_day = row_filter.on_day_of(BEGIN + of_day(first))
     assert not on_day.needs_day
-    times = [None if each is None else BEGIN + of_day(each) for each in expected]
+    times = [None if text is None else BEGIN + of_day(text) for text in expected]
     assert [on_day.since_ns, on_day.until_ns] == times
     assert not on_day.passes_all
 
 
 def test_a_time_of_day_may_be_combined_with_a_date():
     since_ns = BEGIN + 3 * DAY + of_day("23:30")
-    wanted = RowFilter.parse(since=format_time(since_ns), until="00:15", topics=["t"])
-    on_day = wanted.on_day_of(BEGIN + 3 * DAY)
+    row_filter = RowFilter.parse(since=format_time(since_ns), until="00:15", topics=["t"])
+    on_day = row_filter.on_day_of(BEGIN + 3 * DAY)
     assert on_day.since_ns == since_ns
     assert on_day.until_ns == BEGIN + 4 * DAY + of_day("00:15")
     assert on_day.topics == ("t",)
 
 
 def test_a_filter_without_times_of_day_needs_no_day():
-    wanted = RowFilter.parse(since="2026-01-31", topics=["t"])
-    assert not wanted.needs_day
-    assert wanted.on_day_of(BEGIN) is wanted
+    row_filter = RowFilter.parse(since="2026-01-31", topics=["t"])
+    assert not row_filter.needs_day
+    assert row_filter.on_day_of(BEGIN) is row_filter
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ QUALITIES = st.builds(
 
 
 @given(QUALITIES)
-def test_a_quality_survives_json(quality):
+def test_quality_is_the_same_after_json(quality):
     quality.unknown_ports["9092"] = UnknownTotal.from_state((1, 2, 3))
     quality.kafka_ports["9092"] = 4
     quality.interfaces["eth0 \ud800"] = 5

@@ -11,7 +11,7 @@ from kanalyze.tables.quality_facts import QUALITY, QualityFact, quality_facts
 from tests.support.captures import path
 
 
-def test_each_count_is_a_line_and_what_is_not_known_is_none() -> None:
+def test_each_known_count_is_a_line_and_unknown_counts_are_omitted() -> None:
     quality = CaptureQuality()
     quality.packets = 5
     quality.refused_by = {"10.0.0.2:9092": 2}
@@ -26,13 +26,13 @@ def test_each_count_is_a_line_and_what_is_not_known_is_none() -> None:
 
 
 @pytest.mark.parametrize("name", ["snaplen", "errors"])
-def test_the_table_says_what_the_quality_of_a_run_says(name: str) -> None:
+def test_the_table_matches_the_quality_of_the_run(name: str) -> None:
     with Database(max_memory_bytes=1 << 28, threads=1) as database:
         run = Analysis([str(path(name))])
         fill(database, run, [QUALITY])
-        told = database.ask(f"SELECT fact, value FROM {QUALITY} WHERE about IS NULL").to_pylist()
-        plain = {line["fact"]: line["value"] for line in told}
-        said = run.quality.to_dict()
-        assert plain == {key: said[key] for key in plain}
+        lines = database.ask(f"SELECT fact, value FROM {QUALITY} WHERE about IS NULL").to_pylist()
+        plain = {line["fact"]: line["value"] for line in lines}
+        expected = run.quality.to_dict()
+        assert plain == {key: expected[key] for key in plain}
         assert plain["packets"] > 0
-        assert plain["snapped_bytes"] == said["snapped_bytes"]
+        assert plain["snapped_bytes"] == expected["snapped_bytes"]

@@ -1,4 +1,4 @@
-"""The rows of records of Kafka 0.7."""
+"""The rows of records from Kafka 0.7."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def rows_of(talk: Talk, **options) -> list[RecordRow]:
     return [row for rows in reader.row_batches(pairs) for row in rows]
 
 
-def test_fetched_messages_are_at_their_positions_in_the_log() -> None:
+def test_fetched_messages_have_their_offsets_in_the_log() -> None:
     first = old.message(b"a", magic=0)
-    asked = old.fetch(4096, topic="clicks", partition=2)
-    one, two, three = rows_of(talk().client(asked).broker(old.fetched(first + PACKED)))
+    request = old.fetch(4096, topic="clicks", partition=2)
+    one, two, three = rows_of(talk().client(request).broker(old.fetched(first + PACKED)))
     assert (one.api_name, one.topic, one.topic_id, one.partition) == ("Fetch", "clicks", None, 2)
     assert (one.packet, one.error_code, one.client_id) == (2, 0, None)
     assert (one.offset, one.batch_base_offset, one.batch_bytes) == (4096, 4096, len(first))
@@ -66,21 +66,21 @@ def test_produced_messages_have_no_offsets() -> None:
 
 
 def test_the_parts_of_multifetch_and_multiproduce_are_distinguished() -> None:
-    asked = old.request(old.MULTIFETCH, old.fetch_part(10), old.fetch_part(20, "t", 7))
+    request = old.request(old.MULTIFETCH, old.fetch_part(10), old.fetch_part(20, "t", 7))
     answer = old.sized(b"\0\0" + old.fetched(error_code=1) + old.fetched(old.message(b"x")))
     many = old.request(
         old.MULTIPRODUCE,
         old.produce_part(old.message(b"y")),
         old.produce_part(old.message(b"z"), "t", 3),
     )
-    found = rows_of(talk().client(asked).broker(answer).client(many))
+    found = rows_of(talk().client(request).broker(answer).client(many))
     assert [(r.api_name, r.topic, r.partition, r.offset, r.value) for r in found] == [
         ("MultiFetch", "t", 7, 20, "x"),
         ("MultiProduce", "orders", 0, None, "y"),
         ("MultiProduce", "t", 3, None, "z"),
     ]
     found = rows_of(
-        talk().client(asked).broker(answer).client(many), row_filter=RowFilter(topics=("orders",))
+        talk().client(request).broker(answer).client(many), row_filter=RowFilter(topics=("orders",))
     )
     assert [r.value for r in found] == ["y"]
 
@@ -109,10 +109,10 @@ def test_a_message_cut_by_the_broker_is_not_a_problem() -> None:
     assert [(r.value, r.problem) for r in found] == [("a", None)]
 
 
-@pytest.mark.parametrize("side", [CLIENT, BROKER])
-def test_bytes_that_are_missing_are_reported(side: int) -> None:
-    data = old.produce() if side == CLIENT else old.fetched(old.message())
-    spoken = talk().client(old.fetch(0)).says(side, data, snap=20).close()
+@pytest.mark.parametrize("sender", [CLIENT, BROKER])
+def test_bytes_that_are_missing_are_reported(sender: int) -> None:
+    data = old.produce() if sender == CLIENT else old.fetched(old.message())
+    spoken = talk().client(old.fetch(0)).says(sender, data, snap=20).close()
     assert [r.problem for r in rows_of(spoken)] == ["missing_bytes"]
 
 

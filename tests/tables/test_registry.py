@@ -14,11 +14,11 @@ def test_tables_are_known_by_their_names() -> None:
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: table.name)
-def test_every_column_has_a_name_of_its_own_and_a_meaning(table) -> None:
+def test_every_column_has_its_own_name_and_a_meaning(table) -> None:
     names = [column.name for column in table.columns]
     assert len(set(names)) == len(names)
     for column in table.columns:
-        assert all(each.meaning for each in (column, *column.fields)), column.name
+        assert all(part.meaning for part in (column, *column.fields)), column.name
 
 
 def test_selected_tables_are_the_named_ones_and_the_default_ones() -> None:

@@ -1,4 +1,4 @@
-"""The row contract as the design states it: names, types, order."""
+"""The columns of rows, as the design states them: names, types, order."""
 
 from __future__ import annotations
 

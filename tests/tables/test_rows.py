@@ -1,4 +1,4 @@
-"""Rows out of exchanges: status, times, sums, and what is null."""
+"""Rows made from exchanges: status, times, sums, and nulls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RowsOf: TypeAlias = "Callable[[Talk], list[Row]]"
 
 @pytest.fixture
 def rows_of(core: SimpleNamespace) -> RowsOf:
-    """Return a function that makes the rows of a talk."""
+    """Return a function that makes the rows of a conversation."""
 
     def rows_of(talk: Talk) -> list[Row]:
         extractors = core.extract.Extractors(talk.catalog)
@@ -55,7 +55,7 @@ def test_a_response_without_errors_has_status_ok_and_code_0(rows_of: RowsOf) -> 
     assert (row.api_name, row.api_key, row.api_version) == ("Heartbeat", 12, 0)
     assert (row.group_id, row.member_id, row.client_id) == ("g", "m", "test")
     assert row.connection == "10.0.0.1:50000>10.0.0.2:9092"
-    assert row.throttle_time_ms is None  # version 0 tells none
+    assert row.throttle_time_ms is None  # version 0 has no such field
 
 
 def test_an_error_is_named(rows_of: RowsOf) -> None:
@@ -143,8 +143,8 @@ def fetches(
 ) -> list[list[tuple[str | None, int, int | None]]]:
     """Topic, partition and error code of every partition, by row."""
     talk = Talk()
-    for asked, answered in turns:
-        talk.client(asked).broker(answered)
+    for request, response in turns:
+        talk.client(request).broker(response)
     return [[(p.topic, p.partition, p.error_code) for p in row.partitions] for row in rows_of(talk)]
 
 

@@ -1,4 +1,4 @@
-"""What is said to differ is what was made to differ; and nothing, where nothing was."""
+"""A comparison reports the differences that were made up, and no others."""
 
 from __future__ import annotations
 
@@ -22,61 +22,63 @@ JUDGED = ("slower", "faster", "fails_more", "fails_less")
 
 @cache
 def calm() -> list[Row]:
-    """Rows that nothing is wrong with; to make them takes as long as to compare them."""
+    """Rows without faults; cached, because making them takes as long as comparing them."""
     return traffic(1)
 
 
-def who(change: dict[str, Any]) -> tuple[str, str, str | None]:
+def subject_of(change: dict[str, Any]) -> tuple[str, str, str | None]:
     return change["by"], change["api"], change["name"]
 
 
-def test_one_client_that_is_slower_is_named_first() -> None:
-    found = compare_rows(calm(), traffic(2, slow={("billing", "Produce"): 1.5}))
-    assert who(found["slower"][0]) == ("client", "Produce", "billing")
-    [told] = [each for each in found["slower"][0]["measures"] if each["measure"] == "p50"]
-    assert told["low"] < 1.5 < told["high"]
-    assert told["chance"] < 0.05
-    assert {change["api"] for change in found["slower"]} == {"Produce"}
-    assert not found["faster"]
-    assert not found["fails_more"]
-    assert found["slower"][0]["options"][:4] == ["--api", "Produce", "--client-id", "billing"]
+def test_a_single_slower_client_is_listed_first() -> None:
+    comparison = compare_rows(calm(), traffic(2, slow={("billing", "Produce"): 1.5}))
+    assert subject_of(comparison["slower"][0]) == ("client", "Produce", "billing")
+    [measure] = [each for each in comparison["slower"][0]["measures"] if each["measure"] == "p50"]
+    assert measure["low"] < 1.5 < measure["high"]
+    assert measure["chance"] < 0.05
+    assert {change["api"] for change in comparison["slower"]} == {"Produce"}
+    assert not comparison["faster"]
+    assert not comparison["fails_more"]
+    assert comparison["slower"][0]["options"][:4] == ["--api", "Produce", "--client-id", "billing"]
 
 
 @pytest.mark.long
-def test_an_api_that_is_slower_for_all_is_named_once() -> None:
+def test_an_api_that_is_slower_for_all_clients_is_listed_once() -> None:
     slow = {(client, "Fetch"): 1.5 for client in ("billing", "shop", "search", "mail")}
-    found = compare_rows(traffic(3), traffic(4, slow=slow))
-    assert who(found["slower"][0]) == ("api", "Fetch", None)
-    alike = {each["by"] for each in found["slower"][0]["as_much_for"]}
-    assert {"broker", "client", "topic"} <= alike
-    assert {change["api"] for change in found["slower"]} == {"Fetch"}
+    comparison = compare_rows(traffic(3), traffic(4, slow=slow))
+    assert subject_of(comparison["slower"][0]) == ("api", "Fetch", None)
+    also_slower = {group["by"] for group in comparison["slower"][0]["as_much_for"]}
+    assert {"broker", "client", "topic"} <= also_slower
+    assert {change["api"] for change in comparison["slower"]} == {"Fetch"}
 
 
 @pytest.mark.long
-def test_one_client_that_fails_more_is_named_first() -> None:
-    found = compare_rows(
+def test_a_single_client_that_fails_more_is_listed_first() -> None:
+    comparison = compare_rows(
         traffic(5, per_s=300), traffic(6, per_s=300, failing={("shop", "Fetch"): 0.035})
     )
-    assert who(found["fails_more"][0]) == ("client", "Fetch", "shop")
-    [told] = found["fails_more"][0]["measures"]
-    assert told["measure"] == "errors"
-    assert told["low"] < 0.03 < told["high"]
-    assert not found["slower"]
-    assert not found["fails_less"]
+    assert subject_of(comparison["fails_more"][0]) == ("client", "Fetch", "shop")
+    [measure] = comparison["fails_more"][0]["measures"]
+    assert measure["measure"] == "errors"
+    assert measure["low"] < 0.03 < measure["high"]
+    assert not comparison["slower"]
+    assert not comparison["fails_less"]
 
 
 @pytest.mark.long
-def test_b_and_a_say_the_contrary_of_a_and_b() -> None:
+def test_swapping_the_sides_reverses_the_comparison() -> None:
     a = calm()
     b = traffic(8, slow={("billing", "Produce"): 1.5}, failing={("shop", "Fetch"): 0.05})
-    there, back = compare_rows(a, b), compare_rows(b, a)
+    forward, backward = compare_rows(a, b), compare_rows(b, a)
     for one, other in (("slower", "faster"), ("fails_more", "fails_less"), ("new", "gone")):
-        for first, second in ((there, back), (back, there)):
+        for first, second in ((forward, backward), (backward, forward)):
             assert list(map(named, first[one])) == list(map(named, second[other]))
-    forth, over = (each["measures"][0] for each in (there["slower"][0], back["faster"][0]))
-    assert forth["chance"] == over["chance"]
-    assert forth["ratio"] == pytest.approx(1 / over["ratio"], abs=1e-3)
-    assert forth["low"] == pytest.approx(1 / over["high"], abs=1e-3)
+    forward_measure, backward_measure = (
+        change["measures"][0] for change in (forward["slower"][0], backward["faster"][0])
+    )
+    assert forward_measure["chance"] == backward_measure["chance"]
+    assert forward_measure["ratio"] == pytest.approx(1 / backward_measure["ratio"], abs=1e-3)
+    assert forward_measure["low"] == pytest.approx(1 / backward_measure["high"], abs=1e-3)
 
 
 def named(change: dict[str, Any]) -> tuple[Any, ...]:
@@ -85,38 +87,38 @@ def named(change: dict[str, Any]) -> tuple[Any, ...]:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "what", often(["twice the load", "twice as long", "the same rows"], ["twice the load"])
+    "change", often(["twice the load", "twice as long", "the same rows"], ["twice the load"])
 )
-def test_load_and_length_make_no_difference(what: str) -> None:
+def test_load_and_length_make_no_difference(change: str) -> None:
     a = traffic(9)
     b = {
         "twice the load": lambda: traffic(10, per_s=200),
         "twice as long": lambda: traffic(10, seconds=80),
         "the same rows": lambda: a,
-    }[what]()
-    found = compare_rows(a, b, Thresholds(1.000_001, 0, 0))
-    assert not any(found[section] for section in JUDGED)
-    if what == "twice the load":
-        one, other = found["load"][0]["requests_per_s"]
-        assert other / one == pytest.approx(2, rel=0.1)
+    }[change]()
+    comparison = compare_rows(a, b, Thresholds(1.000_001, 0, 0))
+    assert not any(comparison[section] for section in JUDGED)
+    if change == "twice the load":
+        before, after = comparison["load"][0]["requests_per_s"]
+        assert after / before == pytest.approx(2, rel=0.1)
 
 
 @pytest.mark.long
-def test_two_halves_of_the_same_differ_no_more_often_than_stated() -> None:
-    """Whatever their size: no threshold holds alarms back. By 60 pairs, known to 2.8 points."""
+def test_two_halves_of_the_same_traffic_rarely_differ() -> None:
+    """No threshold hides small differences. With 60 pairs, the rate is known to 2.8 points."""
     alarms = 0
     for seed in range(60):
         rows = traffic(100 + seed, seconds=80)
         half = rows[0].request_start_ns + 40 * 10**9
-        a = [each for each in rows if each.request_start_ns < half]
-        b = [each for each in rows if each.request_start_ns >= half]
-        found = compare_rows(a, b, Thresholds(1.000_001, 0, 0))
-        alarms += any(found[section] for section in JUDGED)
+        a = [request for request in rows if request.request_start_ns < half]
+        b = [request for request in rows if request.request_start_ns >= half]
+        comparison = compare_rows(a, b, Thresholds(1.000_001, 0, 0))
+        alarms += any(comparison[section] for section in JUDGED)
     assert alarms / 60 <= 0.05 + 2.6 * (0.05 * 0.95 / 60) ** 0.5
 
 
 @pytest.mark.long
-def test_a_difference_that_does_not_matter_is_not_told() -> None:
+def test_a_difference_below_the_thresholds_is_not_reported() -> None:
     slow = {(client, api): 1.1 for client in CLIENTS for api in ("Produce", "Fetch")}
     a, b = traffic(11, per_s=300), traffic(12, per_s=300, slow=slow)
     assert not compare_rows(a, b)["slower"]
@@ -126,103 +128,109 @@ def test_a_difference_that_does_not_matter_is_not_told() -> None:
 CLIENTS = ("billing", "shop", "search", "mail")
 
 
-def test_figures_are_those_of_plain_python() -> None:
+def test_figures_match_plain_python() -> None:
     a, b = calm(), traffic(14, slow={("mail", "Fetch"): 3})
-    found = compare_rows(a, b)
-    change = next(each for each in found["slower"] if who(each) == ("client", "Fetch", "mail"))
-    sides = [[each for each in rows if (each.client_id, each.api_name) == ("mail", "Fetch")]
+    comparison = compare_rows(a, b)
+    change = next(
+        line for line in comparison["slower"] if subject_of(line) == ("client", "Fetch", "mail")
+    )
+    sides = [[row for row in rows if (row.client_id, row.api_name) == ("mail", "Fetch")]
              for rows in (a, b)]  # fmt: skip
     assert change["requests"] == [len(side) for side in sides]
-    for told in change["measures"]:
-        part = {"p50": 0.5, "p90": 0.9, "p99": 0.99}[told["measure"]]
+    for measure in change["measures"]:
+        part = {"p50": 0.5, "p90": 0.9, "p99": 0.99}[measure["measure"]]
         for name, side in zip("ab", sides, strict=True):
-            assert told[name] == pytest.approx(rank(side, part), rel=0.0026)
+            assert measure[name] == pytest.approx(rank(side, part), rel=0.0026)
     for name, rows in (("a", a), ("b", b)):
         span_ns = rows[-1].request_start_ns - rows[0].request_start_ns
-        assert found[name]["requests"] == len(rows)
-        assert found[name]["requests_per_s"] == round(len(rows) * 1e9 / span_ns, 3)
+        assert comparison[name]["requests"] == len(rows)
+        assert comparison[name]["requests_per_s"] == round(len(rows) * 1e9 / span_ns, 3)
 
 
 def rank(rows: list[Row], part: float) -> int:
-    latencies = sorted(each.latency_ns for each in rows)
+    latencies = sorted(request.latency_ns for request in rows)
     return latencies[math.ceil(part * len(latencies)) - 1]
 
 
-def test_what_waited_on_purpose_is_no_latency() -> None:
+def test_long_polls_have_no_latency() -> None:
     a = calm()
     b = [
-        each._replace(waited=True, latency_ns=each.latency_ns * 100)
-        if each.api_name == "Fetch" and each.correlation_id == 7 and place % 3 == 0
-        else each
-        for place, each in enumerate(a)
+        request._replace(waited=True, latency_ns=request.latency_ns * 100)
+        if request.api_name == "Fetch" and request.correlation_id == 7 and index % 3 == 0
+        else request
+        for index, request in enumerate(a)
     ]
-    found = compare_rows(a, b)
-    assert not found["slower"]
-    [load] = [each for each in found["load"] if each["api"] == "Fetch"]
+    comparison = compare_rows(a, b)
+    assert not comparison["slower"]
+    [load] = [line for line in comparison["load"] if line["api"] == "Fetch"]
     assert load["waited"] == [0, pytest.approx(1 / 3, abs=0.05)]
 
 
-def test_new_and_gone_are_told_with_their_chance() -> None:
+def test_new_and_gone_names_have_their_chance() -> None:
     a = calm()
-    old = [each._replace(api_version=3) if each.client_id == "mail" else each for each in a]
+    old = [
+        request._replace(api_version=3) if request.client_id == "mail" else request for request in a
+    ]
     once = old[7]._replace(client_id="nobody", api_version=3, api_name="Produce")
-    found = compare_rows(a, [*old[:7], once, *old[8:]])
-    new = {(each["kind"], each["name"]): each for each in found["new"]}
+    comparison = compare_rows(a, [*old[:7], once, *old[8:]])
+    new = {(line["kind"], line["name"]): line for line in comparison["new"]}
     assert not new["API version", "Produce v3"]["may_be_chance"]
     assert new["client", "nobody"]["may_be_chance"]
     assert new["client", "nobody"]["seconds"] == 1
-    assert not found["gone"]
+    assert not comparison["gone"]
 
 
 @pytest.mark.long
-def test_clients_with_a_uuid_are_the_same_after_a_start() -> None:
+def test_a_client_id_with_another_uuid_is_the_same_client() -> None:
     before, after = (
-        [each._replace(client_id=f"app-{uuid}-1") for each in calm()]
+        [request._replace(client_id=f"app-{uuid}-1") for request in calm()]
         for uuid in ("0f8fad5b-d9cb-469f-a165-70867728950e", "7c9e6679-7425-40de-944b-e07fc1f90ae7")
     )
-    found = compare_rows(before, after)
-    assert (found["new"], found["gone"]) == ([], [])
-    assert found["alike"] > 0
+    comparison = compare_rows(before, after)
+    assert (comparison["new"], comparison["gone"]) == ([], [])
+    assert comparison["alike"] > 0
 
 
-def test_of_too_few_nothing_is_said() -> None:
+def test_too_few_requests_are_not_compared() -> None:
     a = calm()
     rare = [fetch(client_id="rare", request_start_ns=a[0].request_start_ns + n) for n in range(29)]
-    slow = [each._replace(latency_ns=10**10) for each in rare]
-    found = compare_rows([*a, *rare], [*a, *slow])
-    assert {(each["api"], each["name"]) for each in found["too_few"]} >= {("Fetch", "rare")}
-    assert not found["slower"]
+    slow = [request._replace(latency_ns=10**10) for request in rare]
+    comparison = compare_rows([*a, *rare], [*a, *slow])
+    assert {(line["api"], line["name"]) for line in comparison["too_few"]} >= {("Fetch", "rare")}
+    assert not comparison["slower"]
 
 
 @pytest.mark.parametrize("seconds", [0, 5])
-def test_what_is_too_short_is_not_tested_and_said_so(seconds: int) -> None:
-    found = compare_rows(traffic(19, seconds=seconds), calm())
-    assert not found["tested"]
-    assert found["not_tested"].startswith("requests in" if seconds else "one side has no requests")
+def test_short_traffic_is_not_tested_and_the_reason_is_given(seconds: int) -> None:
+    comparison = compare_rows(traffic(19, seconds=seconds), calm())
+    assert not comparison["tested"]
+    assert comparison["not_tested"].startswith(
+        "requests in" if seconds else "one side has no requests"
+    )
 
 
-def test_what_is_not_tested_is_told_by_size_alone() -> None:
+def test_without_a_test_only_the_size_of_a_difference_counts() -> None:
     slow = {(client, "Fetch"): 3.0 for client in CLIENTS}
     a, b = traffic(21, seconds=5, bursts_per_s=0), traffic(22, seconds=5, slow=slow, bursts_per_s=0)
-    found = compare_rows(a, b)
-    assert not found["tested"]
-    assert found["differences_tested"] == 0
-    assert {change["api"] for change in found["slower"]} == {"Fetch"}
-    for change in found["slower"]:
-        for told in change["measures"]:
-            assert told["chance"] is told["low"] is told["high"] is None
+    comparison = compare_rows(a, b)
+    assert not comparison["tested"]
+    assert comparison["differences_tested"] == 0
+    assert {change["api"] for change in comparison["slower"]} == {"Fetch"}
+    for change in comparison["slower"]:
+        for measure in change["measures"]:
+            assert measure["chance"] is measure["low"] is measure["high"] is None
 
 
 def test_lengths_that_are_too_different_are_not_tested() -> None:
     a = [row(request_start_ns=row().request_start_ns + second * 10**9) for second in range(8)]
     b = [row(request_start_ns=row().request_start_ns + second * 10**9) for second in range(2000)]
-    found = compare_rows(a, b)
-    assert not found["tested"]
-    assert "--since and --until" in found["not_tested"]
+    comparison = compare_rows(a, b)
+    assert not comparison["tested"]
+    assert "--since and --until" in comparison["not_tested"]
 
 
 @pytest.mark.parametrize(
-    ("given", "word"),
+    ("arguments", "name"),
     [
         ((1.0, None, None), "at_least"),
         ((math.nan, None, None), "at_least"),
@@ -231,6 +239,6 @@ def test_lengths_that_are_too_different_are_not_tested() -> None:
         ((None, True, None), "least_ms"),
     ],
 )
-def test_thresholds_that_make_no_sense_are_one_line(given: tuple[Any, ...], word: str) -> None:
-    with pytest.raises(UsageError, match=f"^{word}: not a number"):
-        Thresholds.of(*given)
+def test_a_bad_threshold_is_reported_in_one_line(arguments: tuple[Any, ...], name: str) -> None:
+    with pytest.raises(UsageError, match=f"^{name}: not a number"):
+        Thresholds.of(*arguments)

@@ -1,4 +1,4 @@
-"""Reports are compared by what they have; of anything else one line says that it is no report."""
+"""Reports are compared by their figures; any other JSON is refused in one line."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def compared(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
     return compare_sides(side_of_report("A", a), side_of_report("B", b), Thresholds())
 
 
-def test_a_report_and_itself_do_not_differ() -> None:
-    found = compared(BASICS, BASICS)
+def test_a_report_does_not_differ_from_itself() -> None:
+    comparison = compared(BASICS, BASICS)
     names = ("slower", "faster", "fails_more", "fails_less", "new", "gone", "may_be_chance")
-    assert [found[name] for name in names] == [[]] * 7
-    assert not found["tested"]
-    assert "no rows" in found["not_tested"]
+    assert [comparison[name] for name in names] == [[]] * 7
+    assert not comparison["tested"]
+    assert "no rows" in comparison["not_tested"]
 
 
-def test_what_a_report_has_is_compared() -> None:
+def test_the_figures_of_a_report_are_compared() -> None:
     after = copied()
     produce = next(api for api in after["apis"] if api["api_name"] == "Produce")
     produce["latency_ns"] |= {"count": 10_000, "p50": 3_000_000, "p99": 90_000_000}
@@ -47,24 +47,26 @@ def test_what_a_report_has_is_compared() -> None:
     other["latency_ns"] |= {"count": 10_000, "p50": 3_000_000, "p99": 9_000_000}
     other["requests"] = 10_000
     other["errors"] = 0
-    found = compared(before, after)
-    [change] = found["slower"]
+    comparison = compared(before, after)
+    [change] = comparison["slower"]
     assert (change["by"], change["api"], change["name"]) == ("api", "Produce", None)
-    told = [each for each in change["measures"] if each["measure"] == "p99"]
-    assert [(each["a"], each["b"], each["ratio"]) for each in told] == [(9_000_000, 90_000_000, 10)]
-    assert told[0]["chance"] is told[0]["low"] is None
-    [failing] = found["fails_more"]
+    quantiles = [measure for measure in change["measures"] if measure["measure"] == "p99"]
+    assert [(measure["a"], measure["b"], measure["ratio"]) for measure in quantiles] == [
+        (9_000_000, 90_000_000, 10)
+    ]
+    assert quantiles[0]["chance"] is quantiles[0]["low"] is None
+    [failing] = comparison["fails_more"]
     assert failing["measures"][0]["difference"] == pytest.approx(0.05, rel=0.1)
 
 
-def test_the_names_of_a_report_are_those_of_the_rows() -> None:
+def test_the_names_of_a_report_match_the_rows() -> None:
     side = side_of_report("A", kanalyze.report(path("groups")))
     rows = list(kanalyze.requests(path("groups")))
-    clients = {each.client_id for each in rows if each.client_id is not None}
+    clients = {row.client_id for row in rows if row.client_id is not None}
     assert set(side.names["client"]) == clients
-    assert set(side.names["group"]) == {each.group_id for each in rows} - {None}
-    assert set(side.names["API"]) == {each.api_name for each in rows}
-    versions = {f"{each.api_name} v{each.api_version}" for each in rows}
+    assert set(side.names["group"]) == {row.group_id for row in rows} - {None}
+    assert set(side.names["API"]) == {row.api_name for row in rows}
+    versions = {f"{row.api_name} v{row.api_version}" for row in rows}
     assert set(side.names["API version"]) == versions
 
 
@@ -80,7 +82,7 @@ def test_the_names_of_a_report_are_those_of_the_rows() -> None:
         b"\xff{",
     ],
 )
-def test_what_is_no_report_is_one_line(text: bytes) -> None:
+def test_a_text_that_is_no_report_is_refused_in_one_line(text: bytes) -> None:
     with pytest.raises(UsageError, match=r"^x\.json: not a (kanalyze )?report") as caught:
         parse_report("x.json", text)
     assert "\n" not in str(caught.value)
@@ -107,17 +109,17 @@ def break_flag(report: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "spoil", [break_requests, break_latency, break_line, break_name, break_flag]
+    "damage", [break_requests, break_latency, break_line, break_name, break_flag]
 )
-def test_a_part_that_is_not_what_it_should_be_is_one_line(
-    spoil: Callable[[dict[str, Any]], None],
+def test_a_report_with_a_value_of_another_type_is_refused_in_one_line(
+    damage: Callable[[dict[str, Any]], None],
 ) -> None:
     report = copied()
-    spoil(report)
+    damage(report)
     with pytest.raises(UsageError, match=r"^A: not a kanalyze report: "):
         side_of_report("A", report)
 
 
-def test_a_report_is_known_by_how_it_begins() -> None:
+def test_a_report_is_recognized_by_its_beginning() -> None:
     assert is_report(TEXT[:64])
     assert not is_report(path("basics").read_bytes()[:64])

@@ -1,4 +1,4 @@
-"""What kanalyze writes as JSON is as its schemas say."""
+"""All JSON that kanalyze writes conforms to the published schemas."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 OFTEN = ("basics", "tls", "fault-not-allowed")
-"""Lines in every table; no Kafka at all; findings."""
+"""One has lines in every table, one has no Kafka at all, one has findings."""
 CAPTURES = often(
     sorted(file.name.removesuffix(".truth.json") for file in FOLDER.glob("*.truth.json")), OFTEN
 )
 VALIDATORS = {name: Draft202012Validator(schema) for name, schema in SCHEMAS.items()}
 
 
-def faults(schema: str, value: Any) -> list[str]:
-    """What of a value is not as a schema has it."""
-    found = VALIDATORS[schema].iter_errors(value)
-    return [f"{each.json_path}: {each.message[:200]}" for each in found]
+def violations(schema: str, value: Any) -> list[str]:
+    """The violations of a schema by a value."""
+    errors = VALIDATORS[schema].iter_errors(value)
+    return [f"{error.json_path}: {error.message[:200]}" for error in errors]
 
 
 def sample(name: str) -> dict[str, Any]:
-    """The report of a capture as it stands in the repository, where a test keeps it up to date."""
-    found: dict[str, Any] = json.loads((ROOT / "reports" / f"{name}.json").read_text("utf-8"))
-    return found
+    """The report of a capture that is in the repository; another test keeps it up to date."""
+    report: dict[str, Any] = json.loads((ROOT / "reports" / f"{name}.json").read_text("utf-8"))
+    return report
 
 
 def described(schema: dict[str, Any], at: str = "$") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every schema of a field within a schema, and the schema itself, with where it is."""
+    """A schema and the schemas of all fields in it, each with its path."""
     yield at, schema
     for part in ("properties", "$defs"):
         for name, each in schema.get(part, {}).items():
@@ -55,7 +55,7 @@ def described(schema: dict[str, Any], at: str = "$") -> Iterator[tuple[str, dict
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_each_field_is_described_and_what_null_means_is_said(name: str) -> None:
+def test_each_field_is_described_with_the_meaning_of_null(name: str) -> None:
     Draft202012Validator.check_schema(SCHEMAS[name])
     for at, schema in described(SCHEMAS[name]):
         if "anyOf" in schema:
@@ -68,20 +68,22 @@ def test_each_field_is_described_and_what_null_means_is_said(name: str) -> None:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", CAPTURES)
-def test_reports_and_findings_are_as_their_schemas_say(name: str) -> None:
+def test_reports_and_findings_conform_to_their_schemas(name: str) -> None:
     report = json.loads(summary_json(kanalyze.report(path(name))))
-    assert faults("report", report) == []
-    assert [fault for each in report["findings"] for fault in faults("finding", each)] == []
+    assert violations("report", report) == []
+    assert [
+        violation for finding in report["findings"] for violation in violations("finding", finding)
+    ] == []
     assert bool(report["findings"]) >= ("fault" in truth(name))
 
 
-def test_what_is_not_described_is_found() -> None:
+def test_unknown_and_missing_fields_are_violations() -> None:
     report = sample("tls")
-    assert faults("report", report) == []
-    assert faults("report", {**report, "new": 1}) != []
-    assert faults("report", {**report, "totals": {**report["totals"], "new": 1}}) != []
+    assert violations("report", report) == []
+    assert violations("report", {**report, "new": 1}) != []
+    assert violations("report", {**report, "totals": {**report["totals"], "new": 1}}) != []
     report["quality"].pop("packets")
-    assert len(faults("report", report)) == 1
+    assert len(violations("report", report)) == 1
 
 
 def test_every_condition_of_a_filter_is_described() -> None:
@@ -107,31 +109,31 @@ def test_every_condition_of_a_filter_is_described() -> None:
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", CAPTURES)
-def test_lines_of_the_commands_are_as_the_schemas_of_their_tables_say(
+def test_lines_of_commands_conform_to_the_schemas_of_their_tables(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = 0
-    for table, more in (*((each, ()) for each in ALWAYS), ("records", ("--values",))):
+    for table, more in (*((table_name, ()) for table_name in ALWAYS), ("records", ("--values",))):
         assert main([table, str(path(name)), "--format", "jsonl", *more]) == 0
         for line in capsys.readouterr().out.splitlines():
-            assert faults(table, json.loads(line)) == []
+            assert violations(table, json.loads(line)) == []
             lines += 1
     assert lines
 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", CAPTURES)
-def test_lines_of_every_table_of_sql_are_as_their_schemas_say(name: str) -> None:
-    found = set()
+def test_lines_of_every_sql_table_conform_to_their_schemas(name: str) -> None:
+    tables_with_lines = set()
     with Database(max_memory_bytes=1 << 28, threads=1) as database:
         fill(database, Analysis([str(path(name))]), TABLES)
         for table in SQL_TABLES:
             with database.answer_file(f"FROM {table}", {}, "jsonl") as file:
                 for line in file.readlines():
-                    assert faults(table, json.loads(line)) == []
-                    found.add(table)
-    assert {"connections", "capture_quality"} <= found
-    assert found >= SQL_TABLES.keys() or name != "basics"
+                    assert violations(table, json.loads(line)) == []
+                    tables_with_lines.add(table)
+    assert {"connections", "capture_quality"} <= tables_with_lines
+    assert tables_with_lines >= SQL_TABLES.keys() or name != "basics"
 
 
 @pytest.mark.parametrize(
@@ -142,9 +144,9 @@ def test_lines_of_every_table_of_sql_are_as_their_schemas_say(name: str) -> None
         pytest.param("basics", "snaplen", marks=pytest.mark.long),
     ],
 )
-def test_comparisons_of_captures_and_of_reports_are_as_their_schema_says(a: str, b: str) -> None:
+def test_comparisons_of_captures_and_reports_conform_to_their_schema(a: str, b: str) -> None:
     for sides in ((path(a), path(b)), (sample(a), sample(b)), (path(a), sample(b))):
-        found = json.loads(summary_json(kanalyze.compare(*sides, at_least=1.01, least_ms=0)))
-        assert faults("compare", found) == []
-        assert found["new"]
-        assert found["may_be_chance"] or found["slower"] or found["too_few"]
+        comparison = json.loads(summary_json(kanalyze.compare(*sides, at_least=1.01, least_ms=0)))
+        assert violations("compare", comparison) == []
+        assert comparison["new"]
+        assert comparison["may_be_chance"] or comparison["slower"] or comparison["too_few"]

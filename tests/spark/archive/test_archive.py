@@ -1,4 +1,4 @@
-"""The rows that an archive gives on Spark are those of `kanalyze requests`."""
+"""An archive on Spark gives the same rows as `kanalyze requests`."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ HOUR_NS = 3_600_000_000_000
 
 
 def whole(file: str | Path) -> Split:
-    """A file that one task reads."""
+    """A file that one task reads as a whole."""
     return Split(str(file), 0, 1, 0, None, True)
 
 
-def in_tasks(files: Iterable[str], seed: object) -> list[list[Split]]:
-    """Files in no order, as several tasks read them."""
+def divided_among_tasks(files: Iterable[str], seed: object) -> list[list[Split]]:
+    """Divide files in random order among several tasks."""
     noise = random.Random(repr(seed))
     shuffled = sorted(files)
     noise.shuffle(shuffled)
@@ -65,12 +65,12 @@ def in_tasks(files: Iterable[str], seed: object) -> list[list[Split]]:
 
 
 def parts_of(file: Path) -> list[Split]:
-    """A large file in as many parts as there may be."""
+    """Split a large file into as many parts as are allowed."""
     return plan_splits(FoundCapture(str(file)), Stores(), MIN_SPLIT_BYTES)
 
 
 def counted(rows: Iterable[Row]) -> Counter[str]:
-    """Rows in no order, with all their columns."""
+    """Count rows with all their columns, whatever their order."""
     return Counter(map(repr, rows))
 
 
@@ -79,27 +79,27 @@ def rows_in(frame: DataFrame) -> list[Row]:
 
 
 class Archive(NamedTuple):
-    """What came of captures; its frames are closed."""
+    """The result of reading captures; its frames are closed."""
 
     captured: ArchiveSegments
-    found: RebuiltConnections
+    connections: RebuiltConnections
     rows: list[Row]
 
     @property
     def quality(self) -> CaptureQuality:
         quality = CaptureQuality()
         quality.merge(self.captured.read_summary.quality)
-        quality.merge(self.found.summary.quality)
+        quality.merge(self.connections.summary.quality)
         return quality
 
 
-def rebuilt(captured: ArchiveSegments) -> Archive:
-    with closing(captured), closing(captured.rebuild()) as found:
-        return Archive(captured, found, rows_in(found.rows))
+def rebuild(captured: ArchiveSegments) -> Archive:
+    with closing(captured), closing(captured.rebuild()) as connections:
+        return Archive(captured, connections, rows_in(connections.rows))
 
 
-def archived(spark: SparkSession, job: Job, tasks: Sequence[Sequence[Split]]) -> Archive:
-    return rebuilt(read_captures(spark, job, tasks))
+def read_archive(spark: SparkSession, job: Job, tasks: Sequence[Sequence[Split]]) -> Archive:
+    return rebuild(read_captures(spark, job, tasks))
 
 
 # -- cut captures ---------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ class Case(NamedTuple):
 
 
 def all_cases() -> list[Case]:
-    """Each capture in each number of files, with numbers of buckets that do not depend on them."""
+    """Each capture in each number of files, with a random number of buckets."""
     noise = random.Random(1)
     return [
         Case(name, count, noise.choice(BUCKETS), noise.random() < 0.5)
@@ -122,79 +122,79 @@ def all_cases() -> list[Case]:
 
 
 def quality_of(*files: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What one process says of the extent and the quality of captures."""
+    """Extent and quality of captures, as one process reports them."""
     rows = kanalyze.requests(*files)
     for _ in rows:
         pass
     assert rows.quality is not None
-    return told(rows.quality)
+    return extent_and_quality(rows.quality)
 
 
-def told(quality: CaptureQuality) -> tuple[dict[str, Any], dict[str, Any]]:
+def extent_and_quality(quality: CaptureQuality) -> tuple[dict[str, Any], dict[str, Any]]:
     return quality.extent(), quality.to_dict()
 
 
-def check(spark: SparkSession, case: Case, folder: Path) -> None:
+def assert_rows_of_one_process(spark: SparkSession, case: Case, folder: Path) -> None:
     files = cut(case.name, case.count, folder)
 
     job = a_job(case.buckets, shuffles=case.shuffles)
-    found = archived(spark, job, in_tasks(files.files, case))
+    archive = read_archive(spark, job, divided_among_tasks(files.files, case))
 
-    assert counted(found.rows) == counted(kanalyze.requests(*files.files))
-    assert counted(found.rows) == counted(placed(analysis(case.name)[0], files))
+    assert counted(archive.rows) == counted(kanalyze.requests(*files.files))
+    assert counted(archive.rows) == counted(placed(analysis(case.name)[0], files))
 
 
 @pytest.mark.parametrize("shuffles", [True, False])
-def test_rows_are_those_of_one_process(spark: SparkSession, shuffles: bool, tmp_path: Path) -> None:
-    """`test_tasks.py` has other numbers of files and of buckets, without Spark."""
-    check(spark, Case("waits", 7, 8, shuffles), tmp_path)
+def test_rows_match_one_process(spark: SparkSession, shuffles: bool, tmp_path: Path) -> None:
+    """`test_tasks.py` has other numbers of files and buckets, without Spark."""
+    assert_rows_of_one_process(spark, Case("waits", 7, 8, shuffles), tmp_path)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("case", all_cases(), ids=str)
-def test_rows_of_all_captures_are_those_of_one_process(
+def test_rows_of_all_captures_match_one_process(
     spark: SparkSession, case: Case, tmp_path: Path
 ) -> None:
-    check(spark, case, tmp_path)
+    assert_rows_of_one_process(spark, case, tmp_path)
 
 
-def test_of_no_packets_there_are_no_rows(spark: SparkSession, tmp_path: Path) -> None:
+def test_without_packets_there_are_no_rows(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "empty.pcap"
     file.write_bytes(pcap_file([]))
     job = a_job()
 
-    nothing = archived(spark, job, [])
-    empty = archived(spark, job, [[whole(file)]])
+    no_files = read_archive(spark, job, [])
+    empty_file = read_archive(spark, job, [[whole(file)]])
 
-    assert nothing.rows == empty.rows == []
-    assert told(empty.quality) == quality_of(str(file))
+    assert no_files.rows == empty_file.rows == []
+    assert extent_and_quality(empty_file.quality) == quality_of(str(file))
 
 
-def test_columns_are_those_of_the_contract(spark: SparkSession, tmp_path: Path) -> None:
+def test_columns_match_the_declared_columns(spark: SparkSession, tmp_path: Path) -> None:
     tasks = [[whole(cut("waits", 1, tmp_path).files[0])]]
     with closing(read_captures(spark, a_job(), tasks)) as captured:
-        with closing(captured.rebuild()) as found:
-            types = [(field.name, field.dataType) for field in found.rows.schema]
-        some = a_job(columns="latency_ns,partitions,api_name")._replace(others=frozenset())
-        with closing(captured.rebuild(some)) as found:
-            assert found.rows.columns == ["latency_ns", "partitions", "api_name"]
-            api_names = Counter(row.api_name for row in found.rows.collect())
+        with closing(captured.rebuild()) as connections:
+            types = [(field.name, field.dataType) for field in connections.rows.schema]
+        fewer_columns = a_job(columns="latency_ns,partitions,api_name")._replace(others=frozenset())
+        with closing(captured.rebuild(fewer_columns)) as connections:
+            assert connections.rows.columns == ["latency_ns", "partitions", "api_name"]
+            api_names = Counter(row.api_name for row in connections.rows.collect())
     expected = spark_schema((REQUEST_ID, *COLUMNS))
     assert types == [(field.name, field.dataType) for field in expected]
     assert api_names == Counter(row.api_name for row in analysis("waits")[0])
 
 
 @pytest.mark.long
-def test_quality_is_that_of_one_process(spark: SparkSession, tmp_path: Path) -> None:
+def test_quality_matches_one_process(spark: SparkSession, tmp_path: Path) -> None:
     files = []
     for name in ("errors", "codecs"):
         (tmp_path / name).mkdir()
         files += cut(name, 7, tmp_path / name).files
 
-    found = archived(spark, a_job(3), in_tasks(files, "report"))
+    archive = read_archive(spark, a_job(3), divided_among_tasks(files, "report"))
 
-    assert counted(found.rows) == counted(kanalyze.requests(*files))
-    assert told(found.quality) == quality_of(*files)
+    assert counted(archive.rows) == counted(kanalyze.requests(*files))
+    assert extent_and_quality(archive.quality) == quality_of(*files)
 
 
 # -- tables of packets ----------------------------------------------------------------------------
@@ -207,10 +207,10 @@ def test_packets_of_the_data_source_give_the_same_rows(spark: SparkSession, tmp_
     session.dataSource.register(KanalyzeDataSource)
     packets = session.read.format("kanalyze").option("table", "packets").load(files)
 
-    found = rebuilt(read_packets(session, a_job(3), packets))
+    archive = rebuild(read_packets(session, a_job(3), packets))
 
-    assert counted(found.rows) == counted(kanalyze.requests(*files))
-    assert found.quality.packets == analysis("groups")[1].packets
+    assert counted(archive.rows) == counted(kanalyze.requests(*files))
+    assert archive.quality.packets == analysis("groups")[1].packets
 
 
 def test_packets_of_any_table_give_the_same_rows_in_any_order(
@@ -222,9 +222,9 @@ def test_packets_of_any_table_give_the_same_rows_in_any_order(
     random.Random(3).shuffle(shuffled)
     packets = spark.createDataFrame(table.take(shuffled)).repartition(3)
 
-    found = rebuilt(read_packets(spark, a_job(5), packets))
+    archive = rebuild(read_packets(spark, a_job(5), packets))
 
-    assert counted(found.rows) == counted(kanalyze.requests(*files))
+    assert counted(archive.rows) == counted(kanalyze.requests(*files))
 
 
 # -- files that are no captures -------------------------------------------------------------------
@@ -244,26 +244,26 @@ def test_a_foreign_file_is_an_error(spark: SparkSession, foreign: Path, tmp_path
         read_captures(spark, a_job(), [[whole(files[0]), whole(foreign)], [whole(files[1])]])
 
 
-def test_a_foreign_file_is_left_out_where_that_is_asked_for(
+def test_a_foreign_file_is_left_out_in_quarantine_mode(
     spark: SparkSession, foreign: Path, tmp_path: Path
 ) -> None:
     files = cut("waits", 2, tmp_path).files
     tasks = [[whole(files[0]), whole(foreign)], [whole(files[1])]]
 
-    found = archived(spark, a_job(mode="quarantine"), tasks)
+    archive = read_archive(spark, a_job(mode="quarantine"), tasks)
 
-    assert counted(found.rows) == counted(kanalyze.requests(*files))
-    ((name, reason),) = found.captured.read_summary.unreadable.items()
+    assert counted(archive.rows) == counted(kanalyze.requests(*files))
+    ((name, reason),) = archive.captured.read_summary.unreadable.items()
     assert name == str(foreign)
     assert reason.startswith(f"{foreign}: is not a pcap or pcapng file")
-    assert found.quality.anomalies[AnomalyKind.CAPTURE_UNREADABLE].count == 1
+    assert archive.quality.anomalies[AnomalyKind.CAPTURE_UNREADABLE].count == 1
 
 
 # -- large files ----------------------------------------------------------------------------------
 
 
-def repeated(name: str, times: int, file: Path) -> None:
-    """Write the packets of a capture again and again, an hour apart."""
+def write_repeated(name: str, times: int, file: Path) -> None:
+    """Write the packets of a capture several times, an hour apart."""
     packets = packets_of(path(name))
     write_pcap(
         file,
@@ -278,20 +278,20 @@ def repeated(name: str, times: int, file: Path) -> None:
 @pytest.mark.long
 def test_a_large_file_is_read_by_several_tasks(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "large.pcap"
-    repeated("large", 3, file)
+    write_repeated("large", 3, file)
     splits = parts_of(file)
     assert len(splits) == 4
 
-    found = archived(spark, a_job(3), [[split] for split in reversed(splits)])
+    archive = read_archive(spark, a_job(3), [[split] for split in reversed(splits)])
 
-    assert {part for _, part in found.captured.read_summary.packets_before} == set(
+    assert {part for _, part in archive.captured.read_summary.packets_before} == set(
         range(len(splits))
     )
-    assert counted(found.rows) == counted(kanalyze.requests(str(file)))
-    assert found.quality.packets == 3 * analysis("large")[1].packets
+    assert counted(archive.rows) == counted(kanalyze.requests(str(file)))
+    assert archive.quality.packets == 3 * analysis("large")[1].packets
 
 
-def test_parts_that_began_at_a_wrong_place_are_read_again(
+def test_parts_that_began_at_a_wrong_offset_are_read_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     file = tmp_path / "captures in a topic.pcap"
@@ -299,16 +299,16 @@ def test_parts_that_began_at_a_wrong_place_are_read_again(
     splits = parts_of(file)
     assert len(splits) == 3
 
-    found = archived(spark, a_job(3), [splits[:1], splits[1:]])
+    archive = read_archive(spark, a_job(3), [splits[:1], splits[1:]])
 
-    # Of those read again the first read_summary, 1 and 2, do not count.
-    assert {part for _, part in found.captured.read_summary.packets_before} == {0, 3, 4}
-    assert len(found.rows) == 62
-    assert counted(found.rows) == counted(kanalyze.requests(str(file)))
+    # Parts 1 and 2 were read again, as 3 and 4: their first reports do not count.
+    assert {part for _, part in archive.captured.read_summary.packets_before} == {0, 3, 4}
+    assert len(archive.rows) == 62
+    assert counted(archive.rows) == counted(kanalyze.requests(str(file)))
 
 
 def captures_in_a_topic(count: int) -> bytes:
-    """Produce requests of one packet each, whose records are captures."""
+    """Produce requests of one packet each, whose records contain captures."""
     noise = random.Random(5)
     packets: list[bytes] = []
     line = Line(packets).open()
@@ -323,19 +323,19 @@ def captures_in_a_topic(count: int) -> bytes:
 
 OTHER_ID = bytes(15) + b"\7"
 PORTS = range(50001, 50009)
-TELLING_PORT = 50010
+METADATA_PORT = 50010
 
 
 @pytest.fixture
-def named_later(tmp_path: Path) -> list[str]:
-    """Connections that speak of topics by id, and in a later capture one that tells a name."""
+def metadata_in_second_file(tmp_path: Path) -> list[str]:
+    """Connections that use topic ids, and a second capture whose Metadata response has a name."""
     packets: list[bytes] = []
     for port in PORTS:
         line = Line(packets, port).open()
         for number, topic_id in enumerate([t.TOPIC_ID, OTHER_ID]):
             line.client(t.produce(number, topic_id)).broker(t.produce_answer(number, topic_id))
     before = len(packets)
-    Line(packets, TELLING_PORT).open().client(t.metadata(1)).broker(t.metadata_answer(1, "orders"))
+    Line(packets, METADATA_PORT).open().client(t.metadata(1)).broker(t.metadata_answer(1, "orders"))
     files = [tmp_path / "a.pcap", tmp_path / "b.pcap"]
     files[0].write_bytes(pcap_file(timed(packets)[:before]))
     files[1].write_bytes(pcap_file(timed(packets)[before:]))
@@ -346,23 +346,27 @@ def topics_of(rows: Iterable[Row]) -> Counter[str | None]:
     return Counter(part.topic for row in rows for part in row.partitions)
 
 
-def test_names_told_in_another_bucket_hold(spark: SparkSession, named_later: list[str]) -> None:
-    found = archived(spark, a_job(4), [[whole(file)] for file in named_later])
+def test_topic_names_from_another_bucket_are_used(
+    spark: SparkSession, metadata_in_second_file: list[str]
+) -> None:
+    archive = read_archive(spark, a_job(4), [[whole(file)] for file in metadata_in_second_file])
 
-    assert found.found.summary.missing_names({}) == {}  # nothing was rebuilt for a name
-    # The metadata names it too.
-    assert topics_of(found.rows) == {"orders": len(PORTS) + 1, None: len(PORTS)}
-    assert counted(found.rows) == counted(kanalyze.requests(*named_later))
+    assert archive.connections.summary.missing_names({}) == {}  # no bucket was rebuilt for a name
+    # The Metadata response contains the name too.
+    assert topics_of(archive.rows) == {"orders": len(PORTS) + 1, None: len(PORTS)}
+    assert counted(archive.rows) == counted(kanalyze.requests(*metadata_in_second_file))
 
 
-def test_names_told_before_hold(spark: SparkSession, named_later: list[str]) -> None:
-    captured = read_captures(spark, a_job(4), [[whole(named_later[0])]])
-    with closing(captured), closing(captured.rebuild(names={OTHER_ID: "clicks"})) as found:
-        rows = rows_in(found.rows)
+def test_topic_names_of_earlier_jobs_are_used(
+    spark: SparkSession, metadata_in_second_file: list[str]
+) -> None:
+    captured = read_captures(spark, a_job(4), [[whole(metadata_in_second_file[0])]])
+    with closing(captured), closing(captured.rebuild(names={OTHER_ID: "clicks"})) as connections:
+        rows = rows_in(connections.rows)
 
     assert topics_of(rows) == {"clicks": len(PORTS), None: len(PORTS)}
-    assert found.summary.topic_names[OTHER_ID] == "clicks"
-    assert t.TOPIC_ID not in found.summary.topic_names
+    assert connections.summary.topic_names[OTHER_ID] == "clicks"
+    assert t.TOPIC_ID not in connections.summary.topic_names
 
 
 # -- one job after another ------------------------------------------------------------------------
@@ -371,7 +375,7 @@ def test_names_told_before_hold(spark: SparkSession, named_later: list[str]) -> 
 @pytest.mark.long
 @pytest.mark.parametrize("shuffles", [True, False])
 @pytest.mark.parametrize("name", ["basics", "cluster"])
-def test_three_jobs_in_a_row_are_one(
+def test_three_jobs_in_a_row_give_the_rows_of_one(
     spark: SparkSession, name: str, shuffles: bool, tmp_path: Path
 ) -> None:
     files = cut(name, 7, tmp_path).files
@@ -379,24 +383,26 @@ def test_three_jobs_in_a_row_are_one(
     quality = CaptureQuality()
     with ExitStack() as stack:
         states, names = None, {}
-        for some, keeps_open in ((files[:2], True), (files[2:5], True), (files[5:], False)):
+        for job_files, keeps_open in ((files[:2], True), (files[2:5], True), (files[5:], False)):
             job = a_job(5, keeps_open=keeps_open, shuffles=shuffles)
-            captured = stack.enter_context(closing(read_captures(spark, job, in_tasks(some, name))))
-            found = stack.enter_context(closing(captured.rebuild(states=states, names=names)))
-            rows += rows_in(found.rows)
+            captured = stack.enter_context(
+                closing(read_captures(spark, job, divided_among_tasks(job_files, name)))
+            )
+            connections = stack.enter_context(closing(captured.rebuild(states=states, names=names)))
+            rows += rows_in(connections.rows)
             quality.merge(captured.read_summary.quality)
-            quality.merge(found.summary.quality)
-            states, names = found.states, found.summary.topic_names
+            quality.merge(connections.summary.quality)
+            states, names = connections.states, connections.summary.topic_names
 
     assert counted(rows) == counted(kanalyze.requests(*files))
     expected = requests_quality(files)
     assert sorted(quality.captures) == sorted(expected.captures)
-    quality.captures = expected.captures  # those of three jobs are in the order of these
+    quality.captures = expected.captures  # three jobs list them in the order of the jobs
     assert quality.to_dict() == expected.to_dict()
 
 
 def requests_quality(files: Sequence[str]) -> CaptureQuality:
-    found = kanalyze.requests(*files)
-    assert sum(map(len, found.batches())) > 0
-    assert found.quality is not None
-    return found.quality
+    rows = kanalyze.requests(*files)
+    assert sum(map(len, rows.batches())) > 0
+    assert rows.quality is not None
+    return rows.quality

@@ -1,4 +1,4 @@
-"""An archive on a cluster: the rows of one process, though workers are lost, in little memory."""
+"""An archive on a cluster gives the rows of one process, survives lost workers, saves memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import kanalyze
-from tests.spark.drivers.archive import EVENTS, Wanted, hashed
+from tests.spark.drivers.archive import EVENTS, DriverSettings, hashed
 from tests.spark.drivers.marking import GO_ON, READING, REBUILDING, marks_in
 from tests.support import kafka as k
 from tests.support.archives import cut
@@ -36,7 +36,7 @@ MIB = 1 << 20
 
 
 def cut_captures(count: int, folder: Path) -> list[str]:
-    """Several captures, each in so many files."""
+    """Several captures, each cut into ``count`` files."""
     files = []
     for name in CAPTURES:
         (folder / f"{name}-{count}").mkdir()
@@ -46,12 +46,12 @@ def cut_captures(count: int, folder: Path) -> list[str]:
 
 @BOTH
 @pytest.mark.parametrize("count", [7, 50])
-def test_rows_are_those_of_one_process(
+def test_rows_match_one_process(
     cluster: StandaloneCluster, count: int, shuffles: bool, tmp_path: Path
 ) -> None:
     files = cut_captures(count, tmp_path)
 
-    found = cluster.run(ARCHIVE, Wanted(sorted(files), shuffles=shuffles).text())
+    found = cluster.run(ARCHIVE, DriverSettings(sorted(files), shuffles=shuffles).text())
 
     assert found["rows"] == hashed(kanalyze.requests(*files))
 
@@ -59,8 +59,8 @@ def test_rows_are_those_of_one_process(
 # -- a worker is lost -----------------------------------------------------------------------------
 
 
-class Ended(NamedTuple):
-    """How an attempt of a task ended, as Spark noted it."""
+class EndedAttempt(NamedTuple):
+    """How an attempt of a task ended, from Spark's event log."""
 
     task: int
     stage: int
@@ -69,15 +69,15 @@ class Ended(NamedTuple):
     time_ms: int
 
 
-def ended_tasks(folder: Path) -> dict[int, Ended]:
-    """Return all attempts by their number."""
+def ended_tasks(folder: Path) -> dict[int, EndedAttempt]:
+    """Return all ended attempts by their number."""
     (log,) = (folder / EVENTS).iterdir()
     ended = {}
     for line in log.read_text().splitlines():
         event: dict[str, Any] = json.loads(line)
         if event["Event"] == "SparkListenerTaskEnd":
             task = event["Task Info"]
-            ended[task["Task ID"]] = Ended(
+            ended[task["Task ID"]] = EndedAttempt(
                 task["Task ID"],
                 event["Stage ID"],
                 task["Partition ID"],
@@ -87,8 +87,8 @@ def ended_tasks(folder: Path) -> dict[int, Ended]:
     return ended
 
 
-def held(driver: Driver, phase: str) -> list[Mark]:
-    """Tasks of a phase that wait, if both workers have come to one."""
+def waiting_tasks(driver: Driver, phase: str) -> list[Mark]:
+    """The waiting tasks of a phase, once each worker has one; else none."""
     waiting = [mark for mark in marks_in(driver.folder, phase) if mark.partition >= HELD_FROM]
     return waiting if len(waiting) == WORKERS else []
 
@@ -99,7 +99,7 @@ def test_rows_are_the_same_when_a_worker_is_lost(
     cluster: StandaloneCluster, phase: str, shuffles: bool, tmp_path: Path
 ) -> None:
     files = cut_captures(7, tmp_path)
-    wanted = Wanted(
+    driver_settings = DriverSettings(
         sorted(files),
         PARTITIONS,
         PARTITIONS,
@@ -107,8 +107,8 @@ def test_rows_are_the_same_when_a_worker_is_lost(
         held_phase=phase,
         held_from=HELD_FROM,
     )
-    with cluster.driver(ARCHIVE, wanted.text()) as driver:
-        wait_until(lambda: held(driver, phase), "both workers have come to the middle")
+    with cluster.driver(ARCHIVE, driver_settings.text()) as driver:
+        wait_until(lambda: waiting_tasks(driver, phase), "both workers have a waiting task")
         before = marks_in(driver.folder, phase)
         killed_ms = int(time.time() * 1000)
         cluster.kill_worker(0)
@@ -118,17 +118,23 @@ def test_rows_are_the_same_when_a_worker_is_lost(
     assert found["rows"] == hashed(kanalyze.requests(*files))
     ended = ended_tasks(driver.folder)
     attempts = [ended[mark.task] for mark in before]
-    done = [one for one in attempts if one.reason == "Success" and one.time_ms <= killed_ms]
-    assert 0 < len(done) <= HELD_FROM
-    # Of the two that waited, one was on the worker that was lost.
-    (lost,) = [one for one in attempts if one.reason == "ExecutorLostFailure"]
-    assert lost.partition >= HELD_FROM
-    again = [
-        one
-        for one in ended.values()
-        if one.stage == lost.stage and one.partition == lost.partition and one.task != lost.task
+    done = [
+        attempt
+        for attempt in attempts
+        if attempt.reason == "Success" and attempt.time_ms <= killed_ms
     ]
-    assert "Success" in {one.reason for one in again}
+    assert 0 < len(done) <= HELD_FROM
+    # One of the two waiting tasks was on the lost worker.
+    (lost,) = [attempt for attempt in attempts if attempt.reason == "ExecutorLostFailure"]
+    assert lost.partition >= HELD_FROM
+    repeated = [
+        attempt
+        for attempt in ended.values()
+        if attempt.stage == lost.stage
+        and attempt.partition == lost.partition
+        and attempt.task != lost.task
+    ]
+    assert "Success" in {attempt.reason for attempt in repeated}
 
 
 # -- one enormous connection ----------------------------------------------------------------------
@@ -137,10 +143,10 @@ REQUESTS = 300
 REQUEST_BYTES = MIB
 SEGMENT_BYTES = 1448
 MOST_MIB = 350
-"""Half of it is Python with its packages; who held the connection would need 450."""
+"""Half of it is Python with its packages; buffering the connection would need 450."""
 
 
-def produced() -> list[bytes]:
+def large_requests() -> list[bytes]:
     """A connection whose client sends one large Produce request after another."""
     records = k.record_batch(size=REQUEST_BYTES)
     packets: list[bytes] = []
@@ -159,13 +165,13 @@ def segments_of(data: bytes) -> Iterator[bytes]:
 
 @pytest.fixture(scope="module")
 def enormous(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A capture of 300 MiB, not to be left behind."""
+    """A capture of 300 MiB, removed after the tests."""
     file = tmp_path_factory.mktemp("enormous") / "one connection.pcap"
     write_pcap(
         file,
         [
             CutPacket(START_NS + index * 1000, data, len(data), link_type=1)
-            for index, data in enumerate(produced())
+            for index, data in enumerate(large_requests())
         ],
     )
     yield file
@@ -175,12 +181,14 @@ def enormous(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.mark.parametrize(
     ("prunes_payload", "shuffles"), [(True, True), (False, True), (True, False)]
 )
-def test_an_enormous_connection_takes_little_memory(
+def test_an_enormous_connection_needs_little_memory(
     cluster: StandaloneCluster, enormous: Path, prunes_payload: bool, shuffles: bool
 ) -> None:
-    wanted = Wanted([str(enormous)], buckets=2, prunes_payload=prunes_payload, shuffles=shuffles)
+    driver_settings = DriverSettings(
+        [str(enormous)], buckets=2, prunes_payload=prunes_payload, shuffles=shuffles
+    )
 
-    found = cluster.run(ARCHIVE, wanted.text())
+    found = cluster.run(ARCHIVE, driver_settings.text())
 
     assert found["rows"] == hashed(kanalyze.requests(str(enormous)))
     assert len(found["rows"]) == REQUESTS

@@ -1,4 +1,4 @@
-"""What tasks decrypt is what one process does, however files are cut; no secret is sent."""
+"""Tasks decrypt the same as one process, however files are cut; no secret is sent to them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def counted(rows: Iterable[object]) -> Counter[str]:
 
 
 def of_one_process(files: list[str], *keys: str) -> tuple[dict[str, Counter[str]], Any]:
-    """The rows of all tables, and the quality."""
+    """The rows of all tables, and the quality, of one process."""
     run = Analysis(files, keylog=read_key_logs(keys))
     tables: dict[str, Counter[str]] = {"requests": Counter()}
     for rows in run.table_rows():
@@ -68,11 +68,11 @@ def of_tasks(found: Rebuilt) -> dict[str, Counter[str]]:
     }
 
 
-def assert_same(found: Rebuilt, files: list[str], keys: str) -> None:
+def assert_same_as_one_process(found: Rebuilt, files: list[str], keys: str) -> None:
     expected, quality = of_one_process(files, keys)
-    made = of_tasks(found)
-    for table in made:
-        assert made[table] == expected.get(table, Counter())
+    actual = of_tasks(found)
+    for table in actual:
+        assert actual[table] == expected.get(table, Counter())
     assert sorted(found.quality.captures) == sorted(quality.captures)
     found.quality.captures = quality.captures
     assert found.quality.to_dict() == quality.to_dict()
@@ -80,11 +80,11 @@ def assert_same(found: Rebuilt, files: list[str], keys: str) -> None:
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize(("name", "count"), in_turn(NAMES, COUNTS, FEW))
-def test_rows_are_those_of_one_process(name: str, count: int, tmp_path: Path) -> None:
+def test_rows_match_one_process(name: str, count: int, tmp_path: Path) -> None:
     files = [str(file) for file in cut(tls_captures.path(name), tmp_path, count)]
     keys = str(tls_captures.keylog(name))
     found = rebuilt(a_job(3, keylog=keys, shuffles=count in (1, 7)), files)
-    assert_same(found, files, keys)
+    assert_same_as_one_process(found, files, keys)
     if count == 1:
         assert len(found.rows) == len(tls_captures.read_by_tshark(name))
 
@@ -93,11 +93,13 @@ def test_rows_are_those_of_one_process(name: str, count: int, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("label", "name"), in_turn(DISORDER, ["tls13-sasl", "tls12-aes256cbc-sha1"])
 )
-def test_so_they_are_in_disorder(label: str, name: str, tmp_path: Path) -> None:
-    same_in_disorder(label, name, 0, tmp_path)
+def test_rows_of_captures_in_disorder_match_one_process(
+    label: str, name: str, tmp_path: Path
+) -> None:
+    assert_same_in_disorder(label, name, 0, tmp_path)
 
 
-# What a watcher knows when a record comes depends on the batch, if a hello comes behind it.
+# If a hello follows a record, what is known of the session at the record depends on the batch.
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("label", "name", "round_number"),
@@ -108,30 +110,30 @@ def test_so_they_are_in_disorder(label: str, name: str, tmp_path: Path) -> None:
         ("a direction shuffled, each with its time", "tls12-aes256cbc-sha1", 2),
     ],
 )
-def test_so_they_are_with_hellos_behind_other_records(
+def test_rows_match_one_process_with_hellos_after_other_records(
     label: str, name: str, round_number: int, tmp_path: Path
 ) -> None:
-    same_in_disorder(label, name, round_number, tmp_path)
+    assert_same_in_disorder(label, name, round_number, tmp_path)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("round_number", range(1, 13))
 @pytest.mark.parametrize("label", DISORDER)
 @pytest.mark.parametrize("name", FEW)
-def test_so_they_are_in_every_disorder(
+def test_rows_match_one_process_in_every_disorder(
     label: str, name: str, round_number: int, tmp_path: Path
 ) -> None:
-    same_in_disorder(label, name, round_number, tmp_path)
+    assert_same_in_disorder(label, name, round_number, tmp_path)
 
 
-def same_in_disorder(label: str, name: str, round_number: int, folder: Path) -> None:
+def assert_same_in_disorder(label: str, name: str, round_number: int, folder: Path) -> None:
     change = altered(str(tls_captures.path(name)), label, "seven files", round_number=round_number)
     write(change, folder, name)
     files = sorted(map(str, folder.iterdir()))
     keys = str(tls_captures.keylog(name))
     found = rebuilt(a_job(3, keylog=keys, shuffles=round_number % 2 == 0), files)
     assert found.rows
-    assert_same(found, files, keys)
+    assert_same_as_one_process(found, files, keys)
 
 
 @pytest.mark.few(1)
@@ -143,7 +145,9 @@ def same_in_disorder(label: str, name: str, round_number: int, folder: Path) -> 
         ["tls12-aes128gcm", "tls13-key-update"],
     ),
 )
-def test_three_jobs_in_a_row_are_one(name: str, shuffles: bool, tmp_path: Path) -> None:
+def test_three_jobs_in_a_row_give_the_rows_of_one(
+    name: str, shuffles: bool, tmp_path: Path
+) -> None:
     files = [str(file) for file in cut(tls_captures.path(name), tmp_path, 7)]
     keys = str(tls_captures.keylog(name))
     whole = rebuilt(a_job(keylog=keys), files)
@@ -158,14 +162,14 @@ def test_three_jobs_in_a_row_are_one(name: str, shuffles: bool, tmp_path: Path) 
     assert counted(row for job in jobs for row in job.rows) == counted(whole.rows)
     ended = [line for job in jobs for line in job.tables.get("connections", ())]
     assert counted(ended) == counted(whole.tables["connections"])
-    states = [one for job in jobs for one in job.states]
+    states = [state for job in jobs for state in job.states]
     assert states
     for secret in secrets_of(name):
-        for one in states:
-            assert secret not in _opened(unpack_state(bytes(one.data))[1])
+        for state in states:
+            assert secret not in _opened(unpack_state(bytes(state.data))[1])
 
 
-def test_a_later_job_without_the_keys_says_so(tmp_path: Path) -> None:
+def test_a_later_job_without_the_keys_reports_missing_keys(tmp_path: Path) -> None:
     name = "tls13-sasl"
     files = [str(file) for file in cut(tls_captures.path(name), tmp_path, 2)]
     keys = str(tls_captures.keylog(name))
@@ -178,11 +182,11 @@ def test_a_later_job_without_the_keys_says_so(tmp_path: Path) -> None:
     assert len(first.rows) + len(second.rows) < len(whole.rows)
 
 
-# -- secrets inside of captures -------------------------------------------------------------------
+# -- secrets inside captures ----------------------------------------------------------------------
 
 
 def blocks_of(pcapng: bytes) -> list[tuple[int, bytes]]:
-    """The blocks of a pcapng file, with their kinds; its bytes are little-endian."""
+    """The blocks of a little-endian pcapng file, with their types."""
     blocks, at = [], 0
     while at < len(pcapng):
         kind, size = struct.unpack_from("<II", pcapng, at)
@@ -192,7 +196,7 @@ def blocks_of(pcapng: bytes) -> list[tuple[int, bytes]]:
 
 
 def with_secrets_in_the_first(name: str, folder: Path) -> list[str]:
-    """A capture in two files: the secrets are in the first, most packets in the second."""
+    """Cut a capture into two files: secrets are in the first, most packets in the second."""
     packet_block = 6
     blocks = blocks_of(tls_captures.path(name).read_bytes())
     count = sum(kind == packet_block for kind, _ in blocks) // 3
@@ -211,7 +215,7 @@ def with_secrets_in_the_first(name: str, folder: Path) -> list[str]:
 @pytest.mark.few(2)
 @pytest.mark.parametrize("shuffles", [True, False])
 @pytest.mark.parametrize("name", tls_captures.WITH_SECRETS)
-def test_secrets_inside_of_a_capture_open_what_is_in_others(
+def test_secrets_inside_a_capture_decrypt_packets_of_other_captures(
     name: str, shuffles: bool, tmp_path: Path
 ) -> None:
     files = with_secrets_in_the_first(name, tmp_path)
@@ -223,21 +227,21 @@ def test_secrets_inside_of_a_capture_open_what_is_in_others(
     found = rebuilt(keyed, files)
     assert counted(found.rows) == of_one_process(files)[0]["requests"]
     assert len(found.rows) == len(tls_captures.read_by_tshark(name))
-    # Where they are is sent, and not what they are.
+    # The place of the secrets is sent to tasks, not the secrets.
     secrets = secrets_of(name)
     assert secrets
-    everything = [pickle.dumps((keyed, reports)), *(bytes(one.data) for one in sent)]
+    everything = [pickle.dumps((keyed, reports)), *(bytes(row.data) for row in sent)]
     for secret in secrets:
-        assert not any(secret in each or secret.hex().encode() in each for each in everything)
+        assert not any(secret in data or secret.hex().encode() in data for data in everything)
 
 
-def test_what_is_sent_to_tasks_has_no_secret(tmp_path: Path) -> None:
+def test_data_sent_to_tasks_contains_no_secret(tmp_path: Path) -> None:
     name = "tls13-sasl"
     files = [str(file) for file in cut(tls_captures.path(name), tmp_path, 2)]
     job = a_job(keylog=str(tls_captures.keylog(name)))
     found = rebuilt(job, files)
     assert found.rows
-    plain = pickle.dumps((job, [bytes(one.data) for one in found.sent])) + repr(job).encode()
+    plain = pickle.dumps((job, [bytes(row.data) for row in found.sent])) + repr(job).encode()
     for secret in secrets_of(name):
         assert secret not in plain
         assert secret.hex() not in plain.decode("latin-1").lower()

@@ -1,4 +1,4 @@
-"""How work is divided."""
+"""How captures are divided among tasks."""
 
 from __future__ import annotations
 
@@ -38,32 +38,36 @@ PLAIN, COMPRESSED, REMOTE = "a.pcap", "a.pcapng.ZST", "s3://captures/a.pcap"
         *((name, 640 * MIB, 4, 10, True) for name in (COMPRESSED, REMOTE)),
     ],
 )
-def test_buckets(name: str, total_bytes: int, cores: int, buckets: int, is_shuffled: bool) -> None:
+def test_number_of_buckets_and_choice_of_shuffling(
+    name: str, total_bytes: int, cores: int, buckets: int, is_shuffled: bool
+) -> None:
     captures = [FoundCapture(PLAIN), FoundCapture(name, total_bytes=total_bytes)]
     assert buckets_for(captures, cores) == buckets
     assert shuffles(captures, buckets) == is_shuffled
 
 
-def test_small_files_are_read_together(tmp_path: Path) -> None:
-    found = []
+def test_small_files_are_read_by_few_tasks(tmp_path: Path) -> None:
+    captures = []
     for index in range(40):
         file = tmp_path / f"{index:02}.pcap"
         file.write_bytes(pcap_file(timed([segment(payload=b"x" * 1000)] * 100)))
-        found.append(FoundCapture(str(file), total_bytes=file.stat().st_size))
-    tasks = tasks_for(found, Stores(), 64 * MIB, 2)
+        captures.append(FoundCapture(str(file), total_bytes=file.stat().st_size))
+    tasks = tasks_for(captures, Stores(), 64 * MIB, 2)
     assert 2 <= len(tasks) <= 8
-    assert [split.path for task in tasks for split in task] == [each.path for each in found]
+    assert [split.path for task in tasks for split in task] == [
+        capture.path for capture in captures
+    ]
 
 
-def test_a_large_file_is_read_by_several(tmp_path: Path) -> None:
+def test_a_large_file_is_read_by_several_tasks(tmp_path: Path) -> None:
     file = tmp_path / "large.pcap"
     file.write_bytes(pcap_file(timed([segment(payload=b"x" * 60_000)] * 100)))
-    found = FoundCapture(str(file), total_bytes=file.stat().st_size)
-    tasks = tasks_for([found], Stores(), MIB, 1)
+    capture = FoundCapture(str(file), total_bytes=file.stat().st_size)
+    tasks = tasks_for([capture], Stores(), MIB, 1)
     assert [len(task) for task in tasks] == [2, 2, 1]
 
 
-def test_a_file_that_is_gone_is_a_task_that_will_tell_why(tmp_path: Path) -> None:
+def test_a_missing_file_is_left_for_a_task_to_report(tmp_path: Path) -> None:
     gone = FoundCapture(str(tmp_path / "gone.pcap"), total_bytes=100 * MIB)
     ((split,),) = tasks_for([gone], Stores(), MIB, 1)
     assert (split.path, split.is_whole) == (gone.path, True)
@@ -82,5 +86,5 @@ def test_captures_are_divided_among_tasks() -> None:
     assert tasks(*[40 * MIB] * 4) == [["0", "1"], ["2", "3"]]
     assert [len(task) for task in tasks(*[300 * MIB] * 20)] == [3] * 6 + [2]
     assert tasks(*[MIB] * 8, cores=2) == [["0", "1"], ["2", "3"], ["4", "5"], ["6", "7"]]
-    # Nothing is known of one, and another cannot be looked at: both are for tasks to tell of.
+    # One size is unknown, and one file cannot be opened: tasks will report on both.
     assert tasks(10, None, 200 * MIB) == [["0", "1"], ["2"]]

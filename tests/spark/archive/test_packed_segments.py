@@ -1,4 +1,4 @@
-"""Blocks of segments: what is packed comes back, and bytes that are no block are told so."""
+"""Segment blocks: packed segments are unpacked unchanged, and damaged blocks are errors."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ def payloads(segments: SegmentColumns) -> list[bytes]:
 
 def assert_same(found: UnpackedBlock, segments: SegmentColumns) -> None:
     for name in COLUMNS:
-        here, there = getattr(found.segments, name), getattr(segments, name)
-        assert here.tolist() == there.tolist(), name
-        assert here.dtype == there.dtype, name
+        actual, original = getattr(found.segments, name), getattr(segments, name)
+        assert actual.tolist() == original.tolist(), name
+        assert actual.dtype == original.dtype, name
 
 
-def of(*packets: bytes) -> SegmentColumns:
+def segments_of(*packets: bytes) -> SegmentColumns:
     return as_arrays(read_headers(make_batch(timed(packets)), LayerStats()))
 
 
 @pytest.mark.parametrize("name", often(NAMES, CHOSEN))
-def test_a_capture_comes_back(name: str) -> None:
+def test_the_segments_of_a_capture_are_unpacked_unchanged(name: str) -> None:
     notes = LayerStats()
     with MergedCaptures([str(path(name))]) as captures:
         for batch in captures.batches():
@@ -80,10 +80,10 @@ def test_a_capture_comes_back(name: str) -> None:
         max_size=30,
     )
 )
-def test_whatever_segments_hold_comes_back(
-    said: list[tuple[bool, int, int, int, bytes, tuple[str, int]]],
+def test_segments_with_any_values_are_unpacked_unchanged(
+    values: list[tuple[bool, int, int, int, bytes, tuple[str, int]]],
 ) -> None:
-    segments = of(
+    segments = segments_of(
         *(
             segment(
                 to_broker=to_broker,
@@ -94,7 +94,7 @@ def test_whatever_segments_hold_comes_back(
                 client=client,
                 broker=("2001:db8::9" if ":" in client[0] else "10.0.0.2", 9092),
             )
-            for to_broker, seq, ack, flags, payload, client in said
+            for to_broker, seq, ack, flags, payload, client in values
         )
     )
     found = unpack(pack(prune(segments, segments.time_ns, no_holes())))
@@ -102,8 +102,8 @@ def test_whatever_segments_hold_comes_back(
     assert payloads(found.segments) == payloads(segments)
 
 
-def test_what_is_left_out_comes_back_as_filler() -> None:
-    segments = of(
+def test_pruned_payload_is_unpacked_as_filler() -> None:
+    segments = segments_of(
         segment(payload=b"0123456789"),
         segment(to_broker=False, payload=b"abcdefghij"),
         segment(seq=10, payload=b"ABCDEFGHIJ"),
@@ -113,32 +113,32 @@ def test_what_is_left_out_comes_back_as_filler() -> None:
     data = pack(prune(segments, segments.time_ns, holes))
     found = unpack(data)
 
-    gone = bytes((FILLER,))
+    filler = bytes((FILLER,))
     assert payloads(found.segments) == [
-        b"01" + 3 * gone + b"56" + gone + b"89",
+        b"01" + 3 * filler + b"56" + filler + b"89",
         b"abcdefghij",
-        10 * gone,
+        10 * filler,
     ]
     assert_same(found, segments)
 
 
 @STEADY
 @given(st.randoms(use_true_random=False))
-def test_holes_may_be_anywhere(dice: random.Random) -> None:
-    segments = of(
+def test_holes_anywhere_are_filled(dice: random.Random) -> None:
+    segments = segments_of(
         *(
             segment(to_broker=dice.random() < 0.5, seq=99 * index, payload=dice.randbytes(50))
             for index in range(dice.randint(1, 12))
         )
     )
     before = payloads(segments)
-    wanted = [bytearray(payload) for payload in before]
+    expected = [bytearray(payload) for payload in before]
     rows, starts, lengths = [], [], []
     for row in range(len(before)):
         at = 0
         while (at := at + dice.randint(0, 30)) < 50 and dice.random() < 0.7:
             length = dice.randint(1, 50 - at)
-            wanted[row][at : at + length] = bytes((FILLER,)) * length
+            expected[row][at : at + length] = bytes((FILLER,)) * length
             rows.append(row)
             starts.append(at)
             lengths.append(length)
@@ -147,12 +147,12 @@ def test_holes_may_be_anywhere(dice: random.Random) -> None:
 
     found = unpack(pack(prune(segments, segments.time_ns, Holes(*columns))))
 
-    assert payloads(found.segments) == wanted
+    assert payloads(found.segments) == expected
 
 
-def test_segments_are_put_together() -> None:
-    first = of(segment(payload=b"0123456789"), segment(seq=10, payload=b"abc"))
-    second = of(segment(seq=13, payload=b"DEFGH"))
+def test_pruned_segments_are_concatenated() -> None:
+    first = segments_of(segment(payload=b"0123456789"), segment(seq=10, payload=b"abc"))
+    second = segments_of(segment(seq=13, payload=b"DEFGH"))
     second.number += 2
     holes = Holes(np.array([0]), np.array([1]), np.array([2]))
     parts = [
@@ -160,25 +160,29 @@ def test_segments_are_put_together() -> None:
         prune(second, second.time_ns, holes),
     ]
     found = unpack(pack(concat_pruned(parts)))
-    gone = bytes((FILLER,))
-    assert payloads(found.segments) == [b"012" + 4 * gone + b"789", b"abc", b"D" + 2 * gone + b"GH"]
+    filler = bytes((FILLER,))
+    assert payloads(found.segments) == [
+        b"012" + 4 * filler + b"789",
+        b"abc",
+        b"D" + 2 * filler + b"GH",
+    ]
     assert found.segments.number.tolist() == [1, 2, 3]
     only = parts[0].select_rows(np.array([1]))
     assert payloads(unpack(pack(only)).segments) == [b"abc"]
 
 
-def test_holes_of_some_segments() -> None:
+def test_holes_are_selected_by_segment() -> None:
     holes = Holes(np.array([1, 3, 3, 8]), np.array([0, 1, 5, 2]), np.array([9, 2, 2, 4]))
     some = holes.of(np.array([0, 3, 8]))
     assert [column.tolist() for column in some] == [[1, 1, 2], [1, 5, 2], [2, 2, 4]]
     assert holes.of(np.array([2, 9])).row.tolist() == []
 
 
-def test_the_filler_is_no_length() -> None:
+def test_the_filler_is_neither_a_size_nor_the_end_of_a_varint() -> None:
     filler = bytes((FILLER,)) * 8
     for size in (2, 4, 8):
         assert int.from_bytes(filler[:size], "big", signed=True) < -1
-    assert FILLER & 0x80, "a varint goes on"
+    assert FILLER & 0x80, "the highest bit says that a varint continues"
 
 
 @pytest.mark.parametrize(
@@ -192,14 +196,14 @@ def test_the_filler_is_no_length() -> None:
         b"KSB1" + (1).to_bytes(4, "little") * 2 + bytes(12) + b"no zstd",
     ],
 )
-def test_bytes_that_are_no_block(data: bytes) -> None:
+def test_bytes_that_are_no_block_are_an_error(data: bytes) -> None:
     with pytest.raises(BlockError):
         unpack(data)
 
 
-def test_a_damaged_block_is_told_or_harmless() -> None:
-    """zstd has no checksum here, so a flipped bit may give other numbers, but nothing else."""
-    segments = of(*(segment(seq=9 * index, payload=b"x" * 9) for index in range(20)))
+def test_a_damaged_block_is_an_error_or_gives_other_numbers() -> None:
+    """zstd has no checksum here, so a flipped bit may change numbers, but do no other harm."""
+    segments = segments_of(*(segment(seq=9 * index, payload=b"x" * 9) for index in range(20)))
     data = pack(prune(segments, segments.time_ns, no_holes()))
     dice = random.Random(7)
     for _ in range(400):

@@ -18,7 +18,7 @@ def row(packet: int | None, time_ns: int | None) -> AnomalyRow:
     )
 
 
-def sent(*parts: tuple[str, int, list[AnomalyRow]]) -> pa.RecordBatch:
+def batch_of(*parts: tuple[str, int, list[AnomalyRow]]) -> pa.RecordBatch:
     maker = BatchMaker(ANOMALY_COLUMNS)
     columns = [
         [capture for capture, _, _ in parts],
@@ -30,18 +30,18 @@ def sent(*parts: tuple[str, int, list[AnomalyRow]]) -> pa.RecordBatch:
     )
 
 
-def test_packets_have_their_numbers_in_the_capture_and_parts_that_do_not_count_are_left_out():
-    batch = sent(("a.pcap", 0, [row(1, 5), row(None, None)]), ("a.pcap", 1, [row(3, 6)]))
-    more = sent(("a.pcap", 2, [row(3, 7)]), ("b.pcap", 3, [row(4, 8)]))
+def test_packet_numbers_count_within_the_capture_and_discarded_parts_are_left_out():
+    batch = batch_of(("a.pcap", 0, [row(1, 5), row(None, None)]), ("a.pcap", 1, [row(3, 6)]))
+    more = batch_of(("a.pcap", 2, [row(3, 7)]), ("b.pcap", 3, [row(4, 8)]))
     before = {("a.pcap", 0): 0, ("a.pcap", 2): 100, ("b.pcap", 3): 0}
-    given = list(anomalies_of_packets(before, make_filter(None), [batch, more]))
-    assert all(rows.schema == arrow_schema(ANOMALY_COLUMNS) for rows in given)
-    packets = [packet for rows in given for packet in rows.column("packet").to_pylist()]
+    batches = list(anomalies_of_packets(before, make_filter(None), [batch, more]))
+    assert all(rows.schema == arrow_schema(ANOMALY_COLUMNS) for rows in batches)
+    packets = [packet for rows in batches for packet in rows.column("packet").to_pylist()]
     assert packets == [1, None, 103, 4]
 
 
-def test_a_filter_holds_for_them():
-    batch = sent(("a.pcap", 0, [row(1, 5 * 10**9), row(2, 9 * 10**9)]))
-    wanted = make_filter(None, since="7")
-    (rows,) = anomalies_of_packets({("a.pcap", 0): 0}, wanted, [batch])
+def test_anomalies_of_packets_are_filtered():
+    batch = batch_of(("a.pcap", 0, [row(1, 5 * 10**9), row(2, 9 * 10**9)]))
+    row_filter = make_filter(None, since="7")
+    (rows,) = anomalies_of_packets({("a.pcap", 0): 0}, row_filter, [batch])
     assert rows.column("packet").to_pylist() == [2]

@@ -1,4 +1,4 @@
-"""Where the packets of earlier jobs are, as text."""
+"""The locations of packets of earlier jobs are saved as text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kanalyze.spark.archive.packed_segments import BlockError
 from kanalyze.spark.archive.packet_locations import dump_locations, load_locations
 
 
-def test_the_latest_packets_are_found_where_they_are() -> None:
+def test_the_latest_packets_are_located_after_loading() -> None:
     index = PacketIndex()
     for capture in range(10_005):
         index.add(capture, 1, 2)
@@ -24,7 +24,7 @@ def test_the_latest_packets_are_found_where_they_are() -> None:
     assert loaded.locate(10, used, is_alone=False) == ("(unknown)", None)
 
 
-def test_without_a_text_there_are_no_packets() -> None:
+def test_without_saved_locations_there_are_no_packets() -> None:
     index, names = load_locations(None)
     assert (index.packets, names) == (0, [])
 
@@ -40,6 +40,6 @@ def test_without_a_text_there_are_no_packets() -> None:
         '{"names": 3, "end": 4, "runs": []}',
     ],
 )
-def test_a_text_may_be_damaged(text: str) -> None:
+def test_a_damaged_text_is_an_error(text: str) -> None:
     with pytest.raises(BlockError, match="damaged"):
         load_locations(text)

@@ -1,4 +1,4 @@
-"""One capture as blocks by bucket, and IP fragments that only several captures make whole."""
+"""A capture is partitioned into blocks by bucket; IP datagrams may span several captures."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def packet(data: bytes, index: int) -> Packet:
 
 
 def blocks_of(partitioner: ConnectionPartitioner, *batches: PacketBatch) -> list[SegmentBlock]:
-    given = [block for batch in batches for block in partitioner.feed(batch).blocks]
-    return [*given, *partitioner.finish().blocks]
+    blocks = [block for batch in batches for block in partitioner.feed(batch).blocks]
+    return [*blocks, *partitioner.finish().blocks]
 
 
 def fragments_of(payload: bytes, port: int = 5000) -> list[bytes]:
@@ -37,7 +37,7 @@ def fragments_of(payload: bytes, port: int = 5000) -> list[bytes]:
     return [ethernet(part) for part in v4_fragments(inner, [4, 9])]
 
 
-def test_a_connection_is_in_one_bucket_with_both_its_ends() -> None:
+def test_both_directions_of_a_connection_are_in_one_bucket() -> None:
     packets = [
         packet(segment(to_broker=bool(index % 2), client=("10.0.0.1", 5000 + index % 40)), index)
         for index in range(400)
@@ -54,7 +54,7 @@ def test_a_connection_is_in_one_bucket_with_both_its_ends() -> None:
     assert len(set.union(*bucket_of.values())) > 4
 
 
-def test_no_segment_is_lost_and_each_keeps_its_number() -> None:
+def test_no_segment_is_lost_and_packet_numbers_are_kept() -> None:
     packets = [packet(segment(client=("10.0.0.1", 5000 + i % 9)), i) for i in range(100)]
     partitioner = ConnectionPartitioner(4)
     blocks = blocks_of(partitioner, make_batch(packets[:60]), make_batch(packets[60:], 61))
@@ -63,20 +63,20 @@ def test_no_segment_is_lost_and_each_keeps_its_number() -> None:
     assert all(block.first_packet in numbers for block in blocks)
 
 
-def test_times_that_go_back_do_not_change_the_order() -> None:
+def test_times_that_go_backwards_do_not_change_the_order() -> None:
     times = [5, 9, 3, 8, 20, 7]
     packets = [Packet(segment(seq=i), START_NS + time) for i, time in enumerate(times)]
     blocks = blocks_of(
         ConnectionPartitioner(1), make_batch(packets[:4]), make_batch(packets[4:], 5)
     )
     keys = [key - START_NS for block in blocks for key in unpack(block.data).key_ns.tolist()]
-    # No earlier than the first packet, and as early as any that comes after.
+    # Not before the first packet of the batch, and not after any later packet.
     assert keys == [5, 5, 5, 8, 8, 8]
     (block,) = blocks
     assert block.first_key_ns - START_NS == 5
 
 
-def test_blocks_are_given_when_there_is_enough_for_all_buckets() -> None:
+def test_blocks_are_emitted_once_there_is_enough_for_all_buckets() -> None:
     batches = [
         make_batch(
             [packet(segment(client=("10.0.0.1", i)), 1000 * b + i) for i in range(1000)],
@@ -85,12 +85,14 @@ def test_blocks_are_given_when_there_is_enough_for_all_buckets() -> None:
         for b in range(3)
     ]
     partitioner = ConnectionPartitioner(8)
-    given = [len(partitioner.feed(batch).blocks) for batch in batches]
-    assert given == [0, 0, 8]
+    block_counts = [len(partitioner.feed(batch).blocks) for batch in batches]
+    assert block_counts == [0, 0, 8]
     assert partitioner.finish() == ([], [], [])
 
 
-def test_much_payload_is_not_held_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_are_emitted_early_when_there_is_much_payload(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("kanalyze.spark.archive.partitioner._MOST_BUFFERED_BYTES", 10_000)
     partitioner = ConnectionPartitioner(8)
     batch = [packet(segment(seq=1000 * i, payload=b"x" * 1000), i) for i in range(9)]
@@ -107,7 +109,7 @@ def test_packets_are_counted() -> None:
     assert partitioner.quality.other_packets == {"ARP": 1}
 
 
-def test_a_packet_that_cannot_be_read_is_an_anomaly() -> None:
+def test_an_unreadable_packet_is_an_anomaly() -> None:
     partitioner = ConnectionPartitioner(2)
     blocks, (anomaly,), _ = partitioner.feed(make_batch([Packet(segment()[:30])]))
     assert blocks == []
@@ -116,22 +118,25 @@ def test_a_packet_that_cannot_be_read_is_an_anomaly() -> None:
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1], [1, 2, 0]])
-@pytest.mark.parametrize("place", [1, 2])
-def test_a_datagram_in_two_captures(order: list[int], place: int) -> None:
+@pytest.mark.parametrize("first_count", [1, 2])
+def test_a_datagram_in_two_captures_is_reassembled(order: list[int], first_count: int) -> None:
     parts = fragments_of(b"0123456789" * 10)
     packets = [packet(parts[index], at) for at, index in enumerate(order)]
     first, second = ConnectionPartitioner(4), ConnectionPartitioner(4)
 
-    assert first.feed(make_batch(packets[:place])).blocks == []
-    assert second.feed(make_batch(packets[place:])).blocks == []
+    assert first.feed(make_batch(packets[:first_count])).blocks == []
+    assert second.feed(make_batch(packets[first_count:])).blocks == []
     fragments = [first.finish().fragments, second.finish().fragments]
-    assert [len(each) for each in fragments] == [place, 3 - place]
+    assert [len(fragments_of_one) for fragments_of_one in fragments] == [
+        first_count,
+        3 - first_count,
+    ]
     joined = reassemble_fragments(fragments, 4)
 
     ((capture, block),) = joined.blocks
     segments = unpack(block.data).segments
-    # The segment is where the packet is that made it whole.
-    assert (capture, segments.number.tolist()) == (1, [3 - place])
+    # The segment is located at the packet that completed the datagram.
+    assert (capture, segments.number.tolist()) == (1, [3 - first_count])
     assert segments.time_ns.tolist() == [packets[2].time_ns]
     assert bytes(segments.buffer) == b"0123456789" * 10
     assert joined.anomalies == []
@@ -140,7 +145,7 @@ def test_a_datagram_in_two_captures(order: list[int], place: int) -> None:
     assert first.quality.lost_datagrams == second.quality.lost_datagrams == 0
 
 
-def test_a_datagram_that_never_becomes_whole() -> None:
+def test_an_incomplete_datagram_is_an_anomaly() -> None:
     parts = fragments_of(b"0123456789" * 10)
     partitioner = ConnectionPartitioner(4)
     partitioner.feed(make_batch([packet(parts[0], 0), packet(segment(), 1), packet(parts[1], 2)]))
@@ -151,7 +156,7 @@ def test_a_datagram_that_never_becomes_whole() -> None:
     assert joined.quality.lost_datagrams == 1
 
 
-def test_a_datagram_in_one_capture_stays_there() -> None:
+def test_a_datagram_in_one_capture_is_reassembled_there() -> None:
     parts = fragments_of(b"0123456789" * 10)
     partitioner = ConnectionPartitioner(4)
     partitioner.feed(make_batch([packet(part, at) for at, part in enumerate(parts)]))
@@ -160,7 +165,7 @@ def test_a_datagram_in_one_capture_stays_there() -> None:
     assert fragments == []
 
 
-def test_fragments_too_old_are_lost_where_they_are_unless_the_capture_begins_with_them() -> None:
+def test_old_fragments_are_dropped_unless_the_capture_begins_with_them() -> None:
     early, late = fragments_of(b"x" * 90, 5000), fragments_of(b"y" * 90, 5001)
     late = [part[:18] + b"\x12\x34" + part[20:] for part in late]
     packets = [
@@ -174,7 +179,7 @@ def test_fragments_too_old_are_lost_where_they_are_unless_the_capture_begins_wit
     assert partitioner.quality.lost_datagrams == 1
 
 
-def test_how_much_is_left_to_others_is_bounded() -> None:
+def test_the_size_of_unmatched_fragments_is_bounded() -> None:
     dice = random.Random(3)
     partitioner = ConnectionPartitioner(4)
     for turn in range(40):
@@ -185,6 +190,6 @@ def test_how_much_is_left_to_others_is_bounded() -> None:
             parts.append(packet(data[:18] + identification + data[20:], turn * 50 + index))
         partitioner.feed(make_batch(parts, 1 + turn * 50))
     fragments = partitioner.finish().fragments
-    assert sum(len(each.data) for each in fragments) <= 1 << 20
+    assert sum(len(fragment.data) for fragment in fragments) <= 1 << 20
     assert len(fragments) + partitioner.quality.lost_datagrams == 2000
     assert partitioner.quality.lost_datagrams > 0

@@ -1,4 +1,4 @@
-"""Which payload need not travel: what is left out is never what a row needs."""
+"""Payload is pruned before it is sent: no byte that a row needs is left out."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def pruner() -> PayloadPruner:
     return PayloadPruner(CATALOG, Decoders(CATALOG), Extractors(CATALOG).needed_fields)
 
 
-def left_out(packets: list[bytes], trim: PayloadPruner) -> tuple[bytes, int]:
-    """The bytes in holes, and how much payload there is in all."""
+def left_out(packets: list[bytes], payload_pruner: PayloadPruner) -> tuple[bytes, int]:
+    """The bytes that are left out, and the size of the whole payload."""
     segments = as_arrays(read_headers(make_batch(timed(packets)), LayerStats()))
-    holes: Holes = trim.holes(segments)
+    holes: Holes = payload_pruner.holes(segments)
     start = segments.payload_start[holes.row] + holes.start
     places = zip(start.tolist(), holes.length.tolist(), strict=True)
     data = b"".join(bytes(segments.buffer[begin : begin + size]) for begin, size in places)
@@ -57,15 +57,15 @@ def conversation(line: Line, count: int, data: bytes = RECORDS) -> None:
         line.broker(produce_answer(number, 9, [part]))
 
 
-def test_record_data_of_requests_is_left_out() -> None:
+def test_record_data_of_requests_is_pruned() -> None:
     packets: list[bytes] = []
     conversation(Line(packets).open(), 3)
     data, payload_bytes = left_out(packets, pruner())
     assert len(data) > 0.97 * payload_bytes
-    assert data.replace(MARK, b"").count(b"RECORD") < 100, "nothing but record data"
+    assert data.replace(MARK, b"").count(b"RECORD") < 100, "only record data is pruned"
 
 
-def test_record_data_of_responses_is_left_out() -> None:
+def test_record_data_of_responses_is_pruned() -> None:
     packets: list[bytes] = []
     line = Line(packets).open()
     for number in range(1, 4):
@@ -76,7 +76,7 @@ def test_record_data_of_responses_is_left_out() -> None:
     assert len(data) > 0.97 * payload_bytes
 
 
-def test_a_response_to_a_request_that_is_elsewhere_is_kept() -> None:
+def test_a_response_without_its_request_is_kept() -> None:
     packets: list[bytes] = []
     line = Line(packets).open()
     part = Part(records=RECORDS)
@@ -86,7 +86,7 @@ def test_a_response_to_a_request_that_is_elsewhere_is_kept() -> None:
     assert left_out(packets[begin:], pruner())[0] == b""
 
 
-def test_what_a_connection_asks_for_is_known_where_others_carry_much() -> None:
+def test_requests_are_remembered_while_other_connections_are_busy() -> None:
     packets: list[bytes] = []
     line = Line(packets, client_port=50_001).open()
     part = Part(records=RECORDS)
@@ -94,13 +94,13 @@ def test_what_a_connection_asks_for_is_known_where_others_carry_much() -> None:
     conversation(Line(packets, client_port=50_002).open(), 3)
     begin = len(packets)
     line.broker(*in_segments(fetch_answer(1, 12, [part])))
-    trim = pruner()
-    left_out(packets[:begin], trim)
-    data, payload_bytes = left_out(packets[begin:], trim)
+    payload_pruner = pruner()
+    left_out(packets[:begin], payload_pruner)
+    data, payload_bytes = left_out(packets[begin:], payload_pruner)
     assert len(data) > 0.97 * payload_bytes
 
 
-def test_small_messages_are_not_looked_at() -> None:
+def test_small_messages_are_kept() -> None:
     packets: list[bytes] = []
     line = Line(packets).open()
     for number in range(1, 2000):
@@ -109,24 +109,24 @@ def test_small_messages_are_not_looked_at() -> None:
     assert left_out(packets, pruner())[0] == b""
 
 
-def test_a_frame_may_go_on_in_the_next_batch() -> None:
+def test_a_frame_that_continues_in_the_next_batch_is_pruned() -> None:
     packets: list[bytes] = []
     conversation(Line(packets).open(), 4)
-    trim = pruner()
+    payload_pruner = pruner()
     middle = len(packets) // 2 + 31
-    first, first_bytes = left_out(packets[:middle], trim)
-    second, second_bytes = left_out(packets[middle:], trim)
+    first, first_bytes = left_out(packets[:middle], payload_pruner)
+    second, second_bytes = left_out(packets[middle:], payload_pruner)
     assert len(first) + len(second) > 0.9 * (first_bytes + second_bytes)
 
 
-def test_what_begins_in_the_middle_of_a_frame_is_kept_until_one_begins() -> None:
+def test_payload_before_the_first_frame_boundary_is_kept() -> None:
     packets: list[bytes] = []
     conversation(Line(packets).open(), 12, records(4_000))
     data, payload_bytes = left_out(packets[10:], pruner())
     assert 0.5 * payload_bytes < len(data) < payload_bytes - 20 * 1448
 
 
-def test_what_came_out_of_order_is_kept() -> None:
+def test_only_record_data_is_pruned_of_segments_out_of_order() -> None:
     packets: list[bytes] = []
     conversation(Line(packets).open(), 2)
     packets[40], packets[45] = packets[45], packets[40]
@@ -135,7 +135,7 @@ def test_what_came_out_of_order_is_kept() -> None:
     assert data.replace(MARK, b"").count(b"RECORD") < 100
 
 
-def test_what_is_read_in_steps_after_a_loss_is_left_out_once() -> None:
+def test_holes_do_not_overlap_after_a_loss() -> None:
     packets: list[bytes] = []
     line = Line(packets).open()
     conversation(line, 1)
@@ -163,22 +163,22 @@ def test_other_traffic_is_kept(version: int) -> None:
     assert left_out(packets, pruner())[0] == b""
 
 
-def test_the_next_capture_goes_on_with_what_began_in_the_one_before() -> None:
+def test_frames_continue_in_the_next_capture() -> None:
     packets: list[bytes] = []
     conversation(Line(packets).open(), 4)
     middle = len(packets) // 2 + 31
     alone = left_out(packets[middle:], pruner())[0]
-    trim = pruner()
-    left_out(packets[:middle], trim)
-    trim.next_capture()
-    assert len(left_out(packets[middle:], trim)[0]) > len(alone) + 100_000
+    payload_pruner = pruner()
+    left_out(packets[:middle], payload_pruner)
+    payload_pruner.next_capture()
+    assert len(left_out(packets[middle:], payload_pruner)[0]) > len(alone) + 100_000
 
 
-def test_captures_that_do_not_follow_one_another_lose_nothing_that_is_needed() -> None:
+def test_only_record_data_is_pruned_of_captures_in_the_wrong_order() -> None:
     packets: list[bytes] = []
     conversation(Line(packets).open(), 4)
-    trim = pruner()
-    left_out(packets[300:], trim)
-    trim.next_capture()
-    data, _ = left_out(packets[:300], trim)
+    payload_pruner = pruner()
+    left_out(packets[300:], payload_pruner)
+    payload_pruner.next_capture()
+    data, _ = left_out(packets[:300], payload_pruner)
     assert data.replace(MARK, b"").count(b"RECORD") < 100

@@ -1,4 +1,4 @@
-"""What the readers of captures said, put together."""
+"""The reports of tasks that read captures are put together."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tests.spark.archive.test_partitioner import fragments_of
 from tests.support.packets import START_NS
 
 
-def of_part(
+def report_of_part(
     part: int, index: int, ends: tuple[int, int], packets: int, *, broken: bool = False
 ) -> CaptureReport:
-    """The report of a third of a file of 300 bytes."""
+    """The report on one third of a file of 300 bytes."""
     split = Split("a.pcap", index, 3, 100 * index, 100 * index + 100, index == 0)
     quality = CaptureQuality(["a.pcap"])
     quality.packets = packets
@@ -24,23 +24,23 @@ def of_part(
     )
 
 
-def of_file(
-    part: int, name: str, loose: list[UnmatchedFragment], time_ns: int = 0
+def report_of_file(
+    part: int, name: str, unmatched: list[UnmatchedFragment], time_ns: int = 0
 ) -> CaptureReport:
-    return CaptureReport(part, name, time_ns, CaptureQuality([name]), loose, None, None)
+    return CaptureReport(part, name, time_ns, CaptureQuality([name]), unmatched, None, None)
 
 
-def unreadable(name: str, reason: str, *, is_foreign: bool = True) -> CaptureReport:
+def report_of_unreadable(name: str, reason: str, *, is_foreign: bool = True) -> CaptureReport:
     quality = CaptureQuality()
     quality.count_anomaly(AnomalyKind.CAPTURE_UNREADABLE)
     return CaptureReport(0, name, 0, quality, [], None, reason, is_foreign)
 
 
-def test_packets_before_each_part() -> None:
+def test_packets_are_counted_before_each_part() -> None:
     reports = [
-        of_part(2, 2, (230, 300), 7),
-        of_part(0, 0, (24, 110), 5),
-        of_part(1, 1, (110, 230), 6),
+        report_of_part(2, 2, (230, 300), 7),
+        report_of_part(0, 0, (24, 110), 5),
+        report_of_part(1, 1, (110, 230), 6),
     ]
     assert splits_to_reread(reports) == []
     read_summary = ReadSummary(reports, 4)
@@ -49,35 +49,37 @@ def test_packets_before_each_part() -> None:
     assert read_summary.quality.captures == ["a.pcap"]
 
 
-def test_a_part_that_began_at_a_wrong_place_is_read_again() -> None:
+def test_a_part_that_began_at_a_wrong_offset_is_read_again() -> None:
     reports = [
-        of_part(0, 0, (24, 110), 5),
-        of_part(1, 1, (130, 230), 6),
-        of_part(2, 2, (230, 300), 7),
+        report_of_part(0, 0, (24, 110), 5),
+        report_of_part(1, 1, (130, 230), 6),
+        report_of_part(2, 2, (230, 300), 7),
     ]
     (again,) = splits_to_reread(reports)
     assert (again.split_index, again.start, again.is_exact) == (1, 110, True)
 
-    reports = [*without_splits(reports, [again]), of_part(3, 1, (110, 230), 8)]
+    reports = [*without_splits(reports, [again]), report_of_part(3, 1, (110, 230), 8)]
     assert splits_to_reread(reports) == []
     read_summary = ReadSummary(reports, 4)
     assert read_summary.packets_before == {("a.pcap", 0): 0, ("a.pcap", 3): 5, ("a.pcap", 2): 13}
     assert read_summary.quality.packets == 20
 
 
-def test_parts_behind_one_that_is_broken_do_not_count() -> None:
+def test_parts_after_a_broken_one_do_not_count() -> None:
     reports = [
-        of_part(0, 0, (24, 110), 5),
-        of_part(1, 1, (110, 180), 3, broken=True),
-        of_part(2, 2, (210, 300), 7),
+        report_of_part(0, 0, (24, 110), 5),
+        report_of_part(1, 1, (110, 180), 3, broken=True),
+        report_of_part(2, 2, (210, 300), 7),
     ]
     read_summary = ReadSummary(reports, 4)
     assert set(read_summary.packets_before) == {("a.pcap", 0), ("a.pcap", 1)}
     assert read_summary.quality.packets == 8
 
 
-def test_a_capture_that_cannot_be_read_is_told() -> None:
-    read_summary = ReadSummary([of_file(0, "a", []), unreadable("b", "b: is no capture")], 4)
+def test_an_unreadable_capture_is_reported() -> None:
+    read_summary = ReadSummary(
+        [report_of_file(0, "a", []), report_of_unreadable("b", "b: is no capture")], 4
+    )
     assert read_summary.unreadable == {"b": "b: is no capture"}
     assert set(read_summary.packets_before) == {("a", 0)}
     (row,) = read_summary.anomaly_rows
@@ -91,8 +93,11 @@ def test_a_capture_that_cannot_be_read_is_told() -> None:
     assert read_summary.quality.anomalies[AnomalyKind.CAPTURE_UNREADABLE].count == 1
 
 
-def test_what_could_not_be_read_may_be_read_later() -> None:
-    reports = [unreadable("a", "a: is no capture"), unreadable("b", "b: I/O", is_foreign=False)]
+def test_captures_with_read_errors_may_be_read_later() -> None:
+    reports = [
+        report_of_unreadable("a", "a: is no capture"),
+        report_of_unreadable("b", "b: I/O", is_foreign=False),
+    ]
     read_summary = ReadSummary(reports, 4)
     assert read_summary.retryable == {"b"}
     assert [row.capture for row in read_summary.anomaly_rows] == ["a"]
@@ -101,10 +106,10 @@ def test_what_could_not_be_read_may_be_read_later() -> None:
         assert quality.anomalies[AnomalyKind.CAPTURE_UNREADABLE].count == 1
 
 
-def test_nothing_counts_of_a_file_of_which_one_part_cannot_be_read() -> None:
-    broken = of_part(1, 1, (110, 230), 6)._replace(ends=None, unreadable="a.pcap: gone")
+def test_a_file_with_an_unreadable_part_does_not_count() -> None:
+    broken = report_of_part(1, 1, (110, 230), 6)._replace(ends=None, unreadable="a.pcap: gone")
     read_summary = ReadSummary(
-        [of_part(0, 0, (24, 110), 5), broken, of_part(2, 2, (230, 300), 7)], 4
+        [report_of_part(0, 0, (24, 110), 5), broken, report_of_part(2, 2, (230, 300), 7)], 4
     )
     assert read_summary.packets_before == {}
     assert read_summary.quality.packets == 0
@@ -112,14 +117,17 @@ def test_nothing_counts_of_a_file_of_which_one_part_cannot_be_read() -> None:
     assert list(read_summary.unreadable) == ["a.pcap"]
 
 
-def test_fragments_of_two_captures() -> None:
+def test_fragments_of_two_captures_are_reassembled() -> None:
     parts = fragments_of(b"0123456789" * 10)
-    loose = [
+    unmatched = [
         UnmatchedFragment(START_NS + at, START_NS + at, 1 + at, len(data), 1, data)
         for at, data in enumerate(parts)
     ]
-    # In the order of their times, whichever was told first.
-    later, earlier = of_file(1, "b", loose[2:], START_NS + 2), of_file(0, "a", loose[:2], START_NS)
+    # Captures are ordered by time, not by the order of reports.
+    later, earlier = (
+        report_of_file(1, "b", unmatched[2:], START_NS + 2),
+        report_of_file(0, "a", unmatched[:2], START_NS),
+    )
     read_summary = ReadSummary([later, earlier], 4)
     ((sent),) = read_summary.reassembled
     assert (sent.capture, sent.part, sent.first_packet) == ("b", 1, 3)

@@ -1,4 +1,4 @@
-"""What tasks send one another comes back as it was."""
+"""Data that tasks send one another is read back unchanged."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROWS = pa.record_batch(
 )
 
 
-def test_what_is_sent() -> None:
+def test_shuffle_rows_are_read_back_unchanged() -> None:
     sent = [
         ShuffleRow(3, 5, 7, "a.pcap", 0, 11, b"data"),
         ShuffleRow(-1, 0, 0, "b.pcap", 2, 0, b""),
@@ -41,31 +41,31 @@ def test_what_is_sent() -> None:
     batch = shuffle_batch(sent)
     assert batch.schema == SHUFFLE_SCHEMA
     found = list(read_shuffle_rows([batch.slice(1), batch.slice(0, 1)]))
-    assert [one._replace(data=bytes(one.data)) for one in found] == [sent[1], sent[0]]
+    assert [row._replace(data=bytes(row.data)) for row in found] == [sent[1], sent[0]]
 
 
-def test_nothing_is_sent() -> None:
+def test_no_shuffle_rows_make_an_empty_batch() -> None:
     assert shuffle_batch([]).num_rows == 0
     assert list(read_shuffle_rows([shuffle_batch([])])) == []
 
 
-def test_rows_and_what_is_beside_them_have_one_schema() -> None:
-    rows, beside = with_control_columns(ROWS), control_row(ROWS.schema, "report", 4, b"x")
-    assert rows.schema == beside.schema
+def test_rows_and_control_rows_have_the_same_schema() -> None:
+    rows, control = with_control_columns(ROWS), control_row(ROWS.schema, "report", 4, b"x")
+    assert rows.schema == control.schema
     assert all(field.nullable for field in rows.schema)
     names = [field.name for field in CONTROL_FIELDS]
     assert rows.select(names).to_pylist() == [dict.fromkeys(names)] * 2
     assert rows.select(["name", "partitions"]).to_pylist() == ROWS.to_pylist()
-    (row,) = beside.to_pylist()
+    (row,) = control.to_pylist()
     assert row == {"name": None, "partitions": None, "_kind": "report", "_bucket": 4, "_data": b"x"}
 
 
-def test_a_stream() -> None:
+def test_an_arrow_stream_is_read_back_unchanged() -> None:
     (batch,) = from_arrow_stream(memoryview(to_arrow_stream([ROWS])))
     assert batch == ROWS
 
 
-def test_a_report() -> None:
+def test_a_report_is_read_back_unchanged() -> None:
     report = BucketReport(
         2, CaptureQuality(["a"]), CaptureQuality(), {b"x" * 16: "t"}, frozenset({b"y" * 16})
     )
@@ -75,11 +75,11 @@ def test_a_report() -> None:
     assert found.quality.to_dict() == report.quality.to_dict()
 
 
-def test_what_is_left_open() -> None:
+def test_a_saved_state_is_read_back_unchanged() -> None:
     assert unpack_state(pack_state("é places", b"\0state")) == ("é places", b"\0state")
     assert unpack_state(pack_state("", b"")) == ("", b"")
 
 
-def test_what_is_left_open_may_be_damaged() -> None:
+def test_a_damaged_state_is_an_error() -> None:
     with pytest.raises(BlockError, match="damaged"):
         unpack_state(b"\0\0\0\2\xff\xfe")

@@ -1,4 +1,4 @@
-"""The files that a task writes, each row in one of them."""
+"""A task writes each row to exactly one file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BEGAN_NS = 490_000 * HOUR_NS  # 2025-11-24T16:00
 
 
 def block(*hours: int | None, first_id: int = 1) -> RowBlock:
-    """Requests that began in hours, counted from a certain one; None: an orphan response's."""
+    """Requests that began in the given hours after ``BEGAN_NS``; None makes an orphan response."""
     rows = [
         row(
             request_start_ns=None if hour is None else BEGAN_NS + hour * HOUR_NS + 7,
@@ -44,7 +44,7 @@ def block(*hours: int | None, first_id: int = 1) -> RowBlock:
 
 
 def ids_in(folder: Path, files: list[WrittenFile]) -> dict[str, list[int]]:
-    """The numbers of requests by folder of the files."""
+    """The request ids in the files, by folder."""
     found: dict[str, list[int]] = {}
     for file in files:
         table = pq.ParquetFile(folder / file.name).read()
@@ -76,7 +76,9 @@ def test_a_file_has_the_columns_of_its_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("hours", often([9, 30], [9]))
-def test_no_row_is_lost_in_more_hours_than_files_are_open(hours: int, tmp_path: Path) -> None:
+def test_no_row_is_lost_when_there_are_more_hours_than_open_files(
+    hours: int, tmp_path: Path
+) -> None:
     files = TableFiles(str(tmp_path))
     for turn in range(3):
         files.add("requests", block(*range(hours), first_id=turn * hours + 1))
@@ -103,14 +105,14 @@ def test_no_rows_make_no_file(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
-def test_after_a_failure_no_file_is_named(tmp_path: Path) -> None:
+def test_aborted_files_are_not_listed(tmp_path: Path) -> None:
     files = TableFiles(str(tmp_path))
     files.add("requests", block(0))
     files.abort()
     assert files.finish() == []
 
 
-def test_an_hour_is_one_of_utc() -> None:
+def test_hours_are_in_utc() -> None:
     assert hour_folder(0) == "day=1970-01-01/hour=00"
     assert hour_folder(-1) == "day=1969-12-31/hour=23"
     assert hour_folder(24 * 365 + 5) == "day=1971-01-01/hour=05"
@@ -131,15 +133,15 @@ def test_many_small_files_of_a_folder_are_merged(tmp_path: Path) -> None:
     assert {name: sorted(ids) for name, ids in after.items()} == {
         name: sorted(ids) for name, ids in before.items()
     }
-    one, many = (
+    merged_table, separate_tables = (
         pa.concat_tables([pq.ParquetFile(tmp_path / file.name).read() for file in some])
         for some in ([merged], group)
     )
-    assert one.schema == many.schema
-    assert one.sort_by("request_id").equals(many.sort_by("request_id"))
+    assert merged_table.schema == separate_tables.schema
+    assert merged_table.sort_by("request_id").equals(separate_tables.sort_by("request_id"))
 
 
-def test_few_files_and_large_ones_stay(tmp_path: Path) -> None:
+def test_few_files_and_large_files_are_not_merged(tmp_path: Path) -> None:
     written = []
     for _ in range(12):
         files = TableFiles(str(tmp_path))
@@ -151,4 +153,4 @@ def test_few_files_and_large_ones_stay(tmp_path: Path) -> None:
     sizes = [
         len(group) for group in small_files([f._replace(total_bytes=15 << 20) for f in written])
     ]
-    assert sizes == [8, 4]  # of 128 MB at most
+    assert sizes == [8, 4]  # a merged file has at most 128 MB

@@ -1,4 +1,4 @@
-"""The tasks of an archive, without Spark: rows are those of one process, however files are cut."""
+"""The tasks of an archive, without Spark, give the rows of one process, however files are cut."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from kanalyze.tables.row import Row
 
 BUCKETS = {1: 3, 2: 1, 7: 8, 50: 5}
-"""By number of files."""
+"""Numbers of buckets, by number of files."""
 WAYS = list(product(BUCKETS, [True, False]))
-"""Numbers of files, and whether segments are shuffled or read once more."""
+"""Numbers of files, and whether segments are shuffled or read again by each task."""
 PCAP_HEADER_BYTES = 24
 BOTH = pytest.mark.parametrize("shuffles", [True, False])
 OFTEN = ("basics", "codecs", "errors", "ipv6", "old-0-8-2-2", "sasl", "snaplen", "tls")
@@ -50,18 +50,18 @@ def read(files: list[str]) -> tuple[list[Row], Analysis]:
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize(("name", "way"), in_turn(NAMES, WAYS, OFTEN))
-def test_rows_are_those_of_one_process(name: str, way: tuple[int, bool], tmp_path: Path) -> None:
+def test_rows_match_one_process(name: str, way: tuple[int, bool], tmp_path: Path) -> None:
     count, shuffles = way
     files = cut(name, count, tmp_path)
     rows, run = read(files.files)
 
-    found = rebuilt(a_job(BUCKETS[count], shuffles=shuffles), files.files)
+    actual = rebuilt(a_job(BUCKETS[count], shuffles=shuffles), files.files)
 
-    assert counted(found.rows) == counted(rows)
-    assert counted(found.rows) == counted(placed(analysis(name)[0], files))
-    assert sorted(found.quality.captures) == sorted(run.quality.captures)
-    found.quality.captures = run.quality.captures
-    assert found.quality.to_dict() == run.quality.to_dict()
+    assert counted(actual.rows) == counted(rows)
+    assert counted(actual.rows) == counted(placed(analysis(name)[0], files))
+    assert sorted(actual.quality.captures) == sorted(run.quality.captures)
+    actual.quality.captures = run.quality.captures
+    assert actual.quality.to_dict() == run.quality.to_dict()
 
 
 @pytest.mark.few(2)
@@ -73,13 +73,13 @@ def test_rows_are_those_of_one_process(name: str, way: tuple[int, bool], tmp_pat
         ["mock", "snaplen", "tls"],
     ),
 )
-def test_anomalies_are_those_of_one_process(name: str, shuffles: bool, tmp_path: Path) -> None:
+def test_anomalies_match_one_process(name: str, shuffles: bool, tmp_path: Path) -> None:
     files = cut(name, 7, tmp_path).files
     rows = [row for batch in Analysis(files).anomaly_batches() for row in batch]
 
-    found = rebuilt(a_job(shuffles=shuffles), files)
+    actual = rebuilt(a_job(shuffles=shuffles), files)
 
-    assert counted(found.anomalies) == counted(rows)
+    assert counted(actual.anomalies) == counted(rows)
 
 
 OF_REQUESTS = ("groups", "metadata")
@@ -89,7 +89,7 @@ IN_A_ROW = ("basics", "cluster", "groups", "large", "sasl", "tls", "waits")
 def joined(
     lines: Iterable[dict[str, Any]], ids: Iterable[int], rows: Iterable[object]
 ) -> Counter[str]:
-    """Lines, each with the row of its request in place of the request's number."""
+    """Count lines, each joined with the row of its request instead of the request id."""
     requests = dict(zip(ids, rows, strict=True))
     return Counter(
         repr((requests[line["request_id"]], {**line, "request_id": None})) for line in lines
@@ -100,26 +100,27 @@ def joined(
 @pytest.mark.parametrize(
     ("name", "way"), in_turn(["cluster", "fault-stale-leader", "groups", "next-groups"], WAYS[1:])
 )
-def test_other_tables_are_those_of_one_process(
-    name: str, way: tuple[int, bool], tmp_path: Path
-) -> None:
+def test_other_tables_match_one_process(name: str, way: tuple[int, bool], tmp_path: Path) -> None:
     count, shuffles = way
     files = cut(name, count, tmp_path).files
     rows: list[Row] = []
     expected: dict[str, list[dict[str, Any]]] = {}
-    for found in Analysis(files).table_rows(OF_REQUESTS):
-        rows += [row for block in found.requests for row in block.rows()]
-        for table, block in found.blocks():
+    for batch in Analysis(files).table_rows(OF_REQUESTS):
+        rows += [row for block in batch.requests for row in block.rows()]
+        for table, block in batch.blocks():
             lines = BatchMaker(TABLES[table].columns).of_block(block).to_pylist()
             expected.setdefault(table, []).extend(lines)
 
-    made = rebuilt(a_job(BUCKETS[count], shuffles=shuffles), files)
+    actual = rebuilt(a_job(BUCKETS[count], shuffles=shuffles), files)
 
-    assert len(set(made.request_ids)) == len(made.rows)
+    assert len(set(actual.request_ids)) == len(actual.rows)
     for table in OF_REQUESTS:
-        of_one = joined(expected.get(table, ()), range(1, len(rows) + 1), rows)
-        assert joined(made.tables.get(table, ()), made.request_ids, made.rows) == of_one
-    assert Counter(map(repr, made.tables["connections"])) == Counter(
+        from_one_process = joined(expected.get(table, ()), range(1, len(rows) + 1), rows)
+        assert (
+            joined(actual.tables.get(table, ()), actual.request_ids, actual.rows)
+            == from_one_process
+        )
+    assert Counter(map(repr, actual.tables["connections"])) == Counter(
         map(repr, expected["connections"])
     )
 
@@ -133,10 +134,10 @@ def test_other_tables_are_those_of_one_process(
         ("groups", "sasl", "tls"),
     ),
 )
-def test_three_jobs_in_a_row_are_one(
+def test_three_jobs_in_a_row_give_the_rows_of_one(
     name: str, ways: tuple[bool, bool, bool], tmp_path: Path
 ) -> None:
-    """However segments come to their buckets: each job may do it in another way."""
+    """Each job may send segments to buckets in another way."""
     files = cut(name, 7, tmp_path).files
     whole = rebuilt(a_job(), files)
 
@@ -158,8 +159,8 @@ def test_three_jobs_in_a_row_are_one(
     assert len(set(ids)) == len(ids)
     for table in OF_REQUESTS:
         lines = [line for job in jobs for line in job.tables.get(table, ())]
-        of_one = joined(whole.tables.get(table, ()), whole.request_ids, whole.rows)
-        assert joined(lines, ids, rows) == of_one
+        from_one_job = joined(whole.tables.get(table, ()), whole.request_ids, whole.rows)
+        assert joined(lines, ids, rows) == from_one_job
     ended = [line for job in jobs for line in job.tables.get("connections", ())]
     assert Counter(map(repr, ended)) == Counter(map(repr, whole.tables["connections"]))
     quality = first.quality
@@ -168,8 +169,10 @@ def test_three_jobs_in_a_row_are_one(
     assert quality.to_dict() == whole.quality.to_dict()
 
 
-def is_one_where_cut(name: str, places: Iterable[int], shuffles: bool, folder: Path) -> None:
-    """Two jobs, of a capture before and after a packet, have the rows of one process."""
+def assert_two_jobs_give_the_rows_of_one(
+    name: str, places: Iterable[int], shuffles: bool, folder: Path
+) -> None:
+    """Two jobs over a capture that is cut at a packet give the rows of one process."""
     (file,) = cut(name, 1, folder).files
     packets = packets_of(Path(file))
     files = [str(folder / "first"), str(folder / "second")]
@@ -187,18 +190,20 @@ def is_one_where_cut(name: str, places: Iterable[int], shuffles: bool, folder: P
 @pytest.mark.parametrize(
     ("name", "shuffles"), in_turn(("cluster", "groups", "sasl", "transactions"), [True, False])
 )
-def test_two_jobs_are_one(name: str, shuffles: bool, tmp_path: Path) -> None:
-    is_one_where_cut(name, range(7, 200, 80), shuffles, tmp_path)
+def test_two_jobs_give_the_rows_of_one(name: str, shuffles: bool, tmp_path: Path) -> None:
+    assert_two_jobs_give_the_rows_of_one(name, range(7, 200, 80), shuffles, tmp_path)
 
 
 @pytest.mark.long
 @BOTH
 @pytest.mark.parametrize("name", ["basics", "mock", "next-groups", "transactions", "waits"])
-def test_two_jobs_are_one_at_every_packet(name: str, shuffles: bool, tmp_path: Path) -> None:
-    is_one_where_cut(name, range(1, 300), shuffles, tmp_path)
+def test_two_jobs_give_the_rows_of_one_when_cut_at_any_packet(
+    name: str, shuffles: bool, tmp_path: Path
+) -> None:
+    assert_two_jobs_give_the_rows_of_one(name, range(1, 300), shuffles, tmp_path)
 
 
-def test_connections_that_go_on_are_known_as_far_as_they_were_read(tmp_path: Path) -> None:
+def test_open_connections_are_reported_as_far_as_they_were_read(tmp_path: Path) -> None:
     files = cut("groups", 7, tmp_path).files
 
     first = rebuilt(a_job(keeps_open=True), files[:4])
@@ -217,17 +222,17 @@ def test_a_large_file_may_be_read_in_parts(shuffles: bool, tmp_path: Path) -> No
 
     parts = rebuilt(a_job(shuffles=shuffles), [file], parts=5)
 
-    assert {one.part for one in parts.sent} == ({0, 1, 2, 3, 4} if shuffles else set())
+    assert {block.part for block in parts.sent} == ({0, 1, 2, 3, 4} if shuffles else set())
     assert counted(parts.rows) == counted(whole.rows)
     assert parts.quality.to_dict() == whole.quality.to_dict()
 
 
-def test_record_data_does_not_travel(tmp_path: Path) -> None:
+def test_record_data_is_not_sent(tmp_path: Path) -> None:
     (file,) = cut("large", 1, tmp_path).files
 
     def sent_bytes(*, prunes_payload: bool) -> int:
         sent, _ = read_all(a_job(prunes_payload=prunes_payload), [file])
-        return sum(len(one.data) for one in sent)
+        return sum(len(block.data) for block in sent)
 
     assert sent_bytes(prunes_payload=True) < 0.6 * sent_bytes(prunes_payload=False)
 
@@ -239,34 +244,36 @@ def test_a_file_that_is_no_capture_is_left_out(shuffles: bool, tmp_path: Path) -
     foreign = tmp_path / "notes.pcap"
     foreign.write_text("no packets here")
 
-    found = rebuilt(a_job(shuffles=shuffles), [*files, str(foreign)])
+    actual = rebuilt(a_job(shuffles=shuffles), [*files, str(foreign)])
 
-    assert counted(found.rows) == counted(rows)
-    (left_out,) = [row for row in found.anomalies if row.kind == "capture_unreadable"]
+    assert counted(actual.rows) == counted(rows)
+    (left_out,) = [row for row in actual.anomalies if row.kind == "capture_unreadable"]
     assert left_out.capture == str(foreign)
     assert left_out.detail.startswith(f"{foreign}: is not a pcap or pcapng file")
-    assert found.quality.anomalies[AnomalyKind.CAPTURE_UNREADABLE].count == 1
+    assert actual.quality.anomalies[AnomalyKind.CAPTURE_UNREADABLE].count == 1
 
 
 @pytest.mark.few(1)
 @BOTH
-def test_a_file_that_breaks_off_is_read_as_far_as_it_goes(shuffles: bool, tmp_path: Path) -> None:
+def test_a_truncated_file_is_read_to_its_end(shuffles: bool, tmp_path: Path) -> None:
     files = cut("waits", 3, tmp_path).files
     broken = tmp_path / files[1]
     broken.write_bytes(broken.read_bytes()[:-7])
     rows, _ = read(files)
 
-    found = rebuilt(a_job(shuffles=shuffles), files)
+    actual = rebuilt(a_job(shuffles=shuffles), files)
 
-    assert counted(found.rows) == counted(rows)
-    (told,) = [row for row in found.anomalies if row.kind == "capture_truncated"]
-    assert files[1] in told.detail
+    assert counted(actual.rows) == counted(rows)
+    (truncated,) = [row for row in actual.anomalies if row.kind == "capture_truncated"]
+    assert files[1] in truncated.detail
 
 
 @pytest.mark.few(2)
 @BOTH
 @pytest.mark.parametrize("label", ["two capture points", "five capture points"])
-def test_captures_that_overlap_are_one_stream(label: str, shuffles: bool, tmp_path: Path) -> None:
+def test_overlapping_captures_give_the_rows_of_one_process(
+    label: str, shuffles: bool, tmp_path: Path
+) -> None:
     write(altered("groups", label), tmp_path, "groups")
     files = [str(file) for file in tmp_path.iterdir()]
     rows, _ = read(files)
@@ -274,7 +281,7 @@ def test_captures_that_overlap_are_one_stream(label: str, shuffles: bool, tmp_pa
     assert counted(rebuilt(a_job(shuffles=shuffles), files).rows) == counted(rows)
 
 
-def test_a_capture_that_grows_is_read_as_far_as_it_went_before(tmp_path: Path) -> None:
+def test_packets_appended_between_the_two_reads_are_ignored(tmp_path: Path) -> None:
     files = cut("waits", 3, tmp_path).files
     rows, _ = read(files)
     job = a_job(1, shuffles=False)
@@ -284,17 +291,17 @@ def test_a_capture_that_grows_is_read_as_far_as_it_went_before(tmp_path: Path) -
     with Path(files[-1]).open("ab") as last:
         last.write(Path(more).read_bytes()[PCAP_HEADER_BYTES:])
 
-    found = [
+    rebuilt_rows = [
         row
         for batch in rebuild_shards(job, captures, {}, [(0, None)])
         if not batch.column("_kind")[0].is_valid
         for row in rows_of(batch)
     ]
 
-    assert counted(found) == counted(rows)
+    assert counted(rebuilt_rows) == counted(rows)
 
 
-def test_a_capture_that_lost_packets_since_it_was_read_is_an_error(tmp_path: Path) -> None:
+def test_a_capture_that_shrank_between_the_two_reads_is_an_error(tmp_path: Path) -> None:
     files = cut("waits", 3, tmp_path).files
     job = a_job(1, shuffles=False)
     _, reports = read_all(job, files)
@@ -319,10 +326,12 @@ OTHERS = [label for label in LABELS if label not in SOME]
     ("label", "more"),
     [
         *in_turn(SOME, MORE),
-        *(pytest.param(*each, marks=pytest.mark.long) for each in product(OTHERS, MORE)),
+        *(pytest.param(*case, marks=pytest.mark.long) for case in product(OTHERS, MORE)),
     ],
 )
-def test_captures_in_disorder_over_several_files(label: str, more: str, tmp_path: Path) -> None:
+def test_captures_in_disorder_over_several_files_match_one_process(
+    label: str, more: str, tmp_path: Path
+) -> None:
     name = random.Random(label).choice(["groups", "old-1-1-1", "waits"])
     write(altered(name, label, more), tmp_path, name)
     files = [str(file) for file in tmp_path.iterdir()]

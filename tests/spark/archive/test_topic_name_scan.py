@@ -1,4 +1,4 @@
-"""Names of topics are found in the Metadata responses of real clients, and nowhere else."""
+"""Topic names are found in the Metadata responses of real clients, and nowhere else."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def names_in(batches: Iterable[SegmentColumns]) -> dict[bytes, str]:
 
 
 def known_names(name: str) -> dict[bytes, str]:
-    """The names that the analysis learns of whatever message."""
+    """The names that the analysis learns from any message."""
     run = Analysis([str(path(name))])
     for _ in run.batches():
         pass
@@ -51,20 +51,20 @@ def known_names(name: str) -> dict[bytes, str]:
 
 
 @pytest.mark.parametrize("name", often(NAMES, WITH_NAMES))
-def test_what_is_found_is_what_the_analysis_knows(name: str) -> None:
+def test_the_scan_finds_no_names_that_the_analysis_does_not_know(name: str) -> None:
     found, known = names_in(segments_of(name)), known_names(name)
     assert found.items() <= known.items()
     assert found or name not in WITH_NAMES
 
 
-def test_a_response_may_come_in_several_batches() -> None:
+def test_a_response_in_several_batches_gives_its_names() -> None:
     (batch,) = segments_of("large")
     one_by_one = [select_rows(batch, np.array([row])) for row in range(len(batch))]
     assert names_in(one_by_one) == names_in([batch]) != {}
 
 
 def test_a_response_with_a_hole_has_no_names() -> None:
-    """Metadata comes in segments of 500 bytes here, of which the second is missing."""
+    """A Metadata response is sent in three segments, of which the second is missing."""
     (batch,) = segments_of("basics")
     (first,) = first_response(batch)
     assert names_in([pieces(batch, first, kept=(0, 1, 2))]) != {}
@@ -80,7 +80,7 @@ def first_response(batch: SegmentColumns) -> list[int]:
 
 
 def pieces(batch: SegmentColumns, row: int, kept: tuple[int, ...]) -> SegmentColumns:
-    """All up to a segment, which is sent as three."""
+    """Return all segments up to ``row``, which is split in three, with the ``kept`` pieces."""
     third = int(batch.captured_bytes[row]) // 3
     ends = [third, 2 * third, int(batch.captured_bytes[row])]
     begins = [0, *ends[:-1]]
@@ -93,8 +93,8 @@ def pieces(batch: SegmentColumns, row: int, kept: tuple[int, ...]) -> SegmentCol
     return made
 
 
-def test_responses_that_never_end_keep_no_memory() -> None:
-    """A client asks again on the same connection, and the first answer is never whole."""
+def test_incomplete_responses_are_buffered_only_once() -> None:
+    """A client repeats its request on a connection, and the response is never complete."""
     (batch,) = segments_of("basics")
     (first,) = first_response(batch)
     half = pieces(batch, first, kept=(0,))
@@ -102,4 +102,6 @@ def test_responses_that_never_end_keep_no_memory() -> None:
     scan = TopicNameScan(catalog, Decoders(catalog))
     for _ in range(5):
         scan.feed(half)
-    assert scan._buffered_bytes == sum(len(each.data) for each in scan._awaited.values()) > 0
+    assert (
+        scan._buffered_bytes == sum(len(response.data) for response in scan._awaited.values()) > 0
+    )

@@ -42,7 +42,7 @@ class Killed(BaseException):
     pass
 
 
-class Ran(NamedTuple):
+class Result(NamedTuple):
     status: int
     err: str
     out: str
@@ -50,7 +50,7 @@ class Ran(NamedTuple):
 
 @pytest.fixture(scope="module")
 def engine() -> list[str]:
-    """Options of the engine; test_batch_on_spark.py has its own."""
+    """Options that select the engine; test_batch_on_spark.py has its own."""
     return ["--engine", "process", "--jobs", "1"]
 
 
@@ -58,17 +58,17 @@ def engine() -> list[str]:
 def run(engine: list[str], capsys: pytest.CaptureFixture[str]) -> Any:
     """Run the command in this process."""
 
-    def run(*arguments: object) -> Ran:
+    def run(*arguments: object) -> Result:
         capsys.readouterr()
         status = main(["batch", *engine, "--buckets", "3", *map(str, arguments)])
         out, err = capsys.readouterr()
-        return Ran(status, err, out)
+        return Result(status, err, out)
 
     return run
 
 
 def rows(out: Path, table: str = "requests") -> Counter[str]:
-    """The rows of a table, without numbers of requests: these are those of an archive."""
+    """Count the rows of a table, without request ids, which are numbered per archive."""
     found: Counter[str] = Counter()
     for file in (out / table).rglob("*.parquet"):
         found.update(counted(pq.ParquetFile(file).read()))
@@ -76,12 +76,12 @@ def rows(out: Path, table: str = "requests") -> Counter[str]:
 
 
 def counted(table: pa.Table) -> Counter[str]:
-    names = [name for name in table.column_names if name != "request_id"]
-    return Counter(map(repr, as_on_spark(table.select(names)).to_pylist()))
+    row_files = [name for name in table.column_names if name != "request_id"]
+    return Counter(map(repr, as_on_spark(table.select(row_files)).to_pylist()))
 
 
-def names(out: Path) -> list[str]:
-    """Files with rows, as the tables' readers see them."""
+def row_files(out: Path) -> list[str]:
+    """The files with rows that readers of the tables see."""
     return sorted(
         str(file.relative_to(out))
         for file in out.rglob("*.parquet")
@@ -89,7 +89,7 @@ def names(out: Path) -> list[str]:
     )
 
 
-def everything(folder: Path) -> dict[str, bytes]:
+def all_files(folder: Path) -> dict[str, bytes]:
     files = (file for file in folder.rglob("*") if file.is_file())
     return {str(file.relative_to(folder)): file.read_bytes() for file in files}
 
@@ -99,7 +99,7 @@ def report(folder: Path) -> dict[str, Any]:
     return found
 
 
-def dicts(out: Path, table: str) -> list[dict[str, Any]]:
+def rows_of_table(out: Path, table: str) -> list[dict[str, Any]]:
     files = (out / table).rglob("*.parquet")
     return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
 
@@ -111,28 +111,28 @@ FAULTS = {
     "fault-next-rebalances": "rebalances",
     "fault-wrong-listener": "wrong_listener",
 }
-"""Captures with a fault, each with a finding that asks for connections, groups or metadata."""
+"""Captures with a fault, and its finding, which reads connections, groups or metadata."""
 
 
 class Expected:
-    """What one process says of captures."""
+    """The tables and the report that one process makes of captures."""
 
     def __init__(self, folder: Path, captures: Iterable[Path]) -> None:
-        given = [str(each) for each in captures]
-        assert main(["report", "--json", str(folder / "report.json"), *given]) == 0
+        arguments = [str(capture) for capture in captures]
+        assert main(["report", "--json", str(folder / "report.json"), *arguments]) == 0
         self.tables = {
-            "requests": counted(kanalyze.requests(*given).to_arrow()),
-            "connections": counted(kanalyze.connections(*given).to_arrow()),
-            "anomalies": counted(kanalyze.anomalies(*given).to_arrow()),
-            "groups": counted(kanalyze.groups(*given).to_arrow()),
-            "metadata": counted(kanalyze.metadata(*given).to_arrow()),
+            "requests": counted(kanalyze.requests(*arguments).to_arrow()),
+            "connections": counted(kanalyze.connections(*arguments).to_arrow()),
+            "anomalies": counted(kanalyze.anomalies(*arguments).to_arrow()),
+            "groups": counted(kanalyze.groups(*arguments).to_arrow()),
+            "metadata": counted(kanalyze.metadata(*arguments).to_arrow()),
         }
         self.requests, self.anomalies = self.tables["requests"], self.tables["anomalies"]
         self.report = report(folder)
 
 
-def settled(files: Iterable[Path]) -> None:
-    """Let files have been written long ago."""
+def make_settled(files: Iterable[Path]) -> None:
+    """Set the modification time of files to long ago."""
     for file in files:
         os.utime(file, (LONG_AGO_S, LONG_AGO_S))
 
@@ -142,9 +142,9 @@ def settled(files: Iterable[Path]) -> None:
 
 @pytest.fixture(scope="module")
 def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with captures cut into files, some damaged or with faults, and files that are none.
+    """A folder of cut captures, some damaged or with faults, and files that are no captures.
 
-    One broker is down: a client gets nothing but a refusal.
+    One broker is down: it refuses the connection of a client.
     """
     folder = tmp_path_factory.mktemp("captures")
     for name in FAULTS:
@@ -168,16 +168,16 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def good(captures: Path) -> list[Path]:
+def readable(captures: Path) -> list[Path]:
     return [file for file in captures.glob("*.pcap") if file.name not in ("gone.pcap", "text.pcap")]
 
 
 @pytest.fixture(scope="module")
-def expected(good: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Expected:
-    return Expected(tmp_path_factory.mktemp("expected"), good)
+def expected(readable: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Expected:
+    return Expected(tmp_path_factory.mktemp("expected"), readable)
 
 
-class Once(NamedTuple):
+class OneRun(NamedTuple):
     """One run."""
 
     out: Path
@@ -185,31 +185,31 @@ class Once(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def one_run(engine: list[str], captures: Path, tmp_path_factory: pytest.TempPathFactory) -> Once:
-    """A run over all captures; what it wrote is not to be changed."""
+def one_run(engine: list[str], captures: Path, tmp_path_factory: pytest.TempPathFactory) -> OneRun:
+    """A run over all captures; tests must not change its files."""
     out = tmp_path_factory.mktemp("archive") / "out of one run"
     with contextlib.redirect_stderr(io.StringIO()) as err:
         assert main(["batch", *engine, "--buckets", "3", str(captures), "--out", str(out)]) == 0
-    return Once(out, err.getvalue())
+    return OneRun(out, err.getvalue())
 
 
 @pytest.fixture(scope="module")
-def once(one_run: Once) -> Path:
-    """The folder that one run wrote; not to be changed."""
+def one_run_out(one_run: OneRun) -> Path:
+    """The folder that one run wrote; tests must not change it."""
     return one_run.out
 
 
-def test_rows_are_those_of_one_process(once, expected):
+def test_rows_match_one_process(one_run_out, expected):
     for table in ("requests", "connections", "groups", "metadata"):
-        assert rows(once, table) == expected.tables[table]
-    columns = pq.ParquetFile(once / names(once)[-1]).schema_arrow.names
+        assert rows(one_run_out, table) == expected.tables[table]
+    columns = pq.ParquetFile(one_run_out / row_files(one_run_out)[-1]).schema_arrow.names
     assert columns == ["request_id", *(column.name for column in COLUMNS)]
 
 
-def test_lines_name_their_request_by_its_number(once):
-    requests = {row["request_id"]: row for row in dicts(once, "requests")}
-    assert len(requests) == sum(rows(once).values())
-    lines = [*dicts(once, "groups"), *dicts(once, "metadata")]
+def test_lines_have_the_id_of_their_request(one_run_out):
+    requests = {row["request_id"]: row for row in rows_of_table(one_run_out, "requests")}
+    assert len(requests) == sum(rows(one_run_out).values())
+    lines = [*rows_of_table(one_run_out, "groups"), *rows_of_table(one_run_out, "metadata")]
     assert lines
     for line in lines:
         request = requests[line["request_id"]]
@@ -218,13 +218,13 @@ def test_lines_name_their_request_by_its_number(once):
         }
 
 
-def test_rows_are_by_day_and_hour(once):
-    for name in names(once):
+def test_rows_are_in_folders_by_day_and_hour(one_run_out):
+    for name in row_files(one_run_out):
         table, *folders, file = Path(name).parts
         assert file.startswith("run-000001-")
         if table != "requests":
             continue
-        for row in pq.ParquetFile(once / name).read().to_pylist():
+        for row in pq.ParquetFile(one_run_out / name).read().to_pylist():
             start_ns = row["request_start_ns"]
             if start_ns is None:
                 start_ns = row["response_start_ns"]
@@ -232,30 +232,30 @@ def test_rows_are_by_day_and_hour(once):
             assert folders == [f"day={began:%Y-%m-%d}", f"hour={began:%H}"]
 
 
-def test_the_report_is_that_of_one_process(once, expected):
-    found = report(once)
+def test_the_report_matches_one_process(one_run_out, expected):
+    found = report(one_run_out)
     unreadable = found["quality"]["anomalies"].pop("capture_unreadable")
     assert unreadable == {"count": 2, "bytes": 0}
     assert found == expected.report
     assert found["quality"]["refused_by"]["10.0.0.2:9092"] == 1
 
 
-def test_findings_are_those_of_one_process(once, expected):
-    found = report(once)
+def test_findings_match_one_process(one_run_out, expected):
+    found = report(one_run_out)
     assert found["findings"] == expected.report["findings"]
     assert "findings_left_out" not in found
-    assert {each["name"] for each in found["findings"]} >= set(FAULTS.values())
+    assert {finding["name"] for finding in found["findings"]} >= set(FAULTS.values())
 
 
-def test_captures_that_cannot_be_read_are_told(one_run, captures):
-    told = f"kanalyze: left out: 2 captures, such as {captures}/gone.pcap: no such file"
-    assert told in one_run.err
+def test_unreadable_captures_are_reported(one_run, captures):
+    message = f"kanalyze: left out: 2 captures, such as {captures}/gone.pcap: no such file"
+    assert message in one_run.err
 
 
 HEAD = "-- {}.\n--\n-- severity: 99\n-- sure: yes\n-- why: it is\n-- repair: none\n"
 
 
-def test_queries_thresholds_and_filters_are_those_of_a_user(run, tmp_path):
+def test_queries_thresholds_and_filters_of_a_user_are_used(run, tmp_path):
     folder = tmp_path / "queries"
     folder.mkdir()
     members = "SELECT * FROM groups JOIN requests USING (request_id)"
@@ -269,53 +269,55 @@ def test_queries_thresholds_and_filters_are_those_of_a_user(run, tmp_path):
         "SELECT 'x' AS what, 1 AS weight FROM records LIMIT 1\n"
     )
     apis = ["Heartbeat", "JoinGroup", "Produce"]
-    given = ["--queries", folder, "--threshold", "growing_lag.least_records=1000000"]
-    given += [word for api in apis for word in ("--api", api)]
+    options = ["--queries", folder, "--threshold", "growing_lag.least_records=1000000"]
+    options += [word for api in apis for word in ("--api", api)]
     out, capture = tmp_path / "out", path("fault-lag")
-    assert run(capture, "--out", out, *given).status == 0
-    told = ["report", *map(str, given), "--json", str(tmp_path / "one.json"), str(capture)]
-    assert main(told) == 0
-    of_one = json.loads((tmp_path / "one.json").read_text())
-    expected = of_one["findings"]
-    assert [each["name"] for each in expected] == ["members", "of_records"]
+    assert run(capture, "--out", out, *options).status == 0
+    arguments = ["report", *map(str, options), "--json", str(tmp_path / "one.json"), str(capture)]
+    assert main(arguments) == 0
+    expected_report = json.loads((tmp_path / "one.json").read_text())
+    expected = expected_report["findings"]
+    assert [finding["name"] for finding in expected] == ["members", "of_records"]
     found = report(out)
-    assert found["findings"] == [each for each in expected if each["name"] != "of_records"]
-    assert found["findings_left_out"] == sorted(["of_records", *of_one["findings_left_out"]])
+    assert found["findings"] == [finding for finding in expected if finding["name"] != "of_records"]
+    assert found["findings_left_out"] == sorted(
+        ["of_records", *expected_report["findings_left_out"]]
+    )
     assert found["filter"] == {"api": apis}
-    assert {row["api_name"] for row in dicts(out, "requests")} == set(apis)
+    assert {row["api_name"] for row in rows_of_table(out, "requests")} == set(apis)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
-def test_so_they_are_of_every_capture(name, run, tmp_path):
+def test_the_report_on_every_capture_matches_one_process(name, run, tmp_path):
     assert run(path(name), "--out", tmp_path / "out").status == 0
     assert report(tmp_path / "out") == Expected(tmp_path, [path(name)]).report
 
 
-def test_anomalies_tell_what_is_wrong_with_files(once, captures, expected):
-    found = rows(once, "anomalies")
-    more = found - expected.anomalies
+def test_anomalies_describe_damaged_and_unreadable_files(one_run_out, captures, expected):
+    found = rows(one_run_out, "anomalies")
+    additional = found - expected.anomalies
     assert not expected.anomalies - found
-    of_link, row = sorted(more.elements(), key=lambda row: "text.pcap" in row)
-    assert "gone.pcap: no such file" in of_link
+    link_row, row = sorted(additional.elements(), key=lambda row: "text.pcap" in row)
+    assert "gone.pcap: no such file" in link_row
     text = captures / "text.pcap"
     assert repr("capture_unreadable") in row
     assert f"'capture': {str(text)!r}" in row
     assert f"{text}: is not a pcap or pcapng file" in row
     kinds = Counter(
         row["kind"]
-        for name in names(once)
+        for name in row_files(one_run_out)
         if name.startswith("anomalies")
-        for row in pq.ParquetFile(once / name).read().to_pylist()
+        for row in pq.ParquetFile(one_run_out / name).read().to_pylist()
     )
     assert kinds["capture_truncated"] == 1
     assert kinds["capture_corrupt"] == 1
-    columns = pq.ParquetFile(once / names(once)[0]).schema_arrow.names
+    columns = pq.ParquetFile(one_run_out / row_files(one_run_out)[0]).schema_arrow.names
     assert columns == [column.name for column in ANOMALY_COLUMNS]
 
 
-def test_nothing_else_is_left(once):
-    files = {name for name in everything(once) if not name.endswith((".crc", ".parquet"))}
+def test_no_other_files_are_left(one_run_out):
+    files = {name for name in all_files(one_run_out) if not name.endswith((".crc", ".parquet"))}
     assert files == {"report.json", RECORD}
 
 
@@ -336,44 +338,44 @@ def test_a_large_file_is_read_by_several_tasks(run, tmp_path):
 
 
 @pytest.fixture
-def out(once: Path, tmp_path: Path) -> Path:
-    """A copy of the folder, for a test to change."""
-    return Path(shutil.copytree(once, tmp_path / "out"))
+def out(one_run_out: Path, tmp_path: Path) -> Path:
+    """A copy of the folder, which a test may change."""
+    return Path(shutil.copytree(one_run_out, tmp_path / "out"))
 
 
-def test_the_same_again_replaces_what_was_there(run, captures, out):
+def test_running_again_replaces_the_rows(run, captures, out):
     before, found = rows(out), report(out)
-    ran = run(captures, "--out", out)
-    assert ran.status == 0
-    assert f"kanalyze: {out}: the rows of run 1 are replaced\n" in ran.err
+    result = run(captures, "--out", out)
+    assert result.status == 0
+    assert f"kanalyze: {out}: the rows of run 1 are replaced\n" in result.err
     assert rows(out) == before
     assert report(out) == found
-    assert all("/run-000002-" in name for name in names(out))
+    assert all("/run-000002-" in name for name in row_files(out))
 
 
 def test_other_captures_are_refused(run, out):
-    before = everything(out)
-    ran = run(path("mock"), "--out", out)
-    assert ran.status == 2
-    assert ran.err.count("\n") == 1
-    assert "has rows of captures that are not among these, such as" in ran.err
-    assert everything(out) == before
+    before = all_files(out)
+    result = run(path("mock"), "--out", out)
+    assert result.status == 2
+    assert result.err.count("\n") == 1
+    assert "has rows of captures that are not among these, such as" in result.err
+    assert all_files(out) == before
 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("few_findings")
-def test_other_captures_replace_what_was_there(run, out, tmp_path):
+def test_other_captures_replace_the_rows_with_replace(run, out, tmp_path):
     assert run(path("mock"), "--out", out, "--replace").status == 0
     assert rows(out) == Expected(tmp_path, [path("mock")]).requests
 
 
-def test_rows_of_somebody_else_are_not_touched(run, out):
+def test_foreign_rows_are_not_touched(run, out):
     (out / RECORD).unlink()
-    before = everything(out)
-    ran = run(path("mock"), "--out", out, "--replace")
-    assert ran.status == 2
-    assert "has rows that this command did not write" in ran.err
-    assert everything(out) == before
+    before = all_files(out)
+    result = run(path("mock"), "--out", out, "--replace")
+    assert result.status == 2
+    assert "has rows that this command did not write" in result.err
+    assert all_files(out) == before
 
 
 @pytest.mark.few(1)
@@ -387,43 +389,41 @@ def test_rows_of_somebody_else_are_not_touched(run, out):
         ("mark", 0),
     ],
 )
-def test_a_run_that_is_killed_is_completed_or_forgotten(
-    operation, after, run, out, tmp_path, monkeypatch
-):
+def test_a_killed_run_is_completed_or_discarded(operation, after, run, out, tmp_path, monkeypatch):
     mock = path("mock")
-    before = everything(out)
-    kill(monkeypatch, operation, after)
+    before = all_files(out)
+    kill_at(monkeypatch, operation, after)
     with pytest.raises(Killed):
         run(mock, "--out", out, "--replace")
     monkeypatch.undo()
     is_recorded = operation not in ("write_report", "write_record")
     if not is_recorded:
-        left = everything(out)
-        assert {name: left[name] for name in before} == before
-    # Other captures are refused: this run does nothing but complete the one before.
-    ran = run(path("codecs"), "--out", out)
-    assert ran.status == 2
-    assert ("run 2 had been interrupted, and is complete now" in ran.err) == is_recorded
+        remaining = all_files(out)
+        assert {name: remaining[name] for name in before} == before
+    # Other captures are refused: this run only completes the previous one.
+    result = run(path("codecs"), "--out", out)
+    assert result.status == 2
+    assert ("run 2 had been interrupted, and is complete now" in result.err) == is_recorded
     if is_recorded:
         expected = Expected(tmp_path, [mock])
         assert rows(out) == expected.requests
         assert rows(out, "anomalies") == expected.anomalies
         assert report(out) == expected.report
-        assert all("/run-000002-" in name for name in names(out))
+        assert all("/run-000002-" in name for name in row_files(out))
     else:
-        assert everything(out) == before
+        assert all_files(out) == before
     assert not (out / STAGING).exists()
 
 
-def kill(monkeypatch: pytest.MonkeyPatch, operation: str, after: int) -> None:
-    """Let an operation on files, after some of its kind, be the end."""
-    left = [after]
+def kill_at(monkeypatch: pytest.MonkeyPatch, operation: str, after: int) -> None:
+    """Make the run die at an operation on files, after ``after`` operations of this kind."""
+    allowed = [after]
 
     def count(kind: str) -> None:
         if kind == operation:
-            if not left[0]:
+            if not allowed[0]:
                 raise Killed
-            left[0] -= 1
+            allowed[0] -= 1
 
     for folder_type in (HadoopFolder, SharedFolder):
         monkeypatch.setattr(folder_type, "write", counted_write(folder_type.write, count))
@@ -454,7 +454,7 @@ def counted_move(move: Any, count: Callable[[str], None]) -> Any:
 
 
 class Growing(NamedTuple):
-    """A folder that files are added to."""
+    """An archive whose folder of captures gets more files."""
 
     files: list[Path]
     folder: Path
@@ -475,23 +475,23 @@ def growing(tmp_path: Path) -> Growing:
     for name in ("aside", "folder"):
         (tmp_path / name).mkdir()
     files = cut(path("groups"), tmp_path / "aside", 6, seed=3)
-    settled(files)
+    make_settled(files)
     return Growing(files, tmp_path / "folder", tmp_path / "out", tmp_path / "state")
 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("few_findings")
-def test_an_archive_may_begin_with_nothing_that_can_be_read(run, growing, tmp_path):
-    """What is no capture is left out for good, what could not be read is read by the next run."""
+def test_an_archive_may_begin_with_unreadable_files_only(run, growing, tmp_path):
+    """A file that is no capture stays left out; the next run reads a file that failed to read."""
     (growing.folder / "text.pcap").write_text("this is no capture\n")
     unreadable = growing.folder / growing.files[0].name
     unreadable.symlink_to("/proc/self/mem")  # reading it is an I/O error
-    ran = run(*growing.arguments, "--settle", 0)
-    assert ran.status == 0
-    assert "left out: 2 captures, such as" in ran.err
-    for _ in range(2):  # each run tries again what could not be read, and counts it anew
-        ran = run(*growing.arguments, "--settle", 0)
-        assert "left out: 1 capture, such as" in ran.err
+    result = run(*growing.arguments, "--settle", 0)
+    assert result.status == 0
+    assert "left out: 2 captures, such as" in result.err
+    for _ in range(2):  # each run tries the file again, and counts it anew
+        result = run(*growing.arguments, "--settle", 0)
+        assert "left out: 1 capture, such as" in result.err
         left_out = [row for row in rows(growing.out, "anomalies") if "capture_unreadable" in row]
         assert len(left_out) == 2
         found = report(growing.out)["quality"]["anomalies"]["capture_unreadable"]
@@ -507,10 +507,10 @@ def test_an_archive_may_begin_with_nothing_that_can_be_read(run, growing, tmp_pa
 
 @pytest.mark.long
 @pytest.mark.usefixtures("few_findings")
-def test_runs_that_are_killed_add_and_lose_nothing(run, growing, tmp_path, monkeypatch):
+def test_killed_runs_neither_add_nor_lose_rows(run, growing, tmp_path, monkeypatch):
     growing.add(0, 1, 2)
     for operation in ("write_record", "move"):
-        kill(monkeypatch, operation, 1 if operation == "move" else 0)
+        kill_at(monkeypatch, operation, 1 if operation == "move" else 0)
         with pytest.raises(Killed):
             run(*growing.arguments)
         monkeypatch.undo()
@@ -519,17 +519,17 @@ def test_runs_that_are_killed_add_and_lose_nothing(run, growing, tmp_path, monke
     expected = Expected(tmp_path, growing.folder.iterdir())
     assert rows(growing.out) == expected.requests
     assert report(growing.out) == expected.report
-    assert {name.split("/run-")[1][:6] for name in names(growing.out)} == {"000001", "000002"}
+    assert {name.split("/run-")[1][:6] for name in row_files(growing.out)} == {"000001", "000002"}
 
 
 @pytest.fixture(scope="module")
 def begun(engine: list[str], tmp_path_factory: pytest.TempPathFactory) -> Growing:
-    """An archive after its first run; not to be changed."""
+    """An archive after its first run; tests must not change it."""
     base = tmp_path_factory.mktemp("begun")
     for name in ("aside", "folder"):
         (base / name).mkdir()
     files = cut(path("groups"), base / "aside", 4, seed=3)
-    settled(files)
+    make_settled(files)
     growing = Growing(files, base / "folder", base / "out", base / "state")
     growing.add(0)
     arguments = [*engine, *growing.arguments, "--buckets", 2]
@@ -539,104 +539,104 @@ def begun(engine: list[str], tmp_path_factory: pytest.TempPathFactory) -> Growin
 
 @pytest.fixture
 def archive(begun: Growing, tmp_path: Path) -> Growing:
-    """A copy of it, of which the captures are the same files."""
+    """A copy of the archive after its first run; it has the same captures."""
     out = Path(shutil.copytree(begun.out, tmp_path / "out"))
     state = Path(shutil.copytree(begun.state, tmp_path / "state"))
     return begun._replace(out=out, state=state)
 
 
-def go_on(run: Any, archive: Growing, *more: object, upto: int = 2) -> Ran:
-    """Run it with more captures than the first time."""
-    ran: Ran = run("--buckets", 2, *archive.files[1:upto], *archive.arguments, *more)
-    return ran
+def run_with_more(run: Any, archive: Growing, *more: object, end: int = 2) -> Result:
+    """Run the command with more captures than the first time."""
+    result: Result = run("--buckets", 2, *archive.files[1:end], *archive.arguments, *more)
+    return result
 
 
 @pytest.mark.few(1)
 @pytest.mark.usefixtures("few_findings")
 @pytest.mark.parametrize("is_killed", [True, False])
-def test_an_archive_that_grows_has_in_the_end_what_one_run_has(
+def test_a_growing_archive_ends_with_the_rows_of_one_run(
     is_killed, run, archive, tmp_path, monkeypatch
 ):
-    check_growing(is_killed, run, archive, tmp_path, monkeypatch)
+    assert_growing_archive_matches_one_run(is_killed, run, archive, tmp_path, monkeypatch)
 
 
-def check_growing(
+def assert_growing_archive_matches_one_run(
     is_killed: bool, run: Any, archive: Growing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also if a run is killed while it moves its files: the next one completes it, and goes on."""
+    """Also if a run is killed while it moves files: the next run completes it, and continues."""
     first = rows(archive.out)
     assert first
     if is_killed:
-        kill(monkeypatch, "move", 1)
+        kill_at(monkeypatch, "move", 1)
         with pytest.raises(Killed):
-            go_on(run, archive, upto=3)
+            run_with_more(run, archive, end=3)
         monkeypatch.undo()
     else:
-        assert go_on(run, archive, upto=3).status == 0
+        assert run_with_more(run, archive, end=3).status == 0
         assert not first - rows(archive.out)
-        before = everything(tmp_path)
-        ran = go_on(run, archive, "--json", "-", upto=3)
-        assert (ran.status, ran.err) == (0, "kanalyze: no new captures\n")
-        assert json.loads(ran.out) == report(archive.out)
-        assert everything(tmp_path) == before
-    ran = go_on(run, archive, "--finish", upto=4)
-    assert ran.status == 0
-    assert ("run 2 had been interrupted, and is complete now" in ran.err) == is_killed
+        before = all_files(tmp_path)
+        result = run_with_more(run, archive, "--json", "-", end=3)
+        assert (result.status, result.err) == (0, "kanalyze: no new captures\n")
+        assert json.loads(result.out) == report(archive.out)
+        assert all_files(tmp_path) == before
+    result = run_with_more(run, archive, "--finish", end=4)
+    assert result.status == 0
+    assert ("run 2 had been interrupted, and is complete now" in result.err) == is_killed
     expected = Expected(tmp_path, [*archive.files[1:], *archive.folder.iterdir()])
-    for table, of_one in expected.tables.items():
-        assert rows(archive.out, table) == of_one
+    for table, expected_rows in expected.tables.items():
+        assert rows(archive.out, table) == expected_rows
     assert report(archive.out) == expected.report
     assert {name.name for name in archive.state.glob("run-*")} == {"run-000003"}
-    numbers = {name.split("/run-")[1][:6] for name in names(archive.out)}
+    numbers = {name.split("/run-")[1][:6] for name in row_files(archive.out)}
     assert numbers == {"000001", "000002", "000003"}
-    before = everything(tmp_path)
-    ran = go_on(run, archive, "--json", "-", upto=4)
-    assert (ran.status, ran.err) == (0, "kanalyze: no new captures\n")
-    assert json.loads(ran.out) == report(archive.out)
-    assert everything(tmp_path) == before
+    before = all_files(tmp_path)
+    result = run_with_more(run, archive, "--json", "-", end=4)
+    assert (result.status, result.err) == (0, "kanalyze: no new captures\n")
+    assert json.loads(result.out) == report(archive.out)
+    assert all_files(tmp_path) == before
     mock = tmp_path / "mock.pcap"
     shutil.copy(path("mock"), mock)
-    settled([mock])
-    ran = go_on(run, archive, mock, upto=4)
-    assert ran.status == 2
-    assert "the archive was finished before 1 capture came; --replace starts over" in ran.err
+    make_settled([mock])
+    result = run_with_more(run, archive, mock, end=4)
+    assert result.status == 2
+    assert "the archive was finished before 1 capture came; --replace starts over" in result.err
 
 
 @pytest.mark.usefixtures("few_findings")
-def test_changed_files_are_left_out_and_files_that_were_just_written_wait(run, archive, tmp_path):
+def test_changed_files_are_left_out_and_fresh_files_are_postponed(run, archive, tmp_path):
     fresh = tmp_path / "fresh.pcap"
     shutil.copy(archive.files[1], fresh)
     arguments = ["--buckets", 2, fresh, *archive.arguments]
-    # However long it takes until it is looked at.
+    # In the future, so that the file is fresh however slow the test is.
     os.utime(fresh, (time.time() + 3600, time.time() + 3600))
-    ran = run(*arguments)
-    assert ran.status == 0
-    assert f"may still be written: 1 capture, such as {fresh}\n" in ran.err
-    assert "no new captures" in ran.err
+    result = run(*arguments)
+    assert result.status == 0
+    assert f"may still be written: 1 capture, such as {fresh}\n" in result.err
+    assert "no new captures" in result.err
     os.utime(fresh)
 
     (file,) = archive.folder.iterdir()
-    # The same identity: what is there now is longer.
+    # The same file, now longer.
     data = file.read_bytes()
     before = rows(archive.out)
     try:
         file.write_bytes(data + bytes(40))
-        settled([file])
-        ran = run(*arguments, "--settle", 0)
-        assert ran.status == 0
-        assert f"kanalyze: {file}: has changed since it was read: left out\n" in ran.err
+        make_settled([file])
+        result = run(*arguments, "--settle", 0)
+        assert result.status == 0
+        assert f"kanalyze: {file}: has changed since it was read: left out\n" in result.err
         assert not before - rows(archive.out)
-        (told,) = (row for row in rows(archive.out, "anomalies") if "has changed" in row)
-        assert f"({len(data)} B then, {len(data) + 40} B now): left out" in told
+        (anomaly,) = (row for row in rows(archive.out, "anomalies") if "has changed" in row)
+        assert f"({len(data)} B then, {len(data) + 40} B now): left out" in anomaly
         found = report(archive.out)
         assert found["quality"]["anomalies"]["capture_unreadable"]["count"] == 1
         assert str(fresh) in found["capture"]["captures"]
-        after = everything(archive.out)
+        after = all_files(archive.out)
         assert run(*arguments, "--settle", 0).err == "kanalyze: no new captures\n"
-        assert everything(archive.out) == after
+        assert all_files(archive.out) == after
     finally:
         file.write_bytes(data)
-        settled([file])
+        make_settled([file])
 
 
 @pytest.mark.long
@@ -653,72 +653,76 @@ def test_a_file_may_change_after_the_archive_was_finished(run, growing):
     assert run(*growing.arguments).err == "kanalyze: no new captures\n"
 
 
-def test_a_damaged_checkpoint_is_one_line(run, archive):
+def test_a_damaged_checkpoint_is_reported_in_one_line(run, archive):
     name = archive.state / "run-000001" / "checkpoint"
     whole = name.read_bytes()
-    before = everything(archive.out)
+    before = all_files(archive.out)
     for damaged in (b"", whole[:-1], whole.replace(b'"buckets": 2', b'"buckets": 3'), b"\0" * 99):
         write_raw(name, damaged)
-        ran = go_on(run, archive)
-        assert ran[:2] == (
+        result = run_with_more(run, archive)
+        assert result[:2] == (
             2,
             f"kanalyze: {archive.state}: run-000001/checkpoint is damaged; --replace starts over\n",
         )
     name.unlink()
-    assert "run-000001/checkpoint is missing; --replace starts over" in go_on(run, archive).err
+    assert (
+        "run-000001/checkpoint is missing; --replace starts over" in run_with_more(run, archive).err
+    )
     write_raw(name, whole)
     states = sorted(archive.state.glob("run-000001/states/*.parquet"))
     data, middle = states[0].read_bytes(), middle_of_states(states[0])
     states[0].unlink()
-    assert "run-000001/states is damaged; --replace starts over" in go_on(run, archive).err
+    assert "run-000001/states is damaged; --replace starts over" in run_with_more(run, archive).err
     write_raw(states[0], data[: middle - 40] + bytes(80) + data[middle + 40 :])
-    ran = go_on(run, archive)
-    assert ran.status == 2
-    assert ran.err.count("kanalyze: ") == 1
-    assert everything(archive.out) == before
+    result = run_with_more(run, archive)
+    assert result.status == 2
+    assert result.err.count("kanalyze: ") == 1
+    assert all_files(archive.out) == before
 
 
 def middle_of_states(file: Path) -> int:
-    """Return where the middle of the bytes of states is in a file: much of it is metadata."""
+    """Return the offset of the middle of the states in a file, much of which is metadata."""
     states = pq.read_metadata(file).row_group(0).column(1)
     return int(states.data_page_offset + states.total_compressed_size // 2)
 
 
 def write_raw(file: Path, data: bytes) -> None:
-    """Write a file as a disk that errs: without the checksum that Hadoop keeps beside it."""
+    """Write a file, and remove Hadoop's checksum of it, which would reveal the change."""
     file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
     file.write_bytes(data)
 
 
-def test_rows_and_checkpoints_belong_together(run, archive, once, tmp_path):
-    def refused(*arguments: object) -> str:
-        ran: Ran = run(archive.folder, "--buckets", 2, *arguments)
-        assert ran.status == 2
-        assert ran.err.count("\n") == 1
-        return ran.err
+def test_rows_and_checkpoints_of_different_archives_are_refused(
+    run, archive, one_run_out, tmp_path
+):
+    def error_of(*arguments: object) -> str:
+        result: Result = run(archive.folder, "--buckets", 2, *arguments)
+        assert result.status == 2
+        assert result.err.count("\n") == 1
+        return result.err
 
     state, out = archive.state, archive.out
-    assert "is written with --checkpoint; --replace starts over without" in refused("--out", out)
-    told = refused("--out", out, "--checkpoint", tmp_path / "none")
-    assert "none: run-000001/checkpoint is missing; --replace starts over" in told
-    told = refused("--out", tmp_path / "none", "--checkpoint", state)
-    assert "is the checkpoint of another archive, file:" in told
-    assert "is the checkpoint of another archive, file:" in refused(
+    assert "is written with --checkpoint; --replace starts over without" in error_of("--out", out)
+    error = error_of("--out", out, "--checkpoint", tmp_path / "none")
+    assert "none: run-000001/checkpoint is missing; --replace starts over" in error
+    error = error_of("--out", tmp_path / "none", "--checkpoint", state)
+    assert "is the checkpoint of another archive, file:" in error
+    assert "is the checkpoint of another archive, file:" in error_of(
         "--out", tmp_path / "none", "--checkpoint", state, "--replace"
     )
-    told = refused("--out", once, "--checkpoint", tmp_path / "none")
-    assert "is written without --checkpoint; --replace starts over" in told
-    told = refused("--out", out, "--checkpoint", state, "--api", "Fetch")
-    assert "the archive was begun with other filters, ports, definitions or limits" in told
-    told = refused("--out", out, "--checkpoint", state, "--buckets", 5)
-    assert "the archive was begun with --buckets 2" in told
+    error = error_of("--out", one_run_out, "--checkpoint", tmp_path / "none")
+    assert "is written without --checkpoint; --replace starts over" in error
+    error = error_of("--out", out, "--checkpoint", state, "--api", "Fetch")
+    assert "the archive was begun with other filters, ports, definitions or limits" in error
+    error = error_of("--out", out, "--checkpoint", state, "--buckets", 5)
+    assert "the archive was begun with --buckets 2" in error
 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("few_findings")
-def test_an_archive_begins_anew_when_asked_to(run, archive, tmp_path):
+def test_replace_starts_an_archive_over(run, archive, tmp_path):
     write_raw(archive.state / "run-000001" / "checkpoint", b"")
-    assert go_on(run, archive, "--replace", "--finish").status == 0
+    assert run_with_more(run, archive, "--replace", "--finish").status == 0
     expected = Expected(tmp_path, [archive.files[1], *archive.folder.iterdir()])
     assert rows(archive.out) == expected.requests
     assert report(archive.out) == expected.report
@@ -726,22 +730,22 @@ def test_an_archive_begins_anew_when_asked_to(run, archive, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.usefixtures("few_findings")
-def test_an_archive_that_was_not_begun_anew_goes_on(run, archive, tmp_path, monkeypatch):
-    kill(monkeypatch, "write_record", 0)
+def test_an_archive_continues_after_a_replace_was_killed(run, archive, tmp_path, monkeypatch):
+    kill_at(monkeypatch, "write_record", 0)
     with pytest.raises(Killed):
-        go_on(run, archive, "--replace")
+        run_with_more(run, archive, "--replace")
     monkeypatch.undo()
-    assert go_on(run, archive, "--finish").status == 0
+    assert run_with_more(run, archive, "--finish").status == 0
     expected = Expected(tmp_path, [archive.files[1], *archive.folder.iterdir()])
     assert rows(archive.out) == expected.requests
-    assert {name.split("/run-")[1][:6] for name in names(archive.out)} == {"000001", "000002"}
+    assert {name.split("/run-")[1][:6] for name in row_files(archive.out)} == {"000001", "000002"}
 
 
 # -- the command ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["{folder}/none.pcap"], "none.pcap: no such file or directory"),
         (["{folder}/*.pcap"], "*.pcap: no file has such a name"),
@@ -749,66 +753,66 @@ def test_an_archive_that_was_not_begun_anew_goes_on(run, archive, tmp_path, monk
         (["-"], "standard input: cannot be read by several tasks"),
     ],
 )
-def test_captures_that_are_not_there_are_one_line(arguments, told, run, tmp_path):
-    given = [text.format(folder=tmp_path) for text in arguments]
-    ran = run(*given, "--out", tmp_path / "out")
-    assert ran.status == 2
-    assert ran.err.endswith(f"{told}\n")
-    assert ran.err.count("\n") == 1
+def test_missing_captures_are_reported_in_one_line(arguments, message, run, tmp_path):
+    options = [text.format(folder=tmp_path) for text in arguments]
+    result = run(*options, "--out", tmp_path / "out")
+    assert result.status == 2
+    assert result.err.endswith(f"{message}\n")
+    assert result.err.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 
 def test_an_archive_may_begin_without_captures(run, tmp_path):
     folder = tmp_path / "folder"
     folder.mkdir()
-    ran = run(folder, "--out", tmp_path / "out", "--checkpoint", tmp_path / "state")
-    assert ran[:2] == (0, "kanalyze: no new captures\n")
+    result = run(folder, "--out", tmp_path / "out", "--checkpoint", tmp_path / "state")
+    assert result[:2] == (0, "kanalyze: no new captures\n")
     assert [file.name for file in tmp_path.iterdir()] == ["folder"]
 
 
 @pytest.mark.usefixtures("few_findings")
-def test_a_page_is_made_of_what_is_there(run, archive, tmp_path):
+def test_a_page_is_written_without_new_captures(run, archive, tmp_path):
     page = tmp_path / "page.html"
-    before = everything(archive.out)
-    ran = run("--buckets", 2, *archive.arguments, "--html", page)
-    assert (ran.status, ran.err) == (0, "kanalyze: no new captures\n")
+    before = all_files(archive.out)
+    result = run("--buckets", 2, *archive.arguments, "--html", page)
+    assert (result.status, result.err) == (0, "kanalyze: no new captures\n")
     assert page.read_text().startswith("<!doctype html>")
-    assert everything(archive.out) == before
+    assert all_files(archive.out) == before
 
 
-def test_a_report_that_is_gone_is_made_again(run, archive):
+def test_a_missing_report_is_computed_again(run, archive):
     name = archive.out / "report.json"
     before = report(archive.out)
     name.unlink()
-    ran = run("--buckets", 2, *archive.arguments, "--json", "-")
-    assert (ran.status, ran.err) == (0, "kanalyze: no new captures\n")
-    assert json.loads(ran.out) == before
+    result = run("--buckets", 2, *archive.arguments, "--json", "-")
+    assert (result.status, result.err) == (0, "kanalyze: no new captures\n")
+    assert json.loads(result.out) == before
     assert not name.exists()
 
 
-def test_a_place_that_cannot_be_written_is_one_line(run, tmp_path):
+def test_an_output_folder_that_cannot_be_written_is_reported_in_one_line(run, tmp_path):
     (tmp_path / "file").write_text("x")
-    ran = run(path("mock"), "--out", tmp_path / "file" / "out")
-    assert ran.status == 2
-    assert ran.err.count("\n") == 1
+    result = run(path("mock"), "--out", tmp_path / "file" / "out")
+    assert result.status == 2
+    assert result.err.count("\n") == 1
 
 
 @pytest.mark.usefixtures("few_findings")
-def test_nothing_but_files_that_are_no_captures(run, tmp_path):
+def test_a_folder_with_no_readable_captures_gives_an_empty_report(run, tmp_path):
     (tmp_path / "text.pcap").write_text("this is no capture\n")
-    ran = run(tmp_path, "--out", tmp_path / "out", "--json", "-")
-    assert ran.status == 0
-    assert json.loads(ran.out) == report(tmp_path / "out")
-    assert "left out: 1 capture, such as" in ran.err
+    result = run(tmp_path, "--out", tmp_path / "out", "--json", "-")
+    assert result.status == 0
+    assert json.loads(result.out) == report(tmp_path / "out")
+    assert "left out: 1 capture, such as" in result.err
     assert len(rows(tmp_path / "out", "anomalies")) == 1
     assert report(tmp_path / "out")["totals"]["rows"] == 0
 
 
 @pytest.mark.usefixtures("few_findings")
-def test_filters_that_no_row_passes_hold(run, tmp_path):
+def test_filters_that_no_row_passes_give_no_rows(run, tmp_path):
     out = tmp_path / "out"
-    given = ["--api", "Heartbeat", "--client-ip", "10.0.0.0/8"]
-    assert run(path("groups"), "--out", out, *given).status == 0
+    filters = ["--api", "Heartbeat", "--client-ip", "10.0.0.0/8"]
+    assert run(path("groups"), "--out", out, *filters).status == 0
     assert not rows(out)
 
 
@@ -816,24 +820,24 @@ def test_filters_that_no_row_passes_hold(run, tmp_path):
 
 
 def test_a_second_run_at_the_same_time_is_refused(run, archive):
-    before = everything(archive.out)
+    before = all_files(archive.out)
     with only_run(SharedFolder(str(archive.out))):
-        ran = go_on(run, archive)
-    assert ran[:2] == (2, f"kanalyze: {archive.out}: another run is writing to it\n")
-    assert everything(archive.out) == before
+        result = run_with_more(run, archive)
+    assert result[:2] == (2, f"kanalyze: {archive.out}: another run is writing to it\n")
+    assert all_files(archive.out) == before
 
 
-def test_a_folder_that_was_not_there_is_not_made_for_a_run_that_is_refused(tmp_path):
+def test_a_refused_run_does_not_create_its_folder(tmp_path):
     folder = tmp_path / "a" / "b"
-    one, other = only_run(SharedFolder(str(folder))), only_run(SharedFolder(str(folder)))
-    with one, pytest.raises(UsageError, match="another run"), other:
+    first, second = only_run(SharedFolder(str(folder))), only_run(SharedFolder(str(folder)))
+    with first, pytest.raises(UsageError, match="another run"), second:
         pass
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, OSError])
-def test_after_a_failure_nothing_is_left_of_a_run(error, run, archive, monkeypatch):
-    before = everything(archive.out)
+def test_a_failed_run_leaves_no_files(error, run, archive, monkeypatch):
+    before = all_files(archive.out)
 
     def fail(*_: object) -> None:
         assert any((archive.out / STAGING).rglob("*.parquet"))
@@ -841,11 +845,11 @@ def test_after_a_failure_nothing_is_left_of_a_run(error, run, archive, monkeypat
 
     monkeypatch.setattr("kanalyze.spark.batch.batch._BatchRun._checkpoint", fail)
     with contextlib.suppress(error):
-        go_on(run, archive)
-    assert everything(archive.out) == before
+        run_with_more(run, archive)
+    assert all_files(archive.out) == before
 
 
-def test_the_report_has_what_captures_say_of_themselves(run, tmp_path):
+def test_the_report_has_the_interfaces_and_filters_of_the_captures(run, tmp_path):
     assert run(path("errors"), "--out", tmp_path / "out").status == 0
     found = report(tmp_path / "out")
     assert found["quality"]["interfaces"] == {"lo, filter: tcp port 9092": 1}
@@ -857,30 +861,30 @@ def test_a_capture_may_have_a_name_that_is_not_unicode(run, tmp_path):
     name = os.fsencode(tmp_path) + b"/x\xff.pcap"
     shutil.copy(os.fsencode(path("mock")), name)
     assert run(tmp_path / "x*.pcap", "--out", tmp_path / "out").status == 0
-    captures = {row["capture"] for row in dicts(tmp_path / "out", "requests")}
+    captures = {row["capture"] for row in rows_of_table(tmp_path / "out", "requests")}
     assert captures == {f"{tmp_path}/x\\udcff.pcap"}
 
 
 @pytest.mark.long
-def test_a_damaged_report_is_made_again(run, archive):
+def test_a_damaged_report_is_computed_again(run, archive):
     before = report(archive.out)
     (archive.out / "report.json").write_text("{")
-    ran = run("--buckets", 2, *archive.arguments, "--json", "-")
-    assert ran.status == 0
-    assert json.loads(ran.out) == before
+    result = run("--buckets", 2, *archive.arguments, "--json", "-")
+    assert result.status == 0
+    assert json.loads(result.out) == before
 
 
-def test_rows_are_no_place_for_a_checkpoint(run, archive, tmp_path):
+def test_a_checkpoint_in_a_folder_of_rows_is_refused(run, archive, tmp_path):
     out = tmp_path / "new"
-    ran = run(archive.folder, "--out", out, "--checkpoint", out / "connections" / "state")
-    assert ran.status == 2
-    assert "is a folder of rows, and no place for a checkpoint" in ran.err
+    result = run(archive.folder, "--out", out, "--checkpoint", out / "connections" / "state")
+    assert result.status == 2
+    assert "is a folder of rows, and no place for a checkpoint" in result.err
 
 
-def test_rows_are_not_replaced_by_nothing(run, archive, tmp_path):
-    before = everything(archive.out)
+def test_replace_without_captures_is_refused(run, archive, tmp_path):
+    before = all_files(archive.out)
     (tmp_path / "none").mkdir()
     arguments = ("--out", archive.out, "--checkpoint", archive.state, "--replace")
-    ran = run(tmp_path / "none", *arguments)
-    assert (ran.status, ran.err.count("there are no captures to read yet")) == (2, 1)
-    assert everything(archive.out) == before
+    result = run(tmp_path / "none", *arguments)
+    assert (result.status, result.err.count("there are no captures to read yet")) == (2, 1)
+    assert all_files(archive.out) == before

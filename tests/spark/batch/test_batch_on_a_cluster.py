@@ -1,4 +1,4 @@
-"""The command on a cluster that loses a worker, and the command killed for good."""
+"""The batch command on a cluster that loses a worker, and the command killed while it writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kanalyze.spark.batch.commit import RECORD, STAGING
-from tests.spark.batch.test_batch import Expected, everything, names, report, rows
+from tests.spark.batch.test_batch import Expected, all_files, report, row_files, rows
 from tests.spark.drivers.batch import HELD_FROM
 from tests.spark.drivers.marking import GO_ON, REBUILDING, marks_in
 from tests.support.captures import path
@@ -38,18 +38,18 @@ def captures(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_worker_that_is_lost_changes_no_row(
+def test_the_loss_of_a_worker_changes_no_row(
     cluster: StandaloneCluster, captures: Path, tmp_path: Path
 ) -> None:
     expected, out = Expected(tmp_path, captures.iterdir()), tmp_path / "out"
     arguments = [str(captures), "--out", str(out), "--buckets", str(BUCKETS)]
     with cluster.driver(BATCH, *arguments) as driver:
 
-        def is_held() -> bool:
-            begun = {mark.partition for mark in marks_in(driver.folder, REBUILDING)}
-            return max(begun, default=0) >= HELD_FROM
+        def is_waiting() -> bool:
+            started = {mark.partition for mark in marks_in(driver.folder, REBUILDING)}
+            return max(started, default=0) >= HELD_FROM
 
-        wait_until(is_held, "buckets are rebuilt")
+        wait_until(is_waiting, "buckets are rebuilt")
         cluster.kill_worker(0)
         (driver.folder / GO_ON).touch()
         assert driver.result() == 0
@@ -58,13 +58,13 @@ def test_a_worker_that_is_lost_changes_no_row(
     assert rows(out) == expected.requests
     assert rows(out, "anomalies") == expected.anomalies
     assert report(out) == expected.report
-    assert len(names(out)) == len([name for name in everything(out) if name.endswith(".parquet")])
+    assert len(row_files(out)) == len(
+        [name for name in all_files(out) if name.endswith(".parquet")]
+    )
 
 
 @pytest.mark.parametrize("moment", [f"{STAGING}/requests", f"{STAGING}/report.json", RECORD])
-def test_a_process_that_is_killed_leaves_what_the_next_one_makes_whole(
-    moment: str, captures: Path, tmp_path: Path
-) -> None:
+def test_the_next_run_completes_a_killed_one(moment: str, captures: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     conf = [f"{name}={value}" for name, value in settings(tmp_path).items()]
     command = [

@@ -1,7 +1,7 @@
-"""What holds of a batch in processes holds on Spark too.
+"""A batch on Spark behaves like a batch in processes.
 
-A run on Spark takes seconds: the tests here are those of test_batch.py that need few runs, and
-those of Spark alone.
+A run on Spark takes seconds: here are those tests of test_batch.py that need few runs, and
+tests of Spark alone.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from kanalyze.spark.batch import spark_engine
 from tests.spark.batch.test_batch import (
     Expected,
     archive,
+    assert_growing_archive_matches_one_run,
     begun,
     captures,
-    check_growing,
     expected,
-    go_on,
-    good,
     growing,
-    once,
     one_run,
+    one_run_out,
+    readable,
     report,
     rows,
     run,
-    test_anomalies_tell_what_is_wrong_with_files,
-    test_captures_that_are_not_there_are_one_line,
-    test_captures_that_cannot_be_read_are_told,
-    test_lines_name_their_request_by_its_number,
-    test_nothing_else_is_left,
-    test_rows_are_by_day_and_hour,
-    test_rows_are_those_of_one_process,
-    test_so_they_are_of_every_capture,
-    test_the_report_is_that_of_one_process,
+    run_with_more,
+    test_anomalies_describe_damaged_and_unreadable_files,
+    test_lines_have_the_id_of_their_request,
+    test_missing_captures_are_reported_in_one_line,
+    test_no_other_files_are_left,
+    test_rows_are_in_folders_by_day_and_hour,
+    test_rows_match_one_process,
+    test_the_report_matches_one_process,
+    test_the_report_on_every_capture_matches_one_process,
+    test_unreadable_captures_are_reported,
 )
 from tests.support.captures import path
 from tests.support.spark import settings
@@ -55,20 +55,20 @@ __all__ = [
     "begun",
     "captures",
     "expected",
-    "good",
     "growing",
-    "once",
     "one_run",
+    "one_run_out",
+    "readable",
     "run",
-    "test_anomalies_tell_what_is_wrong_with_files",
-    "test_captures_that_are_not_there_are_one_line",
-    "test_captures_that_cannot_be_read_are_told",
-    "test_lines_name_their_request_by_its_number",
-    "test_nothing_else_is_left",
-    "test_rows_are_by_day_and_hour",
-    "test_rows_are_those_of_one_process",
-    "test_so_they_are_of_every_capture",
-    "test_the_report_is_that_of_one_process",
+    "test_anomalies_describe_damaged_and_unreadable_files",
+    "test_lines_have_the_id_of_their_request",
+    "test_missing_captures_are_reported_in_one_line",
+    "test_no_other_files_are_left",
+    "test_rows_are_in_folders_by_day_and_hour",
+    "test_rows_match_one_process",
+    "test_the_report_matches_one_process",
+    "test_the_report_on_every_capture_matches_one_process",
+    "test_unreadable_captures_are_reported",
 ]
 
 
@@ -80,54 +80,54 @@ def engine(spark: object) -> list[str]:
 @pytest.mark.usefixtures("few_findings")
 @pytest.mark.long
 @pytest.mark.parametrize("is_killed", [True, False])
-def test_an_archive_grows_on_spark(
+def test_a_growing_archive_on_spark_ends_with_the_rows_of_one_run(
     is_killed: bool, run: Any, archive: Growing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check_growing(is_killed, run, archive, tmp_path, monkeypatch)
+    assert_growing_archive_matches_one_run(is_killed, run, archive, tmp_path, monkeypatch)
 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("few_findings")
-def test_what_spark_began_processes_go_on_with_and_the_other_way_round(
+def test_either_engine_continues_an_archive_of_the_other(
     run: Any, archive: Growing, tmp_path: Path
 ) -> None:
-    """Both write the same checkpoint."""
+    """Both engines write the same checkpoint."""
     processes = ("--engine", "process", "--jobs", "1")
-    assert go_on(run, archive, *processes, upto=2).status == 0
-    assert go_on(run, archive, "--finish", upto=4).status == 0
-    of_one = Expected(tmp_path, [*archive.files[1:], *archive.folder.iterdir()])
-    for table, found in of_one.tables.items():
-        assert rows(archive.out, table) == found
-    assert report(archive.out) == of_one.report
+    assert run_with_more(run, archive, *processes, end=2).status == 0
+    assert run_with_more(run, archive, "--finish", end=4).status == 0
+    expected_run = Expected(tmp_path, [*archive.files[1:], *archive.folder.iterdir()])
+    for table, expected_rows in expected_run.tables.items():
+        assert rows(archive.out, table) == expected_rows
+    assert report(archive.out) == expected_run.report
 
 
-def test_of_a_small_archive_it_is_said_that_spark_takes_longer(spark: object) -> None:
+def test_small_archives_are_advised_to_use_processes(spark: object) -> None:
     local = spark_engine.SparkEngine(spark, print)  # type: ignore[arg-type]
-    told = "--engine process does the same in less time"
-    assert local.advice(3_000_000) == f"3 MB of captures on one machine: {told}"
+    advice = "--engine process does the same in less time"
+    assert local.advice(3_000_000) == f"3 MB of captures on one machine: {advice}"
     assert local.advice(10**12) is None
-    assert spark_engine.advice_for("yarn", 10**9) == f"1 GB of captures: {told}"
+    assert spark_engine.advice_for("yarn", 10**9) == f"1 GB of captures: {advice}"
     assert spark_engine.advice_for("yarn", 10**11) is None
 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("few_findings")
-def test_spark_writes_rows_where_its_tasks_cannot(
+def test_spark_writes_the_rows_if_its_tasks_cannot(
     run: Any, archive: Growing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
         raise UsageError("no credentials")
 
     monkeypatch.setattr(spark_engine.SharedFolder, "write", refuse)
-    moved = archive._replace(out=f"file://{archive.out}")  # a store's URL, which is tried
-    ran = go_on(run, moved, "--finish", upto=4)
-    assert ran.status == 0
-    told = "Spark writes the rows, which takes longer, as its tasks cannot: no credentials"
-    assert ran.err.count(f"kanalyze: {told}\n") == 1
-    of_one = Expected(tmp_path, [*archive.files[1:], *archive.folder.iterdir()])
-    for table, found in of_one.tables.items():
-        assert rows(archive.out, table) == found
-    assert report(archive.out) == of_one.report
+    moved = archive._replace(out=f"file://{archive.out}")  # a URL, which tasks try to write to
+    result = run_with_more(run, moved, "--finish", end=4)
+    assert result.status == 0
+    warning = "Spark writes the rows, which takes longer, as its tasks cannot: no credentials"
+    assert result.err.count(f"kanalyze: {warning}\n") == 1
+    expected_run = Expected(tmp_path, [*archive.files[1:], *archive.folder.iterdir()])
+    for table, expected_rows in expected_run.tables.items():
+        assert rows(archive.out, table) == expected_rows
+    assert report(archive.out) == expected_run.report
 
 
 @pytest.mark.long
@@ -144,7 +144,7 @@ def test_a_report_on_many_rows_is_made_on_spark(
 
 
 @pytest.mark.long
-def test_the_command_in_a_process_of_its_own(tmp_path):
+def test_the_command_runs_in_its_own_process(tmp_path):
     out = tmp_path / "out of it"
     conf = [f"{name}={value}" for name, value in settings(tmp_path).items()]
     done = subprocess.run(

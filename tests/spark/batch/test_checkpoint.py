@@ -37,8 +37,8 @@ def folder(tmp_path: Path) -> CheckpointFolder:
     return CheckpointFolder(SharedFolder(str(tmp_path / "state")))
 
 
-def test_what_is_left_is_there_again(folder, tmp_path):
-    left = checkpoint()
+def test_a_checkpoint_is_read_back_unchanged(folder, tmp_path):
+    original = checkpoint()
 
     def write_states(url: str) -> None:
         assert url == f"file:{tmp_path}/state/run-000001/states" == folder.states_url(1)
@@ -46,51 +46,51 @@ def test_what_is_left_is_there_again(folder, tmp_path):
         states.mkdir(parents=True)
         (states / "part.parquet").write_bytes(b"states")
 
-    folder.write(left, write_states)
-    found = folder.read(1, "x")
+    folder.write(original, write_states)
+    loaded = folder.read(1, "x")
     for name in ("run", "archive", "buckets", "is_finished", "options", "read", "names"):
-        assert getattr(found, name) == getattr(left, name)
-    assert found.whole_quality.to_dict() == left.whole_quality.to_dict()
-    assert found.whole_quality.kafka_connections == (
-        left.quality.kafka_connections + left.open_quality.kafka_connections
+        assert getattr(loaded, name) == getattr(original, name)
+    assert loaded.whole_quality.to_dict() == original.whole_quality.to_dict()
+    assert loaded.whole_quality.kafka_connections == (
+        original.quality.kafka_connections + original.open_quality.kafka_connections
     )
     (tmp_path / "state" / "run-000001" / "states" / "more.parquet").write_bytes(b"")
     with pytest.raises(UsageError, match="run-000001/states is damaged"):
         folder.read(1, "x")
 
 
-def test_adding_up_changes_nothing():
-    left = checkpoint()
-    assert left.whole_quality.to_dict() == left.whole_quality.to_dict()
+def test_adding_up_quality_changes_no_checkpoint():
+    original = checkpoint()
+    assert original.whole_quality.to_dict() == original.whole_quality.to_dict()
 
 
-def test_of_several_runs_one_is_kept(folder, tmp_path):
+def test_only_the_checkpoint_of_one_run_is_kept(folder, tmp_path):
     for run in (1, 2, 3):
         folder.write(checkpoint(run), None)
     (tmp_path / "state" / "run-of-mine").mkdir()
     (tmp_path / "state" / "run-of-mine" / "notes").write_text("x")
     folder.own("x", "file:/out")
     folder.keep_only(2)
-    names = {each.name for each in (tmp_path / "state").iterdir()}
+    names = {entry.name for entry in (tmp_path / "state").iterdir()}
     assert {"run-000002", "run-of-mine", "archive.json"} <= names
     assert not names & {"run-000001", "run-000003"}
     assert folder.read(2, "x").run == 2
     assert folder.owner() == ("x", "file:/out")
 
 
-def test_a_folder_of_none_has_no_owner(folder):
+def test_a_new_folder_has_no_owner(folder):
     assert folder.owner() is None
 
 
-def test_what_is_damaged_is_told_in_one_line(folder, tmp_path):
+def test_a_damaged_checkpoint_is_reported_in_one_line(folder, tmp_path):
     folder.write(checkpoint(), None)
     file = tmp_path / "state" / "run-000001" / "checkpoint"
     whole = file.read_bytes()
-    draw = random.Random(2)
+    noise = random.Random(2)
     for _ in range(10):
-        at = draw.randrange(len(whole))
+        at = noise.randrange(len(whole))
         cut, changed = whole[:at], bytearray(whole)
-        changed[at] ^= 1 << draw.randrange(8)
+        changed[at] ^= 1 << noise.randrange(8)
         for damaged in (cut, bytes(changed)):
             file.write_bytes(damaged)
             with pytest.raises(UsageError, match=r"run-000001/checkpoint is damaged; --replace"):
@@ -102,7 +102,7 @@ def test_what_is_damaged_is_told_in_one_line(folder, tmp_path):
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'{"archive": "x"}', b"[" * 100_000])
-def test_a_damaged_owner_is_told_in_one_line(text, folder, tmp_path):
+def test_a_damaged_owner_file_is_reported_in_one_line(text, folder, tmp_path):
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "archive.json").write_bytes(text)
     with pytest.raises(

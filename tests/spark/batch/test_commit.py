@@ -18,44 +18,44 @@ class Killed(BaseException):
 
 
 class FakeFiles:
-    """A folder in memory, whose owner is killed before a change of it."""
+    """A folder in memory; the process that changes it is killed before a chosen change."""
 
     shown = "out"
 
     def __init__(self) -> None:
-        self.held: dict[str, bytes] = {}
-        self.left: int | None = None
-        """Changes that are still made."""
+        self.contents: dict[str, bytes] = {}
+        self.changes_left: int | None = None
+        """Changes that still succeed; None is no limit."""
 
     def read(self, name: str) -> bytes | None:
-        return self.held.get(name)
+        return self.contents.get(name)
 
     def write(self, name: str, data: bytes) -> None:
         self._change()
-        self.held[name] = data
+        self.contents[name] = data
 
     def files(self, folder: str) -> list[Listed]:
         inside = f"{folder}/" if folder else ""
-        return [Listed(name) for name in sorted(self.held) if name.startswith(inside)]
+        return [Listed(name) for name in sorted(self.contents) if name.startswith(inside)]
 
     def move(self, old: str, new: str) -> None:
         self._change()
-        self.held[new] = self.held.pop(old)
+        self.contents[new] = self.contents.pop(old)
 
     def remove(self, name: str) -> None:
         self._change()
-        for held in list(self.held):
-            if held == name or held.startswith(f"{name}/"):
-                del self.held[held]
+        for existing in list(self.contents):
+            if existing == name or existing.startswith(f"{name}/"):
+                del self.contents[existing]
 
     def rows(self) -> dict[str, bytes]:
-        return {name: data for name, data in self.held.items() if not name.startswith(".")}
+        return {name: data for name, data in self.contents.items() if not name.startswith(".")}
 
     def _change(self) -> None:
-        if self.left is not None:
-            if not self.left:
+        if self.changes_left is not None:
+            if not self.changes_left:
                 raise Killed
-            self.left -= 1
+            self.changes_left -= 1
 
 
 def staged(files: FakeFiles, run: int, *names: str, removed: list[str] | None = None) -> Commit:
@@ -67,7 +67,7 @@ def staged(files: FakeFiles, run: int, *names: str, removed: list[str] | None = 
     return Commit(run, moved, removed or [], {"archive": "x"})
 
 
-def test_a_run_puts_its_files_into_their_places():
+def test_a_commit_moves_staged_files_into_place():
     files = FakeFiles()
     commits = Commits(files)
     assert commits.last is None
@@ -81,7 +81,7 @@ def test_a_run_puts_its_files_into_their_places():
     assert not again.completed
 
 
-def test_what_is_replaced_goes():
+def test_replaced_files_are_removed():
     files = FakeFiles()
     Commits(files).commit(staged(files, 1, "a", "b"))
     Commits(files).commit(staged(files, 2, "a", removed=["1/a", "1/b"]))
@@ -89,16 +89,16 @@ def test_what_is_replaced_goes():
 
 
 @pytest.mark.parametrize("changes", range(12))
-def test_a_run_that_is_killed_anywhere_counts_as_a_whole_or_not_at_all(changes):
+def test_a_run_killed_anywhere_counts_completely_or_not_at_all(changes):
     files = FakeFiles()
     Commits(files).commit(staged(files, 1, "a", "b"))
-    files.left = changes
+    files.changes_left = changes
     with pytest.raises(Killed):
-        # What is written: removal of staging, 3 files, the record, 3 moves, 2 removals, the mark,
+        # The changes: removal of staging, 3 files, the record, 3 moves, 2 removals, the mark,
         # removal of staging.
         Commits(files).commit(staged(files, 2, "a", "b", "c", removed=["1/a", "1/b"]))
-    files.left = None
-    is_recorded = json.loads(files.held[RECORD])["run"] == 2
+    files.changes_left = None
+    is_recorded = json.loads(files.contents[RECORD])["run"] == 2
     assert is_recorded == (changes > 4)
     again = Commits(files)
     assert again.completed == (4 < changes < 11)
@@ -110,41 +110,41 @@ def test_a_run_that_is_killed_anywhere_counts_as_a_whole_or_not_at_all(changes):
     assert not files.files(STAGING)
 
 
-def test_the_completion_may_be_killed_too():
+def test_a_killed_completion_is_completed_later():
     files = FakeFiles()
     commits = Commits(files)
     commit = staged(files, 1, *"abcdef")
-    files.left = 2
+    files.changes_left = 2
     with pytest.raises(Killed):
         commits.commit(commit)
     for _ in range(5):
-        files.left = 1
+        files.changes_left = 1
         with pytest.raises(Killed):
             Commits(files)
-    files.left = None
+    files.changes_left = None
     assert Commits(files).completed
     assert sorted(files.rows()) == [f"1/{name}" for name in "abcdef"]
 
 
-def test_a_file_that_is_gone_is_an_error():
+def test_a_missing_staged_file_is_an_error():
     files = FakeFiles()
     commits = Commits(files)
     commit = staged(files, 1, "a", "b")
-    files.left = 2
+    files.changes_left = 2
     with pytest.raises(Killed):
         commits.commit(commit)
-    files.left = None
-    del files.held[f"{STAGING}/b"]
+    files.changes_left = None
+    del files.contents[f"{STAGING}/b"]
     with pytest.raises(UsageError, match=r"^out: .*/b of an interrupted run is gone$"):
         Commits(files)
 
 
-def test_of_two_runs_at_a_time_the_second_is_refused():
+def test_the_second_of_two_concurrent_runs_is_refused():
     files = FakeFiles()
-    one, other = Commits(files), Commits(files)
-    one.commit(staged(files, 1, "a"))
+    first, second = Commits(files), Commits(files)
+    first.commit(staged(files, 1, "a"))
     with pytest.raises(UsageError, match="another run has written to it meanwhile"):
-        other.commit(staged(files, 1, "b"))
+        second.commit(staged(files, 1, "b"))
     assert files.rows() == {"1/a": b"a of 1"}
 
 
@@ -162,13 +162,13 @@ def test_of_two_runs_at_a_time_the_second_is_refused():
 )
 def test_a_damaged_record_is_an_error(record):
     files = FakeFiles()
-    files.held[RECORD] = record
+    files.contents[RECORD] = record
     with pytest.raises(UsageError, match=r"^out: .*commit.json is damaged$"):
         Commits(files)
 
 
 def test_a_record_of_another_format_is_an_error():
     files = FakeFiles()
-    files.held[RECORD] = b'{"format": 2}'
+    files.contents[RECORD] = b'{"format": 2}'
     with pytest.raises(UsageError, match="another version of kanalyze wrote it"):
         Commits(files)

@@ -18,8 +18,8 @@ ODD = "a b%20#?x"
 
 @pytest.fixture(params=["path", "url"])
 def folder(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> HadoopFolder:
-    place = tmp_path / ODD
-    return HadoopFolder(spark, str(place) if request.param == "path" else f"file://{place}/")
+    location = tmp_path / ODD
+    return HadoopFolder(spark, str(location) if request.param == "path" else f"file://{location}/")
 
 
 @pytest.mark.few(1)
@@ -41,14 +41,14 @@ def test_files_are_written_read_moved_and_removed(folder, tmp_path):
 
 
 @pytest.mark.few(1)
-def test_what_spark_writes_is_there(spark, folder):
+def test_files_written_by_spark_are_listed(spark, folder):
     spark.range(3).coalesce(1).write.parquet(f"{folder.url}/table")
     names = [entry.name for entry in folder.files("table")]
     assert any(name.endswith(".parquet") for name in names)
     assert spark.read.parquet(f"{folder.url}/table").count() == 3
 
 
-def test_errors_are_one_line(spark, tmp_path):
+def test_errors_are_reported_in_one_line(spark, tmp_path):
     (tmp_path / "file").write_text("x")
     folder = HadoopFolder(spark, str(tmp_path / "file"))
     with pytest.raises(UsageError) as caught:
@@ -59,6 +59,6 @@ def test_errors_are_one_line(spark, tmp_path):
         HadoopFolder(spark, "nosuch://user:secret@host/x")
 
 
-def test_moving_what_is_not_there_is_an_error(folder):
+def test_moving_a_missing_file_is_an_error(folder):
     with pytest.raises(UsageError):
         folder.move("x", "y")

@@ -1,4 +1,4 @@
-"""What the engine of processes does of its own; what a batch is, is tested in test_batch.py."""
+"""What is special to the process engine; test_batch.py tests batches as such."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ def batch(*arguments: object) -> int:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("buckets", [7, 17])
-def test_several_processes_make_the_same_tables(buckets: int, tmp_path: Path) -> None:
-    """Whether the task of a bucket reads all captures, or segments are shuffled."""
+def test_several_processes_write_the_same_tables(buckets: int, tmp_path: Path) -> None:
+    """Both when each task reads all captures, and when segments are shuffled."""
     files = cut(path("groups"), tmp_path, 5)
     for jobs in (1, 3):
         out = tmp_path / f"out-{jobs}"
         assert batch("--jobs", jobs, "--buckets", buckets, *files, "--out", out) == 0
-    one, many = tmp_path / "out-1", tmp_path / "out-3"
+    single, parallel = tmp_path / "out-1", tmp_path / "out-3"
     for table in ("requests", "connections", "groups", "metadata", "anomalies"):
-        assert rows(one, table) == rows(many, table)
-    assert rows(one) == counted(kanalyze.requests(*map(str, files)).to_arrow())
-    assert report(one) == report(many)
+        assert rows(single, table) == rows(parallel, table)
+    assert rows(single) == counted(kanalyze.requests(*map(str, files)).to_arrow())
+    assert report(single) == report(parallel)
 
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("buckets", [2, 17])
-def test_captures_are_named_as_they_were_given(
+def test_captures_keep_the_names_they_were_given(
     buckets: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.pcap").write_bytes(path("waits").read_bytes())
@@ -56,10 +56,10 @@ def test_captures_are_named_as_they_were_given(
     assert report(tmp_path / "out")["capture"]["captures"] == ["a.pcap"]
 
 
-def test_names_that_only_another_bucket_has_take_a_second_time(
+def test_buckets_are_rebuilt_for_topic_names_of_other_buckets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where they are not in a Metadata response, or that is encrypted."""
+    """So it is if there is no Metadata response, or an encrypted one."""
     rebuilt = []
     rebuild = process_engine._rebuild_shard_task
 
@@ -70,32 +70,32 @@ def test_names_that_only_another_bucket_has_take_a_second_time(
     monkeypatch.setattr(process_engine, "_rebuild_shard_task", counting)
     arguments = ["--jobs", 1, "--buckets", 4, path("cluster")]
     assert batch(*arguments, "--out", tmp_path / "found") == 0
-    once = len(rebuilt)
+    first_count = len(rebuilt)
     monkeypatch.setattr(TopicNameScan, "feed", lambda *_: None)
     assert batch(*arguments, "--out", tmp_path / "late") == 0
-    assert len(rebuilt) == 3 * once
+    assert len(rebuilt) == 3 * first_count
     assert rows(tmp_path / "late") == rows(tmp_path / "found")
     assert report(tmp_path / "late") == report(tmp_path / "found")
 
 
-def test_a_process_that_dies_is_one_line() -> None:
+def test_a_process_that_dies_is_reported_in_one_line() -> None:
     with pytest.raises(KanalyzeError, match="a process of the batch died"):
         ProcessEngine(2).run(os.kill, [(0, signal.SIGCONT), (_own_pid(), signal.SIGKILL)])
 
 
-class _own_pid:  # noqa: N801 - a value that is made anew where it is used
-    """The number of the process that loads it from a pickle."""
+class _own_pid:  # noqa: N801 - unpickled to a value
+    """The id of the process that loads this from a pickle."""
 
     def __reduce__(self) -> tuple[Any, tuple[()]]:
         return os.getpid, ()
 
 
-def test_an_error_of_a_task_ends_the_batch(tmp_path: Path) -> None:
+def test_an_error_in_a_task_ends_the_batch(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         ProcessEngine(2).run(os.stat, [(tmp_path,), (tmp_path / "none",)])
 
 
-def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     program = (
         "import os, pathlib, time\n"
         "from kanalyze.spark.batch.process_engine import ProcessEngine\n"
@@ -110,29 +110,29 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
 
 
 def waiting(folder: str) -> None:
-    """A task that never ends by itself within the time of a test."""
+    """A task that does not end within the time of a test."""
     Path(folder, str(os.getpid())).touch()
     time.sleep(10 * LONG_S)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--engine", "process", "--master", "local[2]"], "--master and --conf are for Spark"),
         (["--engine", "process", "--conf", "a=b"], "--master and --conf are for Spark"),
         (["--jobs", "2"], "--jobs needs --engine process"),
     ],
 )
-def test_options_of_the_other_engine_are_one_line(
-    arguments: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_options_of_the_other_engine_are_refused(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["batch", str(path("mock")), "--out", str(tmp_path / "out"), *arguments]
-    assert main(words) == 2
-    assert told in capsys.readouterr().err
+    command_line = ["batch", str(path("mock")), "--out", str(tmp_path / "out"), *arguments]
+    assert main(command_line) == 2
+    assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
-def test_a_query_that_fails_is_told_before_captures_are_read(
+def test_a_failing_query_is_reported_before_captures_are_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "wrong.sql").write_text(
@@ -140,7 +140,7 @@ def test_a_query_that_fails_is_told_before_captures_are_read(
         "SELECT nosuchcolumn AS what, 1 AS weight FROM requests\n"
     )
     out = tmp_path / "out"
-    words = (path("mock"), "--out", out, "--queries", tmp_path)
-    assert batch(*words) == 2
+    arguments = (path("mock"), "--out", out, "--queries", tmp_path)
+    assert batch(*arguments) == 2
     assert "nosuchcolumn" in capsys.readouterr().err
     assert not out.exists()

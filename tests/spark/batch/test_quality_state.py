@@ -23,45 +23,45 @@ def text(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_quality_is_the_same_again(name: str) -> None:
+def test_quality_is_loaded_unchanged(name: str) -> None:
     quality = analysis(name)[1]
-    again = load_quality(json.loads(text(name)))
-    assert again.to_dict() == quality.to_dict()
-    assert again.extent() == quality.extent()
-    assert vars(again).keys() == vars(quality).keys()
+    loaded = load_quality(json.loads(text(name)))
+    assert loaded.to_dict() == quality.to_dict()
+    assert loaded.extent() == quality.extent()
+    assert vars(loaded).keys() == vars(quality).keys()
 
 
-def test_quality_goes_on() -> None:
-    kept = load_quality(json.loads(text("codecs")))
+def test_loaded_quality_can_be_merged() -> None:
+    loaded = load_quality(json.loads(text("codecs")))
     whole = CaptureQuality()
     whole.merge(analysis("codecs")[1])
-    for quality in (kept, whole):
+    for quality in (loaded, whole):
         quality.merge(analysis("errors")[1])
-    assert kept.to_dict() == whole.to_dict()
+    assert loaded.to_dict() == whole.to_dict()
 
 
-def test_names_that_are_no_text_of_any_encoding() -> None:
+def test_names_of_undecodable_bytes_are_kept() -> None:
     quality = CaptureQuality(["\udcff.pcap"])
-    again = load_quality(json.loads(json.dumps(save_quality(quality))))
-    assert again.captures == quality.captures
+    loaded = load_quality(json.loads(json.dumps(save_quality(quality))))
+    assert loaded.captures == quality.captures
 
 
-def changed(plain: Any, draw: random.Random) -> Any:
-    """Return plain values, of which one is of another type, more, or less."""
-    if isinstance(plain, list) and plain and draw.random() < 0.9:
-        at = draw.randrange(len(plain))
-        return [*plain[:at], changed(plain[at], draw), *plain[at + 1 :]]
-    return draw.choice([None, "x", -1, 1 << 70, 1.5, [], {}, [[]], ["x", "x"], True])
+def changed(plain: Any, noise: random.Random) -> Any:
+    """Return plain values, one of which is replaced by another, often of another type."""
+    if isinstance(plain, list) and plain and noise.random() < 0.9:
+        at = noise.randrange(len(plain))
+        return [*plain[:at], changed(plain[at], noise), *plain[at + 1 :]]
+    return noise.choice([None, "x", -1, 1 << 70, 1.5, [], {}, [[]], ["x", "x"], True])
 
 
 @for_each("seed", range(300))
-def test_what_is_no_quality_is_refused_or_quality_of_something(seed: int) -> None:
+def test_damaged_quality_is_refused_or_loaded(seed: int) -> None:
     plain = changed(json.loads(text("codecs")), random.Random(seed))
     with contextlib.suppress(QualityStateError):
         assert json.dumps(load_quality(plain).to_dict())
 
 
 @pytest.mark.parametrize("plain", [None, 1, [], [1], "x", {}])
-def test_what_is_something_else_is_refused(plain: Any) -> None:
+def test_a_value_that_is_no_quality_is_refused(plain: Any) -> None:
     with pytest.raises(QualityStateError, match=r"^the quality of the captures is damaged$"):
         load_quality(plain)

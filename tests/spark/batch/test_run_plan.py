@@ -11,12 +11,12 @@ from kanalyze.spark.source.readers import make_plan
 
 def options(**given: str) -> dict[str, Any]:
     found = options_of(make_plan(given))
-    # They are kept as JSON, and compared with what comes of it.
+    # Options are saved as JSON, and compared after they are loaded.
     assert json.loads(json.dumps(found)) == found
     return found
 
 
-def test_what_rows_depend_on_is_told_apart():
+def test_options_that_change_rows_are_distinguished():
     plain = options()
     others = [
         options(api="Fetch"),
@@ -31,7 +31,7 @@ def test_what_rows_depend_on_is_told_apart():
         assert other not in [plain, *others[:index]]
 
 
-def test_what_rows_do_not_depend_on_is_not():
+def test_options_that_do_not_change_rows_are_ignored():
     assert options(errors="false") == options()
     assert options(numPartitions="3", mode="quarantine") == options()
 

@@ -1,6 +1,6 @@
-"""A driver: the rows of captures by an archive, as hashes, and what its Python workers needed.
+"""A driver that prints hashes of the rows of an archive, and the memory of its Python workers.
 
-It is given the settings of :class:`Wanted` as JSON.
+Its argument is :class:`DriverSettings` as JSON.
 """
 
 from __future__ import annotations
@@ -31,45 +31,49 @@ if TYPE_CHECKING:
 EVENTS = "events"
 
 
-class Wanted(NamedTuple):
-    """What the driver is to do."""
+class DriverSettings(NamedTuple):
+    """The settings of the driver."""
 
     files: list[str]
     buckets: int = 8
     tasks: int = 8
-    """That read files; parts of large ones too."""
+    """How many tasks read files, or parts of large ones."""
     split_bytes: int = 64 << 20
     prunes_payload: bool = True
     shuffles: bool = True
     held_phase: str | None = None
     held_from: int = 0
-    """As those of a :class:`MarkingJob`."""
+    """This and ``held_phase`` are attributes of :class:`MarkingJob`."""
 
     def text(self) -> str:
-        """Return what the driver is given."""
+        """Return the argument of the driver."""
         return json.dumps(self._asdict())
 
 
 def hashed(rows: Iterable[Row]) -> list[str]:
-    """Return a hash for each row, over all columns, in an order of their own."""
+    """Return a hash of all columns for each row, sorted."""
     return sorted(hashlib.md5(repr(row).encode()).hexdigest() for row in rows)
 
 
 def main(master: str, folder: str, text: str) -> None:
-    """Answer with hashes of rows, and the most memory that each phase's processes had, in KiB."""
-    wanted = Wanted(**json.loads(text))
+    """Answer with hashes of rows, and the peak memory of the processes of each phase, in KiB."""
+    driver_settings = DriverSettings(**json.loads(text))
     spark = start(master, name="archive", conf=_settings(Path(folder)))
     job = MarkingJob.of(
-        a_job(wanted.buckets, prunes_payload=wanted.prunes_payload, shuffles=wanted.shuffles),
+        a_job(
+            driver_settings.buckets,
+            prunes_payload=driver_settings.prunes_payload,
+            shuffles=driver_settings.shuffles,
+        ),
         folder,
-        wanted.held_phase,
-        wanted.held_from,
+        driver_settings.held_phase,
+        driver_settings.held_from,
     )
-    with closing(read_captures(spark, job, _tasks(wanted))) as captured:
+    with closing(read_captures(spark, job, _tasks(driver_settings))) as captured:
         peaks = {READING: _peak_kib(Path(folder), READING)}
-        with closing(captured.rebuild()) as found:
+        with closing(captured.rebuild()) as connections:
             peaks[REBUILDING] = _peak_kib(Path(folder), REBUILDING)
-            batches = found.rows.toArrow().to_batches()
+            batches = connections.rows.toArrow().to_batches()
     answer({"rows": hashed(row for batch in batches for row in rows_of(batch)), "peak_kib": peaks})
     spark.stop()
 
@@ -86,21 +90,25 @@ def _settings(folder: Path) -> dict[str, str]:
     }
 
 
-def _tasks(wanted: Wanted) -> list[list[Split]]:
+def _tasks(driver_settings: DriverSettings) -> list[list[Split]]:
     stores = Stores()
     splits = [
         split
-        for file in wanted.files
-        for split in plan_splits(FoundCapture(file), stores, wanted.split_bytes)
+        for file in driver_settings.files
+        for split in plan_splits(FoundCapture(file), stores, driver_settings.split_bytes)
     ]
-    return [some for first in range(wanted.tasks) if (some := splits[first :: wanted.tasks])]
+    return [
+        some
+        for first in range(driver_settings.tasks)
+        if (some := splits[first :: driver_settings.tasks])
+    ]
 
 
 def _peak_kib(folder: Path, phase: str) -> int:
-    """Return the most memory that a process had which worked at a phase and still runs."""
+    """Return the highest peak memory of the processes of a phase that still run."""
     peaks = [0]
     for process in {mark.process for mark in marks_in(folder, phase)}:
-        # One that was killed is not there, or is listed without memory until it is waited for.
+        # A killed process is gone, or listed without memory until its parent waits for it.
         with suppress(OSError):
             status = Path(f"/proc/{process}/status").read_text()
             peaks += map(int, re.findall(r"VmHWM:\s+(\d+) kB", status))

@@ -1,4 +1,4 @@
-"""A driver: the command ``kanalyze batch``, whose tasks wait while a worker is lost."""
+"""A driver that runs ``kanalyze batch``, whose tasks wait while a worker is lost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.spark.drivers.marking import REBUILDING, MarkingJob
 from tests.support.spark_cluster import answer, cluster_settings
 
 HELD_FROM = 2
-"""Partitions of buckets from this one on wait."""
+"""Tasks of this partition and of all later ones wait."""
 
 
 def main(master: str, folder: str, *arguments: str) -> None:

@@ -1,4 +1,4 @@
-"""A job whose tasks tell the test where they are, and wait for it where it says so."""
+"""A job whose tasks report their phase to the test, and wait when it says so."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ class Mark(NamedTuple):
     phase: str
     partition: int
     task: int
-    """As Spark numbers all attempts."""
+    """Spark's number of the attempt."""
     process: int
 
     def leave(self, folder: Path) -> None:
-        """Tell of it, by the name of a file."""
+        """Create an empty file whose name holds the mark."""
         (folder / f"mark-{self.phase}-{self.partition}-{self.task}-{self.process}").touch()
 
 
 def marks_in(folder: Path, phase: str) -> list[Mark]:
-    """Return what tasks told of a phase."""
-    found = []
+    """Return the marks that tasks left in a phase."""
+    marks = []
     for path in folder.glob(f"mark-{phase}-*"):
         partition, task, process = map(int, path.name.split("-")[2:])
-        found.append(Mark(phase, partition, task, process))
-    return found
+        marks.append(Mark(phase, partition, task, process))
+    return marks
 
 
 class MarkingJob(Job):
@@ -49,7 +49,7 @@ class MarkingJob(Job):
     marks_folder: str
     held_phase: str | None
     held_from: int
-    """The partitions of that phase from this one on wait until they may go on."""
+    """Tasks of this partition and of later ones wait in the held phase until they may go on."""
 
     @classmethod
     def of(

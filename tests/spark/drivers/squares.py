@@ -1,4 +1,4 @@
-"""A driver: the squares of some numbers, by tasks that leave a file for each attempt."""
+"""A driver that squares numbers, in tasks that leave a file for each attempt."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PARTITIONS = 6
 NUMBERS = 600
 GO_ON = "go-on"
-"""A file of which all tasks wait."""
+"""All tasks wait for this file."""
 
 
 def main(master: str, folder: str) -> None:

@@ -1,4 +1,4 @@
-"""What Spark gives of captures is what the library gives."""
+"""The data source gives the same rows as the library."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 @pytest.fixture(scope="module")
 def plain(spark: SparkSession) -> SparkSession:
-    """A session in which Spark applies all filters, as it comes."""
+    """A session in which Spark applies all filters."""
     session = own_session(spark)
     session.conf.set(PUSHDOWN, "false")
     session.dataSource.register(KanalyzeDataSource)
@@ -44,7 +44,7 @@ def plain(spark: SparkSession) -> SparkSession:
 
 @pytest.fixture(scope="module")
 def pushing(spark: SparkSession) -> SparkSession:
-    """A session in which we do."""
+    """A session in which the data source applies filters."""
     session = spark.newSession()
     session.conf.set(PUSHDOWN, "false")
     register(session)
@@ -59,11 +59,15 @@ def test_registering_again_changes_nothing(pushing: SparkSession) -> None:
 
 
 def read(spark: SparkSession, *captures: str | Path, **options: Any) -> DataFrame:
-    return spark.read.format("kanalyze").options(**options).load([str(each) for each in captures])
+    return (
+        spark.read.format("kanalyze")
+        .options(**options)
+        .load([str(capture) for capture in captures])
+    )
 
 
 def counted(table: pa.SourceTable) -> Counter[str]:
-    """Rows in no order."""
+    """Count rows, whatever their order."""
     return Counter(map(repr, as_on_spark(table).to_pylist()))
 
 
@@ -72,7 +76,7 @@ def rows_of(*frames: DataFrame) -> Counter[str]:
 
 
 def of_library(captures: Iterable[str]) -> Counter[str]:
-    """The requests in captures, each of which is read by itself."""
+    """The requests of captures, each of which is read separately."""
     return sum((counted(kanalyze.requests(capture).to_arrow()) for capture in captures), Counter())
 
 
@@ -81,18 +85,18 @@ EVERY = [str(path(name)) for name in NAMES]
 
 @pytest.mark.long
 @pytest.mark.parametrize("count", [1, 3])
-def test_the_requests_of_every_capture_are_those_of_the_library(plain, count):
+def test_requests_of_every_capture_match_the_library(plain, count):
     found = rows_of(*(read(plain, capture, numPartitions=count) for capture in EVERY))
     assert found == of_library(EVERY)
 
 
 @pytest.mark.long
-def test_all_captures_together_are_those_of_the_library(plain):
+def test_requests_of_all_captures_together_match_the_library(plain):
     expected = kanalyze.requests(str(FOLDER)).to_arrow()
     assert counted(read(plain, FOLDER, numPartitions=3).toArrow()) == counted(expected)
 
 
-def test_captures_together_in_three_partitions(plain):
+def test_captures_are_read_in_three_partitions(plain):
     captures = [path(name) for name in ("errors", "groups", "ipv6")]
     frame = read(plain, *captures, numPartitions=3)
     found = frame.withColumn("partition", spark_partition_id()).toArrow()
@@ -102,7 +106,7 @@ def test_captures_together_in_three_partitions(plain):
 
 
 @pytest.mark.parametrize("table", ["connections", "anomalies"])
-def test_other_tables_are_those_of_the_library(plain, table):
+def test_other_tables_match_the_library(plain, table):
     captures = [path(name) for name in ("errors", "foreign", "snaplen")]
     expected = as_on_spark(getattr(kanalyze, table)(*map(str, captures)).to_arrow())
     assert expected.num_rows
@@ -111,17 +115,17 @@ def test_other_tables_are_those_of_the_library(plain, table):
     assert counted(found) == counted(expected)
 
 
-def test_records_are_as_many_as_the_requests_say(plain):
+def test_the_number_of_records_matches_the_requests(plain):
     capture = path("codecs")
     rows = [row for row in kanalyze.requests(str(capture)) if row.api_name in ("Produce", "Fetch")]
     found = read(plain, capture, table="records", numPartitions=2).where("problem is null")
     assert found.count() == sum(row.record_count or 0 for row in rows)
     assert "value" not in found.columns
-    shown = read(plain, capture, table="records", values="true", columns="value,value_bytes")
-    assert shown.where("length(value) > 0").count() > 0
+    with_values = read(plain, capture, table="records", values="true", columns="value,value_bytes")
+    assert with_values.where("length(value) > 0").count() > 0
 
 
-def test_packets_are_those_of_the_capture(plain):
+def test_packets_match_the_capture(plain):
     captures = [path("mock"), path("errors")]
     found = read(plain, *captures, table="packets").orderBy("capture", "packet").collect()
     expected = [
@@ -133,10 +137,10 @@ def test_packets_are_those_of_the_capture(plain):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_connection_that_goes_on_in_another_file_is_one(plain, tmp_path, seed):
+def test_a_connection_that_continues_in_another_file_gives_the_same_rows(plain, tmp_path, seed):
     packets = [
-        Packet(each.data, each.time_ns, each.wire_bytes, each.link_type)
-        for each in read_packets(path("groups").read_bytes())
+        Packet(packet.data, packet.time_ns, packet.wire_bytes, packet.link_type)
+        for packet in read_packets(path("groups").read_bytes())
     ]
     cut = random.Random(seed).randrange(1, len(packets))
     files = [tmp_path / name for name in ("a.pcap", "b.pcap")]
@@ -166,7 +170,7 @@ MORE_PREDICATES = {
 }
 
 
-def explained(frame: DataFrame, capsys: pytest.CaptureFixture[str]) -> str:
+def plan_text(frame: DataFrame, capsys: pytest.CaptureFixture[str]) -> str:
     frame.explain("formatted")
     return capsys.readouterr().out
 
@@ -176,40 +180,40 @@ def explained(frame: DataFrame, capsys: pytest.CaptureFixture[str]) -> str:
     [PREDICATES, pytest.param(MORE_PREDICATES, marks=pytest.mark.long)],
     ids=["some", "more"],
 )
-def test_pushed_filters_give_the_rows_that_spark_gives(plain, pushing, capsys, predicates):
+def test_pushed_filters_give_the_same_rows_as_filters_of_spark(plain, pushing, capsys, predicates):
     captures = [path("errors"), path("groups")]
-    every = read(plain, *captures)
-    assert "PushedFilters" not in explained(every.where("api_key = 1"), capsys)
-    every = plain.createDataFrame(every.toArrow())
+    all_rows = read(plain, *captures)
+    assert "PushedFilters" not in plan_text(all_rows.where("api_key = 1"), capsys)
+    all_rows = plain.createDataFrame(all_rows.toArrow())
     found, expected = [], []
     for predicate, pushed in predicates.items():
         frame = read(pushing, *captures).where(predicate)
-        shown = explained(frame, capsys)
-        assert all(each in shown for each in pushed), shown
+        plan = plan_text(frame, capsys)
+        assert all(pushed_filter in plan for pushed_filter in pushed), plan
         found.append(counted(frame.toArrow()))
-        expected.append(counted(every.where(predicate).toArrow()))
+        expected.append(counted(all_rows.where(predicate).toArrow()))
     assert found == expected
     assert all(found)
 
 
-def test_packets_of_captures_that_a_filter_leaves_out_are_not_read(pushing):
+def test_captures_that_a_filter_excludes_are_not_read_for_packets(pushing):
     captures = [path("mock"), path("errors"), path("basics")]
     packets = read(pushing, *captures, table="packets")
-    some = packets.where(f"capture = '{captures[1]}' and captured_bytes > 100")
+    filtered = packets.where(f"capture = '{captures[1]}' and captured_bytes > 100")
     expected = [p for p in read_packets(captures[1].read_bytes()) if len(p.data) > 100]
-    assert some.count() == len(expected) > 0
+    assert filtered.count() == len(expected) > 0
     assert packets.where("capture = 'elsewhere'").count() == 0
 
     source = FilteringDataSource({"paths": json.dumps(EVERY), "table": "packets"})
     reader = source.reader(packets.schema)
-    own = In(("capture",), (EVERY[3], "elsewhere"))
-    left = EqualTo(("data",), b"")
-    assert list(reader.pushFilters([own, left])) == [left]
+    on_capture = In(("capture",), (EVERY[3], "elsewhere"))
+    on_data = EqualTo(("data",), b"")
+    assert list(reader.pushFilters([on_capture, on_data])) == [on_data]
     (partition,) = reader.partitions()
-    assert [found.path for found in partition.value.captures] == [EVERY[3]]
+    assert [capture.path for capture in partition.value.captures] == [EVERY[3]]
 
 
-def test_no_capture_is_left_out_where_rows_need_the_packets_of_others(pushing):
+def test_all_captures_are_read_for_requests_despite_a_filter(pushing):
     source = FilteringDataSource({"paths": json.dumps(EVERY)})
     reader = source.reader(read(pushing, *EVERY).schema)
     assert list(reader.pushFilters([EqualTo(("capture",), EVERY[3])])) == []
@@ -217,20 +221,20 @@ def test_no_capture_is_left_out_where_rows_need_the_packets_of_others(pushing):
     assert len(partition.value.captures) == len(EVERY)
 
 
-def test_what_the_package_gives_is_this():
+def test_the_package_exports_the_data_source():
     assert kanalyze.spark.register is register
     assert kanalyze.spark.KanalyzeDataSource is KanalyzeDataSource
 
 
-def test_without_filters_the_setting_need_not_be_on(plain, pushing):
+def test_registering_turns_filter_pushdown_on(plain, pushing):
     assert plain.conf.get(PUSHDOWN) == "false"
     assert pushing.conf.get(PUSHDOWN) == "true"
 
 
-# -- what may be asked for ------------------------------------------------------------------------
+# -- options --------------------------------------------------------------------------------------
 
 
-def test_the_schema_says_what_the_columns_mean(plain):
+def test_the_schema_describes_the_columns(plain):
     schema = read(plain, "nowhere.pcap").schema
     assert schema["latency_ns"].dataType.simpleString() == "bigint"
     assert schema["latency_ns"].metadata == {
@@ -239,16 +243,16 @@ def test_the_schema_says_what_the_columns_mean(plain):
     assert schema["partitions"].dataType.elementType["codec"].dataType.simpleString() == "string"
 
 
-def test_columns_are_left_out_by_option_or_by_schema(plain):
+def test_columns_are_selected_by_option_or_by_schema(plain):
     expected = [(row.status, row.latency_ns) for row in kanalyze.requests(str(path("mock")))]
     by_option = read(plain, path("mock"), columns="status, latency_ns")
     assert by_option.columns == ["status", "latency_ns"]
     assert by_option.collect() == expected
-    asked = plain.read.format("kanalyze").schema("status string, latency_ns bigint")
-    assert asked.load(str(path("mock"))).collect() == expected
+    with_schema = plain.read.format("kanalyze").schema("status string, latency_ns bigint")
+    assert with_schema.load(str(path("mock"))).collect() == expected
 
 
-def test_a_view_in_sql(plain):
+def test_a_view_is_created_in_sql(plain):
     plain.sql(
         "create or replace temporary view errors using kanalyze "
         f"options (path '{path('errors')}', errors 'true')"
@@ -266,8 +270,8 @@ def test_bad_captures_are_left_out_in_quarantine(plain, tmp_path):
     captures = [path("mock"), bad, tmp_path / "nowhere.pcap"]
     requests = read(plain, *captures, mode="quarantine", columns="status")
     assert requests.count() == len(list(kanalyze.requests(str(path("mock")))))
-    told = read(plain, *captures, mode="quarantine", table="anomalies")
-    found = told.where("kind = 'capture_unreadable'").select("detail").collect()
+    anomalies = read(plain, *captures, mode="quarantine", table="anomalies")
+    found = anomalies.where("kind = 'capture_unreadable'").select("detail").collect()
     assert sorted(row.detail.removeprefix(f"{tmp_path}/")[:20] for row in found) == [
         "bad.pcap: is not a p",
         "nowhere.pcap: no suc",
@@ -282,18 +286,18 @@ def test_bad_captures_are_left_out_in_quarantine(plain, tmp_path):
         ({"table": "rows"}, "kanalyze.errors.UsageError: unknown table 'rows'; there"),
     ],
 )
-def test_what_is_wrong_is_one_line_of_what_spark_says(plain, options, text):
+def test_an_error_is_one_line_in_the_message_of_spark(plain, options, text):
     with pytest.raises(PySparkException) as raised:
         read(plain, "nowhere.pcap", **options).collect()
-    said = str(raised.value)
-    assert text in said
-    assert "Traceback" not in said
-    # Spark ends with its own SQLSTATE.
-    assert len([line for line in said.splitlines() if line.strip()]) <= 2
+    message = str(raised.value)
+    assert text in message
+    assert "Traceback" not in message
+    # Spark appends its own SQLSTATE.
+    assert len([line for line in message.splitlines() if line.strip()]) <= 2
 
 
-def test_a_stack_is_still_shown_of_what_others_raise(plain):
-    """Who reads in the same session, and fails, sees where."""
+def test_stack_traces_of_other_errors_are_still_shown(plain):
+    """Other errors in the same session keep their stack trace."""
     with pytest.raises(PySparkException):
         read(plain, "nowhere.pcap").collect()
 
@@ -306,6 +310,6 @@ def test_a_stack_is_still_shown_of_what_others_raise(plain):
 
 
 def test_a_column_of_another_type_is_refused(plain):
-    asked = plain.read.format("kanalyze").schema("status string, latency_ns int")
+    with_schema = plain.read.format("kanalyze").schema("status string, latency_ns int")
     with pytest.raises(PySparkException, match="column 'latency_ns' is bigint, not int"):
-        asked.load(str(path("mock"))).collect()
+        with_schema.load(str(path("mock"))).collect()

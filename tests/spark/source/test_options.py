@@ -8,11 +8,11 @@ from kanalyze.spark.source.options import parse_options
 TABLES = {"requests": ("api", "port", "errors", "maxMemory", "since"), "packets": ("since",)}
 
 
-def parse(**given: str):
-    return parse_options(given, TABLES)
+def parse(**options: str):
+    return parse_options(options, TABLES)
 
 
-def test_nothing_given_is_all_columns_of_requests():
+def test_the_default_is_all_columns_of_requests():
     options = parse()
     assert options.table == "requests"
     assert (options.paths, options.columns, options.partitions) == ((), None, None)
@@ -21,7 +21,7 @@ def test_nothing_given_is_all_columns_of_requests():
     assert not options.values
 
 
-def test_case_does_not_matter():
+def test_option_names_ignore_case():
     options = parse(MAXMEMORY="256M", Api="Fetch", nUmPaRtItIoNs="3", table="Requests")
     assert options.max_memory_bytes == 256 << 20
     assert options.filters == {"apis": ("Fetch",)}
@@ -41,12 +41,12 @@ def test_case_does_not_matter():
         ("s3://bucket/2026/*/x.pcap.gz", ("s3://bucket/2026/*/x.pcap.gz",)),
     ],
 )
-def test_one_path_or_several(text, paths):
+def test_one_or_several_paths_are_parsed(text, paths):
     assert parse(path=text).paths == paths
     assert parse(paths=text).paths == paths
 
 
-def test_conditions_have_the_names_of_the_filter():
+def test_conditions_become_arguments_of_the_filter():
     options = parse(api="Produce,1", errors="TRUE", since="2026-01-31", port="9092,9093")
     assert options.filters == {
         "apis": ("Produce", "1"),
@@ -56,7 +56,7 @@ def test_conditions_have_the_names_of_the_filter():
     assert options.ports == (9092, 9093)
 
 
-def test_the_modes():
+def test_mode_quarantine_leaves_out_unreadable_captures():
     assert not parse(mode="failfast").leave_out_unreadable
     assert parse(mode="Quarantine").leave_out_unreadable
 
@@ -79,14 +79,14 @@ def test_the_modes():
         ({"since": " "}, "option since: is empty"),
     ],
 )
-def test_what_makes_no_sense_is_said_in_one_line(given, text):
+def test_a_bad_option_is_reported_in_one_line(given, text):
     with pytest.raises(UsageError) as raised:
         parse(**given)
     assert str(raised.value).startswith(text)
     assert "\n" not in str(raised.value)
 
 
-def test_the_most_records_of_a_batch():
+def test_max_records_is_parsed_for_the_table_that_has_it():
     assert parse_options({"table": "records"}, {"records": ()}).max_records is None
     tables = {"records": ("maxRecords",)}
     assert parse_options({"table": "records", "maxrecords": "5"}, tables).max_records == 5

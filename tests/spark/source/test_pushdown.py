@@ -1,4 +1,4 @@
-"""A row passes a filter here exactly where it does in Spark."""
+"""A pushed filter passes exactly the rows that it passes in Spark."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ BLOCK = RowBlock(
 )
 
 
-def test_each_filter_passes_the_rows_that_spark_lets_pass(spark: SparkSession):
+def test_each_filter_passes_the_same_rows_as_in_spark(spark: SparkSession):
     frame = spark.createDataFrame(
         pa.table(
             {
@@ -140,7 +140,7 @@ def test_each_filter_passes_the_rows_that_spark_lets_pass(spark: SparkSession):
     ],
     ids=repr,
 )
-def test_what_might_mean_something_else_is_left_to_spark(condition):
+def test_filters_that_spark_may_evaluate_differently_are_left_to_spark(condition):
     assert not can_take(condition, TABLE)
 
 
@@ -156,18 +156,18 @@ def test_all_of_several_filters_must_hold():
     assert len(found) == 1
 
 
-def test_a_block_of_which_all_rows_pass_is_the_same_block():
+def test_a_block_whose_rows_all_pass_is_not_copied():
     assert matching(BLOCK, []) is BLOCK
     assert matching(BLOCK, [Not(EqualTo(TEXT, "x"))]) is not BLOCK
     some = BLOCK.take([1, 2])
     assert matching(some, [IsNotNull(TEXT)]) is some
 
 
-def test_a_text_that_is_no_unicode_is_compared_as_spark_is_given_it():
+def test_a_text_that_is_not_unicode_is_compared_in_its_escaped_form():
     block = RowBlock(2, {"text": texts(["\udc80", "x"])})
     assert passing(block, EqualTo(TEXT, "\\udc80")).tolist() == [True, False]
 
 
-def test_the_column_that_a_filter_is_on():
+def test_the_column_of_a_filter_is_known():
     assert column_of(Not(EqualTo(TEXT, "a"))) == "text"
     assert column_of(EqualTo(("a", "b"), 1)) == ""

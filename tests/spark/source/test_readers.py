@@ -1,4 +1,4 @@
-"""What the tables of the data source hold, without Spark."""
+"""The rows of the tables of the data source, without Spark."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from kanalyze.tables.columns.block import RowBlock
 
 
-def as_it_is(block: RowBlock) -> RowBlock:
+def unchanged(block: RowBlock) -> RowBlock:
     return block
 
 
@@ -50,13 +50,13 @@ def seconds(time_ns: int) -> str:
 
 
 def rows(*captures: str, **options: str) -> list[dict[str, Any]]:
-    """The rows of all parts, each read from a plan and a part that were pickled."""
+    """The rows of all parts; plan and part are pickled, as for a task."""
     plan = make_plan({"paths": json.dumps(captures), **options})
     parts = partitions_of(plan, *captures_of(plan.options, Stores()))
     found = []
     for part in parts:
-        again, part_again = pickle.loads(pickle.dumps((plan, part)))
-        for batch in read_partition(again, part_again, as_it_is):
+        loaded_plan, loaded_part = pickle.loads(pickle.dumps((plan, part)))
+        for batch in read_partition(loaded_plan, loaded_part, unchanged):
             found += batch.to_pylist()
     return found
 
@@ -71,7 +71,7 @@ def of_library(read, *captures: str, **filters) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("partitions", ["1", "3"])
 @pytest.mark.parametrize("table", ["requests", "connections", "anomalies"])
-def test_the_rows_of_a_table_are_those_of_the_library(table, partitions):
+def test_the_rows_of_a_table_match_the_library(table, partitions):
     captures = [str(path(name)) for name in ("errors", "mock")]
     found = rows(*captures, table=table, numPartitions=partitions)
     expected = of_library(getattr(kanalyze, table), *captures)
@@ -80,30 +80,30 @@ def test_the_rows_of_a_table_are_those_of_the_library(table, partitions):
 
 
 @pytest.mark.parametrize("table", ["groups", "metadata"])
-def test_lines_of_requests_are_those_of_the_library(table):
+def test_lines_of_requests_match_the_library(table):
     capture = str(path("next-groups"))
     expected = of_library(getattr(kanalyze, table), capture)
     assert expected
     assert counted(rows(capture, table=table)) == counted(expected)
-    # Each part numbers its own requests: no two have the same number.
+    # Parts number their requests separately, and no two requests get the same number.
     found = rows(capture, table=table, numPartitions="3")
-    assert counted(map(unnumbered, found)) == counted(map(unnumbered, expected))
+    assert counted(map(without_request_id, found)) == counted(map(without_request_id, expected))
     assert len(requests_of(found)) == len({line["request_id"] for line in found})
     assert requests_of(found) == requests_of(expected)
 
 
-def unnumbered(line: dict[str, Any]) -> dict[str, Any]:
+def without_request_id(line: dict[str, Any]) -> dict[str, Any]:
     return {**line, "request_id": None}
 
 
 def requests_of(lines: list[dict[str, Any]]) -> set[tuple[Any, ...]]:
-    """What tells the requests of lines apart."""
+    """The columns that identify the requests of lines."""
     names = ("connection", "connection_number", "correlation_id", "request_packet")
     return {tuple(line[name] for name in names) for line in lines}
 
 
 @pytest.mark.parametrize("values", [False, True])
-def test_records_are_those_of_the_command(values):
+def test_records_match_the_command(values):
     capture = str(path("codecs"))
     catalog = Catalog()
     reader = RecordReader(catalog, Decoders(catalog), values_as="base64" if values else None)
@@ -135,13 +135,13 @@ def test_records_are_those_of_the_command(values):
         ({"until": "2026-11-01"}, {"until": "2026-11-01"}),
     ],
 )
-def test_options_filter_as_the_arguments_of_the_library(options, filters):
+def test_options_filter_like_the_arguments_of_the_library(options, filters):
     capture = str(path("groups"))
     found = rows(capture, **options)
     assert counted(found) == counted(of_library(kanalyze.requests, capture, **filters))
 
 
-def test_a_condition_on_clients_and_brokers_holds_for_connections_too():
+def test_conditions_on_clients_and_brokers_filter_connections_too():
     capture = str(path("mock"))
     every = rows(capture, table="connections")
     broker = f"{every[0]['broker_ip']}:{every[0]['broker_port']}"
@@ -151,7 +151,7 @@ def test_a_condition_on_clients_and_brokers_holds_for_connections_too():
     assert 0 < len(found) <= len(every)
 
 
-def test_columns_are_given_in_the_order_asked_for():
+def test_columns_come_in_the_requested_order():
     capture = str(path("mock"))
     found = rows(capture, columns="status,partitions,api_name")
     assert list(found[0]) == ["status", "partitions", "api_name"]
@@ -159,7 +159,7 @@ def test_columns_are_given_in_the_order_asked_for():
     assert found == [{name: row[name] for name in found[0]} for row in expected]
 
 
-def test_packets_between_two_times():
+def test_packets_are_filtered_by_time():
     capture = str(path("mock"))
     every = rows(capture, table="packets")
     times = sorted(row["time_ns"] for row in every)
@@ -171,19 +171,19 @@ def test_packets_between_two_times():
 
 def test_a_task_needs_no_file_but_the_captures(tmp_path):
     capture = tmp_path / "x.pcap"
-    asked = segment(seq=1, ack=1, payload=t.produce(1))
-    told = segment(to_broker=False, seq=1, ack=1, payload=t.produce_answer(1))
-    capture.write_bytes(pcap_file(timed([asked, told])))
+    request = segment(seq=1, ack=1, payload=t.produce(1))
+    response = segment(to_broker=False, seq=1, ack=1, payload=t.produce_answer(1))
+    capture.write_bytes(pcap_file(timed([request, response])))
     names = tmp_path / "names.txt"
     names.write_text(f"{topic_id_text(t.TOPIC_ID)} orders\n")
     folder = vendor_folder(tmp_path / "own")
-    given = {"path": str(capture), "topicIds": str(names), "definitions": str(folder)}
-    packed = pickle.dumps(make_plan({**given, "api": "VendorThing,Produce"}))
+    options = {"path": str(capture), "topicIds": str(names), "definitions": str(folder)}
+    packed = pickle.dumps(make_plan({**options, "api": "VendorThing,Produce"}))
     names.unlink()
     shutil.rmtree(folder)
     plan = pickle.loads(packed)
     (part,) = partitions_of(plan, *captures_of(plan.options, Stores()))
-    (row,) = [row for batch in read_partition(plan, part, as_it_is) for row in batch.to_pylist()]
+    (row,) = [row for batch in read_partition(plan, part, unchanged) for row in batch.to_pylist()]
     assert [item["topic"] for item in row["partitions"]] == ["orders"]
     assert plan.catalog.api(1000).name == "VendorThing"
 
@@ -192,8 +192,10 @@ def test_a_task_needs_no_file_but_the_captures(tmp_path):
 
 
 def parts(*sizes: int | None, **options: str) -> list[TablePartition]:
-    found = [FoundCapture(f"{index}.pcap", True, index, size) for index, size in enumerate(sizes)]
-    return partitions_of(make_plan({"path": "x", **options}), found, [])
+    captures = [
+        FoundCapture(f"{index}.pcap", True, index, size) for index, size in enumerate(sizes)
+    ]
+    return partitions_of(make_plan({"path": "x", **options}), captures, [])
 
 
 @pytest.mark.parametrize(
@@ -207,7 +209,7 @@ def parts(*sizes: int | None, **options: str) -> list[TablePartition]:
         ([1 << 40, None], 1),
     ],
 )
-def test_more_parts_for_more_bytes_but_no_more_than_four(sizes, count):
+def test_larger_captures_make_more_parts_up_to_four(sizes, count):
     found = parts(*sizes)
     assert len(found) == count
     assert [(part.shard.index, part.shard.count) for part in found] == [
@@ -216,11 +218,11 @@ def test_more_parts_for_more_bytes_but_no_more_than_four(sizes, count):
     assert all(len(part.captures) == len(sizes) for part in found)
 
 
-def test_as_many_parts_as_asked_for():
+def test_the_number_of_parts_is_an_option():
     assert len(parts(10, numPartitions="7")) == 7
 
 
-def test_packets_are_divided_by_captures():
+def test_packets_are_divided_by_capture():
     def paths(**options: str) -> list[list[str]]:
         found = parts(1, 2, 3, 4, 5, table="packets", **options)
         return [[capture.path for capture in part.captures] for part in found]
@@ -231,13 +233,13 @@ def test_packets_are_divided_by_captures():
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_a_part_of_no_capture_has_no_rows(table):
+def test_a_part_without_captures_has_no_rows(table):
     plan = make_plan({"path": "x", "table": table})
     (part,) = partitions_of(plan, [], [])
-    assert sum(map(len, read_partition(plan, part, as_it_is))) == 0
+    assert sum(map(len, read_partition(plan, part, unchanged))) == 0
 
 
-# -- what makes no sense --------------------------------------------------------------------------
+# -- errors ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -258,7 +260,7 @@ def test_a_part_of_no_capture_has_no_rows(table):
         ({"table": "anomalies", "topic": "x"}, "option topic: table=anomalies has no such option"),
     ],
 )
-def test_it_is_said_before_anything_is_read(given, text):
+def test_bad_options_are_reported_before_captures_are_read(given, text):
     with pytest.raises(KanalyzeError) as raised:
         make_plan({"path": "nowhere.pcap", **given})
     assert str(raised.value).startswith(text)
@@ -275,7 +277,7 @@ def test_a_path_must_be_given():
 
 
 @pytest.mark.parametrize("mode", ["failfast", "quarantine"])
-def test_what_can_be_read_once_is_refused(tmp_path, mode):
+def test_inputs_that_can_be_read_only_once_are_refused(tmp_path, mode):
     with pytest.raises(CaptureError, match="standard input: cannot be read by several tasks"):
         found_by(path="-", mode=mode)
     os.mkfifo(tmp_path / "pipe")
@@ -294,34 +296,36 @@ def test_a_file_that_is_missing_or_no_capture_is_an_error(tmp_path, count):
         found_by(path=",".join([*good, str(bad)]))
 
 
-def test_in_quarantine_it_is_told_as_an_anomaly(tmp_path):
+def test_in_quarantine_an_unreadable_file_is_an_anomaly(tmp_path):
     good, bad = str(path("mock")), tmp_path / "bad.pcap"
     bad.write_text("no capture")
-    given = {"path": f"{good},{bad},{tmp_path}/nowhere*.pcap", "mode": "quarantine"}
-    found, left_out = found_by(**given)
-    assert [each.path for each in found] == [good]
+    options = {"path": f"{good},{bad},{tmp_path}/nowhere*.pcap", "mode": "quarantine"}
+    found, left_out = found_by(**options)
+    assert [capture.path for capture in found] == [good]
     no_capture = f"{bad}: is not a pcap or pcapng file (it begins with 6e 6f 20 63)"
-    assert {each.detail for each in left_out} == {
+    assert {anomaly.detail for anomaly in left_out} == {
         no_capture,
         f"{tmp_path}/nowhere*.pcap: no file has such a name",
     }
-    told = rows(good, str(bad), table="anomalies", mode="quarantine", numPartitions="3")
-    unreadable = [row for row in told if row["kind"] == "capture_unreadable"]
+    anomalies = rows(good, str(bad), table="anomalies", mode="quarantine", numPartitions="3")
+    unreadable = [row for row in anomalies if row["kind"] == "capture_unreadable"]
     assert [(row["stage"], row["detail"]) for row in unreadable] == [("capture", no_capture)]
     assert counted(rows(good, str(bad), mode="quarantine")) == counted(rows(good))
     assert rows(str(bad), mode="quarantine") == []
     assert len(rows(str(bad), mode="quarantine", table="anomalies")) == 1
 
 
-def test_folders_and_globs():
+def test_folders_and_globs_are_expanded():
     folder = path("mock").parent
     assert len(found_by(path=str(folder))[0]) == len(list(folder.glob("*.truth.json")))
     found, _ = found_by(path=f"{folder}/m*.pcap, {folder}/[eb]*.pcap*")
-    assert {Path(each.path).name[0] for each in found} == set("mbe")
-    assert all(each.looked_at and each.total_bytes for each in found)
-    assert [each.first_time_ns for each in found] == sorted(each.first_time_ns for each in found)
+    assert {Path(capture.path).name[0] for capture in found} == set("mbe")
+    assert all(capture.looked_at and capture.total_bytes for capture in found)
+    assert [capture.first_time_ns for capture in found] == sorted(
+        capture.first_time_ns for capture in found
+    )
 
 
-def test_the_most_records_of_a_batch_are_the_option_s():
+def test_max_records_limits_the_records_of_a_batch():
     found = rows(str(path("codecs")), table="records", maxRecords="1")
     assert {row["problem"] for row in found} == {None, "too_many_records"}

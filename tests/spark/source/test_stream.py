@@ -1,4 +1,4 @@
-"""A stream of captures gives the rows of one reading of all of them, each exactly once."""
+"""A stream gives each row exactly once, and the same rows as reading all captures together."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OPEN_AT_THE_END = {"unanswered", "orphan_response"}
 
 
 class Rotation:
-    """A capture, as a rotation writes it into a folder: file by file."""
+    """A capture that is written to a folder file by file, as capture programs rotate files."""
 
     def __init__(self, name: str, root: Path, *, files: int = 7, seed: int = 1) -> None:
         self.inbox = root / "in"
@@ -44,39 +44,39 @@ class Rotation:
         packets = packets_of(name)
         cuts = sorted(Random(seed).sample(range(1, len(packets)), files - 1))
         ends = zip([0, *cuts], [*cuts, len(packets)], strict=True)
-        self._left = [pcap(packets[first:last]) for first, last in ends]
+        self._unwritten = [pcap(packets[first:last]) for first, last in ends]
         self._written = 0
 
     def write(self, count: int = 1_000_000) -> None:
         """Write the next files."""
-        for data in self._left[:count]:
-            # The number comes last, and is no number as texts compare.
+        for data in self._unwritten[:count]:
+            # Sorted as text, the names are in another order than their numbers.
             (self.inbox / f"capture.pcap{self._written}").write_bytes(data)
             self._written += 1
-        del self._left[:count]
+        del self._unwritten[:count]
 
     def expected(self) -> Counter[str]:
-        """The rows of one reading of all that was written."""
+        """The rows of all written files, read together."""
         return counted(as_on_spark(kanalyze.requests(str(self.inbox)).to_arrow()).to_pylist())
 
 
 def counted(rows: Iterable[dict[str, Any]]) -> Counter[str]:
-    """Rows in no order."""
+    """Count rows, whatever their order."""
     return Counter(map(repr, rows))
 
 
 def assert_all_but_open(found: Counter[str], expected: Counter[str]) -> None:
-    """All rows, but for those of what is open when the last file ends."""
+    """Expect all rows, except requests and responses that are open when the last file ends."""
     assert found - expected == Counter()
     for row in expected - found:
         assert any(f"'status': '{status}'" in row for status in OPEN_AT_THE_END)
 
 
 class Query:
-    """What Spark does with a stream, without Spark: batches, tasks, commits."""
+    """Does what Spark does with a stream, without Spark: batches, tasks, commits."""
 
     def __init__(self, rotation: Rotation, state: Path, **options: Any) -> None:
-        self._given = {
+        self._options = {
             "path": str(rotation.inbox),
             "stateLocation": str(state),
             "settleSeconds": "0",
@@ -87,17 +87,17 @@ class Query:
         self.rows: list[dict[str, Any]] = []
 
     def start(self) -> None:
-        """Begin, or begin again in another process."""
-        self.stream = CaptureStream([self._given["path"]], self._given, spark_schema(COLUMNS))
+        """Start, or restart as another process would."""
+        self.stream = CaptureStream([self._options["path"]], self._options, spark_schema(COLUMNS))
 
     def plan(self) -> tuple[dict[str, int], list[Any]]:
-        """Where the next batch ends, and its tasks as they come to executors."""
+        """Return the end of the next batch, and its tasks as executors receive them."""
         limit = self.stream.getDefaultReadLimit()
         end = self.stream.latestOffset(self.offset, limit)
         return end, pickle.loads(pickle.dumps(self.stream.partitions(self.offset, end)))
 
     def run(self, tasks: Iterable[Any]) -> list[dict[str, Any]]:
-        """Run tasks, each in a process of its own."""
+        """Run tasks, each with its own copy of the stream."""
         rows = []
         for task in tasks:
             executor = pickle.loads(pickle.dumps(self.stream))
@@ -106,24 +106,24 @@ class Query:
                 rows += batch.to_pylist()
         return rows
 
-    def end(self, end: dict[str, int], rows: list[dict[str, Any]]) -> None:
-        """Take a batch's rows for good."""
+    def commit_batch(self, end: dict[str, int], rows: list[dict[str, Any]]) -> None:
+        """Keep the rows of a batch, and commit it."""
         self.rows += rows
         self.offset = end
         self.stream.commit(end)
 
     def process(self) -> None:
-        """Process all that is there."""
+        """Process all files that exist."""
         while True:
             end, tasks = self.plan()
             if end == self.offset:
                 return
-            self.end(end, self.run(tasks))
+            self.commit_batch(end, self.run(tasks))
 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["cluster", "sasl", "snaplen", "waits"])
-def test_rows_are_those_of_one_reading(name: str, tmp_path: Path) -> None:
+def test_rows_match_reading_all_captures_together(name: str, tmp_path: Path) -> None:
     rotation = Rotation(name, tmp_path)
     query = Query(rotation, tmp_path / "state", maxFilesPerTrigger=2)
     for _ in range(4):
@@ -136,7 +136,9 @@ def test_rows_are_those_of_one_reading(name: str, tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", NAMES)
-def test_so_they_are_of_every_capture(name: str, seed: int, tmp_path: Path) -> None:
+def test_rows_of_every_capture_match_reading_all_files_together(
+    name: str, seed: int, tmp_path: Path
+) -> None:
     rotation = Rotation(name, tmp_path, files=12, seed=seed)
     query = Query(rotation, tmp_path / "state", maxFilesPerTrigger=1)
     rotation.write()
@@ -151,13 +153,13 @@ def test_several_tasks_share_the_connections(name: str, tmp_path: Path) -> None:
     query = Query(rotation, tmp_path / "state", maxFilesPerTrigger=3, numPartitions=3)
     end, tasks = query.plan()
     rows = [query.run([task]) for task in tasks]
-    assert sum(1 for each in rows if each) > 1
-    query.end(end, [row for each in rows for row in each])
+    assert sum(1 for task_rows in rows if task_rows) > 1
+    query.commit_batch(end, [row for task_rows in rows for row in task_rows])
     query.process()
     assert_all_but_open(counted(query.rows), rotation.expected())
 
 
-def test_what_one_task_was_told_of_topics_others_know_in_the_next_batch(tmp_path: Path) -> None:
+def test_topic_names_seen_by_one_task_are_known_to_all_in_the_next_batch(tmp_path: Path) -> None:
     rotation = Rotation("cluster", tmp_path, files=12)
     rotation.write()
     query = Query(rotation, tmp_path / "state", maxFilesPerTrigger=1, numPartitions=2)
@@ -166,14 +168,14 @@ def test_what_one_task_was_told_of_topics_others_know_in_the_next_batch(tmp_path
     named = [part["topic"] for row in later for part in row["partitions"] if part["topic_id"]]
     assert len(named) > 10
     assert None not in named
-    unnamed = [{**row, "partitions": [], "errors": []} for row in query.rows]
+    rows_without_partitions = [{**row, "partitions": [], "errors": []} for row in query.rows]
     rows = kanalyze.requests(str(rotation.inbox)).to_arrow()
     expected = as_on_spark(rows).to_pylist()
-    blanked = counted({**row, "partitions": [], "errors": []} for row in expected)
-    assert_all_but_open(counted(unnamed), blanked)
+    expected_rows = counted({**row, "partitions": [], "errors": []} for row in expected)
+    assert_all_but_open(counted(rows_without_partitions), expected_rows)
 
 
-def test_a_task_may_run_again_and_in_part(tmp_path: Path) -> None:
+def test_a_task_may_fail_and_run_again(tmp_path: Path) -> None:
     rotation = Rotation("waits", tmp_path)
     rotation.write()
     query = Query(rotation, tmp_path / "state", maxFilesPerTrigger=2, numPartitions=2)
@@ -187,7 +189,7 @@ def test_a_task_may_run_again_and_in_part(tmp_path: Path) -> None:
         written = contents(tmp_path / "state" / "states")
         assert counted(query.run(tasks[::-1])) == counted(first)
         assert contents(tmp_path / "state" / "states") == written
-        query.end(end, first)
+        query.commit_batch(end, first)
     assert_all_but_open(counted(query.rows), rotation.expected())
 
 
@@ -199,24 +201,24 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_a_query_goes_on_after_a_restart_wherever_it_stopped(tmp_path: Path) -> None:
+def test_a_query_continues_after_a_restart_wherever_it_stopped(tmp_path: Path) -> None:
     rotation = Rotation("waits", tmp_path)
     query = Query(rotation, tmp_path / "state", maxFilesPerTrigger=2)
     rotation.write(3)
     end, tasks = query.plan()
-    query.run(tasks)  # its rows were not taken for good
+    query.run(tasks)  # its batch was not committed
     query.start()
     rotation.write(2)
     assert end == {"files": 2}
     tasks = list(query.stream.partitions(query.offset, end))
-    query.end(end, query.run(tasks))
+    query.commit_batch(end, query.run(tasks))
     query.start()
     rotation.write()
     query.process()
     assert_all_but_open(counted(query.rows), rotation.expected())
 
 
-def test_states_that_no_batch_begins_with_are_removed(tmp_path: Path) -> None:
+def test_states_that_no_batch_needs_are_removed(tmp_path: Path) -> None:
     rotation = Rotation("waits", tmp_path)
     rotation.write()
     query = Query(rotation, tmp_path / "state", maxFilesPerTrigger=1)
@@ -224,7 +226,7 @@ def test_states_that_no_batch_begins_with_are_removed(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "state" / "states").iterdir()] == ["000000000007"]
 
 
-def test_packets_are_named_by_the_file_that_they_are_in(tmp_path: Path) -> None:
+def test_packets_have_the_name_of_their_file(tmp_path: Path) -> None:
     rotation = Rotation("waits", tmp_path, files=40)
     rotation.write()
     query = Query(rotation, tmp_path / "state", maxFilesPerTrigger=1)
@@ -235,20 +237,20 @@ def test_packets_are_named_by_the_file_that_they_are_in(tmp_path: Path) -> None:
     assert_all_but_open(counted(query.rows), rotation.expected())
 
 
-def test_a_file_that_is_gone_is_passed_over_and_noted(tmp_path: Path) -> None:
+def test_a_removed_file_is_skipped_and_noted(tmp_path: Path) -> None:
     rotation = Rotation("waits", tmp_path)
     rotation.write()
     query = Query(rotation, tmp_path / "state", maxFilesPerTrigger=3)
     end = query.stream.latestOffset(query.offset, ReadMaxFiles(3))
     (rotation.inbox / "capture.pcap1").unlink()
-    query.end(end, query.run(query.stream.partitions(query.offset, end)))
+    query.commit_batch(end, query.run(query.stream.partitions(query.offset, end)))
     query.process()
     (note,) = (tmp_path / "state" / "quarantine").iterdir()
     assert b"capture.pcap1" in note.read_bytes()
     assert_all_but_open(counted(query.rows), rotation.expected())
 
 
-def test_columns_and_filters_are_those_asked_for(tmp_path: Path) -> None:
+def test_columns_and_filters_are_applied(tmp_path: Path) -> None:
     rotation = Rotation("waits", tmp_path)
     rotation.write()
     names = ("api_name", "latency_ns")
@@ -262,7 +264,7 @@ def test_columns_and_filters_are_those_asked_for(tmp_path: Path) -> None:
     assert {row["api_name"] for row in rows} == {"Fetch"}
 
 
-def test_with_nothing_new_there_is_no_batch(tmp_path: Path) -> None:
+def test_without_new_files_there_is_no_batch(tmp_path: Path) -> None:
     rotation = Rotation("waits", tmp_path)
     query = Query(rotation, tmp_path / "state")
     assert query.plan() == ({"files": 0}, [])
@@ -272,7 +274,7 @@ def test_with_nothing_new_there_is_no_batch(tmp_path: Path) -> None:
     assert query.stream.reportLatestOffset() == {"files": 2}
 
 
-def test_what_comes_after_a_query_of_what_is_there_began_is_not_read(tmp_path: Path) -> None:
+def test_available_now_reads_no_files_that_come_later(tmp_path: Path) -> None:
     rotation = Rotation("waits", tmp_path)
     rotation.write(3)
     query = Query(rotation, tmp_path / "state")
@@ -283,20 +285,20 @@ def test_what_comes_after_a_query_of_what_is_there_began_is_not_read(tmp_path: P
     assert query.stream.latestOffset({"files": 5}, ReadAllAvailable()) == {"files": 5}
 
 
-# -- what is refused ------------------------------------------------------------------------------
+# -- errors ---------------------------------------------------------------------------------------
 
 
-def begun(tmp_path: Path) -> Query:
+def started(tmp_path: Path) -> Query:
     rotation = Rotation("waits", tmp_path)
     rotation.write()
     query = Query(rotation, tmp_path / "state", maxFilesPerTrigger=2)
     end, tasks = query.plan()
-    query.end(end, query.run(tasks))
+    query.commit_batch(end, query.run(tasks))
     return query
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         (Path.unlink, "missing"),
         (lambda path: path.write_bytes(path.read_bytes()[:-1]), "damaged"),
@@ -304,41 +306,41 @@ def begun(tmp_path: Path) -> Query:
     ],
 )
 @pytest.mark.parametrize("name", ["0", "0.names"])
-def test_a_state_that_is_not_there_ends_the_query(
-    tmp_path: Path, name: str, change: Callable[[Path], object], words: str
+def test_a_missing_or_damaged_state_ends_the_query(
+    tmp_path: Path, name: str, change: Callable[[Path], object], message: str
 ) -> None:
-    query = begun(tmp_path)
+    query = started(tmp_path)
     change(tmp_path / "state" / "states" / "000000000002" / name)
     _, tasks = query.plan()
-    with pytest.raises(KanalyzeError, match=words) as caught:
+    with pytest.raises(KanalyzeError, match=message) as caught:
         query.run(tasks)
     assert "\n" not in str(caught.value)
 
 
-def test_a_state_folder_is_that_of_one_query(tmp_path: Path) -> None:
-    query = begun(tmp_path)
+def test_a_state_folder_belongs_to_one_query(tmp_path: Path) -> None:
+    query = started(tmp_path)
     with pytest.raises(UsageError, match="another query"):
-        Query(Rotation("waits", new(tmp_path / "b")), tmp_path / "state").plan()
+        Query(Rotation("waits", new_folder(tmp_path / "b")), tmp_path / "state").plan()
     query.stream.partitions({"files": 0}, {"files": 7})
     with pytest.raises(UsageError, match="different queries"):
         query.stream.partitions({"files": 0}, {"files": 8})
 
 
-def test_so_it_is_told_where_the_line_is_all_that_spark_shows(tmp_path: Path) -> None:
-    query = begun(tmp_path)
+def test_an_error_makes_spark_hide_its_stack_trace(tmp_path: Path) -> None:
+    query = started(tmp_path)
     assert not os.environ["SPARK_HIDE_TRACEBACK"]
     with pytest.raises(UsageError, match="different queries"):
         query.stream.partitions({"files": 0}, {"files": 8})
     assert os.environ["SPARK_HIDE_TRACEBACK"] == "1"
 
 
-def new(folder: Path) -> Path:
+def new_folder(folder: Path) -> Path:
     folder.mkdir()
     return folder
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
         ({}, "stateLocation"),
         ({"stateLocation": "s", "table": "connections"}, "option table"),
@@ -346,12 +348,12 @@ def new(folder: Path) -> Path:
         ({"stateLocation": "s", "maxFilesPerTrigger": "x"}, "maxFilesPerTrigger"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(options: dict[str, str], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
+def test_bad_options_are_refused(options: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         CaptureStream(["in"], options, spark_schema(COLUMNS[:1]))
 
 
-def test_so_is_a_stream_of_nothing() -> None:
+def test_a_stream_without_paths_is_refused() -> None:
     with pytest.raises(UsageError, match="no capture"):
         CaptureStream([], {"stateLocation": "s"}, spark_schema(COLUMNS[:1]))
 
@@ -360,7 +362,7 @@ def test_so_is_a_stream_of_nothing() -> None:
 
 
 class SparkQuery:
-    """A query of Spark that writes Parquet files; may be stopped and started again."""
+    """A query of Spark that writes Parquet files; it can be stopped and restarted."""
 
     def __init__(self, spark: SparkSession, root: Path, **options: Any) -> None:
         self._spark = own_session(spark)
@@ -379,7 +381,7 @@ class SparkQuery:
         return writer.trigger(**trigger).start(str(self._root / "out"))
 
     def run(self) -> None:
-        """Process all that is there, and end."""
+        """Process all files that exist, and end."""
         query = self.start(availableNow=True)
         assert query.awaitTermination(120)
         assert query.exception() is None
@@ -388,7 +390,7 @@ class SparkQuery:
         return counted(self._spark.read.parquet(str(self._root / "out")).toArrow().to_pylist())
 
 
-def test_spark_takes_what_comes_while_it_runs_and_goes_on_after_a_restart(
+def test_spark_reads_new_files_while_it_runs_and_continues_after_a_restart(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     rotation = Rotation("groups", tmp_path, files=5)
@@ -411,27 +413,29 @@ def damage_state(root: Path) -> None:
     (root / "state" / "states" / "000000000003" / "0").write_bytes(b"damaged")
 
 
-def be_of_another_query(root: Path) -> None:
+def change_settings(root: Path) -> None:
     (root / "state" / "settings.json").write_text("{}")
 
 
 @pytest.mark.long
-def test_what_ends_a_query_of_spark_is_one_line(spark: SparkSession, tmp_path: Path) -> None:
-    """Of tasks, and of the process that plans them."""
+def test_an_error_that_ends_a_query_of_spark_is_one_line(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Both for an error of a task, and of the process that plans tasks."""
     rotation = Rotation("waits", tmp_path)
     query = SparkQuery(spark, tmp_path)
     rotation.write(3)
     query.run()
     rotation.write()
-    for change, words in (
+    for change, message in (
         (damage_state, "is damaged: begin with another checkpoint"),
-        (be_of_another_query, "is that of another query: {}"),
+        (change_settings, "is that of another query: {}"),
     ):
         change(tmp_path)
         with pytest.raises(StreamingQueryException) as caught:
             query.run()
         text = str(caught.value)
-        lines = [line.strip() for line in text.splitlines() if words in line]
+        lines = [line.strip() for line in text.splitlines() if message in line]
         assert lines
         assert all("kanalyze.errors." in line for line in lines)
         assert "Traceback" not in text

@@ -13,19 +13,19 @@ from kanalyze.spark.source.stream_options import (
 )
 
 
-def test_options_of_a_stream_are_told_from_those_of_the_table() -> None:
-    given = {
+def test_stream_options_are_separated_from_table_options() -> None:
+    options = {
         "STATElocation": " /s ",
         "settleSeconds": "0.5",
         "maxfilespertrigger": "7",
         "a": "",
     }
-    assert parse_stream_options(given) == StreamOptions("/s", 0.5, 7)
-    assert table_options(given) == {"a": ""}
+    assert parse_stream_options(options) == StreamOptions("/s", 0.5, 7)
+    assert table_options(options) == {"a": ""}
     assert table_options(dict.fromkeys(STREAM_OPTIONS, "")) == {}
 
 
-def test_what_is_not_said_has_a_default() -> None:
+def test_stream_options_have_defaults() -> None:
     assert parse_stream_options({"stateLocation": "s"}) == StreamOptions("s", 60.0, None)
 
 
@@ -43,6 +43,6 @@ def test_what_is_not_said_has_a_default() -> None:
         ("maxFilesPerTrigger", "\u0661"),
     ],
 )
-def test_what_makes_no_sense_is_refused_by_its_name(name: str, text: str) -> None:
+def test_an_error_names_the_bad_option(name: str, text: str) -> None:
     with pytest.raises(UsageError, match=f"option {name}"):
         parse_stream_options({"stateLocation": "s", name: text})

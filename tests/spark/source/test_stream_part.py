@@ -1,4 +1,4 @@
-"""What a task leaves for the next one."""
+"""A task of a stream saves its state for the next one."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 
 class Stream:
-    """One task after another, each with the next captures."""
+    """Runs one task after another, each with the next captures."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.folder = SharedFolder(str(root / "state"))
         self.read = 0
 
-    def take(self, *contents: bytes, shard: Shard | None = None) -> list[Row]:
-        """Read captures as the next batch."""
+    def read_batch(self, *contents: bytes, shard: Shard | None = None) -> list[Row]:
+        """Read captures as the next batch; return its rows."""
         paths = []
         for data in contents:
             path = self.root / f"{self.read + len(paths)}"
@@ -43,8 +43,8 @@ class Stream:
         task = StreamPartition(self.read, end, shard or Shard(0, 1), tuple(paths))
         rows = [
             row
-            for each in read_stream_partition(make_plan({}), task, self.folder)
-            for row in each.rows()
+            for block in read_stream_partition(make_plan({}), task, self.folder)
+            for row in block.rows()
         ]
         self.read = end
         return rows
@@ -64,49 +64,51 @@ def one_by_one() -> list[bytes]:
     return [pcap_file([packet]) for packet in packets]
 
 
-def test_a_row_names_packets_by_captures_read_before(tmp_path: Path) -> None:
+def test_a_row_locates_packets_in_captures_of_earlier_tasks(tmp_path: Path) -> None:
     stream = Stream(tmp_path)
     captures = one_by_one()
-    assert [stream.take(each) for each in captures[:-2]] == [[]] * (len(captures) - 2)
-    (row,) = stream.take(captures[-2])
+    assert [stream.read_batch(capture) for capture in captures[:-2]] == [[]] * (len(captures) - 2)
+    (row,) = stream.read_batch(captures[-2])
     assert (row.capture, row.request_packet, row.response_packet) == (str(tmp_path / "3"), 1, 1)
-    (row,) = stream.take(captures[-1])
+    (row,) = stream.read_batch(captures[-1])
     assert (row.capture, row.request_packet, row.response_packet) == (str(tmp_path / "4"), 1, 1)
     assert row.latency_ns == 2000
 
 
-def test_several_captures_are_one_batch(tmp_path: Path) -> None:
+def test_one_batch_may_have_several_captures(tmp_path: Path) -> None:
     captures = one_by_one()
     stream = Stream(tmp_path)
-    rows = stream.take(*captures[:4]) + stream.take(*captures[4:])
+    rows = stream.read_batch(*captures[:4]) + stream.read_batch(*captures[4:])
     assert [row.capture for row in rows] == [str(tmp_path / "3"), str(tmp_path / "4")]
 
 
-def test_places_of_long_ago_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_packet_locations_are_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(packet_locations, "_MOST_RUNS", 1)
     stream = Stream(tmp_path)
-    rows = [row for each in one_by_one() for row in stream.take(each)]
+    rows = [row for capture in one_by_one() for row in stream.read_batch(capture)]
     assert {(row.capture, row.request_packet) for row in rows} == {(UNKNOWN_CAPTURE, None)}
     assert [row.response_packet for row in rows] == [1, 1]
 
 
-def test_a_batch_of_no_capture_leaves_what_was_left(tmp_path: Path) -> None:
+def test_a_batch_without_captures_keeps_the_state(tmp_path: Path) -> None:
     stream = Stream(tmp_path)
     captures = one_by_one()
-    stream.take(*captures[:5])
-    task = StreamPartition(5, 6, Shard(0, 1), ())  # the capture is gone
+    stream.read_batch(*captures[:5])
+    task = StreamPartition(5, 6, Shard(0, 1), ())  # the capture was removed
     assert list(read_stream_partition(make_plan({}), task, stream.folder)) == []
     stream.read = 6
-    (row,) = stream.take(captures[5])
+    (row,) = stream.read_batch(captures[5])
     assert (row.capture, row.request_packet, row.status) == (str(tmp_path / "3"), 1, "ok")
 
 
-def test_what_is_wrong_with_a_capture_is_told_by_the_first_share(tmp_path: Path) -> None:
+def test_only_the_first_shard_reports_anomalies_of_a_capture(tmp_path: Path) -> None:
     whole = pcap_file(timed([segment(to_broker=True, seq=1, ack=1, payload=k.heartbeat(1))] * 2))
     for index in (0, 1):
         (tmp_path / f"{index}").mkdir()
         stream = Stream(tmp_path / f"{index}")
-        stream.take(whole[:-5], shard=Shard(index, 2))
+        stream.read_batch(whole[:-5], shard=Shard(index, 2))
         names = stream.folder.names("anomalies")
         assert names == (["000000000001.jsonl"] if index == 0 else [])
     data = SharedFolder(str(tmp_path / "0" / "state")).read("anomalies/000000000001.jsonl")

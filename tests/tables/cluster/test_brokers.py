@@ -20,7 +20,7 @@ HINT = {
         }
     ]
 }
-"""Of a response to Produce."""
+"""A response to Produce that names the current leader."""
 
 
 def partition(index: int, leader: int = 1, **more: Any) -> dict[str, Any]:

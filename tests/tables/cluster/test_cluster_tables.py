@@ -1,4 +1,4 @@
-"""The tables groups, metadata and records, against the same made of what `decode` writes."""
+"""The tables groups, metadata and records match tables made from the output of `decode`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kanalyze.api.library import Rows
 
 OFTEN = ("basics", "groups", "errors", "old-0-8-2-2", "snaplen", "transactions")
-TOLD = {"groups": GROUP_COLUMNS, "metadata": METADATA_COLUMNS}
+CHECKED_COLUMNS = {"groups": GROUP_COLUMNS, "metadata": METADATA_COLUMNS}
 FILTERS: list[dict[str, Any]] = [
     {"apis": ("OffsetCommit", "Metadata")},
     {"client_ids": ("*-1",)},
@@ -46,7 +46,7 @@ FILTERS: list[dict[str, Any]] = [
 
 
 def tables(capture: str, *more: str, **settings: Any) -> dict[str, list[dict[str, Any]]]:
-    """The lines of some tables, and requests."""
+    """The lines of the table requests, and of some other tables."""
     with Database(max_memory_bytes=1 << 28, threads=1) as database:
         fill(database, Analysis([path(capture)], **settings), more)
         names = ("requests", *more)
@@ -64,14 +64,17 @@ def plain(capture: str, found: list[dict[str, Any]]) -> dict[str, list[tuple[int
 
 
 def lines_of(table: str, lines: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
-    return [(line["request_id"], {name: line[name] for name in TOLD[table]}) for line in lines]
+    return [
+        (line["request_id"], {name: line[name] for name in CHECKED_COLUMNS[table]})
+        for line in lines
+    ]
 
 
 @pytest.mark.few(3)
 @pytest.mark.parametrize("name", often(NAMES, OFTEN))
-def test_lines_have_the_facts_of_the_messages(name: str) -> None:
-    found, expected = tables(name, *TOLD), plain(name, messages(name))
-    for table in TOLD:
+def test_lines_match_the_decoded_messages(name: str) -> None:
+    found, expected = tables(name, *CHECKED_COLUMNS), plain(name, messages(name))
+    for table in CHECKED_COLUMNS:
         assert lines_of(table, found[table]) == expected[table]
 
 
@@ -85,21 +88,21 @@ def test_the_captures_have_every_kind_of_fact() -> None:
     assert kinds == {"broker", "coordinator", "partition", "topic"}
 
 
-@pytest.mark.parametrize("name", ["groups", "next-groups", "basics"])
-def test_a_line_copies_the_columns_of_its_request(name: str) -> None:
-    found = tables(name, *TOLD)
+@pytest.mark.parametrize("capture", ["groups", "next-groups", "basics"])
+def test_a_line_copies_the_columns_of_its_request(capture: str) -> None:
+    found = tables(capture, *CHECKED_COLUMNS)
     requests = {row["request_id"]: row for row in found["requests"]}
     assert list(requests) == list(range(1, len(requests) + 1))
-    for table in TOLD:
+    for table in CHECKED_COLUMNS:
         assert found[table]
         for line in found[table]:
             request = requests[line["request_id"]]
-            assert {each: line[each] for each in CARRIED_NAMES} == {
-                each: request[each] for each in CARRIED_NAMES
+            assert {name: line[name] for name in CARRIED_NAMES} == {
+                name: request[name] for name in CARRIED_NAMES
             }
 
 
-def test_events_of_groups_are_those_in_the_log_of_the_broker() -> None:
+def test_events_of_groups_match_the_log_of_the_broker() -> None:
     """The log was written by the broker itself."""
     for name in ("groups", "next-groups", "basics", "foreign", "transactions", "waits"):
         log = [{**entry, "wire": "kafka"} for entry in request_log(name)]
@@ -121,11 +124,15 @@ def test_a_line_is_selected_with_its_request(
     chosen = [row_filter.matches(row) for row in rows]
     assert any(chosen)
     assert not all(chosen)
-    passed = [each for each, is_in in zip(messages("groups"), chosen, strict=True) if is_in]
+    passed = [
+        message for message, is_chosen in zip(messages("groups"), chosen, strict=True) if is_chosen
+    ]
     expected = plain("groups", passed)
-    found = tables("groups", *TOLD, row_filter=make_filter(None, **conditions), jobs=jobs)
+    found = tables(
+        "groups", *CHECKED_COLUMNS, row_filter=make_filter(None, **conditions), jobs=jobs
+    )
     assert len(found["requests"]) == len(passed)
-    for table in TOLD:
+    for table in CHECKED_COLUMNS:
         assert lines_of(table, found[table]) == expected[table]
 
 
@@ -134,14 +141,12 @@ def test_a_line_is_selected_with_its_request(
 )
 def test_workers_make_the_same_lines(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "_LEAST_BYTES", 0)
-    assert tables(name, *TOLD, jobs=3) == tables(name, *TOLD)
+    assert tables(name, *CHECKED_COLUMNS, jobs=3) == tables(name, *CHECKED_COLUMNS)
 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize(("name", "jobs"), in_turn(["basics", "codecs", "errors"], [1, 2]))
-def test_records_are_those_of_their_command(
-    name: str, jobs: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_match_their_command(name: str, jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "_LEAST_BYTES", 0)
     found = tables(name, "records", jobs=jobs)["records"]
     assert found == stored(kanalyze.records(path(name)), found)
@@ -156,7 +161,7 @@ def test_a_filter_applies_to_records() -> None:
 
 
 def stored(rows: Rows[Any], lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows with the columns of lines; timestamps are made on request."""
+    """Rows with the columns of lines only: rows have timestamps too, on request."""
     return [{name: row[name] for name in lines[0]} for row in rows.to_arrow().to_pylist()]
 
 
@@ -168,7 +173,7 @@ def test_rows_of_requests_are_the_same_with_every_table(name: str) -> None:
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize(("table", "jobs"), in_turn(TOLD, [1, 3]))
+@pytest.mark.parametrize(("table", "jobs"), in_turn(CHECKED_COLUMNS, [1, 3]))
 def test_the_library_gives_the_same_rows(
     table: str, jobs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,13 +198,13 @@ def test_corrupt_bytes_raise_nothing(seed: int, tmp_path: Path) -> None:
     broken.write_bytes(data)
     with Database(max_memory_bytes=1 << 28, threads=1) as database:
         fill(database, Analysis([broken]), ["groups", "metadata", "records"])
-        for table in TOLD:
-            left = f"FROM {table} ANTI JOIN requests USING (request_id, capture, connection)"
-            assert database.ask(left).num_rows == 0
+        for table in CHECKED_COLUMNS:
+            unmatched = f"FROM {table} ANTI JOIN requests USING (request_id, capture, connection)"
+            assert database.ask(unmatched).num_rows == 0
 
 
 def test_a_body_with_too_many_values_gives_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fields, "_MOST_CELLS", 20)
-    found = tables("groups", *TOLD)
+    found = tables("groups", *CHECKED_COLUMNS)
     assert len(found["requests"]) == len(messages("groups"))
     assert len(found["metadata"]) < len(plain("groups", messages("groups"))["metadata"])

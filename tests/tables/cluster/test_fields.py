@@ -1,4 +1,4 @@
-"""Of bodies that some releases wrote otherwise nothing is claimed that was not read."""
+"""Fields that some releases named differently are unknown, not guessed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 NEWER = 68
 PARTITIONS = [{"topicId": bytes(range(16)), "partitions": [1, 2]}]
-GIVEN = {"memberId": "m", "memberEpoch": 3}
+MEMBER = {"memberId": "m", "memberEpoch": 3}
 OF_3_6 = {
     "error": 0,
     "assignedTopicPartitions": PARTITIONS,
@@ -39,11 +39,11 @@ def current(values: dict[str, Any]) -> bytes:
 @pytest.mark.parametrize(
     ("response", "count"),
     [
-        (superseded({**GIVEN, "assignment": OF_3_6}), None),
-        (superseded({**GIVEN, "assignment": None}), None),
-        (current({**GIVEN, "assignment": {"topicPartitions": PARTITIONS}}), 2),
-        (current({**GIVEN, "assignment": {"topicPartitions": []}}), 0),
-        (current({**GIVEN, "assignment": None}), None),
+        (superseded({**MEMBER, "assignment": OF_3_6}), None),
+        (superseded({**MEMBER, "assignment": None}), None),
+        (current({**MEMBER, "assignment": {"topicPartitions": PARTITIONS}}), 2),
+        (current({**MEMBER, "assignment": {"topicPartitions": []}}), 0),
+        (current({**MEMBER, "assignment": None}), None),
     ],
 )
 def test_fields_that_kafka_3_6_named_differently_are_unknown(

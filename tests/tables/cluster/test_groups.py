@@ -64,7 +64,7 @@ def synced(data: bytes, protocol_type: str | None = None, code: int = 0) -> Any:
 def test_a_subscription_names_topics() -> None:
     event = joined([subscription("a", "b")])
     assert (event.subscribed_count, event.subscribed_topics) == (2, ("a", "b"))
-    assert event.owned_count is None  # version 0 does not tell it
+    assert event.owned_count is None  # version 0 has no such field
     assert event.rebalance_timeout_ms is event.member_id is event.error_code is None
 
 
@@ -84,14 +84,14 @@ def test_lists_are_bounded_and_counts_are_not() -> None:
     event = joined([subscription(*many)])
     assert event.subscribed_count == MOST_LISTED + 5
     assert list(event.subscribed_topics) == many[:MOST_LISTED]
-    given = synced(assignment({"t": list(range(MOST_LISTED + 5))}))
-    assert (given.assigned_count, len(given.assigned)) == (MOST_LISTED + 5, MOST_LISTED)
+    sync = synced(assignment({"t": list(range(MOST_LISTED + 5))}))
+    assert (sync.assigned_count, len(sync.assigned)) == (MOST_LISTED + 5, MOST_LISTED)
 
 
 def test_an_assignment_must_fit_to_the_last_byte() -> None:
-    given = synced(assignment({"a": [0, 2], "b": []}, b"user"))
-    assert [(each.topic, each.partition) for each in given.assigned] == [("a", 0), ("a", 2)]
-    assert given.assigned_count == 2
+    event = synced(assignment({"a": [0, 2], "b": []}, b"user"))
+    assert [(part.topic, part.partition) for part in event.assigned] == [("a", 0), ("a", 2)]
+    assert event.assigned_count == 2
     data = assignment({"a": [0]})
     assert synced(data + b"\0").assigned_count is None
     assert synced(data + b"\0", "consumer").assigned_count == 1  # a newer version, maybe
@@ -129,12 +129,15 @@ def test_each_member_that_leaves_has_a_line_with_its_own_error() -> None:
         {"MemberId": "a", "GroupInstanceId": None, "ErrorCode": 0},
     ]
     request = {"GroupId": "g", "MemberId": "", "Members": members}
-    left = events(LEAVE, request, {"ErrorCode": 0, "Members": codes})
-    assert [(each.member_id, each.error_code) for each in left] == [("a", 0), (None, 25)]
-    assert left[0].reason == "x" * 1000
-    left = events(LEAVE, request, {"ErrorCode": 16, "Members": []})
-    assert [each.error_code for each in left] == [16, 16]
-    assert [each.error_code for each in events(LEAVE, request, None)] == [None, None]
+    left_members = events(LEAVE, request, {"ErrorCode": 0, "Members": codes})
+    assert [(member.member_id, member.error_code) for member in left_members] == [
+        ("a", 0),
+        (None, 25),
+    ]
+    assert left_members[0].reason == "x" * 1000
+    left_members = events(LEAVE, request, {"ErrorCode": 16, "Members": []})
+    assert [member.error_code for member in left_members] == [16, 16]
+    assert [member.error_code for member in events(LEAVE, request, None)] == [None, None]
 
 
 def test_offsets_of_an_unanswered_commit_have_no_error_code() -> None:
@@ -187,7 +190,7 @@ def newer(sent: int, answer: dict[str, Any] | None, **more: Any) -> list[Any]:
 def test_a_heartbeat_of_a_newer_group_gives_a_line_for_a_change(
     sent: int, answer: dict[str, Any] | None, more: dict[str, Any], event: str | None
 ) -> None:
-    assert [each.event for each in newer(sent, answer, **more)] == ([event] if event else [])
+    assert [line.event for line in newer(sent, answer, **more)] == ([event] if event else [])
 
 
 def test_a_response_with_an_error_has_no_epoch() -> None:

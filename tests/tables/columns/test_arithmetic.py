@@ -32,12 +32,12 @@ def test_values_are_picked_by_position(
 ):
     numbers = data.draw(st.lists(st.integers(0, len(values) - 1), max_size=20))
     places = array("q", numbers)
-    wanted = [values[number] for number in numbers]
-    assert core.int_columns.picked(array("q", values), places).tolist() == wanted
+    expected = [values[number] for number in numbers]
+    assert core.int_columns.picked(array("q", values), places).tolist() == expected
     small = [value & 0x7F for value in values]
-    wanted = [small[number] for number in numbers]
-    assert core.int_columns.picked_types(array("i", small), places).tolist() == wanted
-    assert list(core.arithmetic.picked_bytes(bytearray(small), places)) == wanted
+    expected = [small[number] for number in numbers]
+    assert core.int_columns.picked_types(array("i", small), places).tolist() == expected
+    assert list(core.arithmetic.picked_bytes(bytearray(small), places)) == expected
 
 
 def test_a_position_beyond_the_values_is_an_error(core: SimpleNamespace):
@@ -54,9 +54,9 @@ def test_lists_are_picked_with_their_items(
     numbers = data.draw(st.lists(st.integers(0, len(lengths) - 1), max_size=10))
     offsets = array("q", [0, *accumulate(lengths)])
     made, items = core.arithmetic.items_of_lists(offsets, array("q", numbers))
-    wanted = [list(range(offsets[number], offsets[number + 1])) for number in numbers]
+    expected = [list(range(offsets[number], offsets[number + 1])) for number in numbers]
     found = [items[first:end].tolist() for first, end in pairwise(made)]
-    assert found == wanted
+    assert found == expected
     assert made[0] == 0
     assert core.arithmetic.differences(offsets).tolist() == lengths
 

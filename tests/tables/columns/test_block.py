@@ -24,10 +24,10 @@ from tests.support.rows import fetch, orphan, plain_traffic, row, rows
 
 @settings(max_examples=examples(50))
 @given(st.lists(rows(), max_size=6))
-def test_rows_by_column_are_the_same_rows(some):
-    block = RowBlock.of_rows(some)
-    assert len(block) == len(some)
-    assert block.rows() == some
+def test_rows_by_column_are_the_same_rows(given_rows):
+    block = RowBlock.of_rows(given_rows)
+    assert len(block) == len(given_rows)
+    assert block.rows() == given_rows
 
 
 def test_a_block_has_every_column_with_the_fields_of_its_structs():
@@ -40,7 +40,7 @@ def test_a_block_has_every_column_with_the_fields_of_its_structs():
                 assert len(values.offsets) == len(block) + 1
 
 
-def test_values_are_those_of_python():
+def test_values_have_python_types():
     (made,) = RowBlock.of_rows(
         [fetch(waited=True, errors=[ErrorItem("a", None, 6, "X")], anomalies=["trailing_bytes"])]
     ).rows()
@@ -86,19 +86,19 @@ def test_a_number_beyond_int64_is_not_cut():
 
 @settings(max_examples=examples(50))
 @given(st.lists(rows(), min_size=1, max_size=5), st.data())
-def test_any_rows_of_a_block_can_be_taken_in_any_order(some, data):
-    numbers = data.draw(st.lists(st.integers(0, len(some) - 1), max_size=8))
-    drain = RowBlock.of_rows(some).take(numbers)
-    assert drain.rows() == [some[number] for number in numbers]
+def test_any_rows_of_a_block_can_be_taken_in_any_order(given_rows, data):
+    numbers = data.draw(st.lists(st.integers(0, len(given_rows) - 1), max_size=8))
+    drain = RowBlock.of_rows(given_rows).take(numbers)
+    assert drain.rows() == [given_rows[number] for number in numbers]
 
 
 @settings(max_examples=examples(50))
 @given(st.lists(rows(), max_size=6), st.integers(0, 6), st.integers(0, 6))
-def test_a_part_of_a_block_is_a_block(some, one, two):
-    first, end = sorted((min(one, len(some)), min(two, len(some))))
-    part = RowBlock.of_rows(some).part(first, end)
+def test_a_part_of_a_block_is_a_block(given_rows, one, two):
+    first, end = sorted((min(one, len(given_rows)), min(two, len(given_rows))))
+    part = RowBlock.of_rows(given_rows).part(first, end)
     assert len(part) == end - first
-    assert part.rows() == some[first:end]
+    assert part.rows() == given_rows[first:end]
 
 
 def test_joined_blocks_need_not_know_the_same_words_or_nulls():
@@ -137,11 +137,11 @@ def test_joined_blocks_keep_their_shared_words():
 
 @settings(max_examples=examples(30))
 @given(st.lists(rows(), max_size=6), st.integers(0, 12_000))
-def test_pieces_of_a_block_are_as_large_as_allowed(some, most):
-    block = RowBlock.of_rows(some)
-    with patch.object(blocks, "BUFFERED_BYTES", most):
+def test_pieces_of_a_block_are_as_large_as_allowed(given_rows, limit_bytes):
+    block = RowBlock.of_rows(given_rows)
+    with patch.object(blocks, "BUFFERED_BYTES", limit_bytes):
         pieces = [piece.rows() for piece in block.pieces()]
-    assert [one for piece in pieces for one in piece] == some
+    assert [item for piece in pieces for item in piece] == given_rows
     for piece in pieces:
         assert piece
-        assert len(piece) == 1 or sum(map(bytes_of_row, piece)) <= most
+        assert len(piece) == 1 or sum(map(bytes_of_row, piece)) <= limit_bytes

@@ -1,4 +1,4 @@
-"""Growing columns: values that were put are there, all others are null."""
+"""Growing columns return the values put into them; all others are null."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ints_with(values: list[int | None]) -> IntBuffer:
     return buffer
 
 
-def seen(buffer: IntBuffer, count: int) -> list[int | None]:
+def values_of(buffer: IntBuffer, count: int) -> list[int | None]:
     return [buffer.get(at) for at in range(count)]
 
 
@@ -39,14 +39,14 @@ def test_least_largest_and_shift_ignore_nulls(values, shift):
     assert buffer.least(len(values)) == min(known, default=2**63 - 1)
     assert buffer.largest(len(values)) == max(known, default=-1)
     buffer.shift(len(values), shift)
-    assert seen(buffer, len(values)) == [None if v is None else v + shift for v in values]
+    assert values_of(buffer, len(values)) == [None if v is None else v + shift for v in values]
 
 
 def test_a_number_can_be_overwritten_by_null():
     buffer = ints_with([1, 2])
     buffer.change(0, None)
     buffer.change(1, 7)
-    assert seen(buffer, 2) == [None, 7]
+    assert values_of(buffer, 2) == [None, 7]
 
 
 def test_a_drained_buffer_begins_empty():
@@ -67,11 +67,11 @@ def test_a_drained_buffer_begins_empty():
 def test_each_text_is_kept_once_and_stays_valid_in_later_blocks(texts):
     buffer, blocks = WordBuffer(), []
     for first in range(0, len(texts), 5):
-        some = texts[first : first + 5]
-        buffer.make_room(len(some))
-        for at, text in enumerate(some):
+        chunk = texts[first : first + 5]
+        buffer.make_room(len(chunk))
+        for at, text in enumerate(chunk):
             buffer.put(at, text)
-        blocks.append(buffer.drain(len(some)))
+        blocks.append(buffer.drain(len(chunk)))
     assert len(buffer.words) == len({text for text in texts if text is not None})
     assert buffer.characters == sum(map(len, buffer.words))
     read = [None if code < 0 else block.words[code] for block in blocks for code in block.codes]

@@ -15,7 +15,7 @@ GUID = uuid.UUID("89791762-2336-4186-9674-299b90a802e2")
 
 
 def facts(*headers: tuple[bytes, bytes | None]):
-    return facts_of([Header(*each) for each in headers])
+    return facts_of([Header(*header) for header in headers])
 
 
 def test_the_ids_of_a_trace_are_read():

@@ -11,7 +11,7 @@ NUMBERS = st.integers(0, 60)
 
 
 @given(st.lists(st.tuples(NUMBERS, NUMBERS), max_size=20))
-def test_the_number_of_an_offset_is_that_of_its_only_range(pairs):
+def test_an_offset_has_the_number_of_its_range_if_there_is_only_one(pairs):
     ranges = OffsetRanges()
     taken: dict[int, int] = {}
     for number, (first, length) in enumerate(pairs):

@@ -61,7 +61,7 @@ def test_produce_fetch_and_share_fetch_have_records() -> None:
     assert [key for key in range(95) if has_records(key)] == [0, 1, 78]
 
 
-def test_a_produced_record_is_where_the_response_says() -> None:
+def test_a_produced_record_has_the_offset_from_the_response() -> None:
     data = batch_of(codec=4, transactional=True, producer=(77, 3, 9))
     found = rows_of(produced({PLACE: data}))
     assert found[2] == RecordRow(
@@ -288,12 +288,12 @@ def test_decompression_limits_apply() -> None:
 
 def test_only_records_of_the_selected_partitions_are_returned() -> None:
     data = {("orders", 0): batch_of(ITEMS[:1]), ("orders", 1): batch_of(ITEMS[:2])}
-    for wanted in (
+    for row_filter in (
         RowFilter(partitions=(NamedPartition(None, 1),)),
         RowFilter(partitions=(NamedPartition("o*", 1), NamedPartition("clicks", 0))),
         RowFilter(topics=("orders",), partitions=(NamedPartition(None, 1),)),
     ):
-        found = rows_of(fetched(data), row_filter=wanted)
+        found = rows_of(fetched(data), row_filter=row_filter)
         assert [record.partition for record in found] == [1, 1]
 
 
@@ -398,7 +398,7 @@ def test_lists_of_rows_are_bounded_by_the_memory_of_headers() -> None:
     assert max(sizes) < 50
 
 
-# -- what brokers write for themselves ------------------------------------------------------------
+# -- records that brokers write for themselves ----------------------------------------------------
 
 SECRET = b"s4lted-passw0rd"
 

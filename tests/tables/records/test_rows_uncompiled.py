@@ -1,4 +1,4 @@
-"""Rows of records are the same compiled and not."""
+"""Rows of records are the same from compiled and from uncompiled modules."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ def test_rows_of_a_capture_are_the_same(name, values_as):
     with uncompiled() as modules:
         pass
     catalog = Catalog()
-    here, there = (
-        each(catalog, Decoders(catalog), values_as=values_as)
-        for each in (RecordReader, modules["kanalyze.tables.records.rows"].RecordReader)
+    compiled_reader, uncompiled_reader = (
+        reader_type(catalog, Decoders(catalog), values_as=values_as)
+        for reader_type in (RecordReader, modules["kanalyze.tables.records.rows"].RecordReader)
     )
     compared = 0
     for exchanges, block in Analysis([str(path(name))], keep=has_records).exchange_blocks():
-        blocks = [list(reader.blocks(exchanges, block)) for reader in (here, there)]
-        assert [each.columns for each in blocks[0]] == [each.columns for each in blocks[1]]
+        blocks = [
+            list(reader.blocks(exchanges, block)) for reader in (compiled_reader, uncompiled_reader)
+        ]
+        assert [made.columns for made in blocks[0]] == [made.columns for made in blocks[1]]
         pairs = list(zip(exchanges, block.rows(), strict=True))
-        rows = [list(reader.row_batches(pairs)) for reader in (here, there)]
+        rows = [list(reader.row_batches(pairs)) for reader in (compiled_reader, uncompiled_reader)]
         assert rows[0] == rows[1]
         compared += sum(map(len, rows[0]))
     assert compared > 10

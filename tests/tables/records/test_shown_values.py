@@ -1,4 +1,4 @@
-"""Keys and values as cells: text where it is text, else a form that gives the bytes back."""
+"""Keys and values are shown as text if they are text, else encoded so that no byte is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Summaries of bodies: a writer of our definitions writes them, the projections of a row read."""
+"""Summaries of bodies, which are encoded from our definitions and decoded for the rows."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def test_a_created_topic_is_listed_without_a_partition() -> None:
     made |= {"topicConfigErrorCode": 0, "numPartitions": 3, "replicationFactor": 1, "configs": []}
     response = {"throttleTimeMs": 0, "topics": [made]}
     assert list(summary(19, 7, request).partitions) == [PartitionSummary("new", NO_ID, None)]
-    # The name is the same topic's, whether its id is told or not.
+    # A name means the same topic, whether a message has its id or not.
     assert list(summary(19, 7, request, response).partitions) == [
         PartitionSummary("new", TOPIC_ID, None, error_code=36)
     ]
@@ -274,7 +274,7 @@ def test_partitions_that_are_a_list_of_numbers_are_listed() -> None:
     ]
 
 
-def test_of_a_repeated_partition_the_error_code_other_than_0_counts() -> None:
+def test_a_repeated_partition_has_the_error_code_that_is_not_0() -> None:
     def marker(*codes: int) -> dict[str, Any]:
         partitions = [{"partitionIndex": 1, "errorCode": code} for code in codes]
         return {"producerId": 1, "topics": [{"name": "a", "partitions": partitions}]}
@@ -316,7 +316,7 @@ def test_a_share_fetch_lists_the_records_that_it_delivered() -> None:
         "responses": [{"topicId": TOPIC_ID, "partitions": [partition]}],
         "nodeEndpoints": [],
     }
-    # What a session no longer reads is not fetched from.
+    # Partitions that leave the session are not listed.
     assert list(summary(78, 1, request).partitions) == []
     (part,) = summary(78, 1, request, response).partitions
     assert (part.topic_id, part.partition, part.error_code) == (TOPIC_ID, 1, 121)
@@ -363,7 +363,7 @@ def test_a_cursor_is_not_a_topic_of_the_request() -> None:
 
 
 _BY_HAND = {0, 1, 2, 9}
-"""APIs that list partitions alone."""
+"""APIs whose summaries list only partitions, no topic without one."""
 
 
 def named_in(fields: tuple[Field, ...], value: dict[str, Any], topic: str = "") -> set[Any]:
@@ -384,12 +384,12 @@ def named_in(fields: tuple[Field, ...], value: dict[str, Any], topic: str = "") 
         if field is None or name == "forgottenTopicsData":
             continue
         if field.type == "[]string" and field.entity_type == "topicName":
-            others |= {(one, None) for one in item or () if one}
+            others |= {(topic_name, None) for topic_name in item or () if topic_name}
         elif topic and field.type == "[]int32" and name in ("partitions", "partitionIndexes"):
             found |= {(topic, index) for index in item or ()}
         elif field.struct is not None and name not in ("cursor", "nextCursor"):
-            for one in item or () if field.is_array else [item] if item else []:
-                found |= named_in(field.struct.fields, one, topic)
+            for inner in item or () if field.is_array else [item] if item else []:
+                found |= named_in(field.struct.fields, inner, topic)
         elif topic and field.type == "int32" and name in PARTITION_NAMES:
             return {(topic, item)}
     codes = [code for name, code in value.items() if name.lower().endswith("errorcode")]
@@ -408,15 +408,15 @@ def test_messages_of_kafkas_serializer_have_the_partitions_of_their_json() -> No
         if vector.kind == "other" or vector.api_key is None:
             continue
         message = definition_of(vector, CATALOG)
-        wanted = EXTRACTORS.needed_fields(vector.api_key, vector.kind)
+        needed_fields = EXTRACTORS.needed_fields(vector.api_key, vector.kind)
         if not message.valid_versions.contains(vector.version):
             continue
-        decode = compile_decoder(message, vector.version, wanted)
+        decode = compile_decoder(message, vector.version, needed_fields)
         decode(vector.content, 0, 0, None)
         taped = decode.take(None)
         pair = (taped, None) if vector.kind == "request" else (None, taped)
         found = EXTRACTORS.summary(vector.api_key, *pair)
-        # An id that the message names elsewhere is the topic of that name.
+        # The message may contain the name of a topic id elsewhere.
         names = {topic_id_text(topic_id): name for topic_id, name in found.names}
         ours = {
             (part.topic or topic_id_text(part.topic_id) or "", part.partition)

@@ -21,36 +21,38 @@ A, B, C = place("a"), place("b"), place("c", 5)
 def fetch(
     session_id: int,
     epoch: int,
-    asked: list[SessionPartition] | None = None,
+    requested: list[SessionPartition] | None = None,
     *,
     forgotten: list[SessionPartition] | None = None,
     response_session_id: int | None = None,
     error_code: int = 0,
 ) -> FetchSessionUpdate:
     answered = session_id if response_session_id is None else response_session_id
-    return FetchSessionUpdate(session_id, epoch, asked or [], forgotten or [], answered, error_code)
+    return FetchSessionUpdate(
+        session_id, epoch, requested or [], forgotten or [], answered, error_code
+    )
 
 
-def begun(asked: list[SessionPartition], **bounds: int) -> FetchSessions:
+def open_session(requested: list[SessionPartition], **bounds: int) -> FetchSessions:
     sessions = FetchSessions(**bounds)
-    assert list(sessions.follow(BROKER, fetch(0, 0, asked, response_session_id=7))) == []
+    assert list(sessions.follow(BROKER, fetch(0, 0, requested, response_session_id=7))) == []
     return sessions
 
 
 def test_an_incremental_fetch_reads_from_all_partitions_of_its_session() -> None:
-    sessions = begun([A, B])
+    sessions = open_session([A, B])
     assert list(sessions.follow(BROKER, fetch(7, 1))) == [A, B]
     assert list(sessions.follow(BROKER, fetch(7, 2))) == [A, B]
 
 
 def test_partitions_are_added_and_forgotten_as_requests_name_them() -> None:
-    sessions = begun([A, B])
+    sessions = open_session([A, B])
     assert list(sessions.follow(BROKER, fetch(7, 1, [C], forgotten=[A]))) == [B, C]
     assert list(sessions.follow(BROKER, fetch(7, 2))) == [B, C]
 
 
 def test_forgetting_a_partition_outside_the_session_is_not_an_error() -> None:
-    assert list(begun([A]).follow(BROKER, fetch(7, 1, forgotten=[C]))) == [A]
+    assert list(open_session([A]).follow(BROKER, fetch(7, 1, forgotten=[C]))) == [A]
 
 
 def test_a_session_that_began_before_the_capture_is_not_known() -> None:
@@ -58,26 +60,26 @@ def test_a_session_that_began_before_the_capture_is_not_known() -> None:
 
 
 def test_a_missed_epoch_makes_the_session_unknown() -> None:
-    sessions = begun([A, B])
+    sessions = open_session([A, B])
     assert list(sessions.follow(BROKER, fetch(7, 2))) == []
     assert list(sessions.follow(BROKER, fetch(7, 3))) == []
 
 
 def test_a_refused_fetch_ends_the_session() -> None:
-    sessions = begun([A])
+    sessions = open_session([A])
     assert list(sessions.follow(BROKER, fetch(7, 1, error_code=71))) == []
     assert len(sessions) == 0
 
 
 def test_epoch_0_replaces_the_session() -> None:
-    sessions = begun([A])
+    sessions = open_session([A])
     sessions.follow(BROKER, fetch(7, 0, [B], response_session_id=8))
     assert list(sessions.follow(BROKER, fetch(8, 1))) == [B]
     assert list(sessions.follow(BROKER, fetch(7, 1))) == []
 
 
 def test_the_final_epoch_ends_the_session() -> None:
-    sessions = begun([A])
+    sessions = open_session([A])
     assert list(sessions.follow(BROKER, fetch(7, -1, [A], response_session_id=0))) == []
     assert len(sessions) == 0
 
@@ -90,18 +92,18 @@ def test_a_response_without_a_session_id_opens_no_session() -> None:
 
 
 def test_ids_belong_to_one_broker() -> None:
-    assert list(begun([A]).follow(("10.0.0.3", 9092), fetch(7, 1))) == []
+    assert list(open_session([A]).follow(("10.0.0.3", 9092), fetch(7, 1))) == []
 
 
 def test_epochs_continue_at_1_after_the_highest() -> None:
-    sessions = begun([A])
+    sessions = open_session([A])
     sessions._sessions[BROKER, 7].next_epoch = 2**31 - 1
     assert list(sessions.follow(BROKER, fetch(7, 2**31 - 1))) == [A]
     assert list(sessions.follow(BROKER, fetch(7, 1))) == [A]
 
 
 def test_sessions_are_bounded_and_the_least_recently_used_is_dropped_first() -> None:
-    sessions = begun([A], most_sessions=2)
+    sessions = open_session([A], most_sessions=2)
     sessions.follow(BROKER, fetch(0, 0, [B], response_session_id=8))
     sessions.follow(BROKER, fetch(7, 1))
     sessions.follow(BROKER, fetch(0, 0, [C], response_session_id=9))
@@ -110,7 +112,7 @@ def test_sessions_are_bounded_and_the_least_recently_used_is_dropped_first() -> 
 
 
 def test_partitions_in_all_sessions_are_bounded() -> None:
-    sessions = begun([A, B], most_partitions=3)
+    sessions = open_session([A, B], most_partitions=3)
     sessions.follow(BROKER, fetch(0, 0, [A, B], response_session_id=8))
     assert len(sessions) == 1
     sessions.follow(BROKER, fetch(8, 1, [place("t", n) for n in range(9)]))

@@ -1,4 +1,4 @@
-"""What a row wants of messages that no one has described by hand."""
+"""The fields that rows need are selected by rules, in messages that nobody described by hand."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def codes_in(value: object) -> list[int]:
     return found
 
 
-def facts_of(
+def summary_of(
     message: MessageSpec, version: int, values: dict[str, Any], *, is_request: bool
 ) -> ExchangeSummary:
     """Return the summary that a walk makes of a message with these values."""
@@ -58,7 +58,7 @@ def test_every_error_code_of_every_response_is_found_in_its_order(api) -> None: 
         noise = random.Random(api.key)
         for _ in range(10):
             values = Generator(message, version, noise).values()
-            found = facts_of(message, version, values, is_request=False)
+            found = summary_of(message, version, values, is_request=False)
             assert [code for *_, code in found.errors] == codes_in(values)
 
 
@@ -75,7 +75,7 @@ def test_an_error_code_has_the_topic_and_partition_of_its_outer_structs() -> Non
         ],
         "throttleTimeMs": 5,
     }
-    found = facts_of(message, 2, values, is_request=False)
+    found = summary_of(message, 2, values, is_request=False)
     assert found.errors == [("orders", bytes(16), 3, 6)]
 
 
@@ -104,7 +104,7 @@ def test_no_secret_is_ever_requested() -> None:
             ]
 
 
-TELLING = [
+WITH_NAMES = [
     (3, "response"),
     (4, "request"),
     (6, "request"),
@@ -116,7 +116,7 @@ TELLING = [
 ]
 
 
-@pytest.mark.parametrize(("key", "kind"), TELLING)
+@pytest.mark.parametrize(("key", "kind"), WITH_NAMES)
 def test_names_are_learned_from_every_struct_with_both_name_and_id(key: int, kind: str) -> None:
     message = CATALOG.message(key, kind)  # type: ignore[arg-type]
     version = CATALOG.api(key).versions.highest  # type: ignore[union-attr]
@@ -124,7 +124,7 @@ def test_names_are_learned_from_every_struct_with_both_name_and_id(key: int, kin
     names: list[tuple[bytes, str]] = []
     for seed in range(20):
         values = Generator(message, version, random.Random(seed)).values()
-        names += facts_of(message, version, values, is_request=kind == "request").names
+        names += summary_of(message, version, values, is_request=kind == "request").names
     assert names
     assert all(name and topic_id != bytes(16) for topic_id, name in names)
 

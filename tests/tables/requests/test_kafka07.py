@@ -22,7 +22,7 @@ def rows_of(talk: Talk) -> list[Row]:
     return rows_of_exchanges(builder, talk.exchanges)
 
 
-def test_a_fetch_shows_where_it_reads_and_what_it_got() -> None:
+def test_a_fetch_has_its_offset_and_its_messages() -> None:
     messages = old.message(b"a") + old.message(b"b")
     talk = Talk().client(old.fetch(4096, topic="clicks", partition=2)).broker(old.fetched(messages))
     (row,) = rows_of(talk)

@@ -8,7 +8,7 @@ MS = 1_000_000
 
 
 @pytest.mark.parametrize(
-    ("client_ns", "broker_ns", "where"),
+    ("client_ns", "broker_ns", "expected"),
     [
         (20_000, 25 * MS, "client"),
         (25 * MS, 20_000, "broker"),
@@ -21,5 +21,5 @@ MS = 1_000_000
         (25 * MS, -1, None),
     ],
 )
-def test_the_nearer_end_is_where_the_capture_was_taken(client_ns, broker_ns, where):
-    assert capture_point(client_ns, broker_ns) == where
+def test_the_nearer_end_is_where_the_capture_was_taken(client_ns, broker_ns, expected):
+    assert capture_point(client_ns, broker_ns) == expected

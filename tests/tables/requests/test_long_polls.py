@@ -1,4 +1,4 @@
-"""Long polls: a delay on purpose is not slowness."""
+"""Long polls: a response that is delayed on purpose is not slow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MS = 1_000_000
 NOW = 1_700_000_000_000 * MS
 
 
-def fetch(ends: LongPollDetector, latency_ms: float, **changes: Any) -> bool:
+def fetch(detector: LongPollDetector, latency_ms: float, **changes: Any) -> bool:
     known: dict[str, Any] = {
         "request_ns": NOW,
         "response_ns": NOW + int(latency_ms * MS),
@@ -24,7 +24,7 @@ def fetch(ends: LongPollDetector, latency_ms: float, **changes: Any) -> bool:
         "failed": False,
         "base_offsets": [],
     }
-    return ends.waited(changes.pop("connection", 1), **known | changes)
+    return detector.waited(changes.pop("connection", 1), **known | changes)
 
 
 def test_an_empty_response_after_max_wait_waited() -> None:
@@ -47,21 +47,21 @@ def test_too_few_bytes_after_max_wait_waited() -> None:
 
 
 def test_a_slow_response_with_earlier_data_did_not_wait() -> None:
-    ends = LongPollDetector()
-    ends.learn("t", 100, NOW - 5 * MS)
-    assert not fetch(ends, 400, record_bytes=900, base_offsets=[("t", 40)])
+    detector = LongPollDetector()
+    detector.learn("t", 100, NOW - 5 * MS)
+    assert not fetch(detector, 400, record_bytes=900, base_offsets=[("t", 40)])
 
 
 def test_data_beyond_a_recent_log_end_was_waited_for() -> None:
-    ends = LongPollDetector()
-    ends.learn("t", 100, NOW - 1 * MS)
-    assert fetch(ends, 300, record_bytes=900, base_offsets=[("t", 100)])
+    detector = LongPollDetector()
+    detector.learn("t", 100, NOW - 1 * MS)
+    assert fetch(detector, 300, record_bytes=900, base_offsets=[("t", 100)])
 
 
 def test_data_that_probably_came_before_the_request_was_not_waited_for() -> None:
-    ends = LongPollDetector()
-    ends.learn("t", 100, NOW - 10_000 * MS)
-    assert not fetch(ends, 4, record_bytes=900, base_offsets=[("t", 100)])
+    detector = LongPollDetector()
+    detector.learn("t", 100, NOW - 10_000 * MS)
+    assert not fetch(detector, 4, record_bytes=900, base_offsets=[("t", 100)])
 
 
 def test_a_log_without_a_known_end_proves_no_wait() -> None:
@@ -69,30 +69,32 @@ def test_a_log_without_a_known_end_proves_no_wait() -> None:
 
 
 def test_a_log_end_learned_after_the_request_does_not_count() -> None:
-    ends = LongPollDetector()
-    ends.learn("t", 100, NOW - 1 * MS)
-    ends.learn("t", 180, NOW + 200 * MS)
-    assert fetch(ends, 300, record_bytes=900, base_offsets=[("t", 100)])
+    detector = LongPollDetector()
+    detector.learn("t", 100, NOW - 1 * MS)
+    detector.learn("t", 180, NOW + 200 * MS)
+    assert fetch(detector, 300, record_bytes=900, base_offsets=[("t", 100)])
 
 
 def test_one_partition_with_earlier_data_means_no_wait() -> None:
-    ends = LongPollDetector()
+    detector = LongPollDetector()
     for partition in ("a", "b"):
-        ends.learn(partition, 100, NOW - 1 * MS)
-    assert not fetch(ends, 300, record_bytes=900, base_offsets=[("a", 100), ("b", 40)])
+        detector.learn(partition, 100, NOW - 1 * MS)
+    assert not fetch(detector, 300, record_bytes=900, base_offsets=[("a", 100), ("b", 40)])
 
 
 def test_a_fetch_sent_while_another_is_delayed_is_delayed_with_it() -> None:
-    ends = LongPollDetector()
-    assert fetch(ends, 501)
+    detector = LongPollDetector()
+    assert fetch(detector, 501)
     inside = NOW + 400 * MS
-    assert fetch(ends, 0, request_ns=inside, response_ns=inside + 103 * MS)
-    assert not fetch(ends, 0, request_ns=inside, response_ns=inside + 103 * MS, connection=2)
+    assert fetch(detector, 0, request_ns=inside, response_ns=inside + 103 * MS)
+    assert not fetch(detector, 0, request_ns=inside, response_ns=inside + 103 * MS, connection=2)
     after = NOW + 502 * MS
-    assert not fetch(ends, 0, request_ns=after, response_ns=after + 3 * MS)
+    assert not fetch(detector, 0, request_ns=after, response_ns=after + 3 * MS)
 
 
-def asked(session: FetchSessionUpdate | None = None, **values: int | None) -> ExchangeSummary:
+def summary_with(
+    session: FetchSessionUpdate | None = None, **values: int | None
+) -> ExchangeSummary:
     """Return the summary of a request with these values."""
     summary = ExchangeSummary()
     summary.session = session
@@ -108,15 +110,15 @@ ENDING_WITH_A_LAST_FETCH = FetchSessionUpdate(7, -1, [("t", None, 0)], [], None,
 @pytest.mark.parametrize(
     ("summary", "expected"),
     [
-        (asked(), 500),
-        (asked(max_wait_ms=None), None),
-        (asked(min_bytes=None), None),
-        (asked(max_wait_ms=-1), 0),
-        (asked(min_bytes=0), 0),
-        (asked(share_epoch=3), 500),
-        (asked(share_epoch=-1), 0),
-        (asked(ENDING), 0),
-        (asked(ENDING_WITH_A_LAST_FETCH), 500),
+        (summary_with(), 500),
+        (summary_with(max_wait_ms=None), None),
+        (summary_with(min_bytes=None), None),
+        (summary_with(max_wait_ms=-1), 0),
+        (summary_with(min_bytes=0), 0),
+        (summary_with(share_epoch=3), 500),
+        (summary_with(share_epoch=-1), 0),
+        (summary_with(ENDING), 0),
+        (summary_with(ENDING_WITH_A_LAST_FETCH), 500),
     ],
 )
 def test_the_longest_wait_of_a_fetch(summary: ExchangeSummary, expected: int | None) -> None:
@@ -128,16 +130,16 @@ def test_an_unanswered_fetch_may_be_delayed_up_to_its_longest_wait(api_key: int)
     def may_be(summary: ExchangeSummary, age_ms: int) -> bool:
         return may_be_held_back(api_key, summary, start_ns=NOW, now_ns=NOW + age_ms * MS)
 
-    assert may_be(asked(), 500)
-    assert not may_be(asked(), 501)
-    # These are answered at once: one that is not is late.
-    assert not may_be(asked(min_bytes=0), 1)
-    assert not may_be(asked(share_epoch=-1), 1)
+    assert may_be(summary_with(), 500)
+    assert not may_be(summary_with(), 501)
+    # Brokers answer these at once, so one without a response is late.
+    assert not may_be(summary_with(min_bytes=0), 1)
+    assert not may_be(summary_with(share_epoch=-1), 1)
 
 
 def test_group_members_except_the_leader_wait_without_a_limit() -> None:
     def may_be(api_key: int, **values: bool) -> bool:
-        return may_be_held_back(api_key, asked(**values), start_ns=NOW, now_ns=NOW * 2)
+        return may_be_held_back(api_key, summary_with(**values), start_ns=NOW, now_ns=NOW * 2)
 
     assert may_be(11)
     assert may_be(14, has_assignments=False)

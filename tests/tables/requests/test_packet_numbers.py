@@ -53,7 +53,7 @@ def numbered(rows, place_of=place, *, are_all_numbered=True):
 )
 def test_a_row_belongs_to_the_capture_of_its_request(rows, captures, packets, are_all_numbered):
     if rows == [(None, None), (4, None)] and are_all_numbered:
-        captures = ["a.pcap"] * 2  # of one capture all rows are
+        captures = ["a.pcap"] * 2  # all rows are of one capture
     assert numbered(rows, are_all_numbered=are_all_numbered) == (captures, packets)
 
 

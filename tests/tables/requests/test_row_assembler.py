@@ -65,16 +65,16 @@ def test_compiled_and_uncompiled_rows_are_equal(
     blocks = []
     for core in (compiled, uncompiled_rows):
         builder = builder_of(core)
-        some = []
+        drained = []
         for number, exchange in enumerate(exchanges):
             builder.add(core.given(exchange))
             if number % 50 == 0:
-                some.append(plain(builder.drain()))
-        blocks.append([*some, plain(builder.drain())])
+                drained.append(plain(builder.drain()))
+        blocks.append([*drained, plain(builder.drain())])
     assert blocks[0] == blocks[1]
 
 
-def test_a_block_has_every_column_in_the_types_of_the_contract(core: SimpleNamespace) -> None:
+def test_a_block_has_every_column_in_its_declared_type(core: SimpleNamespace) -> None:
     builder = builder_of(core)
     for rows in (0, 1):
         for exchange in Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1)).exchanges:
@@ -165,17 +165,17 @@ def test_partitions_of_a_session_are_listed_from_block_to_block(core: SimpleName
         ]
 
 
-# -- places ---------------------------------------------------------------------------------------
+# -- captures of packets --------------------------------------------------------------------------
 
 
 def runs(*first: int) -> Callable[[int], tuple[str, int | None]]:
-    """Return where packets are in captures that begin with these numbers."""
+    """Return a function that locates packets in captures that begin with these numbers."""
 
     def place(number: int) -> tuple[str, int | None]:
-        known = [each for each in first if each <= number]
-        if not known:
+        begun = [start for start in first if start <= number]
+        if not begun:
             return "(unknown)", None
-        return f"{len(known)}.pcap", number - known[-1] + 1
+        return f"{len(begun)}.pcap", number - begun[-1] + 1
 
     return place
 
@@ -191,9 +191,12 @@ def test_packets_are_numbered_in_their_captures(
     for exchange, row in zip(exchanges, rows, strict=True):
         assert exchange.request is not None
         assert exchange.response is not None
-        asked, answered = place(exchange.request.start_packet), exchange.response.start_packet
-        assert (row.capture, row.request_packet) == asked
-        assert row.response_packet == place(answered)[1]
+        located_request, response_packet = (
+            place(exchange.request.start_packet),
+            exchange.response.start_packet,
+        )
+        assert (row.capture, row.request_packet) == located_request
+        assert row.response_packet == place(response_packet)[1]
 
 
 def test_a_block_does_not_change_when_more_rows_are_added(core: SimpleNamespace) -> None:

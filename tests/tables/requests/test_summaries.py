@@ -42,5 +42,5 @@ def test_a_new_summary_has_no_values():
     assert (list(summary.partitions), summary.errors, summary.names) == ([], [], [])
 
 
-def test_every_field_has_a_number_of_its_own():
+def test_every_field_has_its_own_number():
     assert len({*FIELD_NUMBERS.values()}) == len(FIELD_NUMBERS)

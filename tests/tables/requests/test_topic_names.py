@@ -11,7 +11,7 @@ from kanalyze.tables.requests.topic_names import TopicNames, parse_topic_ids, to
 
 
 def test_an_id_is_written_as_kafka_writes_it() -> None:
-    # Kafka's own: the id of the topic __cluster_metadata is 00000000-0000-0000-0000-000000000001.
+    # In Kafka, the id of the topic __cluster_metadata is 00000000-0000-0000-0000-000000000001.
     assert topic_id_text(uuid.UUID(int=1).bytes) == "AAAAAAAAAAAAAAAAAAAAAQ"
     assert topic_id_text(b"\xfb\xef\xbe" * 5 + b"\xfb") == "----" * 5 + "-w"
 
