@@ -1,7 +1,7 @@
 """The row contract of groups: one line per event of a consumer group.
 
-In: nothing. Out: :class:`GroupEvent` and :data:`GROUP_COLUMNS`. This module must not know how a
-line is made or where it goes.
+In: nothing. Out: :class:`GroupEvent`, :class:`OffsetEvents` for many that are alike, and
+:data:`GROUP_COLUMNS`. This module must not know how a line is made or where it goes.
 """
 
 # No "from __future__ import annotations": see kanalyze.tables.row.
@@ -12,7 +12,14 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.tables.cluster.carried import CARRIED_COLUMNS
 from kanalyze.tables.row import TOPIC, TOPIC_ID, Column, Meaning, columns_of
 
-__all__ = ["GROUP_COLUMNS", "AssignedPartition", "GroupEvent"]
+__all__ = [
+    "GROUP_COLUMNS",
+    "OFFSET_FIELDS",
+    "AssignedPartition",
+    "GroupEvent",
+    "OffsetEvents",
+    "PartitionOffset",
+]
 
 
 class AssignedPartition(NamedTuple):
@@ -164,6 +171,33 @@ class GroupEvent(NamedTuple):
         ),
     ] = None
     error_name: Annotated[str | None, Meaning("string", "its name; NONE for 0", "", True)] = None
+
+
+class PartitionOffset(NamedTuple):
+    """What a message says of the offset of one partition: the last fields of an event."""
+
+    topic: str | None
+    topic_id: str | None
+    partition: int | None
+    committed_offset: int | None
+    committed_leader_epoch: int | None
+    error_code: int | None
+    error_name: str | None
+
+
+OFFSET_FIELDS = PartitionOffset._fields
+"""The fields that differ between the events of a message with offsets."""
+
+
+class OffsetEvents(NamedTuple):
+    """Events that are alike except for their offsets, one per partition.
+
+    A capture may have hundreds of thousands of them.
+    """
+
+    event: GroupEvent
+    """All other fields."""
+    offsets: list[PartitionOffset]
 
 
 GROUP_COLUMNS: tuple[Column, ...] = (*CARRIED_COLUMNS, *columns_of(GroupEvent))

@@ -8,17 +8,23 @@ where lines go.
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.tables.cluster.brokers import METADATA_FIELDS, SeenMetadata, hinting, metadata_entries
 from kanalyze.tables.cluster.carried import CARRIED_NAMES, REQUEST_ID
 from kanalyze.tables.cluster.fields import BodyFields, more_fields
-from kanalyze.tables.cluster.group_row import AssignedPartition, GroupEvent
+from kanalyze.tables.cluster.group_row import (
+    OFFSET_FIELDS,
+    AssignedPartition,
+    GroupEvent,
+    OffsetEvents,
+    PartitionOffset,
+)
 from kanalyze.tables.cluster.groups import GROUP_FIELDS, group_events
 from kanalyze.tables.cluster.metadata_row import MetadataEntry
 from kanalyze.tables.columns.block import Ints, RowBlock, Words, columns_of_rows
-from kanalyze.tables.row import Column, columns_of
+from kanalyze.tables.row import columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -28,6 +34,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.exchange import Exchange
     from kanalyze.tables.cluster.fields import FieldPaths
+    from kanalyze.tables.columns.block import ColumnValues
     from kanalyze.tables.requests.extract import Extractors
     from kanalyze.tables.requests.topic_names import TopicNames
 
@@ -37,14 +44,17 @@ _GROUPS, _METADATA = "groups", "metadata"
 _FIELDS: dict[str, FieldPaths] = {_GROUPS: GROUP_FIELDS, _METADATA: METADATA_FIELDS}
 CLUSTER_TABLES = frozenset(_FIELDS)
 """The tables that this module makes."""
-_COLUMNS: dict[str, tuple[Column, ...]] = {
-    _GROUPS: columns_of(GroupEvent),
-    _METADATA: columns_of(MetadataEntry),
-}
+_METADATA_COLUMNS = columns_of(MetadataEntry)
+_OFFSET_AT = len(GroupEvent._fields) - len(OFFSET_FIELDS)
+_EVENT_COLUMNS = columns_of(GroupEvent)[:_OFFSET_AT]
+_OFFSET_COLUMNS = columns_of(GroupEvent)[_OFFSET_AT:]
 
-
-_NamedT = TypeVar("_NamedT", GroupEvent, AssignedPartition, MetadataEntry)
+_NamedT = TypeVar("_NamedT", GroupEvent, AssignedPartition, PartitionOffset, MetadataEntry)
 """Values that may name a topic."""
+
+
+_Lines: TypeAlias = "tuple[array[int], dict[str, ColumnValues]]"
+"""The row of each line in its block, and the columns of the lines."""
 
 
 class ClusterFacts(NamedTuple):
@@ -54,7 +64,8 @@ class ClusterFacts(NamedTuple):
     """Number of the exchange's row in its block, from 0."""
     table: str
     items: list[Any]
-    """For ``groups``: :class:`GroupEvent`; for ``metadata``: pairs of subject and values."""
+    """For ``groups``: :class:`GroupEvent` and :class:`OffsetEvents`; for ``metadata``: pairs of
+    subject and values."""
 
 
 def fields_of(tables: Collection[str]) -> dict[tuple[int, str], Projection]:
@@ -143,24 +154,45 @@ class ClusterLines:
             first_id: the number of the block's first row, over all blocks.
         """
         for table in sorted({fact.table for fact in facts}):
-            rows, lines = array("q"), []
-            for fact in facts:
-                if fact.table == table:
-                    new_lines = self._lines(block, fact)
-                    lines += new_lines
-                    rows.extend([fact.row] * len(new_lines))
-            if lines:
-                item_columns = columns_of_rows(lines, _COLUMNS[table])
+            of_table = [fact for fact in facts if fact.table == table]
+            if table == _GROUPS:
+                rows, item_columns = self._group_lines(of_table)
+            else:
+                rows, item_columns = self._metadata_lines(of_table, block)
+            if rows:
                 carried = block.only(CARRIED_NAMES).take(rows).columns
                 numbers = Ints(array("q", [first_id + row for row in rows]), None)
                 columns = {REQUEST_ID.name: numbers, **carried, **item_columns}
-                yield table, RowBlock(len(lines), columns)
+                yield table, RowBlock(len(rows), columns)
 
-    def _lines(self, block: RowBlock, facts: ClusterFacts) -> list[Any]:
-        if facts.table == _GROUPS:
-            return [self._named_event(event) for event in facts.items]
-        changes = self._seen.changes(_connection(block, facts.row), facts.items)
-        return [self._named(entry) for entry in changes]
+    def _metadata_lines(self, facts: Sequence[ClusterFacts], block: RowBlock) -> _Lines:
+        rows = array("q")
+        entries: list[MetadataEntry] = []
+        for fact in facts:
+            changes = list(self._seen.changes(_connection(block, fact.row), fact.items))
+            entries += map(self._named, changes)
+            rows.extend([fact.row] * len(changes))
+        return rows, columns_of_rows(entries, _METADATA_COLUMNS)
+
+    def _group_lines(self, facts: Sequence[ClusterFacts]) -> _Lines:
+        """Return the lines of events; columns that offsets share are made of the events alone."""
+        rows, repeats = array("q"), array("q")
+        events: list[GroupEvent] = []
+        offsets: list[PartitionOffset] = []
+        for fact in facts:
+            for item in fact.items:
+                before = len(offsets)
+                if isinstance(item, OffsetEvents):
+                    events.append(item.event)
+                    offsets += map(self._named, item.offsets)
+                else:
+                    events.append(self._named_event(item))
+                    offsets.append(PartitionOffset._make(events[-1][_OFFSET_AT:]))
+                lines = len(offsets) - before
+                rows.extend([fact.row] * lines)
+                repeats.extend([len(events) - 1] * lines)
+        shared = RowBlock(len(events), columns_of_rows(events, _EVENT_COLUMNS)).take(repeats)
+        return rows, {**shared.columns, **columns_of_rows(offsets, _OFFSET_COLUMNS)}
 
     def _named_event(self, event: GroupEvent) -> GroupEvent:
         """Return an event with the topic names that are known for its topic ids."""

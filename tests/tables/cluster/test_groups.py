@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kanalyze.tables.cluster.group_row import OFFSET_FIELDS, GroupEvent, OffsetEvents
 from kanalyze.tables.cluster.groups import MOST_LISTED, group_events
 
 JOIN, SYNC, LEAVE, HEARTBEAT, COMMIT, FETCH_OFFSETS = 11, 14, 13, 12, 8, 9
@@ -28,7 +29,18 @@ def assignment(partitions: dict[str, list[int]], user_data: bytes = b"") -> byte
 
 
 def events(key: int, request: dict[str, Any], response: dict[str, Any] | None) -> list[Any]:
-    return list(group_events(key, request, response))
+    """Return the events of an exchange, those with offsets too, one by one."""
+    all_events: list[Any] = []
+    for item in group_events(key, request, response):
+        if isinstance(item, OffsetEvents):
+            all_events += [item.event._replace(**offset._asdict()) for offset in item.offsets]
+        else:
+            all_events.append(item)
+    return all_events
+
+
+def test_offsets_are_the_last_fields_of_an_event() -> None:
+    assert GroupEvent._fields[-len(OFFSET_FIELDS) :] == OFFSET_FIELDS
 
 
 def joined(protocols: list[bytes], protocol_type: str = "consumer") -> Any:
