@@ -43,7 +43,7 @@ def data_of(name: str) -> bytes:
 
 @cache
 def rows_of(name: str) -> list[dict[str, object]]:
-    """Return the file of ``requests`` for a capture with its key log."""
+    """Return the rows of ``requests`` for a capture with its key log."""
     with TemporaryDirectory() as folder:
         file = Path(folder, "rows.jsonl")
         argv = ["requests", "-o", str(file), "--keylog", str(tls_captures.keylog(name))]
