@@ -17,13 +17,15 @@ def analysis(*argv: str):
 
 
 def test_arguments_become_a_filter_and_brokers(fake):
-    made = analysis("--port", "9092", "--broker", "10.0.0.9:9092", "--api", "fetch", "--errors")
-    assert made.captures == ["x.pcap"]
-    assert made.ports == [9092]
-    assert made.brokers == ["10.0.0.9:9092"]
-    assert made.row_filter.brokers == (BrokerAddress("10.0.0.9", 9092),)
-    assert made.row_filter.api_names == {"fetch"}
-    assert made.row_filter.errors_only
+    fake_analysis = analysis(
+        "--port", "9092", "--broker", "10.0.0.9:9092", "--api", "fetch", "--errors"
+    )
+    assert fake_analysis.captures == ["x.pcap"]
+    assert fake_analysis.ports == [9092]
+    assert fake_analysis.brokers == ["10.0.0.9:9092"]
+    assert fake_analysis.row_filter.brokers == (BrokerAddress("10.0.0.9", 9092),)
+    assert fake_analysis.row_filter.api_names == {"fetch"}
+    assert fake_analysis.row_filter.errors_only
 
 
 def test_topic_ids_are_read_from_their_file(fake, tmp_path):
@@ -35,12 +37,12 @@ def test_topic_ids_are_read_from_their_file(fake, tmp_path):
 
 
 def test_every_filter_reaches_the_rows(fake):
-    made = analysis(
+    fake_analysis = analysis(
         *("--client-id", "c", "--client-ip", "10.0.0.0/8", "--topic", "t", "--group", "g"),
         *("--slower-than", "1ms", "--since", "1", "--until", "2"),
         *("--status", "ok", "--error", "-1", "--partition", "t-0"),
     )
-    row_filter = made.row_filter
+    row_filter = fake_analysis.row_filter
     assert row_filter.client_ids == ("c",)
     assert str(row_filter.client_networks[0]) == "10.0.0.0/8"
     assert (row_filter.topics, row_filter.groups) == (("t",), ("g",))
@@ -73,9 +75,9 @@ def test_an_invalid_number_of_jobs_is_refused(text, capsys):
 
 
 def test_definitions_become_a_catalog(fake, tmp_path):
-    made = analysis("--definitions", str(vendor_folder(tmp_path)), "--api", "VendorThing")
-    assert made.catalog.named("VendorThing").key == 1000
-    assert made.row_filter.api_names == {"vendorthing"}
+    fake_analysis = analysis("--definitions", str(vendor_folder(tmp_path)), "--api", "VendorThing")
+    assert fake_analysis.catalog.named("VendorThing").key == 1000
+    assert fake_analysis.row_filter.api_names == {"vendorthing"}
     with pytest.raises(DefinitionError, match="not a folder"):
         analysis("--definitions", str(tmp_path / "missing"))
 

@@ -120,13 +120,13 @@ def imported(*argv: str, **environment: str) -> frozenset[str]:
     ],
 )
 def test_a_command_imports_only_the_slow_modules_that_it_needs(argv, expected, tmp_path):
-    found = imported(*(text.format(folder=tmp_path) for text in argv))
+    modules = imported(*(text.format(folder=tmp_path) for text in argv))
     # rich's table of characters is small, and used only for texts that are not ASCII.
-    found -= {"rich"} if "rich.console" not in found else set()
-    assert found & SLOW == expected
+    modules -= {"rich"} if "rich.console" not in modules else set()
+    assert modules & SLOW == expected
     # DuckDB uses dataclasses.
-    assert found & (NEVER - loaded_by_argparse()) <= (
-        {"dataclasses"} if "duckdb" in found else set()
+    assert modules & (NEVER - loaded_by_argparse()) <= (
+        {"dataclasses"} if "duckdb" in modules else set()
     )
 
 
@@ -147,8 +147,8 @@ def empty_capture(tmp_path: Path) -> str:
     ],
 )
 def test_an_empty_capture_needs_no_more_imports(argv, expected, empty_capture):
-    found = imported(*argv, empty_capture)
-    assert found & {"numpy", "pyarrow"} == expected
+    modules = imported(*argv, empty_capture)
+    assert modules & {"numpy", "pyarrow"} == expected
 
 
 def test_parsing_arguments_and_opening_captures_import_no_slow_modules(empty_capture):
@@ -162,13 +162,13 @@ check_outputs(arguments)
 with MergedCaptures(find_inputs(arguments.captures)) as captures:
     assert not list(captures.batches())
 """
-    found = modules_after(code)
-    assert not found & ((SLOW | NEVER | HEAVY) - loaded_by_argparse() - loaded_by_cython())
+    modules = modules_after(code)
+    assert not modules & ((SLOW | NEVER | HEAVY) - loaded_by_argparse() - loaded_by_cython())
 
 
 def test_help_does_not_import_the_pipeline():
-    found = imported("--help") - loaded_by_argparse()
-    assert not found & {
+    modules = imported("--help") - loaded_by_argparse()
+    assert not modules & {
         "kanalyze.runtime.pipeline",
         "kanalyze.api.library",
         "pathlib",
@@ -177,18 +177,18 @@ def test_help_does_not_import_the_pipeline():
 
 
 def test_listing_interfaces_does_not_import_the_pipeline():
-    found = imported("live", "--list")
-    assert not found & SLOW
-    assert not found & {"kanalyze.runtime.pipeline", "kanalyze.api.library", "kanalyze.live"}
+    modules = imported("live", "--list")
+    assert not modules & SLOW
+    assert not modules & {"kanalyze.runtime.pipeline", "kanalyze.api.library", "kanalyze.live"}
 
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("command", ["report", "requests", "connections", "anomalies"])
 def test_only_live_imports_modules_for_live(command):
-    found = imported(command, CAPTURE)
-    assert not {name for name in found if name.startswith("kanalyze.live")}
-    assert not {name for name in found if name.startswith("kanalyze.capture.live.capture")}
-    assert not found & {"kanalyze.capture.io.pipe", "scapy", "prometheus_client"}
+    modules = imported(command, CAPTURE)
+    assert not {name for name in modules if name.startswith("kanalyze.live")}
+    assert not {name for name in modules if name.startswith("kanalyze.capture.live.capture")}
+    assert not modules & {"kanalyze.capture.io.pipe", "scapy", "prometheus_client"}
 
 
 DEPENDENCIES = ("numpy", "pyarrow", "duckdb", "rich", "lz4", "cramjam", "crc32c", "backports.zstd")

@@ -233,10 +233,10 @@ def test_arguments_that_cannot_be_parsed_end_with_status_2(argv, capsys):
 def test_invalid_arguments_are_reported_in_one_line_before_files_are_created(
     argv, message, capsys, tmp_path
 ):
-    given = [word.format(folder=tmp_path) for word in argv]
+    words = [word.format(folder=tmp_path) for word in argv]
     # Other options, which would create files.
     more = ["--write", str(tmp_path / "rows")]
-    assert main(["live", *given, *more]) == 2
+    assert main(["live", *words, *more]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("kanalyze: ")
@@ -469,8 +469,8 @@ def test_packets_of_errors_are_saved(tmp_path, run_live):
     assert (done.returncode, done.stderr) == (0, b"")
 
     def errors(capture: Path) -> list[list[object]]:
-        found = kanalyze.requests(capture, errors=True)
-        return sorted([getattr(row, name) for name in ERROR_COLUMNS] for row in found)
+        failed = kanalyze.requests(capture, errors=True)
+        return sorted([getattr(row, name) for name in ERROR_COLUMNS] for row in failed)
 
     assert errors(saved) == errors(path("errors"))
     assert len(errors(saved)) > 5

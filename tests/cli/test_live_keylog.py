@@ -85,7 +85,7 @@ def test_requests_of_real_clients_are_decrypted_with_late_secrets(version, tmp_p
         with Client(relay.address, version, written) as first:
             for number in range(3):
                 first.ask(number)
-            # No packets come while the secrets come.
+            # No packets come while the secrets are written.
             watched.write_bytes(written.read_bytes())
             rows = [json.loads(live.line()) for _ in range(3)]
             first.ask(3)

@@ -53,19 +53,19 @@ class Search:
         self._parts = batches()
 
     def search(self, longest_s: float = LONG_S):
-        found, left_out = self._search.search(
+        findings, left_out = self._search.search(
             lambda: database_of(self._parts, (), MEMORY_BYTES), longest_s
         )
-        return [finding.name for finding in found], left_out
+        return [finding.name for finding in findings], left_out
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("what", FAILING)
-def test_a_query_that_fails_is_left_out_and_reported_once(what):
-    search = Search(kind("mine", FAILING[what]))
+@pytest.mark.parametrize("problem", FAILING)
+def test_a_query_that_fails_is_left_out_and_reported_once(problem):
+    search = Search(kind("mine", FAILING[problem]))
     for _ in range(2):
-        found, left_out = search.search()
-        assert found == ["throttled"]
+        names, left_out = search.search()
+        assert names == ["throttled"]
         assert list(left_out) == ["mine"]
     assert search.lines == [f"finding 'mine' is left out: {left_out['mine']}"]
     assert "\n" not in search.lines[0]
@@ -73,12 +73,12 @@ def test_a_query_that_fails_is_left_out_and_reported_once(what):
 
 def test_a_query_that_never_ends_is_interrupted_and_not_run_again():
     search = Search(kind("slow", ENDLESS))
-    found, left_out = search.search(longest_s=0.2)
+    names, left_out = search.search(longest_s=0.2)
     assert left_out["slow"] == "its query takes longer than 0.2 s"
     # With so short a limit, other queries may be interrupted too.
     for _ in range(2):
-        found, left_out = search.search()
-        assert "slow" not in found
+        names, left_out = search.search()
+        assert "slow" not in names
         assert left_out["slow"] == "its query takes longer than 0.2 s"
     assert sum("'slow'" in line for line in search.lines) == 1
 
@@ -112,11 +112,11 @@ def test_only_the_first_lines_of_a_huge_answer_are_fetched():
     sql = "SELECT 'x' || i AS what, i AS weight FROM range(3000000) t(i)"
     tracemalloc.start()
     try:
-        found, left_out = Search(kind("mine", sql)).search()
+        names, left_out = Search(kind("mine", sql)).search()
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert found.count("mine") == MOST_OF_A_KIND
+    assert names.count("mine") == MOST_OF_A_KIND
     assert left_out == {}
     # All lines would take some 600 MB.
     assert peak_bytes < 50 << 20

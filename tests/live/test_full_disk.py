@@ -104,8 +104,8 @@ def test_saved_packets_can_be_read(namespace: Namespace, tmp_path: Path, total: 
         with open_capture(str(file)) as capture:
             assert sum(map(len, capture.batches())) > 0
             assert capture.anomalies == []
-    found = list(kanalyze.requests(*files, errors=True))
-    assert 0 < len(found) < sum(row["status"] == "error" for row in run.rows)
+    saved_errors = list(kanalyze.requests(*files, errors=True))
+    assert 0 < len(saved_errors) < sum(row["status"] == "error" for row in run.rows)
 
 
 @pytest.mark.long

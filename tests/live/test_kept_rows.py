@@ -94,13 +94,13 @@ def test_the_latest_rows_are_limited_by_time_and_by_number():
     for minute in range(10):
         kept.add(seconds_of_rows(minute * 60, minute * 60 + 60))
     assert packets_in(kept, HOUR_NS) == list(range(600))
-    some = packets_in(kept, 120 * SECOND_NS)
+    last_minutes = packets_in(kept, 120 * SECOND_NS)
     # Rows are dropped in blocks of a minute or two.
-    assert some == list(range(some[0], 600))
-    assert 360 <= some[0] <= 480
-    few = packets_in(kept, HOUR_NS, most_requests=200)
-    assert few == list(range(few[0], 600))
-    assert 60 <= len(few) <= 200
+    assert last_minutes == list(range(last_minutes[0], 600))
+    assert 360 <= last_minutes[0] <= 480
+    last_rows = packets_in(kept, HOUR_NS, most_requests=200)
+    assert last_rows == list(range(last_rows[0], 600))
+    assert 60 <= len(last_rows) <= 200
 
 
 def test_there_are_no_findings_without_rows():
@@ -193,11 +193,11 @@ def test_findings_include_open_connections(tmp_path):
     cut.write_bytes(data[: len(data) * 19 // 20])
     analysis, kept = Analysis([str(cut)]), kept_rows()
     kept.open_connections = analysis.open_connections
-    found = []
+    names = []
     for rows in analysis.table_rows(kept.tables_of_requests):
         kept.add(rows)
         if rows.requests and analysis.monitor.open_connections:
             latest = kept.latest(HOUR_NS, 1000)
-            found += [finding.name for finding in ask(kept.search, latest).findings]
+            names += [finding.name for finding in ask(kept.search, latest).findings]
             break
-    assert "late_heartbeats" in found
+    assert "late_heartbeats" in names

@@ -91,9 +91,11 @@ def test_root_keeps_only_the_right_to_capture(may_capture: bool) -> None:
     # If the program lies in a folder of root, the right to read files is kept.
     reads = 1 << 2 if state["message"] else 0
     assert state["read"] == ("done" if reads else "PermissionError")
-    left = state["capabilities"]
-    assert left["CapEff"] == left["CapPrm"] == (1 << 13 if may_capture else 0) | reads
-    assert left["CapInh"] == left["CapAmb"] == 0
+    capabilities = state["capabilities"]
+    assert (
+        capabilities["CapEff"] == capabilities["CapPrm"] == (1 << 13 if may_capture else 0) | reads
+    )
+    assert capabilities["CapInh"] == capabilities["CapAmb"] == 0
 
 
 def test_a_user_who_cannot_read_the_program_gets_a_message(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Runs over fake feeds and clocks, and over captures that are read like a live feed."""
+"""Runs with fake feeds and clocks, and with captures that are read like a live feed."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ def test_files_of_rows_roll_by_time_and_on_request(tmp_path: Path):
     sink.add(rows(1), START_NS)
     assert sink.tick(state(), START_NS + 9 * SECOND_NS, 0)
     assert counts() == []
-    # No packets are needed.
+    # A file also ends while no packets come.
     assert sink.tick(state(), START_NS + 10 * SECOND_NS, 0)
     assert counts() == [1]
     sink.add(rows(2), START_NS + 11 * SECOND_NS)

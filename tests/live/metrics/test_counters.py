@@ -69,7 +69,7 @@ def by(samples: Samples, name: str, *labels: str) -> dict[tuple[str, ...], float
 
 
 def positive(sums: dict[tuple[str, ...], float]) -> dict[tuple[str, ...], float]:
-    """Return the sums above 0. Counters begin at 0: Prometheus needs it to see the increase."""
+    """Return the sums above 0. Counters begin at 0, so that Prometheus sees the first increase."""
     return {key: value for key, value in sums.items() if value}
 
 
@@ -96,23 +96,23 @@ def broker_of(row: Row) -> str:
 
 
 def test_requests_are_those_of_the_rows(capture: tuple[list[Row], Samples]) -> None:
-    rows, found = capture
+    rows, scraped = capture
     expected = Counter(
         (row.api_name, broker_of(row), row.status) for row in filter(is_request, rows)
     )
-    sums = by(found, "requests_total", "api", "broker", "status")
+    sums = by(scraped, "requests_total", "api", "broker", "status")
     assert positive(sums) == expected
     # Counters of errors begin at 0 for every API that may have errors.
     assert {(api, broker, "error") for api, broker, _ in sums} <= sums.keys()
     assert {broker for _, broker, _ in sums} <= {
-        broker for (broker,) in by(found, "orphan_responses_total", "broker")
+        broker for (broker,) in by(scraped, "orphan_responses_total", "broker")
     }
 
 
 def test_errors_are_those_of_the_rows(capture: tuple[list[Row], Samples]) -> None:
-    rows, found = capture
+    rows, scraped = capture
     expected = Counter((row.api_name, error.name) for row in rows for error in row.errors)
-    assert by(found, "errors_total", "api", "error") == expected
+    assert by(scraped, "errors_total", "api", "error") == expected
 
 
 @pytest.mark.parametrize(
@@ -130,39 +130,39 @@ def test_histograms_are_those_of_the_rows(
     value: Callable[[Row], int | None],
     unit: float,
 ) -> None:
-    rows, found = capture
+    rows, scraped = capture
     values = [(row.api_name, value(row)) for row in rows]
     known = [(api, number) for api, number in values if number is not None]
-    assert by(found, f"{name}_count", "api") == Counter((api,) for api, _ in known)
-    sums = by(found, f"{name}_sum", "api")
+    assert by(scraped, f"{name}_count", "api") == Counter((api,) for api, _ in known)
+    sums = by(scraped, f"{name}_sum", "api")
     for (api,), total in sums.items():
         expected = sum(number for row_api, number in known if row_api == api)
         assert total == pytest.approx(expected / unit, rel=1e-12)
-    for (api, edge), count in by(found, f"{name}_bucket", "api", "le").items():
+    for (api, edge), count in by(scraped, f"{name}_bucket", "api", "le").items():
         below = [n for row_api, n in known if row_api == api and n <= float(edge) * unit]
         assert count == len(below)
 
 
 def test_clients_are_those_of_the_rows(capture: tuple[list[Row], Samples]) -> None:
-    rows, found = capture
+    rows, scraped = capture
     requests = list(filter(is_request, rows))
-    assert by(found, "client_requests_total", "client_id") == Counter(
+    assert by(scraped, "client_requests_total", "client_id") == Counter(
         (row.client_id or "",) for row in requests
     )
-    errors = by(found, "client_errors_total", "client_id")
+    errors = by(scraped, "client_errors_total", "client_id")
     assert positive(errors) == Counter(
         (row.client_id or "",) for row in requests if row.status == "error"
     )
-    assert errors.keys() == by(found, "client_requests_total", "client_id").keys()
+    assert errors.keys() == by(scraped, "client_requests_total", "client_id").keys()
     client_bytes: Counter[tuple[str, str]] = Counter()
     for row in requests:
         client_bytes[row.client_id or "", "sent"] += row.request_bytes or 0
         client_bytes[row.client_id or "", "received"] += row.response_bytes or 0
-    assert by(found, "client_bytes_total", "client_id", "direction") == client_bytes
+    assert by(scraped, "client_bytes_total", "client_id", "direction") == client_bytes
 
 
 def test_topics_and_groups_are_those_of_the_rows(capture: tuple[list[Row], Samples]) -> None:
-    rows, found = capture
+    rows, scraped = capture
     records: Counter[tuple[str, str]] = Counter()
     sizes: Counter[tuple[str, str]] = Counter()
     for row in rows:
@@ -172,8 +172,8 @@ def test_topics_and_groups_are_those_of_the_rows(capture: tuple[list[Row], Sampl
                 key = partition.topic or partition.topic_id or "", direction or ""
                 records[key] += partition.record_count or 0
                 sizes[key] += partition.record_bytes or 0
-    assert by(found, "topic_records_total", "topic", "direction") == records
-    assert by(found, "topic_bytes_total", "topic", "direction") == sizes
+    assert by(scraped, "topic_records_total", "topic", "direction") == records
+    assert by(scraped, "topic_bytes_total", "topic", "direction") == sizes
     events: Counter[tuple[str, str]] = Counter()
     names = {"JoinGroup": "join", "SyncGroup": "sync", "LeaveGroup": "leave"}
     for row in rows:
@@ -185,7 +185,7 @@ def test_topics_and_groups_are_those_of_the_rows(capture: tuple[list[Row], Sampl
             events[row.group_id, "assign"] += 1
     # test_groups.py tests events of heartbeats.
     by_heartbeat = {row.group_id for row in rows if "GroupHeartbeat" in (row.api_name or "")}
-    counted_events = by(found, "group_rebalance_events_total", "group", "event")
+    counted_events = by(scraped, "group_rebalance_events_total", "group", "event")
     assert {key: count for key, count in counted_events.items() if key[0] not in by_heartbeat} == {
         key: count for key, count in events.items() if key[0] not in by_heartbeat
     }
@@ -203,15 +203,15 @@ def test_assignments_in_heartbeats_are_counted_as_rebalances() -> None:
 def test_the_captures_have_samples_of_rare_metrics() -> None:
     """Otherwise the tests above would compare nothing for some metrics."""
     rows = [row for name in NAMES[:12] for row in kanalyze.requests(path(name))]
-    found = samples(counted(rows, max_clients=1000, max_topics=1000))
-    names = {name for name, _ in found}
+    scraped = samples(counted(rows, max_clients=1000, max_topics=1000))
+    names = {name for name, _ in scraped}
     assert {
         "kanalyze_errors_total",
         "kanalyze_fetch_wait_seconds_sum",
         "kanalyze_topic_bytes_total",
         "kanalyze_group_rebalance_events_total",
     } <= names
-    assert sum(by(found, "requests_total").values()) == sum(map(is_request, rows))
+    assert sum(by(scraped, "requests_total").values()) == sum(map(is_request, rows))
 
 
 def test_throttling_is_counted_by_client() -> None:
@@ -221,17 +221,17 @@ def test_throttling_is_counted_by_client() -> None:
         sample_rows.row(client_id="b", throttle_time_ms=0),
         sample_rows.row(client_id="b", throttle_time_ms=None),
     ]
-    found = samples(counted(rows))
-    seconds = by(found, "client_throttle_time_seconds_total", "client_id")
+    scraped = samples(counted(rows))
+    seconds = by(scraped, "client_throttle_time_seconds_total", "client_id")
     assert seconds == {("a",): 2.0, ("b",): 0}
-    assert by(found, "client_throttled_responses_total", "client_id") == {("a",): 2, ("b",): 0}
+    assert by(scraped, "client_throttled_responses_total", "client_id") == {("a",): 2, ("b",): 0}
 
 
 def test_orphan_responses_are_no_requests_but_their_bytes_are_counted() -> None:
-    found = samples(counted([sample_rows.orphan(broker_ip="fe80::1", response_bytes=70)]))
-    assert by(found, "requests_total") == {}
-    assert by(found, "orphan_responses_total", "broker") == {("[fe80::1]:9092",): 1}
-    assert by(found, "response_size_bytes_sum", "api") == {("unknown",): 70}
+    scraped = samples(counted([sample_rows.orphan(broker_ip="fe80::1", response_bytes=70)]))
+    assert by(scraped, "requests_total") == {}
+    assert by(scraped, "orphan_responses_total", "broker") == {("[fe80::1]:9092",): 1}
+    assert by(scraped, "response_size_bytes_sum", "api") == {("unknown",): 70}
 
 
 def test_refused_records_are_not_counted() -> None:
@@ -239,19 +239,19 @@ def test_refused_records_are_not_counted() -> None:
         sample_rows.partition("kept", record_bytes=10),
         sample_rows.partition("refused", error_code=6),
     ]
-    found = samples(counted([sample_rows.failed("refused", 6, "X", partitions=partitions)]))
-    assert by(found, "topic_bytes_total", "topic") == {("kept",): 10}
+    scraped = samples(counted([sample_rows.failed("refused", 6, "X", partitions=partitions)]))
+    assert by(scraped, "topic_bytes_total", "topic") == {("kept",): 10}
 
 
 def test_label_values_beyond_the_limit_are_counted_as_other() -> None:
     rows = [sample_rows.row(client_id=f"client-{n % 7}") for n in range(70)]
-    found = samples(counted(rows, max_clients=3))
-    clients = by(found, "client_requests_total", "client_id")
+    scraped = samples(counted(rows, max_clients=3))
+    clients = by(scraped, "client_requests_total", "client_id")
     assert len(clients) == 4
     assert clients[("other",)] == 40
-    assert by(found, "label_values", "label")[("client_id",)] == 3
-    assert by(found, "label_values_limit", "label")[("client_id",)] == 3
-    assert by(found, "label_folded_total", "label")[("client_id",)] == 40
+    assert by(scraped, "label_values", "label")[("client_id",)] == 3
+    assert by(scraped, "label_values_limit", "label")[("client_id",)] == 3
+    assert by(scraped, "label_folded_total", "label")[("client_id",)] == 40
 
 
 def test_a_client_named_other_has_its_own_label() -> None:
@@ -283,9 +283,9 @@ def test_the_number_of_series_is_bounded() -> None:
 
 def test_with_a_limit_of_0_all_label_values_are_other() -> None:
     rows = [sample_rows.row(client_id="a", group_id="g")]
-    found = samples(counted(rows, max_clients=0, max_topics=0, max_groups=0))
-    assert by(found, "client_requests_total", "client_id") == {("other",): 1}
-    assert by(found, "topic_bytes_total", "topic") == {("other",): 100}
+    scraped = samples(counted(rows, max_clients=0, max_topics=0, max_groups=0))
+    assert by(scraped, "client_requests_total", "client_id") == {("other",): 1}
+    assert by(scraped, "topic_bytes_total", "topic") == {("other",): 100}
 
 
 @settings(max_examples=20)
@@ -295,9 +295,9 @@ def test_any_rows_can_be_scraped_and_no_counter_decreases(rows: list[Row]) -> No
     before: Samples = {}
     for row in rows:
         metrics.add(RowBlock.of_rows([row]))
-        found = samples(metrics)
-        assert all(found[key] >= value for key, value in before.items())
-        before = found
+        scraped = samples(metrics)
+        assert all(scraped[key] >= value for key, value in before.items())
+        before = scraped
     total = sum(by(before, "requests_total").values())
     assert total == sum(map(is_request, rows))
 
@@ -340,20 +340,20 @@ def test_requests_in_flight_and_the_age_of_the_oldest_are_metrics() -> None:
     metrics.set_capture(
         packets=1, captured_bytes=60, in_flight_requests=12, oldest_in_flight_ns=2_500_000_000
     )
-    found = samples(metrics)
-    assert by(found, "in_flight_requests") == {(): 12}
-    assert by(found, "oldest_in_flight_request_age_seconds") == {(): 2.5}
+    scraped = samples(metrics)
+    assert by(scraped, "in_flight_requests") == {(): 12}
+    assert by(scraped, "oldest_in_flight_request_age_seconds") == {(): 2.5}
 
 
 def test_unknown_values_have_no_sample() -> None:
     metrics = Metrics()
     metrics.set_capture(packets=1, captured_bytes=60)
-    found = samples(metrics)
-    assert by(found, "capture_packets_total") == {(): 1}
-    assert by(found, "capture_dropped_packets_total") == {}
-    assert by(found, "last_packet_timestamp_seconds") == {}
-    assert by(found, "held_bytes") == {}
-    assert by(found, "in_flight_requests") == {}
+    scraped = samples(metrics)
+    assert by(scraped, "capture_packets_total") == {(): 1}
+    assert by(scraped, "capture_dropped_packets_total") == {}
+    assert by(scraped, "last_packet_timestamp_seconds") == {}
+    assert by(scraped, "held_bytes") == {}
+    assert by(scraped, "in_flight_requests") == {}
 
 
 def test_write_failures_are_counted_by_kind_of_file() -> None:
@@ -366,9 +366,9 @@ def test_write_failures_are_counted_by_kind_of_file() -> None:
 def test_labels_of_the_user_are_on_every_sample() -> None:
     metrics = Metrics(labels={"interface": "eth0"})
     metrics.add(RowBlock.of_rows(sample_rows.plain_traffic(50)))
-    found = samples(metrics)
-    assert len(found) > 50
-    assert all(("interface", "eth0") in labels for _, labels in found)
+    scraped = samples(metrics)
+    assert len(scraped) > 50
+    assert all(("interface", "eth0") in labels for _, labels in scraped)
 
 
 @pytest.mark.parametrize("name", ["api", "le", "0x", "a-b", "__name__", ""])
@@ -402,10 +402,10 @@ def test_counters_never_decrease_while_rows_are_added() -> None:
     thread.start()
     totals = []
     while not done.is_set() or not totals:
-        found = samples(metrics)
-        totals.append(sum(by(found, "requests_total").values()))
+        scraped = samples(metrics)
+        totals.append(sum(by(scraped, "requests_total").values()))
         # A scrape shows one moment: counts of the same rows are equal.
-        assert totals[-1] == sum(by(found, "client_requests_total").values())
+        assert totals[-1] == sum(by(scraped, "client_requests_total").values())
     thread.join()
     assert totals == sorted(totals)
 

@@ -169,7 +169,7 @@ def traffic(count: int) -> list[Packet]:
 
 
 def row_of(number: int, **changes: object) -> Row:
-    """Return the row of the request in packet ``turn + 1``, answered by the next packet."""
+    """Return the row of the request in packet ``number + 1``, answered by the next packet."""
     time_ns = START_NS + number * 1_000_000
     columns: dict[str, object] = {
         "client_ip": "10.0.0.1",

@@ -44,9 +44,9 @@ def filled_ring(
     size = at_once or len(packets)
     for first in range(0, len(packets), size):
         batch = make_batch(packets[first : first + size], first + 1, buffer)
-        left = ring.add(batch)
+        released = ring.add(batch)
         buffer[:] = b"\xa5" * len(buffer)
-        assert numbers(left) == []
+        assert numbers(released) == []
     return ring
 
 

@@ -122,7 +122,7 @@ def test_without_packets_there_is_no_file(tmp_path: Path) -> None:
 
 
 def test_a_run_without_packets_keeps_the_existing_file(tmp_path: Path) -> None:
-    """It may be started several times."""
+    """The run may be repeated."""
     path = tmp_path / "saved.pcapng"
     for count in (1, 0, 0):
         with PcapngWriter(path, max_files=2) as writer:

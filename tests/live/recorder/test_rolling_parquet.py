@@ -181,10 +181,10 @@ def test_the_open_file_of_a_killed_run_is_removed_by_the_next_run(tmp_path: Path
 
 
 def test_a_closed_file_without_its_final_name_is_removed(tmp_path: Path) -> None:
-    left = tmp_path / ".kanalyze-20261121T120000Z-000001.parquet.open"
-    left.write_bytes(b"")
+    unfinished = tmp_path / ".kanalyze-20261121T120000Z-000001.parquet.open"
+    unfinished.write_bytes(b"")
     RollingParquet(tmp_path).close()
-    assert not left.exists()
+    assert not unfinished.exists()
 
 
 def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:

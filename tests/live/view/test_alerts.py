@@ -38,7 +38,9 @@ def after_seconds(seconds: int, *, packets: int, rows=(), source: str = STATE.so
         state = STATE._replace(packets=packets * second, source=source)
         windows.add_capture(state, START_NS + second * SECOND_NS)
     end_ns = START_NS + seconds * SECOND_NS
-    windows.add(RowBlock.of_rows([one._replace(response_start_ns=end_ns) for one in rows]), end_ns)
+    windows.add(
+        RowBlock.of_rows([item._replace(response_start_ns=end_ns) for item in rows]), end_ns
+    )
     return windows.snapshot(end_ns)
 
 
