@@ -21,7 +21,7 @@ class FakeAnalysis:
 
     rows = ([row(), fetch()], [failed("orders", 6, "NOT_LEADER_OR_FOLLOWER")])
     error: BaseException | None = None
-    made: list[FakeAnalysis]
+    instances: list[FakeAnalysis]
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class FakeAnalysis:
             list(captures), packets=12, first_time_ns=START_NS, last_time_ns=START_NS + 10**9
         )
         self.progress = (10, 100)
-        self.made.append(self)
+        self.instances.append(self)
 
     def start(self) -> None:
         pass
@@ -66,7 +66,7 @@ class FakeAnalysis:
 @pytest.fixture
 def fake(monkeypatch) -> type[FakeAnalysis]:
     """Replace the pipeline by a fake; the attributes of the class set its behaviour."""
-    kind = type("Fake", (FakeAnalysis,), {"made": []})
+    kind = type("Fake", (FakeAnalysis,), {"instances": []})
     monkeypatch.setattr(analyze, "Analysis", kind)
     return kind
 

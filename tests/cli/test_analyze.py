@@ -16,14 +16,16 @@ def analysis(*argv: str):
     return analysis_of(parser().parse_args(["report", *argv, "x.pcap"]))
 
 
-def test_arguments_become_a_filter_and_a_choice_of_brokers(fake):
-    made = analysis("--port", "9092", "--broker", "10.0.0.9:9092", "--api", "fetch", "--errors")
-    assert made.captures == ["x.pcap"]
-    assert made.ports == [9092]
-    assert made.brokers == ["10.0.0.9:9092"]
-    assert made.row_filter.brokers == (BrokerAddress("10.0.0.9", 9092),)
-    assert made.row_filter.api_names == {"fetch"}
-    assert made.row_filter.errors_only
+def test_arguments_become_a_filter_and_brokers(fake):
+    fake_analysis = analysis(
+        "--port", "9092", "--broker", "10.0.0.9:9092", "--api", "fetch", "--errors"
+    )
+    assert fake_analysis.captures == ["x.pcap"]
+    assert fake_analysis.ports == [9092]
+    assert fake_analysis.brokers == ["10.0.0.9:9092"]
+    assert fake_analysis.row_filter.brokers == (BrokerAddress("10.0.0.9", 9092),)
+    assert fake_analysis.row_filter.api_names == {"fetch"}
+    assert fake_analysis.row_filter.errors_only
 
 
 def test_topic_ids_are_read_from_their_file(fake, tmp_path):
@@ -35,19 +37,19 @@ def test_topic_ids_are_read_from_their_file(fake, tmp_path):
 
 
 def test_every_filter_reaches_the_rows(fake):
-    made = analysis(
+    fake_analysis = analysis(
         *("--client-id", "c", "--client-ip", "10.0.0.0/8", "--topic", "t", "--group", "g"),
         *("--slower-than", "1ms", "--since", "1", "--until", "2"),
         *("--status", "ok", "--error", "-1", "--partition", "t-0"),
     )
-    wanted = made.row_filter
-    assert wanted.client_ids == ("c",)
-    assert str(wanted.client_networks[0]) == "10.0.0.0/8"
-    assert (wanted.topics, wanted.groups) == (("t",), ("g",))
-    assert (wanted.statuses, wanted.error_codes) == ({"ok"}, {-1})
-    assert wanted.partitions == (NamedPartition("t", 0),)
-    assert wanted.slower_than_ns == 1_000_000
-    assert (wanted.since_ns, wanted.until_ns) == (10**9, 2 * 10**9)
+    row_filter = fake_analysis.row_filter
+    assert row_filter.client_ids == ("c",)
+    assert str(row_filter.client_networks[0]) == "10.0.0.0/8"
+    assert (row_filter.topics, row_filter.groups) == (("t",), ("g",))
+    assert (row_filter.statuses, row_filter.error_codes) == ({"ok"}, {-1})
+    assert row_filter.partitions == (NamedPartition("t", 0),)
+    assert row_filter.slower_than_ns == 1_000_000
+    assert (row_filter.since_ns, row_filter.until_ns) == (10**9, 2 * 10**9)
 
 
 def test_without_filters_every_row_passes(fake):
@@ -66,23 +68,23 @@ def test_the_default_number_of_jobs_is_the_number_of_cores(fake):
 
 @pytest.mark.parametrize("text", ["0", "-1", "two", "257", "1.5", "\u0661"])
 def test_an_invalid_number_of_jobs_is_refused(text, capsys):
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as caught:
         analysis("--jobs", text)
-    assert ended.value.code == 2
+    assert caught.value.code == 2
     assert "not a number of jobs from 1 to 256" in capsys.readouterr().err
 
 
 def test_definitions_become_a_catalog(fake, tmp_path):
-    made = analysis("--definitions", str(vendor_folder(tmp_path)), "--api", "VendorThing")
-    assert made.catalog.named("VendorThing").key == 1000
-    assert made.row_filter.api_names == {"vendorthing"}
+    fake_analysis = analysis("--definitions", str(vendor_folder(tmp_path)), "--api", "VendorThing")
+    assert fake_analysis.catalog.named("VendorThing").key == 1000
+    assert fake_analysis.row_filter.api_names == {"vendorthing"}
     with pytest.raises(DefinitionError, match="not a folder"):
         analysis("--definitions", str(tmp_path / "missing"))
 
 
-def test_a_capture_is_not_typed(fake, monkeypatch):
-    given = parser().parse_args(["requests", "-"])
-    assert analysis_of(given).captures == ["-"]
+def test_a_terminal_as_standard_input_is_refused(fake, monkeypatch):
+    arguments = parser().parse_args(["requests", "-"])
+    assert analysis_of(arguments).captures == ["-"]
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     with pytest.raises(UsageError, match=r"^standard input is a terminal: pipe a capture into kan"):
-        analysis_of(given)
+        analysis_of(arguments)

@@ -25,8 +25,7 @@ def test_bytes_cut_by_the_snap_length_are_listed_by_direction(capsys) -> None:
     assert list(rows[0]) == list(AnomalyRow._fields)
     assert max(Counter((row["connection"], row["sender"]) for row in rows).values()) == 2
     assert {row["kind"] for row in rows} == {"snapped_bytes"}
-    summed = main(["report", "--json", "-", str(path("snaplen"))])
-    assert summed == 0
+    assert main(["report", "--json", "-", str(path("snaplen"))]) == 0
     quality = json.loads(capsys.readouterr().out)["quality"]
     assert sum(row["bytes"] for row in rows) == quality["snapped_bytes"]  # type: ignore[misc]
     assert quality["anomalies"]["snapped_bytes"] == {
@@ -35,7 +34,7 @@ def test_bytes_cut_by_the_snap_length_are_listed_by_direction(capsys) -> None:
     }
 
 
-def test_filters_on_ends_and_times_hold(capsys) -> None:
+def test_filters_apply_to_addresses_and_times(capsys) -> None:
     rows = listed(capsys, str(path("snaplen")))
     client = rows[-1]["client_ip"]
     assert listed(capsys, str(path("snaplen")), "--client-ip", str(client)) == rows
@@ -46,7 +45,7 @@ def test_filters_on_ends_and_times_hold(capsys) -> None:
     assert listed(capsys, str(path("snaplen")), "--until", late) == rows
 
 
-def test_a_cut_file_is_an_anomaly_with_its_name(tmp_path, capsys) -> None:
+def test_a_cut_file_is_an_anomaly_that_names_it(tmp_path, capsys) -> None:
     cut = tmp_path / "cut.pcap"
     cut.write_bytes(path("mock").read_bytes()[:5000])
     (row,) = listed(capsys, str(cut), "--kind", "capture_truncated")
@@ -63,11 +62,11 @@ def test_a_table_and_a_file_are_written(tmp_path, capsys) -> None:
         assert next(csv.reader(file)) == list(AnomalyRow._fields)
 
 
-def test_an_unknown_kind_is_one_line(capsys) -> None:
+def test_an_unknown_kind_is_reported_in_one_line(capsys) -> None:
     assert main(["anomalies", "--kind", "lost", "x.pcap"]) == 2
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert "lost_bytes" in told
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "lost_bytes" in err
 
 
 def damaged(tmp_path: Path) -> Path:
@@ -86,7 +85,7 @@ def damaged(tmp_path: Path) -> Path:
     return target
 
 
-def test_details_of_anomalies_are_those_of_decode(tmp_path, capsys) -> None:
+def test_details_are_the_problems_that_decode_reports(tmp_path, capsys) -> None:
     capture = str(damaged(tmp_path))
     rows = listed(capsys, capture)
     details: dict[object, list[object]] = {}
@@ -107,13 +106,13 @@ def test_details_of_anomalies_are_those_of_decode(tmp_path, capsys) -> None:
         for name in ("requestProblem", "responseProblem")
         if name in line
     ]
-    told = {(problem["kind"], problem["reason"]) for problem in problems}
-    for kind, reason in told:
+    decoded = {(problem["kind"], problem["reason"]) for problem in problems}
+    for kind, reason in decoded:
         assert any(str(detail).endswith(reason) for detail in details[kind]), (kind, reason)
-    assert {kind for kind, _ in told} == details.keys() - {"unanswered_request"}
+    assert {kind for kind, _ in decoded} == details.keys() - {"unanswered_request"}
 
 
-def test_the_detail_is_in_tables_and_files(tmp_path, capsys) -> None:
+def test_tables_and_files_have_the_detail(tmp_path, capsys) -> None:
     capture = str(damaged(tmp_path))
     assert main(["anomalies", capture]) == 0
     assert "topics, byte 22: an array of more" in capsys.readouterr().out

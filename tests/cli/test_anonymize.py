@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_line_says_what_was_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_counts_packets_messages_and_connections(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     target = tmp_path / "out.pcapng"
     assert main(["anonymize", "-o", str(target), str(path("any"))]) == 0
     expected = f"{target}: 151 packets, 57 messages on 9 Kafka connections\n"
@@ -23,13 +25,13 @@ def test_a_line_says_what_was_written(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_a_key_may_be_in_a_file(tmp_path: Path) -> None:
-    key, made = tmp_path / "key.txt", []
+    key, outputs = tmp_path / "key.txt", []
     key.write_text("a secret\n")
-    for number, word in enumerate(("a secret", f"@{key}", "another secret")):
+    for number, option in enumerate(("a secret", f"@{key}", "another secret")):
         target = tmp_path / f"{number}.pcapng"
-        assert main(["anonymize", "--key", word, "-o", str(target), str(path("any"))]) == 0
-        made.append(target.read_bytes())
-    assert made[0] == made[1] != made[2]
+        assert main(["anonymize", "--key", option, "-o", str(target), str(path("any"))]) == 0
+        outputs.append(target.read_bytes())
+    assert outputs[0] == outputs[1] != outputs[2]
 
 
 def test_passwords_that_extract_copies_are_blanked(tmp_path: Path) -> None:
@@ -38,8 +40,8 @@ def test_passwords_that_extract_copies_are_blanked(tmp_path: Path) -> None:
     cut, shared = tmp_path / "cut.pcapng", tmp_path / "shared.pcapng"
     assert main(["extract", "--api", "Produce", "-o", str(cut), str(capture)]) == 0
     assert password not in cut.read_bytes()
-    words = ["extract", "--api", "Produce", "--with-handshake", "--force", "-o", str(cut)]
-    assert main([*words, str(capture)]) == 0
+    arguments = ["extract", "--api", "Produce", "--with-handshake", "--force", "-o", str(cut)]
+    assert main([*arguments, str(capture)]) == 0
     assert password in cut.read_bytes()
     for source in (capture, cut):
         assert main(["anonymize", "--force", "-o", str(shared), str(source)]) == 0
@@ -47,7 +49,7 @@ def test_passwords_that_extract_copies_are_blanked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("arguments", "message"),
     [
         (["--key", ""], "the key is empty"),
         (["--key", "@/no/such/file"], "/no/such/file: No such file"),
@@ -55,19 +57,19 @@ def test_passwords_that_extract_copies_are_blanked(tmp_path: Path) -> None:
         (["/no/such/capture"], "/no/such/capture"),
     ],
 )
-def test_bad_arguments_are_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], told: str
+def test_invalid_arguments_are_reported_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     target = tmp_path / "out.pcapng"
-    assert main(["anonymize", "-o", str(target), str(path("any")), *words]) == 2
-    found = capsys.readouterr().err
-    assert found.count("\n") == 1
-    assert told in found
+    assert main(["anonymize", "-o", str(target), str(path("any")), *arguments]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert message in err
     assert not target.exists()
 
 
 @pytest.mark.parametrize("option", ["--keep-values", "--api", "--keylog"])
-def test_there_is_no_option_that_has_no_effect(tmp_path: Path, option: str) -> None:
-    with pytest.raises(SystemExit) as ended:
+def test_options_without_effect_are_refused(tmp_path: Path, option: str) -> None:
+    with pytest.raises(SystemExit) as caught:
         main(["anonymize", "-o", str(tmp_path / "x"), str(path("any")), option, "1"])
-    assert ended.value.code == 2
+    assert caught.value.code == 2

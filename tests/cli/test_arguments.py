@@ -6,16 +6,16 @@ from kanalyze.cli.arguments import parser
 
 
 def test_filters_may_be_repeated():
-    made = parser().parse_args(
+    arguments = parser().parse_args(
         ["report", "--api", "Produce", "--api", "Fetch", "--topic", "a", "x.pcap", "y.pcap"]
     )
-    assert made.api == ["Produce", "Fetch"]
-    assert made.topic == ["a"]
-    assert made.client_id == []
-    assert made.captures == ["x.pcap", "y.pcap"]
+    assert arguments.api == ["Produce", "Fetch"]
+    assert arguments.topic == ["a"]
+    assert arguments.client_id == []
+    assert arguments.captures == ["x.pcap", "y.pcap"]
 
 
-def test_both_commands_take_the_same_filters():
+def test_report_and_requests_take_the_same_filters():
     filters = [
         *("--api", "1", "--client-id", "a", "--client-ip", "1.2.3.4", "--broker", "1.2.3.4:1"),
         *("--topic", "t", "--group", "g", "--errors", "--slower-than", "1ms"),
@@ -25,10 +25,10 @@ def test_both_commands_take_the_same_filters():
     report = vars(parser().parse_args(["report", *filters]))
     requests = vars(parser().parse_args(["requests", *filters]))
     own_of_report = ("html", "json", "limit", "queries", "sort", "threshold")
-    for own in ("command", "output", "format", *own_of_report):
-        report.pop(own)
-    for own in ("command", "output", "format", "columns", "wireshark"):
-        requests.pop(own)
+    for option in ("command", "output", "format", *own_of_report):
+        report.pop(option)
+    for option in ("command", "output", "format", "columns", "wireshark"):
+        requests.pop(option)
     assert report == requests
     assert report["port"] == [9092]
     assert report["errors"] is True
@@ -47,7 +47,7 @@ def test_both_commands_take_the_same_filters():
         ["requests", "--format", "xml", "x"],
     ],
 )
-def test_arguments_that_make_no_sense_exit_with_2(argv, capsys):
+def test_invalid_arguments_end_with_status_2(argv, capsys):
     with pytest.raises(SystemExit) as caught:
         parser().parse_args(argv)
     assert caught.value.code == 2

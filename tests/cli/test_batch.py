@@ -16,11 +16,11 @@ from kanalyze.runtime.pipeline import Analysis
 from tests.support.captures import path
 from tests.support.clocks import FastClock
 
-GIVEN = ["batch", "captures/", "--out", "archive"]
+BATCH = ["batch", "captures/", "--out", "archive"]
 
 
 def test_arguments_are_parsed():
-    made = parser().parse_args(
+    arguments = parser().parse_args(
         [
             *("batch", "a.pcap", "b/", "--out", "s3a://bucket/archive"),
             *("--master", "local[2]", "--checkpoint", "state", "--settle", "1.5", "--finish"),
@@ -28,19 +28,19 @@ def test_arguments_are_parsed():
             *("--conf", "spark.driver.memory=4g", "--conf", "a=b=c", "--api", "Fetch"),
         ]
     )
-    assert made.captures == ["a.pcap", "b/"]
-    assert (made.out, made.master) == ("s3a://bucket/archive", "local[2]")
-    assert (made.checkpoint, made.settle) == ("state", 1.5)
-    assert (made.finish, made.replace) == (True, True)
-    assert (made.buckets, made.split_size) == (16, 32 << 20)
-    assert made.conf == [("spark.driver.memory", "4g"), ("a", "b=c")]
-    assert (made.json, made.api) == ("report.json", ["Fetch"])
+    assert arguments.captures == ["a.pcap", "b/"]
+    assert (arguments.out, arguments.master) == ("s3a://bucket/archive", "local[2]")
+    assert (arguments.checkpoint, arguments.settle) == ("state", 1.5)
+    assert (arguments.finish, arguments.replace) == (True, True)
+    assert (arguments.buckets, arguments.split_size) == (16, 32 << 20)
+    assert arguments.conf == [("spark.driver.memory", "4g"), ("a", "b=c")]
+    assert (arguments.json, arguments.api) == ("report.json", ["Fetch"])
 
 
 def test_defaults_of_options():
-    made = parser().parse_args(GIVEN)
-    assert (made.checkpoint, made.settle, made.finish, made.replace) == (None, 60, False, False)
-    assert (made.master, made.buckets, made.split_size) == (None, None, 64 << 20)
+    args = parser().parse_args(BATCH)
+    assert (args.checkpoint, args.settle, args.finish, args.replace) == (None, 60, False, False)
+    assert (args.master, args.buckets, args.split_size) == (None, None, 64 << 20)
 
 
 @pytest.mark.parametrize(
@@ -48,18 +48,18 @@ def test_defaults_of_options():
     [
         ["batch", "captures/"],
         ["batch", "--out", "archive"],
-        [*GIVEN, "--buckets", "0"],
-        [*GIVEN, "--buckets", "many"],
-        [*GIVEN, "--settle", "-1"],
-        [*GIVEN, "--settle", "nan"],
-        [*GIVEN, "--settle", "inf"],
-        [*GIVEN, "--settle", "x"],
-        [*GIVEN, "--split-size", "x"],
-        [*GIVEN, "--conf", "spark.driver.memory"],
-        [*GIVEN, "--conf", "=4g"],
+        [*BATCH, "--buckets", "0"],
+        [*BATCH, "--buckets", "many"],
+        [*BATCH, "--settle", "-1"],
+        [*BATCH, "--settle", "nan"],
+        [*BATCH, "--settle", "inf"],
+        [*BATCH, "--settle", "x"],
+        [*BATCH, "--split-size", "x"],
+        [*BATCH, "--conf", "spark.driver.memory"],
+        [*BATCH, "--conf", "=4g"],
     ],
 )
-def test_arguments_that_make_no_sense_exit_with_2(argv, capsys):
+def test_arguments_that_cannot_be_parsed_end_with_status_2(argv, capsys):
     with pytest.raises(SystemExit) as caught:
         parser().parse_args(argv)
     assert caught.value.code == 2
@@ -67,7 +67,7 @@ def test_arguments_that_make_no_sense_exit_with_2(argv, capsys):
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("options", "message"),
     [
         (["--finish"], "--finish needs --checkpoint"),
         (["--split-size", "1000"], "--split-size: use at least 1048576 bytes"),
@@ -85,22 +85,22 @@ def test_arguments_that_make_no_sense_exit_with_2(argv, capsys):
     ],
 )
 def test_invalid_arguments_are_reported_in_one_line_before_spark_starts(
-    more, told, capsys, tmp_path, monkeypatch
+    options, message, capsys, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "wrong.sql").write_text(
         "-- Wrong.\n--\n-- severity: 1\n-- sure: yes\n-- why: -\n-- repair: -\nSELECT FROM (\n"
     )
-    assert main([*GIVEN, *more]) == 2
+    assert main([*BATCH, *options]) == 2
     err = capsys.readouterr().err
     assert err.startswith("kanalyze: ")
-    assert told in err
+    assert message in err
     assert err.count("\n") == 1
 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("report_format", ["text", "md", "json"])
-def test_the_report_is_shown_as_that_of_one_machine(report_format, capfd, monkeypatch):
+def test_the_report_is_printed_as_the_report_command_prints_it(report_format, capfd, monkeypatch):
     capture = str(path("errors"))
 
     def run(arguments, _plan, _settings, options):
@@ -110,10 +110,10 @@ def test_the_report_is_shown_as_that_of_one_machine(report_format, capfd, monkey
 
     monkeypatch.setattr(batch, "_run", run)
     order = [] if report_format == "json" else ["--sort", "errors", "--limit", "12"]
-    assert main([*GIVEN, "--format", report_format, *order]) == 0
-    shown = capfd.readouterr().out
+    assert main([*BATCH, "--format", report_format, *order]) == 0
+    report = capfd.readouterr().out
     assert main(["report", "--format", report_format, *order, capture]) == 0
-    assert shown == capfd.readouterr().out
+    assert report == capfd.readouterr().out
 
 
 def test_help_has_examples_and_fits_a_terminal(capsys, monkeypatch):
@@ -126,9 +126,9 @@ def test_help_has_examples_and_fits_a_terminal(capsys, monkeypatch):
     assert max(map(len, text.splitlines())) <= 84
 
 
-def test_without_spark_it_says_how_to_get_it(capsys, monkeypatch):
+def test_without_spark_the_message_says_what_to_install(capsys, monkeypatch):
     monkeypatch.setattr("kanalyze.spark.session.find_spec", lambda name: None)
-    assert main(GIVEN) == 2
+    assert main(BATCH) == 2
     assert capsys.readouterr().err == (
         "kanalyze: Spark is not installed: pip install kanalyze[spark]\n"
     )
@@ -138,13 +138,13 @@ def test_without_spark_it_says_how_to_get_it(capsys, monkeypatch):
 def test_phases_are_printed_only_on_a_terminal(is_terminal, capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
     BatchProgress().begin("reading 2 captures in 1 tasks")
-    told = "kanalyze: reading 2 captures in 1 tasks\n" if is_terminal else ""
-    assert capsys.readouterr().err == told
+    line = "kanalyze: reading 2 captures in 1 tasks\n" if is_terminal else ""
+    assert capsys.readouterr().err == line
     BatchProgress(Progress(is_wanted=False)).begin("reading 2 captures in 1 tasks")
     assert capsys.readouterr().err == ""
 
 
-def test_without_a_terminal_the_tasks_are_a_line_now_and_then(capsys):
+def test_a_log_has_a_line_of_tasks_every_ten_seconds(capsys):
     clock = FastClock(until_s=40)
 
     def tasks_done():

@@ -21,35 +21,37 @@ REPORTS = [str(ROOT / "reports" / f"{name}.json") for name in ("basics", "waits"
 
 def test_a_capture_does_not_differ_from_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", BASICS, BASICS, "--fail-on", "any"]) == 0
-    told = capsys.readouterr()
-    assert "\nno difference; " in told.out
-    assert told.err == ""
+    captured = capsys.readouterr()
+    assert "\nno difference; " in captured.out
+    assert captured.err == ""
 
 
 def test_new_and_gone_names_can_set_the_exit_status(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", BASICS, WAITS]) == 0
-    found = capsys.readouterr().out
-    assert "Gone: in A, not in B" in found
+    out = capsys.readouterr().out
+    assert "Gone: in A, not in B" in out
     assert main(["compare", *REPORTS, "--fail-on", "slower,gone"]) == 1
-    told = capsys.readouterr()
-    assert "NOT TESTED FOR CHANCE" in told.out
-    assert "\nGone: in A, not in B (may be chance: not tested)\n" in told.out
-    assert told.err.startswith("kanalyze: --fail-on: not tested for chance: a report has no rows")
+    captured = capsys.readouterr()
+    assert "NOT TESTED FOR CHANCE" in captured.out
+    assert "\nGone: in A, not in B (may be chance: not tested)\n" in captured.out
+    assert captured.err.startswith(
+        "kanalyze: --fail-on: not tested for chance: a report has no rows"
+    )
     assert main(["compare", *REPORTS, "--fail-on", "slower"]) == 0
     assert capsys.readouterr().err == ""
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("shown_as", ["json", "md"])
+@pytest.mark.parametrize("output_format", ["json", "md"])
 def test_other_formats_go_to_standard_output(
-    shown_as: str, capsys: pytest.CaptureFixture[str]
+    output_format: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["compare", BASICS, WAITS, "--format", shown_as]) == 0
-    found = capsys.readouterr().out
-    if shown_as == "json":
-        assert json.loads(found)["a"]["captures"] == [BASICS]
+    assert main(["compare", BASICS, WAITS, "--format", output_format]) == 0
+    out = capsys.readouterr().out
+    if output_format == "json":
+        assert json.loads(out)["a"]["captures"] == [BASICS]
     else:
-        assert found.startswith("# Comparison\n")
+        assert out.startswith("# Comparison\n")
 
 
 @pytest.mark.long
@@ -60,9 +62,9 @@ def test_the_json_is_what_the_library_returns(
     options = ["--api", "Fetch", "--at-least", "1.5", "--least-ms", "2"]
     assert main(["compare", BASICS, WAITS, *options, "--json", str(target)]) == 0
     written = json.loads(target.read_text())
-    found = kanalyze.compare(BASICS, WAITS, api="Fetch", at_least=1.5, least_ms=2)
+    returned = kanalyze.compare(BASICS, WAITS, api="Fetch", at_least=1.5, least_ms=2)
     del written["kanalyze_version"]
-    assert written == json.loads(json.dumps(found))
+    assert written == json.loads(json.dumps(returned))
     assert written["a"]["filter"] == written["b"]["filter"]
     assert {line["api"] for line in written["load"]} == {"Fetch"}
     assert "only requests of A that match" in capsys.readouterr().out
@@ -70,14 +72,14 @@ def test_the_json_is_what_the_library_returns(
 
 def test_a_report_and_a_capture_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", REPORTS[0], BASICS, "--json", "-"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["a"]["made_of"], found["b"]["made_of"]) == ("report", "rows")
-    assert [found[name] for name in ("slower", "faster", "fails_more", "new", "gone")] == [[]] * 5
-    assert found["alike"] > 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["a"]["made_of"], result["b"]["made_of"]) == ("report", "rows")
+    assert [result[name] for name in ("slower", "faster", "fails_more", "new", "gone")] == [[]] * 5
+    assert result["alike"] > 0
 
 
 @pytest.mark.long
-def test_saved_files_are_compared_as_the_captures_are(
+def test_saved_files_compare_as_their_captures_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     saved = [str(tmp_path / "a.duckdb"), str(tmp_path / "b.duckdb")]
@@ -85,34 +87,34 @@ def test_saved_files_are_compared_as_the_captures_are(
         assert main(["save", capture, "-o", file]) == 0
     capsys.readouterr()
 
-    def compared(a: str, b: str) -> str:
+    def comparison_of(a: str, b: str) -> str:
         assert main(["compare", a, b, "--json", "-"]) == 0
         return capsys.readouterr().out
 
-    expected = compared(BASICS, WAITS)
+    expected = comparison_of(BASICS, WAITS)
     assert json.loads(expected)["tested"]
-    assert compared(*saved) == compared(BASICS, saved[1]) == expected
+    assert comparison_of(*saved) == comparison_of(BASICS, saved[1]) == expected
     assert kanalyze.compare(*saved, api="Fetch") == kanalyze.compare(BASICS, WAITS, api="Fetch")
 
 
-def test_options_of_reading_captures_are_refused_for_saved_files(
+def test_options_that_need_captures_are_refused_for_saved_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     saved = str(tmp_path / "a.duckdb")
     assert main(["save", BASICS, "-o", saved]) == 0
     assert main(["compare", saved, WAITS, "--port", "9092"]) == 2
-    told = capsys.readouterr().err
-    assert "--port has no effect on the saved file" in told
-    assert told.count("\n") == 1
+    err = capsys.readouterr().err
+    assert "--port has no effect on the saved file" in err
+    assert err.count("\n") == 1
 
 
-def test_reports_are_values_too() -> None:
+def test_the_library_compares_reports() -> None:
     report = kanalyze.report(BASICS)
     assert kanalyze.compare(report, report)["new"] == []
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         ([BASICS, "there-is-none.pcap"], "there-is-none.pcap"),
         ([*REPORTS, "--errors"], "filters need captures"),
@@ -121,19 +123,21 @@ def test_reports_are_values_too() -> None:
         ([str(ROOT / "captures" / "basics.truth.json"), BASICS], "not a report"),
     ],
 )
-def test_bad_arguments_are_one_line(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+def test_invalid_arguments_are_reported_in_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["compare", *words]) == 2
-    told = capsys.readouterr().err
-    assert message in told
-    assert told.count("\n") == 1
+    assert main(["compare", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("words", [[BASICS], [BASICS] * 3, [BASICS, BASICS, "--fail-on", "worse"]])
-def test_the_number_of_inputs_and_the_words_of_fail_on_are_checked(words: list[str]) -> None:
+@pytest.mark.parametrize(
+    "arguments", [[BASICS], [BASICS] * 3, [BASICS, BASICS, "--fail-on", "worse"]]
+)
+def test_the_number_of_inputs_and_the_values_of_fail_on_are_checked(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
-        main(["compare", *words])
+        main(["compare", *arguments])
     assert caught.value.code == 2
 
 

@@ -11,7 +11,7 @@ from kanalyze.cli.completion import _plain, script_for
 from kanalyze.cli.main import main
 
 SHELLS = ("bash", "zsh", "fish")
-TRY = """
+COMPLETE = """
 source ./script
 COMP_WORDS=("$@")
 COMP_CWORD=$(($# - 1))
@@ -21,10 +21,10 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 
 def commands():
-    [found] = [
+    [subparsers] = [
         action for action in parser()._actions if isinstance(action, argparse._SubParsersAction)
     ]
-    return found.choices
+    return subparsers.choices
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_bash_completes(words, expected, tmp_path):
     (tmp_path / "script").write_text(script_for("bash"))
     (tmp_path / "a file.pcap").write_text("")
     (tmp_path / "another").mkdir()
-    run = ["bash", "--norc", "-c", TRY, "bash", "kanalyze", *words]
+    run = ["bash", "--norc", "-c", COMPLETE, "bash", "kanalyze", *words]
     done = subprocess.run(run, capture_output=True, check=True, text=True, cwd=tmp_path)
     assert done.stderr == ""
     assert set(done.stdout[:-1].split("\n")) == expected
@@ -61,24 +61,24 @@ def test_every_command_and_option_is_completed(shell, capsys):
     words = set(re.findall(r"[\w-]+", script))
     for name, command in commands().items():
         names = {name for action in command.parser._actions for name in action.option_strings}
-        wanted = names if shell != "fish" else {each.lstrip("-") for each in names}
-        assert {name} | wanted <= words
+        expected = names if shell != "fish" else {option.lstrip("-") for option in names}
+        assert {name} | expected <= words
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_quotes_of_every_line_are_closed(shell):
+def test_every_line_closes_its_quotes(shell):
     for line in script_for(shell).splitlines():
         assert line.replace("$'", "'").count("'") % 2 == 0
 
 
-def test_a_help_text_has_nothing_that_a_shell_interprets():
+def test_help_texts_have_no_characters_that_a_shell_interprets():
     text = _plain('it\'s `this` $(that) [x]: "y" \\ {a,b} and\nmore; ' + "long " * 20)
     assert re.fullmatch(r"[A-Za-z0-9 .,;()/_+=<>-]+", text)
     assert text.startswith("it s this (that) x y a,b and more; long")
     assert len(text) <= 70
 
 
-def test_another_shell_is_refused(capsys):
+def test_an_unknown_shell_is_refused(capsys):
     with pytest.raises(SystemExit) as caught:
         main(["completion", "tcsh"])
     assert caught.value.code == 2

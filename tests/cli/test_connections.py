@@ -15,13 +15,13 @@ def listed(capsys, *arguments: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_every_connection_has_a_row_with_its_requests(capsys) -> None:
+def test_every_connection_has_a_row_that_counts_its_requests(capsys) -> None:
     rows, quality = analysis("basics")
-    found = listed(capsys, str(path("basics")))
-    assert len(found) == quality.connections
-    assert sum(row["requests"] for row in found) == len(rows)  # type: ignore[misc]
-    assert {row["connection"] for row in found} == {row.connection for row in rows}
-    assert {row["protocol"] for row in found} == {"kafka"}
+    connections = listed(capsys, str(path("basics")))
+    assert len(connections) == quality.connections
+    assert sum(row["requests"] for row in connections) == len(rows)  # type: ignore[misc]
+    assert {row["connection"] for row in connections} == {row.connection for row in rows}
+    assert {row["protocol"] for row in connections} == {"kafka"}
 
 
 def test_tls_is_recognized_by_content(capsys) -> None:
@@ -29,15 +29,15 @@ def test_tls_is_recognized_by_content(capsys) -> None:
     assert protocols.count("tls") == analysis("tls")[1].tls_connections
 
 
-def test_filters_on_ends_and_times_hold(capsys) -> None:
-    name = str(path("basics"))
-    everything = listed(capsys, name)
-    some = listed(capsys, name, "--client-id", "kafka_python-*")
+def test_filters_apply_to_clients_and_times(capsys) -> None:
+    capture = str(path("basics"))
+    everything = listed(capsys, capture)
+    some = listed(capsys, capture, "--client-id", "kafka_python-*")
     assert 0 < len(some) < len(everything)
     assert all(str(row["client_id"]).startswith("kafka_python-") for row in some)
-    assert listed(capsys, name, "--client-ip", "203.0.113.0/24") == []
+    assert listed(capsys, capture, "--client-ip", "203.0.113.0/24") == []
     middle = sorted(int(str(row["start_ns"])) for row in everything)[len(everything) // 2]
-    until = listed(capsys, name, "--until", f"{middle / 10**9:.9f}")
+    until = listed(capsys, capture, "--until", f"{middle / 10**9:.9f}")
     assert 0 < len(until) < len(everything)
 
 

@@ -17,7 +17,7 @@ def _plain_environment(monkeypatch):
 
 
 @pytest.mark.parametrize("columns", [None, "132", "wide"])
-def test_the_width_is_the_one_that_rich_finds(monkeypatch, columns):
+def test_the_width_is_that_of_a_rich_console(monkeypatch, columns):
     if columns is not None:
         monkeypatch.setenv("COLUMNS", columns)
     assert plain_width() == Console().width
@@ -28,7 +28,7 @@ def test_a_width_of_0_columns_is_ignored(monkeypatch):
     assert plain_width() > 0
 
 
-def test_the_width_is_that_of_the_terminal_that_another_stream_is(monkeypatch):
+def test_standard_error_gives_the_width_if_it_alone_is_a_terminal(monkeypatch):
     def size(descriptor: int) -> os.terminal_size:
         if descriptor != 2:
             raise OSError(25, "not a terminal")
@@ -38,13 +38,13 @@ def test_the_width_is_that_of_the_terminal_that_another_stream_is(monkeypatch):
     assert plain_width() == 117
 
 
-def test_output_that_is_no_terminal_is_plain(monkeypatch):
+def test_output_to_a_file_or_a_pipe_is_plain(monkeypatch):
     assert is_plain()
     assert not Console().is_terminal
 
 
 @pytest.mark.parametrize("name", ["FORCE_COLOR", "TTY_COMPATIBLE"])
-def test_the_environment_may_say_otherwise(monkeypatch, name):
+def test_environment_variables_can_force_colours(monkeypatch, name):
     monkeypatch.setenv(name, "1")
     assert not is_plain()
     assert Console().is_terminal

@@ -21,26 +21,28 @@ def lines_of(capfdbinary) -> list[bytes]:
 def test_standard_output_gets_an_object_per_request(capfdbinary):
     assert main(["decode", ANY]) == 0
     lines = lines_of(capfdbinary)
-    found = [json.loads(line) for line in lines]
+    requests = [json.loads(line) for line in lines]
     rows, _ = analysis("any")
-    assert [one["requestPacket"] for one in found] == [row.request_packet for row in rows]
-    assert all(one["request"] is not None for one in found)
+    assert [request["requestPacket"] for request in requests] == [
+        row.request_packet for row in rows
+    ]
+    assert all(request["request"] is not None for request in requests)
 
 
-def test_filters_hold(capfdbinary):
+def test_only_requests_of_the_chosen_apis_are_decoded(capfdbinary):
     assert main(["decode", "--api", "metadata", "--api", "18", ANY]) == 0
-    found = [json.loads(line) for line in lines_of(capfdbinary)]
-    names = {one["requestHeader"]["requestApiKeyName"] for one in found}
+    requests = [json.loads(line) for line in lines_of(capfdbinary)]
+    names = {request["requestHeader"]["requestApiKeyName"] for request in requests}
     assert names == {"METADATA", "API_VERSIONS"}
-    assert all(one["request"] is not None for one in found)
+    assert all(request["request"] is not None for request in requests)
 
 
 def test_text_is_a_tree_with_an_empty_line_after_each_request(capfdbinary):
     assert main(["decode", "--format", "text", "--api", "ApiVersions", ANY]) == 0
-    shown = capfdbinary.readouterr().out.decode()
+    text = capfdbinary.readouterr().out.decode()
     rows = [row for row in analysis("any")[0] if row.api_key == 18]
-    assert shown.count("\n\n") == len(rows) == len(re.findall(r"(?m)^ApiVersions v", shown))
-    assert " more\n" in shown
+    assert text.count("\n\n") == len(rows) == len(re.findall(r"(?m)^ApiVersions v", text))
+    assert " more\n" in text
     assert main(["decode", "--format", "text", "--all", "--api", "ApiVersions", ANY]) == 0
     assert " more\n" not in capfdbinary.readouterr().out.decode()
 
@@ -48,14 +50,14 @@ def test_text_is_a_tree_with_an_empty_line_after_each_request(capfdbinary):
 @pytest.mark.parametrize(
     ("name", "first"), [("x.jsonl", b'{"requestHeader"'), ("x.txt", b"ApiVersions")]
 )
-def test_the_ending_of_the_file_says_the_format(tmp_path, name, first):
+def test_the_file_extension_sets_the_format(tmp_path, name, first):
     target = tmp_path / name
     assert main(["decode", "-o", str(target), ANY]) == 0
     assert target.read_bytes().startswith(first)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         (["-o", "x.csv", ANY], "cannot tell the format of 'x.csv'"),
         (["--api", "Prodduce", ANY], "did you mean Produce"),
@@ -64,76 +66,83 @@ def test_the_ending_of_the_file_says_the_format(tmp_path, name, first):
         (["-o", "/no/such/folder/x.jsonl", ANY], "No such file"),
     ],
 )
-def test_invalid_arguments_are_one_line_and_status_2(capfd, arguments, words):
+def test_invalid_arguments_are_reported_in_one_line(capfd, arguments, message):
     assert main(["decode", *arguments]) == 2
-    told = capfd.readouterr()
-    assert words in told.err
-    assert told.err.count("\n") == 1
-    assert told.out == ""
+    captured = capfd.readouterr()
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
 
 
-def test_a_capture_without_kafka_gives_nothing_and_0(capfdbinary):
+def test_no_output_and_status_0_if_nothing_matches(capfdbinary):
     assert main(["decode", "--port", "1", "--client-id", "nobody", ANY]) == 0
     assert capfdbinary.readouterr().out == b""
 
 
-def test_a_snapped_capture_says_what_is_missing(capfdbinary):
+def test_messages_cut_by_the_snap_length_have_a_problem(capfdbinary):
     assert main(["decode", str(path("snaplen"))]) == 0
-    found = [json.loads(line) for line in lines_of(capfdbinary)]
-    problems = {one[key]["kind"] for one in found for key in one if key.endswith("Problem")}
+    requests = [json.loads(line) for line in lines_of(capfdbinary)]
+    problems = {
+        request[key]["kind"] for request in requests for key in request if key.endswith("Problem")
+    }
     assert problems == {"missing_bytes"}
 
 
-def test_bytes_of_other_apis_are_not_kept(fake_keep):
+def test_only_bytes_of_the_chosen_apis_are_kept(keep_arguments):
     assert main(["decode", "--api", "Fetch", "--api", "3", ANY]) == 0
-    (keep,) = fake_keep
+    (keep,) = keep_arguments
     assert [key for key in range(100) if keep(key)] == [1, 3]
     assert main(["decode", ANY]) == 0
-    assert all(map(fake_keep[1], range(-1, 1000)))
+    assert all(map(keep_arguments[1], range(-1, 1000)))
 
 
 @pytest.fixture
-def fake_keep(monkeypatch):
-    """The ``keep`` that each analysis was given."""
+def keep_arguments(monkeypatch):
+    """The argument ``keep`` of each analysis that is made."""
     from kanalyze.cli import analyze
 
-    given = []
+    keeps = []
 
-    class Nothing:
+    class EmptyAnalysis:
         quality = CaptureQuality()
 
-        def __init__(self, captures, *, keep, **others) -> None:
-            given.append(keep)
+        def __init__(self, captures, *, keep, **_others) -> None:
+            keeps.append(keep)
 
         def exchange_blocks(self):
             return iter(())
 
-    monkeypatch.setattr(analyze, "Analysis", Nothing)
-    return given
+    monkeypatch.setattr(analyze, "Analysis", EmptyAnalysis)
+    return keeps
 
 
-def test_frames_are_let_go_as_soon_as_they_are_written(monkeypatch, capfdbinary):
+def test_frames_are_released_once_they_are_written(monkeypatch, capfdbinary):
     from kanalyze.cli import analyze
 
     pairs = list(exchanges_of("any"))
 
-    class Fixed:
-        progress = 0, None  # a busy machine takes long enough for a line that says so
+    class FakeAnalysis:
+        progress = 0, None  # on a busy machine, a progress line reads it
 
         def __init__(self, captures, **others) -> None:
             pass
 
         def exchange_blocks(self):
-            yield [one for one, _ in pairs], RowBlock.of_rows([its_row for _, its_row in pairs])
+            yield [exchange for exchange, _ in pairs], RowBlock.of_rows([row for _, row in pairs])
 
-    monkeypatch.setattr(analyze, "Analysis", Fixed)
+    monkeypatch.setattr(analyze, "Analysis", FakeAnalysis)
     assert main(["decode", ANY]) == 0
     assert len(lines_of(capfdbinary)) == len(pairs)
-    messages = [one for made, _ in pairs for one in (made.request, made.response) if one]
+    messages = [
+        message
+        for exchange, _ in pairs
+        for message in (exchange.request, exchange.response)
+        if message
+    ]
     assert messages
-    assert all(one.data is None for one in messages)
+    assert all(message.data is None for message in messages)
 
 
-def test_all_is_an_option_of_text(capsys):
+def test_the_option_all_needs_text(capsys):
     assert main(["decode", "--all", ANY]) == 2
     assert capsys.readouterr().err == "kanalyze: --all works for text only: jsonl has everything\n"

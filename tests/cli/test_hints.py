@@ -9,21 +9,21 @@ from kanalyze.cli.hints import LazyCommand
 from kanalyze.cli.main import main
 
 
-def said(capsys, *argv: str) -> tuple[str, str]:
+def usage_and_error(capsys, *argv: str) -> tuple[str, str]:
     """Return the command whose usage is shown, and the line below it."""
     with pytest.raises(SystemExit) as caught:
         main(argv)
     assert caught.value.code == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    usage = told.err.split(" [", 1)[0].removeprefix("usage: ")
-    line = told.err.splitlines()[-1]
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    usage = captured.err.split(" [", 1)[0].removeprefix("usage: ")
+    line = captured.err.splitlines()[-1]
     assert line.startswith(f"{usage}: error: ")
     return usage, line.removeprefix(f"{usage}: error: ")
 
 
 @pytest.mark.parametrize(
-    ("argv", "usage", "words"),
+    ("argv", "usage", "error"),
     [
         (
             ["requests", "a.pcap", "--slowr-than", "5ms"],
@@ -95,29 +95,29 @@ def said(capsys, *argv: str) -> tuple[str, str]:
         (["-"], "kanalyze", "unknown command '-'; to read a capture: kanalyze report -"),
     ],
 )
-def test_unknown_names_are_reported_with_similar_names(argv, usage, words, capsys):
-    assert said(capsys, *argv) == (usage, words)
+def test_unknown_names_are_reported_with_similar_names(argv, usage, error, capsys):
+    assert usage_and_error(capsys, *argv) == (usage, error)
 
 
-def test_a_file_or_a_folder_of_any_name_is_no_command(tmp_path, monkeypatch, capsys):
+def test_a_folder_in_place_of_a_command_gets_a_hint(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my traffic").mkdir()
-    _, line = said(capsys, "my traffic")
+    _, line = usage_and_error(capsys, "my traffic")
     assert line.endswith("to read a capture: kanalyze report 'my traffic'")
 
 
-def test_words_after_two_dashes_are_no_options(capsys):
+def test_arguments_after_two_dashes_are_captures(capsys):
     assert main(["report", "--", "--slowr-than"]) == 2
     assert capsys.readouterr().err == "kanalyze: --slowr-than: no such file\n"
 
 
-def test_a_value_that_looks_like_an_option_is_none(capsys):
+def test_values_may_look_like_options(capsys):
     assert main(["report", "--client-id=--odd", "--topic", "-- odd --", "/no/file"]) == 2
     assert capsys.readouterr().err == "kanalyze: /no/file: no such file\n"
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ("--status", "error", "a.pcap", "b.pcap", "SELECT 1"),
         ("a.pcap", "--status", "error", "b.pcap", "SELECT 1"),
@@ -126,15 +126,15 @@ def test_a_value_that_looks_like_an_option_is_none(capsys):
         ("a.pcap", "b.pcap", "SELECT 1", "--status", "error"),
     ],
 )
-def test_options_may_stand_anywhere_among_captures(words):
-    found = parser().parse_args(["sql", *words])
-    assert found.captures == ["a.pcap", "b.pcap", "SELECT 1"]
-    assert found.status == ["error"]
+def test_options_may_stand_anywhere_among_captures(arguments):
+    parsed = parser().parse_args(["sql", *arguments])
+    assert parsed.captures == ["a.pcap", "b.pcap", "SELECT 1"]
+    assert parsed.status == ["error"]
 
 
-def test_a_command_that_takes_so_many_words_takes_no_more(capsys):
-    usage, words = said(capsys, "compare", "a.pcap", "--jobs", "1", "b.pcap", "c.pcap")
-    assert (usage, words) == ("kanalyze compare", "unrecognized arguments: c.pcap")
+def test_a_third_capture_is_refused_by_compare(capsys):
+    usage, error = usage_and_error(capsys, "compare", "a.pcap", "--jobs", "1", "b.pcap", "c.pcap")
+    assert (usage, error) == ("kanalyze compare", "unrecognized arguments: c.pcap")
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_command_that_takes_so_many_words_takes_no_more(capsys):
         (["batch", "a.pcap"], "kanalyze batch [OPTIONS] --out PATH CAPTURE [CAPTURE ...]"),
     ],
 )
-def test_an_error_is_not_hidden_below_a_screen_of_options(argv, usage, capsys):
+def test_the_usage_before_an_error_is_one_line(argv, usage, capsys):
     with pytest.raises(SystemExit):
         main(argv)
     first, second = capsys.readouterr().err.splitlines()
@@ -156,12 +156,12 @@ def test_an_error_is_not_hidden_below_a_screen_of_options(argv, usage, capsys):
     assert "error: " in second
 
 
-COMMANDS = next(each for each in parser()._actions if each.dest == "command").choices
+COMMANDS = next(action for action in parser()._actions if action.dest == "command").choices
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
-def test_help_is_as_wide_as_the_terminal_but_for_examples(width, monkeypatch):
-    """Lines are never longer than 100 characters, which are easy to read."""
+def test_help_fits_the_terminal_except_for_examples(width, monkeypatch):
+    """Lines have at most 102 characters, however wide the terminal is."""
     monkeypatch.setenv("COLUMNS", str(width))
     for name, command in COMMANDS.items():
         text = command.parser.format_help()
@@ -173,7 +173,7 @@ def test_help_is_as_wide_as_the_terminal_but_for_examples(width, monkeypatch):
     assert "write one row per TCP connection" in parser().format_help()
 
 
-def test_each_command_is_on_the_line_of_its_text(monkeypatch):
+def test_each_command_begins_a_line_of_the_help(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     lines = parser().format_help().splitlines()
     for name in COMMANDS:
@@ -181,7 +181,7 @@ def test_each_command_is_on_the_line_of_its_text(monkeypatch):
 
 
 def test_the_help_of_a_command_is_checked_without_making_its_parser() -> None:
-    """argparse of Python 3.14 checks it when a command is added."""
+    """argparse of Python 3.14 checks the help of a command when the command is added."""
     command = LazyCommand(prog="kanalyze some")
     assert command._check_help(parser()._actions[0]) is None
     assert "parser" not in vars(command)

@@ -27,7 +27,7 @@ HEAVY = {
 """Each takes 0.3 ms or more, and a report of a plain file needs none of it. Python itself takes 12
 ms, and all of a report 60 at most."""
 
-SELDOM = {
+RARELY_NEEDED = {
     "decimal",
     "kanalyze.tables.anomalies",
     "kanalyze.tables.connections",
@@ -44,10 +44,10 @@ SELDOM = {
 }
 """Modules that a pcap file with only Kafka 0.8 and later over TCP does not need."""
 
-TELLING = """\
+PRINT_MODULES = """\
 import atexit, os, sys
 @atexit.register
-def tell():
+def print_modules():
     os.write(2, " ".join(sys.modules).encode())
 """
 COMMAND = """\
@@ -63,17 +63,17 @@ argparse.ArgumentParser().add_argument("--some", help="some help")
 
 
 @functools.cache
-def pythons_own() -> frozenset[str]:
-    """Return the modules that argparse loads: data classes for its colours, from Python 3.14 on."""
+def loaded_by_argparse() -> frozenset[str]:
+    """Return the modules that argparse loads: from Python 3.14 on, ``dataclasses`` for colours."""
     return modules_after(ARGPARSE)
 
 
 @functools.cache
-def cythons_own() -> frozenset[str]:
+def loaded_by_cython() -> frozenset[str]:
     """Return the modules that compiled modules load by themselves.
 
-    Those of a wheel for every Python (abi3) read flags of functions from ``inspect``: Cython has
-    them from Python's headers only where it compiles for one version.
+    Modules of a wheel for every Python version (abi3) read function flags from ``inspect``. If
+    Cython compiles for one version, it takes the flags from the headers of Python.
     """
     is_for_every_python = int_columns.__file__.endswith(".abi3.so")
     return modules_after("import inspect") if is_for_every_python else frozenset()
@@ -81,20 +81,20 @@ def cythons_own() -> frozenset[str]:
 
 @functools.cache
 def modules_after(code: str, *argv: str, **environment: str) -> frozenset[str]:
-    """Run code and return the names of all modules that the process has in the end."""
-    kept = {name: value for name, value in os.environ.items() if name != "FORCE_COLOR"}
+    """Run code and return the names of all modules that are loaded at its end."""
+    variables = {name: value for name, value in os.environ.items() if name != "FORCE_COLOR"}
     done = subprocess.run(
-        [sys.executable, "-c", TELLING + code, *argv],
+        [sys.executable, "-c", PRINT_MODULES + code, *argv],
         capture_output=True,
         check=True,
         cwd=ROOT,
-        env={**kept, **environment},
+        env={**variables, **environment},
     )
     return frozenset(done.stderr.decode().splitlines()[-1].split(" "))
 
 
 def imported(*argv: str, **environment: str) -> frozenset[str]:
-    """Run a command and return the names of all modules that the process has in the end."""
+    """Run a command and return the names of all modules that are loaded at its end."""
     return modules_after(COMMAND, *argv, **environment)
 
 
@@ -119,17 +119,19 @@ def imported(*argv: str, **environment: str) -> frozenset[str]:
         ),
     ],
 )
-def test_a_command_imports_what_it_needs_and_nothing_else_that_is_slow(argv, expected, tmp_path):
-    found = imported(*(text.format(folder=tmp_path) for text in argv))
+def test_a_command_imports_only_the_slow_modules_that_it_needs(argv, expected, tmp_path):
+    modules = imported(*(text.format(folder=tmp_path) for text in argv))
     # rich's table of characters is small, and used only for texts that are not ASCII.
-    found -= {"rich"} if "rich.console" not in found else set()
-    assert found & SLOW == expected
+    modules -= {"rich"} if "rich.console" not in modules else set()
+    assert modules & SLOW == expected
     # DuckDB uses dataclasses.
-    assert found & (NEVER - pythons_own()) <= ({"dataclasses"} if "duckdb" in found else set())
+    assert modules & (NEVER - loaded_by_argparse()) <= (
+        {"dataclasses"} if "duckdb" in modules else set()
+    )
 
 
 @pytest.fixture
-def without_packets(tmp_path: Path) -> str:
+def empty_capture(tmp_path: Path) -> str:
     """Return a capture with only its header."""
     path = tmp_path / "empty.pcap"
     path.write_bytes(pcap_file([]))
@@ -144,29 +146,29 @@ def without_packets(tmp_path: Path) -> str:
         (("requests", "--format", "csv"), set()),
     ],
 )
-def test_a_capture_without_packets_needs_no_more_imports(argv, expected, without_packets):
-    found = imported(*argv, without_packets)
-    assert found & {"numpy", "pyarrow"} == expected
+def test_an_empty_capture_needs_no_more_imports(argv, expected, empty_capture):
+    modules = imported(*argv, empty_capture)
+    assert modules & {"numpy", "pyarrow"} == expected
 
 
-def test_commands_and_captures_import_nothing_that_is_slow_or_for_others(without_packets):
+def test_parsing_arguments_and_opening_captures_import_no_slow_modules(empty_capture):
     code = f"""\
 from kanalyze.cli.arguments import parser
 from kanalyze.cli.output_checks import check_outputs
 from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import MergedCaptures
-arguments = parser().parse_args(["report", {without_packets!r}])
+arguments = parser().parse_args(["report", {empty_capture!r}])
 check_outputs(arguments)
 with MergedCaptures(find_inputs(arguments.captures)) as captures:
     assert not list(captures.batches())
 """
-    found = modules_after(code)
-    assert not found & ((SLOW | NEVER | HEAVY) - pythons_own() - cythons_own())
+    modules = modules_after(code)
+    assert not modules & ((SLOW | NEVER | HEAVY) - loaded_by_argparse() - loaded_by_cython())
 
 
-def test_help_imports_none_of_the_pipeline():
-    found = imported("--help") - pythons_own()
-    assert not found & {
+def test_help_does_not_import_the_pipeline():
+    modules = imported("--help") - loaded_by_argparse()
+    assert not modules & {
         "kanalyze.runtime.pipeline",
         "kanalyze.api.library",
         "pathlib",
@@ -174,23 +176,23 @@ def test_help_imports_none_of_the_pipeline():
     }
 
 
-def test_listing_interfaces_needs_nothing_of_the_pipeline():
-    found = imported("live", "--list")
-    assert not found & SLOW
-    assert not found & {"kanalyze.runtime.pipeline", "kanalyze.api.library", "kanalyze.live"}
+def test_listing_interfaces_does_not_import_the_pipeline():
+    modules = imported("live", "--list")
+    assert not modules & SLOW
+    assert not modules & {"kanalyze.runtime.pipeline", "kanalyze.api.library", "kanalyze.live"}
 
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("command", ["report", "requests", "connections", "anomalies"])
-def test_nothing_of_live_is_imported_by_others(command):
-    found = imported(command, CAPTURE)
-    assert not {name for name in found if name.startswith("kanalyze.live")}
-    assert not {name for name in found if name.startswith("kanalyze.capture.live.capture")}
-    assert not found & {"kanalyze.capture.io.pipe", "scapy", "prometheus_client"}
+def test_only_live_imports_modules_for_live(command):
+    modules = imported(command, CAPTURE)
+    assert not {name for name in modules if name.startswith("kanalyze.live")}
+    assert not {name for name in modules if name.startswith("kanalyze.capture.live.capture")}
+    assert not modules & {"kanalyze.capture.io.pipe", "scapy", "prometheus_client"}
 
 
 DEPENDENCIES = ("numpy", "pyarrow", "duckdb", "rich", "lz4", "cramjam", "crc32c", "backports.zstd")
-WITHOUT_ANY = f"""\
+WITHOUT_DEPENDENCIES = f"""\
 import sys
 sys.modules.update(dict.fromkeys({DEPENDENCIES!r}))
 """
@@ -209,17 +211,17 @@ sys.modules.update(dict.fromkeys({DEPENDENCIES!r}))
     ],
 )
 def test_text_output_imports_no_dependency(argv):
-    """In this process, importing a dependency is an error that ends the command."""
-    assert "kanalyze.cli.arguments" in modules_after(WITHOUT_ANY + COMMAND, *argv)
+    """In these processes, importing a dependency is an error that ends the command."""
+    assert "kanalyze.cli.arguments" in modules_after(WITHOUT_DEPENDENCIES + COMMAND, *argv)
 
 
-def test_the_report_needs_rich_where_it_is_coloured_alone():
+def test_the_report_imports_rich_only_for_colours():
     assert "rich.console" not in imported("report", CAPTURE)
     assert "rich.console" in imported("report", CAPTURE, FORCE_COLOR="1")
 
 
 @pytest.mark.parametrize(
-    ("argv", "asked"),
+    ("argv", "expected"),
     [
         # decimal comes with DuckDB.
         (
@@ -232,8 +234,8 @@ def test_the_report_needs_rich_where_it_is_coloured_alone():
         (("requests", "--format", "csv"), set()),
     ],
 )
-def test_a_plain_capture_of_kafka_needs_nothing_that_is_for_others(argv, asked):
-    assert imported(*argv, CAPTURE) & SELDOM == asked
+def test_a_plain_kafka_capture_imports_no_rarely_needed_modules(argv, expected):
+    assert imported(*argv, CAPTURE) & RARELY_NEEDED == expected
 
 
 @pytest.mark.few(3)
@@ -247,5 +249,5 @@ def test_a_plain_capture_of_kafka_needs_nothing_that_is_for_others(argv, asked):
         (("requests", "captures/ipv6.pcapng"), "kanalyze.capture.formats.pcapng"),
     ],
 )
-def test_a_format_imports_its_module(argv, module):
+def test_rarely_needed_modules_are_imported_if_needed(argv, module):
     assert module in imported(*argv, CAPTURE)

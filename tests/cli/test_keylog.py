@@ -24,7 +24,7 @@ JSON_LINES = ["--format", "jsonl"]
 
 
 @pytest.fixture(autouse=True)
-def without_variable(monkeypatch):
+def _without_variable(monkeypatch):
     monkeypatch.delenv("SSLKEYLOGFILE", raising=False)
 
 
@@ -33,27 +33,27 @@ def lines(capsys, *argv: str) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-def refused(capsys, *argv: str) -> str:
+def error_of(capsys, *argv: str) -> str:
     assert main([*argv]) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    (said,) = [line for line in told.err.splitlines() if "not compiled" not in line]
-    assert said.startswith("kanalyze: ")
-    assert not any(secret in told.err for secret in SECRETS)
-    return told.err
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    (message,) = [line for line in captured.err.splitlines() if "not compiled" not in line]
+    assert message.startswith("kanalyze: ")
+    assert not any(secret in captured.err for secret in SECRETS)
+    return captured.err
 
 
 def test_requests_are_decrypted(capsys):
-    found = lines(capsys, "requests", *JSON_LINES, "--keylog", KEYS, CAPTURE)
-    assert len(found) == REQUESTS
+    rows = lines(capsys, "requests", *JSON_LINES, "--keylog", KEYS, CAPTURE)
+    assert len(rows) == REQUESTS
 
 
-def test_several_key_logs_are_one(capsys, tmp_path):
-    words = tls_captures.keylog(NAME).read_text().splitlines(keepends=True)
+def test_several_key_logs_are_combined(capsys, tmp_path):
+    key_lines = tls_captures.keylog(NAME).read_text().splitlines(keepends=True)
     parts = [tmp_path / "a.keys", tmp_path / "b.keys"]
-    for part, begin in zip(parts, (0, 1), strict=True):
-        part.write_text("".join(words[begin::2]))
-    options = [word for part in parts for word in ("--keylog", str(part))]
+    for part, first in zip(parts, (0, 1), strict=True):
+        part.write_text("".join(key_lines[first::2]))
+    options = [option for part in parts for option in ("--keylog", str(part))]
     assert len(lines(capsys, "requests", *JSON_LINES, *options, CAPTURE)) == REQUESTS
 
 
@@ -68,10 +68,10 @@ def test_other_commands_decrypt_and_show_no_secret(command, capsys):
         assert text != "\n".join(lines(capsys, command, CAPTURE))
 
 
-def test_a_query_and_a_saved_file_have_what_was_decrypted(capsys, tmp_path):
+def test_a_query_and_a_saved_file_have_decrypted_requests(capsys, tmp_path):
     query = "SELECT count(*) AS n FROM requests"
-    told = lines(capsys, "sql", *JSON_LINES, "--keylog", KEYS, CAPTURE, query)
-    assert json.loads(told[0]) == {"n": REQUESTS}
+    answer = lines(capsys, "sql", *JSON_LINES, "--keylog", KEYS, CAPTURE, query)
+    assert json.loads(answer[0]) == {"n": REQUESTS}
     saved = tmp_path / "saved.duckdb"
     assert main(["save", "-o", str(saved), "--keylog", KEYS, CAPTURE]) == 0
     assert len(lines(capsys, "requests", *JSON_LINES, str(saved))) == REQUESTS
@@ -81,85 +81,87 @@ def test_a_query_and_a_saved_file_have_what_was_decrypted(capsys, tmp_path):
     assert KEYS not in "".join(header.values())
     data = saved.read_bytes()
     assert not any(secret.encode() in data or bytes.fromhex(secret) in data for secret in SECRETS)
-    assert "--keylog has no effect" in refused(capsys, "requests", "--keylog", KEYS, str(saved))
+    assert "--keylog has no effect" in error_of(capsys, "requests", "--keylog", KEYS, str(saved))
 
 
-def test_the_same_is_compared_with_itself(capsys):
-    told = lines(capsys, "compare", "--format", "json", "--keylog", KEYS, CAPTURE, CAPTURE)
-    found = json.loads("\n".join(told))
-    assert str(REQUESTS) in json.dumps(found)
+def test_compare_decrypts_its_captures(capsys):
+    output = lines(capsys, "compare", "--format", "json", "--keylog", KEYS, CAPTURE, CAPTURE)
+    comparison = json.loads("\n".join(output))
+    assert str(REQUESTS) in json.dumps(comparison)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no workers here")
 def test_workers_decrypt_as_one_process_does(capsys, monkeypatch):
     monkeypatch.setattr(workers, "_LEAST_BYTES", 0)
     argv = ["requests", *JSON_LINES, "--keylog", KEYS, CAPTURE]
-    alone = lines(capsys, *argv, "--jobs", "1")
-    assert lines(capsys, *argv, "--jobs", "2") == alone
-    assert len(alone) == REQUESTS
+    of_one_process = lines(capsys, *argv, "--jobs", "1")
+    assert lines(capsys, *argv, "--jobs", "2") == of_one_process
+    assert len(of_one_process) == REQUESTS
 
 
 def test_a_missing_key_log_is_reported(capsys):
-    assert "no.keys: No such file" in refused(capsys, "report", "--keylog", "no.keys", CAPTURE)
+    assert "no.keys: No such file" in error_of(capsys, "report", "--keylog", "no.keys", CAPTURE)
 
 
 def test_a_folder_as_key_log_is_reported(capsys, tmp_path):
-    assert "directory" in refused(capsys, "report", "--keylog", str(tmp_path), CAPTURE)
+    assert "directory" in error_of(capsys, "report", "--keylog", str(tmp_path), CAPTURE)
 
 
 @pytest.mark.parametrize("content", [b"hello\nworld\n", b"\0" * 5000, b"-----BEGIN KEY-----\nAA\n"])
 def test_a_file_without_secrets_is_reported(content, capsys, tmp_path):
     wrong = tmp_path / "wrong.keys"
     wrong.write_bytes(content)
-    assert "not a TLS key log" in refused(capsys, "report", "--keylog", str(wrong), CAPTURE)
+    assert "not a TLS key log" in error_of(capsys, "report", "--keylog", str(wrong), CAPTURE)
 
 
-def test_a_key_log_is_not_repeated_where_lines_of_it_are_broken(capsys, tmp_path):
+def test_an_error_about_invalid_lines_shows_no_secret(capsys, tmp_path):
     broken = tmp_path / "broken.keys"
     broken.write_text("".join(f"NO_LABEL {'0' * 64} {secret}\n" for secret in SECRETS))
-    refused(capsys, "report", "--keylog", str(broken), CAPTURE)
+    error_of(capsys, "report", "--keylog", str(broken), CAPTURE)
 
 
 def test_without_ciphers_the_error_names_the_extra_to_install(capsys, monkeypatch):
     monkeypatch.setattr(installed, "are_ciphers_installed", lambda: False)
-    told = refused(capsys, "requests", "--keylog", KEYS, CAPTURE)
-    assert "kanalyze[tls]" in told
+    err = error_of(capsys, "requests", "--keylog", KEYS, CAPTURE)
+    assert "kanalyze[tls]" in err
 
 
-def test_the_variable_names_a_key_log(capsys, monkeypatch):
+def test_the_environment_variable_names_a_key_log(capsys, monkeypatch):
     monkeypatch.setenv("SSLKEYLOGFILE", KEYS)
     assert len(lines(capsys, "requests", *JSON_LINES, CAPTURE)) == REQUESTS
 
 
-def test_the_option_is_in_place_of_the_variable(capsys, monkeypatch):
+def test_the_option_overrides_the_environment_variable(capsys, monkeypatch):
     monkeypatch.setenv("SSLKEYLOGFILE", KEYS)
     other = str(tls_captures.keylog("tls-no-suite"))
     assert lines(capsys, "requests", *JSON_LINES, "--keylog", other, CAPTURE) == []
 
 
 @pytest.mark.parametrize("exists", [True, False])
-def test_a_variable_that_is_of_no_use_stops_nothing(exists, capsys, monkeypatch, tmp_path):
+def test_an_environment_variable_with_an_unusable_file_is_ignored(
+    exists, capsys, monkeypatch, tmp_path
+):
     wrong = tmp_path / "wrong.keys"
     if exists:
         wrong.write_text("no key log\n")
     monkeypatch.setenv("SSLKEYLOGFILE", str(wrong))
     assert main(["requests", *JSON_LINES, "captures/basics.pcap"]) == 0
-    told = capsys.readouterr()
-    assert told.out
-    assert ("SSLKEYLOGFILE is ignored: " in told.err) == exists
+    captured = capsys.readouterr()
+    assert captured.out
+    assert ("SSLKEYLOGFILE is ignored: " in captured.err) == exists
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("keylog", "message"),
     [
         (7, "keylog: not a path: 7"),
         ("no.keys", "keylog: no.keys: "),
         ("a\0b", "keylog: not a p"),
     ],
 )
-def test_the_library_says_what_is_wrong(given, told):
-    with pytest.raises(UsageError, match=told):
-        kanalyze.requests(CAPTURE, keylog=given)
+def test_the_library_refuses_an_invalid_key_log(keylog, message):
+    with pytest.raises(UsageError, match=message):
+        kanalyze.requests(CAPTURE, keylog=keylog)
 
 
 def test_the_library_takes_one_path_or_several():

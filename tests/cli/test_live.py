@@ -1,4 +1,4 @@
-"""``kanalyze live``: arguments, pipes, signals, files; interfaces are in a file of their own."""
+"""``kanalyze live``: arguments, pipes, signals, files. Other files test interfaces and keys."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Live:
         """Return the next line of its standard output."""
         return self._lines.get(timeout=LONG_S)
 
-    def told(self) -> str:
+    def error_line(self) -> str:
         """Return the next line of its standard error."""
         assert self._process.stderr is not None
         assert select.select([self._process.stderr], [], [], LONG_S)[0]
@@ -126,15 +126,15 @@ def in_order(lines: list[bytes]) -> list[dict[str, object]]:
     return sorted(rows, key=repr)
 
 
-def told_in(report: Path) -> dict[str, Any]:
-    told = json.loads(report.read_bytes())
-    assert told.pop("kanalyze_version") == kanalyze.__version__
-    return nameless(told)
+def report_in(report: Path) -> dict[str, Any]:
+    contents = json.loads(report.read_bytes())
+    assert contents.pop("kanalyze_version") == kanalyze.__version__
+    return nameless(contents)
 
 
 def wait_until_read(live: Live, data: bytes, folder: Path) -> None:
-    """Wait until all packets of the first part of a capture are read, as its metrics say."""
-    url = served_at(live.told())
+    """Wait until the metrics count all packets of the first part of a capture."""
+    url = served_at(live.error_line())
     assert url is not None
     (folder / "given").write_bytes(data)
     beginning = kanalyze.requests(folder / "given")
@@ -149,7 +149,7 @@ def wait_until_read(live: Live, data: bytes, folder: Path) -> None:
 
 
 def test_arguments_are_parsed():
-    made = parser().parse_args(
+    args = parser().parse_args(
         [
             *("live", "-i", "eth0", "--port", "9092", "--port", "9093", "--host", "10.0.0.0/8"),
             *("--filter", "not port 22", "--buffer", "8M", "--duration", "1.5"),
@@ -158,13 +158,13 @@ def test_arguments_are_parsed():
             *("--write-files", "3", "--save", "x.pcapng", "--save-slower-than", "1s"),
         ]
     )
-    assert (made.interface, made.pipe, made.list) == ("eth0", None, False)
-    assert (made.port, made.host, made.filter) == ([9092, 9093], ["10.0.0.0/8"], "not port 22")
-    assert (made.buffer, made.duration, made.format) == (8 << 20, 1.5, "rows")
-    assert (made.interval, made.json, made.metrics) == (0.5, "x.json", "9308")
-    assert (made.write, made.write_every, made.write_size) == ("rows", 60, 1 << 20)
-    assert (made.write_files, made.save, made.save_errors) == (3, "x.pcapng", False)
-    assert made.save_slower_than == "1s"
+    assert (args.interface, args.pipe, args.list) == ("eth0", None, False)
+    assert (args.port, args.host, args.filter) == ([9092, 9093], ["10.0.0.0/8"], "not port 22")
+    assert (args.buffer, args.duration, args.format) == (8 << 20, 1.5, "rows")
+    assert (args.interval, args.json, args.metrics) == (0.5, "x.json", "9308")
+    assert (args.write, args.write_every, args.write_size) == ("rows", 60, 1 << 20)
+    assert (args.write_files, args.save, args.save_errors) == (3, "x.pcapng", False)
+    assert args.save_slower_than == "1s"
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_arguments_are_parsed():
         ["-", "--write", "rows", "--write-files", "0"],
     ],
 )
-def test_arguments_that_make_no_sense_exit_with_2(argv, capsys):
+def test_arguments_that_cannot_be_parsed_end_with_status_2(argv, capsys):
     with pytest.raises(SystemExit) as caught:
         main(["live", *argv])
     assert caught.value.code == 2
@@ -195,7 +195,7 @@ def test_arguments_that_make_no_sense_exit_with_2(argv, capsys):
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "message"),
     [
         (["-", "--filter", "porte 9092"], "filter 'porte 9092': "),
         (["-", "--host", "broker"], "not an address or a network: 'broker'"),
@@ -231,22 +231,22 @@ def test_arguments_that_make_no_sense_exit_with_2(argv, capsys):
     ],
 )
 def test_invalid_arguments_are_reported_in_one_line_before_files_are_created(
-    argv, told, capsys, tmp_path
+    argv, message, capsys, tmp_path
 ):
-    given = [word.format(folder=tmp_path) for word in argv]
+    words = [word.format(folder=tmp_path) for word in argv]
     # Other options, which would create files.
     more = ["--write", str(tmp_path / "rows")]
-    assert main(["live", *given, *more]) == 2
+    assert main(["live", *words, *more]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("kanalyze: ")
-    assert told in err
+    assert message in err
     assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "message"),
     [
         (["--write-every", "60"], "--write-every needs --write, which writes rows"),
         (["--write-size", "1M"], "--write-size needs --write,"),
@@ -262,22 +262,22 @@ def test_invalid_arguments_are_reported_in_one_line_before_files_are_created(
         (["--threshold", "throttled.least_requests=2"], "--threshold needs --json or"),
     ],
 )
-def test_options_without_effect_are_refused(argv, told, capsys, tmp_path, monkeypatch):
+def test_options_without_effect_are_refused(argv, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["live", "-", *argv]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
-    assert told in err
+    assert message in err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_capture_file_is_for_other_commands(capsys):
+def test_a_capture_file_is_refused(capsys):
     with pytest.raises(SystemExit):
         main(["live", "broker.pcap"])
     assert "not -: 'broker.pcap' (live reads only standard input" in capsys.readouterr().err
 
 
-def test_a_filter_of_nothing_takes_everything(run_live):
+def test_an_empty_filter_selects_everything(run_live):
     done = run_live("-", "--format", "rows", "--filter", " ", data=path("groups").read_bytes())
     assert (done.returncode, done.stderr) == (0, b"")
     assert in_order(done.stdout.splitlines()) == rows_of("groups")
@@ -296,7 +296,7 @@ def test_a_closed_standard_input_is_reported():
     )
 
 
-def test_metrics_without_their_package_say_how_to_get_it(capsys, monkeypatch):
+def test_without_prometheus_client_the_message_says_what_to_install(capsys, monkeypatch):
     monkeypatch.setattr("kanalyze.cli.live_sinks.find_spec", lambda name: None)
     assert main(["live", "-", "--metrics", "0"]) == 2
     assert capsys.readouterr().err == (
@@ -327,17 +327,17 @@ def test_interfaces_are_listed(capsys):
 
 
 @pytest.mark.parametrize("name", often(["basics", "errors", "ipv6"], ["ipv6"]))
-def test_rows_of_a_pipe_are_those_of_the_file(name, tmp_path, run_live):
+def test_a_pipe_gives_the_rows_of_the_file(name, tmp_path, run_live):
     report = tmp_path / "report.json"
     argv = ["-", "--format", "rows", "--json", str(report)]
     done = run_live(*argv, data=path(name).read_bytes())
     assert (done.returncode, done.stderr) == (0, b"")
     assert in_order(done.stdout.splitlines()) == rows_of(name)
     expected = nameless(kanalyze.report(path(name)))
-    assert expected.items() <= told_in(report).items()
+    assert expected.items() <= report_in(report).items()
 
 
-MINE = """-- Of a user.
+USER_FINDING = """-- Of a user.
 -- severity: 99
 -- sure: certain.
 -- why: so.
@@ -350,22 +350,22 @@ HAVING count(*) >= $least
 
 
 def test_findings_are_those_of_the_report_with_the_same_options(all_findings, tmp_path, run_live):
-    """Also findings over groups and metadata; a query that fails is only reported."""
-    (tmp_path / "mine.sql").write_text(MINE)
+    """Findings from groups and metadata are among them. A failing query is only reported."""
+    (tmp_path / "mine.sql").write_text(USER_FINDING)
     options = ("--queries", str(tmp_path), "--threshold", "mine.least=2")
     options += ("--threshold", "rebalances.least_rounds=1")
-    made, wanted = tmp_path / "made.json", tmp_path / "wanted.json"
+    of_live, of_report = tmp_path / "live.json", tmp_path / "report.json"
     capture = path("groups")
-    assert main(["report", str(capture), "--json", str(wanted), *options]) == 0
-    (tmp_path / "worse.sql").write_text(MINE.replace("FROM requests", "FROM no_such_table"))
-    done = run_live("-", "--json", str(made), *options, data=capture.read_bytes())
+    assert main(["report", str(capture), "--json", str(of_report), *options]) == 0
+    (tmp_path / "worse.sql").write_text(USER_FINDING.replace("FROM requests", "FROM no_such_table"))
+    done = run_live("-", "--json", str(of_live), *options, data=capture.read_bytes())
     assert done.returncode == 0
-    told = done.stderr.decode()
-    assert told.count("\n") == 1
-    assert told.startswith("kanalyze: finding 'worse' is left out: ")
-    findings = [json.loads(each.read_bytes())["findings"] for each in (made, wanted)]
+    err = done.stderr.decode()
+    assert err.count("\n") == 1
+    assert err.startswith("kanalyze: finding 'worse' is left out: ")
+    findings = [json.loads(file.read_bytes())["findings"] for file in (of_live, of_report)]
     assert findings[0] == findings[1]
-    assert {"mine", "rebalances"} <= {each["name"] for each in findings[0]}
+    assert {"mine", "rebalances"} <= {finding["name"] for finding in findings[0]}
 
 
 def test_the_report_says_that_a_capture_is_cut(tmp_path, run_live):
@@ -374,12 +374,12 @@ def test_the_report_says_that_a_capture_is_cut(tmp_path, run_live):
     cut.write_bytes(data)
     done = run_live("-", "--json", str(report), data=data)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert "capture_truncated" in repr(told_in(report)["quality"])
+    assert "capture_truncated" in repr(report_in(report)["quality"])
     expected = nameless(kanalyze.report(cut))
-    assert expected.items() <= told_in(report).items()
+    assert expected.items() <= report_in(report).items()
 
 
-def test_lines_of_rates_count_all_rows_in_the_end(run_live):
+def test_the_last_line_of_rates_counts_all_rows(run_live):
     done = run_live("-", data=path("basics").read_bytes())
     assert (done.returncode, done.stderr) == (0, b"")
     last = json.loads(done.stdout.splitlines()[-1])
@@ -389,29 +389,29 @@ def test_lines_of_rates_count_all_rows_in_the_end(run_live):
 
 
 def test_a_capture_that_comes_slowly_is_read_correctly():
-    """Each piece comes after the wait for it has ended, and is followed by the next at once."""
+    """Each piece comes after a read of the pipe has timed out."""
     data = path("basics").read_bytes()
     with started("-", "--format", "rows") as live:
         for first in range(0, len(data), len(data) // 4):
             live.give(data[first : first + len(data) // 4])
             time.sleep(0.27)
         live.input.close()
-        status, lines, told = live.end()
-    assert (status, told) == (0, "")
+        status, lines, err = live.end()
+    assert (status, err) == (0, "")
     assert in_order(lines) == rows_of("basics")
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "message"),
     [(b"", b"-: is empty"), (b"tcpdump: no such device\n", b"-: is not a pcap or pcapng file")],
 )
-def test_input_that_is_no_capture_is_reported_in_one_line(data, told, tmp_path, run_live):
-    report, kept, rows = tmp_path / "x.json", tmp_path / "x.pcapng", tmp_path / "rows"
-    argv = ("--json", str(report), "--save", str(kept), "--write", str(rows))
+def test_input_that_is_no_capture_is_reported_in_one_line(data, message, tmp_path, run_live):
+    report, saved, rows = tmp_path / "x.json", tmp_path / "x.pcapng", tmp_path / "rows"
+    argv = ("--json", str(report), "--save", str(saved), "--write", str(rows))
     done = run_live("-", "--format", "rows", *argv, data=data)
     assert done.returncode == 2
     assert done.stdout == b""
-    assert done.stderr.startswith(b"kanalyze: " + told)
+    assert done.stderr.startswith(b"kanalyze: " + message)
     assert done.stderr.count(b"\n") == 1
     assert not report.exists()
     assert list(rows.iterdir()) == []
@@ -463,47 +463,47 @@ ERROR_COLUMNS = (
 )
 
 
-def test_packets_of_errors_are_kept(tmp_path, run_live):
-    kept = tmp_path / "kept.pcapng"
-    done = run_live("-", "--save", str(kept), "--save-errors", data=path("errors").read_bytes())
+def test_packets_of_errors_are_saved(tmp_path, run_live):
+    saved = tmp_path / "saved.pcapng"
+    done = run_live("-", "--save", str(saved), "--save-errors", data=path("errors").read_bytes())
     assert (done.returncode, done.stderr) == (0, b"")
 
     def errors(capture: Path) -> list[list[object]]:
-        found = kanalyze.requests(capture, errors=True)
-        return sorted([getattr(row, name) for name in ERROR_COLUMNS] for row in found)
+        failed = kanalyze.requests(capture, errors=True)
+        return sorted([getattr(row, name) for name in ERROR_COLUMNS] for row in failed)
 
-    assert errors(kept) == errors(path("errors"))
-    assert len(errors(kept)) > 5
-    before, after = (kanalyze.report(each)["capture"] for each in (path("errors"), kept))
+    assert errors(saved) == errors(path("errors"))
+    assert len(errors(saved)) > 5
+    before, after = (kanalyze.report(file)["capture"] for file in (path("errors"), saved))
     assert 0 < after["packets"] < before["packets"]
 
 
-def test_packets_that_are_kept_hold_no_password(tmp_path, run_live):
-    kept, data = tmp_path / "kept.pcapng", path("sasl").read_bytes()
-    done = run_live("-", "--save", str(kept), "--save-errors", data=data)
+def test_saved_packets_have_no_password(tmp_path, run_live):
+    saved, data = tmp_path / "saved.pcapng", path("sasl").read_bytes()
+    done = run_live("-", "--save", str(saved), "--save-errors", data=data)
     assert done.returncode == 0, done.stderr
-    failed = [row for row in kanalyze.requests(kept) if row.api_name == "SaslAuthenticate"]
+    failed = [row for row in kanalyze.requests(saved) if row.api_name == "SaslAuthenticate"]
     assert any(row.error_code == 58 for row in failed)
-    for sign in (b"\0alice\0", b",p=", b",i=4096"):
-        assert sign in data
-        assert sign not in kept.read_bytes()
+    for secret in (b"\0alice\0", b",p=", b",i=4096"):
+        assert secret in data
+        assert secret not in saved.read_bytes()
 
 
-def test_metrics_are_scraped_meanwhile():
+def test_metrics_are_served_during_the_run():
     data = path("basics").read_bytes()
     with started("-", "--metrics", "0") as live:
-        told = live.told()
-        assert re.fullmatch(r"kanalyze: metrics: http://127\.0\.0\.1:\d+/metrics\n", told)
-        url = told.split()[-1]
+        line = live.error_line()
+        assert re.fullmatch(r"kanalyze: metrics: http://127\.0\.0\.1:\d+/metrics\n", line)
+        url = line.split()[-1]
 
         def samples() -> dict[str, float]:
             with urllib.request.urlopen(url, timeout=LONG_S) as answer:
                 text = answer.read().decode()
-            found: dict[str, float] = {}
+            sums: dict[str, float] = {}
             for family in text_string_to_metric_families(text):
                 for sample in family.samples:
-                    found[sample.name] = found.get(sample.name, 0) + sample.value
-            return found
+                    sums[sample.name] = sums.get(sample.name, 0) + sample.value
+            return sums
 
         live.give(data)
         wait_until(lambda: samples().get("kanalyze_capture_packets_total") == 1722)
@@ -511,8 +511,8 @@ def test_metrics_are_scraped_meanwhile():
         answered = [row for row in kanalyze.requests(path("basics")) if row.latency_ns is not None]
         wait_until(lambda: samples().get("kanalyze_requests_total", 0) >= len(answered))
         live.input.close()
-        status, _, told = live.end()
-    assert (status, told) == (0, "")
+        status, _, err = live.end()
+    assert (status, err) == (0, "")
 
 
 # -- signals --------------------------------------------------------------------------------------
@@ -527,31 +527,31 @@ def test_metrics_are_scraped_meanwhile():
         (signal.SIGTERM, "1"),
     ],
 )
-def test_signals_end_it_and_all_is_complete(number, unbuffered, tmp_path):
-    """Also the file that is being written when the signal comes."""
-    report, kept, rows = tmp_path / "x.json", tmp_path / "x.pcapng", tmp_path / "rows"
-    argv = ("--json", str(report), "--save", str(kept), "--write", str(rows), "--metrics", "0")
+def test_all_outputs_are_complete_after_a_signal(number, unbuffered, tmp_path):
+    """The file that is being written when the signal comes is complete too."""
+    report, saved, rows = tmp_path / "x.json", tmp_path / "x.pcapng", tmp_path / "rows"
+    argv = ("--json", str(report), "--save", str(saved), "--write", str(rows), "--metrics", "0")
     with started("-", "--format", "rows", *argv, PYTHONUNBUFFERED=unbuffered) as live:
         data = path("errors").read_bytes()
         live.give(data)
         wait_until_read(live, data, tmp_path)
         live.send(number)
-        status, lines, told = live.end()
-    assert (status, told) == (0, "")
+        status, lines, err = live.end()
+    assert (status, err) == (0, "")
     written = in_order(lines)
     assert len(parquet_rows(rows)) == len(written)
     assert written == rows_of("errors")
     totals = json.loads(report.read_bytes())["totals"]
     assert totals["requests"] == len(written)
     errors = [row for row in written if row["status"] == "error"]
-    assert len(list(kanalyze.requests(kept, errors=True))) == len(errors) > 0
+    assert len(list(kanalyze.requests(saved, errors=True))) == len(errors) > 0
 
 
 def test_a_hangup_begins_new_files(tmp_path):
-    rows, kept = tmp_path / "rows", tmp_path / "x.pcapng"
+    rows, saved = tmp_path / "rows", tmp_path / "x.pcapng"
     data = path("errors").read_bytes()
     half = len(data) // 2
-    argv = ("--save", str(kept), "--write", str(rows), "--metrics", "0")
+    argv = ("--save", str(saved), "--write", str(rows), "--metrics", "0")
     with started("-", "--format", "rows", *argv) as live:
         live.give(data[:half])
         wait_until_read(live, data[:half], tmp_path)
@@ -559,19 +559,19 @@ def test_a_hangup_begins_new_files(tmp_path):
         wait_until(lambda: list(rows.glob("kanalyze-*.parquet")))
         live.give(data[half:])
         live.input.close()
-        status, _, told = live.end()
-    assert (status, told) == (0, "")
+        status, _, err = live.end()
+    assert (status, err) == (0, "")
     assert len(list(rows.iterdir())) == 2
     assert len(parquet_rows(rows)) == len(rows_of("errors"))
     files = sorted(tmp_path.glob("*.pcapng"))
     assert len(files) == 2
-    found = kanalyze.requests(*files, errors=True)
-    assert len(list(found)) == len(rows_of("errors", "--errors"))
+    failed = kanalyze.requests(*files, errors=True)
+    assert len(list(failed)) == len(rows_of("errors", "--errors"))
 
 
 def test_the_run_ends_after_its_duration():
     with started("-", "--duration", "0.5", "--interval", "0.2") as live:
-        status, lines, told = live.end()
-    assert (status, told) == (0, "")
+        status, lines, err = live.end()
+    assert (status, err) == (0, "")
     assert 1 <= len(lines) <= 6
     assert {json.loads(line)["rows"] for line in lines} == {0}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tests.support.piped import Done
 
-PLACES = ("request_packet", "response_packet")
+PACKET_COLUMNS = ("request_packet", "response_packet")
 
 
 def rows_in(done: Done | subprocess.CompletedProcess[bytes]) -> list[dict[str, Any]]:
@@ -39,7 +39,8 @@ def rows_in(done: Done | subprocess.CompletedProcess[bytes]) -> list[dict[str, A
 
 def captured(name: str) -> list[Packet]:
     return [
-        Packet(one.data, one.time_ns, one.wire_bytes, one.link_type) for one in packets_of(name)
+        Packet(packet.data, packet.time_ns, packet.wire_bytes, packet.link_type)
+        for packet in packets_of(name)
     ]
 
 
@@ -56,34 +57,40 @@ def captured(name: str) -> list[Packet]:
         ("ipv6", ["--filter", "not src portrange 44140-44170"], "not src portrange 44140-44170"),
     ],
 )
-def test_rows_are_those_of_a_capture_that_was_filtered(name, argv, expression, run, tmp_path: Path):
+def test_rows_are_those_of_a_filtered_capture(name, argv, expression, run, tmp_path: Path):
     packets = captured(name)
-    is_taken = libpcap.taken(expression, make_batch(packets))
-    numbers = [number for number, taken in enumerate(is_taken, 1) if taken]
+    is_selected = libpcap.taken(expression, make_batch(packets))
+    numbers = [number for number, selected in enumerate(is_selected, 1) if selected]
     filtered = tmp_path / "filtered.pcap"
     kept = [packets[number - 1] for number in numbers]
     filtered.write_bytes(pcap_file(kept, link_type=kept[0].link_type))
     ports = [word for at in range(len(argv)) if argv[at] == "--port" for word in argv[at : at + 2]]
     expected = rows_in(run("requests", "--format", "jsonl", *ports, str(filtered)))
-    # Packets keep their numbers of the whole capture.
+    # Rows of live have the packet numbers of the whole capture.
     for row in expected:
-        row.update({place: numbers[row[place] - 1] for place in PLACES if row[place] is not None})
+        row.update(
+            {
+                column: numbers[row[column] - 1]
+                for column in PACKET_COLUMNS
+                if row[column] is not None
+            }
+        )
     report = tmp_path / "report.json"
     words = ["live", "-", "--format", "rows", "--json", str(report), *argv]
-    found = rows_in(run(*words, data=path(name).read_bytes()))
-    assert found == sorted(expected, key=repr)
-    assert len(found) > 5
+    rows = rows_in(run(*words, data=path(name).read_bytes()))
+    assert rows == sorted(expected, key=repr)
+    assert len(rows) > 5
     assert json.loads(report.read_bytes())["capture"]["packets"] == len(numbers)
 
 
-def test_where_nothing_matches_it_comes_to_its_end(run):
+def test_no_rows_if_no_packet_matches_the_filter(run):
     data = path("basics").read_bytes()
     done = run("live", "-", "--format", "rows", "--port", "1", data=data)
     assert rows_in(done) == []
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "message"),
     [
         (["--filter", "porte 22"], "filter 'porte 22': "),
         (["--filter", "tcp) or (udp", "--port", "1"], "filter 'tcp) or (udp': "),
@@ -91,12 +98,12 @@ def test_where_nothing_matches_it_comes_to_its_end(run):
         (["--host", "broker"], "not an address or a network: 'broker'"),
     ],
 )
-def test_an_invalid_filter_is_reported_in_one_line(argv, told, capsys, tmp_path):
+def test_an_invalid_filter_is_reported_in_one_line(argv, message, capsys, tmp_path):
     assert main(["live", "-", *argv, "--write", str(tmp_path / "rows")]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("kanalyze: ")
-    assert told in err
+    assert message in err
     assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
@@ -117,36 +124,39 @@ def without_libpcap(monkeypatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("without_libpcap")
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "message"),
     [
         (["-", "--filter", "tcp"], "a filter needs libpcap, which is not installed"),
         (["-i", "lo", "--filter", "tcp"], "a filter needs libpcap, which is not installed"),
         (["-i", "no-such-one", "--port", "1"], "no-such-one: no such interface"),
     ],
 )
-def test_one_line_says_what_is_missing(argv, told, capsys):
+def test_a_missing_libpcap_or_interface_is_reported_in_one_line(argv, message, capsys):
     assert main(["live", *argv]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith(f"kanalyze: {told}")
+    assert err.startswith(f"kanalyze: {message}")
     assert err.count("\n") == 1
 
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("label", ["VLAN", "VXLAN"])
-def test_ports_and_hosts_are_seen_through_what_is_around_them(label, run):
-    """Also without libpcap, which `--port` and `--host` do not need for a pipe."""
+def test_ports_and_hosts_match_inside_of_encapsulations(label, run):
+    """For a pipe, `--port` and `--host` do not need libpcap."""
     altered = TRANSFORMATIONS[label].alter(packets_of("cluster"), random.Random(label))
-    packets = [Packet(one.data, one.time_ns, one.wire_bytes, one.link_type) for one in altered]
+    packets = [
+        Packet(packet.data, packet.time_ns, packet.wire_bytes, packet.link_type)
+        for packet in altered
+    ]
     words = ["live", "-", "--format", "rows", "--port", "9103", "--host", "127.0.0.1"]
     command = [sys.executable, "-c", WITHOUT_LIBPCAP + COMMAND, *words]
-    found = rows_in(
+    rows = rows_in(
         subprocess.run(
             command, input=pcap_file(packets), capture_output=True, timeout=LONG_S, check=False
         )
     )
-    assert found == rows_in(run(*words, data=path("cluster").read_bytes()))
-    assert len(found) > 5
+    assert rows == rows_in(run(*words, data=path("cluster").read_bytes()))
+    assert len(rows) > 5
 
 
 # -- requests -------------------------------------------------------------------------------------
@@ -161,21 +171,21 @@ def test_ports_and_hosts_are_seen_through_what_is_around_them(label, run):
         ("errors", ("--errors", "--broker", "127.0.0.1")),
     ],
 )
-def test_requests_are_filtered_as_by_every_command(name, argv, run, tmp_path: Path):
+def test_request_filters_select_the_same_rows_as_in_other_commands(name, argv, run, tmp_path: Path):
     expected = rows_in(run("requests", "--format", "jsonl", *argv, str(path(name))))
     report, rows = tmp_path / "report.json", tmp_path / "rows"
     words = ["live", "-", "--format", "rows", "--json", str(report), "--write", str(rows), *argv]
-    found = rows_in(run(*words, data=path(name).read_bytes()))
-    assert found == expected != []
-    wanted = json.loads(run("report", "--json", "-", *argv, str(path(name))).stdout)
-    made = json.loads(report.read_bytes())
+    printed = rows_in(run(*words, data=path(name).read_bytes()))
+    assert printed == expected != []
+    expected_report = json.loads(run("report", "--json", "-", *argv, str(path(name))).stdout)
+    live_report = json.loads(report.read_bytes())
     for part in ("totals", "filter", "apis", "clients"):
-        assert made[part] == wanted[part]
+        assert live_report[part] == expected_report[part]
     written = sum(pq.read_metadata(file).num_rows for file in rows.glob("*.parquet"))
     assert written == len(expected)
 
 
-def test_the_lines_of_rates_are_of_what_was_filtered(run):
+def test_rates_count_only_requests_that_match_the_filter(run):
     data = path("basics").read_bytes()
     done = run("live", "-", "--format", "jsonl", "--api", "Metadata", data=data)
     last = json.loads(done.stdout.splitlines()[-1])

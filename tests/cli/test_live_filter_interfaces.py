@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from tests.support.netns import Namespace
 
 KANALYZE = [sys.executable, "-c", COMMAND]
-COPIED = "kanalyze: libpcap is not installed: kanalyze filters packets, not the kernel\n"
+COPIED_MESSAGE = "kanalyze: libpcap is not installed: kanalyze filters packets, not the kernel\n"
 NOT_COMPARED = {
-    *("request_packet", "response_packet", "request_start_ns", "request_end_ns"),
+    *("capture", "request_packet", "response_packet", "request_start_ns", "request_end_ns"),
     *("response_start_ns", "response_end_ns", "latency_ns", "total_time_ns", "waited"),
     *("request_send_ns", "response_send_ns", *WAY),
 }
-"""Columns that differ: packet numbers count filtered packets, and times of two captures."""
+"""Columns that differ: names of captures, packet numbers (after the filter), and times."""
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def run(*words: str, data: bytes | None = None) -> bytes:
 def comparable(lines: Iterable[bytes]) -> list[str]:
     rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
     return sorted(
-        repr([pair for pair in row.items() if pair[0] not in {"capture", *NOT_COMPARED}])
+        repr([(name, value) for name, value in row.items() if name not in NOT_COMPARED])
         for row in rows
     )
 
@@ -60,7 +60,7 @@ def comparable(lines: Iterable[bytes]) -> list[str]:
         (["--port", "9092", "--port", "9113", "--host", "127.0.0.0/8"], 199),
     ],
 )
-def test_the_process_takes_what_the_kernel_takes(
+def test_the_process_selects_the_packets_that_the_kernel_selects(
     pair: Namespace, argv: list[str], count: int
 ) -> None:
     packets = [packet.data for packet in packets_of("cluster") if len(packet.data) <= 1514]
@@ -70,17 +70,17 @@ def test_the_process_takes_what_the_kernel_takes(
         Listening(pair, *options, before=WITHOUT_LIBPCAP) as by_process,
     ):
         pair.send(packets)
-        rows, told = rows_of(by_kernel, count)
-        assert told == ""
+        rows, err = rows_of(by_kernel, count)
+        assert err == ""
         assert len(rows) > 5
-        assert rows_of(by_process, count) == (rows, COPIED)
+        assert rows_of(by_process, count) == (rows, COPIED_MESSAGE)
 
 
 def rows_of(listening: Listening, count: int) -> tuple[list[str], str]:
-    """Return its rows for some packets, sorted, and its standard error."""
+    """Wait for a number of packets; return the rows, sorted, and the standard error."""
     listening.wait_for(count)
-    lines, told = listening.end()
-    return comparable(lines), told
+    lines, err = listening.end()
+    return comparable(lines), err
 
 
 def test_without_a_filter_there_is_no_message_about_libpcap(pair: Namespace) -> None:
@@ -113,14 +113,12 @@ def test_an_invalid_filter_is_reported_in_one_line(pair: Namespace, text: str) -
         ("ipv6", "ip6 host ::1 and not port 44132"),
     ],
 )
-def test_a_pipe_is_filtered_as_tcpdump_filters(
-    namespace: Namespace, name: str, expression: str
-) -> None:
+def test_a_pipe_is_filtered_as_by_tcpdump(namespace: Namespace, name: str, expression: str) -> None:
     whole = path(name).read_bytes()
     filtering = ["tcpdump", "-r", str(path(name)), "-Z", "root", "-w", "-", expression]
     filtered = run(*namespace.command(*filtering))
     expected = run(*KANALYZE, "requests", "--format", "jsonl", "-", data=filtered)
-    found = run(*KANALYZE, "live", "-", "--format", "rows", "--filter", expression, data=whole)
-    assert comparable(found.splitlines()) == comparable(expected.splitlines())
-    assert len(found.splitlines()) > 5
+    output = run(*KANALYZE, "live", "-", "--format", "rows", "--filter", expression, data=whole)
+    assert comparable(output.splitlines()) == comparable(expected.splitlines())
+    assert len(output.splitlines()) > 5
     assert len(filtered) < 0.95 * len(whole)

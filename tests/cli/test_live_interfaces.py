@@ -35,7 +35,7 @@ KANALYZE = [sys.executable, "-c", COMMAND]
 TIMES = {
     *("request_start_ns", "request_end_ns", "response_start_ns", "response_end_ns"),
     *("latency_ns", "total_time_ns"),
-    "waited",  # is told by them
+    "waited",  # follows from times
     "request_send_ns",
     "response_send_ns",
     *WAY,
@@ -49,10 +49,10 @@ def pair(namespace: Namespace) -> Namespace:
     return namespace
 
 
-def rows_at_the_end_of(listening: Listening) -> list[dict[str, Any]]:
-    """End the command; return its lines, and its standard error."""
-    lines, told = listening.end()
-    assert told == ""
+def last_rows_of(listening: Listening) -> list[dict[str, Any]]:
+    """End the command; return its lines. Its standard error must be empty."""
+    lines, err = listening.end()
+    assert err == ""
     return [json.loads(line) for line in lines]
 
 
@@ -78,7 +78,7 @@ def rows_of(name: str, *options: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", often(["basics", "errors"], ["errors"]))
-def test_rows_are_those_of_the_file_but_for_times(
+def test_rows_are_those_of_the_file_except_for_times(
     pair: Namespace, name: str, tmp_path: Path
 ) -> None:
     report = tmp_path / "report.json"
@@ -86,22 +86,22 @@ def test_rows_are_those_of_the_file_but_for_times(
         packets = packets_of(name)
         pair.send(packets)
         listening.wait_for(len(packets))
-        rows = rows_at_the_end_of(listening)
+        rows = last_rows_of(listening)
     assert timeless(rows) == timeless(rows_of(name))
     assert {row["capture"] for row in rows} == {"live:other"}
-    told = json.loads(report.read_bytes())["capture"]
+    capture = json.loads(report.read_bytes())["capture"]
     expected = kanalyze.report(path(name))["capture"]
     for field in ("packets", "captured_bytes", "wire_bytes"):
-        assert told[field] == expected[field]
-    assert told["dropped_packets"] == 0
+        assert capture[field] == expected[field]
+    assert capture["dropped_packets"] == 0
 
 
-def test_lines_say_what_was_read_and_that_nothing_was_dropped(pair: Namespace) -> None:
+def test_lines_count_packets_and_dropped_packets(pair: Namespace) -> None:
     packets = packets_of("basics")
     with Listening(pair, "--interval", "0.1") as listening:
         pair.send(packets)
         listening.wait_for(len(packets))
-        lines = rows_at_the_end_of(listening)
+        lines = last_rows_of(listening)
     last = lines[-1]["capture"]
     assert (last["source"], last["packets"], last["dropped_packets"]) == (
         "live:other",
@@ -115,8 +115,8 @@ def test_lines_say_what_was_read_and_that_nothing_was_dropped(pair: Namespace) -
 
 def test_the_run_ends_after_its_duration(pair: Namespace) -> None:
     with Listening(pair, "--interval", "0.1", "--duration", "0.5") as listening:
-        lines, told = listening.end(None)
-    assert (len(lines) > 0, told) == (True, "")
+        lines, err = listening.end(None)
+    assert (len(lines) > 0, err) == (True, "")
 
 
 @pytest.mark.few(1)
@@ -124,7 +124,7 @@ def test_the_run_ends_after_its_duration(pair: Namespace) -> None:
     ("options", "port"), [(["--port", "9092"], 9092), (["--filter", "tcp port 9093"], 9093)]
 )
 def test_packets_are_filtered(pair: Namespace, options: Sequence[str], port: int) -> None:
-    """The same packets come first to one port, then to another."""
+    """Each packet comes twice: first to one port, then to another."""
     packets = [packet for packet in packets_of("groups") if b"\x23\x84" in packet[34:38]]
     others = [
         packet[:34] + packet[34:38].replace(b"\x23\x84", b"\x23\x85") + packet[38:]
@@ -133,29 +133,29 @@ def test_packets_are_filtered(pair: Namespace, options: Sequence[str], port: int
     with Listening(pair, "--format", "rows", *options) as listening:
         pair.send(packet for both in zip(packets, others, strict=True) for packet in both)
         listening.wait_for(len(packets))
-        rows = rows_at_the_end_of(listening)
+        rows = last_rows_of(listening)
     assert {row["broker_port"] for row in rows} == {port}
     assert len(rows) == len(rows_of("groups", "--port", "9092"))
 
 
 @pytest.mark.long
-def test_an_interface_goes_down_and_comes_back(pair: Namespace) -> None:
+def test_capturing_continues_after_an_interface_was_down(pair: Namespace) -> None:
     packets = packets_of("groups")
     half = len(packets) // 2
     with Listening(pair, "--format", "rows") as listening:
         pair.send(packets[:half])
         listening.wait_for(half)
         pair.ip("link", "set", "other", "down")
-        time.sleep(0.5)  # it reads on meanwhile, more often or less
+        time.sleep(0.5)  # the run may try to read in this time
         pair.set_up("other")
         pair.send(packets[half:])
         listening.wait_for(len(packets))
-        rows = rows_at_the_end_of(listening)
+        rows = last_rows_of(listening)
     assert timeless(rows) == timeless(rows_of("groups"))
 
 
 @pytest.mark.long
-def test_an_interface_is_removed_and_there_is_another_of_its_name(pair: Namespace) -> None:
+def test_capturing_continues_on_a_new_interface_of_the_same_name(pair: Namespace) -> None:
     packets = packets_of("groups")
     half = len(packets) // 2
     with Listening(pair, "--format", "rows") as listening:
@@ -168,7 +168,7 @@ def test_an_interface_is_removed_and_there_is_another_of_its_name(pair: Namespac
         wait_until(lambda: pair.count_listeners() == 1)
         pair.send(packets[half:])
         listening.wait_for(len(packets))
-        rows = rows_at_the_end_of(listening)
+        rows = last_rows_of(listening)
     assert timeless(rows) == timeless(rows_of("groups"))
 
 

@@ -20,15 +20,15 @@ def test_tshark_decrypts_the_saved_packets_with_the_secrets_in_the_file(name, tm
     argv = ["-", "--keylog", keys, "--with-secrets", "--save", str(target), "--save-slower-than"]
     done = run_live(*argv, "0ms", data=tls_captures.path(name).read_bytes())
     assert done.returncode == 0
-    ways = ["-d", "tcp.port==9094,tls", "-d", "tls.port==9094,kafka"]
-    shown = ["-Y", "kafka.correlation_id", "-T", "fields", "-e", "kafka.correlation_id"]
-    found = subprocess.run(
-        ["tshark", "-r", str(target), *ways, *shown],
+    decode_as = ["-d", "tcp.port==9094,tls", "-d", "tls.port==9094,kafka"]
+    fields = ["-Y", "kafka.correlation_id", "-T", "fields", "-e", "kafka.correlation_id"]
+    tshark = subprocess.run(
+        ["tshark", "-r", str(target), *decode_as, *fields],
         capture_output=True,
         check=True,
         text=True,
         timeout=LONG_S,
     )
-    numbers = {int(word) for word in found.stdout.replace(",", " ").split()}
+    numbers = {int(word) for word in tshark.stdout.replace(",", " ").split()}
     assert len(numbers) > 5
-    assert numbers <= {each.correlation_id for each in tls_captures.read_by_tshark(name)}
+    assert numbers <= {request.correlation_id for request in tls_captures.read_by_tshark(name)}

@@ -1,4 +1,4 @@
-"""``kanalyze live - --format view``: a capture comes in parts, and keys are pressed."""
+"""``kanalyze live - --format view``: a capture comes in parts, and tests press keys."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class Live(PseudoTerminal):
         self._is_open = True
 
     def give(self, data: bytes) -> None:
-        """Write to the pipe: less than a pipe holds, or the command reads it."""
+        """Write to the pipe; wait if it is full."""
         while data:
             data = data[os.write(self._writing, data[:4096]) :]
 
     def choose(self, table: bytes) -> None:
-        """Choose a table, after the view is there: earlier keys would not reach it."""
+        """Choose a table once the view is shown: it would not get earlier keys."""
         self.see(ALTERNATE.decode())
         self.press(table)
 
@@ -79,7 +79,7 @@ def parts(name: str, count: int) -> list[bytes]:
 
 
 def apis_in(screen: list[str]) -> list[str]:
-    """Return the APIs in the table of the slowest requests, which is large enough."""
+    """Return the APIs in the table of the slowest requests; no line of it may be cut."""
     entries = [line for line in screen if re.match(r" *[0-9.]+ [\u00b5mn]?s  ", line)]
     return [re.split("  +", line.strip())[1] for line in entries]
 
@@ -91,7 +91,7 @@ def shows(*texts: str) -> Callable[[list[str]], bool]:
 # -- keys -----------------------------------------------------------------------------------------
 
 
-def test_the_view_can_be_used_while_a_capture_comes():
+def test_keys_change_the_view_while_a_capture_comes():
     first, second, third = parts("groups", 3)
     with started("--format", "view") as live:
         live.give(first)
@@ -140,10 +140,10 @@ def test_the_view_can_be_used_while_a_capture_comes():
 
 @pytest.mark.long
 def test_a_finding_opens_its_requests(tmp_path):
-    worse = (
+    failing = (
         "-- Of a user.\n-- severity: 9\n-- sure: no.\n-- why: so.\n-- repair: none.\nFROM nothing"
     )
-    (tmp_path / "worse.sql").write_text(worse)
+    (tmp_path / "worse.sql").write_text(failing)
     options = ("--format", "view", "--queries", str(tmp_path))
     with started(*options, width=160, height=40) as live:
         live.give(b"".join(parts("fault-too-large", 1)))
@@ -208,7 +208,7 @@ def test_a_pipe_without_packets_is_an_alert():
 
 
 @pytest.mark.long
-def test_the_end_of_the_pipe_is_the_end():
+def test_the_view_ends_with_the_pipe():
     with started() as live:
         # Standard output is a terminal, so there is a view.
         live.see(ALTERNATE.decode())
@@ -223,15 +223,15 @@ def test_the_end_of_the_pipe_is_the_end():
 # -- interrupts -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", often(["ctrl-c", "SIGTERM"], ["ctrl-c"]))
-def test_an_interrupt_ends_the_view_with_a_report(how):
+@pytest.mark.parametrize("interrupt", often(["ctrl-c", "SIGTERM"], ["ctrl-c"]))
+def test_an_interrupt_ends_the_view_with_a_report(interrupt):
     with started("--format", "view") as live:
         for part in parts("groups", 3):
             live.give(part)
         live.choose(b"4")
         live.see("OffsetForL")
         assert not live.is_as_before()
-        if how == "ctrl-c":
+        if interrupt == "ctrl-c":
             live.press(b"\x03")
         else:
             live.process.send_signal(signal.SIGTERM)
@@ -262,15 +262,15 @@ def test_a_second_interrupt_ends_the_run_at_once():
     ("width", "height"), [(40, 10), pytest.param(300, 80, marks=pytest.mark.long)]
 )
 def test_every_screen_has_the_size_of_the_terminal(width, height):
-    said = {"COLUMNS": "77", "LINES": "13"}
-    with started("--format", "view", width=width, height=height, **said) as live:
+    variables = {"COLUMNS": "77", "LINES": "13"}
+    with started("--format", "view", width=width, height=height, **variables) as live:
         for part in parts("groups", 3):
             live.give(part)
         live.choose(b"4")
         screen = live.see_screen(shows("Offset"))
         assert len(screen) == height
         assert max(map(cell_len, screen)) <= width
-        # And the one it is given.
+        # A new size is followed.
         live.output = b""
         live.resize(81, 25)
         screen = live.see_screen(lambda screen: len(screen) == 25 and shows("Offset")(screen))
@@ -279,7 +279,7 @@ def test_every_screen_has_the_size_of_the_terminal(width, height):
         assert live.end() == 0
 
 
-def test_lines_where_a_terminal_cannot_be_drawn_on():
+def test_a_dumb_terminal_gets_lines_in_place_of_the_view():
     with started("--interval", "0.1", TERM="dumb") as live:
         live.give(parts("groups", 1)[0])
         live.see('"api_name":"OffsetForLeaderEpoch"')
@@ -291,7 +291,7 @@ def test_lines_where_a_terminal_cannot_be_drawn_on():
         assert b"there is no terminal to draw on" in live.output
 
 
-def test_no_terminal_at_all():
+def test_the_view_is_refused_without_a_terminal():
     done = subprocess.run(
         [sys.executable, *RUN, "--format", "view"],
         input=b"",
@@ -306,16 +306,16 @@ def test_no_terminal_at_all():
 
 
 @pytest.mark.long
-def test_a_view_without_keys_where_no_terminal_belongs_to_the_process():
-    """The standard output is a terminal, but the process has no terminal for keys."""
+def test_the_view_has_no_keys_without_a_controlling_terminal():
+    """Standard output is a terminal, but the process has no controlling terminal for keys."""
     with (
         path("groups").open("rb") as file,
-        PseudoTerminal("-c", DETACHED, *RUN, stdin=file.fileno()) as made,
+        PseudoTerminal("-c", DETACHED, *RUN, stdin=file.fileno()) as terminal,
     ):
-        assert made.end() == 0
-        assert made.is_as_before()
-        assert ALTERNATE in made.output
-        assert "groups-classic" in made.text_behind()
+        assert terminal.end() == 0
+        assert terminal.is_as_before()
+        assert ALTERNATE in terminal.output
+        assert "groups-classic" in terminal.text_behind()
 
 
 DETACHED = """
@@ -324,10 +324,10 @@ sys.exit(subprocess.run([sys.executable, *sys.argv[1:]], start_new_session=True)
 """
 
 
-# -- terminals that go away -----------------------------------------------------------------------
+# -- terminals that close -------------------------------------------------------------------------
 
 
-def test_a_terminal_that_goes_away_is_the_end_and_all_is_kept(tmp_path):
+def test_all_files_are_complete_if_the_terminal_closes(tmp_path):
     report, rows = tmp_path / "report.json", tmp_path / "rows"
     with started("--format", "view", "--json", str(report), "--write", str(rows)) as live:
         live.give(b"".join(parts("groups", 1)))
@@ -335,17 +335,17 @@ def test_a_terminal_that_goes_away_is_the_end_and_all_is_kept(tmp_path):
         live.hang_up()
         # The report cannot be shown.
         assert live.process.wait(LONG_S) == 2
-    kept = sum(pq.read_metadata(file).num_rows for file in rows.glob("*.parquet"))
-    assert json.loads(report.read_bytes())["totals"]["requests"] == kept > 0
+    written = sum(pq.read_metadata(file).num_rows for file in rows.glob("*.parquet"))
+    assert json.loads(report.read_bytes())["totals"]["requests"] == written > 0
 
 
 @pytest.mark.long
-def test_a_view_without_keys_ends_with_its_terminal_too():
+def test_a_view_without_keys_ends_with_its_terminal():
     reading, writing = os.pipe()
-    with PseudoTerminal("-c", DETACHED, *RUN, stdin=reading) as made:
+    with PseudoTerminal("-c", DETACHED, *RUN, stdin=reading) as terminal:
         os.close(reading)
-        made.see("no packets")
-        made.hang_up()
+        terminal.see("no packets")
+        terminal.hang_up()
         # The hangup kills the waiting parent; the command's end of the pipe is closed when it ends.
         poll = select.poll()
         poll.register(writing, select.POLLERR)
@@ -355,21 +355,21 @@ def test_a_view_without_keys_ends_with_its_terminal_too():
 
 @pytest.mark.long
 @pytest.mark.parametrize("is_ignored", [False, True])
-def test_lines_to_a_file_end_with_the_terminal_unless_hangups_are_ignored(is_ignored, tmp_path):
+def test_a_run_to_a_file_ends_with_the_terminal_unless_hangups_are_ignored(is_ignored, tmp_path):
     lines, report = tmp_path / "lines.jsonl", tmp_path / "report.json"
     reading, writing = os.pipe()
     argv = (str(lines), str(int(is_ignored)), *RUN, "--interval", "0.1", "--json", str(report))
-    with PseudoTerminal("-c", TO_FILE, *argv, stdin=reading) as made:
+    with PseudoTerminal("-c", TO_FILE, *argv, stdin=reading) as terminal:
         os.close(reading)
         wait_for_lines(lines, 1)
-        made.hang_up()
+        terminal.hang_up()
         if is_ignored:
             wait_for_lines(lines, len(lines.read_bytes().splitlines()) + 10)
             os.write(writing, parts("groups", 1)[0])
             os.close(writing)
-        assert made.process.wait(LONG_S) == 0
-    told = json.loads(report.read_bytes())
-    assert (told["totals"]["requests"] > 0) == is_ignored
+        assert terminal.process.wait(LONG_S) == 0
+    contents = json.loads(report.read_bytes())
+    assert (contents["totals"]["requests"] > 0) == is_ignored
 
 
 def wait_for_lines(file: Path, count: int) -> None:

@@ -33,7 +33,7 @@ def test_help_imports_nothing_slow():
     assert b"usage: kanalyze" in done.stdout
 
 
-def test_the_version_says_what_it_runs_on(capsys):
+def test_the_version_names_python_and_the_machine(capsys):
     with pytest.raises(SystemExit) as caught:
         main(["--version"])
     assert caught.value.code == 0
@@ -44,20 +44,20 @@ def test_the_version_says_what_it_runs_on(capsys):
     assert text.count("\n") == 1
 
 
-def test_the_package_itself_can_be_run():
+def test_the_package_can_be_run_as_a_module():
     run = [sys.executable, "-m", "kanalyze", "--version"]
     done = subprocess.run(run, capture_output=True, check=True, cwd=ROOT)
     assert done.stdout.startswith(b"kanalyze ")
 
 
-def test_a_capture_that_cannot_be_read_is_one_line_and_2(fake, capsys):
+def test_an_unreadable_capture_is_reported_in_one_line(fake, capsys):
     fake.rows = ()
     fake.error = CaptureError("x.pcap: no such file")
     assert main(["report", "x.pcap"]) == 2
     assert capsys.readouterr().err == "kanalyze: x.pcap: no such file\n"
 
 
-def test_a_message_is_one_line_whatever_a_file_name_holds(fake, capsys):
+def test_control_characters_of_file_names_are_escaped_in_messages(fake, capsys):
     fake.rows = ()
     fake.error = CaptureError("a\nb\x1b[2J: no such file")
     assert main(["report", "x"]) == 2
@@ -65,7 +65,7 @@ def test_a_message_is_one_line_whatever_a_file_name_holds(fake, capsys):
 
 
 @pytest.mark.parametrize(
-    ("filters", "words"),
+    ("filters", "message"),
     [
         (["--api", "Prodoce"], "unknown API: 'Prodoce'; did you mean Produce"),
         (["--slower-than", "10"], "not a duration: '10'"),
@@ -74,14 +74,14 @@ def test_a_message_is_one_line_whatever_a_file_name_holds(fake, capsys):
         (["--broker", "host:9092"], "not a broker address: 'host:9092'"),
     ],
 )
-def test_an_invalid_filter_is_one_line_and_status_2(fake, capsys, filters, words):
+def test_an_invalid_filter_is_reported_in_one_line(fake, capsys, filters, message):
     assert main(["report", *filters, "x.pcap"]) == 2
     error = capsys.readouterr().err
-    assert words in error
+    assert message in error
     assert error.count("\n") == 1
 
 
-def test_too_little_memory_is_one_line_and_2(fake, capsys):
+def test_too_little_memory_is_reported_in_one_line(fake, capsys):
     fake.error = MemoryError()
     assert main(["report", "x.pcap"]) == 2
     error = capsys.readouterr().err
@@ -89,13 +89,13 @@ def test_too_little_memory_is_one_line_and_2(fake, capsys):
     assert error.count("\n") == 1
 
 
-def test_a_keyboard_interrupt_is_130_and_says_nothing(fake, capsys):
+def test_a_keyboard_interrupt_ends_with_status_130_and_no_message(fake, capsys):
     fake.error = KeyboardInterrupt()
     assert main(["report", "x.pcap"]) == 130
     assert capsys.readouterr().err == ""
 
 
-def test_an_output_that_cannot_be_written_is_one_line_and_2(fake, capsys, tmp_path):
+def test_an_unwritable_output_is_reported_in_one_line(fake, capsys, tmp_path):
     target = tmp_path / "no" / "out.csv"
     assert main(["requests", "-o", str(target), "x.pcap"]) == 2
     error = capsys.readouterr().err
@@ -104,7 +104,7 @@ def test_an_output_that_cannot_be_written_is_one_line_and_2(fake, capsys, tmp_pa
     assert error.count("\n") == 1
 
 
-def test_an_error_of_the_program_is_not_hidden(fake):
+def test_unexpected_exceptions_are_raised(fake):
     fake.error = RuntimeError("a bug")
     with pytest.raises(RuntimeError):
         main(["report", "x.pcap"])
@@ -148,7 +148,7 @@ def shell(command: str, batches: int = 20, **settings) -> subprocess.CompletedPr
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("row_format", ["table", "csv", "jsonl"])
-def test_a_reader_that_has_seen_enough_is_no_error(row_format):
+def test_a_closed_output_pipe_is_no_error(row_format):
     command = (
         f'{{ "$0" -c "$1" requests --format {row_format} x; echo "exit $?" >&2; }} | head -n 1'
     )
@@ -164,17 +164,17 @@ def test_a_reader_that_has_seen_enough_is_no_error(row_format):
         ["report", "report --json -", "requests --format csv"], ["report", "requests --format csv"]
     ),
 )
-def test_a_full_disk_behind_standard_output_is_one_line_and_2(command):
+def test_a_full_disk_for_standard_output_is_reported_in_one_line(command):
     done = shell(f'"$0" -c "$1" {command} x > /dev/full', batches=1)
     assert done.stderr == b"kanalyze: standard output: No space left on device\n"
     assert done.returncode == 2
 
 
-def test_closed_standard_streams_are_no_traceback():
+def test_closed_standard_streams_are_no_error():
     assert shell('"$0" -c "$1" report x >&- 2>&-', batches=1).returncode == 0
 
 
-def test_an_encoding_without_the_characters_gets_escapes():
+def test_a_report_can_be_printed_in_ascii():
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "NO_COLOR": "1"}
     done = shell('"$0" -c "$1" report x', batches=1, env=environment)
     assert done.returncode == 0
@@ -183,7 +183,7 @@ def test_an_encoding_without_the_characters_gets_escapes():
     assert b"u2192" not in done.stdout
 
 
-def test_layouts_stay_where_the_encoding_lacks_bars_and_ellipses(monkeypatch):
+def test_characters_that_the_encoding_lacks_are_replaced(monkeypatch):
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdout", stream)
     assert main(["protocol", "errors"]) == 0
@@ -192,7 +192,7 @@ def test_layouts_stay_where_the_encoding_lacks_bars_and_ellipses(monkeypatch):
     assert stream.buffer.getvalue().endswith(rb"|_# 1 > 2 us a~ v \u2265 \xfc")
 
 
-def test_the_console_entry_ends_the_process_with_the_status():
+def test_the_entry_point_ends_the_process_with_the_status():
     done = subprocess.run(
         [*RUN, "report", "--port", "0", "x"], capture_output=True, check=False, cwd=ROOT
     )
@@ -200,9 +200,11 @@ def test_the_console_entry_ends_the_process_with_the_status():
     assert b"not a TCP port: '0'" in done.stderr
 
 
-@pytest.mark.parametrize(("given", "expected"), [({}, b"1"), ({"OPENBLAS_NUM_THREADS": "2"}, b"2")])
-def test_numpy_starts_no_threads_unless_the_variable_says_so(given, expected):
-    environment = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"} | given
+@pytest.mark.parametrize(
+    ("variables", "expected"), [({}, b"1"), ({"OPENBLAS_NUM_THREADS": "2"}, b"2")]
+)
+def test_openblas_has_one_thread_unless_the_variable_is_set(variables, expected):
+    environment = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"} | variables
     code = (
         "import atexit, os\n"
         "atexit.register(lambda: os.write(2, os.environb[b'OPENBLAS_NUM_THREADS']))\n"

@@ -28,7 +28,7 @@ EXTRAS = ("pandas", "polars", "remote", "spark", "live", "tls", "layers")
 
 
 def packages(requirements: list[str]) -> list[str]:
-    return [re.split(r"[ ><=;]", each)[0].replace("-", "_") for each in requirements]
+    return [re.split(r"[ ><=;]", requirement)[0].replace("-", "_") for requirement in requirements]
 
 
 @pytest.mark.few(2)
@@ -63,36 +63,36 @@ def test_a_command_says_what_to_install_in_one_line(
     )
     assert done.returncode == 2
     [line] = done.stderr.splitlines()
-    what = "kanalyze[tls]" if package == "cryptography" else package
+    installed = "kanalyze[tls]" if package == "cryptography" else package
     assert line.startswith("kanalyze: ")
     assert package in line
-    assert re.search(rf": pip install '?{re.escape(what)}'?$", line)
+    assert re.search(rf": pip install '?{re.escape(installed)}'?$", line)
 
 
-def test_a_module_of_our_own_that_is_missing_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_module_of_kanalyze_is_an_exception(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kanalyze.cli.protocol", None)
     with pytest.raises(ModuleNotFoundError, match=r"kanalyze\.cli\.protocol"):
         entry.main(["protocol", "Fetch"])
 
 
 @pytest.mark.parametrize("package", packages(PROJECT["dependencies"]))
-def test_each_dependency_is_installed_by_its_name(package: str) -> None:
+def test_the_message_names_the_missing_dependency(package: str) -> None:
     text = text_of_missing_package(ModuleNotFoundError(name=package))
     assert text is not None
     assert text.endswith(f" is not installed: pip install {package}")
 
 
 @pytest.mark.parametrize("extra", EXTRAS)
-def test_each_extra_is_named_for_its_packages(extra: str) -> None:
+def test_the_message_names_an_extra_with_the_missing_package(extra: str) -> None:
     for package in packages(PROJECT["optional-dependencies"][extra]):
         text = text_of_missing_package(ModuleNotFoundError(name=package))
         assert text is not None
-        found = re.search(r"pip install 'kanalyze\[(\w+)\]'$", text)
-        assert found is not None
-        named = packages(PROJECT["optional-dependencies"][found[1]])
-        assert package in named
+        match = re.search(r"pip install 'kanalyze\[(\w+)\]'$", text)
+        assert match is not None
+        packages_of_extra = packages(PROJECT["optional-dependencies"][match[1]])
+        assert package in packages_of_extra
 
 
-def test_every_extra_for_users_is_looked_at() -> None:
+def test_all_extras_for_users_are_tested() -> None:
     others = {"test", "dev", "docs", "release"}
     assert set(EXTRAS) == PROJECT["optional-dependencies"].keys() - others

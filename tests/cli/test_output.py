@@ -8,19 +8,19 @@ from tests.support.rows import row
 
 
 @pytest.mark.parametrize(
-    ("destination", "found"),
+    ("destination", "expected"),
     [("-", "table"), ("a.txt", "table"), ("a.TXT", "table"), ("a.csv", "csv"), ("a.pq", "parquet")],
 )
-def test_the_destination_says_the_format(destination, found):
-    assert default_format(destination) == found
+def test_the_file_extension_sets_the_format(destination, expected):
+    assert default_format(destination) == expected
 
 
-def test_an_ending_that_says_nothing_is_refused():
+def test_an_unknown_file_extension_is_refused():
     with pytest.raises(UsageError, match="cannot tell the format"):
         default_format("a.xml")
 
 
-def test_columns_are_named_with_commas():
+def test_column_names_are_separated_by_commas():
     assert column_names(None) is None
     assert column_names(" a, b ,,c") == ["a", "b", "c"]
     assert column_names(",") == []

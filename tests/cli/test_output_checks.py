@@ -1,4 +1,4 @@
-"""No command overwrites its inputs, nor a capture with rows, by any option."""
+"""No option lets a command overwrite its inputs, or write over a capture."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent.parent
 RUN = [sys.executable, "-c", "from kanalyze.cli.main import run; run()"]
 BASICS = ROOT / "captures" / "basics.pcap"
 
-WRITE = {
+COMMANDS = {
     "report --json": ["report", "--json", "{out}", "{capture}"],
     "report --html": ["report", "--html", "{out}", "{capture}"],
     "sql -o": ["sql", "--format", "csv", "-o", "{out}", "{capture}", "FROM range(99)"],
@@ -40,7 +40,7 @@ WRITE = {
     "save -o": ["save", "-o", "{out}", "{capture}"],
     "anomalies -o": ["anomalies", "--format", "csv", "-o", "{out}", "{capture}"],
 }
-"""Each command that writes a file, by its options for that."""
+"""Commands that write a file, by the command and the option."""
 
 
 @pytest.fixture
@@ -48,36 +48,36 @@ def capture(tmp_path) -> Path:
     return Path(shutil.copy(BASICS, tmp_path / "a.pcap"))
 
 
-def written(name: str, out: object, capture: object) -> list[str]:
-    return [text.format(out=out, capture=capture) for text in WRITE[name]]
+def arguments_of(name: str, out: object, capture: object) -> list[str]:
+    return [text.format(out=out, capture=capture) for text in COMMANDS[name]]
 
 
-def refused(capsys, *words: str) -> None:
-    told = capsys.readouterr()
-    assert told.err.count("\n") == 1
-    assert told.err.startswith("kanalyze: ")
-    for word in words:
-        assert word in told.err
+def assert_refused(capsys, *parts: str) -> None:
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    assert captured.err.startswith("kanalyze: ")
+    for part in parts:
+        assert part in captured.err
 
 
-@pytest.mark.parametrize("name", WRITE)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_an_output_that_is_the_input_is_refused(name, capture, capsys):
-    assert main(written(name, capture, capture)) == 2
-    refused(capsys, str(capture), "is also an input")
+    assert main(arguments_of(name, capture, capture)) == 2
+    assert_refused(capsys, str(capture), "is also an input")
     assert capture.read_bytes() == BASICS.read_bytes()
-    assert [each.name for each in capture.parent.iterdir()] == ["a.pcap"]
+    assert [file.name for file in capture.parent.iterdir()] == ["a.pcap"]
 
 
-@pytest.mark.parametrize("name", WRITE)
-def test_a_capture_that_is_no_input_is_not_written_over_either(name, capture, capsys):
-    assert main(written(name, capture, BASICS)) == 2
-    refused(capsys, str(capture), "is a capture")
+@pytest.mark.parametrize("name", COMMANDS)
+def test_other_captures_are_not_overwritten(name, capture, capsys):
+    assert main(arguments_of(name, capture, BASICS)) == 2
+    assert_refused(capsys, str(capture), "is a capture")
     assert capture.read_bytes() == BASICS.read_bytes()
-    assert [each.name for each in capture.parent.iterdir()] == ["a.pcap"]
+    assert [file.name for file in capture.parent.iterdir()] == ["a.pcap"]
 
 
 @pytest.mark.parametrize("kind", ["symbolic", "hard", "link as input", "through a folder"])
-def test_links_are_seen_through(kind, capture, tmp_path, capsys):
+def test_links_to_an_input_are_refused(kind, capture, tmp_path, capsys):
     link = tmp_path / "b.csv"
     if kind == "hard":
         os.link(capture, link)
@@ -88,12 +88,12 @@ def test_links_are_seen_through(kind, capture, tmp_path, capsys):
         link.symlink_to("a.pcap")
     out, source = (capture, link) if kind == "link as input" else (link, capture)
     assert main(["requests", "--format", "csv", "-o", str(out), str(source)]) == 2
-    refused(capsys, str(out), "is also an input")
+    assert_refused(capsys, str(out), "is also an input")
     assert capture.read_bytes() == BASICS.read_bytes()
 
 
-@pytest.mark.parametrize("given", ["folder", "glob", "url", "several"])
-def test_inputs_are_those_that_arguments_stand_for(given, capture, tmp_path, capsys):
+@pytest.mark.parametrize("way", ["folder", "glob", "url", "several"])
+def test_files_of_folders_globs_and_urls_are_inputs(way, capture, tmp_path, capsys):
     (tmp_path / "b.pcap").write_bytes(b"not a capture yet")
     inputs = {
         "folder": [str(tmp_path)],
@@ -101,18 +101,18 @@ def test_inputs_are_those_that_arguments_stand_for(given, capture, tmp_path, cap
         "url": [f"file://{tmp_path}/"],
         "several": [str(capture), str(tmp_path / "b.pcap")],
     }
-    assert main(["report", "--json", str(tmp_path / "b.pcap"), *inputs[given]]) == 2
-    refused(capsys, "b.pcap", "is also an input")
+    assert main(["report", "--json", str(tmp_path / "b.pcap"), *inputs[way]]) == 2
+    assert_refused(capsys, "b.pcap", "is also an input")
     assert (tmp_path / "b.pcap").read_bytes() == b"not a capture yet"
 
 
 @pytest.mark.parametrize("option", ["--topic-ids", "--definitions", "--keylog"])
-def test_other_files_that_are_read_are_inputs_too(option, tmp_path, capsys):
+def test_files_that_options_read_are_inputs(option, tmp_path, capsys):
     ids = tmp_path / "ids.json"
     ids.write_text("{}")
-    given = tmp_path if option == "--definitions" else ids
-    assert main(["report", "--json", str(ids), option, str(given), str(BASICS)]) == 2
-    refused(capsys, str(ids), "is also an input")
+    value = tmp_path if option == "--definitions" else ids
+    assert main(["report", "--json", str(ids), option, str(value), str(BASICS)]) == 2
+    assert_refused(capsys, str(ids), "is also an input")
     assert ids.read_text() == "{}"
 
 
@@ -148,14 +148,14 @@ def test_standard_output_is_an_output(command, capture):
     assert capture.read_bytes() == BASICS.read_bytes()
 
 
-def test_a_pipe_that_would_wait_for_itself_is_refused(tmp_path, capsys):
+def test_one_pipe_as_input_and_output_is_refused(tmp_path, capsys):
     os.mkfifo(tmp_path / "pipe")
     assert main(["report", "--json", str(tmp_path / "pipe"), str(tmp_path / "pipe")]) == 2
-    refused(capsys, "is also an input")
+    assert_refused(capsys, "is also an input")
 
 
-def test_live_saves_no_packets_over_those_that_it_reads(tmp_path):
-    """A run renames the file of an earlier run; here that file is also the input."""
+def test_live_does_not_save_packets_over_its_input(tmp_path):
+    """Live renames a file that an earlier run saved. Here that file is also the input."""
     saved = tmp_path / "a.pcapng"
     data = pcapng_file([Packet(b"x", 1_000)])
     saved.write_bytes(data)
@@ -173,10 +173,10 @@ def test_live_saves_no_packets_over_those_that_it_reads(tmp_path):
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("chosen", ["jsonl", "rows"])
-def test_live_writes_no_report_over_a_capture(chosen, capture):
+@pytest.mark.parametrize("output_format", ["jsonl", "rows"])
+def test_live_writes_no_report_over_a_capture(output_format, capture):
     done = subprocess.run(
-        [*RUN, "live", "-", "--json", str(capture), "--format", chosen],
+        [*RUN, "live", "-", "--json", str(capture), "--format", output_format],
         input=BASICS.read_bytes(),
         capture_output=True,
         check=False,
@@ -187,19 +187,19 @@ def test_live_writes_no_report_over_a_capture(chosen, capture):
     assert capture.read_bytes() == BASICS.read_bytes()
 
 
-def test_two_outputs_are_not_one_file(tmp_path, capsys):
-    there = str(tmp_path / "a.pcapng")
-    again = str(tmp_path / "." / "a.pcapng")
-    assert main(["live", "-", "--format", "jsonl", "--save", there, "--json", again]) == 2
-    refused(capsys, "--save", "--json", "a.pcapng")
+def test_two_outputs_to_one_file_are_refused(tmp_path, capsys):
+    first = str(tmp_path / "a.pcapng")
+    second = str(tmp_path / "." / "a.pcapng")
+    assert main(["live", "-", "--format", "jsonl", "--save", first, "--json", second]) == 2
+    assert_refused(capsys, "--save", "--json", "a.pcapng")
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("given", ["--out", "--json", "report.json"])
-def test_batch_writes_over_no_input(given, capture, tmp_path, capsys):
+@pytest.mark.parametrize("output", ["--out", "--json", "report.json"])
+def test_batch_does_not_overwrite_its_input(output, capture, tmp_path, capsys):
     out = str(tmp_path / "out")
     source = str(capture)
-    if given == "report.json":
+    if output == "report.json":
         (tmp_path / "out").mkdir()
         source = str(capture.rename(tmp_path / "out" / "report.json"))
     options = {
@@ -207,59 +207,59 @@ def test_batch_writes_over_no_input(given, capture, tmp_path, capsys):
         "--json": ["--out", out, "--json", source],
         "report.json": ["--out", out],
     }
-    assert main(["batch", source, *options[given]]) == 2
-    refused(capsys, source, "is also an input")
+    assert main(["batch", source, *options[output]]) == 2
+    assert_refused(capsys, source, "is also an input")
     assert Path(source).read_bytes() == BASICS.read_bytes()
 
 
-@pytest.mark.parametrize("packed", [bytes, gzip.compress])
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
 @pytest.mark.parametrize("make", [pcap_file, pcapng_file])
-def test_captures_are_known_by_their_content(make, packed, tmp_path, capsys):
-    there = tmp_path / "rows.csv"
-    there.write_bytes(packed(make([Packet(b"x", 1_000)])))
-    before = there.read_bytes()
-    assert main(["requests", "-o", str(there), str(BASICS)]) == 2
-    refused(capsys, str(there), "is a capture")
-    assert there.read_bytes() == before
+def test_captures_are_recognized_by_content(make, compress, tmp_path, capsys):
+    target = tmp_path / "rows.csv"
+    target.write_bytes(compress(make([Packet(b"x", 1_000)])))
+    before = target.read_bytes()
+    assert main(["requests", "-o", str(target), str(BASICS)]) == 2
+    assert_refused(capsys, str(target), "is a capture")
+    assert target.read_bytes() == before
 
 
 @pytest.mark.parametrize("before", [b"", b"capture,connection\n", gzip.compress(b"rows", mtime=0)])
-def test_a_file_that_is_no_capture_may_be_replaced(before, tmp_path, capsys):
-    there = tmp_path / "rows.csv"
-    there.write_bytes(before)
-    assert main(["requests", "--errors", "-o", str(there), str(BASICS)]) == 0
+def test_a_file_that_is_no_capture_is_replaced(before, tmp_path, capsys):
+    target = tmp_path / "rows.csv"
+    target.write_bytes(before)
+    assert main(["requests", "--errors", "-o", str(target), str(BASICS)]) == 0
     assert capsys.readouterr().err == ""
-    assert there.read_bytes().startswith(b"capture,connection,")
+    assert target.read_bytes().startswith(b"capture,connection,")
 
 
-def test_the_same_device_may_be_both(capsys):
+def test_a_device_may_be_an_output(capsys):
     assert main(["report", "--json", os.devnull, str(BASICS)]) == 0
     assert "Requests by API" in capsys.readouterr().out
 
 
 @pytest.mark.few(3)
-@pytest.mark.parametrize(("name", "given"), in_turn(WRITE, ["a planted link", "a loop"]))
-def test_a_link_is_replaced_by_the_output(name, given, tmp_path, capsys):
-    mine, link = tmp_path / "mine", tmp_path / "out"
-    mine.write_text("mine")
-    link.symlink_to("mine" if given == "a planted link" else "out")
-    assert main(written(name, link, BASICS)) == 0
+@pytest.mark.parametrize(("name", "kind"), in_turn(COMMANDS, ["a planted link", "a loop"]))
+def test_the_output_replaces_a_link_and_not_its_target(name, kind, tmp_path, capsys):
+    other, link = tmp_path / "other", tmp_path / "out"
+    other.write_text("other")
+    link.symlink_to("other" if kind == "a planted link" else "out")
+    assert main(arguments_of(name, link, BASICS)) == 0
     assert capsys.readouterr().err == ""
     assert not link.is_symlink()
     assert link.stat().st_size > 100
-    assert mine.read_text() == "mine"
+    assert other.read_text() == "other"
 
 
-def test_a_loop_among_the_inputs_is_one_line(tmp_path, capsys):
+def test_a_loop_of_links_is_reported_in_one_line(tmp_path, capsys):
     (tmp_path / "loop").symlink_to("loop")
     out = tmp_path / "loop" / "out.csv"
     assert main(["report", str(tmp_path / "loop")]) == 2
-    refused(capsys, "loop: ")
+    assert_refused(capsys, "loop: ")
     assert main(["requests", "-o", str(out), str(BASICS)]) == 2
-    refused(capsys, f"{out}: Too many levels of symbolic links")
+    assert_refused(capsys, f"{out}: Too many levels of symbolic links")
 
 
-NO_FILES = {
+NOT_FILES = {
     "all", "api", "around", "at_least", "broker", "buckets", "buffer", "client_id", "client_ip",
     "columns", "conf", "duration", "engine", "error", "errors", "fail_on", "filter", "finding",
     "finish", "force", "format", "group", "help", "host", "interface", "interval", "jobs", "kind",
@@ -274,37 +274,39 @@ NO_FILES = {
 }  # fmt: skip
 
 
-def test_each_argument_is_known_as_an_input_an_output_or_neither():
+def test_each_argument_is_classified_as_input_output_or_neither():
     """This fails if a new option for a file is not in INPUTS or OUTPUTS."""
     [commands] = [
         action for action in parser()._actions if isinstance(action, argparse._SubParsersAction)
     ]
-    known = NO_FILES | set(output_checks.INPUTS) | set(output_checks.OUTPUTS)
+    classified = NOT_FILES | set(output_checks.INPUTS) | set(output_checks.OUTPUTS)
     for name, command in commands.choices.items():
-        given = {action.dest for action in command.parser._actions}
-        assert given <= known, name
+        arguments = {action.dest for action in command.parser._actions}
+        assert arguments <= classified, name
 
 
-def test_the_file_of_a_key_is_an_input(capture, tmp_path, capsys):
+def test_a_key_file_is_an_input(capture, tmp_path, capsys):
     key = tmp_path / "key.txt"
     key.write_text("secret")
     assert main(["anonymize", "-o", str(key), "--key", f"@{key}", str(capture)]) == 2
-    refused(capsys, str(key), "is also an input")
+    assert_refused(capsys, str(key), "is also an input")
     assert key.read_text() == "secret"
 
 
 @pytest.mark.parametrize(
-    ("words", "what"),
+    ("words", "message"),
     [
         (["extract", "-o", "x.csv"], "x.csv: extract writes a capture (pcapng), not .csv: use "),
         (["anonymize", "-o", "x.json"], "x.json: anonymize writes a capture (pcapng), not .json"),
         (["save", "-o", "x.Parquet"], "x.Parquet: save writes a database (DuckDB), not .parquet"),
     ],
 )
-def test_an_ending_of_something_else_is_a_mistake(words, what, tmp_path, monkeypatch, capsys):
+def test_the_file_extension_of_another_format_is_refused(
+    words, message, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     assert main([*words, str(BASICS)]) == 2
-    assert what in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -318,7 +320,7 @@ def test_an_ending_of_something_else_is_a_mistake(words, what, tmp_path, monkeyp
         ["report", "--format", "html"],
     ],
 )
-def test_a_terminal_gets_no_binary_data(words, monkeypatch, capsys):
+def test_formats_for_files_are_not_written_to_a_terminal(words, monkeypatch, capsys):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert main([*words, str(BASICS)]) == 2
     assert "is not for a terminal: use -o FILE, or a pipe" in capsys.readouterr().err

@@ -22,8 +22,8 @@ from tests.support.clocks import FastClock
 from tests.support.pseudo_terminal import PseudoTerminal
 from tests.support.waiting import LONG_S
 
-WIPE = "\r\x1b[K"
-OVER = "kanalyze: over\n"
+ERASE = "\r\x1b[K"
+LAST_MESSAGE = "kanalyze: over\n"
 
 
 class Source:
@@ -43,7 +43,7 @@ class Screen:
 
     def __init__(self) -> None:
         self._master, slave = pty.openpty()
-        tty.setraw(slave)  # a line feed stays one
+        tty.setraw(slave)  # keeps line feeds as they are
         self.file = os.fdopen(slave, "w")
 
     def resize(self, width: int) -> None:
@@ -52,10 +52,10 @@ class Screen:
     def text(self) -> str:
         """Return what was written since the last call."""
         self.file.flush()
-        found = b""
+        written = b""
         while select.select([self._master], [], [], 0)[0]:
-            found += os.read(self._master, 65536)
-        return found.decode()
+            written += os.read(self._master, 65536)
+        return written.decode()
 
     def hang_up(self) -> None:
         if self._master >= 0:
@@ -66,12 +66,12 @@ class Screen:
 @pytest.fixture
 def screen(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
-    made = Screen()
-    made.resize(80)
-    yield made
-    made.hang_up()
-    with suppress(OSError):  # what could not be written
-        made.file.close()
+    screen = Screen()
+    screen.resize(80)
+    yield screen
+    screen.hang_up()
+    with suppress(OSError):  # buffered text that cannot be written
+        screen.file.close()
 
 
 @contextmanager
@@ -86,7 +86,9 @@ def reading(clock: FastClock, screen: Screen | None = None, total: int | None = 
             print_message("over")
 
 
-def shown(clock: FastClock, screen: Screen | None = None, total: int | None = 100_000_000) -> None:
+def run_clock(
+    clock: FastClock, screen: Screen | None = None, total: int | None = 100_000_000
+) -> None:
     with reading(clock, screen, total):
         pass
 
@@ -94,113 +96,113 @@ def shown(clock: FastClock, screen: Screen | None = None, total: int | None = 10
 # -- on a terminal ---------------------------------------------------------------------------------
 
 
-def test_quick_work_draws_nothing(screen):
-    shown(FastClock(until_s=0.8), screen)
-    assert screen.text() == OVER
+def test_short_work_draws_nothing(screen):
+    run_clock(FastClock(until_s=0.8), screen)
+    assert screen.text() == LAST_MESSAGE
 
 
-def test_long_work_has_one_line_that_is_wiped_out(screen):
+def test_the_line_is_erased_at_the_end(screen):
     with reading(FastClock(until_s=1.4), screen):
-        assert screen.text().split(WIPE) == [
+        assert screen.text().split(ERASE) == [
             "",
             "kanalyze: reading  [..........]  2 %  2 MB of 100 MB  2 MB/s  49 s left",
             "kanalyze: reading  [..........]  2 %  2.40 MB of 100 MB  2 MB/s  49 s left",
             "kanalyze: reading  [..........]  2 %  2.80 MB of 100 MB  2 MB/s  49 s left",
         ]
-    assert screen.text() == WIPE + OVER
+    assert screen.text() == ERASE + LAST_MESSAGE
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 120])
 def test_the_line_never_wraps(screen, width):
     screen.resize(width)
-    shown(FastClock(until_s=30), screen)
-    lines = screen.text().split(WIPE)
+    run_clock(FastClock(until_s=30), screen)
+    lines = screen.text().split(ERASE)
     assert len(lines) > 100
     assert max(map(len, lines)) < width
 
 
-def test_the_line_is_plain_text(screen):
-    """Without colours, as NO_COLOR asks, and in ASCII."""
-    shown(FastClock(until_s=30), screen)
-    text = screen.text().replace(WIPE, "")
+def test_the_line_is_ascii_without_colours(screen):
+    """It has no colours, so that it respects NO_COLOR."""
+    run_clock(FastClock(until_s=30), screen)
+    text = screen.text().replace(ERASE, "")
     assert text.isascii()
     assert "\x1b" not in text
     assert "reading" in text
 
 
-def test_of_a_pipe_the_share_and_the_time_left_are_unknown(screen):
-    shown(FastClock(until_s=1), screen, total=None)
-    assert screen.text() == f"{WIPE}kanalyze: reading  2 MB  2 MB/s  for 1 s{WIPE}{OVER}"
+def test_the_line_for_a_pipe_has_no_percentage_and_no_time_left(screen):
+    run_clock(FastClock(until_s=1), screen, total=None)
+    assert screen.text() == f"{ERASE}kanalyze: reading  2 MB  2 MB/s  for 1 s{ERASE}{LAST_MESSAGE}"
 
 
-def test_messages_take_the_place_of_the_line(screen):
+def test_messages_replace_the_line(screen):
     with reading(FastClock(until_s=1), screen):
         screen.text()
         print_message("left out: x.pcap")
-        assert screen.text() == f"{WIPE}kanalyze: left out: x.pcap\n"
-    assert screen.text() == OVER
+        assert screen.text() == f"{ERASE}kanalyze: left out: x.pcap\n"
+    assert screen.text() == LAST_MESSAGE
 
 
-def test_an_error_finds_the_line_empty(screen):
+def test_the_line_is_erased_before_an_error(screen):
     before = set(threading.enumerate())
     with pytest.raises(UsageError), reading(FastClock(until_s=2), screen):
         raise UsageError("no good")
-    assert screen.text().endswith(WIPE)
+    assert screen.text().endswith(ERASE)
     assert set(threading.enumerate()) <= before
 
 
-def test_a_forked_worker_does_not_wait_for_the_line(screen, monkeypatch):
+def test_a_forked_worker_does_not_wait_for_a_held_lock(screen, monkeypatch):
     clock = FastClock(until_s=1)
     with reading(clock, screen):
-        messages = sys.stderr
+        stderr = sys.stderr
         screen.text()
-        with messages._line.lock:  # as the fork may have found it
+        with stderr._line.lock:  # a fork may copy the lock while it is held
             monkeypatch.setattr(os, "getpid", lambda: 0)
-            worker = threading.Thread(target=messages.write, args=("worker\n",), daemon=True)
+            worker = threading.Thread(target=stderr.write, args=("worker\n",), daemon=True)
             worker.start()
             worker.join(LONG_S)
             assert not worker.is_alive()
         assert screen.text() == "worker\n"
 
 
-def test_in_the_background_nothing_is_drawn(screen, monkeypatch):
+def test_a_background_process_draws_nothing(screen, monkeypatch):
     monkeypatch.setattr(os, "tcgetpgrp", lambda _: os.getpgrp() + 1)
-    shown(FastClock(until_s=30), screen)
-    assert screen.text() == OVER
+    run_clock(FastClock(until_s=30), screen)
+    assert screen.text() == LAST_MESSAGE
 
 
 def test_work_continues_after_the_terminal_was_closed(screen):
     clock = FastClock(until_s=30, at=lambda seconds: screen.hang_up() if seconds == 5 else None)
-    shown(clock, screen)
+    run_clock(clock, screen)
     assert clock.seconds() == 30
 
 
-def test_a_terminal_that_cannot_wipe_gets_lines(screen, monkeypatch):
+def test_a_dumb_terminal_gets_lines(screen, monkeypatch):
     for term in ("dumb", ""):
         monkeypatch.setenv("TERM", term)
-        shown(FastClock(until_s=10), screen)
+        run_clock(FastClock(until_s=10), screen)
         assert screen.text() == (
-            "kanalyze: reading: 20 %, 20 MB of 100 MB, 2 MB/s, 40 s left\n" + OVER
+            "kanalyze: reading: 20 %, 20 MB of 100 MB, 2 MB/s, 40 s left\n" + LAST_MESSAGE
         )
 
 
-# -- elsewhere -------------------------------------------------------------------------------------
+# -- in a log --------------------------------------------------------------------------------------
 
 
 def test_a_log_has_a_line_every_ten_seconds(capsys):
-    shown(FastClock(until_s=29))
+    run_clock(FastClock(until_s=29))
     assert capsys.readouterr().err.splitlines() == [
         "kanalyze: reading: 20 %, 20 MB of 100 MB, 2 MB/s, 40 s left",
         "kanalyze: reading: 40 %, 40 MB of 100 MB, 2 MB/s, 30 s left",
     ]
 
 
-def test_a_log_has_no_line_of_quick_work(capsys):
-    shown(FastClock(until_s=9))
+def test_a_log_has_no_line_about_short_work(capsys):
+    run_clock(FastClock(until_s=9))
     assert capsys.readouterr().err == ""
 
 
-# -- where progress would get between ------------------------------------------------------------
+# -- beside the output ---------------------------------------------------------------------------
 
 
 def arguments(*options: str):
@@ -212,7 +214,7 @@ def outputs(monkeypatch, tmp_path):
     """Let standard output and standard error be a terminal, a pipe or a file."""
     opened = []
 
-    def kind_of(name: str) -> int:
+    def opened_as(name: str) -> int:
         if name == "terminal":
             return pty.openpty()[1]
         if name == "pipe":
@@ -220,17 +222,17 @@ def outputs(monkeypatch, tmp_path):
         return os.open(tmp_path / name, os.O_WRONLY | os.O_CREAT)
 
     def use(output: str, errors: str) -> None:
-        descriptor = kind_of(output)
+        descriptor = opened_as(output)
         for name, number in (
             ("stdout", descriptor),
-            ("stderr", os.dup(descriptor) if errors == output else kind_of(errors)),
+            ("stderr", os.dup(descriptor) if errors == output else opened_as(errors)),
         ):
             opened.append(os.fdopen(number, "w"))
             monkeypatch.setattr(sys, name, opened[-1])
 
     yield use
-    for each in opened:
-        each.close()
+    for stream in opened:
+        stream.close()
 
 
 @pytest.mark.parametrize(
@@ -245,15 +247,15 @@ def outputs(monkeypatch, tmp_path):
         ("pipe", "pipe", False, False, True),
     ],
 )
-def test_progress_never_gets_between_the_output(
+def test_progress_is_not_shown_where_it_would_mix_with_the_output(
     outputs, output, errors, streamed, at_end, to_a_file
 ):
     outputs(output, errors)
-    found = arguments()
-    assert progress_of(found, "-", is_streamed=True).is_wanted == streamed
-    assert progress_of(found, "-").is_wanted == at_end
-    assert progress_of(found, "x.csv", is_streamed=True).is_wanted == to_a_file
-    assert progress_of(found).is_wanted == to_a_file
+    parsed = arguments()
+    assert progress_of(parsed, "-", is_streamed=True).is_wanted == streamed
+    assert progress_of(parsed, "-").is_wanted == at_end
+    assert progress_of(parsed, "x.csv", is_streamed=True).is_wanted == to_a_file
+    assert progress_of(parsed).is_wanted == to_a_file
 
 
 def test_progress_can_be_turned_off(capsys):
@@ -271,17 +273,17 @@ def test_progress_can_be_turned_off(capsys):
 @pytest.fixture
 def phases(monkeypatch) -> list[str]:
     """The phases of the commands that run while progress is shown."""
-    found: list[str] = []
+    phases: list[str] = []
     is_shown = threading.Event()
     count, begin, show = Progress.count, Progress.begin, Progress.shown
 
-    def noted(kept):
-        def note(self, phase, *more):
+    def recording(method):
+        def record(self, phase, *more):
             if is_shown.is_set():
-                found.append(phase)
-            kept(self, phase, *more)
+                phases.append(phase)
+            method(self, phase, *more)
 
-        return note
+        return record
 
     @contextmanager
     def shown_while(self):
@@ -290,15 +292,15 @@ def phases(monkeypatch) -> list[str]:
             yield
             is_shown.clear()
 
-    monkeypatch.setattr(Progress, "count", noted(count))
-    monkeypatch.setattr(Progress, "begin", noted(begin))
+    monkeypatch.setattr(Progress, "count", recording(count))
+    monkeypatch.setattr(Progress, "begin", recording(begin))
     monkeypatch.setattr(Progress, "shown", shown_while)
-    return found
+    return phases
 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
-    ("words", "wanted"),
+    ("words", "expected"),
     [
         (["requests", "-o", "{}/a.csv"], ["reading"]),
         (["requests", "--wireshark"], ["reading"]),
@@ -317,15 +319,15 @@ def phases(monkeypatch) -> list[str]:
         ),
         (["anonymize", "-o", "{}/a.pcapng"], ["reading and writing"]),
     ],
-    ids=lambda each: " ".join(each[:2]),
+    ids=lambda items: " ".join(items[:2]),
 )
-def test_every_command_that_may_take_long_says_where_it_is(words, wanted, phases, tmp_path):
+def test_commands_report_their_phases(words, expected, phases, tmp_path):
     assert main([*(word.format(tmp_path) for word in words), str(path("basics"))]) == 0
-    assert phases == wanted
+    assert phases == expected
 
 
 @pytest.mark.long
-def test_a_command_on_a_terminal_shows_a_line_until_its_pipe_ends(tmp_path):
+def test_a_command_shows_the_line_until_its_pipe_ends(tmp_path):
     """The command waits for the rest of a capture, which comes after the line was drawn."""
     data = path("basics").read_bytes()
     fifo = tmp_path / "packets"
@@ -342,5 +344,5 @@ def test_a_command_on_a_terminal_shows_a_line_until_its_pipe_ends(tmp_path):
         pipe.write(data[len(data) // 2 :])
         pipe.close()
         assert terminal.end() == 0
-        assert terminal.output.endswith(WIPE.encode())
+        assert terminal.output.endswith(ERASE.encode())
         assert re.search(rb"reading  [\d.]+ kB  ", terminal.output)

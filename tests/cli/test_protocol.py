@@ -8,7 +8,7 @@ import pytest
 from kanalyze.cli.main import main
 
 
-def test_without_an_api_all_are_listed(capsys):
+def test_without_arguments_all_apis_are_listed(capsys):
     assert main(["protocol"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:3] == ["key", "API", "versions"]
@@ -28,7 +28,7 @@ def test_an_api_is_named_in_any_case_or_by_its_key(capsys, text):
     assert capsys.readouterr().out.startswith("Fetch, key 1, FETCH\n")
 
 
-def test_an_api_may_be_named_as_kafkas_log_names_it(capsys):
+def test_an_api_may_be_named_as_in_the_log_of_kafka(capsys):
     assert main(["protocol", "OFFSET_FOR_LEADER_EPOCH"]) == 0
     assert capsys.readouterr().out.startswith("OffsetForLeaderEpoch, key 23,")
 
@@ -39,20 +39,20 @@ def test_error_codes_are_listed(capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "what"),
+    ("arguments", "is_expected"),
     [
-        ([], lambda found: found[1]["name"] == "Fetch"),
-        (["Fetch"], lambda found: found["request"]["fields"][0]["name"] == "clusterId"),
-        (["errors"], lambda found: {"code": 0, "name": "NONE", "retriable": False} in found),
+        ([], lambda apis: apis[1]["name"] == "Fetch"),
+        (["Fetch"], lambda api: api["request"]["fields"][0]["name"] == "clusterId"),
+        (["errors"], lambda errors: {"code": 0, "name": "NONE", "retriable": False} in errors),
     ],
 )
-def test_json_says_the_same_to_programs(capsys, arguments, what):
+def test_json_lists_apis_fields_and_errors(capsys, arguments, is_expected):
     assert main(["protocol", "--json", *arguments]) == 0
-    assert what(json.loads(capsys.readouterr().out))
+    assert is_expected(json.loads(capsys.readouterr().out))
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("Fecth", "unknown API: 'Fecth'; did you mean Fetch"),
         ("eror", "errors"),
@@ -61,16 +61,16 @@ def test_json_says_the_same_to_programs(capsys, arguments, what):
         ("\x1b[31m", "unknown API"),
     ],
 )
-def test_an_unknown_api_is_one_line_and_2(capsys, text, words):
+def test_an_unknown_api_is_reported_in_one_line(capsys, text, message):
     assert main(["protocol", text]) == 2
-    told = capsys.readouterr()
-    assert words in told.err
-    assert told.err.count("\n") == 1
-    assert "\x1b" not in told.err
-    assert told.out == ""
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+    assert "\x1b" not in captured.err
+    assert captured.out == ""
 
 
-def test_apis_of_ones_own_are_shown_too(capsys, tmp_path):
+def test_apis_of_a_user_are_shown(capsys, tmp_path):
     for kind in ("request", "response"):
         definition = {
             "apiKey": 9001,
@@ -92,7 +92,7 @@ def test_apis_of_ones_own_are_shown_too(capsys, tmp_path):
 HOSTILE = "\x1b]0;owned\x07\u202e\u200b\n"
 
 
-def test_text_of_definitions_is_escaped(capsys, tmp_path):
+def test_control_characters_of_definitions_are_escaped(capsys, tmp_path):
     definition = {
         "apiKey": 9999,
         "type": "request",
@@ -104,7 +104,7 @@ def test_text_of_definitions_is_escaped(capsys, tmp_path):
             {"name": "Text", "type": "string", "versions": "0+", "default": HOSTILE},
         ],
     }
-    answer = {
+    response = {
         "apiKey": 9999,
         "type": "response",
         "name": "OwnResponse",
@@ -113,7 +113,7 @@ def test_text_of_definitions_is_escaped(capsys, tmp_path):
         "fields": [],
     }
     (tmp_path / "OwnRequest.json").write_text(json.dumps(definition))
-    (tmp_path / "OwnResponse.json").write_text(json.dumps(answer))
+    (tmp_path / "OwnResponse.json").write_text(json.dumps(response))
     for argv in ([], ["Own"], ["9999"], ["--json"], ["Own", "--json"]):
         assert main(["protocol", "--definitions", str(tmp_path), *argv]) == 0
         text = capsys.readouterr().out

@@ -30,20 +30,20 @@ class FakeAnalysis:
     progress = (1, 2)
     quality = CaptureQuality()
 
-    def __init__(self, captures, *, row_filter, keep, **_more) -> None:
+    def __init__(self, captures, *, row_filter, keep, **_others) -> None:
         self.row_filter, self.keep = row_filter, keep
 
-    def exchange_batches(self, note):
+    def exchange_batches(self, note_rows):
         assert self.keep(0)
         assert self.keep(1)
         assert not self.keep(3)
         pairs = [produced(DATA), fetched(DATA)]
-        note(RowBlock.of_rows([its_row for _, its_row in pairs]))
+        note_rows(RowBlock.of_rows([row for _, row in pairs]))
         yield [pair for pair in pairs if self.row_filter.matches(pair[1])]
 
-    def exchange_blocks(self, note):
-        for pairs in self.exchange_batches(note):
-            yield [one for one, _ in pairs], RowBlock.of_rows([its_row for _, its_row in pairs])
+    def exchange_blocks(self, note_rows):
+        for pairs in self.exchange_batches(note_rows):
+            yield [exchange for exchange, _ in pairs], RowBlock.of_rows([row for _, row in pairs])
 
 
 @pytest.fixture
@@ -73,8 +73,8 @@ def test_files_have_values_only_with_the_option(fake, tmp_path, name, values):
     target = tmp_path / name
     flags = ["--values"] if values else []
     assert main(["records", *flags, "-o", str(target), "x.pcap"]) == 0
-    columns = [each for each in RECORD_COLUMNS if values or each.name in PLAIN]
-    wanted = [each.name for each in (with_times(columns) if "parquet" in name else columns)]
+    columns = [column for column in RECORD_COLUMNS if values or column.name in PLAIN]
+    columns = with_times(columns) if "parquet" in name else columns
     if name == "rows.csv":
         with target.open(newline="", encoding="utf-8") as lines:
             header, *rows = csv.reader(lines)
@@ -84,12 +84,12 @@ def test_files_have_values_only_with_the_option(fake, tmp_path, name, values):
     else:
         table = pq.read_table(target)
         header, rows = table.schema.names, table.to_pylist()
-    assert header == wanted
+    assert header == [column.name for column in columns]
     assert len(rows) == 6
     assert (b"no key" in target.read_bytes()) == values or name == "rows.parquet"
 
 
-def test_values_that_are_no_text_are_base64_in_files(fake, capfd):
+def test_binary_values_are_base64_in_files(fake, capfd):
     assert main(["records", "--values", "--format", "jsonl", "x.pcap"]) == 0
     rows = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     assert base64.b64decode(rows[2]["value"]) == BINARY
@@ -103,26 +103,26 @@ def test_columns_are_chosen_by_name(fake, capsys):
     assert capsys.readouterr().out.split()[:4] == ["api_name", "offset", "Produce", "500"]
 
 
-def test_a_column_with_values_takes_values(fake, capsys):
+def test_columns_with_values_need_the_option(fake, capsys):
     assert main(["records", "--columns", "offset,value", "x.pcap"]) == 2
     assert "column 'value' has users' data: use --values" in capsys.readouterr().err
     assert main(["records", "--values", "--columns", "offset,value", "x.pcap"]) == 0
     assert main(["records", "--columns", "nope", "x.pcap"]) == 2
 
 
-def test_records_take_the_filters_that_requests_take():
+def test_records_and_requests_take_the_same_filters():
     arguments = ["--api", "1", "--topic", "t", "--port", "9092", "--since", "0", "x.pcap"]
-    ours = vars(parser().parse_args(["records", *arguments]))
-    theirs = vars(parser().parse_args(["requests", *arguments]))
-    assert ours.pop("values") is False
-    assert ours.pop("max_records") is None
-    assert ours.pop("search") is None
-    assert theirs.pop("jobs") is None
-    assert theirs.pop("wireshark") is False
-    assert ours | {"command": "requests"} == theirs
+    records = vars(parser().parse_args(["records", *arguments]))
+    requests = vars(parser().parse_args(["requests", *arguments]))
+    assert records.pop("values") is False
+    assert records.pop("max_records") is None
+    assert records.pop("search") is None
+    assert requests.pop("jobs") is None
+    assert requests.pop("wireshark") is False
+    assert records | {"command": "requests"} == requests
 
 
-def test_filters_hold(fake, capfd):
+def test_filters_apply_to_records(fake, capfd):
     assert main(["records", "--api", "Fetch", "--format", "jsonl", "x.pcap"]) == 0
     rows = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     assert [row["api_name"] for row in rows] == ["Fetch"] * 3
@@ -149,13 +149,13 @@ def test_max_records_limits_the_records_of_a_batch(fake, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "x", "2147483648", "9" * 5000])
-def test_a_number_of_records_that_cannot_be_is_refused(text, capsys):
+def test_an_invalid_number_of_records_is_refused(text, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["records", "--max-records", text, "x.pcap"])
     assert "--max-records" in capsys.readouterr().err
 
 
-def test_a_file_with_values_is_for_its_owner_alone(fake, tmp_path):
+def test_a_file_with_values_is_readable_only_by_its_owner(fake, tmp_path):
     for name in ("rows.csv", "rows.jsonl", "rows.parquet", "rows.txt"):
         target = tmp_path / name
         assert main(["records", "--values", "-o", str(target), "x.pcap"]) == 0

@@ -10,7 +10,7 @@ from kanalyze.render.report_tables import SORTS
 from tests.support.captures import path
 
 
-def test_the_report_goes_to_the_terminal(fake, capsys):
+def test_the_report_is_text_on_standard_output(fake, capsys):
     assert main(["report", "x.pcap"]) == 0
     captured = capsys.readouterr()
     assert captured.out.startswith("x.pcap\n")
@@ -20,26 +20,26 @@ def test_the_report_goes_to_the_terminal(fake, capsys):
     assert "\x1b" not in captured.out
 
 
-def test_filters_hold_for_the_report(fake, capsys):
+def test_filters_apply_to_the_report(fake, capsys):
     assert main(["report", "--api", "Fetch", "x.pcap"]) == 0
     out = capsys.readouterr().out
     assert "Fetch" in out
     assert "Produce" not in out
 
 
-def test_json_goes_to_a_file_and_the_report_to_the_terminal(fake, capsys, tmp_path):
+def test_json_to_a_file_does_not_replace_the_text(fake, capsys, tmp_path):
     target = tmp_path / "report.json"
     assert main(["report", "--json", str(target), "x.pcap"]) == 0
     assert "Requests by API" in capsys.readouterr().out
     assert json.loads(target.read_text())["totals"]["requests"] == 3
 
 
-def test_json_goes_to_standard_output_when_asked(fake, capfd):
+def test_json_to_standard_output_replaces_the_text(fake, capfd):
     assert main(["report", "--json", "-", "x.pcap"]) == 0
     assert json.loads(capfd.readouterr().out)["capture"]["captures"] == ["x.pcap"]
 
 
-def test_an_input_without_kafka_is_still_a_report(fake, capsys):
+def test_an_input_without_kafka_has_a_report(fake, capsys):
     fake.rows = ()
     assert main(["report", "x.pcap"]) == 0
     assert "no Kafka requests found" in capsys.readouterr().out
@@ -71,24 +71,24 @@ FORMATS = {
 
 def report_in(capfd, *words: str) -> str:
     assert main(["report", *words]) == 0
-    found = capfd.readouterr()
-    assert found.err == ""
-    return found.out
+    captured = capfd.readouterr()
+    assert captured.err == ""
+    return captured.out
 
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", FORMATS)
 def test_each_format_goes_to_standard_output_or_to_a_file(name, capfd, tmp_path):
-    told = report_in(capfd, "--format", name, "--status", "error", ERRORS)
-    assert FORMATS[name] in told
+    report = report_in(capfd, "--format", name, "--status", "error", ERRORS)
+    assert FORMATS[name] in report
     target = tmp_path / "report.anything"
     words = ["--status", "error", ERRORS, "-o", str(target)]
     assert report_in(capfd, "--format", name, *words) == ""
-    assert target.read_text(encoding="utf-8") == told
+    assert target.read_text(encoding="utf-8") == report
     ending = {"text": "txt"}.get(name, name)
     named = tmp_path / f"report.{ending.upper()}"
     assert report_in(capfd, "-o", str(named), "--status", "error", ERRORS) == ""
-    assert named.read_text(encoding="utf-8") == told
+    assert named.read_text(encoding="utf-8") == report
 
 
 @pytest.mark.long
@@ -98,8 +98,8 @@ def test_one_run_can_write_all_formats(capfd, tmp_path):
     assert report_in(capfd, *words, ERRORS) == ""
     for name, file in files.items():
         assert file.read_text(encoding="utf-8") == report_in(capfd, "--format", name, ERRORS)
-    told = report_in(capfd, "--json", "-", "-o", str(tmp_path / "again.md"), ERRORS)
-    assert told == files["json"].read_text()
+    printed = report_in(capfd, "--json", "-", "-o", str(tmp_path / "again.md"), ERRORS)
+    assert printed == files["json"].read_text()
     assert (tmp_path / "again.md").read_bytes() == files["md"].read_bytes()
 
 
@@ -121,13 +121,13 @@ def test_one_run_can_write_all_formats(capfd, tmp_path):
         (["--partition", "orders"], "not a partition: 'orders' (such as 3 or orders-3)"),
     ],
 )
-def test_contradicting_options_are_one_line(words, problem, capfd, tmp_path, monkeypatch):
+def test_invalid_options_are_reported_in_one_line(words, problem, capfd, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["report", *words, ERRORS]) == 2
-    found = capfd.readouterr()
-    assert found.out == ""
-    assert found.err.startswith(f"kanalyze: {problem}")
-    assert found.err.count("\n") == 1
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"kanalyze: {problem}")
+    assert captured.err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
 
@@ -139,10 +139,10 @@ def test_contradicting_options_are_one_line(words, problem, capfd, tmp_path, mon
         (["--format", "csv"], "argument --format: invalid choice: 'csv'"),
     ],
 )
-def test_an_invalid_word_is_reported_with_the_valid_ones(words, problem, capfd):
-    with pytest.raises(SystemExit) as raised:
+def test_an_invalid_value_is_reported_with_the_valid_ones(words, problem, capfd):
+    with pytest.raises(SystemExit) as caught:
         main(["report", *words, ERRORS])
-    assert raised.value.code == 2
+    assert caught.value.code == 2
     assert problem in capfd.readouterr().err
 
 
@@ -155,32 +155,32 @@ def test_a_report_that_fails_leaves_no_file(fake, tmp_path):
 # -- order ----------------------------------------------------------------------------------------
 
 
-def test_the_words_of_sort_are_those_of_the_tables():
+def test_the_values_of_sort_are_those_of_the_tables():
     assert _REPORT_SORTS == SORTS
 
 
-@pytest.mark.parametrize("form", ["text", "md"])
-def test_sort_and_limit_hold_for_tables_and_not_for_json(form, capfd, tmp_path):
+@pytest.mark.parametrize("report_format", ["text", "md"])
+def test_sort_and_limit_apply_to_tables_and_not_to_json(report_format, capfd, tmp_path):
     target = tmp_path / "r.json"
-    words = ["--format", form, "--sort", "errors", "--limit", "2", "--json", str(target)]
-    told = report_in(capfd, *words, ERRORS)
-    assert "Clients by API, by errors" in told
-    table = told.partition("Clients, by errors\n")[2].partition("\nBusiest")[0]
+    words = ["--format", report_format, "--sort", "errors", "--limit", "2", "--json", str(target)]
+    report = report_in(capfd, *words, ERRORS)
+    assert "Clients by API, by errors" in report
+    table = report.partition("Clients, by errors\n")[2].partition("\nBusiest")[0]
     assert "aiokafka-unknown-topic" in table
     assert "confluent-unknown-topic" not in table
     assert "and 13 more" in table
     assert target.read_text() == report_in(capfd, "--json", "-", ERRORS)
 
 
-def test_as_many_slowest_requests_are_listed_as_the_limit_asks_for(capfd, tmp_path):
+def test_the_limit_is_the_number_of_slowest_requests(capfd, tmp_path):
     target = tmp_path / "r.json"
-    told = report_in(capfd, "--format", "md", "--limit", "12", "--json", str(target), ERRORS)
+    report = report_in(capfd, "--format", "md", "--limit", "12", "--json", str(target), ERRORS)
     slowest = json.loads(target.read_text())["slowest"]
     latencies = [line["latency_ns"] for line in slowest]
     assert len(latencies) == 12
     assert latencies == sorted(latencies, reverse=True)
     # The heading has two lines.
-    rows = told.partition("Slowest requests")[2].partition("Wireshark")[0]
+    rows = report.partition("Slowest requests")[2].partition("Wireshark")[0]
     assert sum(line.startswith("| ") for line in rows.splitlines()) == 12 + 2
 
 
@@ -193,13 +193,11 @@ def test_a_saved_file_gives_the_same_tables(capfd, tmp_path):
         assert report_in(capfd, *words, saved) == report_in(capfd, *words, ERRORS)
 
 
-def test_a_finding_of_a_user_that_fails_while_it_runs_is_an_error_of_one_line(
-    fake, capsys, tmp_path
-):
+def test_a_failing_query_of_a_user_is_reported_in_one_line(fake, capsys, tmp_path):
     head = "-- Mine.\n--\n-- severity: 1\n-- sure: yes\n-- why: a\n-- repair: b\n"
     (tmp_path / "mine.sql").write_text(f"{head}SELECT error(api_name) AS what FROM requests")
     assert main(["report", "x.pcap", "--queries", str(tmp_path)]) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith("kanalyze: query 'mine': Invalid Input Error: ")
-    assert told.err.count("\n") == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("kanalyze: query 'mine': Invalid Input Error: ")
+    assert captured.err.count("\n") == 1

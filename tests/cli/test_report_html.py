@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_page_is_written_beside_the_report(
+def test_a_page_is_written_in_addition_to_the_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page, report = tmp_path / "r.html", tmp_path / "r.json"
@@ -30,16 +30,16 @@ def test_a_page_is_written_beside_the_report(
 
 
 @pytest.mark.long
-def test_the_figures_are_those_of_the_report_without_a_page(
+def test_a_page_does_not_change_the_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with_page, without = tmp_path / "with.json", tmp_path / "without.json"
+    with_page, without_page = tmp_path / "with.json", tmp_path / "without.json"
     capture = str(path("basics"))
     words = ["--html", str(tmp_path / "r.html"), "--json", str(with_page)]
     assert main(["report", *words, capture]) == 0
-    assert main(["report", "--json", str(without), capture]) == 0
-    found, expected = json.loads(with_page.read_text()), json.loads(without.read_text())
-    assert {name: found[name] for name in expected} == expected
+    assert main(["report", "--json", str(without_page), capture]) == 0
+    report, expected = json.loads(with_page.read_text()), json.loads(without_page.read_text())
+    assert {name: report[name] for name in expected} == expected
 
 
 def test_a_capture_without_faults_has_no_findings(

@@ -25,7 +25,7 @@ def test_a_table_fits_the_width_that_the_environment_gives(fake, capsys, monkeyp
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl", "rows.parquet", "rows.txt"])
-def test_the_ending_of_the_file_says_the_format(fake, capsys, tmp_path, name):
+def test_the_file_extension_sets_the_format(fake, capsys, tmp_path, name):
     target = tmp_path / name
     assert main(["requests", "-o", str(target), "x.pcap"]) == 0
     assert capsys.readouterr().out == ""
@@ -39,7 +39,7 @@ def test_the_ending_of_the_file_says_the_format(fake, capsys, tmp_path, name):
     assert count() == 3
 
 
-def test_the_format_goes_before_the_ending(fake, tmp_path):
+def test_the_format_option_overrides_the_file_extension(fake, tmp_path):
     target = tmp_path / "rows.csv"
     assert main(["requests", "--format", "jsonl", "-o", str(target), "x.pcap"]) == 0
     assert json.loads(target.read_text().splitlines()[0])["capture"] == "x.pcap"
@@ -56,29 +56,29 @@ def test_columns_are_chosen_by_name(fake, capsys):
     assert capsys.readouterr().out.splitlines()[0].split() == ["client_id", "latency_ns"]
 
 
-def test_filters_hold_for_the_rows(fake, capsys):
+def test_filters_apply_to_the_rows(fake, capsys):
     assert main(["requests", "--errors", "--columns", "error_name", "x.pcap"]) == 0
     assert capsys.readouterr().out.split() == ["error_name", "NOT_LEADER_OR_FOLLOWER"]
 
 
-def test_no_rows_are_titles_alone(fake, capfd):
+def test_the_header_is_written_without_rows(fake, capfd):
     fake.rows = ()
     assert main(["requests", "--format", "csv", "x.pcap"]) == 0
     assert capfd.readouterr().out.strip() == ",".join(column.name for column in COLUMNS)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         (["-o", "rows.xml"], "cannot tell the format of 'rows.xml'"),
         (["--columns", "nope"], "unknown column: 'nope'"),
         (["--columns", ","], "columns: name at least one"),
     ],
 )
-def test_an_invalid_output_is_one_line_and_status_2(fake, capsys, arguments, words):
+def test_an_invalid_output_is_reported_in_one_line(fake, capsys, arguments, message):
     assert main(["requests", *arguments, "x.pcap"]) == 2
     error = capsys.readouterr().err
-    assert words in error
+    assert message in error
     assert error.count("\n") == 1
 
 

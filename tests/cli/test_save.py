@@ -1,4 +1,4 @@
-"""Each command gives the same for a saved file as for its captures."""
+"""Each command has the same output for a saved file as for its captures."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ ROOT = Path(__file__).parent.parent.parent
 RUN = [sys.executable, "-c", "from kanalyze.cli.main import run; run()"]
 COMMANDS = ("requests", "connections", "anomalies")
 FORMATS = ("csv", "jsonl", "parquet", "table")
-FEW = ("errors", "groups", "snaplen", "tls")
-REPORTED = ("groups", "snaplen")
-OFTEN = ("codecs", "errors", "old-0-8-2-2", "sasl")
+FEWER_NAMES = ("errors", "groups", "snaplen", "tls")
+DEFAULT_REPORTS = ("groups", "snaplen")
+DEFAULT_NAMES = ("codecs", "errors", "old-0-8-2-2", "sasl")
 
 
-class Told(NamedTuple):
+class Result(NamedTuple):
     """The result of a command: its outputs and its file."""
 
     status: int
@@ -58,20 +58,20 @@ def saved(tmp_path_factory) -> Callable[[str], Path]:
 
 
 @pytest.fixture
-def told(tmp_path, capsys, monkeypatch) -> Callable[..., Told]:
+def run(tmp_path, capsys, monkeypatch) -> Callable[..., Result]:
     """Run a command whose arguments may name a file that it writes as ``{out}``."""
     monkeypatch.setenv("COLUMNS", "160")
 
-    def run(*argv: str) -> Told:
+    def run_command(*argv: str) -> Result:
         out = tmp_path / "out"
         out.unlink(missing_ok=True)
-        capsys.readouterr()  # of saving
+        capsys.readouterr()  # discards the output of saving
         status = main([word.format(out=out) for word in argv])
         captured = capsys.readouterr()
         file = out.read_bytes() if out.exists() else None
-        return Told(status, captured.out, captured.err, file)
+        return Result(status, captured.out, captured.err, file)
 
-    return run
+    return run_command
 
 
 @pytest.mark.few(2)
@@ -79,32 +79,36 @@ def told(tmp_path, capsys, monkeypatch) -> Callable[..., Told]:
     ("command", "name", "row_format"),
     [
         pytest.param(command, *case.values, marks=case.marks)
-        for command, often_ones in (("requests", OFTEN), ("connections", FEW), ("anomalies", FEW))
-        for case in in_turn(NAMES, FORMATS, often_ones)
+        for command, default_names in (
+            ("requests", DEFAULT_NAMES),
+            ("connections", FEWER_NAMES),
+            ("anomalies", FEWER_NAMES),
+        )
+        for case in in_turn(NAMES, FORMATS, default_names)
     ],
 )
-def test_rows_are_those_of_the_capture_to_the_byte(command, name, row_format, saved, told):
+def test_rows_equal_those_of_the_capture_byte_for_byte(command, name, row_format, saved, run):
     words = [command, "--format", row_format, "-o", "{out}"]
-    expected = told(*words, str(path(name)))
+    expected = run(*words, str(path(name)))
     assert expected.file is not None
-    assert told(*words, str(saved(name))) == expected
+    assert run(*words, str(saved(name))) == expected
 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_table_on_the_terminal_is_that_of_the_capture(command, saved, told):
-    expected = told(command, str(path("errors")))
+def test_the_table_on_standard_output_equals_that_of_the_capture(command, saved, run):
+    expected = run(command, str(path("errors")))
     assert expected.out
-    assert told(command, str(saved("errors"))) == expected
+    assert run(command, str(saved("errors"))) == expected
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize(("name", "option"), in_turn(NAMES, ["--json", "--html"], REPORTED))
-def test_the_report_is_that_of_the_capture_to_the_byte(name, option, saved, told):
+@pytest.mark.parametrize(("name", "option"), in_turn(NAMES, ["--json", "--html"], DEFAULT_REPORTS))
+def test_the_report_equals_that_of_the_capture_byte_for_byte(name, option, saved, run):
     words = ["report", option, "{out}"]
-    expected = told(*words, str(path(name)))
+    expected = run(*words, str(path(name)))
     assert expected.file is not None
-    assert told(*words, str(saved(name))) == expected
+    assert run(*words, str(saved(name))) == expected
 
 
 FILTERS = (
@@ -136,68 +140,74 @@ FILTERS = (
     ids=str,
 )
 @pytest.mark.parametrize("name", often(["basics", "groups"], ["groups"]))
-def test_a_filter_holds_as_for_the_capture(command, words, name, saved, told):
-    expected = told(*command.split(), *words, str(path(name)))
-    assert told(*command.split(), *words, str(saved(name))) == expected
+def test_filters_select_the_same_rows_as_for_the_capture(command, words, name, saved, run):
+    expected = run(*command.split(), *words, str(path(name)))
+    assert run(*command.split(), *words, str(saved(name))) == expected
 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("command", ["connections", "anomalies"])
 @pytest.mark.parametrize("words", FILTERS[8:], ids=" ".join)
-def test_a_filter_of_ends_and_times_holds_for_the_other_tables(command, words, saved, told):
+def test_filters_on_addresses_and_times_apply_to_connections_and_anomalies(
+    command, words, saved, run
+):
     words = [command, "--format", "csv", "-o", "{out}", *words]
-    assert told(*words, str(saved("snaplen"))) == told(*words, str(path("snaplen")))
+    assert run(*words, str(saved("snaplen"))) == run(*words, str(path("snaplen")))
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize(("name", "command"), in_turn(NAMES, ["requests", "connections"], OFTEN))
-def test_a_broker_filters_saved_rows_or_is_refused(name, command, saved, told):
+@pytest.mark.parametrize(
+    ("name", "command"), in_turn(NAMES, ["requests", "connections"], DEFAULT_NAMES)
+)
+def test_the_broker_option_filters_saved_rows_or_is_refused(name, command, saved, run):
     words = [command, "--format", "csv", "-o", "{out}"]
-    ends = {(row.broker_ip, row.broker_port) for row in kanalyze.connections(path(name))}
-    for end in sorted(ends):
-        broker = str(BrokerAddress(*end))
-        found = told(*words, "--broker", broker, str(saved(name)))
-        if found.status == 2:
-            assert "were not taken for Kafka when they were saved" in found.err
+    brokers = {(row.broker_ip, row.broker_port) for row in kanalyze.connections(path(name))}
+    for address in sorted(brokers):
+        broker = str(BrokerAddress(*address))
+        result = run(*words, "--broker", broker, str(saved(name)))
+        if result.status == 2:
+            assert "were not taken for Kafka when they were saved" in result.err
         else:
-            assert found == told(*words, "--broker", broker, str(path(name)))
+            assert result == run(*words, "--broker", broker, str(path(name)))
 
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("words", [[], ["--api", "JoinGroup"]])
-def test_sql_answers_the_same_and_partitions_and_groups_too(words, saved, told):
+def test_sql_has_the_same_answers_as_for_the_capture(words, saved, run):
     tables = ("errors", "requests", "partitions", "connections", "anomalies")[: 1 if words else 5]
     # Each line as text, with the names of its columns.
-    every = " UNION ALL ".join(f"SELECT {table}::VARCHAR AS line FROM {table}" for table in tables)
+    all_lines = " UNION ALL ".join(
+        f"SELECT {table}::VARCHAR AS line FROM {table}" for table in tables
+    )
     sql = ["sql", *words, "-o", "{out}", "--format", "csv"]
-    expected = told(*sql, str(path("groups")), every)
+    expected = run(*sql, str(path("groups")), all_lines)
     assert expected.file is not None
     assert words or all(b"'%s':" % name in expected.file for name in (b"codec", b"closed_ns"))
-    assert told(*sql, str(saved("groups")), every) == expected
+    assert run(*sql, str(saved("groups")), all_lines) == expected
     sql = (
         "SELECT count(*) AS n FROM groups AS g JOIN requests AS r USING (request_id) "
         "WHERE g.request_packet = r.request_packet AND g.api_name = 'JoinGroup'"
     )
-    answer = told("sql", *words, "--format", "csv", str(saved("groups")), sql)
+    answer = run("sql", *words, "--format", "csv", str(saved("groups")), sql)
     assert answer.out == "n\n6\n"
 
 
 @pytest.mark.long
-def test_the_filter_of_saved_rows_is_in_the_report(tmp_path, told):
+def test_the_report_shows_the_filter_of_the_saved_rows(tmp_path, run):
     target = str(tmp_path / "a.duckdb")
     words = ["--api", "Fetch", "--since", "22:46:12", "--status", "ok", "--partition", "0"]
-    assert told("save", *words, "-o", target, str(path("basics"))).status == 0
-    expected = told("report", *words, "--json", "{out}", str(path("basics")))
-    assert told("report", "--json", "{out}", target) == expected
+    assert run("save", *words, "-o", target, str(path("basics"))).status == 0
+    expected = run("report", *words, "--json", "{out}", str(path("basics")))
+    assert run("report", "--json", "{out}", target) == expected
     more = [*words, "--client-id", "*a*"]
-    expected = told("requests", *more, "--format", "csv", str(path("basics")))
+    expected = run("requests", *more, "--format", "csv", str(path("basics")))
     assert expected.out.count("\n") > 1
-    assert told("requests", "--client-id", "*a*", "--format", "csv", target) == expected
-    both = told("report", "--api", "Produce", "--since", "22:46:11", "--json", "{out}", target)
+    assert run("requests", "--client-id", "*a*", "--format", "csv", target) == expected
+    both = run("report", "--api", "Produce", "--since", "22:46:11", "--json", "{out}", target)
     report = json.loads(both.file or b"")
     assert report["totals"]["rows"] == 0
-    found = report["filter"]
-    assert (found["api"], found["saved"]) == (["Produce"], {"api": ["Fetch"]})
+    report_filter = report["filter"]
+    assert (report_filter["api"], report_filter["saved"]) == (["Produce"], {"api": ["Fetch"]})
     assert "API Produce; partition 0; status ok; since" in " ".join(both.out.split())
     assert "as saved: API Fetch" in both.out
 
@@ -206,21 +216,21 @@ def test_the_filter_of_saved_rows_is_in_the_report(tmp_path, told):
 
 
 @pytest.mark.long
-def test_several_files_are_read_one_behind_the_other(saved, told):
+def test_several_files_are_read_one_after_the_other(saved, run):
     first, second = str(saved("basics")), str(saved("errors"))
-    parts = [told("requests", "--format", "jsonl", each).out for each in (first, second)]
-    both = told("requests", "--format", "jsonl", first, second, first).out.splitlines()
+    parts = [run("requests", "--format", "jsonl", file).out for file in (first, second)]
+    both = run("requests", "--format", "jsonl", first, second, first).out.splitlines()
     lines = [json.loads(line) for part in parts for line in part.splitlines()]
-    found = [json.loads(line) for line in both]
-    assert [{**a, "connection_number": 0} for a in found] == [
+    rows = [json.loads(line) for line in both]
+    assert [{**a, "connection_number": 0} for a in rows] == [
         {**a, "connection_number": 0} for a in lines
     ]
-    keys = {(row["capture"], row["connection"], row["connection_number"]) for row in found}
+    keys = {(row["capture"], row["connection"], row["connection_number"]) for row in rows}
     assert len({key[1:] for key in keys}) == len(keys)
-    summary = json.loads(told("report", "--json", "-", first, second).out)
-    apart = [quality_of(each) for each in (first, second)]
+    summary = json.loads(run("report", "--json", "-", first, second).out)
+    apart = [quality_of(file) for file in (first, second)]
     for name in ("packets", "connections", "kafka_bytes"):
-        assert summary["quality"][name] == sum(each[name] for each in apart)
+        assert summary["quality"][name] == sum(quality[name] for quality in apart)
     assert summary["totals"]["rows"] == len(lines)
 
 
@@ -231,7 +241,7 @@ def quality_of(file: str) -> dict[str, Any]:
     return rows.quality.to_dict()
 
 
-def test_ids_of_a_second_file_go_on_behind_those_of_the_first(saved, told):
+def test_request_ids_are_unique_across_files(saved, run):
     sql = (
         "SELECT count(*) AS n, count(DISTINCT request_id) AS ids, "
         "(SELECT count(*) FROM groups JOIN requests AS r USING (request_id) "
@@ -239,17 +249,17 @@ def test_ids_of_a_second_file_go_on_behind_those_of_the_first(saved, told):
         "FROM requests"
     )
     files = [str(saved("groups")), str(saved("next-groups"))]
-    n, ids, same = told("sql", "--format", "csv", *files, sql).out.splitlines()[1].split(",")
+    n, ids, same = run("sql", "--format", "csv", *files, sql).out.splitlines()[1].split(",")
     assert n == ids
     assert same == "true"
 
 
-def test_files_that_were_saved_with_other_filters_are_not_read_together(tmp_path, saved, told):
+def test_files_saved_with_different_filters_cannot_be_read_together(tmp_path, saved, run):
     target = str(tmp_path / "a.duckdb")
-    assert told("save", "--api", "Fetch", "-o", target, str(path("errors"))).status == 0
-    found = told("report", str(saved("basics")), target)
-    assert found.status == 2
-    assert "was saved with another filter" in found.err
+    assert run("save", "--api", "Fetch", "-o", target, str(path("errors"))).status == 0
+    result = run("report", str(saved("basics")), target)
+    assert result.status == 2
+    assert "was saved with another filter" in result.err
 
 
 # -- refusals -------------------------------------------------------------------------------------
@@ -280,37 +290,37 @@ def test_files_that_were_saved_with_other_filters_are_not_read_together(tmp_path
     ],
     ids=str,
 )
-def test_impossible_arguments_are_one_line_and_status_2(words, problem, saved, tmp_path, told):
+def test_invalid_arguments_are_reported_in_one_line(words, problem, saved, tmp_path, run):
     file = saved("basics")
     before = file.read_bytes()
-    given = {"saved": file, "capture": path("basics"), "folder": tmp_path}
-    found = told(*(word.format(**given) for word in words))
-    assert (found.status, found.out) == (2, "")
-    assert problem in found.err
-    assert found.err.count("\n") == 1
+    values = {"saved": file, "capture": path("basics"), "folder": tmp_path}
+    result = run(*(word.format(**values) for word in words))
+    assert (result.status, result.out) == (2, "")
+    assert problem in result.err
+    assert result.err.count("\n") == 1
     assert file.read_bytes() == before
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_message_about_no_rows_is_that_of_the_capture(saved, told):
+def test_the_message_about_no_rows_equals_that_of_the_capture(saved, run):
     words = ["requests", "--client-id", "nobody"]
-    expected = told(*words, str(path("basics")))
+    expected = run(*words, str(path("basics")))
     assert "no requests match --client-id nobody" in expected.err
-    assert told(*words, str(saved("basics"))) == expected
-    expected = told("requests", str(path("tls")))
+    assert run(*words, str(saved("basics"))) == expected
+    expected = run("requests", str(path("tls")))
     assert (
         "no Kafka requests found; TLS is not decrypted: give a key log (--keylog FILE)"
         in expected.err
     )
     file = str(saved("tls"))
-    assert told("requests", file) == expected
+    assert run("requests", file) == expected
 
 
-# -- what others may have made of a file ----------------------------------------------------------
+# -- changed files --------------------------------------------------------------------------------
 
 
 def changed(saved: Path, target: Path, *statements: str) -> str:
-    """Return a copy of a file in which somebody ran some SQL."""
+    """Return a copy of a file in which some SQL statements were run."""
     target.write_bytes(saved.read_bytes())
     with duckdb.connect(str(target)) as connection:
         for statement in statements:
@@ -362,21 +372,21 @@ ROWS = "stored.requests"
     ],
     ids=str,
 )
-def test_a_file_that_somebody_changed_is_one_line(statements, problem, saved, tmp_path, told):
+def test_a_changed_file_is_reported_in_one_line(statements, problem, saved, tmp_path, run):
     file = changed(saved("basics"), tmp_path / "a.duckdb", *statements)
-    found = told("requests", "--format", "jsonl", file)
-    if problem is None:  # a column that may be null, from before there was one
-        assert (found.status, found.out) == (0, "")
+    result = run("requests", "--format", "jsonl", file)
+    if problem is None:  # older files lack this column, which may be null
+        assert (result.status, result.out) == (0, "")
         return
-    assert found.status == 2
-    assert problem in found.err
-    assert found.err.count("\n") == 1
+    assert result.status == 2
+    assert problem in result.err
+    assert result.err.count("\n") == 1
 
 
-def test_a_column_that_is_an_expression_is_refused(saved, tmp_path, told):
+def test_a_generated_column_is_refused(saved, tmp_path, run):
     """DuckDB would compute the expression in this process."""
     names = [row[0] for row in columns_of(saved("basics"))]
-    shown = ", ".join(
+    columns = ", ".join(
         f"{name} {kind}"
         if name != "client_id"
         else "client_id VARCHAR GENERATED ALWAYS AS (version() || capture)"
@@ -387,11 +397,11 @@ def test_a_column_that_is_an_expression_is_refused(saved, tmp_path, told):
         saved("basics"),
         tmp_path / "a.duckdb",
         "DROP TABLE stored.requests",
-        f"CREATE TABLE stored.requests ({shown})",
+        f"CREATE TABLE stored.requests ({columns})",
     )
-    found = told("requests", file)
-    assert found.status == 2
-    assert "column client_id of requests is invalid" in found.err
+    result = run("requests", file)
+    assert result.status == 2
+    assert "column client_id of requests is invalid" in result.err
 
 
 def columns_of(file: Path) -> list[tuple[str, str]]:
@@ -400,7 +410,7 @@ def columns_of(file: Path) -> list[tuple[str, str]]:
     return [(f'"{line[0]}"' if line[0] == "end" else line[0], line[1]) for line in lines]
 
 
-def test_views_of_a_file_are_not_run(saved, tmp_path, told):
+def test_views_of_a_file_are_not_run(saved, tmp_path, run):
     file = changed(
         saved("basics"),
         tmp_path / "a.duckdb",
@@ -409,73 +419,73 @@ def test_views_of_a_file_are_not_run(saved, tmp_path, told):
         "CREATE MACRO main.make_timestamp_ns(x) AS error('evil')",
     )
     words = ["requests", "--format", "csv"]
-    assert told(*words, file) == told(*words, str(path("basics")))
+    assert run(*words, file) == run(*words, str(path("basics")))
     sql = "SELECT count(*) AS n, count(request_start_time) > 0 AS t FROM partitions"
     words = ["sql", "--format", "csv"]
-    assert told(*words, file, sql) == told(*words, str(path("basics")), sql)
+    assert run(*words, file, sql) == run(*words, str(path("basics")), sql)
 
 
-def test_an_invalid_address_in_a_saved_file_is_damage(saved, tmp_path, told):
+def test_an_invalid_address_in_a_saved_file_is_reported_as_damage(saved, tmp_path, run):
     statement = f"UPDATE {ROWS} SET client_ip = 'nowhere'"
     file = changed(saved("basics"), tmp_path / "a.duckdb", statement)
-    found = told("requests", "--client-ip", "10.0.0.1", file)
-    assert found.status == 2
-    assert "is damaged" in found.err
+    result = run("requests", "--client-ip", "10.0.0.1", file)
+    assert result.status == 2
+    assert "is damaged" in result.err
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
-def test_a_file_that_is_cut_is_one_line(share, saved, tmp_path, told):
+def test_a_truncated_file_is_reported_in_one_line(share, saved, tmp_path, run):
     whole = saved("basics").read_bytes()
     file = tmp_path / "a.duckdb"
     file.write_bytes(whole[: max(16, int(share * len(whole)))])
-    found = told("requests", "--format", "csv", str(file))
-    assert found.status == 2
-    assert "a.duckdb" in found.err
-    assert found.err.count("\n") == 1
+    result = run("requests", "--format", "csv", str(file))
+    assert result.status == 2
+    assert "a.duckdb" in result.err
+    assert result.err.count("\n") == 1
 
 
-def test_a_database_that_kanalyze_did_not_save_is_one_line(tmp_path, told):
+def test_another_duckdb_file_is_reported_in_one_line(tmp_path, run):
     file = tmp_path / "mine.duckdb"
     with duckdb.connect(str(file)) as connection:
         connection.execute("CREATE TABLE requests AS SELECT 1 AS x")
-    found = told("report", str(file))
-    assert (found.status, found.err.count("\n")) == (2, 1)
-    assert "a DuckDB file that kanalyze did not save" in found.err
+    result = run("report", str(file))
+    assert (result.status, result.err.count("\n")) == (2, 1)
+    assert "a DuckDB file that kanalyze did not save" in result.err
 
 
 # -- writing --------------------------------------------------------------------------------------
 
 
-def test_the_file_is_for_others_too(saved):
+def test_other_programs_can_query_the_file(saved):
     with duckdb.connect(str(saved("basics")), read_only=True) as connection:
         sql = "SELECT epoch_ns(request_start_time), request_start_ns FROM requests"
         lines = connection.execute(sql).fetchall()
         assert lines
-        assert all(time == ns for time, ns in lines)
+        assert all(time_ns == start_ns for time_ns, start_ns in lines)
         assert connection.execute("SELECT count(*) FROM partitions").fetchone() != (0,)
         header = dict(connection.execute("FROM stored.header").fetchall())
     assert json.loads(header["kanalyze_version"]) == kanalyze.__version__
     assert json.loads(header["layout"]) == LAYOUT
 
 
-def test_a_file_that_is_there_is_replaced_and_keeps_its_mode(tmp_path, told):
+def test_an_existing_file_is_replaced_and_keeps_its_mode(tmp_path, run):
     target = tmp_path / "a.duckdb"
     target.write_text("old")
     target.chmod(0o600)
-    assert told("save", "-o", str(target), str(path("basics"))).status == 0
+    assert run("save", "-o", str(target), str(path("basics"))).status == 0
     assert target.stat().st_mode & 0o777 == 0o600
-    assert told("requests", str(target)).status == 0
-    assert [each.name for each in tmp_path.iterdir()] == ["a.duckdb"]
+    assert run("requests", str(target)).status == 0
+    assert [file.name for file in tmp_path.iterdir()] == ["a.duckdb"]
 
 
-def test_an_error_keeps_the_file_that_was_there(tmp_path, told):
+def test_an_existing_file_is_kept_after_an_error(tmp_path, run):
     target = tmp_path / "a.duckdb"
     target.write_text("old")
     bad = tmp_path / "bad.pcap"
     bad.write_bytes(b"this is no capture at all")
-    assert told("save", "-o", str(target), str(bad)).status == 2
+    assert run("save", "-o", str(target), str(bad)).status == 2
     assert target.read_text() == "old"
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["a.duckdb", "bad.pcap"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.duckdb", "bad.pcap"]
 
 
 @pytest.mark.few(1)
@@ -483,7 +493,7 @@ def test_an_error_keeps_the_file_that_was_there(tmp_path, told):
     ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)]
 )
 def test_a_stopped_run_leaves_no_file(number, status, tmp_path):
-    """The capture comes through a pipe that stays open, so that the run never ends by itself."""
+    """The capture comes through a pipe that stays open: the run cannot end by itself."""
     folder, pipe = tmp_path / "out", tmp_path / "pipe.pcap"
     folder.mkdir()
     (tmp_path / "tmp").mkdir()
@@ -494,14 +504,14 @@ def test_a_stopped_run_leaves_no_file(number, status, tmp_path):
         command,
         stderr=subprocess.PIPE,
         env=environment,
-        # Tests in the background may run with the signal ignored.
+        # A shell starts background jobs, such as these tests, with SIGINT ignored.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     try:
         with pipe.open("wb") as capture:
             capture.write(path("basics").read_bytes())
             capture.flush()
-            wait_until(lambda: list(folder.iterdir()), "a file that is begun")
+            wait_until(lambda: list(folder.iterdir()), "an unfinished file")
             process.send_signal(number)
             _, err = process.communicate()
     finally:
@@ -544,13 +554,13 @@ def test_the_library_saves_and_reads(tmp_path):
     target = tmp_path / "a.duckdb"
     kanalyze.save(path("errors"), output=target, api=["Produce", "Fetch"])
     for function in (kanalyze.requests, kanalyze.connections, kanalyze.anomalies):
-        given = {"api": ["Produce", "Fetch"]} if function is kanalyze.requests else {}
-        found, expected = function(target), function(path("errors"), **given)
-        assert list(found) == list(expected)
-        assert found.to_arrow().equals(expected.to_arrow())
-        assert found.quality is not None
+        filters = {"api": ["Produce", "Fetch"]} if function is kanalyze.requests else {}
+        rows, expected = function(target), function(path("errors"), **filters)
+        assert list(rows) == list(expected)
+        assert rows.to_arrow().equals(expected.to_arrow())
+        assert rows.quality is not None
         assert expected.quality is not None
-        assert found.quality.to_dict() == expected.quality.to_dict()
+        assert rows.quality.to_dict() == expected.quality.to_dict()
     expected_report = kanalyze.report(path("errors"), api=["Produce", "Fetch"], errors=True)
     assert kanalyze.report(target, errors=True) == expected_report
     with pytest.raises(kanalyze.UsageError, match=r"^port: has no effect on the saved file"):

@@ -18,32 +18,32 @@ CAPTURE = str(path("groups"))
 JOINS = "SELECT group_id, count(*) AS joins FROM requests WHERE api_name = 'JoinGroup' GROUP BY ALL"
 
 
-def test_an_answer_is_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_answer_is_printed_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sql", CAPTURE, JOINS]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split() for line in lines] == [["group_id", "joins"], ["groups-classic", "6"]]
 
 
-@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "txt"])
-def test_an_answer_is_a_file_by_its_ending(ending: str, tmp_path: Path) -> None:
-    target = tmp_path / f"joins.{ending}"
+@pytest.mark.parametrize("extension", ["csv", "jsonl", "parquet", "txt"])
+def test_the_file_extension_sets_the_format(extension: str, tmp_path: Path) -> None:
+    target = tmp_path / f"joins.{extension}"
     assert main(["sql", "-o", str(target), CAPTURE, JOINS]) == 0
-    if ending == "parquet":
+    if extension == "parquet":
         assert pq.read_table(target).to_pylist() == [{"group_id": "groups-classic", "joins": 6}]
-    elif ending == "jsonl":
+    elif extension == "jsonl":
         assert json.loads(target.read_text()) == {"group_id": "groups-classic", "joins": 6}
-    elif ending == "csv":
+    elif extension == "csv":
         assert target.read_text() == "group_id,joins\ngroups-classic,6\n"
     else:
         assert target.read_text().split() == ["group_id", "joins", "groups-classic", "6"]
 
 
-def test_a_query_that_comes_with_it_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_built_in_query_is_chosen_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sql", "--query", "rebalances", "--format", "csv", CAPTURE]) == 0
     assert capsys.readouterr().out.splitlines()[1].startswith("groups-classic,6,4,2,")
 
 
-def test_queries_are_listed_with_those_of_a_folder(
+def test_built_in_queries_and_those_of_a_folder_are_listed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "mine.sql").write_text("-- How many?\nSELECT count(*) FROM $what")
@@ -73,26 +73,26 @@ def test_tables_are_listed_with_their_columns(capsys: pytest.CaptureFixture[str]
         "SELECT (SELECT count(*) FROM \"groups\" WHERE event = 'join') AS n -- metadata",
     ],
 )
-def test_a_table_is_filled_where_a_query_names_it(
+def test_a_table_is_filled_if_the_query_names_it(
     query: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["sql", "--format", "csv", CAPTURE, query]) == 0
     assert capsys.readouterr().out == "n\n7\n"
 
 
-def test_a_table_is_named_by_a_word_that_is_no_text_and_no_comment() -> None:
+def test_strings_and_comments_of_a_query_name_no_tables() -> None:
     assert not words_of("SELECT 'groups' FROM requests -- metadata\n") & {"groups", "metadata"}
     assert {"groups", "metadata"} <= words_of("FROM groups, main.METADATA")
 
 
-def test_a_parameter_is_a_value(capsys: pytest.CaptureFixture[str]) -> None:
+def test_parameters_are_values_in_the_query(capsys: pytest.CaptureFixture[str]) -> None:
     sql = "SELECT count(*) AS n FROM requests WHERE api_key = $key AND api_name = $name"
     words = ["--param", "key=11", "--param", "name=JoinGroup", "--format", "csv"]
     assert main(["sql", *words, CAPTURE, sql]) == 0
     assert capsys.readouterr().out == "n\n6\n"
 
 
-def test_a_filter_holds_for_the_tables(capsys: pytest.CaptureFixture[str]) -> None:
+def test_filters_apply_to_the_tables(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["sql", "--api", "Heartbeat", "--format", "csv", CAPTURE]
     assert main([*words, "SELECT DISTINCT api_name FROM requests"]) == 0
     assert capsys.readouterr().out == "api_name\nHeartbeat\n"
@@ -115,22 +115,22 @@ def test_a_filter_holds_for_the_tables(capsys: pytest.CaptureFixture[str]) -> No
         (["no such file.pcap", "SELECT 1"], "no such file.pcap"),
     ],
 )
-def test_an_invalid_query_is_one_line_and_status_2(
+def test_an_invalid_query_is_reported_in_one_line(
     words: list[str], problem: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["sql", *words]) == 2
-    said = capsys.readouterr().err
-    assert problem in said
-    assert said.count("\n") == 1
+    err = capsys.readouterr().err
+    assert problem in err
+    assert err.count("\n") == 1
 
 
-def test_names_from_the_wire_do_nothing_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_in_answers_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sql", CAPTURE, "SELECT chr(27) || '[31m' AS a, [1, NULL] AS b, NULL AS c"]) == 0
     assert capsys.readouterr().out.splitlines()[1].split() == ["\\u001b[31m", "1,", "-", "-"]
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_meanings_of_columns_are_wrapped_on_a_terminal(
+def test_descriptions_of_columns_are_wrapped_on_a_terminal(
     width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["sql", "--tables"]) == 0
@@ -145,5 +145,5 @@ def test_meanings_of_columns_are_wrapped_on_a_terminal(
 
 def test_an_answer_without_rows_has_a_message(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sql", CAPTURE, "SELECT 1 AS one WHERE false"]) == 0
-    told = capsys.readouterr()
-    assert (told.out, told.err) == ("one\n", "kanalyze: the answer has no rows\n")
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("one\n", "kanalyze: the answer has no rows\n")

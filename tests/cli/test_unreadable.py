@@ -28,14 +28,14 @@ def folder(tmp_path) -> Path:
     "command",
     ["report", "requests --format csv", "records", "decode", "connections", "anomalies"],
 )
-def test_each_command_says_it(folder, command, capsys):
+def test_each_command_reports_unreadable_files(folder, command, capsys):
     assert main([*command.split(), str(folder)]) == 0
-    told = capsys.readouterr()
-    assert told.err == (
+    captured = capsys.readouterr()
+    assert captured.err == (
         f"kanalyze: left out: {folder}/junk.pcap: is not a pcap or pcapng file"
         " (it begins with 6a 75 6e 6b)\n"
     )
-    assert told.out
+    assert captured.out
 
 
 def test_an_unreadable_file_is_an_anomaly(folder, capsys):
@@ -56,17 +56,17 @@ def test_the_library_reports_unreadable_files_too(folder):
     assert report["quality"]["anomalies"]["capture_unreadable"]["count"] == 1
 
 
-def test_of_many_unreadable_files_some_are_named(folder, capsys):
+def test_ten_of_many_unreadable_files_are_named(folder, capsys):
     for number in range(50):
         (folder / f"junk{number}.pcap").write_bytes(b"junk")
     assert main(["report", str(folder)]) == 0
-    told = capsys.readouterr()
-    assert told.err.count("\n") == 11
-    assert told.err.endswith("--kind capture_unreadable lists them\n")
-    assert "capture_unreadable 51" in told.out
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 11
+    assert captured.err.endswith("--kind capture_unreadable lists them\n")
+    assert "capture_unreadable 51" in captured.out
 
 
-def test_workers_count_it_once(folder, monkeypatch):
+def test_workers_count_an_unreadable_file_once(folder, monkeypatch):
     monkeypatch.setattr("kanalyze.runtime.workers._LEAST_BYTES", 0)
     report = kanalyze.report(str(folder), jobs=2)
     assert report["quality"]["anomalies"]["capture_unreadable"]["count"] == 1

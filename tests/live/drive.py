@@ -1,6 +1,6 @@
-"""The view fed with made-up rows: ``python -m tests.live.drive [--seconds N] [--fail]``.
+"""The view with random rows: ``python -m tests.live.drive [--seconds N] [--fail]``.
 
-To look at the view, and for tests that press keys. The program ends by itself.
+People can look at the view, and tests press keys. The program ends by itself.
 """
 
 from __future__ import annotations
@@ -27,37 +27,37 @@ TURN_S = 0.1
 HOSTILE = "\x1b[2Jbad[bold]\u202e\n"
 
 
-def made_up(count: int, end_ns: int, dice: Random) -> RowBlock:
-    """Return rows of the last tenth of a second."""
-    rows = [_row(number, end_ns - dice.randrange(100_000_000), dice) for number in range(count)]
+def random_rows(count: int, end_ns: int, random: Random) -> RowBlock:
+    """Return random rows of the last tenth of a second."""
+    rows = [_row(number, end_ns - random.randrange(100_000_000), random) for number in range(count)]
     return RowBlock.of_rows(rows)
 
 
-def _row(number: int, end_ns: int, dice: Random) -> Row:
-    latency_ns = int(dice.lognormvariate(14, 1))
-    host = dice.randrange(12)
-    topic = dice.choice(["orders", "payments", "clicks", "audit.log", HOSTILE])
-    size = dice.randrange(200, 20_000)
+def _row(number: int, end_ns: int, random: Random) -> Row:
+    latency_ns = int(random.lognormvariate(14, 1))
+    host = random.randrange(12)
+    topic = random.choice(["orders", "payments", "clicks", "audit.log", HOSTILE])
+    size = random.randrange(200, 20_000)
     items = [partition(topic, 0, record_count=size // 100, record_bytes=size)]
     common: dict[str, Any] = {
         "connection": f"10.0.1.{host}:40001>10.0.0.9:9092",
         "client_ip": f"10.0.1.{host}",
-        "client_id": HOSTILE if host == 11 else f"{dice.choice(['web', 'billing'])}-{host}",
+        "client_id": HOSTILE if host == 11 else f"{random.choice(['web', 'billing'])}-{host}",
         "request_start_ns": end_ns - latency_ns,
         "response_start_ns": end_ns,
         "latency_ns": latency_ns,
         "request_packet": number,
     }
     group = {"group_id": f"group-{host % 3}", "member_id": f"member-{host}", "partitions": []}
-    match dice.randrange(40):
+    match random.randrange(40):
         case 0:
             return failed(topic, 6, "NOT_LEADER_OR_FOLLOWER", **common)
         case 1:
-            told = common | group | {"api_key": 12, "api_name": "Heartbeat"}
-            return failed(None, 27, "REBALANCE_IN_PROGRESS", **told)
+            heartbeat = common | group | {"api_key": 12, "api_name": "Heartbeat"}
+            return failed(None, 27, "REBALANCE_IN_PROGRESS", **heartbeat)
         case 2:
-            told = {"api_key": 11, "api_name": "JoinGroup", "waited": True}
-            return row(**(common | group | told))
+            join = {"api_key": 11, "api_name": "JoinGroup", "waited": True}
+            return row(**(common | group | join))
         case 3 | 4 | 5:
             return row(**(common | group | {"api_key": 12, "api_name": "Heartbeat"}))
         case choice if choice < 15:
@@ -69,15 +69,15 @@ def _row(number: int, end_ns: int, dice: Random) -> Row:
 
 
 def drive(seconds: float, rows_per_s: int, *, fail: bool) -> None:
-    """Show the view until the user quits or time is over."""
-    windows, dice = Windows(), Random(1)
+    """Show the view until the user quits or the time is over."""
+    windows, random = Windows(), Random(1)
     began = time.monotonic_ns()
     with Terminal(Console(highlight=False)) as terminal:
         view = ViewController(windows, terminal)
         for turn in range(round(seconds / TURN_S)):
             now_ns, clock_ns = time.time_ns(), time.monotonic_ns()
-            share = 1 + (turn // 15) % 3
-            windows.add(made_up(int(rows_per_s * TURN_S) // share, now_ns, dice), now_ns)
+            divisor = 1 + (turn // 15) % 3
+            windows.add(random_rows(int(rows_per_s * TURN_S) // divisor, now_ns, random), now_ns)
             packets = turn * 1200
             state = CaptureState("eth0", packets, packets * 900, turn // 30, 37, clock_ns - began)
             windows.add_capture(state, now_ns)

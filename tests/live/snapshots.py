@@ -1,4 +1,4 @@
-"""Snapshots for tests of the view and of lines of rates."""
+"""Snapshots for tests of the view and of rate lines."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def usual_windows(**arguments: Any) -> tuple[Windows, int]:
         windows.add(_usual_rows(second), START_NS + (second + 1) * SECOND_NS - 1)
     end_ns = START_NS + 12 * SECOND_NS - 1
     heartbeat = {"api_key": 12, "api_name": "Heartbeat", "group_id": "billing"}
-    told = failed(None, 27, "REBALANCE_IN_PROGRESS", **heartbeat)
+    rejoin = failed(None, 27, "REBALANCE_IN_PROGRESS", **heartbeat)
     waits = {"latency_ns": 2_900_000_000, "waited": True}
     join = row(api_key=11, api_name="JoinGroup", group_id="billing", **waits)
-    rows = [_moved(item, 11 * SECOND_NS) for item in (told, join, orphan())]
+    rows = [_moved(item, 11 * SECOND_NS) for item in (rejoin, join, orphan())]
     windows.add(RowBlock.of_rows(rows), end_ns)
     windows.add_capture(CAPTURE, end_ns)
     return windows, end_ns
@@ -38,19 +38,19 @@ def usual_windows(**arguments: Any) -> tuple[Windows, int]:
 
 @cache
 def _usual_rows(second: int) -> RowBlock:
-    many = 200 + 300 * (second % 4)
-    return RowBlock.of_rows([_moved(item, second * SECOND_NS) for item in plain_traffic(many)])
+    count = 200 + 300 * (second % 4)
+    return RowBlock.of_rows([_moved(item, second * SECOND_NS) for item in plain_traffic(count)])
 
 
 @cache
 def usual() -> Snapshot:
-    """Return a snapshot as of a small cluster."""
+    """Return a snapshot of a small cluster."""
     windows, end_ns = usual_windows()
     return windows.snapshot(end_ns)
 
 
 def lossy() -> Snapshot:
-    """Return the same with packets lost."""
+    """Return the snapshot of a small cluster with dropped packets."""
     snapshot = usual()
     return snapshot._replace(capture=CAPTURE._replace(dropped_packets=1234))
 

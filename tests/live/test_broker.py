@@ -34,7 +34,7 @@ FILTER = f"tcp port {PORT}"
 TOPIC, PARTITIONS = "orders", 3
 RECORDS = 600
 """Number of records that each client writes and reads."""
-PLACE_COLUMNS = frozenset({"capture", "request_packet", "response_packet"})
+CAPTURE_COLUMNS = frozenset({"capture", "request_packet", "response_packet"})
 """Columns that depend on the capture: each run has its own name and its own numbers."""
 TIME_COLUMNS = sorted(column.name for column in COLUMNS if column.unit == "ns")
 LIBRARIES = ("confluent", "kafka_python", "aiokafka")
@@ -46,8 +46,8 @@ CLOCK_NS = 100_000_000
 Row = dict[str, Any]
 
 
-class Heard(NamedTuple):
-    """The results of all runs for the same minute."""
+class Traffic(NamedTuple):
+    """The same minute of traffic, in the broker's log and in the outputs of all runs."""
 
     completed: list[dict[str, Any]]
     """Requests in the broker's log."""
@@ -67,21 +67,21 @@ def real_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def heard(real_broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Heard:
+def traffic(real_broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Traffic:
     with broker.importable():
         from lab import requestlog
-    lab, folder = real_broker, tmp_path_factory.mktemp("heard")
+    lab, folder = real_broker, tmp_path_factory.mktemp("traffic")
     lab.create_topics({TOPIC: {"partitions": PARTITIONS}})
     lab.broker.wait_idle()
     mark = lab.broker.completed()
     tcpdump = ["tcpdump", "-i", "lo", "-U", "-n", "-Z", "root", "--time-stamp-precision=nano"]
     live, report = [KANALYZE, "live", "--port", str(PORT), "--format", "rows"], folder / "report"
-    saved, said = folder / "saved.pcap", folder / "tcpdump.txt"
+    saved, tcpdump_log = folder / "saved.pcap", folder / "tcpdump.txt"
     pipe = subprocess.PIPE
     with (
         (folder / "live.jsonl").open("wb") as live_rows,
         (folder / "piped.jsonl").open("wb") as piped_rows,
-        said.open("wb") as errors,
+        tcpdump_log.open("wb") as errors,
         running(lab, [*live, "-i", "lo", "--json", str(report)], stdout=live_rows) as listening,
         running(lab, [*tcpdump, "-w", "-", FILTER], stdout=pipe, stderr=errors) as writing,
         running(lab, ["tee", str(saved)], stdin=writing.stdout, stdout=pipe) as saving,
@@ -93,22 +93,24 @@ def heard(real_broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Heard:
         time.sleep(QUIET_S)
         for process in (listening, writing):
             process.send_signal(signal.SIGINT)
-        assert [each.wait(LONG_S) for each in (listening, writing, saving, reading)] == [0] * 4
-    assert "\n0 packets dropped by kernel" in said.read_text()
+        assert [process.wait(LONG_S) for process in (listening, writing, saving, reading)] == [
+            0
+        ] * 4
+    assert "\n0 packets dropped by kernel" in tcpdump_log.read_text()
     rows = subprocess.run(
         [KANALYZE, "requests", "--port", str(PORT), "--format", "jsonl", str(saved)],
         check=True,
         capture_output=True,
     ).stdout
     completed = requestlog.exchanges(lab.broker.completed_since(mark))
-    return Heard(
-        [one for one in completed if one["listener"] == "PLAINTEXT"],
+    return Traffic(
+        [request for request in completed if request["listener"] == "PLAINTEXT"],
         lab.clients,
         rows_of((folder / "live.jsonl").read_bytes()),
         rows_of((folder / "piped.jsonl").read_bytes()),
         rows_of(rows),
         json.loads(report.read_text()),
-        int(re.findall(r"(\d+) packets? captured", said.read_text())[0]),
+        int(re.findall(r"(\d+) packets? captured", tcpdump_log.read_text())[0]),
     )
 
 
@@ -141,9 +143,9 @@ def rows_of(lines: bytes) -> list[Row]:
     return [json.loads(line) for line in lines.splitlines()]
 
 
-def placeless(rows: list[Row]) -> list[Row]:
+def without_capture_columns(rows: list[Row]) -> list[Row]:
     """Return rows without the columns that depend on the capture, sorted."""
-    kept = [{name: row[name] for name in row if name not in PLACE_COLUMNS} for row in rows]
+    kept = [{name: row[name] for name in row if name not in CAPTURE_COLUMNS} for row in rows]
     return sorted(kept, key=lambda row: (row["connection"], row["correlation_id"]))
 
 
@@ -155,67 +157,69 @@ def times(rows: list[Row]) -> list[int | None]:
     return [row[name] for row in rows for name in TIME_COLUMNS]
 
 
-def test_requests_are_those_that_the_broker_completed(heard: Heard) -> None:
+def test_requests_are_those_in_the_log_of_the_broker(traffic: Traffic) -> None:
     of_broker = Counter(
-        "".join(word.capitalize() for word in one["requestHeader"]["requestApiKeyName"].split("_"))
-        for one in heard.completed
+        "".join(
+            word.capitalize() for word in request["requestHeader"]["requestApiKeyName"].split("_")
+        )
+        for request in traffic.completed
     )
-    assert Counter(row["api_name"] for row in heard.live) == of_broker
+    assert Counter(row["api_name"] for row in traffic.live) == of_broker
     assert of_broker["Produce"] > len(LIBRARIES)
 
 
-def test_requests_are_those_that_clients_counted(heard: Heard) -> None:
-    counted = [client for client in heard.clients if "statistics" in client]
+def test_requests_are_those_that_clients_counted(traffic: Traffic) -> None:
+    counted = [client for client in traffic.clients if "statistics" in client]
     assert len(counted) == 2
     for client in counted:
         requests: Counter[str] = Counter()
-        for of_broker in client["statistics"]["brokers"].values():
-            requests.update(of_broker["req"])
-        live = [row for row in heard.live if row["client_id"] == client["client_id"]]
-        of_api = Counter(row["api_name"] for row in live)
-        assert {api: of_api[api] for api in ("Produce", "Fetch")} == {
+        for broker_statistics in client["statistics"]["brokers"].values():
+            requests.update(broker_statistics["req"])
+        live = [row for row in traffic.live if row["client_id"] == client["client_id"]]
+        live_counts = Counter(row["api_name"] for row in live)
+        assert {api: live_counts[api] for api in ("Produce", "Fetch")} == {
             api: requests[api] for api in ("Produce", "Fetch")
         }
 
 
-def test_records_are_those_that_clients_wrote_and_read(heard: Heard) -> None:
+def test_records_are_those_that_clients_wrote_and_read(traffic: Traffic) -> None:
     written: Counter[str] = Counter()
     read: Counter[str] = Counter()
-    for row in heard.live:
+    for row in traffic.live:
         if row["api_name"] == "Produce":
             written[row["client_id"]] += row["record_count"]
         elif row["api_name"] == "Fetch":
             read[row["client_id"]] += row["record_count"] or 0
-    assert written == of_clients(heard, "produce", "acknowledged")
-    assert read == of_clients(heard, "consume", "consumed")
+    assert written == of_clients(traffic, "produce", "acknowledged")
+    assert read == of_clients(traffic, "consume", "consumed")
     assert set(written.values()) == set(read.values()) == {RECORDS}
 
 
-def of_clients(heard: Heard, op: str, what: str) -> Counter[str]:
+def of_clients(traffic: Traffic, op: str, counter: str) -> Counter[str]:
     return Counter(
         {
-            client["client_id"]: sum(client[what][TOPIC].values())
-            for client in heard.clients
+            client["client_id"]: sum(client[counter][TOPIC].values())
+            for client in traffic.clients
             if client["op"] == op
         }
     )
 
 
-def test_nothing_is_dropped_and_every_packet_counts(heard: Heard) -> None:
-    quality = heard.report["quality"]
+def test_no_packet_is_dropped_and_all_are_counted(traffic: Traffic) -> None:
+    quality = traffic.report["quality"]
     assert quality["dropped_packets"] == 0
-    assert quality["packets"] == heard.saved_packets
+    assert quality["packets"] == traffic.saved_packets
     assert quality["anomalies"] == {}
 
 
-def test_rows_are_those_of_a_capture_that_tcpdump_saved(heard: Heard) -> None:
-    live, saved = placeless(heard.live), placeless(heard.saved)
+def test_rows_are_those_of_a_capture_that_tcpdump_saved(traffic: Traffic) -> None:
+    live, saved = without_capture_columns(traffic.live), without_capture_columns(traffic.saved)
     assert timeless(live) == timeless(saved)
-    for one, other in zip(times(live), times(saved), strict=True):
-        assert one == other or abs(one - other) < CLOCK_NS
-    assert {row["capture"] for row in heard.live} == {"live:lo"}
+    for live_ns, saved_ns in zip(times(live), times(saved), strict=True):
+        assert live_ns == saved_ns or abs(live_ns - saved_ns) < CLOCK_NS
+    assert {row["capture"] for row in traffic.live} == {"live:lo"}
 
 
-def test_rows_are_the_same_through_a_pipe_from_tcpdump(heard: Heard) -> None:
-    assert placeless(heard.piped) == placeless(heard.saved)
-    assert {row["capture"] for row in heard.piped} == {"-"}
+def test_rows_are_the_same_through_a_pipe_from_tcpdump(traffic: Traffic) -> None:
+    assert without_capture_columns(traffic.piped) == without_capture_columns(traffic.saved)
+    assert {row["capture"] for row in traffic.piped} == {"-"}

@@ -35,57 +35,57 @@ if TYPE_CHECKING:
     from kanalyze.model.packets import PacketBatch
     from kanalyze.tables.row import Row
 
-S = 1_000_000_000
-TURN_NS = S // 5
-HOUR_NS, YEAR_NS = 3600 * S, 365 * 86_400 * S
+SECOND_NS = 1_000_000_000
+TICK_NS = SECOND_NS // 5
+HOUR_NS, YEAR_NS = 3600 * SECOND_NS, 365 * 86_400 * SECOND_NS
 JUMPS = {
     "an hour back": -HOUR_NS,
-    "a second back": -S,
+    "a second back": -SECOND_NS,
     "an hour ahead": HOUR_NS,
     "a year ahead": YEAR_NS,
 }
 NAMES = ["errors", "groups"]
-PACKETS_A_TURN = 9
+PACKETS_PER_TICK = 9
 
 
 def shifted(name: str, jump_ns: int, *, every: int | None = None) -> Iterator[PacketBatch]:
-    """A capture, some packets a turn, whose clock jumps in the middle.
+    """Yield a capture, some packets at each tick, whose clock jumps in the middle.
 
-    With ``every``, it jumps forth and back each time after this number of ticks.
+    With ``every``, it jumps forth and back, each time after this number of ticks.
     """
     buffer = bytearray(1 << 22)
     with MergedCaptures(find_inputs([str(path(name))])) as captures:
         (whole,) = captures.batches()
-        for turn, first in enumerate(range(0, len(whole), PACKETS_A_TURN)):
-            part = part_of(whole, first, first + PACKETS_A_TURN, buffer)
-            jumped = first > len(whole) // 2 if every is None else turn // every % 2
-            part.time_ns = later(part.time_ns, jump_ns * bool(jumped))
+        for tick, first in enumerate(range(0, len(whole), PACKETS_PER_TICK)):
+            part = part_of(whole, first, first + PACKETS_PER_TICK, buffer)
+            is_shifted = first > len(whole) // 2 if every is None else tick // every % 2
+            part.time_ns = later(part.time_ns, jump_ns * bool(is_shifted))
             yield part
 
 
-class Ran(NamedTuple):
+class Outputs(NamedTuple):
     rows: list[Row]
     written: int
     """Rows in files."""
     files: int
-    kept: list[Row]
+    saved: list[Row]
     requests: float
-    """The count of the metrics."""
-    told: list[str]
+    """The count in the metrics."""
+    messages: list[str]
 
 
-def run(batches: Iterator[PacketBatch], folder: Path) -> Ran:
-    clock, shown, told, metrics = Clock(), Sink(), [], Metrics()
-    writer = PcapngWriter(folder / "kept.pcapng")
+def run(batches: Iterator[PacketBatch], folder: Path) -> Outputs:
+    clock, sink, messages, metrics = Clock(), Sink(), [], Metrics()
+    writer = PcapngWriter(folder / "saved.pcapng")
     sinks = [
-        ParquetSink(RollingParquet(folder / "rows", every_s=60), told.append),
+        ParquetSink(RollingParquet(folder / "rows", every_s=60), messages.append),
         PacketRecorderSink(
-            PacketRecorder(writer, [RowFilter(errors_only=True)]), writer, told.append
+            PacketRecorder(writer, [RowFilter(errors_only=True)]), writer, messages.append
         ),
         MetricsSink(metrics),
-        shown,
+        sink,
     ]
-    feed = Feed(batches, clock, TURN_NS)
+    feed = Feed(batches, clock, TICK_NS)
     live = LiveRun(
         feed,
         "made up",
@@ -103,19 +103,19 @@ def run(batches: Iterator[PacketBatch], folder: Path) -> Ran:
         for sample in family.samples
         if sample.name == "kanalyze_requests_total"
     ]
-    ports = {row.broker_port for row in shown.rows}
-    return Ran(
-        shown.rows,
+    ports = {row.broker_port for row in sink.rows}
+    return Outputs(
+        sink.rows,
         sum(pq.read_metadata(file).num_rows for file in files),
         len(files),
-        list(kanalyze.requests(folder / "kept.pcapng", port=ports, errors=True)),
+        list(kanalyze.requests(folder / "saved.pcapng", port=ports, errors=True)),
         sum(samples),
-        told,
+        messages,
     )
 
 
 def timeless(rows: list[Row]) -> list[tuple[object, ...]]:
-    """Rows without times, sorted."""
+    """Return rows without times, sorted."""
     return sorted(
         (
             *(row.client_port, row.correlation_id or 0, str(row.api_name), row.status),
@@ -128,25 +128,25 @@ def timeless(rows: list[Row]) -> list[tuple[object, ...]]:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("jump", "name"), in_turn(JUMPS, NAMES))
-def test_a_jump_changes_no_row_and_no_file(name: str, jump: str, tmp_path: Path) -> None:
+def test_a_jump_of_the_clock_changes_no_output(name: str, jump: str, tmp_path: Path) -> None:
     expected = list(kanalyze.requests(path(name)))
-    ran = run(shifted(name, JUMPS[jump]), tmp_path)
-    assert timeless(ran.rows) == timeless(expected)
-    assert ran.written == ran.requests == len(expected)
-    # One file before it, one after it, at most.
-    assert ran.files <= 2
+    outputs = run(shifted(name, JUMPS[jump]), tmp_path)
+    assert timeless(outputs.rows) == timeless(expected)
+    assert outputs.written == outputs.requests == len(expected)
+    # At most one file before the jump, and one after it.
+    assert outputs.files <= 2
     errors = [row for row in expected if row.status == "error"]
-    assert timeless(ran.kept) == timeless(errors)
-    assert ran.told == []
+    assert timeless(outputs.saved) == timeless(errors)
+    assert outputs.messages == []
 
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("every", [1, 7])
-def test_packets_of_two_clocks_an_hour_apart(every: int, tmp_path: Path) -> None:
-    """As in a capture that alternates between packets of two machines."""
+def test_alternating_clocks_change_no_output(every: int, tmp_path: Path) -> None:
+    """A merged capture may alternate between packets of two machines."""
     expected = list(kanalyze.requests(path("errors")))
-    ran = run(shifted("errors", -HOUR_NS, every=every), tmp_path)
-    assert timeless(ran.rows) == timeless(expected)
-    assert ran.written == ran.requests == len(expected)
-    assert ran.files <= 3
-    assert timeless(ran.kept) == timeless([row for row in expected if row.status == "error"])
+    outputs = run(shifted("errors", -HOUR_NS, every=every), tmp_path)
+    assert timeless(outputs.rows) == timeless(expected)
+    assert outputs.written == outputs.requests == len(expected)
+    assert outputs.files <= 3
+    assert timeless(outputs.saved) == timeless([row for row in expected if row.status == "error"])

@@ -31,8 +31,8 @@ FAILING = {
 }
 
 
-def kind(name: str, sql: str, more: str = "") -> FindingKind:
-    head = f"severity: 99\nsure: no.\nwhy: so.\nrepair: none.\n{more}"
+def kind(name: str, sql: str, more_lines: str = "") -> FindingKind:
+    head = f"severity: 99\nsure: no.\nwhy: so.\nrepair: none.\n{more_lines}"
     return kind_of_finding(Query(name, "Of a user.", head, (), sql))
 
 
@@ -43,8 +43,8 @@ def batches():
     return kept.latest(1 << 62, 10).batches
 
 
-class Searched:
-    """A search through one throttled request, and the lines that it reported."""
+class Search:
+    """A search in one throttled request, and the lines that it has reported."""
 
     def __init__(self, *kinds: FindingKind) -> None:
         self.lines: list[str] = []
@@ -53,46 +53,46 @@ class Searched:
         self._parts = batches()
 
     def search(self, longest_s: float = LONG_S):
-        found, left_out = self._search.search(
+        findings, left_out = self._search.search(
             lambda: database_of(self._parts, (), MEMORY_BYTES), longest_s
         )
-        return [each.name for each in found], left_out
+        return [finding.name for finding in findings], left_out
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("what", FAILING)
-def test_a_query_that_fails_is_left_out_and_reported_once(what):
-    made = Searched(kind("mine", FAILING[what]))
+@pytest.mark.parametrize("problem", FAILING)
+def test_a_query_that_fails_is_left_out_and_reported_once(problem):
+    search = Search(kind("mine", FAILING[problem]))
     for _ in range(2):
-        found, left_out = made.search()
-        assert found == ["throttled"]
+        names, left_out = search.search()
+        assert names == ["throttled"]
         assert list(left_out) == ["mine"]
-    assert made.lines == [f"finding 'mine' is left out: {left_out['mine']}"]
-    assert "\n" not in made.lines[0]
+    assert search.lines == [f"finding 'mine' is left out: {left_out['mine']}"]
+    assert "\n" not in search.lines[0]
 
 
-def test_a_query_that_never_ends_is_interrupted_and_not_asked_again():
-    made = Searched(kind("slow", ENDLESS))
-    found, left_out = made.search(longest_s=0.2)
+def test_a_query_that_never_ends_is_interrupted_and_not_run_again():
+    search = Search(kind("slow", ENDLESS))
+    names, left_out = search.search(longest_s=0.2)
     assert left_out["slow"] == "its query takes longer than 0.2 s"
     # With so short a limit, other queries may be interrupted too.
     for _ in range(2):
-        found, left_out = made.search()
-        assert "slow" not in found
+        names, left_out = search.search()
+        assert "slow" not in names
         assert left_out["slow"] == "its query takes longer than 0.2 s"
-    assert sum("'slow'" in line for line in made.lines) == 1
+    assert sum("'slow'" in line for line in search.lines) == 1
 
 
 def test_a_query_over_tables_that_live_does_not_make_is_left_out():
-    made = Searched(kind("mine", "FROM records", "tables: records groups\n"))
+    search = Search(kind("mine", "FROM records", "tables: records groups\n"))
     reason = "live does not make the table records"
-    assert made.search() == (["throttled"], {"mine": reason})
-    assert made.lines == [f"finding 'mine' is left out: {reason}"]
+    assert search.search() == (["throttled"], {"mine": reason})
+    assert search.lines == [f"finding 'mine' is left out: {reason}"]
 
 
-def test_a_query_of_a_user_is_asked_as_the_others_are():
+def test_a_query_of_a_user_is_run_with_the_built_in_queries():
     sql = "SELECT client_id, 'it is here' AS what, 1 AS weight FROM requests"
-    assert Searched(kind("mine", sql)).search() == (["mine", "throttled"], {})
+    assert Search(kind("mine", sql)).search() == (["mine", "throttled"], {})
 
 
 def test_without_space_for_a_database_all_findings_are_left_out():
@@ -108,15 +108,15 @@ def test_without_space_for_a_database_all_findings_are_left_out():
     assert len(lines) == 2
 
 
-def test_of_a_huge_answer_only_the_first_lines_are_fetched():
+def test_only_the_first_lines_of_a_huge_answer_are_fetched():
     sql = "SELECT 'x' || i AS what, i AS weight FROM range(3000000) t(i)"
     tracemalloc.start()
     try:
-        found, left_out = Searched(kind("mine", sql)).search()
-        _, most = tracemalloc.get_traced_memory()
+        names, left_out = Search(kind("mine", sql)).search()
+        _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert found.count("mine") == MOST_OF_A_KIND
+    assert names.count("mine") == MOST_OF_A_KIND
     assert left_out == {}
     # All lines would take some 600 MB.
-    assert most < 50 << 20
+    assert peak_bytes < 50 << 20

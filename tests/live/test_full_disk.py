@@ -39,33 +39,33 @@ exit $status
 PIECES = 16
 
 
-class Ran:
+class Run:
     """The result of a run."""
 
     def __init__(self, namespace: Namespace, folder: Path, size: str, *arguments: str) -> None:
-        self.left = folder / "left"
+        self.files_folder = folder / "left"
         disk = folder / "disk"
         disk.mkdir()
-        self.left.mkdir()
-        words = ["sh", "-c", ON_A_SMALL_DISK, "sh", size, str(disk), str(self.left)]
+        self.files_folder.mkdir()
+        words = ["sh", "-c", ON_A_SMALL_DISK, "sh", size, str(disk), str(self.files_folder)]
         words += [*KANALYZE, "live", "-", "--format", "rows", *arguments]
-        with Asked(namespace, words, subprocess.PIPE) as asked:
-            feed(asked)
-            said, told = asked.end(None)
-        self.rows = [json.loads(line) for line in said]
-        self.told = told.splitlines()
+        with Asked(namespace, words, subprocess.PIPE) as command:
+            feed(command)
+            lines, messages = command.end(None)
+        self.rows = [json.loads(line) for line in lines]
+        self.messages = messages.splitlines()
 
 
-def feed(asked: Asked) -> None:
-    """Return a capture in pieces, each of which is read as one batch."""
+def feed(command: Asked) -> None:
+    """Write a capture to the command in pieces, each of which it reads as one batch."""
     packets = [Packet(packet.data, packet.time_ns) for packet in packets_of("errors")]
     header = pcap_file([])
-    asked.give(header)
+    command.give(header)
     for number in range(PIECES):
-        first, behind = (len(packets) * at // PIECES for at in (number, number + 1))
-        asked.give(pcap_file(packets[first:behind])[len(header) :])
-        asked.wait_for(behind)
-    asked.give_no_more()
+        first, end = (len(packets) * part // PIECES for part in (number, number + 1))
+        command.give(pcap_file(packets[first:end])[len(header) :])
+        command.wait_for(end)
+    command.give_no_more()
 
 
 @pytest.fixture(scope="module")
@@ -73,51 +73,52 @@ def total() -> int:
     return len(list(kanalyze.requests(path("errors"))))
 
 
-def test_files_of_rows_end_and_all_else_goes_on(
+def test_the_run_continues_without_files_of_rows(
     namespace: Namespace, tmp_path: Path, total: int
 ) -> None:
-    ran = Ran(namespace, tmp_path, "128k", "--write", "rows", "--write-every", "1")
-    assert len(ran.rows) == total
-    files = sorted((ran.left / "rows").iterdir())
+    run = Run(namespace, tmp_path, "128k", "--write", "rows", "--write-every", "1")
+    assert len(run.rows) == total
+    files = sorted((run.files_folder / "rows").iterdir())
     assert all(file.suffix == ".parquet" for file in files)
     kept = sum(pq.read_table(file).num_rows for file in files)
     assert 0 < kept < total
     assert (
-        ran.told[0] == "kanalyze: cannot write rows to rows: No space left on device; trying again"
+        run.messages[0]
+        == "kanalyze: cannot write rows to rows: No space left on device; trying again"
     )
-    assert ran.told[-1] == f"kanalyze: missing in rows: {total - kept} rows"
+    assert run.messages[-1] == f"kanalyze: missing in rows: {total - kept} rows"
 
 
 @pytest.mark.long
-def test_packets_that_were_kept_can_be_read(
-    namespace: Namespace, tmp_path: Path, total: int
-) -> None:
-    ran = Ran(namespace, tmp_path, "48k", "--save", "kept.pcapng", "--save-size", "8k")
-    assert len(ran.rows) == total
+def test_saved_packets_can_be_read(namespace: Namespace, tmp_path: Path, total: int) -> None:
+    run = Run(namespace, tmp_path, "48k", "--save", "saved.pcapng", "--save-size", "8k")
+    assert len(run.rows) == total
     assert (
-        ran.told[0]
-        == "kanalyze: cannot write packets to kept.pcapng: No space left on device; trying again"
+        run.messages[0]
+        == "kanalyze: cannot write packets to saved.pcapng: No space left on device; trying again"
     )
-    assert "packets that could not be written" in ran.told[-1]
-    files = sorted(ran.left.iterdir())
+    assert "packets that could not be written" in run.messages[-1]
+    files = sorted(run.files_folder.iterdir())
     assert len(files) > 1
     for file in files:
         with open_capture(str(file)) as capture:
             assert sum(map(len, capture.batches())) > 0
             assert capture.anomalies == []
-    found = list(kanalyze.requests(*files, errors=True))
-    assert 0 < len(found) < sum(row["status"] == "error" for row in ran.rows)
+    saved_errors = list(kanalyze.requests(*files, errors=True))
+    assert 0 < len(saved_errors) < sum(row["status"] == "error" for row in run.rows)
 
 
 @pytest.mark.long
-def test_no_room_at_all(namespace: Namespace, tmp_path: Path, total: int) -> None:
+def test_the_run_continues_if_no_file_can_be_created(
+    namespace: Namespace, tmp_path: Path, total: int
+) -> None:
     """There is no space for the folder, nor for the first file."""
-    ran = Ran(namespace, tmp_path, "4k", "--save", "kept.pcapng", "--write", "rows")
-    assert len(ran.rows) == total
-    assert sorted(told.split(":")[1] for told in ran.told) == [
-        " cannot write packets to kept.pcapng",
+    run = Run(namespace, tmp_path, "4k", "--save", "saved.pcapng", "--write", "rows")
+    assert len(run.rows) == total
+    assert sorted(message.split(":")[1] for message in run.messages) == [
+        " cannot write packets to saved.pcapng",
         " cannot write rows to rows",
-        " missing in kept.pcapng",
+        " missing in saved.pcapng",
         " missing in rows",
     ]
-    assert list((ran.left / "rows").iterdir()) == []
+    assert list((run.files_folder / "rows").iterdir()) == []

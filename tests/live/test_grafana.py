@@ -15,7 +15,7 @@ from prometheus_client.process_collector import ProcessCollector
 from kanalyze.live.metrics.counters import Metrics
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.tables.columns.block import RowBlock
-from tests.support import rows as made
+from tests.support import rows as sample_rows
 
 BOARD: dict[str, Any] = json.loads(
     files("kanalyze.live").joinpath("grafana.json").read_text(encoding="utf-8")
@@ -26,18 +26,18 @@ FROM_PROMETHEUS = {"instance", "job"}
 """Labels that Prometheus adds to all scraped samples."""
 
 
-def known() -> dict[str, set[str]]:
-    """Return the labels of every possible sample, by its name."""
+def possible_labels() -> dict[str, set[str]]:
+    """Return the labels of every possible sample, by the name of the sample."""
     metrics = Metrics()
     rejoin = {"errors": [], "error_name": "REBALANCE_IN_PROGRESS", "group_id": "g"}
     metrics.add(
         RowBlock.of_rows(
             [
-                made.row(),
-                made.fetch(waited=True),
-                made.failed("t", 6, "X", throttle_time_ms=5),
-                made.orphan(),
-                made.row(api_name="JoinGroup", **rejoin),
+                sample_rows.row(),
+                sample_rows.fetch(waited=True),
+                sample_rows.failed("t", 6, "X", throttle_time_ms=5),
+                sample_rows.orphan(),
+                sample_rows.row(api_name="JoinGroup", **rejoin),
             ]
         )
     )
@@ -62,41 +62,43 @@ def known() -> dict[str, set[str]]:
     }
 
 
-LABELS = known()
+LABELS = possible_labels()
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_a_query_asks_for_what_there_is(query: str) -> None:
-    asked = re.findall(r"\b([a-z]\w+)\{([^}]*)\}", query)
-    assert asked
-    assert len(asked) == query.count("kanalyze_") + query.count("process_")
+def test_queries_use_existing_metrics_and_labels(query: str) -> None:
+    selectors = re.findall(r"\b([a-z]\w+)\{([^}]*)\}", query)
+    assert selectors
+    assert len(selectors) == query.count("kanalyze_") + query.count("process_")
     # Metrics of processes exist for other programs too.
     assert "process_" not in query or "and on (instance, job) kanalyze_build_info{" in query
-    grouped = set(re.findall(r"\w+", ",".join(re.findall(r"by \(([^)]*)\)", query))))
-    for name, matchers in asked:
+    grouping_labels = set(re.findall(r"\w+", ",".join(re.findall(r"by \(([^)]*)\)", query))))
+    for name, matchers in selectors:
         assert name in LABELS
         assert set(re.findall(r"(\w+)\s*(?:=|!=|=~|!~)\"", matchers)) <= (
             LABELS[name] | FROM_PROMETHEUS
         )
-        assert grouped <= LABELS[name] | FROM_PROMETHEUS
+        assert grouping_labels <= LABELS[name] | FROM_PROMETHEUS
         is_gauge = not name.endswith(("_total", "_bucket", "_sum", "_count"))
         assert is_gauge or f"rate({name}" in query
 
 
 @pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
-def test_legends_name_labels_that_the_query_leaves(panel: dict[str, Any]) -> None:
+def test_legends_name_labels_of_the_query_result(panel: dict[str, Any]) -> None:
     for target in panel["targets"]:
-        wanted = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
-        left = set(re.findall(r"\w+", ",".join(re.findall(r"by \(([^)]*)\)", target["expr"]))))
+        legend_labels = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
+        result_labels = set(
+            re.findall(r"\w+", ",".join(re.findall(r"by \(([^)]*)\)", target["expr"])))
+        )
         if "by (" not in target["expr"]:
-            left = set.union(
+            result_labels = set.union(
                 *(LABELS[name] for name in re.findall(r"kanalyze_\w+", target["expr"]))
             )
-        assert wanted <= left
+        assert legend_labels <= result_labels
 
 
-def test_the_dashboard_shows_all_metrics() -> None:
-    """Except for a few metrics for which the dashboard has no room."""
+def test_the_dashboard_shows_nearly_all_metrics() -> None:
+    """The dashboard has no room for a few of them."""
     shown = set(re.findall(r"kanalyze_\w+", " ".join(QUERIES)))
     left_out = {name for name in LABELS if name.endswith(("_count", "_sum", "_bucket"))}
     left_out |= {name for name in LABELS if name.startswith("process_")}
@@ -104,23 +106,23 @@ def test_the_dashboard_shows_all_metrics() -> None:
     assert set(LABELS) - left_out <= shown
 
 
-def test_panels_are_told_apart_and_do_not_overlap() -> None:
+def test_panels_have_unique_ids_and_titles_and_do_not_overlap() -> None:
     ids = [panel["id"] for panel in BOARD["panels"]]
     assert len(ids) == len(set(ids))
     titles = [panel["title"] for panel in BOARD["panels"]]
     assert len(titles) == len(set(titles))
     cells = [
         (x, y)
-        for place in (panel["gridPos"] for panel in BOARD["panels"])
-        for x in range(place["x"], place["x"] + place["w"])
-        for y in range(place["y"], place["y"] + place["h"])
+        for position in (panel["gridPos"] for panel in BOARD["panels"])
+        for x in range(position["x"], position["x"] + position["w"])
+        for y in range(position["y"], position["y"] + position["h"])
     ]
     assert len(cells) == len(set(cells))
     assert all(0 <= x < 24 for x, _ in cells)
 
 
 @pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
-def test_panels_have_a_unit_a_text_and_the_source_that_is_chosen(panel: dict[str, Any]) -> None:
+def test_panels_have_a_unit_a_description_and_the_chosen_source(panel: dict[str, Any]) -> None:
     assert panel["fieldConfig"]["defaults"]["unit"]
     assert panel["description"].endswith(".")
     sources = [panel["datasource"], *(target["datasource"] for target in panel["targets"])]
@@ -129,7 +131,7 @@ def test_panels_have_a_unit_a_text_and_the_source_that_is_chosen(panel: dict[str
     assert len(references) == len(set(references))
 
 
-def test_variables() -> None:
+def test_all_variables_are_used() -> None:
     names = [variable["name"] for variable in BOARD["templating"]["list"]]
     assert names == ["datasource", "instance"]
     used = set(re.findall(r"\$\{?(\w+)", json.dumps(BOARD["panels"])))

@@ -57,39 +57,40 @@ Labels = frozenset[tuple[str, str]]
 
 
 class Prometheus:
-    """A Prometheus server that scrapes one target each half second; queried over its API."""
+    """A Prometheus server that scrapes one target each half second; tests query its API."""
 
     def __init__(self, url: str) -> None:
         self._url = url
 
     def ask(self, query: str, at_s: float | None = None) -> dict[Labels, float]:
-        """The series that a query gives, at a time or now."""
-        asked = {"query": query} | ({} if at_s is None else {"time": f"{at_s:.3f}"})
-        url = f"{self._url}/api/v1/query?{urllib.parse.urlencode(asked)}"
-        with urllib.request.urlopen(url, timeout=LONG_S) as answer:
-            told = json.loads(answer.read())
-        assert (told["status"], told["data"]["resultType"]) == ("success", "vector"), told
+        """Return the series of a query, at a time or now."""
+        parameters = {"query": query} | ({} if at_s is None else {"time": f"{at_s:.3f}"})
+        url = f"{self._url}/api/v1/query?{urllib.parse.urlencode(parameters)}"
+        with urllib.request.urlopen(url, timeout=LONG_S) as response:
+            answer = json.loads(response.read())
+        assert (answer["status"], answer["data"]["resultType"]) == ("success", "vector"), answer
         return {
             frozenset(series["metric"].items()): float(series["value"][1])
-            for series in told["data"]["result"]
+            for series in answer["data"]["result"]
         }
 
     def sums(self, metric: str, *labels: str) -> dict[tuple[str, ...], float]:
-        """A metric by some of its labels, without those that are 0."""
-        found = self.ask(f"sum by ({', '.join(labels)}) ({metric})")
-        named = {
-            tuple(dict(key).get(name, "") for name in labels): total for key, total in found.items()
+        """Return the sums of a metric by some of its labels, without those that are 0."""
+        series = self.ask(f"sum by ({', '.join(labels)}) ({metric})")
+        sums = {
+            tuple(dict(key).get(name, "") for name in labels): total
+            for key, total in series.items()
         }
-        return {key: total for key, total in named.items() if total}
+        return {key: total for key, total in sums.items() if total}
 
 
-class Seen(NamedTuple):
+class Observed(NamedTuple):
     prometheus: Prometheus
     rows: list[dict[str, Any]]
     packets: int
     captured_bytes: int
     played_until_s: float
-    """The time at which the last packet had been played."""
+    """The time when the last packet was played."""
 
 
 def free_port() -> int:
@@ -115,13 +116,13 @@ def prometheus_of(target: str, folder: Path) -> Iterator[Prometheus]:
     }
     config = folder / "prometheus.json"  # JSON is YAML
     config.write_text(json.dumps(settings))
-    where = f"127.0.0.1:{free_port()}"
+    address = f"127.0.0.1:{free_port()}"
     command = [
-        *("prometheus", f"--config.file={config}", f"--web.listen-address={where}"),
+        *("prometheus", f"--config.file={config}", f"--web.listen-address={address}"),
         f"--storage.tsdb.path={folder / 'data'}",
     ]
-    with (folder / "said").open("wb") as said, running(*command, stderr=said):
-        server = Prometheus(f"http://{where}")
+    with (folder / "log").open("wb") as log, running(*command, stderr=log):
+        server = Prometheus(f"http://{address}")
 
         def is_up() -> bool:
             with contextlib.suppress(OSError):
@@ -151,30 +152,30 @@ def rounds_of(name: str) -> Iterator[bytes]:
         shift_ns = begin_ns + number * step_ns - first_ns
         parts = [
             blocks.enhanced(
-                Packet(moved(each.data, number), wire_bytes=each.wire_bytes),
-                each.time_ns + shift_ns,
+                Packet(moved(packet.data, number), wire_bytes=packet.wire_bytes),
+                packet.time_ns + shift_ns,
             )
-            for each in packets
+            for packet in packets
         ]
         dropped = struct.pack("<Q", DROPPED_A_ROUND * (number + 1))
         yield b"".join(parts) + blocks.statistics(0, blocks.option(5, dropped))
 
 
 def moved(data: bytes, number: int) -> bytes:
-    """A packet of Ethernet, IPv4 and TCP with the client in another network."""
+    """Return a packet of Ethernet, IPv4 and TCP with the client in another network."""
     assert data[12:15] == b"\x08\x00\x45"
     is_from_broker = int.from_bytes(data[34:36], "big") == BROKER_PORT
-    at = 32 if is_from_broker else 28
-    return data[:at] + bytes([number]) + data[at + 1 :]
+    offset = 32 if is_from_broker else 28
+    return data[:offset] + bytes([number]) + data[offset + 1 :]
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
+def observed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Observed]:
     target = f"127.0.0.1:{free_port()}"
     folder = tmp_path_factory.mktemp("prometheus")
     command = [
         *(*KANALYZE, "live", "-", "--format", "rows", "--metrics", target),
-        *("--write", str(folder / "rows"), "--save", str(folder / "kept.pcapng")),
+        *("--write", str(folder / "rows"), "--save", str(folder / "saved.pcapng")),
     ]
     packets = packets_of(path(NAME))
     lines: list[bytes] = []
@@ -200,8 +201,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
         time.sleep(SETTLE_S)
         # While the pipe is open: a process that has ended cannot be scraped.
         rows = [json.loads(line) for line in tuple(lines)]
-        captured_bytes = ROUNDS * sum(len(each.data) for each in packets)
-        yield Seen(prometheus, rows, total, captured_bytes, played_until_s)
+        captured_bytes = ROUNDS * sum(len(packet.data) for packet in packets)
+        yield Observed(prometheus, rows, total, captured_bytes, played_until_s)
         live.stdin.close()
         assert live.wait(LONG_S) == 0
         reading.join()
@@ -209,100 +210,106 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
 
 def query_of(title: str) -> str:
     """Return the first query of a panel, as Grafana would run it."""
-    return asked(dict(reversed(QUERIES))[title])
+    return filled_in(dict(reversed(QUERIES))[title])
 
 
-def asked(query: str) -> str:
+def filled_in(query: str) -> str:
     return query.replace("$instance", ".*").replace("$__rate_interval", f"{WINDOW_S}s")
 
 
-def value_of(seen: Seen, title: str) -> float:
-    (value,) = seen.prometheus.ask(query_of(title), seen.played_until_s).values()
+def value_of(observed: Observed, title: str) -> float:
+    (value,) = observed.prometheus.ask(query_of(title), observed.played_until_s).values()
     return value
 
 
 @pytest.mark.parametrize(("title", "query"), QUERIES)
-def test_every_query_has_an_answer(seen: Seen, title: str, query: str) -> None:
-    found = seen.prometheus.ask(asked(query), seen.played_until_s)
-    assert found, title
-    assert all(math.isfinite(value) and value >= 0 for value in found.values()), found
+def test_every_query_has_an_answer(observed: Observed, title: str, query: str) -> None:
+    series = observed.prometheus.ask(filled_in(query), observed.played_until_s)
+    assert series, title
+    assert all(math.isfinite(value) and value >= 0 for value in series.values()), series
 
 
-def requests(seen: Seen) -> list[dict[str, Any]]:
-    return [row for row in seen.rows if row["status"] != "orphan_response"]
+def requests(observed: Observed) -> list[dict[str, Any]]:
+    return [row for row in observed.rows if row["status"] != "orphan_response"]
 
 
-def test_requests_are_those_of_the_rows(seen: Seen) -> None:
-    rows = requests(seen)
+def test_requests_are_those_of_the_rows(observed: Observed) -> None:
+    rows = requests(observed)
     assert len(rows) > ROUNDS * 100
-    assert seen.prometheus.sums("kanalyze_requests_total", "api", "broker", "status") == Counter(
+    assert observed.prometheus.sums(
+        "kanalyze_requests_total", "api", "broker", "status"
+    ) == Counter(
         (row["api_name"], f"{row['broker_ip']}:{row['broker_port']}", row["status"]) for row in rows
     )
-    assert seen.prometheus.sums("kanalyze_client_requests_total", "client_id") == Counter(
+    assert observed.prometheus.sums("kanalyze_client_requests_total", "client_id") == Counter(
         (row["client_id"] or "",) for row in rows
     )
 
 
-def test_errors_are_those_of_the_rows(seen: Seen) -> None:
+def test_errors_are_those_of_the_rows(observed: Observed) -> None:
     expected = Counter(
-        (row["api_name"], error["name"]) for row in seen.rows for error in row["errors"]
+        (row["api_name"], error["name"]) for row in observed.rows for error in row["errors"]
     )
     assert expected
-    assert seen.prometheus.sums("kanalyze_errors_total", "api", "error") == expected
+    assert observed.prometheus.sums("kanalyze_errors_total", "api", "error") == expected
 
 
-def test_latencies_and_waits_are_those_of_the_rows(seen: Seen) -> None:
-    answered = [row for row in seen.rows if row["latency_ns"] is not None]
+def test_latencies_and_waits_are_those_of_the_rows(observed: Observed) -> None:
+    answered = [row for row in observed.rows if row["latency_ns"] is not None]
     for name, waited in (("request_latency", False), ("fetch_wait", True)):
-        some = [row for row in answered if bool(row["waited"]) is waited]
-        assert some
-        assert seen.prometheus.sums(f"kanalyze_{name}_seconds_count", "api") == Counter(
-            (row["api_name"],) for row in some
+        rows = [row for row in answered if bool(row["waited"]) is waited]
+        assert rows
+        assert observed.prometheus.sums(f"kanalyze_{name}_seconds_count", "api") == Counter(
+            (row["api_name"],) for row in rows
         )
-        total = sum(row["latency_ns"] for row in some) / 1e9
-        assert seen.prometheus.sums(f"kanalyze_{name}_seconds_sum")[()] == pytest.approx(total)
+        total = sum(row["latency_ns"] for row in rows) / 1e9
+        assert observed.prometheus.sums(f"kanalyze_{name}_seconds_sum")[()] == pytest.approx(total)
 
 
-def test_records_are_those_of_the_rows(seen: Seen) -> None:
+def test_record_bytes_are_those_of_the_rows(observed: Observed) -> None:
     expected: Counter[tuple[str, str]] = Counter()
-    for row in seen.rows:
+    for row in observed.rows:
         direction = {"Produce": "produced", "Fetch": "fetched"}.get(row["api_name"], "")
-        for part in row["partitions"] if direction else ():
-            if not part["error_code"]:
-                expected[part["topic"], direction] += part["record_bytes"] or 0
-    found = seen.prometheus.sums("kanalyze_topic_bytes_total", "topic", "direction")
-    assert found == {key: total for key, total in expected.items() if total}
+        for partition in row["partitions"] if direction else ():
+            if not partition["error_code"]:
+                expected[partition["topic"], direction] += partition["record_bytes"] or 0
+    sums = observed.prometheus.sums("kanalyze_topic_bytes_total", "topic", "direction")
+    assert sums == {key: total for key, total in expected.items() if total}
 
 
-def test_the_capture_has_its_panels(seen: Seen) -> None:
-    sums = seen.prometheus.sums
-    assert sums("kanalyze_capture_packets_total") == {(): seen.packets}
-    assert sums("kanalyze_capture_bytes_total") == {(): seen.captured_bytes}
+def test_capture_panels_show_the_packets_that_were_played(observed: Observed) -> None:
+    sums = observed.prometheus.sums
+    assert sums("kanalyze_capture_packets_total") == {(): observed.packets}
+    assert sums("kanalyze_capture_bytes_total") == {(): observed.captured_bytes}
     assert sums("kanalyze_capture_dropped_packets_total") == {(): ROUNDS * DROPPED_A_ROUND}
     assert sums("kanalyze_connections_total")[()] >= ROUNDS
     # The capture is played until now.
-    assert 0 <= value_of(seen, "Last packet") < 5
-    assert 0 < value_of(seen, "Memory") < 1 << 30
+    assert 0 <= value_of(observed, "Last packet") < 5
+    assert 0 < value_of(observed, "Memory") < 1 << 30
 
 
-def test_rates_are_those_that_were_played(seen: Seen) -> None:
-    """A window does not begin and end with a round."""
-    rate = len(requests(seen)) / ROUNDS / ROUND_S
-    assert value_of(seen, "Requests") == pytest.approx(rate, rel=0.2)
-    assert value_of(seen, "Packets") == pytest.approx(seen.packets / ROUNDS / ROUND_S, rel=0.2)
-    assert value_of(seen, "Packets dropped") == pytest.approx(DROPPED_A_ROUND / ROUND_S, rel=0.4)
-    errors = sum(row["status"] == "error" for row in seen.rows)
-    assert value_of(seen, "Errors") == pytest.approx(errors / len(requests(seen)), rel=0.2)
+def test_rates_are_those_of_the_played_packets(observed: Observed) -> None:
+    """Windows and rounds do not begin together, so rates differ somewhat."""
+    rate = len(requests(observed)) / ROUNDS / ROUND_S
+    assert value_of(observed, "Requests") == pytest.approx(rate, rel=0.2)
+    assert value_of(observed, "Packets") == pytest.approx(
+        observed.packets / ROUNDS / ROUND_S, rel=0.2
+    )
+    assert value_of(observed, "Packets dropped") == pytest.approx(
+        DROPPED_A_ROUND / ROUND_S, rel=0.4
+    )
+    errors = sum(row["status"] == "error" for row in observed.rows)
+    assert value_of(observed, "Errors") == pytest.approx(errors / len(requests(observed)), rel=0.2)
 
 
-def test_quantiles_are_in_the_bucket_of_the_rows_quantile(seen: Seen) -> None:
+def test_a_quantile_is_in_the_bucket_of_the_quantile_of_rows(observed: Observed) -> None:
     values = sorted(
         row["latency_ns"]
-        for row in seen.rows
+        for row in observed.rows
         if row["latency_ns"] is not None and not row["waited"]
     )
     actual_ns = values[math.ceil(0.99 * len(values)) - 1]
     edges = [0, *LATENCY_EDGES_NS]
     above = next(edge for edge in edges if edge >= actual_ns)
     below = edges[edges.index(above) - 1]
-    assert below <= value_of(seen, "Latency p99") * 1e9 <= above
+    assert below <= value_of(observed, "Latency p99") * 1e9 <= above

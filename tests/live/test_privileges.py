@@ -16,7 +16,7 @@ def test_values_that_sudo_does_not_write_are_refused(text: str) -> None:
         who_started({"SUDO_UID": "1"})
 
 
-def test_numbers_are_those_of_sudo() -> None:
+def test_the_user_is_the_one_who_called_sudo() -> None:
     assert who_started({}) is None
     assert who_started({"SUDO_UID": "0", "SUDO_GID": "0"}) is None
     assert who_started({"SUDO_UID": "1000", "SUDO_GID": "27"}) == (1000, 27)

@@ -1,4 +1,4 @@
-"""Root rights from sudo are given up; each test runs its own process.
+"""Live gives up the root rights of sudo. Each test runs its own process.
 
 Needs Linux and root; elsewhere this file is not collected (see conftest.py, which says so).
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 USER, GROUP = 61_234, 61_235
-"""Ids that no user of this machine has: sudo passes numbers."""
+"""Ids that no user of this machine has. The program needs only the numbers."""
 COMMAND = WITH_FEW_FINDINGS + "from kanalyze.cli.main import run; run()"
 SUDO = {"SUDO_UID": str(USER), "SUDO_GID": str(GROUP)}
 
@@ -37,22 +37,22 @@ PROBE = """
 import json, os, socket, sys
 from kanalyze.live.privileges import give_up_root
 os.setgroups([0, 4, 27])
-said = give_up_root(may_capture=sys.argv[1] == "yes")
-import kanalyze.kafka.schema.catalog  # what was not needed before
-told = {"said": said, "ids": [*os.getresuid(), *os.getresgid()], "groups": os.getgroups()}
-def tried(what):
+message = give_up_root(may_capture=sys.argv[1] == "yes")
+import kanalyze.kafka.schema.catalog  # not imported before
+state = {"message": message, "ids": [*os.getresuid(), *os.getresgid()], "groups": os.getgroups()}
+def result_of(action):
     try:
-        what()
+        action()
     except OSError as error:
         return type(error).__name__
     return "done"
-told["root again"] = tried(lambda: os.setuid(0))
-told["capture"] = tried(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0).close())
-told["read"] = tried(lambda: open("/etc/shadow").close())
-told["write"] = tried(lambda: open("/etc/shadow", "a").close())
+state["root again"] = result_of(lambda: os.setuid(0))
+state["capture"] = result_of(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0).close())
+state["read"] = result_of(lambda: open("/etc/shadow").close())
+state["write"] = result_of(lambda: open("/etc/shadow", "a").close())
 with open("/proc/self/status") as lines:
-    told["capabilities"] = {line[:6]: int(line[8:], 16) for line in lines if line[:3] == "Cap"}
-print(json.dumps(told))
+    state["capabilities"] = {line[:6]: int(line[8:], 16) for line in lines if line[:3] == "Cap"}
+print(json.dumps(state))
 """
 
 
@@ -60,12 +60,12 @@ HOME = Path(kanalyze.__file__).parents[1]
 
 
 def probe(
-    may_capture: bool, *, where: Path = HOME, **environment: str
+    may_capture: bool, *, program_folder: Path = HOME, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", PROBE, "yes" if may_capture else "no"],
-        cwd=where,  # comes before PYTHONPATH
-        env={**os.environ, "PYTHONPATH": str(where), **environment},
+        cwd=program_folder,  # modules in it come before those in PYTHONPATH
+        env={**os.environ, "PYTHONPATH": str(program_folder), **environment},
         capture_output=True,
         text=True,
         timeout=LONG_S,
@@ -73,55 +73,57 @@ def probe(
     )
 
 
-def cannot_read(told: str) -> bool:
+def cannot_read(message: str) -> bool:
     """Return whether the message says that the user cannot read the program."""
     return (
-        re.fullmatch(rf"(kanalyze: )?user {USER}, who called sudo, cannot read .*\n", told)
+        re.fullmatch(rf"(kanalyze: )?user {USER}, who called sudo, cannot read .*\n", message)
         is not None
     )
 
 
 @pytest.mark.parametrize("may_capture", [True, False])
-def test_only_the_right_to_capture_is_kept_of_root(may_capture: bool) -> None:
-    told = json.loads(probe(may_capture, **SUDO).stdout)
-    assert told["ids"] == [USER] * 3 + [GROUP] * 3
-    assert told["groups"] == []
-    assert told["root again"] == told["write"] == "PermissionError"
-    assert told["capture"] == ("done" if may_capture else "PermissionError")
+def test_root_keeps_only_the_right_to_capture(may_capture: bool) -> None:
+    state = json.loads(probe(may_capture, **SUDO).stdout)
+    assert state["ids"] == [USER] * 3 + [GROUP] * 3
+    assert state["groups"] == []
+    assert state["root again"] == state["write"] == "PermissionError"
+    assert state["capture"] == ("done" if may_capture else "PermissionError")
     # If the program lies in a folder of root, the right to read files is kept.
-    reads = 1 << 2 if told["said"] else 0
-    assert told["read"] == ("done" if reads else "PermissionError")
-    left = told["capabilities"]
-    assert left["CapEff"] == left["CapPrm"] == (1 << 13 if may_capture else 0) | reads
-    assert left["CapInh"] == left["CapAmb"] == 0
+    reads = 1 << 2 if state["message"] else 0
+    assert state["read"] == ("done" if reads else "PermissionError")
+    capabilities = state["capabilities"]
+    assert (
+        capabilities["CapEff"] == capabilities["CapPrm"] == (1 << 13 if may_capture else 0) | reads
+    )
+    assert capabilities["CapInh"] == capabilities["CapAmb"] == 0
 
 
 def test_a_user_who_cannot_read_the_program_gets_a_message(tmp_path: Path) -> None:
-    """A copy of the program below a folder of root, from which modules are loaded later."""
+    """A copy of the program, which loads modules later, lies in a folder of root."""
     shutil.copytree(Path(kanalyze.__file__).parent, tmp_path / "hidden" / "kanalyze")
     (tmp_path / "hidden").chmod(0o700)
-    done = probe(True, where=tmp_path / "hidden", **SUDO)
-    assert "keeps the right to read all files" in json.loads(done.stdout)["said"]
+    done = probe(True, program_folder=tmp_path / "hidden", **SUDO)
+    assert "keeps the right to read all files" in json.loads(done.stdout)["message"]
 
 
 @pytest.mark.parametrize("environment", [{}, {"SUDO_UID": "0", "SUDO_GID": "0"}])
 def test_root_without_sudo_stays_root(environment: dict[str, str]) -> None:
-    told = json.loads(probe(True, **environment).stdout)
-    assert told["ids"] == [0] * 6
-    assert told["groups"] == [0, 4, 27]
+    state = json.loads(probe(True, **environment).stdout)
+    assert state["ids"] == [0] * 6
+    assert state["groups"] == [0, 4, 27]
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Return a folder of the user that is not below a folder of root."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as made:
-        os.chown(made, USER, GROUP)
-        yield Path(made)
-        os.chown(made, 0, 0)
+    """A folder of the user that is not inside of a folder of root."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as path:
+        os.chown(path, USER, GROUP)
+        yield Path(path)
+        os.chown(path, 0, 0)
 
 
 def live(folder: Path, *argv: str, prefix: tuple[str, ...] = ()) -> subprocess.Popen[str]:
-    names = ("--json", "report.json", "--write", "rows", "--save", "kept.pcapng")
+    names = ("--json", "report.json", "--write", "rows", "--save", "saved.pcapng")
     files = [text if text.startswith("--") else str(folder / text) for text in names]
     return subprocess.Popen(
         [
@@ -137,52 +139,52 @@ def live(folder: Path, *argv: str, prefix: tuple[str, ...] = ()) -> subprocess.P
 
 
 def check_ended(process: subprocess.Popen[str], folder: Path, names: set[str]) -> None:
-    _, told = process.communicate(timeout=LONG_S)
-    assert process.returncode == 0, told
-    assert not told or cannot_read(told)
-    found = sorted(folder.rglob("*"))
-    assert {file.name for file in found if file.parent == folder} == names
-    for file in found:
+    _, messages = process.communicate(timeout=LONG_S)
+    assert process.returncode == 0, messages
+    assert not messages or cannot_read(messages)
+    files = sorted(folder.rglob("*"))
+    assert {file.name for file in files if file.parent == folder} == names
+    for file in files:
         assert (file.stat().st_uid, file.stat().st_gid) == (USER, GROUP), file
         assert stat.S_IMODE(file.stat().st_mode) & 0o077 == 0 or file.suffix != ".pcapng"
 
 
-def test_files_of_an_interface_are_those_of_who_called_sudo(folder: Path) -> None:
-    with Namespace() as own:
-        prefix = tuple(own.command())
+def test_files_of_a_run_on_an_interface_belong_to_the_caller_of_sudo(folder: Path) -> None:
+    with Namespace() as namespace:
+        prefix = tuple(namespace.command())
         process = live(folder, "-i", "lo", "--duration", "1", prefix=prefix)
         check_ended(process, folder, {"report.json", "rows"})
 
 
 @pytest.mark.long
-def test_files_of_a_run_on_a_pipe_belong_to_the_user_too(folder: Path) -> None:
+def test_files_of_a_run_on_a_pipe_belong_to_the_caller_of_sudo(folder: Path) -> None:
     data = (Path(__file__).parents[2] / "captures" / "errors.pcapng").read_bytes()
     process = live(folder, "-")
     assert process.stdin is not None
     process.stdin.buffer.write(data)
-    check_ended(process, folder, {"report.json", "rows", "kept.pcapng"})
+    check_ended(process, folder, {"report.json", "rows", "saved.pcapng"})
 
 
 @pytest.mark.long
 def test_an_interface_that_comes_back_is_captured_again(folder: Path) -> None:
-    """A packet socket needs only the right to capture."""
-    with Namespace() as own:
-        own.add_pair("gone", "other")
-        process = live(folder, "-i", "gone", "--duration", "8", prefix=tuple(own.command()))
+    """A new packet socket needs only the right to capture."""
+    with Namespace() as namespace:
+        namespace.add_pair("gone", "other")
+        process = live(folder, "-i", "gone", "--duration", "8", prefix=tuple(namespace.command()))
         wait_for(folder / "rows")
-        own.ip("link", "del", "gone")
-        own.add_pair("gone", "other")
+        namespace.ip("link", "del", "gone")
+        namespace.add_pair("gone", "other")
         check_ended(process, folder, {"report.json", "rows"})
 
 
 def wait_for(path: Path) -> None:
-    """Wait until the file exists: root is given up before it is created."""
+    """Wait until the file exists: the program gives up root rights before it creates the file."""
     until_s = time.monotonic() + LONG_S
     while not path.exists():
         assert time.monotonic() < until_s
         time.sleep(0.05)
 
 
-def test_a_packet_socket_takes_a_right() -> None:
-    """The ids that the tests above expect."""
+def test_root_can_open_a_packet_socket() -> None:
+    """Root has the right to capture: the tests above depend on it."""
     socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0).close()

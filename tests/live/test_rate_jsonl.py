@@ -20,19 +20,19 @@ SECOND_NS = 1_000_000_000
 def written(windows, turns, interval_ns: int = SECOND_NS):
     stream = io.BytesIO()
     output = RatesWriter(windows, stream, interval_ns=interval_ns)
-    did = [output.tick(START_NS, clock_ns) for clock_ns in turns]
-    return did, stream.getvalue().decode("ascii").splitlines()
+    was_written = [output.tick(START_NS, clock_ns) for clock_ns in turns]
+    return was_written, stream.getvalue().decode("ascii").splitlines()
 
 
-def test_a_line_each_interval():
-    did, made = written(Windows(), [5, 6, SECOND_NS + 4, SECOND_NS + 5, SECOND_NS + 6])
-    assert did == [False, False, False, True, False]
-    assert len(made) == 1
+def test_a_line_is_written_each_interval():
+    was_written, lines = written(Windows(), [5, 6, SECOND_NS + 4, SECOND_NS + 5, SECOND_NS + 6])
+    assert was_written == [False, False, False, True, False]
+    assert len(lines) == 1
 
 
 def test_missed_lines_are_not_written_later():
-    did, _ = written(Windows(), [0, 5 * SECOND_NS + 1, 5 * SECOND_NS + 2, 6 * SECOND_NS])
-    assert did == [False, True, False, True]
+    was_written, _ = written(Windows(), [0, 5 * SECOND_NS + 1, 5 * SECOND_NS + 2, 6 * SECOND_NS])
+    assert was_written == [False, True, False, True]
 
 
 def test_a_line_can_be_written_at_any_time():
@@ -87,11 +87,11 @@ def test_the_line_has_groups_and_the_slowest_requests():
     # That JoinGroup waited on purpose, so it is not a slow request.
     assert "JoinGroup" not in {entry["api_name"] for entry in line["slowest"]}
     assert line["slowest"][0]["latency_ns"] < 2_900_000_000
-    slowest = [each["latency_ns"] for each in line["slowest"]]
+    slowest = [entry["latency_ns"] for entry in line["slowest"]]
     assert slowest == sorted(slowest, reverse=True)
 
 
-def test_tables_have_a_most():
+def test_tables_have_a_maximum_length():
     line = rates(hostile())
     assert len(line["clients"]) == len(line["topics"]) == len(line["slowest"]) == MOST
     assert len(rates(hostile(), most=3)["clients"]) == 3
@@ -112,7 +112,7 @@ def test_text_from_the_wire_is_escaped():
 def test_every_field_is_documented(make):
     line = rates(make())
     words = set(re.findall(r"\w+", rate_jsonl.__doc__ or ""))
-    named = set(line) | set(line["capture"] or {})
+    fields = set(line) | set(line["capture"] or {})
     for name in ("apis", "clients", "errors", "groups"):
-        named |= {field for entry in line[name] for field in entry}
-    assert named <= words
+        fields |= {field for entry in line[name] for field in entry}
+    assert fields <= words

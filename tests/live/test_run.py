@@ -1,4 +1,4 @@
-"""Runs over fake feeds and clocks, and over captures that are read like a live feed."""
+"""Runs with fake feeds and clocks, and with captures that are read like a live feed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kanalyze.tables.row import Row
 
 MS = 1_000_000
-SOME = ("basics", "errors", "ipv6", "loopback", "tls")
+FEW_NAMES = ("basics", "errors", "ipv6", "loopback", "tls")
 
 
 class Clock:
@@ -52,7 +52,7 @@ class Clock:
 
 
 class Feed:
-    """A feed of batches, where None is a read without packets; then it is at its end."""
+    """A feed of batches, where None is a read without packets. After the last step it ends."""
 
     dropped_packets: int | None = None
     about: FileMetadata | None = None
@@ -162,11 +162,11 @@ def with_silence(batches: Iterable[PacketBatch]) -> Iterator[PacketBatch | None]
         yield from (None, batch)
 
 
-def test_sinks_get_the_time_also_without_packets():
+def test_sinks_tick_without_packets():
     clock = Clock()
     sink = Sink()
     run_of(Feed([None] * 4, clock, 200 * MS), sink, clock=clock)
-    # Four ticks, the one that finds the end, and the last one.
+    # Four ticks, the tick in which the feed ends, and the last tick.
     assert [now_ns - START_NS for now_ns, _ in sink.times] == [n * 200 * MS for n in range(1, 7)]
     assert [clock_ns - 5_000 for _, clock_ns in sink.times] == [n * 200 * MS for n in range(1, 7)]
     assert [state.elapsed_ns for state in sink.states] == [n * 200 * MS for n in range(1, 7)]
@@ -174,11 +174,11 @@ def test_sinks_get_the_time_also_without_packets():
     assert sink.log == [("", "tick")] * 6 + [("", "close")]
 
 
-def test_the_time_is_that_of_the_packets_and_goes_on_by_the_clock():
+def test_the_time_is_that_of_the_last_packet_plus_elapsed_time():
     clock = Clock()
     sink = Sink()
     hour = 3600 * 1000 * MS
-    played = [
+    batches = [
         packets_at(START_NS - hour, START_NS - hour + 7),
         None,
         # The clock of the packets is set back, then forward.
@@ -186,7 +186,7 @@ def test_the_time_is_that_of_the_packets_and_goes_on_by_the_clock():
         None,
         packets_at(START_NS + hour, first_number=4),
     ]
-    run_of(Feed(played, clock, 100 * MS), sink, clock=clock)
+    run_of(Feed(batches, clock, 100 * MS), sink, clock=clock)
     assert [now_ns - START_NS for now_ns, _ in sink.times] == [
         -hour + 7,
         -hour + 7 + 100 * MS,
@@ -199,14 +199,14 @@ def test_the_time_is_that_of_the_packets_and_goes_on_by_the_clock():
 
 
 @pytest.mark.parametrize("time_ns", [0, (1 << 63) - 1])
-def test_times_at_the_edge_are_times(time_ns):
+def test_the_least_and_the_greatest_time_are_valid(time_ns):
     clock = Clock()
     sink = Sink()
     run_of(Feed([packets_at(time_ns), None], clock, MS), sink, clock=clock)
     assert [now_ns - time_ns for now_ns, _ in sink.times] == [0, MS, 2 * MS, 3 * MS]
 
 
-def test_all_sinks_get_packets_then_rows_in_their_order():
+def test_sinks_get_packets_before_rows_and_in_the_order_of_sinks():
     log: list[tuple[str, str]] = []
     one, other = Sink("one", log), Sink("other", log)
     run_of(Feed(parts("basics", 2000)), one, other)
@@ -222,7 +222,9 @@ def test_all_sinks_get_packets_then_rows_in_their_order():
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize(("name", "at_once"), in_turn(SOME, [3, 5000], ("errors", "ipv6", "tls")))
+@pytest.mark.parametrize(
+    ("name", "at_once"), in_turn(FEW_NAMES, [3, 5000], ("errors", "ipv6", "tls"))
+)
 def test_rows_and_report_are_those_of_the_capture(name, at_once):
     check_capture(name, at_once)
 
@@ -246,10 +248,10 @@ def check_capture(name: str, at_once: int) -> None:
     assert in_any_order(sink.rows) == in_any_order(kanalyze.requests(path(name)))
 
 
-@pytest.mark.parametrize("quits", ["one", "other"])
-def test_a_sink_may_end_it_and_what_was_on_its_way_counts(quits):
-    """The other sink gets the same ticks."""
-    sinks = [Sink(name, turns_left=2 if name == quits else 99) for name in ("one", "other")]
+@pytest.mark.parametrize("ending_sink", ["one", "other"])
+def test_a_sink_can_end_the_run(ending_sink):
+    """The other sink gets the same ticks. Packets that were read last are counted."""
+    sinks = [Sink(name, turns_left=2 if name == ending_sink else 99) for name in ("one", "other")]
     feed = Feed(packets_at(START_NS, first_number=number) for number in range(1, 100))
     report = run_of(feed, *sinks)
     assert feed.reads == 3
@@ -268,17 +270,17 @@ def test_the_run_ends_when_is_over_returns_true():
 
 
 def test_sinks_start_new_files_when_should_roll_returns_true():
-    wanted = iter([False, True, False, False, False])
+    roll_answers = iter([False, True, False, False, False])
     log: list[tuple[str, str]] = []
     run_of(
         Feed([None, None, None]),
         Sink("one", log),
         Sink("other", log),
-        should_roll=lambda: next(wanted),
+        should_roll=lambda: next(roll_answers),
     )
-    turn = [("one", "tick"), ("other", "tick")]
-    assert log[:6] == [*turn, ("one", "roll"), ("other", "roll"), *turn]
-    assert [told for _, told in log].count("roll") == 2
+    tick = [("one", "tick"), ("other", "tick")]
+    assert log[:6] == [*tick, ("one", "roll"), ("other", "roll"), *tick]
+    assert [call for _, call in log].count("roll") == 2
 
 
 def test_all_sinks_are_closed_although_one_fails():
@@ -304,7 +306,7 @@ def test_sinks_are_closed_when_the_feed_fails(error):
 
 
 def test_an_error_between_two_reads_is_raised_by_the_next_read():
-    """The thread of a pipe may find an error between a read and the check for the end."""
+    """The thread that reads a pipe may fail between a read and the check for the end."""
 
     class LateFeed(Feed):
         def read(self, timeout_s: float) -> PacketBatch | None:
@@ -352,28 +354,28 @@ def test_states_have_buffered_bytes_and_anomalies(name):
     sink = Sink()
     report = run_of(Feed(parts(name, 40)), sink)
     states = sink.states
-    begun = [state.begun_connections for state in states]
-    assert begun == sorted(begun)
-    assert begun[-1] == report["quality"]["connections"]
+    connection_counts = [state.begun_connections for state in states]
+    assert connection_counts == sorted(connection_counts)
+    assert connection_counts[-1] == report["quality"]["connections"]
     assert any(state.held_bytes for state in states)
     assert states[0].last_packet_ns is not None
     counts = [state.anomalies or {} for state in states]
     for before, after in itertools.pairwise(counts):
         assert all(after[kind] >= count for kind, count in before.items())
-    told = {kind: each["count"] for kind, each in report["quality"]["anomalies"].items()}
-    assert counts[-1].items() <= told.items()
+    reported = {kind: anomaly["count"] for kind, anomaly in report["quality"]["anomalies"].items()}
+    assert counts[-1].items() <= reported.items()
     assert counts[-1]
     # Requests that stay unanswered are known only at the end.
-    assert told.keys() - counts[-1].keys() <= {"unanswered_request"}
+    assert reported.keys() - counts[-1].keys() <= {"unanswered_request"}
 
 
-def test_states_count_refused_and_unread_connections_while_these_are_open():
+def test_states_count_refused_and_unread_connections():
     packets: list[bytes] = []
     for port in (50_000, 50_001):
         client = ("10.0.0.1", port)
         packets.append(segment(flags=SYN, seq=1000, client=client))
-        answer = segment(to_broker=False, flags=RST | ACK, ack=1001, client=client)
-        packets.append(answer if port == 50_000 else packets[-1])
+        refusal = segment(to_broker=False, flags=RST | ACK, ack=1001, client=client)
+        packets.append(refusal if port == 50_000 else packets[-1])
     Line(packets, 51_000).open().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
     # Bytes of a connection that is younger than ten seconds are not reported as unread yet.
     Line(packets, 51_001).client(*[b"?" * 1000] * 12)
@@ -384,12 +386,12 @@ def test_states_count_refused_and_unread_connections_while_these_are_open():
     ]
     clock, sink = Clock(), Sink()
     report = run_of(Feed([*batches, None], clock, step_ns), sink, clock=clock)
-    told = [state.doubts for state in sink.states]
-    assert told[0] is not None
-    assert told[0]["unread_ports"] == {}
+    doubts = [state.doubts for state in sink.states]
+    assert doubts[0] is not None
+    assert doubts[0]["unread_ports"] == {}
     # Only refused connections are closed.
     assert sink.states[-1].connections == 3
-    assert told[-1] == {
+    assert doubts[-1] == {
         "refused_connections": 1,
         "refused_by": {"10.0.0.2:9092": 1},
         "unanswered_connections": 1,
@@ -401,7 +403,7 @@ def test_states_count_refused_and_unread_connections_while_these_are_open():
         "out_of_window_bytes": 0,
         "before_start_bytes": 0,
     }
-    assert told[-1].items() <= report["quality"].items()
+    assert doubts[-1].items() <= report["quality"].items()
 
 
 def test_the_last_state_is_complete_even_in_a_short_run():

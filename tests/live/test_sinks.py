@@ -1,4 +1,4 @@
-"""Each sink, with the parts that it adapts to one interface."""
+"""Each sink, with the real objects that it passes packets and rows to."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ SECOND_NS = 1_000_000_000
 
 
 def state(**changes: int | None) -> CaptureState:
-    told = CaptureState("eth0", 10, 1000, 0, 2, SECOND_NS)
-    return told._replace(**changes)
+    default = CaptureState("eth0", 10, 1000, 0, 2, SECOND_NS)
+    return default._replace(**changes)
 
 
 def rows(count: int = 3) -> RowBlock:
@@ -83,11 +83,11 @@ def test_without_a_tick_there_is_no_line():
     assert stream.getvalue() == b""
 
 
-def test_a_line_is_due_also_when_nothing_comes():
+def test_lines_are_written_without_rows():
     windows, stream = Windows(), io.BytesIO()
     sink = RatesSink(windows, RatesWriter(windows, stream, interval_ns=SECOND_NS))
-    for turn in range(31):
-        sink.tick(state(), START_NS + turn * SECOND_NS // 10, turn * SECOND_NS // 10)
+    for tick in range(31):
+        sink.tick(state(), START_NS + tick * SECOND_NS // 10, tick * SECOND_NS // 10)
     assert stream.getvalue().count(b"\n") == 3
 
 
@@ -104,7 +104,7 @@ def test_the_view_shows_rows_and_ends_the_run():
     sink.close()
 
 
-def test_the_view_and_the_lines_say_which_files_cannot_be_written(tmp_path: Path):
+def test_the_view_and_the_lines_report_files_that_cannot_be_written(tmp_path: Path):
     windows, terminal, stream = Windows(), FakeTerminal(), io.BytesIO()
     rolling = ParquetSink(RollingParquet(tmp_path), lambda line: None)
     view = ViewSink(windows, ViewController(windows, terminal), [rolling])
@@ -119,15 +119,15 @@ def test_the_view_and_the_lines_say_which_files_cannot_be_written(tmp_path: Path
 
 
 def test_rows_are_flushed_at_once():
-    told: list[object] = []
-    sink = RowsSink(told.append, lambda: told.append("flushed"))
-    given = rows()
-    sink.add(given, START_NS)
-    assert told == [given, "flushed"]
+    calls: list[object] = []
+    sink = RowsSink(calls.append, lambda: calls.append("flushed"))
+    block = rows()
+    sink.add(block, START_NS)
+    assert calls == [block, "flushed"]
     assert sink.tick(state(), START_NS, 0)
     sink.roll()
     sink.close()
-    assert told == [given, "flushed"]
+    assert calls == [block, "flushed"]
 
 
 def test_metrics_count_rows_and_the_capture():
@@ -136,7 +136,7 @@ def test_metrics_count_rows_and_the_capture():
     sink.add_packets(batch())
     sink.add_packets(batch())
     sink.add(rows(), START_NS)
-    told = state(
+    capture_state = state(
         packets=2,
         dropped_packets=5,
         begun_connections=7,
@@ -144,7 +144,7 @@ def test_metrics_count_rows_and_the_capture():
         last_packet_ns=START_NS,
         anomalies={AnomalyKind.LOST_BYTES: 4},
     )
-    assert sink.tick(told, START_NS, 0)
+    assert sink.tick(capture_state, START_NS, 0)
     text = generate_latest(metrics.registry).decode()
     samples = {
         sample.name: sample.value
@@ -164,11 +164,11 @@ def test_metrics_count_rows_and_the_capture():
     }
 
 
-def test_metrics_tell_how_often_files_could_not_be_written(tmp_path: Path):
-    metrics, writer = Metrics(), PcapngWriter(tmp_path / "kept.pcapng")
-    keep = PacketRecorderSink(PacketRecorder(writer, [RowFilter()]), writer, lambda line: None)
+def test_metrics_count_write_failures(tmp_path: Path):
+    metrics, writer = Metrics(), PcapngWriter(tmp_path / "saved.pcapng")
+    recording = PacketRecorderSink(PacketRecorder(writer, [RowFilter()]), writer, lambda line: None)
     rolling = ParquetSink(RollingParquet(tmp_path), lambda line: None)
-    sink = MetricsSink(metrics, [rolling, keep])
+    sink = MetricsSink(metrics, [rolling, recording])
 
     def failures() -> dict[str, float]:
         sink.tick(state(), START_NS, 0)
@@ -183,13 +183,13 @@ def test_metrics_tell_how_often_files_could_not_be_written(tmp_path: Path):
     assert failures() == {"rows": 0, "packets": 0}
     rolling.failures.attempt(full, 0)
     assert failures() == {"rows": 1, "packets": 0}
-    for each in (rolling, keep):
-        each.close()
+    for file_sink in (rolling, recording):
+        file_sink.close()
 
 
-def test_files_of_rows_roll_by_time_and_when_they_are_to(tmp_path: Path):
-    told: list[str] = []
-    sink = ParquetSink(RollingParquet(tmp_path, every_s=10), told.append)
+def test_files_of_rows_roll_by_time_and_on_request(tmp_path: Path):
+    messages: list[str] = []
+    sink = ParquetSink(RollingParquet(tmp_path, every_s=10), messages.append)
 
     def counts() -> list[int]:
         files = sorted(tmp_path.glob("*.parquet"))
@@ -198,7 +198,7 @@ def test_files_of_rows_roll_by_time_and_when_they_are_to(tmp_path: Path):
     sink.add(rows(1), START_NS)
     assert sink.tick(state(), START_NS + 9 * SECOND_NS, 0)
     assert counts() == []
-    # Also without packets.
+    # A file also ends while no packets come.
     assert sink.tick(state(), START_NS + 10 * SECOND_NS, 0)
     assert counts() == [1]
     sink.add(rows(2), START_NS + 11 * SECOND_NS)
@@ -208,20 +208,20 @@ def test_files_of_rows_roll_by_time_and_when_they_are_to(tmp_path: Path):
     sink.add(rows(3), START_NS + 12 * SECOND_NS)
     sink.close()
     assert counts() == [1, 2, 3]
-    assert told == []
+    assert messages == []
 
 
 @pytest.mark.parametrize("rolls", [False, True])
-def test_packets_of_errors_are_kept(tmp_path: Path, rolls: bool):
-    capture, kept = path("errors"), tmp_path / "kept.pcapng"
-    writer = PcapngWriter(kept)
-    told: list[str] = []
+def test_packets_of_errors_are_saved(tmp_path: Path, rolls: bool):
+    capture, saved = path("errors"), tmp_path / "saved.pcapng"
+    writer = PcapngWriter(saved)
+    messages: list[str] = []
     sink = PacketRecorderSink(
-        PacketRecorder(writer, [RowFilter(errors_only=True)]), writer, told.append
+        PacketRecorder(writer, [RowFilter(errors_only=True)]), writer, messages.append
     )
 
     class Shown(Watched):
-        """Pass packets to the sink, as a run does."""
+        """Passes packets to the sink, as a run does."""
 
     source = Shown(capture, sink, 40)
     for number, batch_of_rows in enumerate(Analysis([], source=source).batches()):
@@ -232,25 +232,25 @@ def test_packets_of_errors_are_kept(tmp_path: Path, rolls: bool):
     sink.close()
     files = sorted(tmp_path.glob("*.pcapng"))
     assert len(files) == 1 + rolls
-    wanted = [each for each in kanalyze.requests(capture) if each.status == "error"]
-    found = [each for each in kanalyze.requests(*files) if each.status == "error"]
+    expected = [row for row in kanalyze.requests(capture) if row.status == "error"]
+    saved_errors = [row for row in kanalyze.requests(*files) if row.status == "error"]
     key = ["connection", "request_start_ns", "correlation_id", "error_code"]
-    assert sorted([getattr(each, name) for name in key] for each in found) == sorted(
-        [getattr(each, name) for name in key] for each in wanted
+    assert sorted([getattr(row, name) for name in key] for row in saved_errors) == sorted(
+        [getattr(row, name) for name in key] for row in expected
     )
-    assert len(wanted) > 5
-    assert told == []
+    assert len(expected) > 5
+    assert messages == []
 
 
 def full(*_: object) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_rows_that_cannot_be_written_are_reported_and_the_run_continues(
+def test_the_run_continues_if_rows_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    told: list[str] = []
-    sink = ParquetSink(RollingParquet(tmp_path, every_s=10), told.append)
+    messages: list[str] = []
+    sink = ParquetSink(RollingParquet(tmp_path, every_s=10), messages.append)
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
         for second in range(0, 60, 5):
@@ -258,40 +258,40 @@ def test_rows_that_cannot_be_written_are_reported_and_the_run_continues(
             assert sink.tick(state(), START_NS + second * SECOND_NS, second * SECOND_NS)
     # Reported once, not at each attempt.
     assert sink.failures.count > 2
-    assert told == [f"cannot write rows to {tmp_path}: No space left on device; trying again"]
+    assert messages == [f"cannot write rows to {tmp_path}: No space left on device; trying again"]
     assert list(tmp_path.glob("*.parquet")) == []
     sink.tick(state(), START_NS + 120 * SECOND_NS, 120 * SECOND_NS)
     sink.add(rows(3), START_NS + 120 * SECOND_NS)
     # The rows are still in memory.
-    assert told[1:] == []
+    assert messages[1:] == []
     sink.roll()
-    assert told[1:] == [f"writing rows to {tmp_path} again"]
+    assert messages[1:] == [f"writing rows to {tmp_path} again"]
     sink.close()
     (file,) = tmp_path.glob("*.parquet")
-    kept = pq.read_metadata(file).num_rows
-    assert told[2:] == [f"missing in {tmp_path}: {12 * 2 + 3 - kept} rows"]
+    written_count = pq.read_metadata(file).num_rows
+    assert messages[2:] == [f"missing in {tmp_path}: {12 * 2 + 3 - written_count} rows"]
 
 
-def test_packets_that_cannot_be_written_are_reported_and_the_run_continues(
+def test_the_run_continues_if_packets_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    told: list[str] = []
-    capture, kept = path("errors"), tmp_path / "kept.pcapng"
-    writer = PcapngWriter(kept)
+    messages: list[str] = []
+    capture, saved = path("errors"), tmp_path / "saved.pcapng"
+    writer = PcapngWriter(saved)
     recorder = PacketRecorder(writer, [RowFilter(errors_only=True)], lead_s=0)
-    sink = PacketRecorderSink(recorder, writer, told.append)
+    sink = PacketRecorderSink(recorder, writer, messages.append)
     source = Watched(capture, sink, 40)
     with monkeypatch.context() as patched:
         patched.setattr(writer, "_create", full)
         for batch_of_rows in Analysis([], source=source).batches():
-            if told:
+            if messages:
                 patched.undo()
             sink.add(batch_of_rows, source.now_ns)
-            assert sink.tick(state(), source.now_ns, 61 * len(told) * SECOND_NS)
+            assert sink.tick(state(), source.now_ns, 61 * len(messages) * SECOND_NS)
     sink.close()
-    assert told == [
-        f"cannot write packets to {kept}: No space left on device; trying again",
-        f"writing packets to {kept} again",
-        f"missing in {kept}: {recorder.lost_packets} packets that could not be written",
+    assert messages == [
+        f"cannot write packets to {saved}: No space left on device; trying again",
+        f"writing packets to {saved} again",
+        f"missing in {saved}: {recorder.lost_packets} packets that could not be written",
     ]
-    assert len(list(kanalyze.requests(kept, errors=True))) > 0
+    assert len(list(kanalyze.requests(saved, errors=True))) > 0

@@ -15,7 +15,7 @@ def row_of(anomaly: Anomaly) -> AnomalyRow:
     return anomaly_row(anomaly, locate=lambda n: ("a.pcap", n), client_index=0, api_name="Fetch")
 
 
-def shown(*anomalies: Anomaly) -> list[str]:
+def table_lines(*anomalies: Anomaly) -> list[str]:
     text = io.StringIO()
     table = RowTable(
         text, width=None, colour=False, readable=ANOMALY_TABLE, status_of=anomaly_status
@@ -25,9 +25,9 @@ def shown(*anomalies: Anomaly) -> list[str]:
     return text.getvalue().splitlines()
 
 
-def test_a_line_says_what_where_and_how_much() -> None:
+def test_a_line_has_time_packet_kind_connection_and_size() -> None:
     time_ns = 1_700_000_000_123_456_789
-    head, line = shown(
+    head, line = table_lines(
         Anomaly(AnomalyKind.MALFORMED_BODY, time_ns, 17, TCP, 0, 4096, 2048, 1, 11, None, "why")
     )
     assert head.split() == [
@@ -41,12 +41,12 @@ def test_a_line_says_what_where_and_how_much() -> None:
 
 
 def test_unknown_values_are_dashes() -> None:
-    _, line = shown(Anomaly(AnomalyKind.CAPTURE_CORRUPT, detail="\x1b[31mred"))
+    _, line = table_lines(Anomaly(AnomalyKind.CAPTURE_CORRUPT, detail="\x1b[31mred"))
     assert line.split()[:3] == ["-", "-", "capture_corrupt"]
     assert "\x1b" not in line
 
 
-def test_the_colour_says_where_the_fault_lies() -> None:
+def test_the_colour_depends_on_the_kind_of_anomaly() -> None:
     kinds = (AnomalyKind.CAPTURE_CORRUPT, AnomalyKind.LOST_BYTES, AnomalyKind.NOT_IN_SYNC)
     assert [anomaly_status(row_of(Anomaly(kind))) for kind in kinds] == [
         "error",

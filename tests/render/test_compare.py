@@ -1,4 +1,4 @@
-"""A comparison as text and as Markdown: the worst first, within the width, escaped."""
+"""A comparison as text and as Markdown: the worst first, escaped, and within the width."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from kanalyze.render.compare import compare_lines, compare_markdown
 from kanalyze.render.layout import cell_width
 
-SIDE = {
+INPUT = {
     "made_of": "rows",
     "captures": ["a.pcap", "b.pcap"],
     "first_time_ns": 1_767_225_600_000_000_000,
@@ -22,15 +22,15 @@ SIDE = {
 }
 
 
-def told(measure: str = "p99", **changes: Any) -> dict[str, Any]:
-    made = {"measure": measure, "a": 12_000_000, "b": 80_000_000, "ratio": 6.667}
-    return {**made, "low": 5.1, "high": 8.8, "chance": 0.0005, "chance_alone": 0.0005, **changes}
+def measured(measure: str = "p99", **changes: Any) -> dict[str, Any]:
+    base = {"measure": measure, "a": 12_000_000, "b": 80_000_000, "ratio": 6.667}
+    return {**base, "low": 5.1, "high": 8.8, "chance": 0.0005, "chance_alone": 0.0005, **changes}
 
 
 def failing() -> dict[str, Any]:
-    made = told("errors", a=0.0, b=0.031, difference=0.031, low=0.02, high=0.04)
-    del made["ratio"]
-    return made
+    errors = measured("errors", a=0.0, b=0.031, difference=0.031, low=0.02, high=0.04)
+    del errors["ratio"]
+    return errors
 
 
 def change(name: str | None = "billing", by: str = "client", *measures: Any) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def change(name: str | None = "billing", by: str = "client", *measures: Any) -> 
         "name": name,
         "requests": [500, 510],
         "requests_per_s": [12.5, 12.75],
-        "measures": list(measures or [told()]),
+        "measures": list(measures or [measured()]),
         "as_much_for": [{"by": "topic", "name": "orders"}],
         "options": ["--api", "Produce", "--client-id", str(name)],
     }
@@ -49,8 +49,8 @@ def change(name: str | None = "billing", by: str = "client", *measures: Any) -> 
 def comparison(**changes: Any) -> dict[str, Any]:
     sections = ("slower", "faster", "fails_more", "fails_less", "may_be_chance", "new", "gone")
     return {
-        "a": SIDE,
-        "b": {**SIDE, "requests_per_s": 200.0},
+        "a": INPUT,
+        "b": {**INPUT, "requests_per_s": 200.0},
         "settings": {
             "at_least": 1.2,
             "least_ns": 1_000_000,
@@ -74,12 +74,12 @@ def text(width: int = 100, **changes: Any) -> str:
 
 
 def test_more_failures_and_slower_requests_come_first() -> None:
-    found = text(
+    output = text(
         fails_more=[change("shop", "client", failing())],
-        slower=[change("billing", "client", told(), told("p50", ratio=1.62))],
+        slower=[change("billing", "client", measured(), measured("p50", ratio=1.62))],
         faster=[change(None, "api")],
     )
-    lines = found.splitlines()
+    lines = output.splitlines()
     assert "1 fails more, 1 slower, 1 faster; 7 alike" in lines
     titles = [line for line in lines if line in ("Fails more", "Slower", "Faster", "New in B")]
     assert titles == ["Fails more", "Slower", "Faster"]
@@ -95,23 +95,23 @@ def test_more_failures_and_slower_requests_come_first() -> None:
     assert "0 %  3.10 %  +3.1 %" in shop
 
 
-def test_differences_that_may_be_chance_are_not_counted() -> None:
+def test_differences_that_may_be_chance_are_counted_apart() -> None:
     names = [
         {"kind": "client", "name": "a", "requests": 9, "seconds": 1, "may_be_chance": True},
         {"kind": "API version", "name": "b", "requests": 9, "seconds": 9, "may_be_chance": False},
     ]
-    found = text(may_be_chance=[change()], new=names)
-    assert "1 new; 7 alike, 1 may differ by chance" in found
-    assert found.index("API version") < found.index("client       a")
+    output = text(may_be_chance=[change()], new=names)
+    assert "1 new; 7 alike, 1 may differ by chance" in output
+    assert output.index("API version") < output.index("client       a")
 
 
-def test_a_comparison_without_a_test_says_so() -> None:
-    found = text(tested=False, not_tested="a report has no rows")
-    assert "NOT TESTED FOR CHANCE: a report has no rows" in found
-    assert "no difference; 7 alike" in found
+def test_a_comparison_that_was_not_tested_says_so() -> None:
+    output = text(tested=False, not_tested="a report has no rows")
+    assert "NOT TESTED FOR CHANCE: a report has no rows" in output
+    assert "no difference; 7 alike" in output
 
 
-def test_load_is_shown_where_it_differs() -> None:
+def test_only_load_that_differs_is_shown() -> None:
     same = {
         "api": "Fetch",
         "requests_per_s": [10.0, 10.5],
@@ -120,23 +120,23 @@ def test_load_is_shown_where_it_differs() -> None:
         "waited": [0.5, 0.5],
     }
     assert "Other load" not in text(load=[same])
-    found = text(load=[{**same, "requests_per_s": [10.0, 25.0]}])
-    assert "10 \u2192 25" in found
+    output = text(load=[{**same, "requests_per_s": [10.0, 25.0]}])
+    assert "10 \u2192 25" in output
 
 
 @pytest.mark.parametrize("width", [60, 80, 140])
-def test_no_line_is_too_long_and_nothing_from_the_wire_drives_a_terminal(width: int) -> None:
-    evil = change("evil\x1b[31m|`<b>" + "x" * 300)
+def test_lines_fit_the_width_and_control_characters_are_escaped(width: int) -> None:
+    hostile = change("hostile\x1b[31m|`<b>" + "x" * 300)
     few = [{"by": "client", "api": "Fetch", "name": "few\x07", "requests": [1, 2]}]
-    found = text(width, slower=[evil], too_few=few)
-    assert all(cell_width(line) <= width for line in found.splitlines())
-    assert "\x1b" not in found
-    assert "\x07" not in found
+    output = text(width, slower=[hostile], too_few=few)
+    assert all(cell_width(line) <= width for line in output.splitlines())
+    assert "\x1b" not in output
+    assert "\x07" not in output
 
 
-def test_markdown_has_tables_and_no_markup_from_the_wire() -> None:
-    found = compare_markdown(comparison(slower=[change("a|b<img>*")]))
-    assert "## Slower" in found
-    assert "| Produce | client a\\|b\\<img\\>\\* | p99 | 12 ms | 80 ms |" in found
-    assert "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |" in found
-    assert "**1 slower; 7 alike**" in found
+def test_markdown_has_tables_with_escaped_names() -> None:
+    output = compare_markdown(comparison(slower=[change("a|b<img>*")]))
+    assert "## Slower" in output
+    assert "| Produce | client a\\|b\\<img\\>\\* | p99 | 12 ms | 80 ms |" in output
+    assert "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |" in output
+    assert "**1 slower; 7 alike**" in output

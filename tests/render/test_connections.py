@@ -81,35 +81,35 @@ def test_unknown_values_are_dashes() -> None:
         ({"broker_lost_bytes": 1_460}, "1.46 kB lost"),
     ],
 )
-def test_trouble_is_described_in_words(changes: dict[str, Any], text: str) -> None:
+def test_problems_are_described_in_words(changes: dict[str, Any], text: str) -> None:
     assert written(connection(**changes))[1].endswith(f"  {text}")
     assert connection_status(connection(**changes)) == "unanswered"
 
 
-def test_duplicates_are_no_trouble() -> None:
-    doubled = connection(client_duplicate_packets=100, client_duplicate_bytes=5_000)
-    assert connection_status(doubled) == "ok"
-    assert written(doubled)[1].endswith("  -")
+def test_duplicates_are_no_problem() -> None:
+    with_duplicates = connection(client_duplicate_packets=100, client_duplicate_bytes=5_000)
+    assert connection_status(with_duplicates) == "ok"
+    assert written(with_duplicates)[1].endswith("  -")
 
 
 def test_a_second_connection_on_the_same_ports_has_its_number() -> None:
     assert "10.0.0.2:9092 #2" in written(connection(connection_number=2))[1]
 
 
-def test_colour_marks_resets_and_trouble() -> None:
+def test_colour_marks_resets_and_problems() -> None:
     rows = [connection(), connection(end="reset"), connection(end="limit")]
     assert [connection_status(row) for row in rows] == ["ok", "error", "unanswered"]
     assert ["\x1b" in line for line in written(*rows, colour=True)[1:]] == [False, True, True]
 
 
-def test_nothing_from_the_wire_drives_the_terminal() -> None:
+def test_control_characters_are_escaped() -> None:
     text = "\x1b[31m\n"
     lines = written(connection(client_id=text, protocol=text))
     assert len(lines) == 2
     assert all(line.isprintable() for line in lines)
 
 
-def test_a_narrow_terminal_leaves_out_what_matters_least() -> None:
+def test_a_narrow_terminal_leaves_out_the_least_important_columns() -> None:
     title, line = written(connection(), width=100)
     assert max(len(title), len(line)) <= 100
     assert "handshake" in title

@@ -17,9 +17,9 @@ def text(value: str) -> bytes:
 def body(protocol_type: str, name: str, content: bytes) -> TraceNode:
     inner = TraceNode(name, 20, 20 + len(content), "bytes", content)
     protocol = TraceNode("[0]", 18, 60, "Item", children=[inner])
-    several = TraceNode("Protocols", 14, 60, "[]Item", 1, children=[protocol])
+    protocols = TraceNode("Protocols", 14, 60, "[]Item", 1, children=[protocol])
     kind = TraceNode("ProtocolType", 4, 14, "string", protocol_type)
-    return TraceNode("", 0, 60, children=[kind, several])
+    return TraceNode("", 0, 60, children=[kind, protocols])
 
 
 SUBSCRIPTION = struct.pack(">hi", 1, 2) + text("a") + text("b\x1b") + struct.pack(">i", -1)
@@ -27,7 +27,7 @@ SUBSCRIPTION += struct.pack(">i", 1) + text("a") + struct.pack(">iii", 2, 0, 3)
 ASSIGNMENT = struct.pack(">hi", 0, 1) + text("a") + struct.pack(">iii", 1, 7, -1)
 
 
-def test_a_subscription_names_its_topics_and_what_is_owned_with_nothing_raw() -> None:
+def test_a_subscription_names_its_topics_and_owned_partitions() -> None:
     (line,) = embedded_lines(body("consumer", "Metadata", SUBSCRIPTION))
     assert line.startswith(f"20..{20 + len(SUBSCRIPTION)} subscription v1 to a, ")
     assert "owns a [0, 3]" in line
@@ -40,7 +40,7 @@ def test_an_assignment_names_its_partitions() -> None:
 
 
 @pytest.mark.parametrize("protocol_type", ["connect", "sr", ""])
-def test_other_groups_own_bytes_are_left_alone(protocol_type: str) -> None:
+def test_bytes_of_other_group_types_are_not_decoded(protocol_type: str) -> None:
     assert list(embedded_lines(body(protocol_type, "Metadata", SUBSCRIPTION))) == []
 
 

@@ -25,7 +25,7 @@ def lines_of(*findings: dict[str, Any]) -> list[str]:
     return [line.plain for line in finding_lines(findings)]
 
 
-def test_a_finding_says_what_was_seen_whom_it_concerns_and_what_shows_it() -> None:
+def test_a_finding_has_its_figures_its_names_and_a_command() -> None:
     assert lines_of(FINDING) == [
         "",
         "Findings",
@@ -77,21 +77,26 @@ def test_kinds_that_were_not_searched_for_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "is_told"), [("of billing", False), ("billing, twice", False), ("of a.billing", True)]
+    ("what", "is_named"), [("of billing", False), ("billing, twice", False), ("of a.billing", True)]
 )
-def test_a_name_in_the_figures_is_not_repeated(what: str, is_told: bool) -> None:
+def test_a_name_in_the_figures_is_not_repeated(what: str, is_named: bool) -> None:
     line = lines_of({**FINDING, "what": what})[3]
-    assert ("group id billing" in line) is is_told
+    assert ("group id billing" in line) is is_named
 
 
-def test_of_a_kind_the_first_findings_are_shown_and_its_texts_once() -> None:
+def test_only_the_first_findings_of_a_kind_are_shown_and_its_texts_once() -> None:
     lines = lines_of(*[FINDING] * 5)
     assert sum("refused" in line for line in lines) == 3
     assert "  and 2 more" in lines
     assert sum(line.startswith("  why:") for line in lines) == 1
 
 
-def test_escapes_of_a_terminal_do_nothing() -> None:
-    told = "\x1b[2J"
-    finding = {**FINDING, "what": told, "concerns": {"topic": told}, "options": ["--topic", told]}
+def test_control_characters_are_escaped() -> None:
+    hostile = "\x1b[2J"
+    finding = {
+        **FINDING,
+        "what": hostile,
+        "concerns": {"topic": hostile},
+        "options": ["--topic", hostile],
+    }
     assert "\x1b" not in "".join(lines_of(finding))

@@ -55,7 +55,7 @@ def test_missing_data_is_a_warning(quality, expected):
     assert warnings_of([row()], **quality) == [f"WARNING: {expected}"]
 
 
-def test_captures_are_described_by_their_own_words_escaped_and_no_more_than_three():
+def test_names_and_comments_of_captures_are_escaped_and_at_most_three():
     lines = lines_of(
         packets=1,
         first_time_ns=START_NS,
@@ -81,7 +81,7 @@ def test_a_capture_without_kafka_says_so():
     ]
 
 
-def test_a_filter_that_lets_nothing_pass_is_not_called_absence_of_kafka():
+def test_a_filter_without_matches_is_reported_as_such():
     assert warnings_of(kafka_connections=1) == ["WARNING: no Kafka requests match"]
 
 
@@ -89,7 +89,7 @@ def test_responses_without_a_request_are_a_warning():
     assert warnings_of([row(), orphan()]) == ["WARNING: 1 response without a request"]
 
 
-def test_a_limit_that_was_met_is_a_warning():
+def test_a_limit_that_was_reached_is_a_warning():
     warnings = warnings_of([row(client_id=str(n)) for n in range(9)], key_limit=5)
     assert warnings == ["WARNING: too many clients to list each: the rest is summed up"]
 
@@ -136,19 +136,21 @@ def test_anomalies_are_listed_with_the_most_frequent_first():
     assert lines[-1] == "anomalies: trailing_bytes 3, lost_bytes 1"
 
 
-def test_a_file_name_cannot_drive_the_terminal():
+def test_control_characters_in_file_names_are_escaped():
     assert lines_of(captures=["\x1b[2J.pcap"])[0] == "\\u001b[2J.pcap"
 
 
-def test_protocols_of_other_connections_are_guessed():
-    found = {"tls": 2, "http": 3, "none": 1}
-    lines = lines_of(connections=6, tls_connections=2, other_connections=4, other_protocols=found)
+def test_protocols_of_other_connections_are_counted():
+    protocols = {"tls": 2, "http": 3, "none": 1}
+    lines = lines_of(
+        connections=6, tls_connections=2, other_connections=4, other_protocols=protocols
+    )
     assert "6 TCP connections: 2 TLS, 4 other (3 http, 1 without payload)" in lines
 
 
-def test_tunnels_and_packets_read_no_further_are_named():
-    others = {f"kind {number}": number for number in range(1, 9)}
-    lines = lines_of(tunnels={"VXLAN": 12, "GRE": 1500}, other_packets=others)
+def test_tunnels_and_packets_that_are_not_analysed_are_counted():
+    other_packets = {f"kind {number}": number for number in range(1, 9)}
+    lines = lines_of(tunnels={"VXLAN": 12, "GRE": 1500}, other_packets=other_packets)
     assert "inside tunnels, by TCP packets: 1,500 GRE, 12 VXLAN" in lines
     (line,) = [line for line in lines if line.startswith("packets not analysed")]
     assert line.endswith(
@@ -156,6 +158,6 @@ def test_tunnels_and_packets_read_no_further_are_named():
     )
 
 
-def test_bytes_captured_twice_are_no_retransmission():
+def test_bytes_captured_twice_are_no_retransmissions():
     lines = lines_of(duplicate_bytes=2_000, retransmitted_bytes=10)
     assert "10 B retransmitted, 2 kB captured more than once" in lines

@@ -28,7 +28,7 @@ def test_wide_characters_take_two_columns():
     assert natural_widths(COLUMNS[:1], [("\u6f22\u5b57\u6f22",)]) == [6]
 
 
-def test_with_room_nothing_changes():
+def test_widths_are_unchanged_if_they_fit():
     assert fitted(COLUMNS, [20, 5, 5, 5], 80) == [20, 5, 5, 5]
     assert fitted(COLUMNS, [2000, 5, 5, 5], None) == [2000, 5, 5, 5]
 
@@ -37,12 +37,12 @@ def test_long_names_are_cut_before_a_column_is_left_out():
     assert fitted(COLUMNS, [40, 5, 5, 5], 41) == [20, 5, 5, 5]
 
 
-def test_the_highest_rank_goes_first():
+def test_the_column_with_the_highest_rank_is_left_out_first():
     assert fitted(COLUMNS, [40, 5, 5, 5], 28) == [14, 5, 5, None]
     assert fitted(COLUMNS, [40, 5, 5, 5], 20) == [13, 5, None, None]
 
 
-def test_names_are_cut_further_when_nothing_is_left_to_leave_out():
+def test_names_are_cut_further_if_no_more_columns_can_be_left_out():
     assert fitted(COLUMNS, [40, 5, 5, 5], 15) == [8, 5, None, None]
 
 
@@ -51,12 +51,12 @@ def test_numbers_are_never_cut():
 
 
 @given(st.lists(st.integers(0, 60), min_size=4, max_size=4), st.integers(80, 200))
-def test_the_line_fits(natural, width):
+def test_a_line_fits_the_width(natural, width):
     assert line_width(fitted(COLUMNS, natural, width)) <= max(width, 8 + GAP + natural[1])
 
 
 @given(st.text(max_size=30), st.integers(1, 20), st.booleans())
-def test_a_cell_takes_exactly_its_width(text, width, right):
+def test_a_cell_has_exactly_its_width(text, width, right):
     text = "".join(char for char in text if char.isprintable())
     assert cell_len(padded(text, width, right=right)) == width
 

@@ -11,7 +11,7 @@ from kanalyze.render.lines import Line
 
 
 def fitted(line: Line, width: int) -> list[str]:
-    return [one.plain for one in line.fitted(width)]
+    return [part.plain for part in line.fitted(width)]
 
 
 def columns(*texts: str) -> Line:
@@ -29,7 +29,7 @@ def test_a_line_is_its_parts():
     assert Line().plain == ""
 
 
-def test_spaces_at_the_end_go_whichever_part_they_are_in():
+def test_trailing_spaces_are_removed_from_every_part():
     line = columns("one ", "  ", "")
     line.rstrip()
     assert line.parts == [("one", "")]
@@ -54,7 +54,7 @@ def test_a_line_that_fits_is_unchanged():
         ("  one two three", 9, ["  one", "    two", "    three"]),
     ],
 )
-def test_prose_is_broken_between_words_and_long_words_within(text, width, expected):
+def test_prose_is_broken_between_words_and_within_long_words(text, width, expected):
     assert fitted(Line(text), width) == expected
 
 
@@ -69,10 +69,10 @@ def test_columns_are_cut_at_the_end():
     assert fitted(columns("one", "  ", "twothree", "four"), 9) == ["one  two\u2026"]
 
 
-words = st.lists(st.text("ab\u6f22\u0301", min_size=1, max_size=12), min_size=1, max_size=8)
+WORDS = st.lists(st.text("ab\u6f22\u0301", min_size=1, max_size=12), min_size=1, max_size=8)
 
 
-@given(words, st.integers(2, 20))
+@given(WORDS, st.integers(2, 20))
 def test_every_line_fits_and_no_character_is_lost(parts, width):
     lines = fitted(Line(" ".join(parts)), width)
     assert all(cell_len(line) <= width for line in lines)
@@ -80,17 +80,17 @@ def test_every_line_fits_and_no_character_is_lost(parts, width):
 
 
 @pytest.mark.parametrize("width", [34, 40, 60, 100])
-def test_a_command_that_is_broken_is_the_same_to_a_shell(width):
+def test_a_shell_reads_a_broken_command_as_one(width):
     words = ["kanalyze", "requests", "a b.pcap", "--client-id", "it's me", "--topic", "orders"]
     lines = fitted(Line(f"    {shlex.join(words)}", is_command=True), width)
-    # A shell drops a backslash at the end of a line together with the end.
+    # A shell removes a backslash at the end of a line together with the line feed.
     assert shlex.split("\n".join(lines).replace("\\\n", "")) == words
     assert "\\\n" in "\n".join(lines) or width == 100
     assert max(map(len, lines)) <= width
     assert all(line.startswith("    ") for line in lines)
 
 
-def test_a_word_of_a_command_that_has_no_room_is_broken_like_prose():
+def test_a_word_of_a_command_that_is_too_long_is_broken_like_prose():
     lines = fitted(Line(f"  kanalyze report {'a' * 40}", is_command=True), 20)
     assert max(map(len, lines)) <= 20
     assert not any(line.endswith("\\") for line in lines)

@@ -4,30 +4,30 @@ import pytest
 
 from kanalyze.render.nothing import no_kafka_text
 
-FORCE = "if a broker listens on port N, use --port N"
-KEYS = "TLS is not decrypted: give a key log (--keylog FILE)"
-WHOLE = "packets were cut short: capture whole ones (tcpdump -s 0)"
+USE_PORT = "if a broker listens on port N, use --port N"
+GIVE_KEY_LOG = "TLS is not decrypted: give a key log (--keylog FILE)"
+CAPTURE_WHOLE_PACKETS = "packets were cut short: capture whole ones (tcpdump -s 0)"
 
 
 @pytest.mark.parametrize(
-    ("seen", "hints"),
+    ("contents", "hints"),
     [
         ({}, ["there are no packets"]),
         ({"packets": 3}, ["there is no TCP connection"]),
-        ({"packets": 3, "connections": 1, "tls_connections": 1}, [KEYS]),
-        ({"packets": 3, "connections": 1, "other_connections": 1}, [FORCE]),
+        ({"packets": 3, "connections": 1, "tls_connections": 1}, [GIVE_KEY_LOG]),
+        ({"packets": 3, "connections": 1, "other_connections": 1}, [USE_PORT]),
         (
             {"packets": 3, "connections": 2, "other_connections": 2, "snapped_bytes": 10},
-            [WHOLE, FORCE],
+            [CAPTURE_WHOLE_PACKETS, USE_PORT],
         ),
         (
             {"packets": 3, "connections": 2, "tls_connections": 1, "other_connections": 1},
-            [KEYS, FORCE],
+            [GIVE_KEY_LOG, USE_PORT],
         ),
         ({"packets": 3, "connections": 1, "kafka_connections": 1}, []),
     ],
 )
-def test_hints_depend_on_the_content_of_the_capture(seen, hints):
+def test_hints_depend_on_the_content_of_the_capture(contents, hints):
     names = ("packets", "connections", "tls_connections", "other_connections", "snapped_bytes")
-    counts = {name: seen.get(name, 0) for name in names}
+    counts = {name: contents.get(name, 0) for name in names}
     assert no_kafka_text(**counts) == "; ".join(["no Kafka requests found", *hints])

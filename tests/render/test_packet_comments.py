@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kanalyze.render.packet_comments import comment_of
-from tests.support import rows as made
+from tests.support import rows as sample_rows
 
 if TYPE_CHECKING:
     from kanalyze.tables.row import Row
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     ("row", "text"),
     [
         (
-            made.failed("t", 6, "X", client_id="a\x1b[1m"),
+            sample_rows.failed("t", 6, "X", client_id="a\x1b[1m"),
             "Produce v9; correlation id 7; client a\\u001b[1m; error; X; latency 2 ms",
         ),
-        (made.unanswered(client_id=None), "Fetch v12; correlation id 7; unanswered"),
-        (made.orphan(), "?; correlation id 7; orphan response"),
+        (sample_rows.unanswered(client_id=None), "Fetch v12; correlation id 7; unanswered"),
+        (sample_rows.orphan(), "?; correlation id 7; orphan response"),
         (
-            made.row(api_name=None, api_key=99, latency_ns=None),
+            sample_rows.row(api_name=None, api_key=99, latency_ns=None),
             "API 99 v9; correlation id 7; client app; ok",
         ),
     ],
 )
-def test_comments(row: Row, text: str) -> None:
+def test_comments_describe_the_request(row: Row, text: str) -> None:
     assert comment_of(row) == text
 
 
 def test_comments_are_bounded() -> None:
-    row = made.failed("t", 6, "X", client_id="\n" * 40_000)
+    row = sample_rows.failed("t", 6, "X", client_id="\n" * 40_000)
     assert len(comment_of(row._replace(errors=row.errors * 10_000))) < 2000

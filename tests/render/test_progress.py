@@ -30,7 +30,7 @@ TASKS = ProgressState("writing", 9.0, 12, 40, 2.5, "tasks")
         (ProgressState("comparing", 75.4), "comparing: for 75 s"),
     ],
 )
-def test_a_line_of_a_log_says_what_is_known(state: ProgressState, text: str) -> None:
+def test_a_line_of_a_log_has_the_known_figures(state: ProgressState, text: str) -> None:
     assert progress_text(state) == text
 
 
@@ -47,13 +47,13 @@ def test_a_line_of_a_log_says_what_is_known(state: ProgressState, text: str) -> 
         (10, "reading  4"),
     ],
 )
-def test_a_narrow_terminal_has_less_of_the_line(width: int, line: str) -> None:
+def test_a_narrow_terminal_has_fewer_figures(width: int, line: str) -> None:
     assert progress_line(HALF, width) == line
 
 
 def test_no_line_is_wider_than_the_terminal() -> None:
     states = [HALF, TASKS, HALF._replace(total=None), ProgressState("comparing", 1e9)]
-    assert all(len(progress_line(each, n)) <= n for each in states for n in range(100))
+    assert all(len(progress_line(state, n)) <= n for state in states for n in range(100))
 
 
 def test_a_share_above_one_is_shown_as_100_percent() -> None:
@@ -61,7 +61,7 @@ def test_a_share_above_one_is_shown_as_100_percent() -> None:
     assert progress_text(HALF._replace(done=3_000_000_000)).startswith("reading: 100 %")
 
 
-def test_the_rate_is_that_of_the_last_ten_seconds() -> None:
+def test_the_rate_is_over_the_last_ten_seconds() -> None:
     meter = RateMeter()
     assert meter.add(0.0, 0, 1000) is None
     assert meter.add(5.0, 500, 1000) == 100
@@ -79,7 +79,7 @@ def test_a_rate_restarts_with_a_new_amount_or_total() -> None:
     assert meter.add(4.0, 8, 9) is None
 
 
-def test_a_total_that_is_known_late_leaves_the_rate() -> None:
+def test_the_rate_is_kept_when_the_total_becomes_known() -> None:
     meter = RateMeter()
     meter.add(0.0, 0, None)
     assert meter.add(1.0, 10, 40) == 10

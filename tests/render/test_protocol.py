@@ -24,7 +24,7 @@ def lines_of(lines) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def test_the_table_of_apis_looks_as_it_did():
+def test_the_table_of_apis_equals_its_golden_file():
     assert_golden(lines_of(apis_lines(CATALOG)), GOLDEN / "protocol-apis.txt")
 
 
@@ -44,12 +44,12 @@ def test_the_table_of_apis_fits_a_terminal(width, titles):
 
 
 @pytest.mark.parametrize("name", ["Fetch", "ControlledShutdown", "SaslHandshake", "ListGroups"])
-def test_an_api_looks_as_it_did(name):
-    made = lines_of(api_lines(CATALOG, CATALOG.named(name)))
-    assert_golden(made, GOLDEN / f"protocol-{name}.txt")
+def test_an_api_equals_its_golden_file(name):
+    text = lines_of(api_lines(CATALOG, CATALOG.named(name)))
+    assert_golden(text, GOLDEN / f"protocol-{name}.txt")
 
 
-def test_every_api_has_a_line_and_every_field_too():
+def test_every_api_and_every_field_has_a_line():
     table = lines_of(apis_lines(CATALOG))
     for api in CATALOG.apis:
         assert f" {api.name} " in table
@@ -68,15 +68,15 @@ def test_every_error_code_has_a_line_that_says_whether_to_retry():
     assert [fact["code"] for fact in error_facts()] == sorted(ERRORS)
 
 
-def test_facts_of_an_api_say_what_each_release_speaks():
+def test_facts_of_an_api_have_its_versions_in_each_release():
     facts = summary_facts(CATALOG.named("Produce"))
     assert facts["versions"] == [0, 13]
     assert facts["releases"]["3.9"] == [0, 11]
     assert facts["releases"]["4.0"] == [3, 12]
     assert set(facts["releases"]) == set(RELEASES)
-    gone = summary_facts(CATALOG.named("LeaderAndIsr"))
-    assert gone["releases"]["4.0"] is None
-    assert gone["enumName"] == "LEADER_AND_ISR"
+    removed = summary_facts(CATALOG.named("LeaderAndIsr"))
+    assert removed["releases"]["4.0"] is None
+    assert removed["enumName"] == "LEADER_AND_ISR"
     assert summary_facts(CATALOG.named("SaslHandshake"))["requestFlexibleFrom"] is None
 
 

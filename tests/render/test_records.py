@@ -9,8 +9,8 @@ from kanalyze.render.records import record_columns, record_status
 from kanalyze.render.table import RowTable
 from kanalyze.tables.records.rows import HeaderItem, RecordRow
 
-EVERY: dict[str, Any] = dict.fromkeys(RecordRow._fields)
-PLAIN: dict[str, Any] = EVERY | {
+ALL_NULL: dict[str, Any] = dict.fromkeys(RecordRow._fields)
+PLAIN: dict[str, Any] = ALL_NULL | {
     "time_ns": 1_767_225_600_000_000_000,
     "client_id": "app",
     "api_name": "Fetch",
@@ -57,19 +57,19 @@ def test_a_record_is_one_line() -> None:
     ]
 
 
-def test_keys_values_and_headers_are_shown_when_asked_for() -> None:
+def test_keys_values_and_headers_are_shown_only_with_values() -> None:
     headers = [HeaderItem("a", "1", "text"), HeaderItem("b", None, None)]
     line = written(record(headers=headers))[1]
     assert line.split()[11:15] == ["k", "\\x00\\xff", "a=1,", "b=-"]
     assert "\\x00" not in written(record(headers=headers), values=False)[1]
 
 
-def test_null_and_empty_can_be_told_apart() -> None:
+def test_null_and_empty_values_are_shown_differently() -> None:
     line = written(record(key=None, value="", value_encoding="text"))[1]
     assert line.split()[11:13] == ["-", '""']
 
 
-def test_nothing_from_the_wire_drives_the_terminal() -> None:
+def test_control_characters_are_escaped() -> None:
     text = "\x1b[31m\n"
     headers = [HeaderItem(text, text, "text")]
     lines = written(
@@ -81,16 +81,16 @@ def test_nothing_from_the_wire_drives_the_terminal() -> None:
 
 
 def test_long_values_are_cut() -> None:
-    long = "x" * 5000
+    long_text = "x" * 5000
     for encoding in ("text", "escaped"):
-        headers = [HeaderItem("h", long, encoding)] * 500
-        line = written(record(value=long, value_encoding=encoding, headers=headers))[1]
+        headers = [HeaderItem("h", long_text, encoding)] * 500
+        line = written(record(value=long_text, value_encoding=encoding, headers=headers))[1]
         assert len(line) < 600
         assert "\u2026" in line
 
 
 @pytest.mark.parametrize("time_ms", [-1000, 2**63 - 1, -(2**63)])
-def test_a_time_that_no_calendar_has_is_a_number(time_ms: int) -> None:
+def test_a_time_outside_of_the_calendar_is_a_number(time_ms: int) -> None:
     assert str(time_ms) in written(record(timestamp_ms=time_ms))[1]
 
 
@@ -103,16 +103,16 @@ def test_a_time_that_no_calendar_has_is_a_number(time_ms: int) -> None:
         ({"is_transactional": True, "producer_id": 5, "producer_epoch": 1}, "transactional"),
     ],
 )
-def test_the_state_says_what_is_special(changes: dict[str, Any], state: str) -> None:
+def test_the_state_names_problems_and_transactions(changes: dict[str, Any], state: str) -> None:
     assert f"  {state}  " in written(record(**changes))[1]
 
 
-def test_colour_marks_what_is_wrong() -> None:
+def test_colour_marks_records_with_problems() -> None:
     lines = written(record(), record(crc_ok=False), record(problem="cut_batch"), colour=True)
     assert ["\x1b" in line for line in lines[1:]] == [False, True, True]
 
 
-def test_schemas_traces_delays_and_what_was_found_are_shown() -> None:
+def test_schemas_traces_delays_and_matches_are_shown() -> None:
     row = record(
         delay_ns=1_500_000,
         key_schema_id=7,
@@ -132,10 +132,10 @@ def test_schemas_traces_delays_and_what_was_found_are_shown() -> None:
     ("changes", "expected"),
     [({"key_schema_id": 7}, "7/-"), ({"value_schema_id": 8}, "8"), ({}, "-")],
 )
-def test_a_schema_of_the_key_stands_before_that_of_the_value(changes, expected) -> None:
+def test_the_schema_of_the_key_is_before_that_of_the_value(changes, expected) -> None:
     assert written(record(**changes), values=False)[1].split()[12] == expected
 
 
-def test_a_record_of_an_aborted_transaction_is_aborted() -> None:
+def test_a_record_of_an_aborted_transaction_is_shown_as_aborted() -> None:
     row = record(is_transactional=True, is_aborted=True)
     assert written(row, values=False)[1].split()[-2] == "aborted"

@@ -1,4 +1,4 @@
-"""The report as Markdown: the same as on the terminal, with texts from the wire escaped."""
+"""The report as Markdown: the figures of the text, with names escaped."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def cells(line: str) -> list[str]:
     return [re.sub(r"\\(.)", r"\1", part).strip() for part in parts]
 
 
-def test_tables_are_those_of_the_terminal(summary: dict[str, Any]) -> None:
+def test_tables_are_those_of_the_text(summary: dict[str, Any]) -> None:
     order = TableOrder("errors", 3)
     blocks = report_markdown(summary, order).split("\n## ")[1:]
     by_title = {block.partition("\n")[0]: block.splitlines()[2:] for block in blocks}
-    for table in [each for tables in report_tables(summary, order) for each in tables]:
+    for table in [table for tables in report_tables(summary, order) for table in tables]:
         title = re.sub(r"([*_|`])", r"\\\1", table.title)
         titles, rules, *lines = by_title[title]
         assert cells(titles) == [column.title for column in table.columns]
@@ -58,13 +58,13 @@ def test_the_report_has_its_filter_and_its_findings(summary: dict[str, Any]) -> 
     assert any(re.search(command, line) for line in lines)
 
 
-def test_charts_stand_as_they_are(summary: dict[str, Any]) -> None:
+def test_charts_are_unchanged_in_a_code_block(summary: dict[str, Any]) -> None:
     _, chart, _ = report_markdown(summary).split("```")
     assert chart.startswith("text\n")
     assert {"requests", "bytes", "errors", "slowest"} <= set(re.findall(r"(\w+) \u2502", chart))
 
 
-def test_text_from_the_wire_is_no_markup() -> None:
+def test_markup_in_names_is_escaped() -> None:
     hostile = [
         failed(HOSTILE, 3, HOSTILE, client_id=HOSTILE, group_id=HOSTILE, api_name=HOSTILE),
         row(client_id=HOSTILE * 3),
@@ -81,7 +81,7 @@ def test_text_from_the_wire_is_no_markup() -> None:
         assert len(widths) == 1, line
 
 
-def test_code_ends_where_it_is_meant_to() -> None:
+def test_backquotes_do_not_end_inline_code() -> None:
     finding = {
         "name": "x",
         "title": "t",

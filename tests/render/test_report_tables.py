@@ -1,4 +1,4 @@
-"""Tables for people have the figures of the summary, in any order of lines."""
+"""Tables for people have the figures of the summary, whatever the order of their lines."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ def summary(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 def tables(summary: dict[str, Any], order: TableOrder = ALL) -> dict[str, _Lines]:
     """Return the lines of each table by its title; columns of the same name get numbers."""
-    found = {}
-    for table in [each for tables in report_tables(summary, order) for each in tables]:
+    lines_by_title = {}
+    for table in [table for tables in report_tables(summary, order) for table in tables]:
         titles: list[str] = []
         for column in table.columns:
             titles.append(column.title + " again" * titles.count(column.title))
         texts = [[text for text, _ in cells] for cells in table.rows]
-        found[table.title] = [dict(zip(titles, row, strict=True)) for row in texts]
-    return found
+        lines_by_title[table.title] = [dict(zip(titles, row, strict=True)) for row in texts]
+    return lines_by_title
 
 
 def titled(summary: dict[str, Any], title: str, order: TableOrder = ALL) -> _Lines:
-    """Return the lines of the table whose title begins so; none without such a table."""
-    found = [lines for name, lines in tables(summary, order).items() if name.startswith(title)]
-    assert len(found) <= 1
-    return found[0] if found else []
+    """Return the lines of the table whose title begins with a text, or none."""
+    matching = [lines for name, lines in tables(summary, order).items() if name.startswith(title)]
+    assert len(matching) <= 1
+    return matching[0] if matching else []
 
 
 def counts(line: dict[str, Any], **names: str) -> dict[str, str]:
@@ -154,16 +154,16 @@ def test_codecs_and_batch_sizes_are_those_of_the_summary(summary: dict[str, Any]
 
 
 def test_versions_in_use_are_those_of_the_summary(summary: dict[str, Any]) -> None:
-    found = {
+    versions = {
         line["API"]: {
             version.removeprefix("v"): int(count.replace(",", ""))
             for version, count in (
-                each.split(": ") for each in line["requests by version"].split(", ")
+                entry.split(": ") for entry in line["requests by version"].split(", ")
             )
         }
         for line in titled(summary, "Versions in use")
     }
-    assert found == {api["api_name"]: api["versions"] for api in summary["apis"]}
+    assert versions == {api["api_name"]: api["versions"] for api in summary["apis"]}
 
 
 PARTS = {
@@ -184,21 +184,21 @@ def test_where_the_time_went_is_that_of_the_summary(summary: dict[str, Any]) -> 
     )
     shown_lines = titled(summary, "Where the time went")
     assert len(shown_lines) == len(lines)
-    for found, line in zip(shown_lines, lines, strict=True):
-        assert found["API"] == line["api_name"]
-        assert found["captured at"] == shown(line["capture_point"])
-        assert found["requests"] == count_text(line["requests"])
-        assert found["mean"] == duration_text(line["total_time_ns"]["mean"])
+    for shown_line, line in zip(shown_lines, lines, strict=True):
+        assert shown_line["API"] == line["api_name"]
+        assert shown_line["captured at"] == shown(line["capture_point"])
+        assert shown_line["requests"] == count_text(line["requests"])
+        assert shown_line["mean"] == duration_text(line["total_time_ns"]["mean"])
         for title, name in PARTS.items():
-            # A part that no line has is left out.
-            assert found.get(title, "0 %") == per_mille_text(line[name]["per_mille"])
+            # The table leaves out a part that no line has.
+            assert shown_line.get(title, "0 %") == per_mille_text(line[name]["per_mille"])
 
 
 def test_the_slowest_requests_say_where_their_time_went(summary: dict[str, Any]) -> None:
-    for found, line in zip(titled(summary, "Slowest"), summary["slowest"], strict=True):
-        assert found["latency"] == duration_text(line["latency_ns"])
+    for shown_line, line in zip(titled(summary, "Slowest"), summary["slowest"], strict=True):
+        assert shown_line["latency"] == duration_text(line["latency_ns"])
         percents = {}
-        for text in [found["mostly"], *found["and"].split(", ")]:
+        for text in [shown_line["mostly"], *shown_line["and"].split(", ")]:
             if text != "-":
                 title, number, _ = text.rsplit(" ", 2)
                 percents[title] = int(number)
@@ -211,7 +211,7 @@ def test_the_slowest_requests_say_where_their_time_went(summary: dict[str, Any])
         assert list(percents.values()) == sorted(percents.values(), reverse=True)
 
 
-def test_the_worst_times_are_those_of_both_series(summary: dict[str, Any]) -> None:
+def test_the_worst_times_have_the_figures_of_both_series(summary: dict[str, Any]) -> None:
     amounts, latency = summary["throughput"], summary["latency"]
     spans = {}
     for number, requests in enumerate(amounts["requests"]):
@@ -223,27 +223,27 @@ def test_the_worst_times_are_those_of_both_series(summary: dict[str, Any]) -> No
             "bytes": bytes_text(sizes),
             **{name: duration_text(latency[name][number]) for name in ("p50", "p90", "p99", "max")},
         }
-    found = titled(summary, "Worst times")
-    for line in found:
+    shown_lines = titled(summary, "Worst times")
+    for line in shown_lines:
         assert spans[line.pop("from")] == line
-    known = sorted((each for each in latency["p99"] if each is not None), reverse=True)
+    known = sorted((p99_ns for p99_ns in latency["p99"] if p99_ns is not None), reverse=True)
     assert len(known) > 1
-    assert [line["p99"] for line in found] == [duration_text(each) for each in known]
+    assert [line["p99"] for line in shown_lines] == [duration_text(p99_ns) for p99_ns in known]
 
 
-def test_the_worst_times_by_errors_have_errors() -> None:
+def test_the_worst_times_by_errors_are_those_with_errors() -> None:
     summary = kanalyze.report(path("groups"))
-    found = titled(summary, "Worst times", TableOrder("errors", 100))
-    errors = sorted((each for each in summary["throughput"]["errors"] if each), reverse=True)
-    assert [line["errors"] for line in found] == list(map(count_text, errors))
+    shown_lines = titled(summary, "Worst times", TableOrder("errors", 100))
+    errors = sorted((count for count in summary["throughput"]["errors"] if count), reverse=True)
+    assert [line["errors"] for line in shown_lines] == list(map(count_text, errors))
 
 
 # -- order ----------------------------------------------------------------------------------------
 
 
 @functools.cache
-def crowd() -> dict[str, Any]:
-    """Return the report on three clients, each of which is first by another figure."""
+def different_clients() -> dict[str, Any]:
+    """Return the report on clients that are the first of their table, each by another figure."""
     return summary_of(
         [
             *[row(client_id="busy") for _ in range(5)],
@@ -268,23 +268,25 @@ def crowd() -> dict[str, Any]:
     ],
 )
 def test_lines_are_sorted_by_the_requested_figure(sort: str, first: str, last: str) -> None:
-    found = [line["client"] for line in titled(crowd(), "Clients, by", TableOrder(sort))]
-    assert found[0] == first
+    clients = [
+        line["client"] for line in titled(different_clients(), "Clients, by", TableOrder(sort))
+    ]
+    assert clients[0] == first
     if last == "silent":
-        assert found[-1] == last  # nothing is known of its latency
-    titles = list(tables(crowd(), TableOrder(sort)))
+        assert clients[-1] == last  # its latency is unknown
+    titles = list(tables(different_clients(), TableOrder(sort)))
     assert f"Clients by API, by {sort}" in titles
     assert f"Requests by API, with latency, by {sort}" in titles
 
 
 @pytest.mark.few(21)
 @pytest.mark.parametrize("sort", SORTS)
-def test_an_order_changes_no_line(sort: str, summary: dict[str, Any]) -> None:
+def test_the_order_does_not_change_the_lines(sort: str, summary: dict[str, Any]) -> None:
     def all_lines(order: TableOrder) -> list[str]:
-        found = tables(summary, order).items()
+        tables_by_title = tables(summary, order).items()
         return sorted(
             str(line)
-            for title, lines in found
+            for title, lines in tables_by_title
             for line in lines
             if not title.startswith("Worst times")
         )
@@ -292,34 +294,34 @@ def test_an_order_changes_no_line(sort: str, summary: dict[str, Any]) -> None:
     assert all_lines(TableOrder(sort, 10_000)) == all_lines(ALL)
 
 
-def test_the_sum_of_others_stays_last() -> None:
+def test_the_line_of_others_is_always_last() -> None:
     rows = [row(client_id=f"c{n}") for n in range(3)]
     rows += [row(client_id=f"z{n}", request_bytes=10**6) for n in range(3)]
-    found = titled(summary_of([*rows, *rows[:3]], most_keys=3), "Clients, by", TableOrder("bytes"))
-    assert found[-1]["client"] == "(other clients)"
+    lines = titled(summary_of([*rows, *rows[:3]], most_keys=3), "Clients, by", TableOrder("bytes"))
+    assert lines[-1]["client"] == "(other clients)"
 
 
-def test_the_line_of_waited_requests_stays_below_its_api() -> None:
+def test_the_line_of_long_polls_is_below_that_of_its_api() -> None:
     rows = [fetch(waited=True, latency_ns=10**9), fetch(), row(latency_ns=5_000_000)]
     lines = titled(summary_of(rows), "Requests by API", TableOrder("max"))
     assert [line["API"] for line in lines] == ["Produce", "Fetch", "Fetch (waited)"]
 
 
 @pytest.mark.parametrize("limit", [1, 2])
-def test_a_limit_holds_for_every_table_and_says_what_is_left_out(limit: int) -> None:
-    found, order = crowd(), TableOrder(limit=limit)
-    for made in [each for both in report_tables(found, order) for each in both]:
-        assert len(made.rows) <= limit
+def test_every_table_is_limited_and_counts_omitted_lines(limit: int) -> None:
+    summary, order = different_clients(), TableOrder(limit=limit)
+    for table in [table for tables in report_tables(summary, order) for table in tables]:
+        assert len(table.rows) <= limit
     (clients,) = [
-        each for each in report_tables(found, order)[0] if each.title == "Busiest clients"
+        table for table in report_tables(summary, order)[0] if table.title == "Busiest clients"
     ]
     assert clients.more == 5 - limit
 
 
-# -- what is left out -----------------------------------------------------------------------------
+# -- omitted tables -------------------------------------------------------------------------------
 
 
-def test_a_table_that_repeats_another_is_left_out() -> None:
+def test_a_table_that_would_repeat_another_is_omitted() -> None:
     one = summary_of([row(), fetch()])
     names = ("Clients by API", "Busiest partitions", "Errors by client")
     assert [name for name in names if titled(one, name)] == []

@@ -28,9 +28,9 @@ def columns(*names):
     return [by_name[name] for name in names]
 
 
-def written(*batches, width=None, colour=False, chosen=None) -> str:
+def written(*batches, width=None, colour=False, columns_chosen=None) -> str:
     stream = io.StringIO()
-    table = RowTable(stream, width=width, colour=colour, columns=chosen)
+    table = RowTable(stream, width=width, colour=colour, columns=columns_chosen)
     for batch in batches:
         table.write(batch)
     table.close()
@@ -38,7 +38,7 @@ def written(*batches, width=None, colour=False, chosen=None) -> str:
 
 
 @pytest.mark.parametrize("width", [80, 140])
-def test_the_table_looks_as_it_did(width):
+def test_the_table_equals_its_golden_file(width):
     assert_golden(written(MIXED, width=width), GOLDEN / f"table-{width}.txt")
 
 
@@ -48,7 +48,7 @@ def test_every_line_fits_the_width(width):
     assert max(cell_len(line) for line in lines) <= width
 
 
-def test_there_is_one_line_a_row_and_one_of_titles():
+def test_there_is_a_line_of_titles_and_a_line_for_each_row():
     assert len(written(MIXED[:3], MIXED[3:], width=80).splitlines()) == len(MIXED) + 1
 
 
@@ -57,7 +57,7 @@ def test_without_rows_the_table_has_only_titles():
     assert written([]) == written()
 
 
-def test_nothing_from_the_wire_drives_the_terminal():
+def test_control_characters_are_escaped():
     text = written(MIXED)
     assert all(char.isprintable() or char == "\n" for char in text)
     assert "\\u001b[31mred[bold]x[/]\\u202e\\n" in text
@@ -70,37 +70,39 @@ def test_colour_marks_failures_only_if_enabled():
     assert "\x1b" not in written(MIXED)
 
 
-def test_chosen_columns_are_shown_as_they_are():
-    chosen = columns("client_id", "latency_ns", "waited", "errors", "anomalies")
-    text = written([failed("orders", 6, "X", anomalies=["a", "b"])], chosen=chosen)
+def test_values_of_chosen_columns_are_not_formatted():
+    columns_chosen = columns("client_id", "latency_ns", "waited", "errors", "anomalies")
+    text = written([failed("orders", 6, "X", anomalies=["a", "b"])], columns_chosen=columns_chosen)
     assert text.splitlines()[1].split() == ["app", "2000000", "-", "orders:0:6:X", "a,", "b"]
-    assert written([fetch(waited=False)], chosen=columns("waited")) == "waited\nfalse\n"
+    assert written([fetch(waited=False)], columns_chosen=columns("waited")) == "waited\nfalse\n"
 
 
-def test_every_column_of_the_contract_can_be_shown():
-    text = written(MIXED, chosen=COLUMNS)
+def test_every_column_can_be_shown():
+    text = written(MIXED, columns_chosen=COLUMNS)
     assert text.splitlines()[0].split() == [column.name for column in COLUMNS]
 
 
-def test_a_number_that_grew_later_is_not_cut():
-    chosen = columns("request_packet", "client_id")
+def test_a_later_longer_number_is_not_cut():
+    columns_chosen = columns("request_packet", "client_id")
     batches = [row(request_packet=1)] * 1000, [row(request_packet=10**15)]
-    assert str(10**15) in written(*batches, chosen=chosen, width=80)
+    assert str(10**15) in written(*batches, columns_chosen=columns_chosen, width=80)
 
 
-def test_a_text_that_grew_later_is_cut_on_a_terminal_and_nowhere_else():
-    chosen = columns("client_id", "status")
+def test_a_later_longer_text_is_cut_only_on_a_terminal():
+    columns_chosen = columns("client_id", "status")
     batches = [row()] * 1000, [row(client_id="x" * 40)]
-    assert written(*batches, chosen=chosen, width=80).endswith("\nxxxxxxxx\u2026  ok\n")
-    assert written(*batches, chosen=chosen).endswith("\n" + "x" * 40 + "  ok\n")
+    assert written(*batches, columns_chosen=columns_chosen, width=80).endswith(
+        "\nxxxxxxxx\u2026  ok\n"
+    )
+    assert written(*batches, columns_chosen=columns_chosen).endswith("\n" + "x" * 40 + "  ok\n")
 
 
-def test_widths_are_settled_by_many_rows_however_small_the_batches():
+def test_widths_depend_on_many_rows_even_with_small_batches():
     batches = [[row(client_id="x" * number)] for number in range(1, 30)]
-    assert "x" * 29 in written([], *batches, width=80, chosen=columns("client_id"))
+    assert "x" * 29 in written([], *batches, width=80, columns_chosen=columns("client_id"))
 
 
-def test_rows_are_held_back_only_until_the_widths_are_settled():
+def test_rows_are_buffered_until_the_widths_are_known():
     stream = io.StringIO()
     table = RowTable(stream, width=80, colour=False)
     table.write([row()] * 999)

@@ -88,7 +88,7 @@ def hostile() -> dict:
 
 @pytest.mark.parametrize("width", [80, 140])
 @pytest.mark.parametrize(("name", "make"), [("usual", usual), ("hostile", hostile)])
-def test_the_report_looks_as_it_did(name, make, width):
+def test_the_report_equals_its_golden_file(name, make, width):
     assert_golden(rendered(make(), width), GOLDEN / f"{name}-{width}.txt")
 
 
@@ -99,7 +99,7 @@ def test_every_line_fits_the_terminal(make, width):
     assert max(cell_len(line) for line in lines) <= width
 
 
-def test_nothing_from_the_wire_drives_the_terminal():
+def test_control_characters_are_escaped():
     text = rendered(hostile(), 140)
     assert all(char.isprintable() or char == "\n" for char in text)
     assert "\\u001b[31mred[bold]x[/]\\u202egnp\\n:smile:" in text
@@ -109,13 +109,13 @@ def test_without_colour_there_is_no_escape_code():
     assert "\x1b" not in rendered(usual(), 80)
 
 
-def test_with_colour_the_words_are_the_same():
+def test_colour_does_not_change_the_text():
     coloured = rendered(usual(), 80, colour=True)
     assert "\x1b[" in coloured
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == rendered(usual(), 80)
 
 
-def test_a_capture_without_kafka_gives_the_head_alone():
+def test_a_capture_without_kafka_has_only_the_header():
     quality = capture_quality(["x.pcap"], packets=3, connections=1, other_connections=1)
     assert rendered(summary_of([], quality), 80) == (
         "x.pcap\nno packets\n1 TCP connection: 1 other\nWARNING: no Kafka requests found; "
@@ -129,7 +129,7 @@ def lines_by_api(summary: dict) -> list[str]:
     return table.partition("\n\n")[0].splitlines()
 
 
-def test_fetches_that_waited_have_a_line_of_their_own():
+def test_long_polls_have_their_own_line():
     rows = [fetch(), fetch(waited=True, latency_ns=500_000_000)]
     lines = lines_by_api(summary_of(rows))
     (waited,) = [line for line in lines if line.startswith("Fetch (waited)")]
@@ -140,7 +140,7 @@ def test_fetches_that_waited_have_a_line_of_their_own():
     assert "500 ms" not in other
 
 
-def test_when_every_fetch_waited_there_is_only_that_line():
+def test_only_the_line_of_long_polls_is_shown_if_all_fetches_waited():
     names = [line.split("  ")[0] for line in lines_by_api(summary_of([fetch(waited=True)]))]
     assert names == ["API", "Fetch (waited)"]
 
@@ -150,17 +150,17 @@ def test_a_count_that_is_too_low_is_marked():
     assert "records produced \u22651 " in text
 
 
-def test_long_tables_say_how_much_they_leave_out():
-    crowd = [row(client_id=f"c{number}") for number in range(25)]
-    assert "and 15 more" in rendered(summary_of(crowd), 80)
+def test_long_tables_count_omitted_lines():
+    clients = [row(client_id=f"c{number}") for number in range(25)]
+    assert "and 15 more" in rendered(summary_of(clients), 80)
 
 
-def test_keys_beyond_the_limit_are_one_line():
-    crowd = [row(client_id=f"c{number}") for number in range(9)]
-    assert "(other clients)" in rendered(summary_of(crowd, key_limit=5), 80)
+def test_keys_beyond_the_limit_share_one_line():
+    clients = [row(client_id=f"c{number}") for number in range(9)]
+    assert "(other clients)" in rendered(summary_of(clients, key_limit=5), 80)
 
 
-def test_times_have_their_date_when_the_capture_spans_days():
+def test_times_have_a_date_if_the_capture_spans_days():
     quality = capture_quality(["x"], first_time_ns=START_NS, last_time_ns=START_NS + 86_400 * 10**9)
     text = rendered(summary_of([failed("orders", 6, "X")], quality), 140)
     assert "01-01 00:00:00" in text

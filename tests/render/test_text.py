@@ -24,9 +24,9 @@ def test_text_is_escaped_and_null_differs_from_empty(text, expected):
 
 @given(st.text(st.characters()), st.integers(3, 50))
 def test_shown_text_is_printable_and_bounded(text, limit):
-    made = shown(text, limit)
-    assert made.isprintable()
-    assert 0 < len(made) <= limit
+    escaped = shown(text, limit)
+    assert escaped.isprintable()
+    assert 0 < len(escaped) <= limit
 
 
 def test_a_long_text_ends_in_an_ellipsis():

@@ -4,7 +4,7 @@ from kanalyze.render.times import clock_text, moment_text
 from tests.support.rows import START_NS
 
 
-def test_a_time_of_day_has_as_many_decimals_as_asked():
+def test_a_time_of_day_has_the_requested_decimals():
     assert clock_text(START_NS + 1_234_567) == "00:00:00.001"
     assert clock_text(START_NS + 1_234_567, decimals=6) == "00:00:00.001234"
 

@@ -67,29 +67,29 @@ ENVELOPE = {
     "requestPrincipal": None,
     "clientHostAddress": b"\x7f\0\0\1",
 }
-ENVELOPE_ANSWER = {
+ENVELOPE_RESPONSE = {
     "responseData": frame(12, 0, "response", {"errorCode": 25})[4:],
     "errorCode": 0,
 }
 
 
-def text(made, *, everything: bool = False, **columns) -> str:
+def text(decoded, *, everything: bool = False, **columns) -> str:
     known = {
-        "api_key": made.api_key,
-        "api_version": made.api_version,
-        "api_name": None if made.api_key is None else READER.api_name(made.api_key),
-        "correlation_id": made.correlation_id,
-        "response_packet": None if made.response is None else 6,
+        "api_key": decoded.api_key,
+        "api_version": decoded.api_version,
+        "api_name": None if decoded.api_key is None else READER.api_name(decoded.api_key),
+        "correlation_id": decoded.correlation_id,
+        "response_packet": None if decoded.response is None else 6,
     }
     tree = TreeText(READER, everything=everything)
-    lines = tree.lines(made, row(**(known | columns)), READER.exchange(made))
+    lines = tree.lines(decoded, row(**(known | columns)), READER.exchange(decoded))
     return "".join(f"{line}\n" for line in lines)
 
 
 def cut_short():
-    made = exchange(frame(12, 0, "request", HEARTBEAT))
-    made.response = message(None, 600)
-    return made
+    decoded = exchange(frame(12, 0, "request", HEARTBEAT))
+    decoded.response = message(None, 600)
+    return decoded
 
 
 EXCHANGES = {
@@ -104,7 +104,7 @@ EXCHANGES = {
     "records": exchange(frame(0, 0, "request", PRODUCE)),
     "secret": exchange(frame(36, 2, "request", SASL)),
     "envelope": exchange(
-        frame(58, 0, "request", ENVELOPE), frame(58, 0, "response", ENVELOPE_ANSWER)
+        frame(58, 0, "request", ENVELOPE), frame(58, 0, "response", ENVELOPE_RESPONSE)
     ),
     "malformed": exchange(sized(frame(12, 0, "request", HEARTBEAT)[4:-1])),
     "trailing": exchange(sized(frame(12, 0, "request", HEARTBEAT)[4:] + b"\0\0")),
@@ -115,11 +115,11 @@ EXCHANGES = {
 
 
 @pytest.mark.parametrize("name", EXCHANGES)
-def test_the_tree_looks_as_it_did(name):
+def test_the_tree_equals_its_golden_file(name):
     assert_golden(text(EXCHANGES[name]), GOLDEN / f"tree-{name}.txt")
 
 
-def test_everything_cuts_nothing():
+def test_with_everything_no_value_is_cut():
     shown = text(EXCHANGES["metadata"], everything=True)
     assert "c" * 200 in shown
     assert "[22]" in shown
@@ -131,21 +131,21 @@ def test_by_default_lines_are_bounded():
     assert max(map(len, text(EXCHANGES["metadata"]).splitlines())) < 200
 
 
-def test_nothing_from_the_wire_drives_the_terminal():
-    made = exchange(frame(12, 0, "request", HEARTBEAT | {"groupId": "\x1b[31m\n\u202e\x9b"}))
-    made.client_id = "\x1b]0;x\x07"
-    shown = text(made, client_id=made.client_id, everything=True)
+def test_control_characters_are_escaped():
+    decoded = exchange(frame(12, 0, "request", HEARTBEAT | {"groupId": "\x1b[31m\n\u202e\x9b"}))
+    decoded.client_id = "\x1b]0;x\x07"
+    shown = text(decoded, client_id=decoded.client_id, everything=True)
     assert all(line.isprintable() for line in shown.split("\n"))
     assert "\\u001b[31m\\n\\u202e\\u009b" in shown
 
 
-def test_bytes_that_are_missing_give_no_offsets():
+def test_missing_bytes_are_counted_as_not_decoded():
     assert "600 bytes not decoded" in text(EXCHANGES["missing"])
 
 
-def test_an_exchange_of_kafka_07_that_cannot_be_read_is_a_title_and_sizes():
-    made = exchange(sized(b"\0\0" + bytes(30)), wire="kafka-0.7", api_version=None)
-    shown = text(made, anomalies=["malformed_body"])
+def test_an_unreadable_exchange_of_kafka_07_has_a_title_and_sizes():
+    decoded = exchange(sized(b"\0\0" + bytes(30)), wire="kafka-0.7", api_version=None)
+    shown = text(decoded, anomalies=["malformed_body"])
     assert "malformed_body, byte 4: a topic of 0 bytes; 32 bytes not decoded" in shown
     assert "anomalies: malformed_body" in shown
 
@@ -156,30 +156,30 @@ OFFSETS = re.compile(r" *(\d+)\.\.(\d+) ")
 @pytest.mark.parametrize(
     "name", often([name for name in NAMES if name not in ("tls", "snaplen")], (*CHOSEN, "mock"))
 )
-def test_trees_of_captures_cover_each_frame_and_nothing_else(name):
+def test_trees_of_captures_cover_each_whole_frame(name):
     tree = TreeText(READER)
     seen = set()
-    for made, its_row in exchanges_of(name):
-        key = (made.api_key, made.api_version, its_row.status)
-        # No bytes are kept of a response without its request, because its API is unknown.
-        if key in seen or "incomplete_frame" in its_row.anomalies or made.request is None:
+    for decoded, exchange_row in exchanges_of(name):
+        key = (decoded.api_key, decoded.api_version, exchange_row.status)
+        # Bytes of an orphan response are not kept, because its API is unknown.
+        if key in seen or "incomplete_frame" in exchange_row.anomalies or decoded.request is None:
             continue
         seen.add(key)
-        lines = list(tree.lines(made, its_row, READER.exchange(made)))
-        ends = [int(found[2]) for line in lines if (found := OFFSETS.match(line))]
-        sizes = {len(one.data) for one in (made.request, made.response) if one is not None}
+        lines = list(tree.lines(decoded, exchange_row, READER.exchange(decoded)))
+        ends = [int(match[2]) for line in lines if (match := OFFSETS.match(line))]
+        sizes = {len(part.data) for part in (decoded.request, decoded.response) if part is not None}
         assert max(ends) <= max(sizes)
-        # Tag sections without tags have no line: the last field may end some bytes earlier.
+        # An empty tag section has no line: the last field may end some bytes earlier.
         assert max(ends) >= max(sizes) - 8
-        # Tree and row agree on what could not be decoded; the mock cluster has such messages.
+        # Tree and row report the same problems; the mock cluster has some.
         kinds = {line.split("!! ")[1].split()[0].strip(",:") for line in lines if "!!" in line}
-        assert kinds <= set(its_row.anomalies)
+        assert kinds <= set(exchange_row.anomalies)
     assert seen
 
 
-def test_the_names_of_errors_stand_beside_their_codes():
+def test_error_codes_have_their_names():
     assert "errorCode: int16 = 27 REBALANCE_IN_PROGRESS" in text(EXCHANGES["plain"])
 
 
-def test_the_catalog_that_is_asked_is_the_readers():
+def test_the_reader_uses_the_given_catalog():
     assert READER.catalog is CATALOG

@@ -53,17 +53,17 @@ def test_sizes_have_three_digits_and_a_unit(size, expected):
         (-1_500, "-1.50 \u00b5s"),
     ],
 )
-def test_durations_are_in_the_unit_that_fits(duration_ns, expected):
+def test_durations_have_three_digits_and_a_unit(duration_ns, expected):
     assert duration_text(duration_ns) == expected
 
 
 @given(st.integers(0, 2**63 - 1), st.integers(0, 10_000 * 86_400 * 10**9 - 1))
-def test_no_size_and_no_duration_below_ten_thousand_days_is_wider_than_eight(size, duration_ns):
+def test_sizes_and_durations_have_at_most_eight_characters(size, duration_ns):
     assert len(bytes_text(size)) <= 8
     assert len(duration_text(duration_ns)) <= 8
 
 
-def test_counts_have_their_thousands_apart():
+def test_counts_have_separators_of_thousands():
     assert count_text(1_234_567) == "1,234,567"
     assert count_text(None) == "-"
 
@@ -77,17 +77,17 @@ def test_rates_are_per_second():
     ("share", "expected"),
     [(1, "100 %"), (0, "0 %"), (0.999999, "99.99 %"), (0.000001, "0.01 %"), (0.5, "50.00 %")],
 )
-def test_a_share_is_whole_only_when_it_is(share, expected):
+def test_a_share_is_not_rounded_to_0_or_100_percent(share, expected):
     assert percent_text(share) == expected
 
 
-def test_a_number_that_is_too_low_is_marked():
+def test_a_lower_bound_is_marked():
     assert at_least("5", known=True) == "5"
     assert at_least("5", known=None) == "5"
     assert at_least("5", known=False) == "\u22655"
 
 
-def test_a_number_of_records_that_nobody_could_count_is_no_zero():
+def test_an_uncounted_number_of_records_is_unknown_and_not_0():
     assert records_text(0, known=True) == "0"
     assert records_text(0, known=None) == "0"
     assert records_text(0, known=False) == "unknown"

@@ -19,20 +19,20 @@ from tests.support.captures import path
         ([1, 2, 4, 6, 7, 8], "{1..2, 4, 6..8}"),
     ],
 )
-def test_numbers_that_follow_each_other_are_a_range(numbers: list[int], text: str) -> None:
+def test_consecutive_numbers_are_a_range(numbers: list[int], text: str) -> None:
     assert display_filter(numbers) == f"frame.number in {text}"
 
 
-def test_tshark_finds_the_packets(capsys) -> None:
+def test_tshark_selects_the_packets_by_the_filter(capsys) -> None:
     assert main(["requests", "--wireshark", "--errors", str(path("errors"))]) == 0
-    (given,) = capsys.readouterr().out.splitlines()
+    (packet_filter,) = capsys.readouterr().out.splitlines()
     rows = kanalyze.requests(path("errors"), errors=True)
-    expected = {each for row in rows for each in (row.request_packet, row.response_packet)}
-    command = ["tshark", "-r", str(path("errors")), "-Y", given, "-T", "fields"]
-    shown = subprocess.run(
+    expected = {number for row in rows for number in (row.request_packet, row.response_packet)}
+    command = ["tshark", "-r", str(path("errors")), "-Y", packet_filter, "-T", "fields"]
+    tshark = subprocess.run(
         [*command, "-e", "frame.number"], check=True, capture_output=True, text=True
     )
-    assert set(map(int, shown.stdout.split())) == expected - {None}
+    assert set(map(int, tshark.stdout.split())) == expected - {None}
 
 
 def test_each_of_several_captures_has_its_own_filter(tmp_path, capsys) -> None:
@@ -42,11 +42,11 @@ def test_each_of_several_captures_has_its_own_filter(tmp_path, capsys) -> None:
     assert len(lines) == 2
     for capture in captures:
         rows = list(kanalyze.requests(capture, api="Produce"))
-        numbers = {each for row in rows for each in (row.request_packet, row.response_packet)}
+        numbers = {number for row in rows for number in (row.request_packet, row.response_packet)}
         assert f"{capture}: {display_filter(n for n in numbers if n is not None)}" in lines
 
 
-def test_wireshark_filters_exclude_other_formats(capsys) -> None:
+def test_the_option_wireshark_excludes_formats(capsys) -> None:
     assert main(["requests", "--wireshark", "--format", "csv", str(path("errors"))]) == 2
     assert "--wireshark" in capsys.readouterr().err
 
@@ -55,6 +55,6 @@ def test_the_report_has_the_filter_of_its_slowest_requests(capsys) -> None:
     assert main(["report", str(path("errors"))]) == 0
     text = " ".join(capsys.readouterr().out.split())
     slowest = kanalyze.report(path("errors"))["slowest"]
-    sides = ("request_packet", "response_packet")
-    numbers = [item[side] for item in slowest for side in sides]
+    columns = ("request_packet", "response_packet")
+    numbers = [item[column] for item in slowest for column in columns]
     assert f"Wireshark: {display_filter(numbers)}" in text

@@ -39,7 +39,10 @@ EXPRESSIONS = (
 
 
 def as_packets(captured: list[CapturedPacket]) -> list[Packet]:
-    return [Packet(one.data, one.time_ns, one.wire_bytes, one.link_type) for one in captured]
+    return [
+        Packet(packet.data, packet.time_ns, packet.wire_bytes, packet.link_type)
+        for packet in captured
+    ]
 
 
 @cache
@@ -48,7 +51,7 @@ def captured(name: str) -> list[Packet]:
 
 
 def tcpdump(capture: Path, text: str) -> bytes:
-    # Started by root, tcpdump would become a user who may not read root's files.
+    # If root starts it, tcpdump switches to a user who may not read the files of root.
     as_root = ["-Z", "root"] if os.geteuid() == 0 else []
     program = shutil.which("tcpdump")
     assert program is not None
@@ -69,19 +72,21 @@ def as_file(packets: list[Packet]) -> bytes:
 
 
 def compare(text: str, packets: list[Packet], whole: Path) -> int:
-    """Compare with tcpdump; return how many packets are selected."""
+    """Compare with tcpdump; return the number of selected packets."""
     whole.write_bytes(as_file(packets))
-    found = selected(text, packets)
+    packets_selected = selected(text, packets)
     filtered = tcpdump(whole, text)
-    # The header of the file is there even if no packet follows.
-    assert as_file([*found, packets[0]]).startswith(filtered)
-    assert len(as_file([*found, packets[0]])) == len(filtered) + 16 + len(packets[0].data)
-    return len(found)
+    # tcpdump writes the file header even if no packet follows.
+    assert as_file([*packets_selected, packets[0]]).startswith(filtered)
+    assert len(as_file([*packets_selected, packets[0]])) == len(filtered) + 16 + len(
+        packets[0].data
+    )
+    return len(packets_selected)
 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", CAPTURES)
-def test_packets_of_captures(name, tmp_path: Path):
+def test_packets_of_captures_are_selected_as_by_tcpdump(name, tmp_path: Path):
     packets = captured(name)
     counts = {compare(text, packets, tmp_path / "whole.pcap") for text in EXPRESSIONS}
     assert len(counts) > 3
@@ -97,7 +102,7 @@ def test_packets_of_captures(name, tmp_path: Path):
         ("VXLAN", "udp port 4789 and greater 200"),
     ],
 )
-def test_packets_inside_tags_and_tunnels(label, text, tmp_path: Path):
+def test_packets_in_vlans_and_tunnels_are_selected_as_by_tcpdump(label, text, tmp_path: Path):
     altered = TRANSFORMATIONS[label].alter(packets_of("cluster"), random.Random(label))
     count = compare(text, as_packets(altered), tmp_path / "whole.pcap")
     assert (count > 0) == (text != "port 9103")

@@ -11,12 +11,12 @@ from tests.support.packets import make_batch, segment, timed
 
 
 def packets(*ports: int, first_number: int = 1):
-    made = [segment(broker=("10.0.0.2", port), payload=bytes([port & 0xFF])) for port in ports]
-    return make_batch(timed(made), first_number)
+    segments = [segment(broker=("10.0.0.2", port), payload=bytes([port & 0xFF])) for port in ports]
+    return make_batch(timed(segments), first_number)
 
 
 class Feed:
-    """A feed that returns the given batches, one per read."""
+    """A feed that returns the given batches, one at each read."""
 
     def __init__(self, *batches) -> None:
         self._batches = list(batches)
@@ -44,14 +44,14 @@ def filtered(*batches) -> tuple[FilteredFeed, Feed]:
     return FilteredFeed(feed, EndpointFilter([9092], [])), feed
 
 
-def test_packets_that_are_left_keep_their_numbers_and_everything_else():
+def test_selected_packets_keep_all_their_columns():
     batch = packets(22, 9092, 443, 9092, first_number=101)
     feed, _ = filtered(batch)
-    found = feed.read(0.2)
-    assert found.number.tolist() == [102, 104]
-    assert found.buffer is batch.buffer
+    selected = feed.read(0.2)
+    assert selected.number.tolist() == [102, 104]
+    assert selected.buffer is batch.buffer
     for name in ("time_ns", "offset", "captured_bytes", "wire_bytes", "link_type"):
-        assert getattr(found, name).tolist() == getattr(batch, name)[1::2].tolist()
+        assert getattr(selected, name).tolist() == getattr(batch, name)[1::2].tolist()
 
 
 def test_a_batch_of_only_selected_packets_is_not_copied():
@@ -71,14 +71,14 @@ def test_a_batch_without_selected_packets_returns_none_without_waiting_again():
 def test_a_batch_without_selected_packets_does_not_end_a_capture():
     batches = [packets(22), packets(9092, first_number=2), packets(443, first_number=3)]
     feed, _ = filtered(*batches)
-    turns = []
-    source = LiveSource(feed, "-", lambda packets: turns.append(packets) or True)
+    ticks = []
+    source = LiveSource(feed, "-", lambda packets: ticks.append(packets) or True)
     assert [batch.number.tolist() for batch in source.batches()] == [[2]]
-    assert [packets is None for packets in turns] == [True, False, True, True]
+    assert [packets is None for packets in ticks] == [True, False, True, True]
     assert [anomaly.kind for anomaly in source.anomalies] == [AnomalyKind.CAPTURE_TRUNCATED]
 
 
-def test_other_attributes_are_those_of_the_feed():
+def test_other_attributes_are_those_of_the_inner_feed():
     feed, inner = filtered(packets(22))
     assert feed.dropped_packets == 7
     assert feed.anomalies is inner.anomalies

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.support.netns import Namespace
 
 MS = 1_000_000
-TURN_NS = 200 * MS
+TICK_NS = 200 * MS
 
 
 class Clock:
@@ -51,7 +51,7 @@ class Capture:
         self._clock = clock
 
     def read(self, timeout_s: float):
-        self._clock.ns += TURN_NS
+        self._clock.ns += TICK_NS
         return self.batches.pop(0) if self.batches else None
 
     def reopen(self) -> bool:
@@ -62,14 +62,14 @@ class Capture:
 
 
 @pytest.fixture
-def made() -> tuple[InterfaceFeed, Capture]:
+def feed_and_capture() -> tuple[InterfaceFeed, Capture]:
     clock = Clock()
     capture = Capture(clock)
     return InterfaceFeed(capture, clock), capture
 
 
-def test_packets_and_drops_are_the_interfaces(made):
-    feed, capture = made
+def test_packets_and_drops_are_those_of_the_interface(feed_and_capture):
+    feed, capture = feed_and_capture
     batch = make_batch([Packet(segment(), START_NS)])
     capture.batches = [batch]
     assert feed.read(0.2) is batch
@@ -80,15 +80,15 @@ def test_packets_and_drops_are_the_interfaces(made):
 
 
 @pytest.mark.parametrize("state", [InterfaceState.UP, InterfaceState.DOWN])
-def test_a_present_interface_is_not_reopened(made, state):
-    feed, capture = made
+def test_a_present_interface_is_not_reopened(feed_and_capture, state):
+    feed, capture = feed_and_capture
     capture.state = state
     assert [feed.read(0.2) for _ in range(50)] == [None] * 50
     assert capture.opened_at_ns == []
 
 
-def test_a_removed_interface_is_reopened_within_a_second_of_its_return(made):
-    feed, capture = made
+def test_a_removed_interface_is_reopened_within_a_second_of_its_return(feed_and_capture):
+    feed, capture = feed_and_capture
     capture.state = InterfaceState.REMOVED
     for _ in range(11):
         feed.read(0.2)
@@ -99,8 +99,8 @@ def test_a_removed_interface_is_reopened_within_a_second_of_its_return(made):
     assert capture.opened_at_ns[3:] == [3200 * MS]
 
 
-def test_buffered_packets_of_a_removed_interface_are_read_first(made):
-    feed, capture = made
+def test_buffered_packets_of_a_removed_interface_are_read_first(feed_and_capture):
+    feed, capture = feed_and_capture
     capture.state = InterfaceState.REMOVED
     batch = make_batch([Packet(segment(), START_NS)])
     capture.batches = [batch] * 20
@@ -110,8 +110,10 @@ def test_buffered_packets_of_a_removed_interface_are_read_first(made):
     assert len(capture.opened_at_ns) == 1
 
 
-def test_an_interface_that_comes_back_without_the_right_to_capture_is_an_error(made, monkeypatch):
-    feed, capture = made
+def test_a_returned_interface_without_the_right_to_capture_is_an_error(
+    feed_and_capture, monkeypatch
+):
+    feed, capture = feed_and_capture
 
     def refuse() -> bool:
         raise CaptureError("eth0: no right to capture")
@@ -123,7 +125,7 @@ def test_an_interface_that_comes_back_without_the_right_to_capture_is_an_error(m
 
 
 class Script:
-    """A sink that runs steps one after another, each when it is due, and then ends the run."""
+    """A sink that runs steps, each as soon as its condition holds, and then ends the run."""
 
     def __init__(self, *steps: tuple[Callable[[], bool], Callable[[], object]]) -> None:
         self._steps = list(steps)
@@ -156,11 +158,11 @@ def rings() -> int:
 
 
 def test_a_recreated_interface_keeps_only_one_ring(namespace: Namespace) -> None:
-    """Also while no packets come, and while other objects still hold the last batch."""
-    packets = [each.data for each in packets_of(path("ipv6"))]
-    seen: list[int] = []
+    """No packets come meanwhile, and other objects still hold the last batch."""
+    packets = [packet.data for packet in packets_of(path("ipv6"))]
+    ring_counts: list[int] = []
 
-    def remake() -> None:
+    def recreate() -> None:
         namespace.ip("link", "del", "one")
         add_pair()
 
@@ -174,8 +176,11 @@ def test_a_recreated_interface_keeps_only_one_ring(namespace: Namespace) -> None
     with namespace.inside(), LiveCapture("other", buffer_bytes=4 << 20) as capture:
         script = Script(
             (lambda: True, lambda: namespace.send(packets)),
-            (lambda: capture.packets == len(packets), remake),
-            (lambda: capture.state is InterfaceState.UP, lambda: seen.append(rings() - before)),
+            (lambda: capture.packets == len(packets), recreate),
+            (
+                lambda: capture.state is InterfaceState.UP,
+                lambda: ring_counts.append(rings() - before),
+            ),
             (lambda: True, lambda: namespace.send(packets)),
             (lambda: capture.packets == 2 * len(packets), lambda: None),
         )
@@ -190,6 +195,6 @@ def test_a_recreated_interface_keeps_only_one_ring(namespace: Namespace) -> None
             kept=KeptRows(FindingSearch(kinds_of(*FEW_FINDINGS), pytest.fail)),
         )
         report = run.run(Analysis((), source=run.source))
-    assert seen == [1]
+    assert ring_counts == [1]
     assert rings() == before
     assert report["capture"]["packets"] == 2 * len(packets)

@@ -1,4 +1,4 @@
-"""Key logs in all states: missing, growing, truncated, replaced, huge, or not a key log."""
+"""Files of key logs: missing, growing, truncated, replaced, huge, or not a key log."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def line(number: int, *, secret: str = "ab" * 48) -> str:
     return f"CLIENT_RANDOM {number:064x} {secret}\n"
 
 
-class Watched:
-    """Key logs that a test checks again and again."""
+class WatchedFiles:
+    """Key logs that a test checks repeatedly."""
 
     def __init__(self, *paths: object) -> None:
-        self.told: list[str] = []
-        self.files = KeyLogFiles([str(path) for path in paths], self.told.append)
+        self.messages: list[str] = []
+        self.files = KeyLogFiles([str(path) for path in paths], self.messages.append)
         self._clock_ns = 0
 
     def look(self, after_ns: int = LOOK_EVERY_NS) -> bool:
@@ -49,77 +49,77 @@ def add(path, text: str) -> None:
 
 def test_present_lines_are_read_at_once_and_added_lines_at_the_next_check(path):
     add(path, line(1))
-    watched = Watched(path)
+    watched = WatchedFiles(path)
     assert watched.sessions() == {1}
     assert not watched.look()
     add(path, line(2) + line(3))
     assert not watched.look(LOOK_EVERY_NS // 2)
     assert watched.look(LOOK_EVERY_NS // 2)
     assert watched.sessions() == {1, 2, 3}
-    assert watched.told == []
+    assert watched.messages == []
 
 
 def test_a_file_may_be_created_later(path):
-    watched = Watched(path)
-    (told,) = watched.told
-    assert told == f"{path}: does not exist yet; it is read as soon as it does"
+    watched = WatchedFiles(path)
+    (message,) = watched.messages
+    assert message == f"{path}: does not exist yet; it is read as soon as it does"
     assert not watched.look()
     add(path, line(1))
     assert watched.look()
     assert watched.sessions() == {1}
-    assert len(watched.told) == 1
+    assert len(watched.messages) == 1
 
 
-def test_the_end_of_a_line_may_come_later(path):
-    watched = Watched(path)
+def test_a_line_may_be_written_in_pieces(path):
+    watched = WatchedFiles(path)
     text = line(1) + line(2)
-    for place in range(0, len(text), 50):
-        add(path, text[place : place + 50])
+    for start in range(0, len(text), 50):
+        add(path, text[start : start + 50])
         watched.look()
     assert watched.sessions() == {1, 2}
     assert watched.files.log.wrong_lines == 0
 
 
-def test_a_last_line_without_an_end_counts_when_nothing_follows_for_a_while(path):
-    watched = Watched(path)
+def test_an_unfinished_line_counts_after_three_seconds(path):
+    watched = WatchedFiles(path)
     add(path, line(1).rstrip())
     watched.look()
     watched.look()
     assert watched.sessions() == set()
     watched.look(3 * SECOND_NS)
     assert watched.sessions() == {1}
-    # The bytes that follow later make it another line.
+    # Later bytes make it another line.
     add(path, "00\n" + line(2))
     watched.look()
     assert watched.sessions() == {1, 2}
 
 
-def test_a_last_line_without_an_end_counts_at_the_end(path):
-    watched = Watched(path)
+def test_an_unfinished_line_counts_at_the_end(path):
+    watched = WatchedFiles(path)
     add(path, line(1) + line(2).rstrip())
     watched.files.end()
     assert watched.sessions() == {1, 2}
 
 
-def test_a_file_that_is_truncated_is_read_from_its_beginning(path):
+def test_a_truncated_file_is_read_from_its_beginning(path):
     add(path, line(1) + line(2))
-    watched = Watched(path)
+    watched = WatchedFiles(path)
     path.write_text(line(3))
     assert watched.look()
     assert watched.sessions() == {1, 2, 3}
 
 
-def test_a_file_that_is_truncated_and_longer_than_before_is_read_from_its_beginning(path):
+def test_a_truncated_file_is_read_from_its_beginning_if_it_is_longer_than_before(path):
     add(path, line(1))
-    watched = Watched(path)
+    watched = WatchedFiles(path)
     path.write_text(line(2) + line(3) + line(4))
     watched.look()
     assert watched.sessions() == {1, 2, 3, 4}
 
 
-def test_a_file_that_is_replaced_is_read_to_its_end_and_then_the_other(path):
+def test_a_replaced_file_is_read_to_its_end_before_the_new_file(path):
     add(path, line(1))
-    watched = Watched(path)
+    watched = WatchedFiles(path)
     add(path, line(2) + line(3).rstrip())
     path.rename(path.with_suffix(".1"))
     watched.look()
@@ -132,26 +132,26 @@ def test_a_file_that_is_replaced_is_read_to_its_end_and_then_the_other(path):
     assert 5 in watched.sessions()
 
 
-def test_a_file_that_is_removed_may_come_again(path):
+def test_a_removed_file_may_be_created_again(path):
     add(path, line(1))
-    watched = Watched(path)
+    watched = WatchedFiles(path)
     path.unlink()
     assert not watched.look()
     add(path, line(2))
     watched.look()
     assert watched.sessions() == {1, 2}
-    assert watched.told == []
+    assert watched.messages == []
 
 
-def test_of_a_huge_file_the_end_is_read(path, monkeypatch):
+def test_only_the_end_of_a_huge_file_is_read(path, monkeypatch):
     monkeypatch.setattr(key_log_files, "MOST_BYTES_BEFORE", 1 << 20)
     count = 20_000
     add(path, "".join(map(line, range(count))))
-    watched = Watched(path)
+    watched = WatchedFiles(path)
     length = len(line(0))
-    kept = (1 << 20) // length
-    assert watched.sessions() == set(range(count - kept, count))
-    assert watched.told == [f"{path}: only the last 1 MiB are read"]
+    count_read = (1 << 20) // length
+    assert watched.sessions() == set(range(count - count_read, count))
+    assert watched.messages == [f"{path}: only the last 1 MiB are read"]
     assert watched.files.log.wrong_lines == 0
     add(path, line(count))
     watched.look()
@@ -160,7 +160,7 @@ def test_of_a_huge_file_the_end_is_read(path, monkeypatch):
 
 def test_a_check_reads_no_more_than_its_limit(path, monkeypatch):
     monkeypatch.setattr(key_log_files, "MOST_BYTES_A_LOOK", 1000)
-    watched = Watched(path)
+    watched = WatchedFiles(path)
     add(path, "".join(map(line, range(100))))
     looks = 0
     while len(watched.sessions()) < 100:
@@ -171,16 +171,16 @@ def test_a_check_reads_no_more_than_its_limit(path, monkeypatch):
     assert looks >= 100 * len(line(0)) // 1000
 
 
-def test_only_what_was_added_is_read(path, monkeypatch):
+def test_only_added_bytes_are_read(path, monkeypatch):
     add(path, "".join(map(line, range(1000))))
-    watched = Watched(path)
+    watched = WatchedFiles(path)
     counts: list[int] = []
     read = os.pread
 
     def counted(descriptor: int, size: int, at: int) -> bytes:
-        found = read(descriptor, size, at)
-        counts.append(len(found))
-        return found
+        data = read(descriptor, size, at)
+        counts.append(len(data))
+        return data
 
     monkeypatch.setattr(os, "pread", counted)
     for _ in range(10):
@@ -191,10 +191,10 @@ def test_only_what_was_added_is_read(path, monkeypatch):
     assert sum(counts) < 4 * len(line(0))
 
 
-def test_a_pipe_is_read_as_it_comes(tmp_path):
+def test_a_pipe_is_read_while_it_is_written(tmp_path):
     path = tmp_path / "pipe"
     os.mkfifo(path)
-    watched = Watched(path)
+    watched = WatchedFiles(path)
     assert not watched.look()
     with path.open("w") as pipe:
         pipe.write(line(1))
@@ -206,17 +206,17 @@ def test_a_pipe_is_read_as_it_comes(tmp_path):
 
 def test_lines_of_several_files_are_not_mixed(tmp_path):
     one, other = tmp_path / "one", tmp_path / "other"
-    watched = Watched(one, other)
+    watched = WatchedFiles(one, other)
     texts = line(1), line(2)
-    for place in range(0, len(texts[0]), 30):
+    for start in range(0, len(texts[0]), 30):
         for path, text in zip((one, other), texts, strict=True):
-            add(path, text[place : place + 30])
+            add(path, text[start : start + 30])
         watched.look()
     assert watched.sessions() == {1, 2}
 
 
-def test_a_line_without_end_takes_no_memory(path):
-    watched = Watched(path)
+def test_an_endless_line_takes_little_memory(path):
+    watched = WatchedFiles(path)
     for _ in range(20):
         add(path, "x" * 10_000)
         watched.look()
@@ -229,33 +229,33 @@ def test_a_line_without_end_takes_no_memory(path):
 
 @pytest.mark.parametrize("content", ["hello\nworld\n", "\0" * 5000 + "\n"])
 def test_a_file_without_secrets_is_refused_at_the_start_and_reported_later(content, path):
-    watched = Watched(path)
+    watched = WatchedFiles(path)
     add(path, content)
     watched.look()
     watched.look()
-    assert watched.told[1:] == [f"{path}: no line has a TLS secret"]
+    assert watched.messages[1:] == [f"{path}: no line has a TLS secret"]
     with pytest.raises(UsageError, match="not a TLS key log"):
-        Watched(path)
+        WatchedFiles(path)
 
 
 def test_a_folder_is_refused(tmp_path):
     with pytest.raises(UsageError, match="directory"):
-        Watched(tmp_path)
+        WatchedFiles(tmp_path)
 
 
 def test_a_path_with_a_null_byte_is_refused():
     with pytest.raises(UsageError, match="not a path"):
-        Watched("a\0b")
+        WatchedFiles("a\0b")
 
 
 def test_a_file_that_becomes_unreadable_is_reported_once(path):
     add(path, line(1))
-    watched = Watched(path)
+    watched = WatchedFiles(path)
     path.unlink()
     path.mkdir()
     for _ in range(3):
         watched.look()
-    assert watched.told == [f"{path}: Is a directory"]
+    assert watched.messages == [f"{path}: Is a directory"]
     path.rmdir()
     add(path, line(2))
     watched.look()
@@ -265,13 +265,13 @@ def test_a_file_that_becomes_unreadable_is_reported_once(path):
 def test_without_ciphers_the_error_names_the_extra_to_install(path, monkeypatch):
     monkeypatch.setattr(installed, "are_ciphers_installed", lambda: False)
     with pytest.raises(UsageError, match="tls"):
-        Watched(path)
+        WatchedFiles(path)
 
 
 def test_files_are_closed(path):
     add(path, line(1))
     opened = Path("/proc/self/fd")
     before = set(opened.iterdir())
-    watched = Watched(path)
+    watched = WatchedFiles(path)
     watched.files.close()
     assert set(opened.iterdir()) == before

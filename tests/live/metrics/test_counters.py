@@ -1,4 +1,4 @@
-"""Scraped metrics, read by two parsers, are compared with sums over the rows."""
+"""Two parsers read scraped metrics, which are compared with sums over the rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kanalyze.live.metrics.counters import LATENCY_EDGES_NS, Metrics
 from kanalyze.live.metrics.server import ListenAddress, MetricsServer
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.tables.columns.block import RowBlock
-from tests.support import rows as made
+from tests.support import rows as sample_rows
 from tests.support.captures import NAMES, path
 from tests.support.row_blocks import blocks_of
 from tests.support.waiting import LONG_S
@@ -49,34 +49,34 @@ def samples(metrics: Metrics) -> Samples:
 
 
 def samples_of(families: Iterable[Metric]) -> Samples:
-    found: Samples = {}
+    samples: Samples = {}
     for family in families:
         for sample in family.samples:
             key = sample.name, frozenset(sample.labels.items())
-            assert key not in found
-            found[key] = sample.value
-    return found
+            assert key not in samples
+            samples[key] = sample.value
+    return samples
 
 
-def by(found: Samples, name: str, *labels: str) -> dict[tuple[str, ...], float]:
+def by(samples: Samples, name: str, *labels: str) -> dict[tuple[str, ...], float]:
     """Return the sums of a metric by some of its labels."""
     sums: Counter[tuple[str, ...]] = Counter()
-    for (sample, pairs), value in found.items():
+    for (sample, pairs), value in samples.items():
         if sample == f"kanalyze_{name}":
-            of_sample = dict(pairs)
-            sums[tuple(of_sample[label] for label in labels)] += value
+            labels_of_sample = dict(pairs)
+            sums[tuple(labels_of_sample[label] for label in labels)] += value
     return dict(sums)
 
 
-def risen(sums: dict[tuple[str, ...], float]) -> dict[tuple[str, ...], float]:
-    """Return the sums above 0; counters begin at 0, so that Prometheus sees the first rise."""
+def positive(sums: dict[tuple[str, ...], float]) -> dict[tuple[str, ...], float]:
+    """Return the sums above 0. Counters begin at 0, so that Prometheus sees the first increase."""
     return {key: value for key, value in sums.items() if value}
 
 
 def scrape(url: str, accept: str) -> tuple[str, str]:
     request = urllib.request.Request(url, headers={"Accept": accept})
-    with urllib.request.urlopen(request, timeout=LONG_S) as answer:
-        return answer.headers["Content-Type"], answer.read().decode()
+    with urllib.request.urlopen(request, timeout=LONG_S) as response:
+        return response.headers["Content-Type"], response.read().decode()
 
 
 @pytest.fixture(scope="module", params=["errors", "groups", "waits", "ipv6", "transactions"])
@@ -96,23 +96,23 @@ def broker_of(row: Row) -> str:
 
 
 def test_requests_are_those_of_the_rows(capture: tuple[list[Row], Samples]) -> None:
-    rows, found = capture
+    rows, scraped = capture
     expected = Counter(
         (row.api_name, broker_of(row), row.status) for row in filter(is_request, rows)
     )
-    sums = by(found, "requests_total", "api", "broker", "status")
-    assert risen(sums) == expected
+    sums = by(scraped, "requests_total", "api", "broker", "status")
+    assert positive(sums) == expected
     # Counters of errors begin at 0 for every API that may have errors.
     assert {(api, broker, "error") for api, broker, _ in sums} <= sums.keys()
     assert {broker for _, broker, _ in sums} <= {
-        broker for (broker,) in by(found, "orphan_responses_total", "broker")
+        broker for (broker,) in by(scraped, "orphan_responses_total", "broker")
     }
 
 
 def test_errors_are_those_of_the_rows(capture: tuple[list[Row], Samples]) -> None:
-    rows, found = capture
+    rows, scraped = capture
     expected = Counter((row.api_name, error.name) for row in rows for error in row.errors)
-    assert by(found, "errors_total", "api", "error") == expected
+    assert by(scraped, "errors_total", "api", "error") == expected
 
 
 @pytest.mark.parametrize(
@@ -130,50 +130,50 @@ def test_histograms_are_those_of_the_rows(
     value: Callable[[Row], int | None],
     unit: float,
 ) -> None:
-    rows, found = capture
+    rows, scraped = capture
     values = [(row.api_name, value(row)) for row in rows]
     known = [(api, number) for api, number in values if number is not None]
-    assert by(found, f"{name}_count", "api") == Counter((api,) for api, _ in known)
-    sums = by(found, f"{name}_sum", "api")
+    assert by(scraped, f"{name}_count", "api") == Counter((api,) for api, _ in known)
+    sums = by(scraped, f"{name}_sum", "api")
     for (api,), total in sums.items():
         expected = sum(number for row_api, number in known if row_api == api)
         assert total == pytest.approx(expected / unit, rel=1e-12)
-    for (api, edge), count in by(found, f"{name}_bucket", "api", "le").items():
+    for (api, edge), count in by(scraped, f"{name}_bucket", "api", "le").items():
         below = [n for row_api, n in known if row_api == api and n <= float(edge) * unit]
         assert count == len(below)
 
 
 def test_clients_are_those_of_the_rows(capture: tuple[list[Row], Samples]) -> None:
-    rows, found = capture
-    asked = list(filter(is_request, rows))
-    assert by(found, "client_requests_total", "client_id") == Counter(
-        (row.client_id or "",) for row in asked
+    rows, scraped = capture
+    requests = list(filter(is_request, rows))
+    assert by(scraped, "client_requests_total", "client_id") == Counter(
+        (row.client_id or "",) for row in requests
     )
-    errors = by(found, "client_errors_total", "client_id")
-    assert risen(errors) == Counter(
-        (row.client_id or "",) for row in asked if row.status == "error"
+    errors = by(scraped, "client_errors_total", "client_id")
+    assert positive(errors) == Counter(
+        (row.client_id or "",) for row in requests if row.status == "error"
     )
-    assert errors.keys() == by(found, "client_requests_total", "client_id").keys()
-    moved: Counter[tuple[str, str]] = Counter()
-    for row in asked:
-        moved[row.client_id or "", "sent"] += row.request_bytes or 0
-        moved[row.client_id or "", "received"] += row.response_bytes or 0
-    assert by(found, "client_bytes_total", "client_id", "direction") == moved
+    assert errors.keys() == by(scraped, "client_requests_total", "client_id").keys()
+    client_bytes: Counter[tuple[str, str]] = Counter()
+    for row in requests:
+        client_bytes[row.client_id or "", "sent"] += row.request_bytes or 0
+        client_bytes[row.client_id or "", "received"] += row.response_bytes or 0
+    assert by(scraped, "client_bytes_total", "client_id", "direction") == client_bytes
 
 
 def test_topics_and_groups_are_those_of_the_rows(capture: tuple[list[Row], Samples]) -> None:
-    rows, found = capture
+    rows, scraped = capture
     records: Counter[tuple[str, str]] = Counter()
     sizes: Counter[tuple[str, str]] = Counter()
     for row in rows:
         direction = {"Produce": "produced", "Fetch": "fetched"}.get(row.api_name or "")
-        for item in row.partitions if direction else ():
-            if not item.error_code:
-                key = item.topic or item.topic_id or "", direction or ""
-                records[key] += item.record_count or 0
-                sizes[key] += item.record_bytes or 0
-    assert by(found, "topic_records_total", "topic", "direction") == records
-    assert by(found, "topic_bytes_total", "topic", "direction") == sizes
+        for partition in row.partitions if direction else ():
+            if not partition.error_code:
+                key = partition.topic or partition.topic_id or "", direction or ""
+                records[key] += partition.record_count or 0
+                sizes[key] += partition.record_bytes or 0
+    assert by(scraped, "topic_records_total", "topic", "direction") == records
+    assert by(scraped, "topic_bytes_total", "topic", "direction") == sizes
     events: Counter[tuple[str, str]] = Counter()
     names = {"JoinGroup": "join", "SyncGroup": "sync", "LeaveGroup": "leave"}
     for row in rows:
@@ -183,93 +183,96 @@ def test_topics_and_groups_are_those_of_the_rows(capture: tuple[list[Row], Sampl
             events[row.group_id, "rebalance_in_progress"] += 1
         if row.group_id is not None and row.api_name == "SyncGroup" and row.status == "ok":
             events[row.group_id, "assign"] += 1
-    # Those of heartbeats have a test of their own, in test_groups.py.
+    # test_groups.py tests events of heartbeats.
     by_heartbeat = {row.group_id for row in rows if "GroupHeartbeat" in (row.api_name or "")}
-    told = by(found, "group_rebalance_events_total", "group", "event")
-    assert {key: count for key, count in told.items() if key[0] not in by_heartbeat} == {
+    counted_events = by(scraped, "group_rebalance_events_total", "group", "event")
+    assert {key: count for key, count in counted_events.items() if key[0] not in by_heartbeat} == {
         key: count for key, count in events.items() if key[0] not in by_heartbeat
     }
 
 
-def test_assignments_by_heartbeat_are_rebalances_too() -> None:
+def test_assignments_in_heartbeats_are_counted_as_rebalances() -> None:
     rows = list(kanalyze.requests(path("next-groups")))
-    told = by(samples(counted(rows)), "group_rebalance_events_total", "group", "event")
-    assigned = {group for group, event in told if event == "assign"}
-    beaten = {row.group_id for row in rows if row.api_name == "ConsumerGroupHeartbeat"}
-    assert beaten
-    assert beaten <= assigned
+    counted_events = by(samples(counted(rows)), "group_rebalance_events_total", "group", "event")
+    assigned = {group for group, event in counted_events if event == "assign"}
+    with_heartbeats = {row.group_id for row in rows if row.api_name == "ConsumerGroupHeartbeat"}
+    assert with_heartbeats
+    assert with_heartbeats <= assigned
 
 
-def test_the_captures_cover_all_metrics() -> None:
-    """Without such rows, the comparisons above would compare nothing."""
+def test_the_captures_have_samples_of_rare_metrics() -> None:
+    """Otherwise the tests above would compare nothing for some metrics."""
     rows = [row for name in NAMES[:12] for row in kanalyze.requests(path(name))]
-    found = samples(counted(rows, max_clients=1000, max_topics=1000))
-    names = {name for name, _ in found}
+    scraped = samples(counted(rows, max_clients=1000, max_topics=1000))
+    names = {name for name, _ in scraped}
     assert {
         "kanalyze_errors_total",
         "kanalyze_fetch_wait_seconds_sum",
         "kanalyze_topic_bytes_total",
         "kanalyze_group_rebalance_events_total",
     } <= names
-    assert sum(by(found, "requests_total").values()) == sum(map(is_request, rows))
+    assert sum(by(scraped, "requests_total").values()) == sum(map(is_request, rows))
 
 
 def test_throttling_is_counted_by_client() -> None:
     rows = [
-        made.row(client_id="a", throttle_time_ms=1500),
-        made.row(client_id="a", throttle_time_ms=500),
-        made.row(client_id="b", throttle_time_ms=0),
-        made.row(client_id="b", throttle_time_ms=None),
+        sample_rows.row(client_id="a", throttle_time_ms=1500),
+        sample_rows.row(client_id="a", throttle_time_ms=500),
+        sample_rows.row(client_id="b", throttle_time_ms=0),
+        sample_rows.row(client_id="b", throttle_time_ms=None),
     ]
-    found = samples(counted(rows))
-    seconds = by(found, "client_throttle_time_seconds_total", "client_id")
+    scraped = samples(counted(rows))
+    seconds = by(scraped, "client_throttle_time_seconds_total", "client_id")
     assert seconds == {("a",): 2.0, ("b",): 0}
-    assert by(found, "client_throttled_responses_total", "client_id") == {("a",): 2, ("b",): 0}
+    assert by(scraped, "client_throttled_responses_total", "client_id") == {("a",): 2, ("b",): 0}
 
 
-def test_orphans_are_no_requests_but_their_bytes_count() -> None:
-    found = samples(counted([made.orphan(broker_ip="fe80::1", response_bytes=70)]))
-    assert by(found, "requests_total") == {}
-    assert by(found, "orphan_responses_total", "broker") == {("[fe80::1]:9092",): 1}
-    assert by(found, "response_size_bytes_sum", "api") == {("unknown",): 70}
+def test_orphan_responses_are_no_requests_but_their_bytes_are_counted() -> None:
+    scraped = samples(counted([sample_rows.orphan(broker_ip="fe80::1", response_bytes=70)]))
+    assert by(scraped, "requests_total") == {}
+    assert by(scraped, "orphan_responses_total", "broker") == {("[fe80::1]:9092",): 1}
+    assert by(scraped, "response_size_bytes_sum", "api") == {("unknown",): 70}
 
 
 def test_refused_records_are_not_counted() -> None:
-    items = [made.partition("kept", record_bytes=10), made.partition("refused", error_code=6)]
-    found = samples(counted([made.failed("refused", 6, "X", partitions=items)]))
-    assert by(found, "topic_bytes_total", "topic") == {("kept",): 10}
+    partitions = [
+        sample_rows.partition("kept", record_bytes=10),
+        sample_rows.partition("refused", error_code=6),
+    ]
+    scraped = samples(counted([sample_rows.failed("refused", 6, "X", partitions=partitions)]))
+    assert by(scraped, "topic_bytes_total", "topic") == {("kept",): 10}
 
 
-def test_values_beyond_the_limit_are_other() -> None:
-    rows = [made.row(client_id=f"client-{n % 7}") for n in range(70)]
-    found = samples(counted(rows, max_clients=3))
-    clients = by(found, "client_requests_total", "client_id")
+def test_label_values_beyond_the_limit_are_counted_as_other() -> None:
+    rows = [sample_rows.row(client_id=f"client-{n % 7}") for n in range(70)]
+    scraped = samples(counted(rows, max_clients=3))
+    clients = by(scraped, "client_requests_total", "client_id")
     assert len(clients) == 4
     assert clients[("other",)] == 40
-    assert by(found, "label_values", "label")[("client_id",)] == 3
-    assert by(found, "label_values_limit", "label")[("client_id",)] == 3
-    assert by(found, "label_folded_total", "label")[("client_id",)] == 40
+    assert by(scraped, "label_values", "label")[("client_id",)] == 3
+    assert by(scraped, "label_values_limit", "label")[("client_id",)] == 3
+    assert by(scraped, "label_folded_total", "label")[("client_id",)] == 40
 
 
-def test_a_client_called_other_is_not_all_the_others() -> None:
+def test_a_client_named_other_has_its_own_label() -> None:
     metrics = Metrics(max_clients=2)
     for name in ("other", "a", "b", "c"):
-        metrics.add(RowBlock.of_rows([made.row(client_id=name)]))
+        metrics.add(RowBlock.of_rows([sample_rows.row(client_id=name)]))
     clients = by(samples(metrics), "client_requests_total", "client_id")
     assert clients == {("\\u006fther",): 1, ("a",): 1, ("other",): 2}
 
 
-def test_a_name_for_each_connection_makes_no_more_series() -> None:
-    """Also if new names never stop coming."""
+def test_the_number_of_series_is_bounded() -> None:
+    """New names come again and again."""
     metrics = Metrics(max_clients=5, max_topics=5, max_groups=5)
     sizes = set()
-    for turn in range(20):
+    for number in range(20):
         rows = [
-            made.row(
-                client_id=f"app-{turn}-{n}",
-                group_id=f"group-{turn}-{n}",
-                broker_port=turn * 100 + n,
-                partitions=[made.partition(f"topic-{turn}-{n}")],
+            sample_rows.row(
+                client_id=f"app-{number}-{n}",
+                group_id=f"group-{number}-{n}",
+                broker_port=number * 100 + n,
+                partitions=[sample_rows.partition(f"topic-{number}-{n}")],
             )
             for n in range(100)
         ]
@@ -278,30 +281,30 @@ def test_a_name_for_each_connection_makes_no_more_series() -> None:
     assert len(sizes) == 1
 
 
-def test_with_a_limit_of_0_all_values_are_other() -> None:
-    rows = [made.row(client_id="a", group_id="g")]
-    found = samples(counted(rows, max_clients=0, max_topics=0, max_groups=0))
-    assert by(found, "client_requests_total", "client_id") == {("other",): 1}
-    assert by(found, "topic_bytes_total", "topic") == {("other",): 100}
+def test_with_a_limit_of_0_all_label_values_are_other() -> None:
+    rows = [sample_rows.row(client_id="a", group_id="g")]
+    scraped = samples(counted(rows, max_clients=0, max_topics=0, max_groups=0))
+    assert by(scraped, "client_requests_total", "client_id") == {("other",): 1}
+    assert by(scraped, "topic_bytes_total", "topic") == {("other",): 100}
 
 
 @settings(max_examples=20)
-@given(st.lists(made.rows(), max_size=20))
-def test_any_rows_can_be_scraped_and_nothing_ever_falls(rows: list[Row]) -> None:
+@given(st.lists(sample_rows.rows(), max_size=20))
+def test_any_rows_can_be_scraped_and_no_counter_decreases(rows: list[Row]) -> None:
     metrics = Metrics(max_clients=2)
     before: Samples = {}
     for row in rows:
         metrics.add(RowBlock.of_rows([row]))
-        found = samples(metrics)
-        assert all(found[key] >= value for key, value in before.items())
-        before = found
+        scraped = samples(metrics)
+        assert all(scraped[key] >= value for key, value in before.items())
+        before = scraped
     total = sum(by(before, "requests_total").values())
     assert total == sum(map(is_request, rows))
 
 
-def test_names_from_the_wire_come_back_from_both_parsers() -> None:
+def test_both_parsers_read_the_same_names() -> None:
     names = ['q"uote', "back\\slash", "new\nline", "caf\u00e9", "\ud800", "{}=,", "x" * 300, "\r"]
-    metrics = counted([made.row(client_id=name) for name in names])
+    metrics = counted([sample_rows.row(client_id=name) for name in names])
     with MetricsServer(metrics.registry, ListenAddress("127.0.0.1", 0)) as server:
         _, text = scrape(server.url, "text/plain")
         _, openmetrics = scrape(server.url, "application/openmetrics-text; version=1.0.0")
@@ -313,7 +316,7 @@ def test_names_from_the_wire_come_back_from_both_parsers() -> None:
 
 
 def test_the_response_has_the_requested_format() -> None:
-    metrics = counted(made.plain_traffic(200))
+    metrics = counted(sample_rows.plain_traffic(200))
     metrics.set_capture(
         packets=7, captured_bytes=700, dropped_packets=0, open_connections=3, connections=4
     )
@@ -327,7 +330,7 @@ def test_the_response_has_the_requested_format() -> None:
     assert first == second
     assert by(first, "capture_packets_total") == {(): 7}
     assert by(first, "capture_dropped_packets_total") == {(): 0}
-    assert risen(by(first, "anomalies_total", "kind")) == {("lost_bytes",): 2}
+    assert positive(by(first, "anomalies_total", "kind")) == {("lost_bytes",): 2}
     assert len(by(first, "anomalies_total", "kind")) == len(AnomalyKind)
     assert by(first, "build_info", "version") == {(kanalyze.__version__,): 1}
 
@@ -337,20 +340,20 @@ def test_requests_in_flight_and_the_age_of_the_oldest_are_metrics() -> None:
     metrics.set_capture(
         packets=1, captured_bytes=60, in_flight_requests=12, oldest_in_flight_ns=2_500_000_000
     )
-    found = samples(metrics)
-    assert by(found, "in_flight_requests") == {(): 12}
-    assert by(found, "oldest_in_flight_request_age_seconds") == {(): 2.5}
+    scraped = samples(metrics)
+    assert by(scraped, "in_flight_requests") == {(): 12}
+    assert by(scraped, "oldest_in_flight_request_age_seconds") == {(): 2.5}
 
 
 def test_unknown_values_have_no_sample() -> None:
     metrics = Metrics()
     metrics.set_capture(packets=1, captured_bytes=60)
-    found = samples(metrics)
-    assert by(found, "capture_packets_total") == {(): 1}
-    assert by(found, "capture_dropped_packets_total") == {}
-    assert by(found, "last_packet_timestamp_seconds") == {}
-    assert by(found, "held_bytes") == {}
-    assert by(found, "in_flight_requests") == {}
+    scraped = samples(metrics)
+    assert by(scraped, "capture_packets_total") == {(): 1}
+    assert by(scraped, "capture_dropped_packets_total") == {}
+    assert by(scraped, "last_packet_timestamp_seconds") == {}
+    assert by(scraped, "held_bytes") == {}
+    assert by(scraped, "in_flight_requests") == {}
 
 
 def test_write_failures_are_counted_by_kind_of_file() -> None:
@@ -360,16 +363,16 @@ def test_write_failures_are_counted_by_kind_of_file() -> None:
     assert by(samples(metrics), "write_failures_total", "files") == {("rows",): 0, ("packets",): 3}
 
 
-def test_labels_of_ones_own_are_on_every_sample() -> None:
+def test_labels_of_the_user_are_on_every_sample() -> None:
     metrics = Metrics(labels={"interface": "eth0"})
-    metrics.add(RowBlock.of_rows(made.plain_traffic(50)))
-    found = samples(metrics)
-    assert len(found) > 50
-    assert all(("interface", "eth0") in labels for _, labels in found)
+    metrics.add(RowBlock.of_rows(sample_rows.plain_traffic(50)))
+    scraped = samples(metrics)
+    assert len(scraped) > 50
+    assert all(("interface", "eth0") in labels for _, labels in scraped)
 
 
 @pytest.mark.parametrize("name", ["api", "le", "0x", "a-b", "__name__", ""])
-def test_labels_that_are_taken_or_none_are_refused(name: str) -> None:
+def test_reserved_and_invalid_label_names_are_refused(name: str) -> None:
     with pytest.raises(UsageError, match="label"):
         Metrics(labels={name: "x"})
 
@@ -380,14 +383,14 @@ def test_limits_below_0_are_refused() -> None:
 
 
 def test_two_registries_are_independent() -> None:
-    first, second = counted([made.row()]), Metrics()
+    first, second = counted([sample_rows.row()]), Metrics()
     assert by(samples(second), "requests_total") == {}
     assert sum(by(samples(first), "requests_total").values()) == 1
 
 
-def test_scrapes_while_rows_are_added_never_fall_or_fail() -> None:
+def test_counters_never_decrease_while_rows_are_added() -> None:
     metrics = Metrics()
-    traffic = RowBlock.of_rows(made.plain_traffic(300))
+    traffic = RowBlock.of_rows(sample_rows.plain_traffic(300))
     done = threading.Event()
 
     def add() -> None:
@@ -399,14 +402,14 @@ def test_scrapes_while_rows_are_added_never_fall_or_fail() -> None:
     thread.start()
     totals = []
     while not done.is_set() or not totals:
-        found = samples(metrics)
-        totals.append(sum(by(found, "requests_total").values()))
-        # All metrics are of one moment: counts of the same rows agree.
-        assert totals[-1] == sum(by(found, "client_requests_total").values())
+        scraped = samples(metrics)
+        totals.append(sum(by(scraped, "requests_total").values()))
+        # A scrape shows one moment: counts of the same rows are equal.
+        assert totals[-1] == sum(by(scraped, "client_requests_total").values())
     thread.join()
     assert totals == sorted(totals)
 
 
-def test_bucket_edges_rise() -> None:
+def test_bucket_edges_are_increasing_integers() -> None:
     assert list(LATENCY_EDGES_NS) == sorted(set(LATENCY_EDGES_NS))
     assert all(edge == int(edge) for edge in LATENCY_EDGES_NS)

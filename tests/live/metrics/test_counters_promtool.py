@@ -1,4 +1,4 @@
-"""Prometheus' own checker on names, units and help texts, and on the dashboard's queries.
+"""Prometheus' own tool checks names, units and help texts, and the queries of the dashboard.
 
 Without promtool this file is not collected (see conftest.py, which says so).
 """
@@ -15,17 +15,21 @@ from prometheus_client.exposition import generate_latest
 from kanalyze.live.metrics.counters import Metrics
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.tables.columns.block import RowBlock
-from tests.support import rows as made
+from tests.support import rows as sample_rows
 from tests.support.waiting import LONG_S
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_promtool_finds_nothing_to_say() -> None:
+def test_promtool_has_no_complaints_about_the_metrics() -> None:
     metrics = Metrics(labels={"interface": "eth0"})
-    rows = [*made.plain_traffic(300), made.orphan(), made.fetch(waited=True, throttle_time_ms=9)]
-    metrics.add(RowBlock.of_rows([*rows, made.row(api_name="JoinGroup", group_id="g")]))
+    rows = [
+        *sample_rows.plain_traffic(300),
+        sample_rows.orphan(),
+        sample_rows.fetch(waited=True, throttle_time_ms=9),
+    ]
+    metrics.add(RowBlock.of_rows([*rows, sample_rows.row(api_name="JoinGroup", group_id="g")]))
     metrics.set_capture(
         packets=1,
         captured_bytes=1,
@@ -33,7 +37,7 @@ def test_promtool_finds_nothing_to_say() -> None:
         connections=1,
         open_connections=1,
         held_bytes=1,
-        last_packet_time_ns=made.START_NS,
+        last_packet_time_ns=sample_rows.START_NS,
         in_flight_requests=1,
         oldest_in_flight_ns=1,
     )

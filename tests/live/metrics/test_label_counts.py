@@ -27,28 +27,28 @@ def slots(*numbers: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.array(numbers, dtype=np.int64)
 
 
-def test_the_first_values_have_labels_and_the_others_share_one() -> None:
+def test_the_first_values_have_labels_and_all_others_share_one() -> None:
     label = LabelValues("client_id", 2)
     assert [label.texts[slot] for slot in label.slots(words("b", "a", "b"))] == ["b", "a", "b"]
     assert [label.texts[slot] for slot in label.slots(words("c", "a", "d"))] == [OTHER, "a", OTHER]
     assert (label.used, label.folded) == (2, 2)
 
 
-def test_null_is_a_label_that_takes_no_room() -> None:
+def test_the_label_for_null_does_not_count_for_the_limit() -> None:
     label = LabelValues("api", 1, null="unknown")
-    found = label.slots(words(None, "a", None))
-    assert [label.texts[slot] for slot in found] == ["unknown", "a", "unknown"]
+    slots_of_rows = label.slots(words(None, "a", None))
+    assert [label.texts[slot] for slot in slots_of_rows] == ["unknown", "a", "unknown"]
     assert label.used == 1
 
 
-def test_words_that_do_not_occur_take_no_label() -> None:
+def test_words_that_no_row_has_get_no_label() -> None:
     label = LabelValues("topic", 1)
     label.slots(Words(np.array([2], dtype=np.int32), ["a", "b", "c"]))
     assert label.texts[2:] == ["c"]
 
 
 @pytest.mark.parametrize(("value", "label"), [(OTHER, "\\u006fther"), ("unknown", "\\u0075nknown")])
-def test_a_value_that_reads_as_one_of_ours_is_not_one(value: str, label: str) -> None:
+def test_values_that_equal_a_reserved_label_are_escaped(value: str, label: str) -> None:
     values = LabelValues("api", 2, null="unknown")
     assert values.texts[values.slot(value)] == label
     assert values.used == 1
@@ -57,12 +57,12 @@ def test_a_value_that_reads_as_one_of_ours_is_not_one(value: str, label: str) ->
     assert values.texts[values.slot("one too many")] == OTHER
 
 
-def test_an_empty_value_is_as_good_as_none() -> None:
+def test_an_empty_value_is_treated_as_null() -> None:
     assert [LabelValues("client_id", 0).slots(words("", None))[row] for row in (0, 1)] == [1, 1]
 
 
-def test_values_without_end_cost_no_more_than_the_limit() -> None:
-    """For example of a client with a new name for each connection."""
+def test_memory_for_labels_is_bounded() -> None:
+    """For example, a client may have a new name for each connection."""
     label = LabelValues("client_id", 10)
     table = CounterTable(label)
     for first in range(0, 5000, 100):
@@ -87,14 +87,14 @@ def test_labels_are_bounded_and_can_be_written(value: str) -> None:
     assert len(label_text(value).encode()) <= 128 * 12
 
 
-def test_long_values_that_begin_alike_stay_apart() -> None:
-    long = [label_text("x" * 200 + end) for end in "abc"]
-    assert len(set(long)) == 3
-    assert {len(label) for label in long} == {128}
+def test_long_values_with_a_common_prefix_have_different_labels() -> None:
+    labels = [label_text("x" * 200 + end) for end in "abc"]
+    assert len(set(labels)) == 3
+    assert {len(label) for label in labels} == {128}
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 2**63 - 1))))
-def test_counters_add_up_by_combination(items: list[tuple[int, int, int]]) -> None:
+def test_counters_are_summed_by_combination_of_labels(items: list[tuple[int, int, int]]) -> None:
     items = items[:50]
     first, second = LabelValues("a", 9), LabelValues("b", 9)
     of_first = slots(*(first.slot(f"a{item[0]}") for item in items))
@@ -113,7 +113,7 @@ def test_counters_add_up_by_combination(items: list[tuple[int, int, int]]) -> No
     )
 
 
-def test_a_histogram_counts_up_to_each_edge_inclusive() -> None:
+def test_bucket_edges_of_a_histogram_are_inclusive() -> None:
     label = LabelValues("api", 9)
     table = HistogramTable(label, [10, 20])
     api = label.slot("Fetch")
@@ -121,7 +121,7 @@ def test_a_histogram_counts_up_to_each_edge_inclusive() -> None:
     assert list(table.histograms()) == [(["Fetch"], [1, 3, 4], 62)]
 
 
-def test_a_histogram_takes_what_is_below_0_as_0() -> None:
+def test_a_histogram_counts_negative_values_as_0() -> None:
     label = LabelValues("api", 9)
     table = HistogramTable(label, [10])
     table.add(slots(label.slot("Fetch")), slots(-5))

@@ -17,14 +17,14 @@ from kanalyze.live.metrics import server as serving
 from kanalyze.live.metrics.counters import Metrics
 from kanalyze.live.metrics.server import ListenAddress, MetricsServer, parse_listen
 from kanalyze.tables.columns.block import RowBlock
-from tests.support import rows as made
+from tests.support import rows as sample_rows
 from tests.support.waiting import LONG_S, wait_until
 
 LOOPBACK = ListenAddress("127.0.0.1", 0)
 
 
 @pytest.mark.parametrize(
-    ("text", "where"),
+    ("text", "address"),
     [
         ("9308", ("127.0.0.1", 9308)),
         (":9308", ("127.0.0.1", 9308)),
@@ -34,8 +34,8 @@ LOOPBACK = ListenAddress("127.0.0.1", 0)
         ("[::]:9308", ("::", 9308)),
     ],
 )
-def test_where_to_listen(text: str, where: tuple[str, int]) -> None:
-    assert parse_listen(text) == where
+def test_listen_addresses_are_parsed(text: str, address: tuple[str, int]) -> None:
+    assert parse_listen(text) == address
 
 
 @pytest.mark.parametrize(
@@ -47,15 +47,15 @@ def test_an_invalid_listen_address_is_refused(text: str) -> None:
         parse_listen(text)
 
 
-def test_an_address_is_written_as_it_is_read() -> None:
+def test_addresses_are_written_as_they_are_parsed() -> None:
     for text in ("127.0.0.1:1", "[::1]:9308"):
         assert str(parse_listen(text)) == text
 
 
 def fetch(server: MetricsServer, **headers: str) -> bytes:
     request = urllib.request.Request(server.url, headers=headers)
-    with urllib.request.urlopen(request, timeout=LONG_S) as answer:
-        data: bytes = answer.read()
+    with urllib.request.urlopen(request, timeout=LONG_S) as response:
+        data: bytes = response.read()
         return data
 
 
@@ -67,7 +67,7 @@ def test_the_server_answers_until_it_is_stopped() -> None:
         fetch(server)
 
 
-def test_stopping_leaves_no_thread_and_frees_the_port() -> None:
+def test_stopping_ends_all_threads_and_frees_the_port() -> None:
     before = threading.active_count()
     server = MetricsServer(Metrics().registry, LOOPBACK)
     server.stop()
@@ -76,7 +76,7 @@ def test_stopping_leaves_no_thread_and_frees_the_port() -> None:
     MetricsServer(Metrics().registry, server.address).stop()
 
 
-def test_a_port_in_use_is_one_line() -> None:
+def test_a_port_in_use_is_reported_in_one_line() -> None:
     with MetricsServer(Metrics().registry, LOOPBACK) as server:
         with pytest.raises(KanalyzeError, match=r"cannot serve metrics on 127\.0\.0\.1:") as caught:
             MetricsServer(Metrics().registry, server.address)
@@ -85,27 +85,27 @@ def test_a_port_in_use_is_one_line() -> None:
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid", "a" * 70 + ".b", "::zz"])
-def test_an_address_of_another_machine_is_one_line(host: str) -> None:
+def test_an_address_of_another_machine_is_reported_in_one_line(host: str) -> None:
     with pytest.raises(KanalyzeError, match="cannot serve metrics") as caught:
         MetricsServer(Metrics().registry, ListenAddress(host, 0))
     assert "\n" not in str(caught.value)
 
 
-def test_ipv6() -> None:
+def test_the_server_listens_on_ipv6() -> None:
     with MetricsServer(Metrics().registry, ListenAddress("::1", 0)) as server:
         assert server.url.startswith("http://[::1]:")
         assert b"kanalyze_build_info" in fetch(server)
 
 
-def test_gzip_and_names_as_the_library_does_them() -> None:
+def test_gzip_and_the_choice_of_metrics_work_as_in_prometheus_client() -> None:
     with MetricsServer(Metrics().registry, LOOPBACK) as server:
         packed = fetch(server, **{"Accept-Encoding": "gzip"})
         assert b"kanalyze_build_info" in gzip.decompress(packed)
-        with urllib.request.urlopen(f"{server.url}?name[]=kanalyze_build_info") as answer:
-            assert b"label_values" not in answer.read()
+        with urllib.request.urlopen(f"{server.url}?name[]=kanalyze_build_info") as response:
+            assert b"label_values" not in response.read()
 
 
-def test_other_methods_are_refused() -> None:
+def test_a_post_request_has_status_405() -> None:
     with MetricsServer(Metrics().registry, LOOPBACK) as server:
         with pytest.raises(urllib.error.HTTPError) as caught:
             urllib.request.urlopen(urllib.request.Request(server.url, data=b"x"), timeout=LONG_S)
@@ -113,45 +113,45 @@ def test_other_methods_are_refused() -> None:
         caught.value.close()
 
 
-def asked(server: MetricsServer, text: bytes) -> bytes:
+def response_to(server: MetricsServer, text: bytes) -> bytes:
     """Return all bytes that the server sends."""
     with socket.create_connection(server.address, timeout=LONG_S) as connection:
         connection.sendall(text)
         data = b""
-        while part := connection.recv(1 << 16):
-            data += part
+        while data_part := connection.recv(1 << 16):
+            data += data_part
         return data
 
 
 def test_head_is_get_without_the_body() -> None:
     with MetricsServer(Metrics().registry, LOOPBACK) as server:
-        head = asked(server, b"HEAD /metrics HTTP/1.1\r\n\r\n")
-        whole = asked(server, b"GET /metrics HTTP/1.1\r\n\r\n")
+        head = response_to(server, b"HEAD /metrics HTTP/1.1\r\n\r\n")
+        whole = response_to(server, b"GET /metrics HTTP/1.1\r\n\r\n")
     assert head.endswith(b"\r\n\r\n")
 
-    def of(answer: bytes) -> list[bytes]:
-        lines = answer.partition(b"\r\n\r\n")[0].splitlines()
+    def headers_of(response: bytes) -> list[bytes]:
+        lines = response.partition(b"\r\n\r\n")[0].splitlines()
         return [line for line in lines if not line.startswith(b"Date")]
 
-    assert of(head) == of(whole)
+    assert headers_of(head) == headers_of(whole)
     body = whole.partition(b"\r\n\r\n")[2]
-    assert f"Content-Length: {len(body)}".encode() in of(head)
+    assert f"Content-Length: {len(body)}".encode() in headers_of(head)
 
 
 @pytest.mark.parametrize("path", ["/", "/favicon.ico", "/metrics/", "/../metrics"])
-def test_there_is_nothing_elsewhere(path: str) -> None:
+def test_other_paths_have_status_404(path: str) -> None:
     with MetricsServer(Metrics().registry, LOOPBACK) as server:
-        answer = asked(server, f"GET {path} HTTP/1.1\r\n\r\n".encode())
-    assert answer.startswith(b"HTTP/1.0 404 ")
-    assert answer.endswith(b"Metrics are at /metrics\n")
+        response = response_to(server, f"GET {path} HTTP/1.1\r\n\r\n".encode())
+    assert response.startswith(b"HTTP/1.0 404 ")
+    assert response.endswith(b"Metrics are at /metrics\n")
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-def test_other_methods_than_get_are_refused(method: str) -> None:
+def test_other_methods_than_get_and_head_have_status_405(method: str) -> None:
     with MetricsServer(Metrics().registry, LOOPBACK) as server:
-        answer = asked(server, f"{method} /metrics HTTP/1.1\r\n\r\n".encode())
-    assert answer.startswith(b"HTTP/1.0 405 ")
-    assert b"\r\nAllow: GET, HEAD\r\n" in answer
+        response = response_to(server, f"{method} /metrics HTTP/1.1\r\n\r\n".encode())
+    assert response.startswith(b"HTTP/1.0 405 ")
+    assert b"\r\nAllow: GET, HEAD\r\n" in response
 
 
 @pytest.mark.parametrize(
@@ -166,11 +166,11 @@ def test_other_methods_than_get_are_refused(method: str) -> None:
 def test_an_invalid_request_gets_an_error_status(request_: bytes, status: bytes) -> None:
     with MetricsServer(Metrics().registry, LOOPBACK) as server:
         # A request without an HTTP version gets a response without headers.
-        assert status in asked(server, request_).partition(b"\r\n\r\n")[0]
+        assert status in response_to(server, request_).partition(b"\r\n\r\n")[0]
         assert b"kanalyze_build_info" in fetch(server)
 
 
-def is_hung_up_on(connection: socket.socket) -> bool:
+def is_closed_by_server(connection: socket.socket) -> bool:
     try:
         return connection.recv(1) == b""
     except ConnectionError:
@@ -196,10 +196,10 @@ def test_a_connection_with_an_endless_request_is_closed(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_slow_request_has_the_same_time_limit(
+def test_a_slow_request_is_closed_after_the_time_limit(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The client sends a byte at a time, each within the limit of a single read."""
+    """The client sends one byte after the other, each within the limit of a single read."""
     monkeypatch.setattr(serving, "_REQUEST_TIMEOUT_S", 0.4)
     with (
         MetricsServer(Metrics().registry, LOOPBACK) as server,
@@ -207,16 +207,16 @@ def test_a_slow_request_has_the_same_time_limit(
     ):
         connection.settimeout(0.1)
         began_s = time.monotonic()
-        byte = iter(b"GET /metrics HTTP/1.1\r\n" * 10_000)
+        request_bytes = iter(b"GET /metrics HTTP/1.1\r\n" * 10_000)
 
-        def is_given_up() -> bool:
+        def is_closed() -> bool:
             with contextlib.suppress(ConnectionError):
-                connection.send(bytes([next(byte)]))
+                connection.send(bytes([next(request_bytes)]))
             with contextlib.suppress(TimeoutError):
-                return is_hung_up_on(connection)
+                return is_closed_by_server(connection)
             return False
 
-        wait_until(is_given_up)
+        wait_until(is_closed)
         assert time.monotonic() - began_s > 0.3
     assert capfd.readouterr() == ("", "")
 
@@ -225,15 +225,15 @@ def test_a_client_that_does_not_read_blocks_no_thread(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(serving, "_REQUEST_TIMEOUT_S", 0.3)
-    is_answering, answer = threading.Event(), serving._Handler.do_GET
+    is_answering, do_get = threading.Event(), serving._Handler.do_GET
 
     def answered(handler: serving._Handler) -> None:
         is_answering.set()
-        answer(handler)
+        do_get(handler)
 
     monkeypatch.setattr(serving._Handler, "do_GET", answered)
     metrics = Metrics(max_clients=10_000)
-    rows = [made.row(client_id=f"{n:0100}") for n in range(10_000)]
+    rows = [sample_rows.row(client_id=f"{n:0100}") for n in range(10_000)]
     metrics.add(RowBlock.of_rows(rows))
     with MetricsServer(metrics.registry, LOOPBACK) as server:
         before = threading.active_count()
@@ -246,28 +246,28 @@ def test_a_client_that_does_not_read_blocks_no_thread(
     assert capfd.readouterr() == ("", "")
 
 
-def test_scrapes_take_turns() -> None:
-    """A capture in the same process must get its share of the interpreter."""
-    busy, most = 0, 0
+def test_only_one_scrape_runs_at_a_time() -> None:
+    """A capture in the same process must have enough of the interpreter's time."""
+    running, most_running = 0, 0
 
-    class Slow:
+    class SlowCollector:
         def collect(self) -> list[Metric]:
-            nonlocal busy, most
-            busy += 1
-            most = max(most, busy)
+            nonlocal running, most_running
+            running += 1
+            most_running = max(most_running, running)
             time.sleep(0.05)
-            busy -= 1
+            running -= 1
             return []
 
     registry = CollectorRegistry()
-    registry.register(Slow())
+    registry.register(SlowCollector())
     with MetricsServer(registry, LOOPBACK) as server:
         threads = [threading.Thread(target=fetch, args=(server,)) for _ in range(6)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    assert most == 1
+    assert most_running == 1
 
 
 def test_idle_connections_do_not_delay_others(
@@ -299,13 +299,13 @@ def test_a_client_that_does_not_read_is_closed_for_a_new_one(
 ) -> None:
     monkeypatch.setattr(serving, "_RESPONSE_READ_S", 0.0)
 
-    class Large:
+    class LargeCollector:
         def collect(self) -> list[Metric]:
             # 9 MB, twice as much as the buffers of a socket hold.
             return [Metric("kanalyze_large", "x" * 9_000_000, "gauge")]
 
     registry = Metrics().registry
-    registry.register(Large())
+    registry.register(LargeCollector())
     with MetricsServer(registry, LOOPBACK) as server, contextlib.ExitStack() as stack:
         for _ in range(8):
             connection = stack.enter_context(socket.socket())
@@ -313,35 +313,35 @@ def test_a_client_that_does_not_read_is_closed_for_a_new_one(
             connection.settimeout(LONG_S)
             connection.connect(server.address[:2])
             connection.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
-            assert connection.recv(9) == b"HTTP/1.0 "  # it is being answered
-        with urllib.request.urlopen(f"{server.url}?name[]=kanalyze_build_info") as answer:
-            assert b"kanalyze_build_info" in answer.read()
+            assert connection.recv(9) == b"HTTP/1.0 "  # the response has begun
+        with urllib.request.urlopen(f"{server.url}?name[]=kanalyze_build_info") as response:
+            assert b"kanalyze_build_info" in response.read()
     assert capfd.readouterr() == ("", "")
 
 
 def test_a_connection_that_waits_for_its_response_is_not_closed() -> None:
-    """If eight responses are being made, the ninth client has to try again."""
+    """While the server prepares eight responses, a ninth client has to try again."""
     may_answer = threading.Event()
 
-    class Slow:
+    class SlowCollector:
         def collect(self) -> list[Metric]:
             may_answer.wait(LONG_S)
             return []
 
     registry = CollectorRegistry()
-    registry.register(Slow())
+    registry.register(SlowCollector())
     with MetricsServer(registry, LOOPBACK) as server, contextlib.ExitStack() as stack:
-        asking = []
+        waiting = []
         for _ in range(8):
             connection = socket.create_connection(server.address[:2], timeout=LONG_S)
-            asking.append(stack.enter_context(connection))
+            waiting.append(stack.enter_context(connection))
             connection.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
         while server.answering < 8:
             time.sleep(0.01)
         refused = stack.enter_context(socket.create_connection(server.address[:2], timeout=LONG_S))
-        assert is_hung_up_on(refused)
+        assert is_closed_by_server(refused)
         may_answer.set()
-        for connection in asking:
+        for connection in waiting:
             assert connection.recv(12) == b"HTTP/1.0 200"
 
 
@@ -363,8 +363,8 @@ def test_a_connection_that_waits_for_its_response_is_not_closed() -> None:
 )
 def test_requests_to_names_of_this_machine_are_answered(host: str) -> None:
     with MetricsServer(Metrics().registry, LOOPBACK, ["metrics.example.org"]) as server:
-        answer = asked(server, f"GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
-    assert answer.startswith(b"HTTP/1.0 200 ")
+        response = response_to(server, f"GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+    assert response.startswith(b"HTTP/1.0 200 ")
 
 
 @pytest.mark.parametrize(
@@ -382,21 +382,21 @@ def test_requests_to_names_of_this_machine_are_answered(host: str) -> None:
         "localhost\r\nHost: evil.example.com",
     ],
 )
-def test_a_page_whose_name_was_pointed_here_reads_nothing(host: str) -> None:
-    """DNS rebinding: a browser sends a request to this machine with the name of another."""
+def test_requests_with_other_host_names_are_refused(host: str) -> None:
+    """DNS rebinding: a browser sends this machine a request with the host name of another."""
     with MetricsServer(Metrics().registry, LOOPBACK) as server:
-        answer = asked(server, f"GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
-    assert answer.startswith(b"HTTP/1.0 403 ")
-    assert b"--metrics-host" in answer
-    assert b"kanalyze_build_info" not in answer
+        response = response_to(server, f"GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+    assert response.startswith(b"HTTP/1.0 403 ")
+    assert b"--metrics-host" in response
+    assert b"kanalyze_build_info" not in response
 
 
-def test_the_name_it_listens_on_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = socket.getaddrinfo("127.0.0.1", 0, type=socket.SOCK_STREAM)
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+def test_requests_with_the_listen_host_name_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    resolved = socket.getaddrinfo("127.0.0.1", 0, type=socket.SOCK_STREAM)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: resolved)
     with MetricsServer(Metrics().registry, ListenAddress("broker7.example", 0)) as server:
         monkeypatch.undo()
-        where = ("127.0.0.1", server.address.port)
-        with socket.create_connection(where, timeout=LONG_S) as connection:
+        address = ("127.0.0.1", server.address.port)
+        with socket.create_connection(address, timeout=LONG_S) as connection:
             connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: broker7.example:1\r\n\r\n")
             assert connection.recv(12) == b"HTTP/1.0 200"

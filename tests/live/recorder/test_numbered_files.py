@@ -26,7 +26,7 @@ def test_files_are_sorted_by_number_not_by_name(tmp_path: Path) -> None:
     assert [number for number, _ in numbered_files(tmp_path, NAME)] == [9, 10, 100]
 
 
-def test_folders_and_links_are_no_files_of_the_series(tmp_path: Path) -> None:
+def test_folders_and_links_are_not_numbered_files(tmp_path: Path) -> None:
     (tmp_path / "a-1.x").mkdir()
     fill(tmp_path, "elsewhere")
     (tmp_path / "a-2.x").symlink_to(tmp_path / "elsewhere")

@@ -1,4 +1,4 @@
-"""Recorded packets are read again: they contain the rows that matched."""
+"""Recorded packets give the rows that matched when they are read again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kanalyze.live.recorder.pcapng_writer import PcapngWriter
 from kanalyze.render.packet_comments import comment_of
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.filters import RowFilter
-from tests.support import rows as made
+from tests.support import rows as sample_rows
 from tests.support.captures import CHOSEN, NAMES, often, path
 from tests.support.disorder import altered
 from tests.support.packets import START_NS, Packet, make_batch, segment
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kanalyze.tables.row import Row
 
 FILTERS = (RowFilter(errors_only=True), RowFilter(slower_than_ns=20_000_000))
-NS = 1_000_000_000
+SECOND_NS = 1_000_000_000
 
 
 class Sink:
@@ -53,7 +53,7 @@ class Sink:
         self.closed = True
 
 
-def on_the_wire(row: Row) -> tuple[object, ...]:
+def packet_fields(row: Row) -> tuple[object, ...]:
     """Return the fields of a row that depend only on its own packets."""
     return (
         row.client_port,
@@ -68,35 +68,41 @@ def on_the_wire(row: Row) -> tuple[object, ...]:
         row.response_bytes,
         row.status,
         row.error_code,
-        # Without names of topics: the name of an id comes from earlier packets.
+        # Names of topics are left out: the name of a topic id comes from earlier packets.
         tuple((error.partition, error.code) for error in row.errors),
     )
 
 
-def kept_of(source: Path, folder: Path, lead_s: float = 1.0) -> tuple[list[Row], list[Row]]:
+def matched_and_recorded(
+    source: Path, folder: Path, lead_s: float = 1.0
+) -> tuple[list[Row], list[Row]]:
     """Return the rows of a capture that match, and all rows of its recorded packets."""
-    target = folder / "kept.pcapng"
+    target = folder / "recorded.pcapng"
     recorder = PacketRecorder(PcapngWriter(target, interface="lo"), FILTERS, lead_s=lead_s)
     watch(source, recorder)
-    wanted = [
-        row for row in kanalyze.requests(source) if any(each.matches(row) for each in FILTERS)
+    matched = [
+        row
+        for row in kanalyze.requests(source)
+        if any(row_filter.matches(row) for row_filter in FILTERS)
     ]
-    assert (recorder.rows, recorder.late_rows) == (len(wanted), 0)
-    ports = {row.broker_port for row in wanted}
-    return wanted, list(kanalyze.requests(target, port=ports)) if wanted else []
+    assert (recorder.rows, recorder.late_rows) == (len(matched), 0)
+    ports = {row.broker_port for row in matched}
+    return matched, list(kanalyze.requests(target, port=ports)) if matched else []
 
 
 @pytest.mark.few(6)
 @pytest.mark.parametrize("name", often(NAMES, CHOSEN))
-def test_rows_that_match_are_there_again(name: str, tmp_path: Path) -> None:
-    wanted, kept = kept_of(path(name), tmp_path)
-    assert set(map(on_the_wire, wanted)) <= set(map(on_the_wire, kept))
+def test_recorded_packets_have_all_rows_that_matched(name: str, tmp_path: Path) -> None:
+    matched, recorded = matched_and_recorded(path(name), tmp_path)
+    assert set(map(packet_fields, matched)) <= set(map(packet_fields, recorded))
 
 
 @pytest.mark.parametrize("name", ["errors", "groups"])
-def test_with_no_lead_too(name: str, tmp_path: Path) -> None:
-    wanted, kept = kept_of(path(name), tmp_path, lead_s=0)
-    assert set(map(on_the_wire, wanted)) <= set(map(on_the_wire, kept))
+def test_recorded_packets_have_all_rows_that_matched_without_a_lead(
+    name: str, tmp_path: Path
+) -> None:
+    matched, recorded = matched_and_recorded(path(name), tmp_path, lead_s=0)
+    assert set(map(packet_fields, matched)) <= set(map(packet_fields, recorded))
 
 
 @pytest.mark.few(2)
@@ -104,15 +110,17 @@ def test_with_no_lead_too(name: str, tmp_path: Path) -> None:
     "change",
     ["fragments", "VXLAN", "blocks shuffled, clock rising", "a direction shuffled, clock rising"],
 )
-def test_disorder_on_the_wire_loses_none(change: str, tmp_path: Path) -> None:
+def test_recorded_packets_have_all_rows_that_matched_despite_disorder(
+    change: str, tmp_path: Path
+) -> None:
     source = tmp_path / "source"
     (data,) = altered("errors", change).files
     source.write_bytes(data)
-    wanted, kept = kept_of(source, tmp_path)
-    assert set(map(on_the_wire, wanted)) <= set(map(on_the_wire, kept))
+    matched, recorded = matched_and_recorded(source, tmp_path)
+    assert set(map(packet_fields, matched)) <= set(map(packet_fields, recorded))
 
 
-def test_few_packets_are_written_in_order_and_each_once(tmp_path: Path) -> None:
+def test_few_packets_are_written_each_once_and_in_order(tmp_path: Path) -> None:
     sink = Sink()
     recorder = PacketRecorder(sink, [RowFilter(errors_only=True)], lead_s=0.001)
     watch(path("groups"), recorder, at_once=10)
@@ -123,7 +131,7 @@ def test_few_packets_are_written_in_order_and_each_once(tmp_path: Path) -> None:
     assert sink.closed
 
 
-def test_each_row_that_matched_has_its_comment() -> None:
+def test_each_row_that_matched_has_a_comment() -> None:
     sink = Sink()
     watch(path("errors"), PacketRecorder(sink, [RowFilter(errors_only=True)]))
     expected: dict[int | None, list[str]] = {}
@@ -132,7 +140,7 @@ def test_each_row_that_matched_has_its_comment() -> None:
     assert sink.comments == expected
 
 
-def test_a_filter_that_nothing_meets_keeps_nothing() -> None:
+def test_no_packets_are_recorded_if_no_row_matches() -> None:
     sink = Sink()
     recorder = PacketRecorder(
         sink, [RowFilter(client_ids=("nobody",)), RowFilter(api_keys=frozenset({99}))]
@@ -141,7 +149,7 @@ def test_a_filter_that_nothing_meets_keeps_nothing() -> None:
     assert (recorder.rows, sink.numbers) == (0, [])
 
 
-def test_without_conditions_every_row_is_kept() -> None:
+def test_every_row_is_recorded_without_conditions() -> None:
     sink = Sink()
     recorder = PacketRecorder(sink, [RowFilter()])
     watch(path("ipv6"), recorder)
@@ -153,16 +161,16 @@ def traffic(count: int) -> list[Packet]:
     ends = {"client": ("10.0.0.1", 40001), "broker": ("10.0.0.9", 9092)}
     return [
         Packet(
-            segment(to_broker=turn % 2 == 0, seq=turn // 2, payload=b"x", **ends),
-            START_NS + turn * 1_000_000,
+            segment(to_broker=number % 2 == 0, seq=number // 2, payload=b"x", **ends),
+            START_NS + number * 1_000_000,
         )
-        for turn in range(count)
+        for number in range(count)
     ]
 
 
-def row_of(turn: int, **changes: object) -> Row:
-    """Return the row of the request in packet ``turn + 1``, answered by the next packet."""
-    time_ns = START_NS + turn * 1_000_000
+def row_of(number: int, **changes: object) -> Row:
+    """Return the row of the request in packet ``number + 1``, answered by the next packet."""
+    time_ns = START_NS + number * 1_000_000
     columns: dict[str, object] = {
         "client_ip": "10.0.0.1",
         "client_port": 40001,
@@ -172,10 +180,10 @@ def row_of(turn: int, **changes: object) -> Row:
         "request_end_ns": time_ns,
         "response_start_ns": time_ns + 1_000_000,
         "response_end_ns": time_ns + 1_000_000,
-        "request_packet": turn + 1,
-        "response_packet": turn + 2,
+        "request_packet": number + 1,
+        "response_packet": number + 2,
     }
-    return made.failed("t", 6, "NOT_LEADER_OR_FOLLOWER", **(columns | changes))
+    return sample_rows.failed("t", 6, "NOT_LEADER_OR_FOLLOWER", **(columns | changes))
 
 
 def recorder_of(sink: Sink, packets: list[Packet], **limits: float) -> PacketRecorder:
@@ -185,7 +193,7 @@ def recorder_of(sink: Sink, packets: list[Packet], **limits: float) -> PacketRec
     return recorder
 
 
-def test_from_the_lead_to_the_response_and_no_more() -> None:
+def test_packets_from_the_lead_to_the_response_are_written() -> None:
     sink = Sink()
     recorder = recorder_of(sink, traffic(40), lead_s=0.004)
     assert recorder.add_rows(RowBlock.of_rows([row_of(20)])) == 1
@@ -195,7 +203,7 @@ def test_from_the_lead_to_the_response_and_no_more() -> None:
 
 
 @pytest.mark.parametrize("status", ["unanswered", "malformed"])
-def test_without_the_end_of_a_response_packets_up_to_the_newest_are_written(status: str) -> None:
+def test_packets_up_to_the_newest_are_written_if_the_response_has_no_end(status: str) -> None:
     sink = Sink()
     recorder = recorder_of(sink, traffic(40), lead_s=0)
     changes = {"status": status, "response_end_ns": None}
@@ -204,19 +212,19 @@ def test_without_the_end_of_a_response_packets_up_to_the_newest_are_written(stat
     assert sink.numbers == list(range(21, 41))
 
 
-def test_requests_that_waited_on_purpose_are_not_slow() -> None:
+def test_long_polls_are_not_slow() -> None:
     recorder = PacketRecorder(Sink(), [RowFilter(slower_than_ns=1000)])
     rows = [
-        made.fetch(latency_ns=10**9, waited=True),
-        made.fetch(latency_ns=10**9, waited=False),
-        made.fetch(latency_ns=1000),
-        made.unanswered(),
+        sample_rows.fetch(latency_ns=10**9, waited=True),
+        sample_rows.fetch(latency_ns=10**9, waited=False),
+        sample_rows.fetch(latency_ns=1000),
+        sample_rows.unanswered(),
     ]
     assert recorder.add_rows(RowBlock.of_rows(rows)) == 1
     assert recorder.add_rows(RowBlock.of_rows(rows)) == 1
 
 
-def test_packets_are_held_back_and_then_written() -> None:
+def test_packets_are_written_after_a_delay() -> None:
     sink = Sink()
     packets = traffic(40)
     recorder = recorder_of(sink, packets, lead_s=0.001)
@@ -224,12 +232,12 @@ def test_packets_are_held_back_and_then_written() -> None:
     recorder.tick(packets[21].time_ns)
     assert sink.numbers == []
     recorder.add_rows(RowBlock.of_rows([row_of(10)]))
-    recorder.tick(packets[21].time_ns + 3 * NS)
+    recorder.tick(packets[21].time_ns + 3 * SECOND_NS)
     assert sink.numbers == [10, 11, 12, 20, 21, 22]
     assert not sink.closed
 
 
-def test_flush_holds_nothing_back() -> None:
+def test_flush_writes_all_packets_at_once() -> None:
     sink = Sink()
     recorder = recorder_of(sink, traffic(40))
     recorder.add_rows(RowBlock.of_rows([row_of(0)]))
@@ -247,7 +255,7 @@ def test_rows_whose_packets_are_no_longer_buffered_are_counted() -> None:
     assert set(sink.comments) == {399}
 
 
-def test_a_row_whose_request_packet_is_written_gets_its_comment_at_the_response() -> None:
+def test_a_comment_moves_to_the_response_if_the_request_packet_is_already_written() -> None:
     sink = Sink()
     recorder = recorder_of(sink, traffic(40), lead_s=0)
     recorder.add_rows(RowBlock.of_rows([row_of(20)]))
@@ -261,14 +269,14 @@ def test_a_row_whose_request_packet_is_written_gets_its_comment_at_the_response(
 
 def failures(second: int, count: int) -> list[Row]:
     """Return rows of one second, each on its own connection."""
-    time_ns = START_NS + second * NS
+    time_ns = START_NS + second * SECOND_NS
     times = dict.fromkeys(("request_start_ns", "request_end_ns", "response_start_ns"), time_ns)
     return [row_of(0, client_port=n, response_end_ns=time_ns, **times) for n in range(count)]
 
 
-def test_where_everything_fails_the_first_of_each_second_are_kept() -> None:
+def test_the_number_of_recorded_rows_per_second_is_limited() -> None:
     recorder = PacketRecorder(Sink(), FILTERS, max_rows_per_s=10)
-    taken = [
+    recorded_counts = [
         recorder.add_rows(RowBlock.of_rows(rows))
         for rows in (
             failures(0, 7),
@@ -279,31 +287,31 @@ def test_where_everything_fails_the_first_of_each_second_are_kept() -> None:
             failures(9, 9),
         )
     ]
-    assert taken == [7, 3, 10, 13, 0, 9]
+    assert recorded_counts == [7, 3, 10, 13, 0, 9]
     assert (recorder.rows, recorder.skipped_rows) == (42, 4 + 2 + 20 + 5)
 
 
 @pytest.mark.parametrize("jump", [-3600, -365 * 86_400, 3600, 365 * 86_400])
-def test_a_clock_that_jumps_does_not_end_that(jump: int) -> None:
+def test_the_limit_per_second_holds_after_the_clock_jumps(jump: int) -> None:
     recorder = PacketRecorder(Sink(), FILTERS, max_rows_per_s=10)
     assert recorder.add_rows(RowBlock.of_rows(failures(0, 20))) == 10
     for second in range(3):
         assert recorder.add_rows(RowBlock.of_rows(failures(jump + second, 20))) == 10
 
 
-def test_rows_that_do_not_match_are_not_counted_for_that() -> None:
+def test_rows_that_do_not_match_do_not_count_for_the_limit() -> None:
     recorder = PacketRecorder(Sink(), FILTERS, max_rows_per_s=5)
-    fine = [made.row() for _ in range(100)]
-    assert recorder.add_rows(RowBlock.of_rows([*fine, *failures(0, 5)])) == 5
+    successful = [sample_rows.row() for _ in range(100)]
+    assert recorder.add_rows(RowBlock.of_rows([*successful, *failures(0, 5)])) == 5
     assert recorder.skipped_rows == 0
 
 
-@pytest.mark.parametrize("back_ns", [0, 3600 * NS])
-def test_an_exchange_during_which_the_clock_was_set_back(back_ns: int) -> None:
+@pytest.mark.parametrize("back_ns", [0, 3600 * SECOND_NS])
+def test_an_exchange_is_recorded_if_the_clock_is_set_back_during_it(back_ns: int) -> None:
     sink = Sink()
     packets = [
-        Packet(each.data, each.time_ns - back_ns * (turn > 20))
-        for turn, each in enumerate(traffic(40))
+        Packet(packet.data, packet.time_ns - back_ns * (number > 20))
+        for number, packet in enumerate(traffic(40))
     ]
     recorder = recorder_of(sink, packets, lead_s=0)
     answered_ns = packets[21].time_ns
@@ -313,7 +321,7 @@ def test_an_exchange_during_which_the_clock_was_set_back(back_ns: int) -> None:
     assert {21, 22} <= set(sink.numbers)
 
 
-def test_many_requests_that_begin_in_one_packet_leave_some_comments() -> None:
+def test_the_number_of_comments_of_one_packet_is_limited() -> None:
     sink = Sink()
     recorder = recorder_of(sink, traffic(40), lead_s=0)
     recorder.add_rows(RowBlock.of_rows([row_of(20)] * 400))
@@ -337,8 +345,8 @@ class FullSink(Sink):
 def test_packets_that_cannot_be_written_are_counted_and_not_buffered_again() -> None:
     sink = FullSink()
     recorder = recorder_of(sink, traffic(40), lead_s=0)
-    for turn, refused in ((10, True), (20, True), (30, False)):
-        recorder.add_rows(RowBlock.of_rows([row_of(turn)]))
+    for number, refused in ((10, True), (20, True), (30, False)):
+        recorder.add_rows(RowBlock.of_rows([row_of(number)]))
         if refused:
             with pytest.raises(OSError, match="No space"):
                 recorder.flush()
@@ -355,6 +363,6 @@ def test_an_invalid_rate_is_refused(most: int) -> None:
 
 
 @pytest.mark.parametrize("limits", [{"limit_bytes": 0}, {"lead_s": -1}, {"lead_s": float("nan")}])
-def test_limits_that_make_no_sense_are_refused(limits: dict[str, float]) -> None:
+def test_invalid_limits_are_refused(limits: dict[str, float]) -> None:
     with pytest.raises(UsageError):
         PacketRecorder(Sink(), FILTERS, **limits)

@@ -1,4 +1,4 @@
-"""Recorded packets of a login show that there was one, but contain no credentials."""
+"""Recorded packets of a SASL login can be read, but contain no credentials."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def internet_sum(data: bytes) -> int:
 
 
 def pseudo_header(packet: bytes) -> tuple[bytes, int]:
-    """The pseudo header of a TCP segment in an Ethernet packet, and where the segment begins."""
+    """Return the pseudo header of a TCP segment in an Ethernet packet, and the segment's offset."""
     if packet[12:14] == b"\x86\xdd":
         length = struct.unpack_from(">H", packet, 18)[0]
         return packet[22:54] + struct.pack(">II", length, 6), 54
@@ -74,8 +74,8 @@ def has_checksum(packet: bytes) -> bool:
     return internet_sum(head + packet[at:]) == 0xFFFF
 
 
-class Line:
-    """A connection as packets with right checksums; its sequence numbers wrap around."""
+class LoginTraffic:
+    """The packets of a connection with valid checksums. Its sequence numbers wrap around."""
 
     def __init__(
         self,
@@ -93,28 +93,28 @@ class Line:
         self._add(TO_CLIENT, SYN | ACK)
         self._add(TO_BROKER, ACK)
 
-    def says(self, to_broker: bool, *parts: bytes) -> Line:
-        """Let one side send each part as a segment."""
+    def send(self, to_broker: bool, *parts: bytes) -> LoginTraffic:
+        """Send each part as a segment from one end."""
         for part in parts:
             self._add(to_broker, PSH | ACK, part)
         return self
 
-    def loses(self, to_broker: bool, part: bytes) -> Line:
-        """Let one side send bytes that are not captured."""
+    def lose(self, to_broker: bool, part: bytes) -> LoginTraffic:
+        """Send bytes that are not captured from one end."""
         self.next[to_broker] += len(part)
         return self
 
-    def again(self, to_broker: bool, data: bytes, back: int) -> Line:
-        """Let one side retransmit bytes, beginning some bytes back."""
+    def retransmit(self, to_broker: bool, data: bytes, back: int) -> LoginTraffic:
+        """Retransmit bytes from one end, beginning some bytes before the next sequence number."""
         self._put(to_broker, PSH | ACK, data, self.next[to_broker] - back)
         return self
 
-    def late(self, count: int) -> Line:
+    def delay(self, count: int) -> LoginTraffic:
         """Move the last packet some packets forward in the capture."""
         self.packets.insert(len(self.packets) - 1 - count, self.packets.pop())
         return self
 
-    def closes(self, flag: int = FIN) -> Line:
+    def close(self, flag: int = FIN) -> LoginTraffic:
         self._add(TO_CLIENT, flag | ACK)
         return self
 
@@ -130,8 +130,8 @@ class Line:
             ends = ("2001:db8::1", "2001:db8::2")
             packet = ethernet(ipv6(inner, *(ends if to_broker else ends[::-1])), 0x86DD)
         else:
-            four = ("10.0.0.1", "10.0.0.2")
-            packet = ethernet(ipv4(inner, *(four if to_broker else four[::-1])))
+            addresses = ("10.0.0.1", "10.0.0.2")
+            packet = ethernet(ipv4(inner, *(addresses if to_broker else addresses[::-1])))
         self.packets.append(with_checksum(packet))
 
 
@@ -169,26 +169,26 @@ def cut(data: bytes, *at: int) -> list[bytes]:
     return [data[begin:end] for begin, end in zip((0, *at), (*at, len(data)), strict=True)]
 
 
-def failed_versions(line: Line) -> Line:
-    """An error before the login: the token is in the lead, or in the packets after the error."""
-    line.says(TO_BROKER, k.api_versions(1, 9))
-    return line.says(TO_CLIENT, k.api_versions_answer_v0(1, UNSUPPORTED))
+def failed_versions(traffic: LoginTraffic) -> LoginTraffic:
+    """Add an error before the login: the token is near the packets of that error."""
+    traffic.send(TO_BROKER, k.api_versions(1, 9))
+    return traffic.send(TO_CLIENT, k.api_versions_answer_v0(1, UNSUPPORTED))
 
 
-def failing_heartbeat(line: Line, correlation_id: int = 9) -> Line:
-    """An error after the login."""
-    line.says(TO_BROKER, k.heartbeat(correlation_id))
-    return line.says(TO_CLIENT, k.heartbeat_answer(correlation_id, 25))
+def failing_heartbeat(traffic: LoginTraffic, correlation_id: int = 9) -> LoginTraffic:
+    """Add an error after the login."""
+    traffic.send(TO_BROKER, k.heartbeat(correlation_id))
+    return traffic.send(TO_CLIENT, k.heartbeat_answer(correlation_id, 25))
 
 
-def kept_of(
+def recorded_packets(
     packets: Sequence[bytes] | Sequence[Packet], folder: Path, at_once: int = 40
 ) -> list[bytes]:
-    """Return the bytes of the packets that are recorded for all rows."""
-    source, target = folder / "source.pcap", folder / "kept.pcapng"
-    made = [packet for packet in packets if not isinstance(packet, bytes)]
-    bare = [packet for packet in packets if isinstance(packet, bytes)]
-    source.write_bytes(pcap_file(made or timed(bare)))
+    """Return the bytes of the packets that are recorded if all rows match."""
+    source, target = folder / "source.pcap", folder / "recorded.pcapng"
+    with_times = [packet for packet in packets if not isinstance(packet, bytes)]
+    without_times = [packet for packet in packets if isinstance(packet, bytes)]
+    source.write_bytes(pcap_file(with_times or timed(without_times)))
     watch(source, PacketRecorder(PcapngWriter(target), [RowFilter()]), at_once)
     assert PASSWORD not in target.read_bytes()
     return packets_in(target)
@@ -203,35 +203,35 @@ def packets_in(file: Path) -> list[bytes]:
         ]
 
 
-def check(line: Line, folder: Path, *secrets: bytes, at_once: int = 40) -> list[bytes]:
-    """Check that a connection is saved up to its last row, with right checksums and no secrets."""
-    kept = kept_of(line.packets, folder, at_once)
-    assert len(kept) > 4
-    assert list(map(len, kept)) == list(map(len, line.packets))[: len(kept)]
-    assert all(map(has_checksum, kept))
+def check(traffic: LoginTraffic, folder: Path, *secrets: bytes, at_once: int = 40) -> list[bytes]:
+    """Check that all packets up to the last row are recorded, without secrets."""
+    recorded = recorded_packets(traffic.packets, folder, at_once)
+    assert len(recorded) > 4
+    assert list(map(len, recorded)) == list(map(len, traffic.packets))[: len(recorded)]
+    assert all(map(has_checksum, recorded))
     for secret in secrets:
-        assert secret not in b"".join(kept)
-    return kept
+        assert secret not in b"".join(recorded)
+    return recorded
 
 
-def login(line: Line, version: int, *, error: int = 0) -> Line:
-    line.says(TO_BROKER, handshake(1, 1)).says(TO_CLIENT, handshake_answer(1))
-    line.says(TO_BROKER, authenticate(2, PLAIN, version))
-    return line.says(TO_CLIENT, authenticated(2, b"server-part", version, error=error))
+def login(traffic: LoginTraffic, version: int, *, error: int = 0) -> LoginTraffic:
+    traffic.send(TO_BROKER, handshake(1, 1)).send(TO_CLIENT, handshake_answer(1))
+    traffic.send(TO_BROKER, authenticate(2, PLAIN, version))
+    return traffic.send(TO_CLIENT, authenticated(2, b"server-part", version, error=error))
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize("at_once", [1, 40])
-def test_a_login_that_failed(version: int, at_once: int, tmp_path: Path) -> None:
-    line = login(Line(), version, error=WRONG).closes()
-    kept = check(line, tmp_path, PLAIN, b"alice", b"server-part", at_once=at_once)
+def test_tokens_of_a_failed_login_are_redacted(version: int, at_once: int, tmp_path: Path) -> None:
+    traffic = login(LoginTraffic(), version, error=WRONG).close()
+    recorded = check(traffic, tmp_path, PLAIN, b"alice", b"server-part", at_once=at_once)
     # Only the token is changed, so that the reason of the failure can be read.
-    (row,) = kanalyze.requests(tmp_path / "kept.pcapng", errors=True)
+    (row,) = kanalyze.requests(tmp_path / "recorded.pcapng", errors=True)
     assert (row.api_name, row.error_code) == ("SaslAuthenticate", WRONG)
-    assert list(map(len, kept)) == list(map(len, line.packets[:-1]))
+    assert list(map(len, recorded)) == list(map(len, traffic.packets[:-1]))
     changed = [
         sum(map(int.__ne__, before, after))
-        for before, after in zip(line.packets[:-1], kept, strict=True)
+        for before, after in zip(traffic.packets[:-1], recorded, strict=True)
     ]
     # Bytes that were zero before are the same, and the checksum may be the same.
     assert changed[:5] == [0] * 5
@@ -240,25 +240,27 @@ def test_a_login_that_failed(version: int, at_once: int, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_a_good_login_within_the_lead_of_an_error(version: int, tmp_path: Path) -> None:
-    check(failing_heartbeat(login(Line(), version)), tmp_path, PLAIN, b"server-part")
+def test_tokens_of_a_successful_login_before_an_error_are_redacted(
+    version: int, tmp_path: Path
+) -> None:
+    check(failing_heartbeat(login(LoginTraffic(), version)), tmp_path, PLAIN, b"server-part")
 
 
-def raw_login(line: Line) -> Line:
-    line.says(TO_BROKER, handshake(1, 0)).says(TO_CLIENT, handshake_answer(1))
-    return line.says(TO_BROKER, token(PLAIN))
-
-
-@pytest.mark.parametrize("at_once", [1, 40])
-def test_tokens_without_a_header(at_once: int, tmp_path: Path) -> None:
-    line = raw_login(failed_versions(Line())).says(TO_CLIENT, token(b"server-part"))
-    check(failing_heartbeat(line), tmp_path, PLAIN, b"server-part", at_once=at_once)
+def raw_login(traffic: LoginTraffic) -> LoginTraffic:
+    traffic.send(TO_BROKER, handshake(1, 0)).send(TO_CLIENT, handshake_answer(1))
+    return traffic.send(TO_BROKER, token(PLAIN))
 
 
 @pytest.mark.parametrize("at_once", [1, 40])
-def test_tokens_without_a_header_that_were_refused(at_once: int, tmp_path: Path) -> None:
-    """The broker closes the connection; no more rows follow."""
-    check(raw_login(failed_versions(Line())).closes(RST), tmp_path, PLAIN, at_once=at_once)
+def test_tokens_without_a_header_are_redacted(at_once: int, tmp_path: Path) -> None:
+    traffic = raw_login(failed_versions(LoginTraffic())).send(TO_CLIENT, token(b"server-part"))
+    check(failing_heartbeat(traffic), tmp_path, PLAIN, b"server-part", at_once=at_once)
+
+
+@pytest.mark.parametrize("at_once", [1, 40])
+def test_refused_tokens_without_a_header_are_redacted(at_once: int, tmp_path: Path) -> None:
+    """The broker closes the connection, and no more rows follow."""
+    check(raw_login(failed_versions(LoginTraffic())).close(RST), tmp_path, PLAIN, at_once=at_once)
 
 
 SCRAM = (
@@ -269,40 +271,42 @@ SCRAM = (
 )
 
 
-def test_scram(tmp_path: Path) -> None:
-    line = failed_versions(Line())
-    line.says(TO_BROKER, handshake(1, 1, "SCRAM-SHA-256"))
-    line.says(TO_CLIENT, handshake_answer(1, "SCRAM-SHA-256"))
+def test_tokens_of_scram_are_redacted(tmp_path: Path) -> None:
+    traffic = failed_versions(LoginTraffic())
+    traffic.send(TO_BROKER, handshake(1, 1, "SCRAM-SHA-256"))
+    traffic.send(TO_CLIENT, handshake_answer(1, "SCRAM-SHA-256"))
     for index, (to_broker, raw) in enumerate(SCRAM):
-        made = authenticate if to_broker else authenticated
-        line.says(to_broker, made(2 + index // 2, raw))
+        message = authenticate if to_broker else authenticated
+        traffic.send(to_broker, message(2 + index // 2, raw))
     parts = [part for _, raw in SCRAM for part in raw.split(b",") if len(part) > 8]
-    check(failing_heartbeat(line), tmp_path, *parts)
+    check(failing_heartbeat(traffic), tmp_path, *parts)
 
 
-def test_scram_without_headers(tmp_path: Path) -> None:
-    line = failed_versions(Line())
-    line.says(TO_BROKER, handshake(1, 0, "SCRAM-SHA-256"))
-    line.says(TO_CLIENT, handshake_answer(1, "SCRAM-SHA-256"))
+def test_tokens_of_scram_without_headers_are_redacted(tmp_path: Path) -> None:
+    traffic = failed_versions(LoginTraffic())
+    traffic.send(TO_BROKER, handshake(1, 0, "SCRAM-SHA-256"))
+    traffic.send(TO_CLIENT, handshake_answer(1, "SCRAM-SHA-256"))
     for to_broker, raw in SCRAM:
-        line.says(to_broker, token(raw))
+        traffic.send(to_broker, token(raw))
     parts = [part for _, raw in SCRAM for part in raw.split(b",") if len(part) > 8]
-    check(failing_heartbeat(line), tmp_path, *parts)
+    check(failing_heartbeat(traffic), tmp_path, *parts)
 
 
-CUTS = [(3,), (9,), (18, 25), (24, 31, 32), tuple(range(1, 40))]
+CUT_OFFSETS = [(3,), (9,), (18, 25), (24, 31, 32), tuple(range(1, 40))]
 
 
-@pytest.mark.parametrize("at", CUTS)
+@pytest.mark.parametrize("at", CUT_OFFSETS)
 @pytest.mark.parametrize("at_once", [1, 3, 40])
-def test_a_token_in_pieces(at: tuple[int, ...], at_once: int, tmp_path: Path) -> None:
-    line = Line().says(TO_BROKER, handshake(1, 1)).says(TO_CLIENT, handshake_answer(1))
-    line.says(TO_BROKER, *cut(authenticate(2, PLAIN), *at))
-    line.says(TO_CLIENT, *cut(authenticated(2, b"server-part", error=WRONG), 20, 23))
-    kept = check(line, tmp_path, PASSWORD[:6], PASSWORD[-6:], b"ver-p", at_once=at_once)
-    hidden = b"".join(payload_of(packet) for packet in kept)
-    assert not any(PASSWORD[index : index + 4] in hidden for index in range(len(PASSWORD) - 3))
-    (row,) = kanalyze.requests(tmp_path / "kept.pcapng", errors=True)
+def test_a_token_in_several_segments_is_redacted(
+    at: tuple[int, ...], at_once: int, tmp_path: Path
+) -> None:
+    traffic = LoginTraffic().send(TO_BROKER, handshake(1, 1)).send(TO_CLIENT, handshake_answer(1))
+    traffic.send(TO_BROKER, *cut(authenticate(2, PLAIN), *at))
+    traffic.send(TO_CLIENT, *cut(authenticated(2, b"server-part", error=WRONG), 20, 23))
+    recorded = check(traffic, tmp_path, PASSWORD[:6], PASSWORD[-6:], b"ver-p", at_once=at_once)
+    payloads = b"".join(payload_of(packet) for packet in recorded)
+    assert not any(PASSWORD[index : index + 4] in payloads for index in range(len(PASSWORD) - 3))
+    (row,) = kanalyze.requests(tmp_path / "recorded.pcapng", errors=True)
     assert row.error_code == WRONG
 
 
@@ -312,98 +316,100 @@ def payload_of(packet: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("at_once", [1, 40])
-def test_a_token_that_never_ends(at_once: int, tmp_path: Path) -> None:
-    line = failed_versions(Line())
-    line.says(TO_BROKER, handshake(1, 1)).says(TO_CLIENT, handshake_answer(1))
-    line.says(TO_BROKER, authenticate(2, PLAIN + bytes(90))[:-50])
-    check(line, tmp_path, PLAIN, at_once=at_once)
+def test_an_unfinished_token_is_redacted(at_once: int, tmp_path: Path) -> None:
+    traffic = failed_versions(LoginTraffic())
+    traffic.send(TO_BROKER, handshake(1, 1)).send(TO_CLIENT, handshake_answer(1))
+    traffic.send(TO_BROKER, authenticate(2, PLAIN + bytes(90))[:-50])
+    check(traffic, tmp_path, PLAIN, at_once=at_once)
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_a_token_that_was_sent_again(count: int, tmp_path: Path) -> None:
-    """A retransmission of the token alone, or with bytes around it, long after the login."""
-    asked = authenticate(2, PLAIN)
-    line = Line().says(TO_BROKER, handshake(1, 1)).says(TO_CLIENT, handshake_answer(1))
-    line.says(TO_BROKER, asked, k.heartbeat(3))
-    line.says(TO_CLIENT, authenticated(2), k.heartbeat_answer(3, 25))
+def test_retransmissions_of_a_token_are_redacted(count: int, tmp_path: Path) -> None:
+    """A retransmission has the token alone, or with bytes around it, long after the login."""
+    request = authenticate(2, PLAIN)
+    traffic = LoginTraffic().send(TO_BROKER, handshake(1, 1)).send(TO_CLIENT, handshake_answer(1))
+    traffic.send(TO_BROKER, request, k.heartbeat(3))
+    traffic.send(TO_CLIENT, authenticated(2), k.heartbeat_answer(3, 25))
     for number in range(count):
-        failing_heartbeat(line, 4 + number)
-    back = count * len(k.heartbeat(4)) + len(k.heartbeat(3)) + len(asked)
-    line.again(TO_BROKER, asked, back)
-    line.again(TO_BROKER, asked[-12:] + k.heartbeat(3), back - len(asked) + 12)
-    line.again(TO_BROKER, asked[20:40], back - 20)
-    failing_heartbeat(line, 9)
-    check(line, tmp_path, PASSWORD[:6], PASSWORD[-6:])
-    check(line, tmp_path, PASSWORD[:6], PASSWORD[-6:], at_once=1)
+        failing_heartbeat(traffic, 4 + number)
+    back = count * len(k.heartbeat(4)) + len(k.heartbeat(3)) + len(request)
+    traffic.retransmit(TO_BROKER, request, back)
+    traffic.retransmit(TO_BROKER, request[-12:] + k.heartbeat(3), back - len(request) + 12)
+    traffic.retransmit(TO_BROKER, request[20:40], back - 20)
+    failing_heartbeat(traffic, 9)
+    check(traffic, tmp_path, PASSWORD[:6], PASSWORD[-6:])
+    check(traffic, tmp_path, PASSWORD[:6], PASSWORD[-6:], at_once=1)
 
 
-def test_pieces_of_a_token_out_of_order(tmp_path: Path) -> None:
-    line = Line().says(TO_BROKER, handshake(1, 1)).says(TO_CLIENT, handshake_answer(1))
-    line.says(TO_BROKER, *cut(authenticate(2, PLAIN), 24, 33)).late(2)
-    failing_heartbeat(line.says(TO_CLIENT, authenticated(2)))
-    check(line, tmp_path, PASSWORD[:6], PASSWORD[-6:])
+def test_segments_of_a_token_out_of_order_are_redacted(tmp_path: Path) -> None:
+    traffic = LoginTraffic().send(TO_BROKER, handshake(1, 1)).send(TO_CLIENT, handshake_answer(1))
+    traffic.send(TO_BROKER, *cut(authenticate(2, PLAIN), 24, 33)).delay(2)
+    failing_heartbeat(traffic.send(TO_CLIENT, authenticated(2)))
+    check(traffic, tmp_path, PASSWORD[:6], PASSWORD[-6:])
 
 
 @pytest.mark.parametrize("lost", [slice(0, 3), slice(0, 17), slice(20, 30)])
-def test_a_token_of_which_a_part_was_not_captured(lost: slice, tmp_path: Path) -> None:
-    asked = authenticate(2, PLAIN)
-    line = failed_versions(Line())
-    line.says(TO_BROKER, handshake(1, 1)).says(TO_CLIENT, handshake_answer(1))
-    line.says(TO_BROKER, *filter(None, [asked[: lost.start]]))
-    line.loses(TO_BROKER, asked[lost]).says(TO_BROKER, asked[lost.stop :])
-    line.says(TO_CLIENT, authenticated(2, b"server-part"))
+def test_a_token_is_redacted_if_a_part_was_not_captured(lost: slice, tmp_path: Path) -> None:
+    request = authenticate(2, PLAIN)
+    traffic = failed_versions(LoginTraffic())
+    traffic.send(TO_BROKER, handshake(1, 1)).send(TO_CLIENT, handshake_answer(1))
+    traffic.send(TO_BROKER, *filter(None, [request[: lost.start]]))
+    traffic.lose(TO_BROKER, request[lost]).send(TO_BROKER, request[lost.stop :])
+    traffic.send(TO_CLIENT, authenticated(2, b"server-part"))
     for number in range(3, 12):
-        failing_heartbeat(line, number)
-    check(line, tmp_path, PASSWORD[-6:], b"server-part")
+        failing_heartbeat(traffic, number)
+    check(traffic, tmp_path, PASSWORD[-6:], b"server-part")
 
 
 @pytest.mark.parametrize("first", [1, 9, 24])
-def test_a_capture_that_begins_within_a_token(first: int, tmp_path: Path) -> None:
-    line = Line()
-    line.packets.clear()
-    line.says(TO_BROKER, authenticate(2, PLAIN)[first:])
-    line.says(TO_CLIENT, authenticated(2, b"server-part"))
+def test_a_token_is_redacted_if_the_capture_begins_within_it(first: int, tmp_path: Path) -> None:
+    traffic = LoginTraffic()
+    traffic.packets.clear()
+    traffic.send(TO_BROKER, authenticate(2, PLAIN)[first:])
+    traffic.send(TO_CLIENT, authenticated(2, b"server-part"))
     for number in range(3, 12):
-        failing_heartbeat(line, number)
-    check(line, tmp_path, PASSWORD[-6:], b"server-part")
+        failing_heartbeat(traffic, number)
+    check(traffic, tmp_path, PASSWORD[-6:], b"server-part")
 
 
 def test_tokens_are_redacted_over_ipv6_with_tcp_options(tmp_path: Path) -> None:
     options = b"\1\1\x08\x0a" + bytes(8)
-    check(failing_heartbeat(login(Line(is_ipv6=True, options=options), 1)), tmp_path, PLAIN)
+    check(failing_heartbeat(login(LoginTraffic(is_ipv6=True, options=options), 1)), tmp_path, PLAIN)
 
 
-def test_a_second_login_on_an_open_connection(tmp_path: Path) -> None:
-    line = failing_heartbeat(login(Line(), 1))
-    line.says(TO_BROKER, handshake(4, 1)).says(TO_CLIENT, handshake_answer(4))
-    line.says(TO_BROKER, authenticate(5, PLAIN + b"2")).says(TO_CLIENT, authenticated(5, b"other"))
-    check(failing_heartbeat(line, 10), tmp_path, PLAIN, b"other")
+def test_tokens_of_a_second_login_are_redacted(tmp_path: Path) -> None:
+    traffic = failing_heartbeat(login(LoginTraffic(), 1))
+    traffic.send(TO_BROKER, handshake(4, 1)).send(TO_CLIENT, handshake_answer(4))
+    traffic.send(TO_BROKER, authenticate(5, PLAIN + b"2")).send(
+        TO_CLIENT, authenticated(5, b"other")
+    )
+    check(failing_heartbeat(traffic, 10), tmp_path, PLAIN, b"other")
 
 
-def test_a_connection_on_the_same_ports_keeps_its_bytes(tmp_path: Path) -> None:
+def test_a_later_connection_on_the_same_ports_is_not_redacted(tmp_path: Path) -> None:
     """Sequence numbers may equal those of a token of the previous connection."""
-    first = login(Line(), 1, error=WRONG).closes(RST)
-    second = failing_heartbeat(Line(first_sequence=0xFFFF_FFD0))
+    first = login(LoginTraffic(), 1, error=WRONG).close(RST)
+    second = failing_heartbeat(LoginTraffic(first_sequence=0xFFFF_FFD0))
     packets = timed(first.packets + second.packets)
     for packet in packets[len(first.packets) :]:
         packet.time_ns += 61 * NS_PER_S
-    kept = kept_of(packets, tmp_path)
-    assert kept[-len(second.packets) :] == second.packets
+    recorded = recorded_packets(packets, tmp_path)
+    assert recorded[-len(second.packets) :] == second.packets
 
 
-def test_tokens_in_packets_cut_by_the_snap_length(tmp_path: Path) -> None:
-    line = failing_heartbeat(login(Line(), 1))
-    packets = timed(line.packets)
+def test_tokens_in_packets_cut_by_the_snap_length_are_redacted(tmp_path: Path) -> None:
+    traffic = failing_heartbeat(login(LoginTraffic(), 1))
+    packets = timed(traffic.packets)
     for packet in packets:
         packet.wire_bytes, packet.data = len(packet.data), packet.data[:90]
-    kept = kept_of(packets, tmp_path)
-    assert PASSWORD[:6] not in b"".join(kept)
+    recorded = recorded_packets(packets, tmp_path)
+    assert PASSWORD[:6] not in b"".join(recorded)
 
 
 def test_fragments_of_a_token_are_left_out(tmp_path: Path) -> None:
-    line = failing_heartbeat(login(Line(), 1))
+    traffic = failing_heartbeat(login(LoginTraffic(), 1))
     packets: list[bytes] = []
-    for packet in line.packets:
+    for packet in traffic.packets:
         data = packet[34:]
         if PASSWORD in packet:
             for begin in range(0, len(data), 48):
@@ -413,14 +419,14 @@ def test_fragments_of_a_token_are_left_out(tmp_path: Path) -> None:
         else:
             packets.append(packet)
     for at_once in (1, 2, 40):
-        kept = kept_of(packets, tmp_path, at_once)
-        assert PASSWORD[:6] not in b"".join(kept)
-        assert PASSWORD[-6:] not in b"".join(kept)
-        assert len(kept) < len(packets)
+        recorded = recorded_packets(packets, tmp_path, at_once)
+        assert PASSWORD[:6] not in b"".join(recorded)
+        assert PASSWORD[-6:] not in b"".join(recorded)
+        assert len(recorded) < len(packets)
 
 
 @pytest.mark.parametrize(
-    ("name", "signs"),
+    ("name", "secrets"),
     [
         # The token of PLAIN, and the proofs that SCRAM derives from a password.
         ("sasl", [b"\0alice\0alice", b",p=", b",i=4096", b",r="]),
@@ -428,14 +434,15 @@ def test_fragments_of_a_token_are_left_out(tmp_path: Path) -> None:
         ("old-1-1-1", []),
     ],
 )
-def test_logins_of_real_clients(name: str, signs: list[bytes], tmp_path: Path) -> None:
-    target = tmp_path / "kept.pcapng"
+def test_tokens_of_real_clients_are_redacted(
+    name: str, secrets: list[bytes], tmp_path: Path
+) -> None:
+    target = tmp_path / "recorded.pcapng"
     watch(path(name), PacketRecorder(PcapngWriter(target), [RowFilter()]))
-    for sign in signs:
-        assert sign in path(name).read_bytes()
-        assert sign not in target.read_bytes()
-    # In the order of requests: the time at which a response is given up depends on other
-    # packets of the capture.
+    for secret in secrets:
+        assert secret in path(name).read_bytes()
+        assert secret not in target.read_bytes()
+    # Sorted by request: when a response is given up depends on other packets of the capture.
     before, after = (
         sorted((row.request_start_ns, row.api_name, row.error_code, row.status) for row in rows)
         for rows in (kanalyze.requests(path(name)), kanalyze.requests(target))
@@ -443,19 +450,19 @@ def test_logins_of_real_clients(name: str, signs: list[bytes], tmp_path: Path) -
     assert after == before
 
 
-def test_addresses_are_what_they_were() -> None:
+def test_the_packets_of_these_tests_have_valid_checksums() -> None:
     """The checksums in these tests include the addresses."""
-    packet = Line().packets[0]
+    packet = LoginTraffic().packets[0]
     assert packet[26:30] == ipaddress.ip_address("10.0.0.1").packed
     assert has_checksum(packet)
 
 
-def test_inside_a_tunnel(tmp_path: Path) -> None:
-    """The outer checksum, which covers the whole inner packet, stays right too."""
-    line = failing_heartbeat(login(Line(), 1))
-    kept = kept_of([in_vxlan(packet) for packet in line.packets], tmp_path)
-    assert len(kept) == len(line.packets)
-    for packet in kept:
+def test_tokens_in_a_tunnel_are_redacted(tmp_path: Path) -> None:
+    """The outer checksum, which covers the whole inner packet, stays valid too."""
+    traffic = failing_heartbeat(login(LoginTraffic(), 1))
+    recorded = recorded_packets([in_vxlan(packet) for packet in traffic.packets], tmp_path)
+    assert len(recorded) == len(traffic.packets)
+    for packet in recorded:
         head = packet[26:34] + struct.pack(">HH", 17, len(packet) - 34)
         assert internet_sum(head + packet[34:]) == 0xFFFF
         assert has_checksum(packet[50:])
@@ -474,8 +481,8 @@ def test_tokens_of_too_many_logins_are_all_redacted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(token_redaction, "_MAX_TOKENS", 3)
-    line = login(Line(), 1)
+    traffic = login(LoginTraffic(), 1)
     for number in range(10, 20):
-        line.says(TO_BROKER, authenticate(number, PLAIN))
-        line.says(TO_CLIENT, authenticated(number, b"server-part"))
-    check(failing_heartbeat(line, 30), tmp_path, b"server-part", at_once=2)
+        traffic.send(TO_BROKER, authenticate(number, PLAIN))
+        traffic.send(TO_CLIENT, authenticated(number, b"server-part"))
+    check(failing_heartbeat(traffic, 30), tmp_path, b"server-part", at_once=2)

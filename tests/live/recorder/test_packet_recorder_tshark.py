@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("kept") / "kept.pcapng"
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("recorded") / "recorded.pcapng"
     writer = PcapngWriter(target, interface="lo")
     watch(path("errors"), PacketRecorder(writer, [RowFilter(errors_only=True)]))
     assert writer.packets
@@ -37,34 +37,36 @@ def lines(*command: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_capinfos_finds_packets_in_order_of_time(kept: Path) -> None:
-    found = dict(
-        line.split(":", 1) for line in lines("capinfos", "-M", str(kept)) if line.count(":") >= 1
+def test_capinfos_reports_packets_in_order_of_time(recorded: Path) -> None:
+    summary = dict(
+        line.split(":", 1)
+        for line in lines("capinfos", "-M", str(recorded))
+        if line.count(":") >= 1
     )
-    assert "pcapng" in found["File type"]
-    assert found["Strict time order"].strip() == "True"
-    assert "Name = lo" in "\n".join(lines("capinfos", str(kept)))
-    assert "kanalyze" in "\n".join(lines("capinfos", str(kept)))
+    assert "pcapng" in summary["File type"]
+    assert summary["Strict time order"].strip() == "True"
+    assert "Name = lo" in "\n".join(lines("capinfos", str(recorded)))
+    assert "kanalyze" in "\n".join(lines("capinfos", str(recorded)))
 
 
-def test_tshark_shows_the_comments_where_requests_begin(kept: Path) -> None:
+def test_tshark_shows_the_comments_at_the_packets_of_requests(recorded: Path) -> None:
     expected = [
         (str(row.request_start_ns), comment_of(row))
         for row in kanalyze.requests(path("errors"), errors=True)
     ]
     fields = ("-T", "fields", "-E", "aggregator=|", "-e", "frame.time_epoch", "-e", "frame.comment")
-    shown = lines("tshark", "-r", str(kept), "-Y", "frame.comment", *fields)
-    found = [
+    shown = lines("tshark", "-r", str(recorded), "-Y", "frame.comment", *fields)
+    comments_shown = [
         (time.replace(".", ""), comment)
         for time, comments in (line.split("\t") for line in shown)
         for comment in comments.split("|")
     ]
-    assert sorted(found) == sorted(expected)
+    assert sorted(comments_shown) == sorted(expected)
 
 
-def test_tshark_finds_nothing_wrong_with_the_packets(kept: Path) -> None:
+def test_tshark_reports_no_malformed_packets(recorded: Path) -> None:
     original = lines("tshark", "-r", str(path("errors")), "-T", "fields", "-e", "frame.time_epoch")
-    times = lines("tshark", "-r", str(kept), "-T", "fields", "-e", "frame.time_epoch")
+    times = lines("tshark", "-r", str(recorded), "-T", "fields", "-e", "frame.time_epoch")
     assert len(times) == len(set(times))
     assert {time.rstrip("0") for time in times} <= {time.rstrip("0") for time in original}
-    assert lines("tshark", "-r", str(kept), "-Y", "_ws.malformed && !kafka") == []
+    assert lines("tshark", "-r", str(recorded), "-Y", "_ws.malformed && !kafka") == []

@@ -14,16 +14,16 @@ from kanalyze.export.parquet import ParquetWriter
 from kanalyze.live.recorder import rolling_parquet as rolling_module
 from kanalyze.live.recorder.rolling_parquet import RollingParquet
 from kanalyze.tables.columns.block import RowBlock
-from tests.support import rows as made
+from tests.support import rows as sample_rows
 from tests.support.waiting import LONG_S
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-NS = 1_000_000_000
-NOON_NS = 1_795_262_400 * NS  # 2026-11-21T12:00:00Z
-YEAR_NS = 365 * 86_400 * NS
-TRAFFIC = made.plain_traffic(300)
+SECOND_NS = 1_000_000_000
+NOON_NS = 1_795_262_400 * SECOND_NS  # 2026-11-21T12:00:00Z
+YEAR_NS = 365 * 86_400 * SECOND_NS
+TRAFFIC = sample_rows.plain_traffic(300)
 BATCH = RowBlock.of_rows(TRAFFIC)
 
 
@@ -38,7 +38,7 @@ def hidden(folder: Path) -> list[str]:
 def test_files_contain_the_rows_that_were_added(tmp_path: Path) -> None:
     with RollingParquet(tmp_path) as rolling:
         rolling.add(RowBlock.of_rows(TRAFFIC[:100]), NOON_NS, 0)
-        rolling.add(RowBlock.of_rows(TRAFFIC[100:]), NOON_NS + NS, 0)
+        rolling.add(RowBlock.of_rows(TRAFFIC[100:]), NOON_NS + SECOND_NS, 0)
     (path,) = tmp_path.iterdir()
     assert path.name == "kanalyze-20261121T120000Z-000001.parquet"
     with ParquetWriter(str(tmp_path / "at once")) as writer:
@@ -55,7 +55,7 @@ def test_without_rows_there_is_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_is_open_has_a_hidden_name(tmp_path: Path) -> None:
+def test_an_open_file_has_a_hidden_name(tmp_path: Path) -> None:
     with RollingParquet(tmp_path) as rolling:
         rolling.add(BATCH, NOON_NS, 0)
         assert names(tmp_path) == []
@@ -65,73 +65,75 @@ def test_a_file_that_is_open_has_a_hidden_name(tmp_path: Path) -> None:
         assert hidden(tmp_path) == []
 
 
-def test_a_file_ends_with_its_time(tmp_path: Path) -> None:
+def test_a_file_ends_after_its_maximum_time(tmp_path: Path) -> None:
     with RollingParquet(tmp_path, every_s=60) as rolling:
         rolling.add(BATCH, NOON_NS, 0)
-        rolling.tick(NOON_NS + 60 * NS - 1, 0)
+        rolling.tick(NOON_NS + 60 * SECOND_NS - 1, 0)
         assert names(tmp_path) == []
-        rolling.tick(NOON_NS + 60 * NS, 0)
+        rolling.tick(NOON_NS + 60 * SECOND_NS, 0)
         assert names(tmp_path) == ["kanalyze-20261121T120000Z-000001.parquet"]
-        rolling.add(BATCH, NOON_NS + 90 * NS, 0)
-        rolling.add(BATCH, NOON_NS + 150 * NS, 0)
+        rolling.add(BATCH, NOON_NS + 90 * SECOND_NS, 0)
+        rolling.add(BATCH, NOON_NS + 150 * SECOND_NS, 0)
         assert names(tmp_path)[1:] == ["kanalyze-20261121T120130Z-000002.parquet"]
     assert names(tmp_path)[2:] == ["kanalyze-20261121T120230Z-000003.parquet"]
 
 
-def test_a_file_ends_with_its_time_by_the_other_clock_too(tmp_path: Path) -> None:
+def test_a_file_ends_after_its_maximum_time_by_the_monotonic_clock(tmp_path: Path) -> None:
     """A clock that was set back by a year does not keep a file open for a year."""
     with RollingParquet(tmp_path, every_s=60) as rolling:
-        rolling.add(BATCH, NOON_NS, 5 * NS)
-        rolling.tick(NOON_NS - YEAR_NS, 65 * NS - 1)
+        rolling.add(BATCH, NOON_NS, 5 * SECOND_NS)
+        rolling.tick(NOON_NS - YEAR_NS, 65 * SECOND_NS - 1)
         assert names(tmp_path) == []
-        rolling.tick(NOON_NS - YEAR_NS, 65 * NS)
+        rolling.tick(NOON_NS - YEAR_NS, 65 * SECOND_NS)
         assert len(names(tmp_path)) == 1
 
 
 def test_a_clock_that_jumps_ahead_ends_a_file_once(tmp_path: Path) -> None:
     with RollingParquet(tmp_path, every_s=60) as rolling:
         for second in range(10):
-            rolling.add(BATCH, NOON_NS + (second > 4) * YEAR_NS + second * NS, second * NS)
+            rolling.add(
+                BATCH, NOON_NS + (second > 4) * YEAR_NS + second * SECOND_NS, second * SECOND_NS
+            )
     assert names(tmp_path) == [
         "kanalyze-20261121T120000Z-000001.parquet",
         "kanalyze-20271121T120005Z-000002.parquet",
     ]
 
 
-def test_packets_of_two_clocks_make_no_file_each(tmp_path: Path) -> None:
-    """Clocks of two machines, an hour apart: many small files must not replace the oldest files."""
+def test_packets_of_alternating_clocks_do_not_start_new_files(tmp_path: Path) -> None:
+    """Clocks of two machines may differ by an hour. Small files must not replace older ones."""
     with RollingParquet(tmp_path, every_s=60) as rolling:
         for second in range(240):
-            now_ns = NOON_NS + second % 2 * 3600 * NS + second * NS
-            rolling.add(RowBlock.of_rows(TRAFFIC[:1]), now_ns, second * NS)
+            now_ns = NOON_NS + second % 2 * 3600 * SECOND_NS + second * SECOND_NS
+            rolling.add(RowBlock.of_rows(TRAFFIC[:1]), now_ns, second * SECOND_NS)
     assert 4 <= len(names(tmp_path)) <= 9
     assert sum(pq.read_metadata(tmp_path / name).num_rows for name in names(tmp_path)) == 240
 
 
-def test_the_one_that_was_written_last_is_kept_whatever_its_name_says(tmp_path: Path) -> None:
+def test_the_file_that_was_written_last_is_kept_whatever_its_time(tmp_path: Path) -> None:
     with RollingParquet(tmp_path, max_files=1) as rolling:
-        for now_ns in (NOON_NS, NOON_NS - 3600 * NS):
+        for now_ns in (NOON_NS, NOON_NS - 3600 * SECOND_NS):
             rolling.add(BATCH, now_ns, 0)
             rolling.roll()
     assert names(tmp_path) == ["kanalyze-20261121T110000Z-000002.parquet"]
 
 
-def test_a_file_ends_with_its_size(tmp_path: Path) -> None:
+def test_a_file_ends_at_its_maximum_size(tmp_path: Path) -> None:
     # A row group is written every 20,000 rows; before that, the size of a file is 0.
-    many = RowBlock.of_rows(TRAFFIC * 70)
+    block = RowBlock.of_rows(TRAFFIC * 70)
     with RollingParquet(tmp_path, max_bytes=10_000) as rolling:
         for _ in range(3):
-            rolling.add(many, NOON_NS, 0)
-    sizes = [pq.read_metadata(tmp_path / name).num_rows for name in names(tmp_path)]
-    assert sizes == [len(many)] * 3
+            rolling.add(block, NOON_NS, 0)
+    row_counts = [pq.read_metadata(tmp_path / name).num_rows for name in names(tmp_path)]
+    assert row_counts == [len(block)] * 3
 
 
-def test_only_so_many_files_stay(tmp_path: Path) -> None:
+def test_the_oldest_files_beyond_the_maximum_are_removed(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "kanalyze-20200101T000000Z-1.parquet").write_text("not of this series")
     with RollingParquet(tmp_path, max_files=2) as rolling:
         for minute in range(4):
-            rolling.add(BATCH, NOON_NS + minute * 60 * NS, 0)
+            rolling.add(BATCH, NOON_NS + minute * 60 * SECOND_NS, 0)
             rolling.roll()
     assert names(tmp_path) == [
         "kanalyze-20200101T000000Z-1.parquet",
@@ -141,7 +143,7 @@ def test_only_so_many_files_stay(tmp_path: Path) -> None:
     ]
 
 
-def test_the_next_run_goes_on_with_the_numbers(tmp_path: Path) -> None:
+def test_the_next_run_continues_the_numbers(tmp_path: Path) -> None:
     for _ in range(3):
         with RollingParquet(tmp_path, max_files=2) as rolling:
             rolling.add(BATCH, NOON_NS, 0)
@@ -155,10 +157,10 @@ KILLED = """
     import os, sys
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.live.recorder.rolling_parquet import RollingParquet
-    from tests.support import rows as made
+    from tests.support import rows as sample_rows
 
     rolling = RollingParquet(sys.argv[1])
-    batch = RowBlock.of_rows(made.plain_traffic(100))
+    batch = RowBlock.of_rows(sample_rows.plain_traffic(100))
     rolling.add(batch, 10**18, 0)
     rolling.roll()
     rolling.add(batch, 10**18, 0)
@@ -171,7 +173,7 @@ def test_the_open_file_of_a_killed_run_is_removed_by_the_next_run(tmp_path: Path
     command = [sys.executable, "-c", textwrap.dedent(KILLED), str(folder)]
     assert subprocess.run(command, check=False, timeout=LONG_S).returncode == -9
     assert len(names(folder)) == len(hidden(folder)) == 1
-    (folder / ".kanalyze.open").write_text("not ours")
+    (folder / ".kanalyze.open").write_text("another program's")
     with RollingParquet(folder):
         assert len(names(folder)) == 1
         assert hidden(folder) == [".kanalyze.open"]
@@ -179,10 +181,10 @@ def test_the_open_file_of_a_killed_run_is_removed_by_the_next_run(tmp_path: Path
 
 
 def test_a_closed_file_without_its_final_name_is_removed(tmp_path: Path) -> None:
-    left = tmp_path / ".kanalyze-20261121T120000Z-000001.parquet.open"
-    left.write_bytes(b"")
+    unfinished = tmp_path / ".kanalyze-20261121T120000Z-000001.parquet.open"
+    unfinished.write_bytes(b"")
     RollingParquet(tmp_path).close()
-    assert not left.exists()
+    assert not unfinished.exists()
 
 
 def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
@@ -194,7 +196,7 @@ def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
     assert len(names(tmp_path)) == 1
 
 
-def test_an_impossible_folder_is_one_line(tmp_path: Path) -> None:
+def test_an_invalid_folder_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(KanalyzeError, match="cannot write to") as caught:
         RollingParquet(tmp_path / "file" / "below")
@@ -208,7 +210,7 @@ def test_limits_of_0_are_refused(tmp_path: Path, limit: str) -> None:
     assert not (tmp_path / "rows").exists()
 
 
-def test_abort_leaves_what_was_whole(tmp_path: Path) -> None:
+def test_abort_keeps_only_complete_files(tmp_path: Path) -> None:
     rolling = RollingParquet(tmp_path)
     rolling.add(BATCH, NOON_NS, 0)
     rolling.roll()
@@ -218,7 +220,7 @@ def test_abort_leaves_what_was_whole(tmp_path: Path) -> None:
     assert (len(names(tmp_path)), hidden(tmp_path)) == (1, [])
 
 
-def test_closing_twice_is_closing_once(tmp_path: Path) -> None:
+def test_closing_twice_has_no_effect(tmp_path: Path) -> None:
     rolling = RollingParquet(tmp_path)
     rolling.add(BATCH, NOON_NS, 0)
     rolling.close()
@@ -226,7 +228,7 @@ def test_closing_twice_is_closing_once(tmp_path: Path) -> None:
     assert len(names(tmp_path)) == 1
 
 
-def test_after_a_failure_the_next_row_begins_another_file(
+def test_the_next_row_after_a_failure_starts_a_new_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_: int) -> None:
@@ -245,7 +247,7 @@ def test_after_a_failure_the_next_row_begins_another_file(
     assert (rolling.files, rolling.lost_rows) == (1, len(BATCH))
 
 
-def test_rows_that_find_no_file_are_counted(
+def test_rows_are_counted_as_lost_if_no_file_can_be_created(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
@@ -261,15 +263,15 @@ def test_rows_that_find_no_file_are_counted(
     assert (rolling.files, rolling.lost_rows) == (1, 2 * len(BATCH))
 
 
-def test_a_link_that_waits_for_the_next_file_is_not_followed(tmp_path: Path) -> None:
-    folder, theirs = tmp_path / "rows", tmp_path / "theirs"
+def test_a_link_with_the_name_of_the_next_file_is_not_followed(tmp_path: Path) -> None:
+    folder, target = tmp_path / "rows", tmp_path / "target"
     folder.mkdir()
-    theirs.write_text("theirs")
+    target.write_text("unchanged")
     name = "kanalyze-20261121T120000Z-000001.parquet"
-    (folder / f".{name}.open").symlink_to(theirs)
-    (folder / name).symlink_to(theirs)
+    (folder / f".{name}.open").symlink_to(target)
+    (folder / name).symlink_to(target)
     with RollingParquet(folder) as rolling:
         rolling.add(BATCH, NOON_NS, 0)
-    assert theirs.read_text() == "theirs"
+    assert target.read_text() == "unchanged"
     assert not (folder / name).is_symlink()
     assert pq.read_metadata(folder / name).num_rows == len(BATCH)

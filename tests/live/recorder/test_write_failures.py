@@ -18,15 +18,17 @@ class Disk:
 
     def __init__(self) -> None:
         self.written = 0
-        self.told: list[str] = []
+        self.messages: list[str] = []
         self.clock_ns = 5
-        self._failures = WriteFailures("rows", "/data/rows", self.told.append, lambda: self.written)
+        self._failures = WriteFailures(
+            "rows", "/data/rows", self.messages.append, lambda: self.written
+        )
         self.end = self._failures.end
 
     def attempt(self, *attempts: Callable[[], object]) -> None:
         """Attempt each action in order, without time passing."""
-        for each in attempts:
-            self._failures.attempt(each, self.clock_ns)
+        for action in attempts:
+            self._failures.attempt(action, self.clock_ns)
 
     def write(self) -> None:
         self.written += 1
@@ -46,36 +48,38 @@ def test_successful_writes_are_not_reported() -> None:
     disk = Disk()
     disk.attempt(disk.hold, disk.write, disk.hold)
     disk.end("")
-    assert disk.told == []
+    assert disk.messages == []
 
 
-def test_the_begin_and_the_end_of_a_failure_are_reported_once() -> None:
+def test_the_start_and_the_end_of_a_failure_are_reported_once() -> None:
     disk = Disk()
     disk.attempt(disk.write, disk.fail, disk.fail, disk.hold, disk.fail)
-    assert disk.told == ["cannot write rows to /data/rows: No space left on device; trying again"]
+    assert disk.messages == [
+        "cannot write rows to /data/rows: No space left on device; trying again"
+    ]
     disk.clock_ns += MINUTE_NS
     disk.attempt(disk.hold)
-    assert disk.told[1:] == []
+    assert disk.messages[1:] == []
     disk.attempt(disk.write, disk.write)
-    assert disk.told[1:] == ["writing rows to /data/rows again"]
+    assert disk.messages[1:] == ["writing rows to /data/rows again"]
     disk.attempt(disk.fail)
-    assert disk.told[2:] == [
+    assert disk.messages[2:] == [
         "cannot write rows to /data/rows: No space left on device; trying again"
     ]
     disk.end("7 rows")
-    assert disk.told[3:] == ["missing in /data/rows: 7 rows"]
+    assert disk.messages[3:] == ["missing in /data/rows: 7 rows"]
 
 
-def test_room_for_a_moment_is_not_room() -> None:
+def test_a_failure_ends_only_after_a_minute_without_failures() -> None:
     """Otherwise there would be two messages at each attempt."""
     disk = Disk()
     for _ in range(100):
         disk.clock_ns += MINUTE_NS // 2
         disk.attempt(disk.fail, disk.write)
-    assert len(disk.told) == 1
+    assert len(disk.messages) == 1
     disk.clock_ns += MINUTE_NS
     disk.attempt(disk.hold)
-    assert disk.told[1:] == ["writing rows to /data/rows again"]
+    assert disk.messages[1:] == ["writing rows to /data/rows again"]
 
 
 def test_a_partial_write_that_fails_is_a_failure() -> None:
@@ -83,10 +87,10 @@ def test_a_partial_write_that_fails_is_a_failure() -> None:
     for _ in range(3):
         disk.clock_ns += MINUTE_NS
         disk.attempt(disk.fail_in_the_middle)
-    assert disk.told == ["cannot write rows to /data/rows: Input/output error; trying again"]
+    assert disk.messages == ["cannot write rows to /data/rows: Input/output error; trying again"]
 
 
-def test_other_errors_than_oserror_are_not_caught() -> None:
+def test_only_oserror_is_caught() -> None:
     def wrong() -> None:
         raise ValueError("wrong")
 
@@ -94,10 +98,10 @@ def test_other_errors_than_oserror_are_not_caught() -> None:
         Disk().attempt(wrong)
 
 
-def test_an_error_without_a_text_has_its_name() -> None:
+def test_an_error_without_a_text_is_reported_by_name() -> None:
     def nameless() -> None:
         raise TimeoutError
 
     disk = Disk()
     disk.attempt(nameless)
-    assert disk.told == ["cannot write rows to /data/rows: TimeoutError; trying again"]
+    assert disk.messages == ["cannot write rows to /data/rows: TimeoutError; trying again"]

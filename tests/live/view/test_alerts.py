@@ -21,14 +21,14 @@ SECOND_NS = 1_000_000_000
 STATE = CaptureState("live:eth0", 0, 0, 0, 0, 0)
 
 
-def told(snapshot) -> list[str]:
+def alert_texts(snapshot) -> list[str]:
     return [alert.text for alert in alerts(snapshot)]
 
 
 def calm():
     """Return a snapshot in which nothing is wrong."""
-    made = usual()._replace(errors=(), groups=())
-    return made._replace(traffic=made.traffic._replace(errors=0))
+    snapshot = usual()._replace(errors=(), groups=())
+    return snapshot._replace(traffic=snapshot.traffic._replace(errors=0))
 
 
 def after_seconds(seconds: int, *, packets: int, rows=(), source: str = STATE.source):
@@ -39,25 +39,27 @@ def after_seconds(seconds: int, *, packets: int, rows=(), source: str = STATE.so
         windows.add_capture(state, START_NS + second * SECOND_NS)
     end_ns = START_NS + seconds * SECOND_NS
     windows.add(
-        RowBlock.of_rows([each._replace(response_start_ns=end_ns) for each in rows]), end_ns
+        RowBlock.of_rows([item._replace(response_start_ns=end_ns) for item in rows]), end_ns
     )
     return windows.snapshot(end_ns)
 
 
-def test_usual_traffic_has_no_alerts():
-    assert told(calm()) == []
-    assert told(nothing()) == []
-    assert told(after_seconds(10, packets=100, rows=[row()])) == []
+def test_normal_traffic_has_no_alerts():
+    assert alert_texts(calm()) == []
+    assert alert_texts(nothing()) == []
+    assert alert_texts(after_seconds(10, packets=100, rows=[row()])) == []
 
 
 def test_files_that_cannot_be_written_are_an_alert():
     full = usual().capture._replace(problems=("cannot write rows: No space left on device",))
-    assert told(calm()._replace(capture=full)) == ["cannot write rows: No space left on device"]
+    assert alert_texts(calm()._replace(capture=full)) == [
+        "cannot write rows: No space left on device"
+    ]
 
 
-def test_names_of_files_are_escaped():
+def test_names_of_files_in_alerts_are_escaped():
     full = usual().capture._replace(problems=("cannot write rows to \x1b[31mred",))
-    assert told(calm()._replace(capture=full)) == [r"cannot write rows to \u001b[31mred"]
+    assert alert_texts(calm()._replace(capture=full)) == [r"cannot write rows to \u001b[31mred"]
 
 
 def test_refused_connections_and_unread_data_are_alerts():
@@ -78,7 +80,7 @@ def test_refused_connections_and_unread_data_are_alerts():
         "2 connections on port 9092 not recognised as Kafka, 7.20 kB in 9 packets: "
         "use --port 9092 to read it as Kafka"
     )
-    assert told(calm()._replace(capture=capture)) == [
+    assert alert_texts(calm()._replace(capture=capture)) == [
         "7 connections refused by 10.0.0.2:9092 since the capture began",
         "1 connection without an answer from 10.0.0.3:9092 since the capture began",
         unread,
@@ -90,25 +92,25 @@ def test_refused_connections_and_unread_data_are_alerts():
     assert doubts.items() <= line.items()
 
 
-# -- figures that are wrong -----------------------------------------------------------------------
+# -- wrong figures --------------------------------------------------------------------------------
 
 
-def test_packets_that_were_dropped_in_the_window_come_first():
+def test_dropped_packets_in_the_window_are_the_first_alert():
     snapshot = usual()._replace(dropped_packets=840, window_ns=10 * SECOND_NS)
     first = next(iter(alerts(snapshot)))
     assert first.text.startswith("84/s packets dropped before they were read (0.99 %)")
     assert "red" in first.style
-    # Drops before the window are no alert: the first line has their number.
+    # Drops before the window are no alert: the first line of the view counts them.
     before = snapshot.capture._replace(dropped_packets=840)
-    assert told(calm()._replace(capture=before)) == []
+    assert alert_texts(calm()._replace(capture=before)) == []
 
 
 @pytest.mark.parametrize(
     ("source", "hint"), [("live:eth0", "another interface"), ("-", "is the pipe flushed")]
 )
 def test_no_packets_since_the_start_are_an_alert(source, hint):
-    assert told(after_seconds(2, packets=0, source=source)) == []
-    (text,) = told(after_seconds(7, packets=0, source=source))
+    assert alert_texts(after_seconds(2, packets=0, source=source)) == []
+    (text,) = alert_texts(after_seconds(7, packets=0, source=source))
     assert text.startswith("no packets yet for 7 s: ")
     assert hint in text
 
@@ -118,25 +120,25 @@ def test_no_more_packets_are_an_alert():
     windows.add_capture(STATE._replace(packets=5), START_NS)
     later_ns = START_NS + 42 * SECOND_NS
     windows.add_capture(STATE._replace(packets=5), later_ns)
-    assert told(windows.snapshot(later_ns)) == ["no packets for 42 s"]
+    assert alert_texts(windows.snapshot(later_ns)) == ["no packets for 42 s"]
     windows.add_capture(STATE._replace(packets=6), later_ns)
     windows.add(RowBlock.of_rows([row(response_start_ns=later_ns)]), later_ns)
-    assert told(windows.snapshot(later_ns + SECOND_NS)) == []
+    assert alert_texts(windows.snapshot(later_ns + SECOND_NS)) == []
 
 
 def test_no_more_packets_are_an_alert_while_the_window_still_has_packets():
     windows = Windows()
     windows.add_capture(STATE._replace(packets=5), START_NS)
     windows.add(RowBlock.of_rows([row(response_start_ns=START_NS)]), START_NS)
-    assert told(windows.snapshot(START_NS + 4 * SECOND_NS)) == []
+    assert alert_texts(windows.snapshot(START_NS + 4 * SECOND_NS)) == []
     snapshot = windows.snapshot(START_NS + 6 * SECOND_NS)
     assert snapshot.packets == 5
-    assert told(snapshot) == ["no packets for 6 s"]
+    assert alert_texts(snapshot) == ["no packets for 6 s"]
 
 
-def test_packets_without_kafka():
-    assert told(after_seconds(1, packets=100)) == []
-    (text,) = told(after_seconds(5, packets=100))
+def test_packets_without_kafka_are_an_alert():
+    assert alert_texts(after_seconds(1, packets=100)) == []
+    (text,) = alert_texts(after_seconds(5, packets=100))
     assert text == "packets, but no Kafka in them: another port, or TLS?"
 
 
@@ -145,50 +147,50 @@ def with_tls(snapshot, decrypted: int, encrypted: int, given_up: int | None):
     return snapshot._replace(capture=snapshot.capture._replace(tls=counts))
 
 
-def test_packets_without_kafka_that_have_tls_name_the_option():
+def test_the_alert_about_tls_without_kafka_names_the_option():
     quiet = after_seconds(5, packets=100)
-    (text,) = told(with_tls(quiet, 0, 3, None))
+    (text,) = alert_texts(with_tls(quiet, 0, 3, None))
     assert text == (
         "packets, but no Kafka in them: 3 connections have TLS, which --keylog FILE decrypts"
     )
-    (text, more) = told(with_tls(quiet, 0, 1, 1))
+    (text, more) = alert_texts(with_tls(quiet, 0, 1, 1))
     assert text == "packets, but no Kafka in them: 1 connection has TLS"
     assert more == "1 connection has TLS and no secret in the key log, since the capture began"
 
 
-def test_connections_without_a_secret_are_an_alert_beside_decrypted_ones():
-    assert told(with_tls(calm(), 3, 2, 0)) == []
-    assert told(with_tls(calm(), 3, 2, 2)) == [
+def test_connections_without_a_secret_are_an_alert_even_if_others_are_decrypted():
+    assert alert_texts(with_tls(calm(), 3, 2, 0)) == []
+    assert alert_texts(with_tls(calm(), 3, 2, 2)) == [
         "2 connections have TLS and no secret in the key log, since the capture began"
     ]
 
 
-def test_responses_without_requests():
-    (text,) = told(after_seconds(5, packets=100, rows=[orphan()]))
+def test_responses_without_requests_are_an_alert():
+    (text,) = alert_texts(after_seconds(5, packets=100, rows=[orphan()]))
     assert text.startswith("responses without requests")
 
 
 def test_packets_without_further_requests_are_an_alert():
     snapshot = after_seconds(5, packets=100)._replace(rows=7)
-    assert told(snapshot) == ["packets, but no requests for 5 s"]
+    assert alert_texts(snapshot) == ["packets, but no requests for 5 s"]
 
 
 @pytest.mark.parametrize("rows", [0, 7])
-def test_requests_that_were_not_answered_yet_are_requests(rows):
+def test_requests_in_flight_prevent_the_alert_about_no_requests(rows):
     snapshot = after_seconds(5, packets=100)._replace(rows=rows)
     capture = snapshot.capture._replace(in_flight=InFlight(1, ()))
-    assert told(snapshot._replace(capture=capture)) == []
+    assert alert_texts(snapshot._replace(capture=capture)) == []
 
 
 def test_with_a_filter_the_alert_is_about_matching_requests_only():
     snapshot = after_seconds(5, packets=100)._replace(filters="--api Fetch")
-    assert told(snapshot) == ["packets, but no requests with --api Fetch"]
+    assert alert_texts(snapshot) == ["packets, but no requests with --api Fetch"]
 
 
-# -- traffic that goes wrong ----------------------------------------------------------------------
+# -- traffic with problems ------------------------------------------------------------------------
 
 
-def test_a_request_that_nobody_answers():
+def test_a_request_without_a_response_is_an_alert():
     snapshot = calm()
     broker, client = Endpoint("10.0.0.9", 9092), Endpoint("10.0.0.1", 40000)
     start_ns = snapshot.time_ns - 12_300_000_000
@@ -197,7 +199,7 @@ def test_a_request_that_nobody_answers():
     def waiting(anomalies=None, history=snapshot.history, **changes) -> list[str]:
         in_flight = InFlight(37, (oldest._replace(**changes),))
         capture = snapshot.capture._replace(in_flight=in_flight, anomalies=anomalies)
-        return told(snapshot._replace(capture=capture, history=history))
+        return alert_texts(snapshot._replace(capture=capture, history=history))
 
     (text,) = waiting()
     assert text.startswith("no response for 12 s: Produce from \\u001b[31m")
@@ -208,29 +210,29 @@ def test_a_request_that_nobody_answers():
     assert text.startswith("no response, unless it was lost, for 12 s: Produce")
     assert waiting({AnomalyKind.TRAILING_BYTES: 1}) == waiting()
     assert waiting(start_ns=snapshot.time_ns - 9_000_000_000) == []
-    # If no request at all was answered, another reason is more likely.
+    # If no request at all has a response, another reason is more likely.
     silent = tuple(step._replace(response_bytes=0) for step in snapshot.history)
     _, text = waiting(history=silent)
     assert text == "requests without responses: is one direction captured elsewhere?"
-    none = snapshot.capture._replace(in_flight=InFlight(0, ()))
-    assert told(snapshot._replace(capture=none)) == []
+    idle = snapshot.capture._replace(in_flight=InFlight(0, ()))
+    assert alert_texts(snapshot._replace(capture=idle)) == []
 
 
-def failing(share: float):
-    rows = [row()] * (1000 - round(1000 * share))
+def failing(error_share: float):
+    rows = [row()] * (1000 - round(1000 * error_share))
     refused = [failed(topic, 6, "NOT_LEADER_OR_FOLLOWER") for topic in ("a", "b", "c")]
     other = failed("d", 3, "UNKNOWN_TOPIC_OR_PARTITION", api_name="Fetch")
-    rows += [*refused, other, other][: round(1000 * share)] * (1 + round(200 * share))
+    rows += [*refused, other, other][: round(1000 * error_share)] * (1 + round(200 * error_share))
     return after_seconds(5, packets=100, rows=rows)
 
 
 def test_the_alert_names_the_most_frequent_error_over_all_topics():
-    (text,) = told(failing(0.1))
+    (text,) = alert_texts(failing(0.1))
     assert "of requests fail, most with NOT_LEADER_OR_FOLLOWER: Produce" in text
 
 
 def test_a_few_errors_are_no_alert():
-    assert told(failing(0.005)) == []
+    assert alert_texts(failing(0.005)) == []
 
 
 def slow(p99_ns: int, usual_ns: int, *, steps: int = 60):
@@ -246,40 +248,40 @@ def slow(p99_ns: int, usual_ns: int, *, steps: int = 60):
 
 
 def test_latency_far_above_the_usual_one_is_an_alert():
-    assert told(slow(30_000_000, 11_000_000)) == []
-    (text,) = told(slow(90_000_000, 11_000_000))
+    assert alert_texts(slow(30_000_000, 11_000_000)) == []
+    (text,) = alert_texts(slow(90_000_000, 11_000_000))
     assert text.startswith("p99 is 90 ms, usually 11 ms")
-    assert told(slow(4_000_000, 100_000)) == []
+    assert alert_texts(slow(4_000_000, 100_000)) == []
 
 
 def test_without_enough_history_latency_is_no_alert():
-    assert told(slow(90_000_000, 11_000_000, steps=20)) == []
+    assert alert_texts(slow(90_000_000, 11_000_000, steps=20)) == []
 
 
-def test_a_p99_of_a_few_requests_is_chance():
+def test_a_high_p99_of_few_requests_is_no_alert():
     snapshot = slow(90_000_000, 11_000_000)
     few = snapshot.traffic._replace(requests=50)
-    assert told(snapshot._replace(traffic=few)) == []
+    assert alert_texts(snapshot._replace(traffic=few)) == []
 
 
-def test_the_slow_api_is_named_and_what_waits_on_purpose_is_not():
+def test_the_alert_names_the_slow_api_and_no_long_poll():
     snapshot = slow(90_000_000, 11_000_000)
     names = {api.api_name: api for api in snapshot.apis if not api.waited}
     fetches = names["Fetch"]._replace(p99_ns=95_000_000)
     waiting = fetches._replace(waited=True, requests=10**6)
     join = waiting._replace(api_key=11, api_name="JoinGroup", p99_ns=10**12)
-    (text,) = told(snapshot._replace(apis=(waiting, join, names["Produce"], fetches)))
+    (text,) = alert_texts(snapshot._replace(apis=(waiting, join, names["Produce"], fetches)))
     assert text == "p99 is 90 ms, usually 11 ms: Fetch"
 
 
 def finding(**changes) -> Finding:
     kind = kind_of_finding(built_in("findings")["throttled"])
-    made = Finding(
+    result = Finding(
         *("throttled", kind.query.title.rstrip("."), kind.severity, "3 of 9 responses", 30.0),
         *(kind.sure, kind.why, kind.repair, {"client_id": "billing"}),
         *(START_NS, calm().time_ns - SECOND_NS, 7, "requests", ()),
     )
-    return made._replace(**changes)
+    return result._replace(**changes)
 
 
 def with_findings(*findings: Finding):
@@ -290,26 +292,26 @@ def with_findings(*findings: Finding):
 
 
 def test_findings_are_alerts_with_their_own_texts():
-    assert told(with_findings()) == []
-    found = list(alerts(with_findings(finding(), finding(severity=80))))
-    assert [alert.text for alert in found] == [
+    assert alert_texts(with_findings()) == []
+    finding_alerts = list(alerts(with_findings(finding(), finding(severity=80))))
+    assert [alert.text for alert in finding_alerts] == [
         "Clients that a broker throttles: billing: 3 of 9 responses"
     ] * 2
-    assert [alert.style for alert in found] == ["bold yellow", "bold red"]
+    assert [alert.style for alert in finding_alerts] == ["bold yellow", "bold red"]
 
 
-def test_a_finding_that_is_over_is_no_alert():
-    over = calm().time_ns - calm().recent_ns - 1
-    assert told(with_findings(finding(last_time_ns=over))) == []
-    assert len(told(with_findings(finding(last_time_ns=None)))) == 1
+def test_an_old_finding_is_no_alert():
+    old_ns = calm().time_ns - calm().recent_ns - 1
+    assert alert_texts(with_findings(finding(last_time_ns=old_ns))) == []
+    assert len(alert_texts(with_findings(finding(last_time_ns=None)))) == 1
 
 
-def test_nothing_from_the_wire_drives_the_terminal():
-    assert all(text.isprintable() for text in told(hostile()))
-    hostile_one = finding(what=HOSTILE, concerns={"client_id": HOSTILE, "topic": HOSTILE})
-    (text,) = told(with_findings(hostile_one))
+def test_control_characters_in_alerts_are_escaped():
+    assert all(text.isprintable() for text in alert_texts(hostile()))
+    hostile_finding = finding(what=HOSTILE, concerns={"client_id": HOSTILE, "topic": HOSTILE})
+    (text,) = alert_texts(with_findings(hostile_finding))
     assert text.isprintable()
 
 
-def test_fetches_that_waited_alone_are_traffic():
-    assert told(after_seconds(5, packets=9, rows=[fetch(waited=True)])) == []
+def test_long_polls_alone_cause_no_alert():
+    assert alert_texts(after_seconds(5, packets=9, rows=[fetch(waited=True)])) == []

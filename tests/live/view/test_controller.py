@@ -23,7 +23,7 @@ class FakeTerminal:
         self.drawn.append(renderable.plain)
 
 
-def begun():
+def started():
     windows, end_ns = usual_windows()
     terminal = FakeTerminal()
     view = ViewController(windows, terminal)
@@ -32,7 +32,7 @@ def begun():
 
 
 def test_the_view_is_drawn_at_once_and_then_at_each_interval():
-    view, terminal, end_ns = begun()
+    view, terminal, end_ns = started()
     for clock_ns in range(0, REFRESH_NS, REFRESH_NS // 5):
         assert view.tick(end_ns, clock_ns)
     assert len(terminal.drawn) == 1
@@ -40,23 +40,23 @@ def test_the_view_is_drawn_at_once_and_then_at_each_interval():
     assert len(terminal.drawn) == 2
 
 
-def test_a_key_is_processed_at_once():
-    view, terminal, end_ns = begun()
+def test_a_key_redraws_the_view_at_once():
+    view, terminal, end_ns = started()
     terminal.pressed = ["2"]
     assert view.tick(end_ns, 1)
     assert len(terminal.drawn) == 2
     assert view.state.table == 1
 
 
-def test_a_new_size_is_drawn_at_once():
-    view, terminal, end_ns = begun()
+def test_a_new_size_redraws_the_view_at_once():
+    view, terminal, end_ns = started()
     terminal.size = (60, 15)
     assert view.tick(end_ns, 1)
     assert len(terminal.drawn[1].split("\n")) == 15
 
 
-def test_keys_that_come_together_count_one_by_one():
-    view, terminal, end_ns = begun()
+def test_keys_that_come_together_are_processed_one_by_one():
+    view, terminal, end_ns = started()
     terminal.pressed = ["2", *["down"] * 200, "up"]
     assert view.tick(end_ns, 1)
     last = view.state.index
@@ -66,14 +66,14 @@ def test_keys_that_come_together_count_one_by_one():
 
 
 def test_keys_after_quit_are_ignored():
-    view, terminal, end_ns = begun()
+    view, terminal, end_ns = started()
     terminal.pressed = ["2", "q", "3"]
     assert not view.tick(end_ns, 1)
     assert view.state.table == 1
 
 
-def test_while_paused_the_same_is_shown_and_counting_goes_on():
-    view, terminal, end_ns = begun()
+def test_a_paused_view_shows_the_same_while_counting_continues():
+    view, terminal, end_ns = started()
     terminal.pressed = ["p"]
     assert view.tick(end_ns, 1)
     later_ns = end_ns + 5_000_000_000
@@ -85,47 +85,47 @@ def test_while_paused_the_same_is_shown_and_counting_goes_on():
     assert terminal.drawn[3] != terminal.drawn[0]
 
 
-def test_clearing_shows_even_while_paused():
-    view, terminal, end_ns = begun()
+def test_clearing_redraws_a_paused_view():
+    view, terminal, end_ns = started()
     terminal.pressed = ["p", "c"]
     assert view.tick(end_ns, 1)
     assert "nothing yet" in terminal.drawn[1]
 
 
-def test_a_clock_of_packets_that_jumps_does_not_stop_drawing():
-    view, terminal, end_ns = begun()
-    for turn, jump_s in enumerate([3600, -7200, 10**6, -(10**9)], start=1):
-        assert view.tick(end_ns + jump_s * 1_000_000_000, turn * REFRESH_NS)
+def test_drawing_continues_after_the_clock_of_packets_jumps():
+    view, terminal, end_ns = started()
+    for interval, jump_s in enumerate([3600, -7200, 10**6, -(10**9)], start=1):
+        assert view.tick(end_ns + jump_s * 1_000_000_000, interval * REFRESH_NS)
     assert len(terminal.drawn) == 5
 
 
-def looking():
-    """A view of windows that keep rows."""
+def started_with_rows():
+    """Return the view of windows that keep rows."""
     windows, end_ns = usual_windows(keeps_rows=True)
     terminal = FakeTerminal()
     return windows, ViewController(windows, terminal), terminal, end_ns
 
 
-def test_a_pattern_holds_for_the_head_line_and_the_charts():
-    windows, view, terminal, end_ns = looking()
+def test_a_pattern_filters_the_figures_and_the_charts():
+    windows, view, terminal, end_ns = started_with_rows()
     view.tick(end_ns, 0)
-    whole = terminal.drawn[-1].split("\n")
+    unfiltered = terminal.drawn[-1].split("\n")
     terminal.pressed = ["/", *"client-3", "enter"]
     view.tick(end_ns, 1)
-    made = terminal.drawn[-1].split("\n")
-    assert made[0] == whole[0]
-    requests = [float(lines[1].split()[1].removesuffix("/s")) for lines in (whole, made)]
-    wanted = [c for c in windows.snapshot(end_ns).clients if c.client_id == "client-3"]
-    assert requests[1] == pytest.approx(wanted[0].requests / 10, rel=0.01)
+    filtered = terminal.drawn[-1].split("\n")
+    assert filtered[0] == unfiltered[0]
+    requests = [float(lines[1].split()[1].removesuffix("/s")) for lines in (unfiltered, filtered)]
+    clients = [c for c in windows.snapshot(end_ns).clients if c.client_id == "client-3"]
+    assert requests[1] == pytest.approx(clients[0].requests / 10, rel=0.01)
     assert requests[1] < requests[0] / 2
-    assert made[3] != whole[3]  # a chart
+    assert filtered[3] != unfiltered[3]  # a chart
     terminal.pressed = ["escape"]
     view.tick(end_ns, 2)
-    assert terminal.drawn[-1].split("\n") == whole
+    assert terminal.drawn[-1].split("\n") == unfiltered
 
 
 def test_a_line_opens_the_requests_that_it_counts():
-    windows, view, terminal, end_ns = looking()
+    windows, view, terminal, end_ns = started_with_rows()
     view.tick(end_ns, 0)
     terminal.pressed = ["2", "down", "enter"]
     view.tick(end_ns, 1)
@@ -138,8 +138,8 @@ def test_a_line_opens_the_requests_that_it_counts():
     assert "request_start_ns" in terminal.drawn[-1]
 
 
-def test_a_paused_view_does_not_change():
-    windows, view, terminal, end_ns = looking()
+def test_a_paused_view_of_opened_requests_does_not_change():
+    windows, view, terminal, end_ns = started_with_rows()
     view.tick(end_ns, 0)
     terminal.pressed = ["2", "down", "enter", "p"]
     view.tick(end_ns, 1)
@@ -154,8 +154,8 @@ def test_a_paused_view_does_not_change():
     assert terminal.drawn[-1] != before
 
 
-def test_findings_are_shown_as_they_come():
-    _, view, terminal, end_ns = looking()
+def test_new_findings_are_shown():
+    _, view, terminal, end_ns = started_with_rows()
     terminal.pressed = ["8"]
     view.tick(end_ns, 0)
     assert "Findings: nothing yet" in terminal.drawn[-1]

@@ -27,37 +27,37 @@ from kanalyze.live.view.keys import KeyReader
         (b"\xffq", ["\ufffd", "q"]),
     ],
 )
-def test_bytes_and_their_keys(data, keys):
+def test_bytes_are_read_as_keys(data, keys):
     assert KeyReader().feed(data) == keys
 
 
-def test_an_escape_alone_is_a_key_once_nothing_follows():
+def test_an_escape_byte_alone_is_a_key_after_a_flush():
     reader = KeyReader()
     assert reader.feed(b"\x1b") == []
     assert reader.flush() == ["escape"]
     assert reader.flush() == []
 
 
-def test_a_sequence_that_never_ends_is_dropped():
+def test_an_unfinished_sequence_is_dropped():
     reader = KeyReader()
     assert reader.feed(b"\x1b[1") == []
     assert reader.flush() == []
     assert reader.feed(b"q") == ["q"]
 
 
-def test_noise_of_any_length_is_given_up():
+def test_an_endless_sequence_is_given_up():
     assert KeyReader().feed(b"\x1b[" + b"1" * 13 + b"q")[-1:] == []
     assert KeyReader().feed(b"\x1b[" + b"1" * 1000 + b"q")[-1] == "q"
 
 
 @given(st.binary(max_size=40), st.integers(0, 40))
-def test_how_bytes_are_cut_makes_no_difference(data, cut):
+def test_keys_do_not_depend_on_how_bytes_are_split(data, cut):
     reader, other = KeyReader(), KeyReader()
     assert reader.feed(data[:cut]) + reader.feed(data[cut:]) == other.feed(data)
 
 
 @given(st.binary(max_size=60))
-def test_a_key_is_a_printable_character_or_a_name(data):
+def test_every_key_is_a_printable_character_or_a_name(data):
     for key in KeyReader().feed(data):
         assert key.isprintable()
         assert len(key) == 1 or key.isascii()

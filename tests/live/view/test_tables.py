@@ -11,7 +11,7 @@ BY_NAME = {table.name: table for table in TABLES}
 
 
 @pytest.mark.parametrize(
-    ("pattern", "text", "does"),
+    ("pattern", "text", "matches"),
     [
         ("", None, True),
         ("app", "my-app-1", True),
@@ -26,34 +26,34 @@ BY_NAME = {table.name: table for table in TABLES}
         ("[", "[", True),
     ],
 )
-def test_text_matches_parts_and_globs(pattern, text, does):
-    assert text_matches(pattern, (text,)) is does
+def test_text_matches_parts_and_globs(pattern, text, matches):
+    assert text_matches(pattern, (text,)) is matches
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 @pytest.mark.parametrize("make", [usual, hostile])
-def test_every_column_can_be_sorted_by_both_ways(table, make):
+def test_every_column_can_be_sorted_in_both_directions(table, make):
     snapshot = make()
     for by, column in enumerate(table.columns):
-        down = sorted_entries(table, snapshot, by=by)
-        up = sorted_entries(table, snapshot, by=by, reverse=True)
-        named = [entry for entry in down if isinstance(entry, dict) or not entry.other]
+        forwards = sorted_entries(table, snapshot, by=by)
+        backwards = sorted_entries(table, snapshot, by=by, reverse=True)
+        named = [entry for entry in forwards if isinstance(entry, dict) or not entry.other]
         keys = [column.order(entry) for entry in named]
         is_text = bool(keys) and isinstance(keys[0], str)
         assert keys == sorted(keys, reverse=not is_text)
-        assert keys[::-1] == [column.order(entry) for entry in up[: len(named)]]
-        assert down[len(named) :] == up[len(named) :]
+        assert keys[::-1] == [column.order(entry) for entry in backwards[: len(named)]]
+        assert forwards[len(named) :] == backwards[len(named) :]
 
 
 @pytest.mark.parametrize("name", ["clients", "topics", "groups"])
-def test_the_entry_of_all_others_is_last(name):
+def test_the_entry_of_other_names_is_last(name):
     for reverse in (False, True):
         table = BY_NAME[name]
         entries = sorted_entries(table, hostile(), by=table.sorted_by, reverse=reverse)
         assert [entry.other for entry in entries] == [False] * 20 + [True]
 
 
-def test_a_filter_looks_at_the_names_of_a_table():
+def test_a_pattern_filters_by_the_names_in_a_table():
     clients = sorted_entries(BY_NAME["clients"], usual(), pattern="CLIENT-3", by=0)
     assert [entry.client_id for entry in clients] == ["client-3"]
     clients = sorted_entries(BY_NAME["clients"], usual(), pattern="10.0.1.5", by=0)
@@ -68,7 +68,7 @@ def test_a_filter_looks_at_the_names_of_a_table():
 @pytest.mark.parametrize("width", [1, 10, 30, 60, 80, 140])
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 @pytest.mark.parametrize("make", [usual, hostile])
-def test_every_line_fits_and_none_drives_the_terminal(table, make, width):
+def test_every_line_is_printable_and_fits_the_width(table, make, width):
     snapshot = make()
     lines = list(table_lines(table, table.entries(snapshot), snapshot, width, by=0))
     assert len(lines) == len(table.entries(snapshot)) + 1
@@ -85,9 +85,9 @@ def test_the_column_sorted_by_has_an_arrow():
     assert "requests\u2191" in title.plain
 
 
-def test_an_entry_has_a_key_of_its_own():
+def test_every_entry_has_a_unique_key():
     for make in (usual, hostile):
-        # In this test, the slow requests are the same in every second.
+        # In these snapshots, the slow requests are the same in every second.
         for name in BY_NAME.keys() - {"slowest"}:
             keys = [BY_NAME[name].key(entry) for entry in BY_NAME[name].entries(make())]
             assert len(set(keys)) == len(keys)
@@ -96,7 +96,7 @@ def test_an_entry_has_a_key_of_its_own():
     assert len({slowest.key(entry) for entry in entries}) == len(entries)
 
 
-def test_columns_of_apis_that_stay_in_a_narrow_terminal():
+def test_a_narrow_terminal_shows_fewer_columns_of_apis():
     table, snapshot = BY_NAME["APIs"], usual()
     titles = [
         next(iter(table_lines(table, snapshot.apis, snapshot, width))).plain.split()
@@ -115,7 +115,7 @@ def test_counts_that_newer_group_protocols_lack_are_dashes():
         assert line.plain.split()[-4:-1] == [shown] * 3
 
 
-def test_fetches_that_waited_have_a_line_of_their_own():
+def test_long_polls_and_orphan_responses_have_their_own_lines():
     table, snapshot = BY_NAME["APIs"], usual()
     names = [line.plain.split("  ")[0] for line in table_lines(table, snapshot.apis, snapshot, 80)]
     assert {"Fetch", "Fetch (waited)", "(response alone)"} <= set(names)

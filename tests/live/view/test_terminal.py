@@ -1,4 +1,4 @@
-"""The view on a terminal of its own, with keys pressed."""
+"""The view on a pseudo-terminal, with keys that tests press."""
 
 from __future__ import annotations
 
@@ -28,71 +28,71 @@ class Session(PseudoTerminal):
 
 
 def test_keys_work_and_the_terminal_is_restored():
-    with Session() as made:
-        made.see("JoinGroup")
-        assert ALTERNATE in made.output
-        assert not made.is_as_before()
-        made.press(b"2")
-        made.see("billing-")
-        made.press(b"/web-1")
-        made.see("/web-1")
-        made.press(b"\r")
-        made.see("only web-1")
-        made.press(b"p")
-        made.see("PAUSED")
-        made.press(b"?")
-        made.see("counting continues")
-        made.press(b"q")
-        assert made.end() == 0
-        assert made.is_as_before()
-        assert b"left with 'web-1'" in made.output
+    with Session() as session:
+        session.see("JoinGroup")
+        assert ALTERNATE in session.output
+        assert not session.is_as_before()
+        session.press(b"2")
+        session.see("billing-")
+        session.press(b"/web-1")
+        session.see("/web-1")
+        session.press(b"\r")
+        session.see("only web-1")
+        session.press(b"p")
+        session.see("PAUSED")
+        session.press(b"?")
+        session.see("counting continues")
+        session.press(b"q")
+        assert session.end() == 0
+        assert session.is_as_before()
+        assert b"left with 'web-1'" in session.output
 
 
 def test_the_view_has_the_size_of_the_terminal():
-    with Session(width=60, height=15) as made:
-        made.see("JoinGroup")
-        assert b"6 errors" not in made.output
-        made.output = b""
-        made.resize(120, 40)
-        made.see("6 errors")
-        made.press(b"q")
-        assert made.end() == 0
+    with Session(width=60, height=15) as session:
+        session.see("JoinGroup")
+        assert b"6 errors" not in session.output
+        session.output = b""
+        session.resize(120, 40)
+        session.see("6 errors")
+        session.press(b"q")
+        assert session.end() == 0
 
 
-def test_nothing_from_the_wire_reaches_the_terminal_as_it_is():
-    with Session() as made:
-        made.see("bad[bold]")
-        made.press(b"q")
-        made.end()
+def test_control_characters_of_names_do_not_reach_the_terminal():
+    with Session() as session:
+        session.see("bad[bold]")
+        session.press(b"q")
+        session.end()
         # The screen is never cleared while it is drawn, because it would flicker.
-        assert b"\x1b[2J" not in made.output
-        assert "\u202e".encode() not in made.output
+        assert b"\x1b[2J" not in session.output
+        assert "\u202e".encode() not in session.output
 
 
 def test_the_terminal_is_restored_after_an_exception(monkeypatch):
-    monkeypatch.setenv("PYTHON_COLORS", "0")  # of the traceback, from Python 3.13 on
-    with Session("--fail") as made:
-        assert made.end() == 1
-        assert made.is_as_before()
-        # The text comes after the full-screen mode, where it can be read.
-        assert b"RuntimeError: the feed broke" in made.output[made.output.rindex(BACK) :]
+    monkeypatch.setenv("PYTHON_COLORS", "0")  # Python 3.13 and later colour the traceback
+    with Session("--fail") as session:
+        assert session.end() == 1
+        assert session.is_as_before()
+        # The text comes after the end of the full-screen mode: it can be read.
+        assert b"RuntimeError: the feed broke" in session.output[session.output.rindex(BACK) :]
 
 
 def test_the_terminal_is_restored_after_ctrl_c():
-    with Session() as made:
-        made.see("JoinGroup")
-        made.press(b"\x1a\x03")
-        assert made.end() != 0
-        assert made.is_as_before()
-        assert b"KeyboardInterrupt" in made.output
+    with Session() as session:
+        session.see("JoinGroup")
+        session.press(b"\x1a\x03")
+        assert session.end() != 0
+        assert session.is_as_before()
+        assert b"KeyboardInterrupt" in session.output
 
 
-def test_keys_come_from_the_terminal_when_standard_input_is_a_capture():
-    with Session(stdin=subprocess.DEVNULL) as made:
-        made.see("JoinGroup")
-        made.press(b"q")
-        assert made.end() == 0
-        assert made.is_as_before()
+def test_keys_come_from_the_terminal_if_standard_input_is_a_capture():
+    with Session(stdin=subprocess.DEVNULL) as session:
+        session.see("JoinGroup")
+        session.press(b"q")
+        assert session.end() == 0
+        assert session.is_as_before()
 
 
 def test_a_closed_terminal_is_a_hangup(monkeypatch):
@@ -110,50 +110,50 @@ def test_a_closed_terminal_is_a_hangup(monkeypatch):
         assert terminal.keys() == [HANGUP]
 
 
-def test_keys_come_again_after_a_shell_had_the_terminal(monkeypatch):
+def test_keys_work_after_a_shell_used_the_terminal(monkeypatch):
     master, slave = pty.openpty()
-    as_a_shell_has_it = termios.tcgetattr(slave)
+    shell_attributes = termios.tcgetattr(slave)
     with ExitStack() as stack:
         stack.callback(os.close, slave)
         stack.callback(os.close, master)
         monkeypatch.setattr(sys, "stdin", stack.enter_context(open(slave, closefd=False)))
         terminal = stack.enter_context(Terminal(Console(file=io.StringIO(), force_terminal=True)))
-        termios.tcsetattr(slave, termios.TCSANOW, as_a_shell_has_it)
+        termios.tcsetattr(slave, termios.TCSANOW, shell_attributes)
         assert terminal.keys() == []
-        # No key stops the process.
+        # Ctrl-Z does not stop the process.
         os.write(master, b"q\x1a")
         assert terminal.keys() == ["q"]
 
 
-@pytest.mark.parametrize("says_so", [True, False])
-def test_a_closed_terminal_without_keys_is_a_hangup_too(says_so, monkeypatch):
+@pytest.mark.parametrize("is_forced", [True, False])
+def test_a_write_error_of_a_closed_terminal_is_a_hangup(is_forced, monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
-    fragile = Fragile()
-    with Terminal(Console(file=fragile, force_terminal=True if says_so else None)) as terminal:
+    stream = FailingStream()
+    with Terminal(Console(file=stream, force_terminal=True if is_forced else None)) as terminal:
         terminal.show("something")
         assert terminal.keys() == []
-        assert "something" in fragile.getvalue()
-        # Rich asks the stream whether it is a terminal, unless an argument says so.
-        fragile.problem = OSError(errno.EIO, "Input/output error")
-        fragile.is_terminal = False
+        assert "something" in stream.getvalue()
+        # Rich asks the stream whether it is a terminal, unless an argument forces it.
+        stream.problem = OSError(errno.EIO, "Input/output error")
+        stream.is_terminal = False
         terminal.show("something else")
         assert terminal.keys() == [HANGUP]
         terminal.show("something else")
-    assert "else" not in fragile.getvalue()
+    assert "else" not in stream.getvalue()
 
 
 def test_another_write_error_is_raised(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
-    fragile = Fragile()
-    with Terminal(Console(file=fragile, force_terminal=True)) as terminal:
+    stream = FailingStream()
+    with Terminal(Console(file=stream, force_terminal=True)) as terminal:
         terminal.show("something")
-        fragile.problem = OSError(errno.ENOSPC, "no space")
+        stream.problem = OSError(errno.ENOSPC, "no space")
         with pytest.raises(OSError, match="no space"):
             terminal.show("something else")
         assert terminal.keys() == []
 
 
-class Fragile(io.StringIO):
+class FailingStream(io.StringIO):
     """A stream to a terminal on which writing can be made to fail."""
 
     problem: OSError | None = None
@@ -168,7 +168,7 @@ class Fragile(io.StringIO):
         return super().write(text)
 
 
-def test_a_dumb_terminal_and_a_file_are_not_drawn_on(monkeypatch, tmp_path):
+def test_the_view_cannot_be_drawn_on_a_dumb_terminal_or_a_file(monkeypatch, tmp_path):
     with (tmp_path / "out.txt").open("w") as file:
         assert not can_draw(Console(file=file))
         monkeypatch.setenv("FORCE_COLOR", "1")

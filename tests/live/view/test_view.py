@@ -31,7 +31,7 @@ def text(snapshot, state: ViewState, width: int, height: int) -> str:
 
 
 @given(st.lists(st.sampled_from(KEYS), max_size=30), st.integers(1, 130), st.integers(1, 50))
-def test_whatever_is_pressed_the_view_fits_the_terminal(keys, width, height):
+def test_the_view_fits_the_terminal_after_any_keys(keys, width, height):
     state = ViewState()
     for key in keys:
         state, _ = state.key(key)
@@ -41,30 +41,30 @@ def test_whatever_is_pressed_the_view_fits_the_terminal(keys, width, height):
         assert max(cell_len(line.plain) for line in lines) <= width
 
 
-# -- what is shown --------------------------------------------------------------------------------
+# -- contents -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (60, 15)])
 @pytest.mark.parametrize("make", [usual, hostile])
-def test_the_view_looks_as_it_did(make, width, height):
+def test_the_view_equals_its_golden_file(make, width, height):
     name = f"{make.__name__}-{width}x{height}.txt"
     assert_golden(text(make(), ViewState(), width, height), GOLDEN / name)
 
 
 @pytest.mark.parametrize("table", range(len(TABLES)), ids=NAMES)
-def test_every_table_looks_as_it_did(table):
+def test_every_table_equals_its_golden_file(table):
     name = f"table-{NAMES[table]}.txt"
     assert_golden(text(usual(), ViewState(table=table), 80, 20), GOLDEN / name)
 
 
-def test_nothing_from_the_wire_drives_the_terminal():
+def test_control_characters_in_tables_are_escaped():
     for table in range(len(TABLES)):
         shown = text(hostile(), ViewState(table=table, pattern="\x1b[2J"), 120, 40)
         assert all(char.isprintable() or char == "\n" for char in shown)
     assert "\\u001b[31mred[bold]x[/]\\u202egnp\\n:smile:" in text(hostile(), ViewState(), 140, 40)
 
 
-def test_drops_are_red_when_there_are_any():
+def test_the_number_of_dropped_packets_is_red_above_0():
     styles = [dict(view_of(make(), ViewState(), 80, 24).lines[0].parts) for make in (usual, lossy)]
     assert styles[0]["dropped 0"] == "dim"
     assert styles[1]["dropped 1,234"] == "bold red"
@@ -80,7 +80,7 @@ def test_drops_are_red_when_there_are_any():
         ((0, 0, 0), None),
     ],
 )
-def test_the_first_line_counts_connections_with_tls_where_there_are_any(counts, expected):
+def test_the_first_line_counts_tls_connections(counts, expected):
     capture = usual().capture._replace(source="live:eth0", tls=TlsConnections(*counts))
     snapshot = usual()._replace(capture=capture)
     for width in (80, 200):
@@ -100,7 +100,7 @@ def test_alerts_are_above_the_charts():
     assert lines[3].startswith(" 1 APIs ")
 
 
-def test_a_name_does_not_look_like_what_the_view_says_itself():
+def test_a_client_named_as_the_line_of_others_is_quoted():
     snapshot = usual()
     client = snapshot.clients[0]._replace(client_id="(other clients)")
     others = client._replace(other=True, client_id=None, client_ip=None)
@@ -109,17 +109,17 @@ def test_a_name_does_not_look_like_what_the_view_says_itself():
     assert names == ['"(other clients)"', "(other clients)"]
 
 
-def test_a_pause_shows():
+def test_a_paused_view_says_so():
     assert text(usual(), ViewState(paused=True), 60, 15).startswith("PAUSED  eth0")
 
 
-def test_help_names_every_key():
+def test_help_describes_the_keys():
     shown = text(usual(), ViewState(helping=True), 80, 24)
     for words in ("tab, 1 to 8", "p, space", "q, ctrl-c", "sort by the next column", "counting"):
         assert words in shown
 
 
-def test_a_filter_as_it_is_typed_counts_at_once():
+def test_a_filter_is_applied_while_it_is_typed():
     state = replace(ViewState(table=1), typed="client-3")
     shown = text(usual(), state, 80, 18)
     assert "client-3" in shown
@@ -130,7 +130,7 @@ def test_a_filter_as_it_is_typed_counts_at_once():
 
 
 def pressed(snapshot, *keys: str, width: int = 80, height: int = 15) -> tuple[str, ViewState]:
-    """Press keys one by one, and lay out the view after each."""
+    """Press keys one by one, and lay out the view after each; return its text and state."""
     state = ViewState()
     for key in keys:
         state = view_of(snapshot, after(key, state=state), width, height).state
@@ -166,37 +166,37 @@ def test_the_selected_line_is_marked_and_followed():
     assert moved.state.selected == view.state.selected
 
 
-def test_a_filter_that_matches_nothing_does_not_lose_the_way():
+def test_a_filter_that_matches_nothing_keeps_the_selected_line():
     _, state = pressed(hostile(), "2", "end")
     typing = replace(state, typed="nothing like it")
-    shown, lost = text(hostile(), typing, 80, 15), view_of(hostile(), typing, 80, 15).state
+    shown, without_match = text(hostile(), typing, 80, 15), view_of(hostile(), typing, 80, 15).state
     assert "Busiest clients: nothing matches" in shown
-    assert view_of(hostile(), replace(lost, typed=None), 80, 15).state == state
+    assert view_of(hostile(), replace(without_match, typed=None), 80, 15).state == state
 
 
-def test_the_end_of_a_long_filter_is_where_it_is_typed():
+def test_the_end_of_a_long_filter_is_shown_while_it_is_typed():
     state = replace(ViewState(), typed="x" * 79 + "\u6f22")
     line = view_of(usual(), state, 40, 10).lines[-1].plain
     assert line == "/\u2026" + "x" * 35 + "\u6f22\u2588"
 
 
-def test_an_empty_table_says_why():
+def test_an_empty_table_says_why_it_is_empty():
     assert "Requests by API: nothing yet" in text(nothing(), ViewState(), 80, 24)
     shown = text(usual(), ViewState(pattern="no such"), 80, 24)
     assert "Requests by API: nothing matches" in shown
 
 
-def test_the_newest_step_is_not_in_the_chart_for_it_is_not_over():
+def test_the_unfinished_step_is_not_in_the_chart():
     snapshot = usual()
-    top = max(step.requests for step in snapshot.history[:-1])
-    high = snapshot._replace(
+    most_requests = max(step.requests for step in snapshot.history[:-1])
+    with_high_last_step = snapshot._replace(
         history=(*snapshot.history[:-1], snapshot.history[-1]._replace(requests=10**6))
     )
-    assert text(high, ViewState(), 80, 24) == text(snapshot, ViewState(), 80, 24)
-    assert f"{top / 1000:.2f}k/s" in text(snapshot, ViewState(), 80, 24)
+    assert text(with_high_last_step, ViewState(), 80, 24) == text(snapshot, ViewState(), 80, 24)
+    assert f"{most_requests / 1000:.2f}k/s" in text(snapshot, ViewState(), 80, 24)
 
 
-def test_a_console_shows_the_lines_as_they_are():
+def test_a_console_prints_the_lines_unchanged():
     stream = io.StringIO()
     console = Console(file=stream, width=80, height=24, no_color=True)
     console.print(render(view_of(hostile(), ViewState(), 80, 24).lines), end="")
@@ -204,11 +204,11 @@ def test_a_console_shows_the_lines_as_they_are():
     assert shown == [line.plain.rstrip() for line in view_of(hostile(), ViewState(), 80, 24).lines]
 
 
-# -- what opens -----------------------------------------------------------------------------------
+# -- opened lines ---------------------------------------------------------------------------------
 
 
 def opened(snapshot, table: int, number: int, rows=(), *more: str) -> ViewState:
-    """Open a line of a table; then press more keys."""
+    """Open a line of a table, then press more keys; return the state."""
     state = after(str(table), *["down"] * number)
     state = view_of(snapshot, state, 100, 30).state
     state = after("enter", state=state)
@@ -227,7 +227,7 @@ SLOW = row(client_id="billing", latency_ns=9_000_000, group_id="g", partitions=[
 FAST = row(client_id="billing", latency_ns=1_000, throttle_time_ms=0)
 
 
-def test_a_line_opens_its_requests_and_one_of_them_its_fields():
+def test_a_line_opens_its_requests_and_a_request_opens_its_fields():
     snapshot = usual()
     state = opened(snapshot, 2, 1)
     assert state.opened == TABLES[1].key(snapshot.clients[0])
@@ -262,7 +262,7 @@ def test_requests_are_sorted_by_latency_or_by_time():
     assert not after("s", state=state).latest
 
 
-def test_the_line_of_all_others_opens_nothing():
+def test_the_line_of_others_does_not_open():
     snapshot = hostile()
     state = view_of(snapshot, after("2", "end"), 80, 24).state
     assert snapshot.clients[-1].other
@@ -270,8 +270,8 @@ def test_the_line_of_all_others_opens_nothing():
     assert after("enter") == ViewState()
 
 
-def test_every_line_of_every_table_opens_or_is_that_of_others():
-    for snapshot in (usual(), hostile(), found()):
+def test_every_line_except_that_of_others_opens():
+    for snapshot in (usual(), hostile(), with_hostile_finding()):
         for number, table in enumerate(TABLES):
             for entry in table.entries(snapshot):
                 line = table.opened(table.key(entry))
@@ -281,7 +281,7 @@ def test_every_line_of_every_table_opens_or_is_that_of_others():
                 assert state.selected is not None
 
 
-def found():
+def with_hostile_finding():
     """Return a snapshot with a finding whose texts have control sequences."""
     kind = kind_of_finding(built_in("findings")["slow_broker"])
     finding = Finding(
@@ -293,8 +293,8 @@ def found():
     return usual()._replace(findings=LatestFindings(usual().time_ns, 1234, 10**10, (finding,), {}))
 
 
-def test_a_finding_opens_what_it_means_and_what_repairs_it():
-    snapshot = found()
+def test_a_finding_opens_its_explanation_and_its_repair():
+    snapshot = with_hostile_finding()
     shown = text(with_rows(snapshot, [SLOW]), opened(snapshot, 8, 1), 100, 40)
     kind = kind_of_finding(built_in("findings")["slow_broker"])
     assert f"why: {kind.why}" in shown
@@ -314,10 +314,10 @@ def test_a_finding_opens_what_it_means_and_what_repairs_it():
 )
 def test_an_opened_line_fits_any_size(width, height):
     hostile_row = failed(HOSTILE, 3, HOSTILE, client_id=HOSTILE, group_id="\u6f22" * 90)
-    many = [partition(HOSTILE, number) for number in range(300)]
-    for snapshot in (usual(), hostile(), found()):
+    partitions = [partition(HOSTILE, number) for number in range(300)]
+    for snapshot in (usual(), hostile(), with_hostile_finding()):
         for table in range(1, len(TABLES) + 1):
-            rows = [hostile_row, SLOW._replace(partitions=many), *[FAST] * 50]
+            rows = [hostile_row, SLOW._replace(partitions=partitions), *[FAST] * 50]
             for keys in ((), ("down", "enter"), ("down", "down", "enter", "end")):
                 state = opened(snapshot, table, 1, rows, *keys)
                 view = view_of(with_rows(snapshot, rows), state, width, height)
@@ -330,13 +330,13 @@ def test_an_opened_line_may_have_no_requests():
     assert "no requests in this time" in text(usual(), opened(usual(), 1, 1), 80, 24)
 
 
-def test_an_empty_table_of_findings_says_what_was_searched():
+def test_an_empty_table_of_findings_says_which_requests_were_searched():
     snapshot = usual()._replace(findings=LatestFindings(usual().time_ns, 1234, 83 * 10**9, (), {}))
     shown = text(snapshot, ViewState(table=7), 80, 24)
     assert "Findings: none in the last 1,234 requests, of 83 s" in shown
 
 
-def test_conditions_on_all_rows_and_what_is_typed_stand_together():
+def test_the_filters_of_the_run_and_the_typed_filter_are_shown_together():
     conditions = {"api": ["Fetch"], "client_id": ["a*", HOSTILE], "errors": True}
     filters = filters_text({**conditions, "slower_than_ns": 10_000_000})
     assert filters.startswith("--api Fetch --client-id a* --client-id \\u001b[31m")

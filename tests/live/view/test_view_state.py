@@ -56,15 +56,15 @@ def after(*keys: str, state: ViewState | None = None) -> ViewState:
 
 
 @pytest.mark.parametrize("key", ["q", "ctrl-c"])
-def test_quitting(key):
+def test_q_and_ctrl_c_quit(key):
     assert ViewState().key(key) == (ViewState(), Effect.QUIT)
 
 
-def test_clearing():
+def test_c_clears():
     assert ViewState().key("c") == (ViewState(), Effect.CLEAR)
 
 
-def test_choosing_a_table():
+def test_digits_tab_and_arrows_choose_a_table():
     assert after("3").table == 2
     assert after("tab", "tab").table == 2
     assert after("right", "left").table == 0
@@ -75,7 +75,7 @@ def test_choosing_a_table():
     assert after("0") == ViewState()
 
 
-def test_each_table_has_an_order_of_its_own():
+def test_each_table_has_its_own_order():
     first = TABLES[0].sorted_by
     state = after("s", "r", "2", "s")
     assert state.orders[0] == (first + 1, True)
@@ -83,19 +83,19 @@ def test_each_table_has_an_order_of_its_own():
     assert state.orders[2:] == ViewState().orders[2:]
 
 
-def test_sorting_goes_round():
+def test_sorting_returns_to_the_first_column_after_the_last():
     columns = len(TABLES[0].columns)
     assert after(*["s"] * columns) == ViewState()
     assert after("r", "r") == ViewState()
 
 
-def test_pausing():
+def test_p_and_space_pause():
     assert after("p").paused
     assert after(" ").paused
     assert not after("p", " ").paused
 
 
-def test_typing_a_filter():
+def test_a_filter_can_be_typed():
     typing = after("/", "a", "q", "1", "p", " ", "backspace")
     assert typing.typed == "aq1p"
     assert typing.shown_pattern() == "aq1p"
@@ -106,18 +106,18 @@ def test_typing_a_filter():
     assert typing.key("ctrl-c")[1] is Effect.QUIT
 
 
-def test_a_filter_can_be_changed_dropped_and_taken_away():
+def test_a_filter_can_be_changed_and_removed():
     state = ViewState(pattern="ab")
     assert after("/", "c", "enter", state=state).pattern == "abc"
     assert after("/", "c", "escape", state=state).pattern == "ab"
     assert after("escape", state=state).pattern == ""
 
 
-def test_a_filter_has_a_longest_length():
+def test_a_filter_has_a_maximum_length():
     assert len(after("/", *"x" * 1000).typed) == 80
 
 
-def test_help_goes_with_any_key():
+def test_any_key_closes_the_help():
     assert after("h").helping
     assert after("?", "s") == ViewState()
     assert after("?").key("q")[1] is Effect.QUIT
@@ -125,25 +125,25 @@ def test_help_goes_with_any_key():
 
 # -- the selected entry ---------------------------------------------------------------------------
 
-ROOM = 5
+HEIGHT = 5
 NAMES = [f"c{number:02}" for number in range(12)]
 
 
-def at(names, *keys: str, state: ViewState | None = None, room: int = ROOM) -> ViewState:
-    """Press keys one by one, over a table of these entries."""
-    state = (ViewState() if state is None else state).settled(names, room)
+def at(names, *keys: str, state: ViewState | None = None, height: int = HEIGHT) -> ViewState:
+    """Press keys one by one on a table of these entries, and return the state."""
+    state = (ViewState() if state is None else state).settled(names, height)
     for key in keys:
-        state = after(key, state=state).settled(names, room)
+        state = after(key, state=state).settled(names, height)
     return state
 
 
-def test_at_first_no_entry_is_selected_and_the_top_is_shown():
+def test_no_entry_is_selected_at_first():
     state = at(NAMES)
-    assert (state.index, state.selected, state.first, state.page) == (-1, None, 0, ROOM)
+    assert (state.index, state.selected, state.first, state.page) == (-1, None, 0, HEIGHT)
     assert at(NAMES, "up", "k", "pageup", "home") == state
 
 
-def test_the_selected_entry_is_always_among_those_shown():
+def test_the_selected_entry_is_always_shown():
     assert at(NAMES, "down").selected == "c00"
     assert at(NAMES, "j", "j", "k").selected == "c00"
     state = at(NAMES, *["down"] * 6)
@@ -152,49 +152,49 @@ def test_the_selected_entry_is_always_among_those_shown():
     assert at(NAMES, *["up"] * 5, state=state).first == 0
 
 
-def test_a_page_is_as_long_as_what_is_shown():
+def test_a_page_has_the_height_of_the_table():
     state = at(NAMES, "down", "pagedown")
     assert (state.selected, state.first) == ("c05", 1)
     assert at(NAMES, "down", "pagedown", "pageup").selected == "c00"
 
 
-@pytest.mark.parametrize("far", [["down"] * 1000, ["pagedown"] * 50, ["end"], ["end"] * 3])
-def test_one_step_leads_back_from_the_end(far):
-    state = at(NAMES, *far)
+@pytest.mark.parametrize("keys", [["down"] * 1000, ["pagedown"] * 50, ["end"], ["end"] * 3])
+def test_one_key_moves_back_from_the_end(keys):
+    state = at(NAMES, *keys)
     assert (state.selected, state.first) == ("c11", 7)
     assert at(NAMES, "up", state=state).selected == "c10"
 
 
-def test_the_way_back_from_the_first_entry_selects_none():
+def test_no_entry_is_selected_before_the_first_entry():
     assert at(NAMES, "down", "up") == at(NAMES)
     assert at(NAMES, "end", "home") == at(NAMES)
     assert at(NAMES, "end", "escape") == at(NAMES)
     assert at(NAMES, "end", "tab").index == -1
 
 
-def test_the_selected_entry_is_followed_where_it_goes():
+def test_the_selected_entry_is_followed_after_sorting():
     state = at(NAMES, "down", "down")
-    state = state.settled(NAMES[::-1], ROOM)
+    state = state.settled(NAMES[::-1], HEIGHT)
     assert (state.selected, state.index, state.first) == ("c01", 10, 6)
     assert at(NAMES[::-1], "s", state=state).selected == "c01"
     assert at(NAMES, "r", state=state).index == 1
 
 
-def test_entries_that_look_the_same_are_no_trap():
+def test_entries_with_equal_names_can_be_passed():
     assert at(["a", "a", "a", "b"], *["down"] * 4).selected == "b"
 
 
 def test_the_entry_at_the_index_of_a_removed_entry_is_selected():
     state = at(NAMES, "down", "down", "down")
-    assert state.settled([name for name in NAMES if name != "c02"], ROOM).selected == "c03"
-    assert at(NAMES, "end").settled(NAMES[:4], ROOM).selected == "c03"
+    assert state.settled([name for name in NAMES if name != "c02"], HEIGHT).selected == "c03"
+    assert at(NAMES, "end").settled(NAMES[:4], HEIGHT).selected == "c03"
 
 
-def test_a_filter_that_matches_nothing_does_not_lose_the_selected_entry():
+def test_a_filter_that_matches_nothing_keeps_the_selected_entry():
     state = at(NAMES, "down", "down")
-    nothing = state.settled([], ROOM)
+    nothing = state.settled([], HEIGHT)
     assert nothing.first == 0
-    assert nothing.settled(NAMES, ROOM).selected == "c01"
+    assert nothing.settled(NAMES, HEIGHT).selected == "c01"
     assert at([], "down", "end", "up").first == 0
 
 
@@ -203,15 +203,15 @@ def test_a_filter_that_matches_nothing_does_not_lose_the_selected_entry():
     st.lists(st.sampled_from([key for key in KEYS if key != "enter"]), max_size=40),
     st.lists(st.tuples(st.integers(0, 20), st.integers(0, 8)), min_size=1, max_size=5),
 )
-def test_whatever_is_pressed_there_is_no_way_beyond_the_ends(keys, tables):
+def test_no_keys_move_beyond_the_ends_of_a_table(keys, tables):
     state = ViewState()
     for number, key in enumerate(keys):
         state, _ = state.key(key)
-        count, room = tables[number % len(tables)]
-        names = [f"e{each}" for each in range(count)]
-        state = state.settled(names, room)
+        count, height = tables[number % len(tables)]
+        names = [f"e{entry}" for entry in range(count)]
+        state = state.settled(names, height)
         assert 0 <= state.first <= max(count - 1, 0)
-        assert state == state.settled(names, room)
+        assert state == state.settled(names, height)
         if state.index >= 0 and names:
             assert names[state.index] == state.selected
-            assert state.first <= state.index < state.first + max(room, 1)
+            assert state.first <= state.index < state.first + max(height, 1)

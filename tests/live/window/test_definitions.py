@@ -1,4 +1,4 @@
-"""The figures of a window equal those of a report on the same rows, which SQL computes."""
+"""The figures of a window equal those of a report on the same rows, which uses SQL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kanalyze.queries.report import report_of
 from kanalyze.runtime.pipeline import Analysis
 from tests.support.captures import NAMES, often, path
 
-OFTEN = ("errors", "groups", "old-0-8-2-2", "snaplen", "tls")
+DEFAULT_NAMES = ("errors", "groups", "old-0-8-2-2", "snaplen", "tls")
 DAY_S = 86_400
 MEMORY_BYTES = 256 << 20
 LATENCIES = """
@@ -42,25 +42,25 @@ def report_and_snapshot(name: str):
     return report, windows.snapshot(end_ns)
 
 
-def assert_near(found: int | None, latency: dict, share: str) -> None:
-    wanted = latency[share]
-    if wanted is None:
-        assert found is None
+def assert_near(actual_ns: int | None, latency: dict, share: str) -> None:
+    expected_ns = latency[share]
+    if expected_ns is None:
+        assert actual_ns is None
     else:
         # Both may differ by this much from the latency of that rank.
-        assert abs(found - wanted) <= 2 * wanted * RELATIVE_ERROR
+        assert abs(actual_ns - expected_ns) <= 2 * expected_ns * RELATIVE_ERROR
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("name", often(NAMES, OFTEN))
-def test_every_figure_of_a_window_is_that_of_the_report(name):
+@pytest.mark.parametrize("name", often(NAMES, DEFAULT_NAMES))
+def test_every_figure_of_a_window_equals_that_of_the_report(name):
     report, snapshot = report_and_snapshot(name)
     assert snapshot.rows == report["totals"]["rows"]
     assert_near(snapshot.p50_ns, report["latency_ns"], "p50")
     assert_near(snapshot.p99_ns, report["latency_ns"], "p99")
     check_groups(report, snapshot)
     check_apis(report, snapshot)
-    check_ends(
+    check_entries(
         {str(Endpoint(*split(line["broker"]))): line for line in report["brokers"]},
         {entry.broker: entry for entry in snapshot.brokers},
     )
@@ -74,8 +74,8 @@ def test_every_figure_of_a_window_is_that_of_the_report(name):
     slowest = [dict(line) for line in snapshot.slowest[: len(report["slowest"])]]
     # A report also has the parts of each request's time.
     assert slowest == [
-        {name: line[name] for name in mine}
-        for mine, line in zip(slowest, report["slowest"], strict=True)
+        {name: line[name] for name in own_line}
+        for own_line, line in zip(slowest, report["slowest"], strict=True)
     ]
 
 
@@ -94,8 +94,8 @@ def check_apis(report, snapshot) -> None:
         both = [entry for entry in (worked.get(key), waited.get(key)) if entry is not None]
         for name in TRAFFIC:
             assert sum(getattr(entry, name) for entry in both) == line[name]
-            of_waited = getattr(waited[key], name) if key in waited else 0
-            assert of_waited == line["waited"][name]
+            waited_sum = getattr(waited[key], name) if key in waited else 0
+            assert waited_sum == line["waited"][name]
         for entries, latency in (
             (worked, line["latency_ns"]),
             (waited, line["waited"]["latency_ns"]),
@@ -107,7 +107,7 @@ def check_apis(report, snapshot) -> None:
         assert getattr(snapshot.traffic, name) == sum(line[name] for line in report["apis"])
 
 
-def check_ends(lines, entries) -> None:
+def check_entries(lines, entries) -> None:
     assert set(entries) == set(lines)
     for key, line in lines.items():
         assert [getattr(entries[key], name) for name in TRAFFIC] == [line[n] for n in TRAFFIC]
@@ -116,23 +116,27 @@ def check_ends(lines, entries) -> None:
 
 
 def check_clients(report, snapshot) -> None:
-    """A window has a line for each address of a client; a report has not."""
-    places = Counter(entry.client_id for entry in snapshot.clients)
+    """A window has a line for each address of a client, a report has one for all addresses."""
+    address_counts = Counter(entry.client_id for entry in snapshot.clients)
     lines = {line["client_id"]: line for line in report["clients"]}
-    assert set(places) == set(lines)
+    assert set(address_counts) == set(lines)
     for client_id, line in lines.items():
         entries = [entry for entry in snapshot.clients if entry.client_id == client_id]
         sums = [sum(getattr(entry, name) for entry in entries) for name in TRAFFIC]
         assert sums == [line[name] for name in TRAFFIC]
-    alone = {client_id for client_id, count in places.items() if count == 1}
-    check_ends(
-        {client_id: lines[client_id] for client_id in alone},
-        {entry.client_id: entry for entry in snapshot.clients if entry.client_id in alone},
+    with_one_address = {client_id for client_id, count in address_counts.items() if count == 1}
+    check_entries(
+        {client_id: lines[client_id] for client_id in with_one_address},
+        {
+            entry.client_id: entry
+            for entry in snapshot.clients
+            if entry.client_id in with_one_address
+        },
     )
 
 
 def check_groups(report, snapshot) -> None:
-    """A window has only the groups that rebalanced."""
+    """A window has only groups that rebalanced."""
     lines = {line["group_id"]: line for line in report["groups"]}
     entries = {entry.group_id: entry for entry in snapshot.groups}
     assert set(entries) <= set(lines)

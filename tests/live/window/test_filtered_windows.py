@@ -10,33 +10,33 @@ from kanalyze.live.window.windows import Windows
 from kanalyze.tables.columns.block import RowBlock
 from tests.support.rows import START_NS, plain_traffic
 
-SECOND = 1_000_000_000
-CHOICE = RowChoice(naming="client-3")
+SECOND_NS = 1_000_000_000
+ONE_CLIENT = RowChoice(naming="client-3")
 
 
 def traffic(second: int, count: int = 200):
-    later = second * SECOND
+    later_ns = second * SECOND_NS
     return [
         item._replace(
-            request_start_ns=item.request_start_ns + later,
-            response_start_ns=item.response_start_ns + later,
+            request_start_ns=item.request_start_ns + later_ns,
+            response_start_ns=item.response_start_ns + later_ns,
         )
         for item in plain_traffic(count)
         if item.response_start_ns is not None and item.request_start_ns is not None
     ]
 
 
-def fed(seconds: range, windows: Windows, *, only: str | None = None) -> None:
-    dice = Random(1)
+def add_traffic(seconds: range, windows: Windows, *, only: str | None = None) -> None:
+    random = Random(1)
     for second in seconds:
-        now_ns = START_NS + (second + 1) * SECOND - 1
-        made = [item for item in traffic(second) if only is None or item.client_id == only]
-        while made:
-            first, made = made[: dice.randrange(1, 90)], made[90:]
+        now_ns = START_NS + (second + 1) * SECOND_NS - 1
+        rows = [item for item in traffic(second) if only is None or item.client_id == only]
+        while rows:
+            first, rows = rows[: random.randrange(1, 90)], rows[90:]
             windows.add(RowBlock.of_rows(first), now_ns)
 
 
-def begun() -> Windows:
+def started() -> Windows:
     windows = Windows(keeps_rows=True)
     windows.tick(START_NS)
     return windows
@@ -52,69 +52,73 @@ def figures(snapshot):
     )
 
 
-def chosen_alone(blocks: Windows, end_ns: int):
+def figures_of_chosen_rows(windows: Windows, end_ns: int):
     """Return the figures of windows to which only the selected rows were added."""
-    alone = Windows()
-    alone.tick(START_NS)
-    for each in blocks.recent_rows.after(0):
-        numbers = [n for n, is_so in enumerate(CHOICE(each.block)) if is_so]
-        alone.add(each.block.take(numbers), each.step * SECOND)
-    return figures(alone.snapshot(end_ns))
+    chosen_windows = Windows()
+    chosen_windows.tick(START_NS)
+    for kept in windows.recent_rows.after(0):
+        numbers = [n for n, is_chosen in enumerate(ONE_CLIENT(kept.block)) if is_chosen]
+        chosen_windows.add(kept.block.take(numbers), kept.step * SECOND_NS)
+    return figures(chosen_windows.snapshot(end_ns))
 
 
-def test_the_sums_are_those_of_the_rows_that_match_and_go_on():
-    windows = begun()
-    fed(range(5), windows)
-    windows.snapshot(START_NS + 5 * SECOND - 1)
-    filtered = FilteredWindows(windows.recent_rows, CHOICE)
+def test_sums_are_those_of_the_matching_rows_as_more_rows_come():
+    windows = started()
+    add_traffic(range(5), windows)
+    windows.snapshot(START_NS + 5 * SECOND_NS - 1)
+    filtered = FilteredWindows(windows.recent_rows, ONE_CLIENT)
     for seconds in (5, 12):
-        fed(range(5, seconds), windows)
-        whole = windows.snapshot(START_NS + seconds * SECOND - 1)
-        made = filtered.snapshot(whole)
-        assert 0 < made.traffic.requests < whole.traffic.requests
-        assert {client.client_id for client in made.clients} == {"client-3"}
-        assert figures(made) == chosen_alone(windows, whole.time_ns)
+        add_traffic(range(5, seconds), windows)
+        whole = windows.snapshot(START_NS + seconds * SECOND_NS - 1)
+        snapshot = filtered.snapshot(whole)
+        assert 0 < snapshot.traffic.requests < whole.traffic.requests
+        assert {client.client_id for client in snapshot.clients} == {"client-3"}
+        assert figures(snapshot) == figures_of_chosen_rows(windows, whole.time_ns)
 
 
-def test_counts_of_the_capture_are_those_of_all_rows():
-    windows = begun()
-    fed(range(2), windows)
-    end_ns = START_NS + 2 * SECOND
-    windows.add_capture(CaptureState("eth0", 500, 60_000, 7, 3, SECOND), end_ns)
+def test_counts_of_the_capture_are_not_filtered():
+    windows = started()
+    add_traffic(range(2), windows)
+    end_ns = START_NS + 2 * SECOND_NS
+    windows.add_capture(CaptureState("eth0", 500, 60_000, 7, 3, SECOND_NS), end_ns)
     whole = windows.snapshot(end_ns)
-    made = FilteredWindows(windows.recent_rows, CHOICE).snapshot(whole)
-    assert (made.packets, made.wire_bytes, made.dropped_packets) == (500, 60_000, 7)
-    assert (made.capture, made.idle_ns, made.unfiltered) == (whole.capture, whole.idle_ns, whole)
+    snapshot = FilteredWindows(windows.recent_rows, ONE_CLIENT).snapshot(whole)
+    assert (snapshot.packets, snapshot.wire_bytes, snapshot.dropped_packets) == (500, 60_000, 7)
+    assert (snapshot.capture, snapshot.idle_ns, snapshot.unfiltered) == (
+        whole.capture,
+        whole.idle_ns,
+        whole,
+    )
 
 
-def test_a_step_with_dropped_rows_does_not_count(monkeypatch):
+def test_a_step_with_dropped_rows_is_left_out(monkeypatch):
     monkeypatch.setattr(recent_rows, "MOST_ROWS", 450)
-    windows = begun()
-    fed(range(6), windows)
-    whole = windows.snapshot(START_NS + 6 * SECOND - 1)
-    made = FilteredWindows(windows.recent_rows, RowChoice()).snapshot(whole)
-    seconds = made.window_ns / SECOND
-    assert seconds < whole.window_ns / SECOND
-    per_second = whole.traffic.requests / (whole.window_ns / SECOND)
-    assert abs(made.traffic.requests / seconds - per_second) < per_second / 2
+    windows = started()
+    add_traffic(range(6), windows)
+    whole = windows.snapshot(START_NS + 6 * SECOND_NS - 1)
+    snapshot = FilteredWindows(windows.recent_rows, RowChoice()).snapshot(whole)
+    seconds = snapshot.window_ns / SECOND_NS
+    assert seconds < whole.window_ns / SECOND_NS
+    per_second = whole.traffic.requests / (whole.window_ns / SECOND_NS)
+    assert abs(snapshot.traffic.requests / seconds - per_second) < per_second / 2
 
 
-def test_rows_from_before_the_first_look_at_the_time_count():
+def test_rows_from_before_the_first_time_are_counted():
     """A pipe may deliver a whole capture at once; the time is then that of its last packet."""
     windows = Windows(keeps_rows=True)
-    end_ns = START_NS + 5 * SECOND
-    made = [item for second in range(5) for item in traffic(second)]
-    windows.add(RowBlock.of_rows(made), end_ns)
+    end_ns = START_NS + 5 * SECOND_NS
+    rows = [item for second in range(5) for item in traffic(second)]
+    windows.add(RowBlock.of_rows(rows), end_ns)
     whole = windows.snapshot(end_ns)
-    every = FilteredWindows(windows.recent_rows, RowChoice()).snapshot(whole)
-    assert figures(every) == figures(whole)
+    unfiltered = FilteredWindows(windows.recent_rows, RowChoice()).snapshot(whole)
+    assert figures(unfiltered) == figures(whole)
 
 
 def test_clearing_the_windows_clears_the_filtered_sums():
-    windows = begun()
-    fed(range(3), windows)
-    whole = windows.snapshot(START_NS + 3 * SECOND)
-    filtered = FilteredWindows(windows.recent_rows, CHOICE)
+    windows = started()
+    add_traffic(range(3), windows)
+    whole = windows.snapshot(START_NS + 3 * SECOND_NS)
+    filtered = FilteredWindows(windows.recent_rows, ONE_CLIENT)
     assert filtered.snapshot(whole).traffic.requests
     windows.clear()
-    assert filtered.snapshot(windows.snapshot(START_NS + 3 * SECOND)).traffic.requests == 0
+    assert filtered.snapshot(windows.snapshot(START_NS + 3 * SECOND_NS)).traffic.requests == 0

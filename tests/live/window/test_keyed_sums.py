@@ -39,7 +39,7 @@ def test_below_the_limit_merging_equals_counting_everything(one, two):
 
 
 @given(KEYS, KEYS)
-def test_beyond_the_limit_nothing_is_lost(one, two):
+def test_nothing_is_lost_beyond_the_limit(one, two):
     merged = counts_of(one, 2)
     merged.merge(counts_of(two, 2))
     assert sum(item.value for item in merged.sums()) == len(one + two)
@@ -52,18 +52,18 @@ def test_keys_beyond_the_limit_share_one_sum():
     assert counts.others == Count(4)
 
 
-def test_a_merge_shares_nothing_with_the_other():
+def test_merged_sums_are_independent_of_the_other():
     one, two = counts_of("a", 9), counts_of("b", 9)
     one.merge(two)
     one.of(("b",)).value += 5
     assert plain(two) == {("b",): 1}
 
 
-def test_long_texts_of_one_key_are_shortened_and_still_one_key():
-    long = "x" * 100_000
+def test_long_texts_in_a_key_are_shortened():
+    long_text = "x" * 100_000
     counts = KeyedSums(Count, 9)
-    counts.of((long, 1)).value += 1
-    counts.of((long, 1)).value += 1
+    counts.of((long_text, 1)).value += 1
+    counts.of((long_text, 1)).value += 1
     ((key, count),) = list(counts)
     assert count.value == 2
     assert len(str(key[0])) < 300

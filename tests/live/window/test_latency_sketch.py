@@ -27,12 +27,12 @@ def sketch_of(values) -> LatencySketch:
 
 
 def nearest_rank(values, q):
-    # In integers: 0.07 * 100 is more than 7.
+    # Computed in integers: in doubles, 0.07 * 100 is more than 7.
     rank = max(1, -(-round(q * 1000) * len(values) // 1000))
     return sorted(values)[rank - 1]
 
 
-def answers(sketch: LatencySketch):
+def figures(sketch: LatencySketch):
     bounds = (sketch.count, sketch.sum, sketch.min, sketch.max)
     return bounds, [sketch.quantile(q / 20) for q in range(21)]
 
@@ -47,13 +47,13 @@ def test_quantiles_of_few_values_are_exact(values, q):
 @given(st.integers(0, 2**32), st.integers(EXACT_LIMIT + 1, 3000), QUANTILES)
 def test_quantiles_of_many_values_are_within_the_stated_error(seed, count, q):
     values = np.random.default_rng(seed).lognormal(14, 3, count).astype(np.int64)
-    # Not NumPy's quantile: it takes 0.07 of 1300 for a little more than 91.
+    # NumPy's quantile is not used: its 0.07 of 1300 is a little more than 91.
     exact = nearest_rank(values.tolist(), q)
     assert abs(sketch_of(values.tolist()).quantile(q) - exact) <= exact * RELATIVE_ERROR
 
 
 @given(st.integers(EXACT_LIMIT + 1, 2000), INT64S)
-def test_the_error_bound_holds_over_all_of_int64(count, value):
+def test_the_error_bound_holds_for_all_of_int64(count, value):
     sketch = sketch_of([value] * (count - 2) + [-(2**63), 2**63 - 1])
     assert abs(sketch.quantile(0.5) - value) <= abs(value) * RELATIVE_ERROR + 1
 
@@ -63,14 +63,14 @@ def test_the_error_bound_holds_over_all_of_int64(count, value):
     st.lists(st.lists(DURATIONS, max_size=20).map(lambda part: part * 40), max_size=4),
     st.randoms(use_true_random=False),
 )
-def test_merging_parts_in_any_order_equals_adding_everything(parts, dice):
+def test_merging_parts_in_any_order_equals_adding_everything(parts, random):
     whole = sketch_of([value for part in parts for value in part])
     sketches = [sketch_of(part) for part in parts]
-    dice.shuffle(sketches)
+    random.shuffle(sketches)
     merged = LatencySketch()
     for sketch in sketches:
         merged.merge(sketch)
-    assert answers(merged) == answers(whole)
+    assert figures(merged) == figures(whole)
 
 
 @settings(max_examples=examples(40))
@@ -79,17 +79,17 @@ def test_adding_one_by_one_equals_adding_all_at_once(values):
     one_by_one = LatencySketch()
     for value in values:
         one_by_one.add(value)
-    assert answers(one_by_one) == answers(sketch_of(values))
+    assert figures(one_by_one) == figures(sketch_of(values))
 
 
 @settings(max_examples=examples(40))
 @given(st.lists(DURATIONS, min_size=EXACT_LIMIT + 1, max_size=EXACT_LIMIT + 50))
 def test_queries_in_between_change_no_later_result(values):
-    asked = LatencySketch()
+    queried = LatencySketch()
     for first in range(0, len(values), 100):
-        asked.add_many(values[first : first + 100])
-        asked.quantile(0.5)
-    assert answers(asked) == answers(sketch_of(values))
+        queried.add_many(values[first : first + 100])
+        queried.quantile(0.5)
+    assert figures(queried) == figures(sketch_of(values))
 
 
 def test_count_sum_minimum_and_maximum_are_exact_for_many_values():
@@ -100,7 +100,7 @@ def test_count_sum_minimum_and_maximum_are_exact_for_many_values():
     assert sketch.quantile(1) == values[-1]
 
 
-def test_values_below_the_bucket_width_of_one_are_exact_at_any_count():
+def test_values_in_buckets_of_width_1_are_exact_at_any_count():
     sketch = sketch_of(list(range(200)) * 10)
     assert [sketch.quantile((value + 1) / 200) for value in (0, 49, 99, 199)] == [0, 49, 99, 199]
 
@@ -124,28 +124,28 @@ def test_values_beyond_int64_count_as_the_nearest_one():
     assert (sketch.min, sketch.quantile(0.5), sketch.max) == (-(2**63), 5, 2**63 - 1)
 
 
-def test_an_empty_sketch_says_null_for_everything_but_its_count():
+def test_an_empty_sketch_has_no_bounds_and_no_quantiles():
     sketch = LatencySketch()
     sketch.add_many([])
     sketch.merge(LatencySketch())
     assert (sketch.count, sketch.min, sketch.max, sketch.quantile(0.5)) == (0, None, None, None)
 
 
-def test_q_counts_as_its_shortest_decimal():
+def test_the_quantile_is_taken_as_its_shortest_decimal():
     values = list(range(1, 101))
-    # 0.07 * 100 is 7.000000000000001 in doubles.
+    # In doubles, 0.07 * 100 is 7.000000000000001.
     assert math.ceil(0.07 * 100) == 8
     assert sketch_of(values).quantile(0.07) == 7
 
 
-def test_a_merge_leaves_the_other_sketch_as_it_was():
+def test_merged_sketches_are_independent_of_the_other():
     one, two = sketch_of([1, 2]), sketch_of([3])
     one.merge(two)
     one.add(4)
-    assert answers(two) == answers(sketch_of([3]))
+    assert figures(two) == figures(sketch_of([3]))
 
 
-def test_values_for_several_sketches_know_their_sum_and_bounds():
+def test_latencies_have_their_sum_and_bounds():
     values = Latencies.of([3, -1, 2])
     assert (list(values.items), values.sum, values.min, values.max) == ([3, -1, 2], 4, -1, 3)
 

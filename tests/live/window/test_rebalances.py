@@ -16,8 +16,8 @@ from tests.support.captures import path
 from tests.support.rows import START_NS, failed, row, unanswered
 
 BARE_BYTES = 49
-"""An answer to a heartbeat of a member with an id of 22 characters, as brokers of Kafka 4.3 gave it
-(captures/next-groups.pcap)."""
+"""Size of a heartbeat response without an assignment, to a member with an id of 22 characters: from
+brokers of Kafka 4.3 (captures/next-groups.pcap)."""
 
 
 def groups_of(rows) -> dict[str, RebalanceTotals]:
@@ -33,7 +33,7 @@ def group_of(*rows) -> RebalanceTotals:
     return group
 
 
-def asked(api_name: str, **changes: Any):
+def request_of(api_name: str, **changes: Any):
     """Return a request of a member."""
     columns = {"group_id": "g", "member_id": "m" * 22, "api_version": 1, "partitions": []}
     return row(**(columns | {"api_name": api_name} | changes))
@@ -41,27 +41,27 @@ def asked(api_name: str, **changes: Any):
 
 def refused(api_name: str, error_name: str, **changes: Any):
     errors = [ErrorItem(None, None, 99, error_name)]
-    told = {"status": "error", "error_code": 99, "error_name": error_name, "errors": errors}
-    return asked(api_name, **(told | changes))
+    columns = {"status": "error", "error_code": 99, "error_name": error_name, "errors": errors}
+    return request_of(api_name, **(columns | changes))
 
 
-# -- what brokers and clients did -----------------------------------------------------------------
+# -- captures of real brokers and clients ---------------------------------------------------------
 
 
-def test_groups_of_the_newer_protocols_as_a_broker_led_them():
+def test_groups_of_the_newer_protocols_in_a_capture():
     groups = groups_of(kanalyze.requests(path("next-groups")))
     # Two members each. The first one got all partitions, then half, then all when the second left.
-    told = {name: (group.protocol, group.members) for name, group in groups.items()}
-    assert told == {"next-group": ("consumer", 2), "next-share": ("share", 2)}
+    protocols = {name: (group.protocol, group.members) for name, group in groups.items()}
+    assert protocols == {"next-group": ("consumer", 2), "next-share": ("share", 2)}
     assert groups["next-group"].rebalances == 3
     assert groups["next-share"].rebalances == 2
     assert all(group.last_failure is None for group in groups.values())
 
 
-def test_a_classic_group_as_a_broker_led_it():
+def test_a_classic_group_in_a_capture():
     group = groups_of(kanalyze.requests(path("groups")))["groups-classic"]
     assert (group.protocol, group.members, group.rebalances) == ("classic", 2, 3)
-    # MEMBER_ID_REQUIRED is the first answer to each of two new members: no failure.
+    # MEMBER_ID_REQUIRED is the first response to each of two new members: no failure.
     assert group.counts == (6, 4, 2, 2, 0)
     assert group.longest_join_ns is not None
     assert group.longest_join_ns > 500_000_000
@@ -70,24 +70,24 @@ def test_a_classic_group_as_a_broker_led_it():
 # -- classic groups -------------------------------------------------------------------------------
 
 
-def test_rebalances_are_as_many_as_assignments_to_the_member_that_got_the_most():
-    rows = [asked("SyncGroup", member_id=member) for member in ("a", "b", "a", "c", "a")]
+def test_rebalances_are_the_most_assignments_of_a_member():
+    rows = [request_of("SyncGroup", member_id=member) for member in ("a", "b", "a", "c", "a")]
     group = group_of(*rows, refused("SyncGroup", "UNKNOWN_MEMBER_ID", member_id="b"))
     assert (group.rebalances, group.members) == (3, 3)
 
 
-def test_no_member_seen_is_not_no_rebalance():
-    assert group_of(asked("JoinGroup", member_id=None)).rebalances is None
-    assert group_of(asked("JoinGroup", member_id="")).rebalances is None
-    assert group_of(asked("JoinGroup")).rebalances == 0
+def test_the_number_of_rebalances_is_unknown_without_members():
+    assert group_of(request_of("JoinGroup", member_id=None)).rebalances is None
+    assert group_of(request_of("JoinGroup", member_id="")).rebalances is None
+    assert group_of(request_of("JoinGroup")).rebalances == 0
 
 
-def test_members_wait_for_joins_and_for_syncs():
+def test_the_longest_joins_and_syncs_are_kept():
     group = group_of(
-        asked("JoinGroup", latency_ns=5),
-        asked("JoinGroup", latency_ns=3),
-        asked("SyncGroup", latency_ns=9),
-        asked("Heartbeat", latency_ns=99),
+        request_of("JoinGroup", latency_ns=5),
+        request_of("JoinGroup", latency_ns=3),
+        request_of("SyncGroup", latency_ns=9),
+        request_of("Heartbeat", latency_ns=99),
         unanswered(api_name="JoinGroup", group_id="g"),
     )
     assert (group.longest_join_ns, group.longest_sync_ns) == (5, 9)
@@ -95,12 +95,12 @@ def test_members_wait_for_joins_and_for_syncs():
 
 
 def test_rebalance_in_progress_is_no_failure():
-    told = refused("Heartbeat", "REBALANCE_IN_PROGRESS")
-    group = group_of(told, refused("OffsetCommit", "REBALANCE_IN_PROGRESS"))
+    heartbeat = refused("Heartbeat", "REBALANCE_IN_PROGRESS")
+    group = group_of(heartbeat, refused("OffsetCommit", "REBALANCE_IN_PROGRESS"))
     assert (group.counts.rejoins, group.counts.failures, group.last_failure) == (2, 0, None)
 
 
-def test_a_code_of_one_partition_tells_to_rejoin_too():
+def test_an_error_code_of_one_partition_is_a_request_to_rejoin():
     errors = [ErrorItem("t", 0, 3, "UNKNOWN"), ErrorItem("t", 1, 27, "REBALANCE_IN_PROGRESS")]
     commit = failed("t", 3, "UNKNOWN", api_name="OffsetCommit", group_id="g", errors=errors)
     assert group_of(commit).counts.rejoins == 1
@@ -108,13 +108,13 @@ def test_a_code_of_one_partition_tells_to_rejoin_too():
 
 def test_requests_without_a_rebalance_are_not_counted():
     rows = [
-        asked("Heartbeat"),
-        asked("OffsetCommit"),
+        request_of("Heartbeat"),
+        request_of("OffsetCommit"),
         refused("OffsetCommit", "UNKNOWN_TOPIC_OR_PARTITION"),
         refused("DescribeGroups", "GROUP_AUTHORIZATION_FAILED"),
-        asked("ConsumerGroupHeartbeat", response_bytes=BARE_BYTES),
-        asked("StreamsGroupHeartbeat", response_bytes=5_000),
-        asked("JoinGroup", group_id=None),
+        request_of("ConsumerGroupHeartbeat", response_bytes=BARE_BYTES),
+        request_of("StreamsGroupHeartbeat", response_bytes=5_000),
+        request_of("JoinGroup", group_id=None),
     ]
     assert groups_of(rows) == {}
 
@@ -124,8 +124,8 @@ def test_requests_without_a_rebalance_are_not_counted():
 
 @pytest.mark.parametrize("api_name", ["ConsumerGroupHeartbeat", "ShareGroupHeartbeat"])
 @pytest.mark.parametrize("version", [0, 1])
-def test_an_answer_that_is_longer_has_an_assignment(api_name, version):
-    bare = asked(api_name, response_bytes=BARE_BYTES, api_version=version)
+def test_a_longer_heartbeat_response_has_an_assignment(api_name, version):
+    bare = request_of(api_name, response_bytes=BARE_BYTES, api_version=version)
     # The shortest assignment: an array without items, and no tags.
     assigned = bare._replace(response_bytes=BARE_BYTES + 2)
     assert groups_of([bare]) == {}
@@ -135,16 +135,19 @@ def test_an_answer_that_is_longer_has_an_assignment(api_name, version):
 
 
 @pytest.mark.parametrize(
-    ("member_id", "bytes_"), [("", 1), ("x" * 126, 127), ("x" * 127, 129), ("\u00e9", 3), (None, 1)]
+    ("member_id", "id_bytes"),
+    [("", 1), ("x" * 126, 127), ("x" * 127, 129), ("\u00e9", 3), (None, 1)],
 )
-def test_the_size_of_an_answer_goes_with_that_of_the_member_id(member_id, bytes_):
-    bare = asked("ConsumerGroupHeartbeat", member_id=member_id, response_bytes=26 + bytes_)
+def test_the_size_of_a_response_depends_on_the_member_id(member_id, id_bytes):
+    bare = request_of("ConsumerGroupHeartbeat", member_id=member_id, response_bytes=26 + id_bytes)
     assert groups_of([bare]) == {}
-    assert groups_of([bare._replace(response_bytes=27 + bytes_)])["g"].protocol == "consumer"
+    assert groups_of([bare._replace(response_bytes=27 + id_bytes)])["g"].protocol == "consumer"
 
 
-def test_a_version_whose_layout_is_not_known_says_nothing():
-    assert groups_of([asked("ConsumerGroupHeartbeat", api_version=2, response_bytes=500)]) == {}
+def test_a_heartbeat_of_an_unknown_version_is_not_counted():
+    assert (
+        groups_of([request_of("ConsumerGroupHeartbeat", api_version=2, response_bytes=500)]) == {}
+    )
 
 
 @pytest.mark.parametrize(
@@ -156,7 +159,7 @@ def test_a_version_whose_layout_is_not_known_says_nothing():
         ("StreamsGroupHeartbeat", "streams"),
     ],
 )
-def test_members_that_are_fenced(api_name, protocol):
+def test_fenced_members_are_failures(api_name, protocol):
     group = group_of(refused(api_name, "FENCED_MEMBER_EPOCH"))
     assert (group.protocol, group.counts.failures) == (protocol, 1)
     assert group.last_failure == "FENCED_MEMBER_EPOCH"
@@ -174,13 +177,13 @@ def test_a_commit_of_a_removed_member_is_a_failure(name):
     assert (group.protocol, group.counts.failures, group.last_failure) == (None, 1, name)
 
 
-def test_any_error_in_what_members_are_kept_with():
+def test_any_error_of_a_heartbeat_or_a_join_is_a_failure():
     group = group_of(refused("ConsumerGroupHeartbeat", "UNRELEASED_INSTANCE_ID"))
     assert group.last_failure == "UNRELEASED_INSTANCE_ID"
     assert group_of(refused("JoinGroup", "NOT_COORDINATOR")).last_failure == "NOT_COORDINATOR"
 
 
-def test_the_last_failure_is_that_of_the_latest_answer():
+def test_the_last_failure_is_that_of_the_latest_response():
     later = {"response_start_ns": START_NS + 10**9}
     rows = [
         refused("Heartbeat", "UNKNOWN_MEMBER_ID", **later),
@@ -190,8 +193,8 @@ def test_the_last_failure_is_that_of_the_latest_answer():
     assert group_of(*reversed(rows)).last_failure == "UNKNOWN_MEMBER_ID"
 
 
-def test_a_group_that_goes_over_to_the_newer_protocol():
-    rows = [asked("SyncGroup"), asked("ConsumerGroupHeartbeat", response_bytes=85)]
+def test_a_group_may_change_to_the_newer_protocol():
+    rows = [request_of("SyncGroup"), request_of("ConsumerGroupHeartbeat", response_bytes=85)]
     assert group_of(*rows).protocol == group_of(*reversed(rows)).protocol == "consumer"
     assert group_of(*rows).rebalances == 2
 
@@ -201,12 +204,12 @@ def test_a_group_that_goes_over_to_the_newer_protocol():
 
 @given(st.permutations(range(3 * MEMBER_LIMIT)), st.integers(0, 3 * MEMBER_LIMIT))
 def test_beyond_the_limit_the_same_members_are_counted_in_any_order(numbers, cut):
-    rows = [asked("SyncGroup", member_id=f"m{number}") for number in numbers for _ in range(2)]
+    rows = [request_of("SyncGroup", member_id=f"m{number}") for number in numbers for _ in range(2)]
     group, other = group_of(*rows), RebalanceTotals()
     for part in (rows[:cut], rows[cut:]):
-        for made in groups_of(part).values():
-            other.merge(made)
-    for each in (group, other):
-        assert (each.members, each.members_known) == (MEMBER_LIMIT, False)
-        assert each.rebalances == 2
-        assert each.counts.syncs == 6 * MEMBER_LIMIT
+        for totals in groups_of(part).values():
+            other.merge(totals)
+    for either in (group, other):
+        assert (either.members, either.members_known) == (MEMBER_LIMIT, False)
+        assert either.rebalances == 2
+        assert either.counts.syncs == 6 * MEMBER_LIMIT

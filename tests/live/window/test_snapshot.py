@@ -4,11 +4,11 @@ from kanalyze.live.window.step_sums import Amounts
 from tests.live.snapshots import nothing
 
 
-def test_amounts_are_made_rates_of_the_window():
+def test_rates_are_amounts_per_second_of_the_window():
     snapshot = nothing()._replace(window_ns=2_500_000_000)
     assert snapshot.per_second(10) == 4
 
 
-def test_the_share_of_errors():
+def test_the_error_share_is_that_of_all_requests():
     assert nothing().error_share == 0
     assert nothing()._replace(traffic=Amounts(8, 2, 0, 0)).error_share == 0.25

@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     from kanalyze.tables.row import Row
 
 
-def step_of(made: list[Row]) -> StepSums:
+def step_of(all_rows: list[Row]) -> StepSums:
     step = StepSums(1000)
-    if made:
-        step.add(RowMeasures(RowBlock.of_rows(made).columns))
+    if all_rows:
+        step.add(RowMeasures(RowBlock.of_rows(all_rows).columns))
     return step
 
 
-def recent_of(made: list[Row]) -> RecentSums:
+def recent_of(all_rows: list[Row]) -> RecentSums:
     recent = RecentSums(1000)
-    if made:
-        block = RowBlock.of_rows(made)
+    if all_rows:
+        block = RowBlock.of_rows(all_rows)
         recent.add(RowMeasures(block.columns), block)
     return recent
 
 
-def what_it_says(step: StepSums) -> dict:
+def figures_of(step: StepSums) -> dict:
     return {
         "traffic": step.traffic.amounts,
         "apis": {key: api.figures for key, api in step.apis},
@@ -45,11 +45,11 @@ def topic_figures(topic: TopicSums) -> tuple:
     records = (topic.produced, topic.fetched)
     return (
         *(topic.produce_requests, topic.fetch_requests, topic.errors),
-        *((each.count, each.bytes, each.unknown) for each in records),
+        *((sums.count, sums.bytes, sums.unknown) for sums in records),
     )
 
 
-def what_is_recent(recent: RecentSums) -> tuple:
+def recent_figures(recent: RecentSums) -> tuple:
     groups = {
         key: (
             group.counts,
@@ -68,16 +68,16 @@ def what_is_recent(recent: RecentSums) -> tuple:
 
 
 @given(st.lists(rows(), max_size=20), st.integers(0, 20))
-def test_the_sum_of_parts_is_the_sum_of_all(made, cut):
-    merged = step_of(made[:cut])
-    merged.merge(step_of(made[cut:]))
-    assert what_it_says(merged) == what_it_says(step_of(made))
-    recent = recent_of(made[:cut])
-    recent.merge(recent_of(made[cut:]))
-    assert what_is_recent(recent) == what_is_recent(recent_of(made))
+def test_merged_sums_of_parts_equal_the_sums_of_all_rows(all_rows, cut):
+    merged = step_of(all_rows[:cut])
+    merged.merge(step_of(all_rows[cut:]))
+    assert figures_of(merged) == figures_of(step_of(all_rows))
+    recent = recent_of(all_rows[:cut])
+    recent.merge(recent_of(all_rows[cut:]))
+    assert recent_figures(recent) == recent_figures(recent_of(all_rows))
 
 
-def test_a_step_says_what_was_added():
+def test_adding_rows_returns_the_added_amounts():
     step = StepSums(10)
     added = step.add(RowMeasures(RowBlock.of_rows([row(), orphan(), row(status="error")]).columns))
     assert added == Amounts(2, 1, 400, 150)
@@ -99,8 +99,8 @@ def test_capture_sums_add_up():
     assert (one.packets, one.wire_bytes, one.dropped_packets) == (11, 22, 33)
 
 
-def test_the_p99_of_a_step_is_that_of_what_is_not_held_back():
-    made = [
+def test_the_p99_of_a_step_leaves_out_long_polls():
+    all_rows = [
         row(latency_ns=5),
         row(api_name="Fetch", api_key=1, latency_ns=7),
         row(api_name="Fetch", api_key=1, latency_ns=500, waited=True),
@@ -108,7 +108,7 @@ def test_the_p99_of_a_step_is_that_of_what_is_not_held_back():
         row(api_name="SyncGroup", api_key=14, latency_ns=9_000, waited=True),
         row(api_name="SyncGroup", api_key=14, latency_ns=3, waited=False),
     ]
-    step = step_of(made)
+    step = step_of(all_rows)
     assert (step.latency().count, step.p99_ns) == (3, 7)
     step.add(RowMeasures(RowBlock.of_rows([row(latency_ns=8)]).columns))
     assert step.p99_ns == 8

@@ -4,10 +4,10 @@ from kanalyze.live.window.latency_sketch import Latencies
 from kanalyze.live.window.sums import EndSums, EndTotals, ErrorSums, SlowestRows
 from tests.support.rows import START_NS, partition, row
 
-MOST = 10
+MOST_ROWS = 10
 
 
-def test_an_end_adds_up_and_knows_its_latencies():
+def test_sums_of_an_endpoint_are_added_with_their_latencies():
     one, other = EndTotals(), EndTotals()
     one.add(EndSums(3, 1, 30, 60, Latencies.of([1, 2, 3])))
     other.add(EndSums(1, 0, 5, 6, Latencies.of([500])))
@@ -16,7 +16,7 @@ def test_an_end_adds_up_and_knows_its_latencies():
     assert EndTotals().figures == (0, 0, 0, 0, None, None)
 
 
-def test_an_error_knows_when_it_was_last_seen():
+def test_merged_errors_keep_the_latest_time():
     one = ErrorSums(2, 50)
     one.merge(ErrorSums(1, 70))
     one.merge(ErrorSums(1, None))
@@ -25,20 +25,20 @@ def test_an_error_knows_when_it_was_last_seen():
 
 
 def slowest_of(rows) -> SlowestRows:
-    slowest = SlowestRows(MOST)
+    slowest = SlowestRows(MOST_ROWS)
     for item in rows:
         slowest.add([item], item.latency_ns)
     return slowest
 
 
-def test_only_the_slowest_are_kept_slowest_first():
+def test_only_the_slowest_rows_are_kept_slowest_first():
     rows = [row(latency_ns=number, request_packet=number) for number in range(100)]
-    found = slowest_of(rows).to_list()
-    assert [item["latency_ns"] for item in found] == list(range(99, 99 - MOST, -1))
-    assert found[0]["request_packet"] == 99
+    slowest = slowest_of(rows).to_list()
+    assert [item["latency_ns"] for item in slowest] == list(range(99, 99 - MOST_ROWS, -1))
+    assert slowest[0]["request_packet"] == 99
 
 
-def test_of_equally_slow_requests_the_earlier_ones_are_kept_in_whatever_order_they_come():
+def test_the_earliest_of_equally_slow_requests_are_kept_in_any_order():
     rows = [row(latency_ns=5, request_start_ns=START_NS + number) for number in range(30)]
     forwards = slowest_of(rows).to_list()
     assert forwards == slowest_of(rows[::-1]).to_list()
@@ -52,6 +52,6 @@ def test_a_slow_request_names_a_few_topics():
 
 
 def test_a_request_without_a_latency_is_not_slow():
-    slowest = SlowestRows(MOST)
+    slowest = SlowestRows(MOST_ROWS)
     slowest.add([row(latency_ns=None), row(latency_ns=3)], 3)
     assert [item["latency_ns"] for item in slowest.to_list()] == [3]

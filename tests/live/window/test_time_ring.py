@@ -6,12 +6,12 @@ from kanalyze.live.window.time_ring import TimeRing
 
 
 def ring_at(number: int, length: int = 3) -> TimeRing[Counter[str]]:
-    made: TimeRing[Counter[str]] = TimeRing(Counter, length)
-    made.begin(number)
-    return made
+    ring: TimeRing[Counter[str]] = TimeRing(Counter, length)
+    ring.begin(number)
+    return ring
 
 
-def test_a_step_has_one_item_as_long_as_it_is_kept():
+def test_a_step_has_one_item():
     ring = ring_at(10)
     ring.of(10)["a"] += 1
     ring.of(10)["a"] += 1
@@ -49,7 +49,7 @@ def test_the_newest_step_does_not_go_back():
     assert ring.newest == 10
 
 
-def test_a_step_that_is_not_kept_is_the_nearest_one():
+def test_the_nearest_step_is_used_for_a_step_that_is_not_kept():
     ring = ring_at(10)
     ring.of(0)["old"] += 1
     ring.of(99)["new"] += 1

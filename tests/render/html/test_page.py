@@ -1,4 +1,4 @@
-"""The page as text: only our own scripts run in it, and it is small."""
+"""The text of the page: only scripts of kanalyze and uPlot can run in it, and it is small."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import kanalyze
 from kanalyze.render.html import html_page
 from kanalyze.render.html.page import MOST_BYTES
 from tests.queries.test_page import crowd, many_rows
-from tests.support import rows as made
+from tests.support import rows as sample_rows
 from tests.support.captures import NAMES, often
 from tests.support.pages import report_and_cube, report_and_cube_of
 
@@ -48,18 +48,18 @@ VENDORED = {
 
 
 class Elements(HTMLParser):
-    """The elements of a page, each with its attributes and the text at its beginning."""
+    """The elements of a page, with their attributes and the text directly after their tag."""
 
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)
-        self.found: list[tuple[str, dict[str, str | None], list[str]]] = []
+        self.all: list[tuple[str, dict[str, str | None], list[str]]] = []
         self._newest: list[str] = []
         self.feed(page)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._newest = []
-        self.found.append((tag, dict(attrs), self._newest))
+        self.all.append((tag, dict(attrs), self._newest))
 
     def handle_endtag(self, tag: str) -> None:
         self._newest = []
@@ -68,13 +68,13 @@ class Elements(HTMLParser):
         self._newest.append(data)
 
     def texts(self, tag: str) -> list[str]:
-        return ["".join(texts) for each, _, texts in self.found if each == tag]
+        return ["".join(texts) for name, _, texts in self.all if name == tag]
 
 
 def data_of(page: str) -> Any:
     (block,) = [
         "".join(texts)
-        for tag, attributes, texts in Elements(page).found
+        for tag, attributes, texts in Elements(page).all
         if tag == "script" and attributes.get("id") == "data"
     ]
     return json.loads(zlib.decompress(base64.b64decode(json.loads(block)["data"])))
@@ -83,7 +83,7 @@ def data_of(page: str) -> Any:
 @functools.cache
 def hostile_page() -> str:
     rows = [
-        made.failed(
+        sample_rows.failed(
             name,
             3,
             name,
@@ -95,7 +95,7 @@ def hostile_page() -> str:
             connection=name,
             client_software_name=name,
             client_software_version=name,
-            partitions=[made.partition(name, codec=name)],
+            partitions=[sample_rows.partition(name, codec=name)],
         )
         for number, name in enumerate(HOSTILE)
     ]
@@ -108,8 +108,8 @@ def hostile_page() -> str:
             "severity": 90,
             "weight": 1.0,
             "concerns": {"client_id": name, "topic": name},
-            "first_time_ns": made.START_NS,
-            "last_time_ns": made.START_NS + 1,
+            "first_time_ns": sample_rows.START_NS,
+            "last_time_ns": sample_rows.START_NS + 1,
             "first_packet": 1,
             "command": "requests",
             "options": ["--client-id", name],
@@ -119,11 +119,11 @@ def hostile_page() -> str:
     return html_page(report, cube)
 
 
-def test_text_from_the_wire_makes_no_html_element() -> None:
+def test_names_add_no_html_elements() -> None:
     page = hostile_page()
-    plain = html_page(*report_and_cube([made.row()]))
-    tags = {tag for tag, _, _ in Elements(page).found}
-    assert tags <= {tag for tag, _, _ in Elements(plain).found} | {"b", "ol", "li", "ul", "h3"}
+    plain = html_page(*report_and_cube([sample_rows.row()]))
+    tags = {tag for tag, _, _ in Elements(page).all}
+    assert tags <= {tag for tag, _, _ in Elements(plain).all} | {"b", "ol", "li", "ul", "h3"}
     assert page.count("<script") == plain.count("<script")
     assert page.count("</script") == plain.count("</script")
     assert page.count("<!--") == plain.count("<!--") == 1
@@ -133,8 +133,8 @@ def test_text_from_the_wire_makes_no_html_element() -> None:
     assert HOSTILE[0] in [client["label"] for client in data_of(page)["names"]["client"]]
 
 
-def test_no_element_has_a_handler_a_style_or_an_address_elsewhere() -> None:
-    for tag, attributes, _ in Elements(hostile_page()).found:
+def test_no_element_has_a_handler_a_style_or_an_external_address() -> None:
+    for tag, attributes, _ in Elements(hostile_page()).all:
         for name, value in attributes.items():
             assert not name.startswith("on"), (tag, name)
             assert name not in ("style", "src", "srcset", "action", "formaction", "xlink:href")
@@ -148,12 +148,12 @@ def test_the_policy_names_the_hashes_of_scripts_and_styles() -> None:
     elements = Elements(page)
     (policy,) = [
         attributes["content"] or ""
-        for tag, attributes, _ in elements.found
+        for tag, attributes, _ in elements.all
         if tag == "meta" and attributes.get("http-equiv") == "Content-Security-Policy"
     ]
     scripts = [
         "".join(texts)
-        for tag, attributes, texts in elements.found
+        for tag, attributes, texts in elements.all
         if tag == "script" and "type" not in attributes
     ]
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
@@ -167,7 +167,7 @@ def hash_of(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def test_our_scripts_make_no_text_to_markup_or_code() -> None:
+def test_scripts_use_no_function_that_runs_text_or_loads_data() -> None:
     script = (ASSETS / "page.js").read_text()
     for word in (
         "innerHTML",
@@ -187,8 +187,8 @@ def test_vendored_files_are_unchanged(name: str) -> None:
     assert hashlib.sha256((ASSETS / name).read_bytes()).hexdigest() == VENDORED[name]
 
 
-def test_the_licence_of_what_others_wrote_is_in_the_page() -> None:
-    page = html_page(*report_and_cube([made.row()]))
+def test_the_licence_of_uplot_is_in_the_page() -> None:
+    page = html_page(*report_and_cube([sample_rows.row()]))
     assert (ASSETS / "uPlot.LICENSE").read_text() in page
 
 
@@ -196,7 +196,7 @@ def test_the_licence_of_what_others_wrote_is_in_the_page() -> None:
 
 
 @pytest.mark.long
-def test_thousands_of_clients_and_topics_fit() -> None:
+def test_a_page_with_thousands_of_clients_and_topics_is_small_enough() -> None:
     report, cube = crowd()
     page = html_page(report, cube)
     assert len(page.encode()) < MOST_BYTES
@@ -212,18 +212,18 @@ def test_thousands_of_clients_and_topics_fit() -> None:
         pytest.param("".join(map(chr, range(0x4E00, 0x9E00))), id="Han", marks=pytest.mark.long),
     ],
 )
-def test_hundreds_of_long_names_that_are_longer_escaped_fit(letters: str) -> None:
-    dice = random.Random(3)
+def test_a_page_with_hundreds_of_long_escaped_names_is_small_enough(letters: str) -> None:
+    random_ = random.Random(3)
     rows = []
     for row in many_rows(800, clients=600, topics=600):
-        name = "".join(dice.choices(letters, k=249))
+        name = "".join(random_.choices(letters, k=249))
         rows.append(
             row._replace(
                 client_id=name,
                 group_id=name,
                 principal=name,
                 client_software_name=name,
-                partitions=[made.partition(name, codec="none")],
+                partitions=[sample_rows.partition(name, codec="none")],
                 connection=name,
             )
         )
@@ -234,18 +234,18 @@ def test_hundreds_of_long_names_that_are_longer_escaped_fit(letters: str) -> Non
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", often(NAMES, ("basics", "errors", "old-0-8-2-2")))
-def test_a_page_is_made_of_every_capture(name: str) -> None:
+def test_every_capture_has_a_page(name: str) -> None:
     page = html_page(*report_and_cube_of(name))
     assert len(page.encode()) < MOST_BYTES
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
 
 
-def test_without_a_limit_reached_there_is_no_note_on_limits() -> None:
+def test_there_is_no_note_on_limits_if_none_is_reached() -> None:
     assert "Only the busiest" not in html_page(*report_and_cube_of("basics"))
 
 
-def test_a_page_is_made_of_nothing() -> None:
+def test_a_page_can_be_made_without_rows() -> None:
     report, cube = report_and_cube([])
     del report["findings"]
     page = html_page(report, cube)
@@ -253,7 +253,7 @@ def test_a_page_is_made_of_nothing() -> None:
     assert "nothing to draw" in page
 
 
-# -- what it says ---------------------------------------------------------------------------------
+# -- contents -------------------------------------------------------------------------------------
 
 
 def test_a_finding_has_the_command_that_shows_its_rows() -> None:
@@ -263,8 +263,8 @@ def test_a_finding_has_the_command_that_shows_its_rows() -> None:
     assert "first in packet" in page
 
 
-def test_times_and_figures_are_written_as_the_terminal_has_them() -> None:
-    rows = [made.row(request_bytes=1_234_567, latency_ns=12_345_678)]
+def test_figures_have_the_format_of_the_terminal() -> None:
+    rows = [sample_rows.row(request_bytes=1_234_567, latency_ns=12_345_678)]
     page = html_page(*report_and_cube(rows))
     assert "1.23 MB" in page
     assert "12.3 ms" in page

@@ -1,4 +1,4 @@
-"""The page in a browser: its figures, selections, and no requests to a network."""
+"""The page in a browser: its figures and selections. It sends no requests."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def page(browser: Page, folder: Path) -> Iterator[Page]:
-    """The page of a capture, as it stands when it is opened."""
+    """The page of a capture, newly opened."""
     path = written(folder, CAPTURE)
     show(browser, path)
     yield browser
@@ -103,12 +103,12 @@ def set_size(browser: Page, width: int) -> None:
 
 
 def choose(page: Page, title: str, text: str) -> None:
-    """Choose an option of a control, as a reader does."""
+    """Choose an option of a control, as a user does."""
     page.run(f"""(() => {{
         const labels = [...document.querySelectorAll("#controls label")];
         const box = labels.find((label) => label.firstChild.data === {json.dumps(title)})
             .querySelector("select");
-        box.value = [...box.options].find((each) => each.text === {json.dumps(text)}).value;
+        box.value = [...box.options].find((option) => option.text === {json.dumps(text)}).value;
         box.dispatchEvent(new Event("change"));
     }})()""")
 
@@ -119,20 +119,20 @@ def tile(page: Page, name: str) -> str:
 
 
 def lines_of(page: Page, table: str) -> list[dict[str, str]]:
-    """All lines of a table, each by the titles of its columns."""
+    """Return all lines of a table, each by the titles of its columns."""
     lines: list[dict[str, str]] = page.run(LINES_OF_TABLE % (table, table))
     return lines
 
 
 def by_name(page: Page, table: str) -> dict[str, dict[str, str]]:
-    """Lines of a table by their first cell."""
+    """Return the lines of a table by their first cell."""
     return {next(iter(line.values())): line for line in lines_of(page, table)}
 
 
-# -- as it is opened ------------------------------------------------------------------------------
+# -- newly opened ---------------------------------------------------------------------------------
 
 
-def test_scripts_show_what_stands_in_the_page_without_them(page: Page, folder: Path) -> None:
+def test_scripts_do_not_change_the_newly_opened_page(page: Page, folder: Path) -> None:
     texts, drawings = page.run(TEXTS_OF_TABLES), page.run(DRAWINGS)
     assert len(texts) == 14
     page.tell("Emulation.setScriptExecutionDisabled", value=True)
@@ -157,7 +157,7 @@ def test_charts_are_drawn(page: Page) -> None:
 
 
 @pytest.mark.parametrize("part", ["findings", "capture", "filter", "overview", "shapes", "apis"])
-def test_each_part_is_seen(page: Page, part: str) -> None:
+def test_each_part_is_visible(page: Page, part: str) -> None:
     assert page.run(f"document.getElementById('{part}').offsetHeight") > 40
 
 
@@ -169,12 +169,12 @@ def test_totals_are_those_of_the_report(page: Page) -> None:
     assert tile(page, "received") == bytes_text(totals["response_bytes"])
 
 
-def test_lines_of_tables_are_those_of_the_report(page: Page) -> None:
+def test_lines_of_clients_are_those_of_the_report(page: Page) -> None:
     report, _ = report_and_cube_of(CAPTURE)
-    found = by_name(page, "clients")
-    assert len(found) == len(report["clients"])
+    lines = by_name(page, "clients")
+    assert len(lines) == len(report["clients"])
     for client in report["clients"]:
-        line, latency = found[client["client_id"] or "-"], client["latency_ns"]
+        line, latency = lines[client["client_id"] or "-"], client["latency_ns"]
         assert_traffic(line, client)
         assert [line[name] for name in ("p50", "p90", "p99", "max")] == [
             duration_text(latency[name]) for name in ("p50", "p90", "p99", "max")
@@ -188,7 +188,7 @@ def assert_traffic(line: dict[str, str], expected: dict[str, Any]) -> None:
     assert line["received"] == bytes_text(expected["response_bytes"])
 
 
-# -- selected -------------------------------------------------------------------------------------
+# -- selections -----------------------------------------------------------------------------------
 
 
 def near(text: str, latency_ns: int | None) -> bool:
@@ -243,7 +243,7 @@ def check_figures(page: Page, expected: dict[str, Any]) -> None:
     counts = [int(line["count"]) for line in lines_of(page, "errors")]
     assert sum(counts) == sum(line["count"] for line in expected["errors"])
     slow = [line["latency"] for line in lines_of(page, "slowest")]
-    assert slow[:3] == [duration_text(x["latency_ns"]) for x in expected["slowest"][:3]]
+    assert slow[:3] == [duration_text(line["latency_ns"]) for line in expected["slowest"][:3]]
     check_parts(page, expected["latency_parts"])
 
 
@@ -267,16 +267,22 @@ def test_a_topic_selects_the_requests_that_name_it(page: Page) -> None:
     rows = analysis(CAPTURE)[0]
     topic = next(item.topic for row in rows for item in row.partitions if item.topic)
     choose(page, "Topic", topic)
-    own = [row for row in rows if any(item.topic == topic for item in row.partitions)]
-    check_figures(page, plain_report(own))
+    rows_of_topic = [row for row in rows if any(item.topic == topic for item in row.partitions)]
+    check_figures(page, plain_report(rows_of_topic))
     line = by_name(page, "topics")[topic]
-    expected = next(x for x in plain_report(own)["topics"] if x["topic"] == topic)
+    expected = next(
+        topic_line
+        for topic_line in plain_report(rows_of_topic)["topics"]
+        if topic_line["topic"] == topic
+    )
     assert line["produces"] == count_text(expected["produce_requests"])
     assert line["records in"] == count_text(expected["produced_records"])
     assert line["fetches"] == count_text(expected["fetch_requests"])
     assert line["records out"] == count_text(expected["fetched_records"])
     assert line["bytes out"] == bytes_text(expected["fetched_bytes"])
-    latencies = {x["api_name"]: x["latency_ns"] for x in expected_latency(own, topic)}
+    latencies = {
+        line["api_name"]: line["latency_ns"] for line in expected_latency(rows_of_topic, topic)
+    }
     for line in lines_of(page, "topic_apis"):
         if line["topic"] == topic and line["API"] in latencies:
             latency = latencies.pop(line["API"])
@@ -288,20 +294,20 @@ def expected_latency(rows: list[Row], topic: str) -> list[dict[str, Any]]:
     return [line for line in plain_report(rows)["topic_latency"] if line["topic"] == topic]
 
 
-def test_a_span_dragged_on_a_chart_selects_it_everywhere(page: Page) -> None:
+def test_dragging_on_a_chart_selects_a_span_of_time(page: Page) -> None:
     box = page.run("""(() => {
         const over = document.querySelector("#chart-requests .u-over");
         over.scrollIntoView({block: "center"});
         return over.getBoundingClientRect().toJSON();
     })()""")
     y = box["y"] + box["height"] / 2
-    places = [box["x"] + box["width"] * share for share in (0.3, 0.5, 0.7)]
+    xs = [box["x"] + box["width"] * share for share in (0.3, 0.5, 0.7)]
     mouse = {"y": y, "button": "left", "clickCount": 1}
-    page.tell("Input.dispatchMouseEvent", type="mouseMoved", x=places[0], y=y)
-    page.tell("Input.dispatchMouseEvent", type="mousePressed", x=places[0], **mouse)
-    for x in places[1:]:
+    page.tell("Input.dispatchMouseEvent", type="mouseMoved", x=xs[0], y=y)
+    page.tell("Input.dispatchMouseEvent", type="mousePressed", x=xs[0], **mouse)
+    for x in xs[1:]:
         page.tell("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y, button="left", buttons=1)
-    page.tell("Input.dispatchMouseEvent", type="mouseReleased", x=places[2], **mouse)
+    page.tell("Input.dispatchMouseEvent", type="mouseReleased", x=xs[2], **mouse)
     first, last = (
         int(value)
         for value in page.run(
@@ -322,7 +328,7 @@ def test_a_span_dragged_on_a_chart_selects_it_everywhere(page: Page) -> None:
     check_figures(page, plain_report(rows))
 
 
-def test_sessions_of_tls_are_those_of_the_report(browser: Page, folder: Path) -> None:
+def test_tls_sessions_are_those_of_the_report(browser: Page, folder: Path) -> None:
     file, keys = tls_captures.path("tls12-ticket"), tls_captures.keylog("tls12-ticket")
     rows = list(kanalyze.requests(file, keylog=keys))
     connections = list(kanalyze.connections(file, keylog=keys))
@@ -342,7 +348,7 @@ def test_sessions_of_tls_are_those_of_the_report(browser: Page, folder: Path) ->
     assert browser.console == []
 
 
-def test_without_tls_there_is_no_table_of_it(page: Page) -> None:
+def test_there_is_no_table_of_tls_without_tls(page: Page) -> None:
     assert page.run("document.getElementById('tls')") is None
 
 
@@ -354,7 +360,7 @@ def test_clearing_the_selection_restores_the_page(page: Page) -> None:
     assert (page.run(TEXTS_OF_TABLES), page.run(DRAWINGS)) == before
 
 
-def test_findings_of_others_step_back(browser: Page, folder: Path) -> None:
+def test_findings_that_do_not_concern_the_selection_are_hidden(browser: Page, folder: Path) -> None:
     show(browser, written(folder, "errors"))
     note = "document.getElementById('findings-note').textContent"
     shown = "document.querySelectorAll('#findings .finding:not([hidden])').length"
@@ -372,7 +378,7 @@ def test_findings_of_others_step_back(browser: Page, folder: Path) -> None:
     assert browser.run(shown) == 0
 
 
-def test_a_finding_selects_what_it_concerns(browser: Page, folder: Path) -> None:
+def test_a_click_on_a_finding_selects_what_it_concerns(browser: Page, folder: Path) -> None:
     show(browser, written(folder, "errors"))
     browser.run("document.querySelector('#findings .concerns').click()")
     assert browser.run("document.getElementById('selected').textContent").startswith(
@@ -381,7 +387,7 @@ def test_a_finding_selects_what_it_concerns(browser: Page, folder: Path) -> None
     assert browser.run("document.activeElement.selectedOptions[0].text") == "aiokafka-too-large"
 
 
-def test_the_command_for_what_is_selected_is_shown(page: Page) -> None:
+def test_the_command_for_the_selection_is_shown(page: Page) -> None:
     choose(page, "Client", "confluent-consume")
     choose(page, "API", "Fetch")
     command = page.run("document.getElementById('command').textContent")
@@ -391,11 +397,11 @@ def test_the_command_for_what_is_selected_is_shown(page: Page) -> None:
 # -- tables ---------------------------------------------------------------------------------------
 
 
-def test_a_click_on_a_head_sorts_and_says_so(page: Page) -> None:
+def test_a_click_on_a_column_title_sorts_the_table(page: Page) -> None:
     lines_of(page, "clients")
     script = """(() => {
         const head = [...document.querySelectorAll("#clients-table thead th")]
-            .find((each) => each.textContent === "client");
+            .find((cell) => cell.textContent === "client");
         head.querySelector("button").click();
         return [head.getAttribute("aria-sort"),
             [...document.querySelectorAll("#clients tbody th")].map((cell) => cell.innerText)];
@@ -410,28 +416,28 @@ def test_a_click_on_a_head_sorts_and_says_so(page: Page) -> None:
     assert reverse == names[::-1]
 
 
-def test_a_text_finds_lines(page: Page) -> None:
-    found = page.run("""(() => {
+def test_a_text_filters_the_lines_of_a_table(page: Page) -> None:
+    lines = page.run("""(() => {
         const input = document.querySelector("#clients .find input");
         input.value = "AIOKAFKA";
         input.dispatchEvent(new Event("input"));
         return [...document.querySelectorAll("#clients tbody tr")].map((row) => row.innerText);
     })()""")
-    assert found
-    assert all("aiokafka" in line for line in found)
+    assert lines
+    assert all("aiokafka" in line for line in lines)
 
 
-def test_a_name_in_a_table_selects_what_it_names(page: Page) -> None:
+def test_a_click_on_a_name_in_a_table_selects_it(page: Page) -> None:
     name = page.run("document.querySelector('#clients .pick').textContent")
     page.run("document.querySelector('#clients .pick').click()")
     assert list(by_name(page, "clients")) == [name]
     assert page.run("document.activeElement.selectedOptions[0].text") == name
 
 
-# -- for everyone ---------------------------------------------------------------------------------
+# -- safety and accessibility ---------------------------------------------------------------------
 
 
-def test_text_from_the_wire_runs_no_script(browser: Page, folder: Path) -> None:
+def test_names_run_no_script(browser: Page, folder: Path) -> None:
     path = folder / "hostile.html"
     path.write_text(hostile_page(), encoding="utf-8")
     show(browser, path)
@@ -444,7 +450,7 @@ def test_text_from_the_wire_runs_no_script(browser: Page, folder: Path) -> None:
     )
 
 
-def test_a_page_of_nothing_works(browser: Page, folder: Path) -> None:
+def test_a_page_without_rows_works(browser: Page, folder: Path) -> None:
     path = folder / "nothing.html"
     path.write_text(html_page(*report_and_cube([])), encoding="utf-8")
     show(browser, path)
@@ -464,7 +470,7 @@ def test_a_time_is_selected_with_the_keyboard_alone(page: Page) -> None:
     )
 
 
-def test_axe_is_as_it_was_published() -> None:
+def test_the_file_of_axe_is_unchanged() -> None:
     assert hashlib.sha256(AXE.read_bytes()).hexdigest() == AXE_SHA256
 
 
@@ -476,17 +482,17 @@ def test_axe_is_as_it_was_published() -> None:
         pytest.param("groups", 400, "light", marks=pytest.mark.long),
     ],
 )
-def test_axe_finds_nothing_serious(
+def test_axe_finds_no_serious_violation(
     browser: Page, folder: Path, name: str, width: int, scheme: str
 ) -> None:
     show(browser, written(folder, name), width=width, scheme=scheme)
     browser.run(AXE.read_text() + ";0")
-    found = browser.run(
+    violations = browser.run(
         "axe.run(document, {resultTypes: ['violations']}).then((all) => "
-        "all.violations.map((each) => [each.impact, each.id, "
-        "each.nodes.slice(0, 3).map((node) => node.html)]))"
+        "all.violations.map((rule) => [rule.impact, rule.id, "
+        "rule.nodes.slice(0, 3).map((node) => node.html)]))"
     )
-    assert [each for each in found if each[0] in ("serious", "critical")] == []
+    assert [violation for violation in violations if violation[0] in ("serious", "critical")] == []
 
 
 @pytest.mark.parametrize("width", [400, 1300])

@@ -2,17 +2,17 @@ from __future__ import annotations
 
 from kanalyze.render.html.tables import TABLES
 
-MOST_LETTERS = 30
+MAX_TITLE_LENGTH = 30
 
 
-def test_a_title_names_a_table_and_a_note_explains_it() -> None:
+def test_titles_are_short_and_notes_are_sentences() -> None:
     for table in TABLES:
-        assert len(table.title) <= MOST_LETTERS, table.title
+        assert len(table.title) <= MAX_TITLE_LENGTH, table.title
         assert not table.title.endswith(".")
         assert table.note == "" or (table.note[0].isupper() and table.note.endswith("."))
 
 
-def test_each_table_has_a_name_and_columns_of_its_own() -> None:
+def test_names_of_tables_and_of_their_columns_are_unique() -> None:
     names = [table.name for table in TABLES]
     assert len(set(names)) == len(names)
     for table in TABLES:
