@@ -26,14 +26,15 @@ def traffic(second: int, count: int = 200):
     ]
 
 
-def add_traffic(seconds: range, windows: Windows, *, only: str | None = None) -> None:
+def add_traffic(seconds: range, windows: Windows) -> None:
     random = Random(1)
     for second in seconds:
         now_ns = START_NS + (second + 1) * SECOND_NS - 1
-        rows = [item for item in traffic(second) if only is None or item.client_id == only]
+        rows = traffic(second)
         while rows:
-            first, rows = rows[: random.randrange(1, 90)], rows[90:]
-            windows.add(RowBlock.of_rows(first), now_ns)
+            count = random.randrange(1, 90)
+            windows.add(RowBlock.of_rows(rows[:count]), now_ns)
+            rows = rows[count:]
 
 
 def started() -> Windows:
