@@ -1,4 +1,4 @@
-"""Whatever the input is: a report that says what was missing, or one clear line and exit 2."""
+"""Broken input gives a report of what is missing, or one clear line and exit status 2."""
 
 from __future__ import annotations
 

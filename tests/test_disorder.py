@@ -1,4 +1,4 @@
-"""Captures in disorder: the rows are the same, but for packet numbers.
+"""Captures in disorder: the rows are the same, except for packet numbers.
 
 Every transformation of every capture is ``long``; by default every transformation is
 tried on a small capture, and the captures that matter with one combination of three.

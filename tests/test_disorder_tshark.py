@@ -28,7 +28,7 @@ WRAPPED = [
     for label, step in TRANSFORMATIONS.items()
     if step.stage in (Stage.FRAGMENTS, Stage.LINKS, Stage.PADDING)
 ]
-# tshark 4.0 opens no bzip2 and xz, stops at what lies between Zstandard frames, and has no room
+# tshark 4.0 opens no bzip2 and xz, stops at data between Zstandard frames, and has no room
 # for the fraction of a second in picoseconds times 10^9.
 NOT_FOR_TSHARK = (
     *("bzip2", "bzip2 in streams", "xz", "xz in streams", "zstd in frames"),

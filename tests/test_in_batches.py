@@ -160,7 +160,7 @@ def streams_of(data: bytes) -> list[io.BytesIO]:
 
 
 def assert_same_in_batches(data: bytes, *most: Callable[[], int]) -> Reading:
-    """Rows are those of packet by packet in all these batches; returns the last reading."""
+    """Check that rows in these batches are those of packet by packet; return the last reading."""
     expected = reference(streams_of(data))
     for most_packets in most or (lambda: MOST_AT_ONCE,):
         fast = read(streams_of(data), most_packets=most_packets)

@@ -74,7 +74,7 @@ def test_broker_times_are_those_that_the_server_measured(place: str) -> None:
 def test_total_and_network_time_are_what_the_client_measured(place: str) -> None:
     for row, measured in zip(rows(place), truth()["requests"], strict=True):
         if measured["kind"] == "lost" and place == "broker":
-            continue  # What was lost on the way there was not seen there.
+            continue  # The broker's capture does not have a request that was lost on the way to it.
         waited_ns = (row.total_time_ns or 0) + (row.client_network_ns or 0)
         assert abs(waited_ns - measured["client_ns"]) <= WITHIN_NS
 

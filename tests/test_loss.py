@@ -1,6 +1,6 @@
 """Packets are missing from captures: no untouched exchange is missing, and no row is wrong.
 
-The truth is our own rows of the whole capture (held against the broker's log in test_truth.py).
+The truth is our own rows of the whole capture (test_truth.py compares them with the broker's log).
 """
 
 from __future__ import annotations

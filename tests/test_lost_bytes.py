@@ -20,7 +20,7 @@ COUNTED = {"lost_bytes": AnomalyKind.LOST_BYTES, "snapped_bytes": AnomalyKind.SN
 
 
 def check(capture: str) -> Counter[str]:
-    """Compare what quality, its anomalies, the rows of connections and of anomalies say."""
+    """Compare the counts in quality, in its anomalies, and in rows of connections and anomalies."""
     analysis = Analysis([capture])
     rows = [row for batch in analysis.connection_batches() for row in batch]
     anomaly_bytes: Counter[str] = Counter()

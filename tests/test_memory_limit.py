@@ -45,7 +45,7 @@ def greedy(client: tuple[str, int], first: bytes, rest_bytes: int) -> Iterator[b
 
 
 def unfinished_frames(count: int, size: int) -> Iterator[bytes]:
-    """Kafka connections, each with a frame of 90 MB that goes on and on."""
+    """Kafka connections, each with a frame of 90 MB that does not end."""
     for number in range(count):
         client = (f"10.1.{number >> 8}.{number & 255}", 50_000)
         hello = k.heartbeat(1) + k.request(999, 0, 2, b"y" * 100)

@@ -1,4 +1,4 @@
-"""What is around the code: the package's page and metadata, the manual page, notices, the image."""
+"""The files around the code: the package's page and metadata, manual page, notices, image."""
 
 from __future__ import annotations
 

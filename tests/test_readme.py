@@ -1,4 +1,4 @@
-"""What the README promises, and the samples beside it. Its blocks are run by tests/docs."""
+"""The promises of the README, and the samples beside it. tests/docs runs its blocks."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def by_topic(name: str, api_name: str) -> Counter[str | None]:
 @for_each("name", COUNTED)
 def test_records_are_as_many_as_were_sent_and_fetched(name: str) -> None:
     assert by_topic(name, "Produce") == truth(name)["sent_records"]
-    # Old brokers' counts of fetched records are not to be had; those of their clients are.
+    # Old brokers cannot be asked for counts of fetched records; their clients have counted them.
     got = truth(name).get("fetched_records")
     assert by_topic(name, "Fetch") == (truth(name)["client_consumed"] if got is None else got)
 

@@ -1,4 +1,4 @@
-"""A broker that is down, and copies of packets: what the report says of connections."""
+"""Reports on a broker that is down, on acknowledged records, and on copies of packets."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def test_every_term_of_the_glossary_names_an_existing_definition() -> None:
 
 
 def files_named(text: str) -> set[str]:
-    """The files that a text names; one without a folder is in that of the one before it."""
+    """The files that a text names; a file without a folder is in the folder of the one before."""
     found, folder = set(), ""
     for name in re.findall(r"`([\w/]+\.(?:py|sql))`", text):
         folder = name.rpartition("/")[0] or folder

@@ -185,12 +185,12 @@ def test_client_ids_and_software_are_those_in_the_request_log(name: str) -> None
 
 
 def own_requests(name: str) -> list[Any]:
-    """Our rows without Envelopes: the broker's log writes what is inside them instead."""
+    """Our rows without Envelopes: the broker's log has the requests inside them instead."""
     return [row for row in analysis(name)[0] if row.api_key != ENVELOPE]
 
 
 def own_log(name: str) -> list[dict[str, Any]]:
-    """The broker's log without what came inside an Envelope."""
+    """The broker's log without requests that came inside an Envelope."""
     return [entry for entry in request_log(name) if not entry["isForwarded"]]
 
 
@@ -261,10 +261,10 @@ def test_a_fetch_that_waited_is_one_the_broker_held_in_purgatory(name: str) -> N
     for row in sorted(fetches, key=lambda row: row.request_packet or 0):
         entry = log[row.connection.partition(">")[0], row.correlation_id, row.api_key]
         queued = (row.request_end_ns or 0) < held_until.get(row.connection, 0)
-        held = entry["remoteTimeMs"] > 0
-        if held:
+        is_held = entry["remoteTimeMs"] > 0
+        if is_held:
             held_until[row.connection] = row.response_start_ns or 0
-        assert row.waited == (held or queued), (row.request_packet, entry["remoteTimeMs"])
+        assert row.waited == (is_held or queued), (row.request_packet, entry["remoteTimeMs"])
 
 
 def test_a_tls_connection_gives_no_row_but_is_counted() -> None:
@@ -355,7 +355,7 @@ TOPICS_BY_NAME = {
     *("topics", "topicData", "responses", "results", "topicResults", "v3AndBelowTopics"),
     *("resultsByTopicV3AndBelow", "topicPartitions"),
 }
-"""Lists whose elements' name is that of a topic."""
+"""Lists whose elements have the name of a topic."""
 NOT_REQUESTED = {"forgottenTopicsData", "cursor", "nextCursor"}
 
 

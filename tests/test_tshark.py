@@ -21,7 +21,7 @@ from tests.support.captures import NAMES, analysis, often, path, truth
 CLEAR = [name for name in NAMES if name != "tls"]
 # No request of this capture is answered.
 ANSWERED = [name for name in CLEAR if name != "fault-plaintext-to-tls"]
-# In a snapped capture tshark goes on reading at the next packet and takes record data for requests.
+# In a snapped capture, tshark continues at the next packet and takes record data for requests.
 WHOLE = [name for name in CLEAR if name != "snaplen"]
 SHOWN = ("errors", "ipv6", "old-0-8-2-2", "sasl", "transactions")
 

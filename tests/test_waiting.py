@@ -1,4 +1,4 @@
-"""Waiting on purpose is not slowness: one rule, in rows, in the report, and wherever rows go."""
+"""Waiting on purpose is not slowness: the same rule holds in rows, reports and filters."""
 
 from __future__ import annotations
 

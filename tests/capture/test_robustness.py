@@ -130,7 +130,7 @@ def test_a_file_cut_at_any_byte_gives_the_packets_before_the_cut(form):
         kinds = [anomaly.kind for anomaly in reader.anomalies]
         assert set(kinds) <= {AnomalyKind.CAPTURE_TRUNCATED}
         silent += not kinds
-    # Only a cut between two records, blocks or padding bytes cannot be told from an end.
+    # Only a cut between two records, blocks or padding bytes looks like a regular end.
     assert silent <= (30 if form in PLAIN else 14)
 
 

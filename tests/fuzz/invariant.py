@@ -1,4 +1,4 @@
-"""What every target asserts of a stage, and how large its results are.
+"""Assertions of all targets about a stage, and the size of its results.
 
 A broken invariant is a :class:`Broken`: the stage returned a result that contradicts itself or is
 out of proportion to its input. Anything else that a target raises is a crash of the stage.

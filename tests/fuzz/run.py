@@ -161,7 +161,7 @@ def _is_warm(done: int, own: int, runs: int | None, began: float, seconds: float
 
 
 def _try(run: Callable[[bytes], None], data: bytes) -> tuple[Finding | None, float]:
-    """Run an input; return what was wrong, and its seconds of processor time."""
+    """Run an input; return its finding, if any, and its seconds of processor time."""
     took, found = _timed(run, data)
     most = _SLOW_SECONDS + _SLOW_SECONDS_A_BYTE * len(data)
     if found is None and took > most:
@@ -277,7 +277,7 @@ def run_all(jobs: list[_Job], processes: int) -> list[Report]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run what the command line asks for; return the exit status."""
+    """Run the targets that the command line selects; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--target", default="all", help=f"all, or of: {', '.join(TARGETS)}")
     amount = parser.add_mutually_exclusive_group()

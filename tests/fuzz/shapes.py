@@ -151,7 +151,7 @@ BYTES = Shape(_one, _as_it_is)
 FRAMES = Shape(_split_frames, _mend_frame)
 """``size int32`` and that many bytes; Kafka's messages, and the messages of Kafka 0.7."""
 TURNS = Shape(_split_turns, _mend_turn)
-"""What the two ends of a connection sent in turn; see :mod:`tests.fuzz.turns`."""
+"""Data that both ends of a connection sent in turn; see :mod:`tests.fuzz.turns`."""
 BATCHES = Shape(_split_batches, _mend_batch)
 """Record batches, and messages of magic 0 and 1."""
 CAPTURE = Shape(_split_capture, _mend_packet)

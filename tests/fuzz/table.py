@@ -1,4 +1,4 @@
-"""The targets by name: what each runs, what its inputs are made of, and how large they are."""
+"""The targets by name: their functions, seeds, shapes of inputs, and sizes."""
 
 from __future__ import annotations
 

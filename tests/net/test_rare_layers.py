@@ -155,7 +155,7 @@ def over_udp(data: bytes) -> bytes:
         gtp(ipv4(tcp()), flags=0x10),
         gtp(ipv4(tcp()), flags=0x50),
         gtp(b"\x05" * 40),
-        gtp(ipv4(tcp()), flags=0x34, more=b"\0\0\0\x85" + b"\0\0\0\0"),  # of no length
+        gtp(ipv4(tcp()), flags=0x34, more=b"\0\0\0\x85" + b"\0\0\0\0"),  # an extension of length 0
         gtp(ipv4(tcp()), flags=0x34, more=b"\0\0\0\x85" + b"\xff\0\0\0"),  # past the end
         gtp(ipv4(tcp()), flags=0x34, more=b"\0\0\0\x85" + b"\1\0\0\x85" * 40),  # without an end
     ],

@@ -50,7 +50,7 @@ default (see :func:`often`)."""
 
 
 def truth(name: str) -> dict[str, Any]:
-    """What the broker and the clients counted."""
+    """The counts of the broker and the clients."""
     found: dict[str, Any] = json.loads((FOLDER / f"{name}.truth.json").read_text())
     return found
 

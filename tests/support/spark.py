@@ -48,7 +48,7 @@ _CHEAP = {
 
 
 def own_session(spark: SparkSession) -> SparkSession:
-    """Return another session of the same Spark, for what a test sets or registers.
+    """Return another session of the same Spark, for settings and data sources of one test.
 
     It becomes the active session: Spark looks there for data sources that exist already.
     """

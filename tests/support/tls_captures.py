@@ -41,7 +41,7 @@ class Request(NamedTuple):
 
 
 def truth(name: str) -> dict[str, Any]:
-    """What the broker and the clients counted, or what was cut away."""
+    """The counts of broker and clients, or the parts that were cut away."""
     found: dict[str, Any] = _TRUTHS[name]
     return found
 

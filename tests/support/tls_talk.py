@@ -1,4 +1,4 @@
-"""TLS conversations of OpenSSL: what both ends sent on the wire, said inside, and the keys.
+"""TLS conversations of OpenSSL: the bytes on the wire, the plaintext of both ends, and the keys.
 
 Two ways: :func:`talk` in memory, with Python's ``ssl``; :func:`openssl_server` with OpenSSL's own
 server on loopback, for features that ``ssl`` does not offer (suites of TLS 1.3, key updates,

@@ -87,7 +87,7 @@ def traffic(
 def compare_rows(
     a: Sequence[Row], b: Sequence[Row], thresholds: Thresholds | None = None
 ) -> dict[str, Any]:
-    """Return what differs between two lists of rows."""
+    """Return the comparison of two lists of rows."""
     with _database(a) as first, _database(b) as second:
         many = slices_of(active_seconds(first), active_seconds(second)) or (None, None)
         sides = [

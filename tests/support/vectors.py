@@ -78,7 +78,7 @@ def definition_of(vector: Vector, catalog: Catalog) -> MessageSpec:
     return catalog.data(vector.name)
 
 
-# What was decoded (Projection.ALL), as Kafka's JSON converters write it.
+# Decoded values (Projection.ALL), as Kafka's JSON converters write them.
 
 
 def kafka_json(struct: Struct, values: dict[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ HALF_RECORD = b"\x17\x03\x03\x40\x00" + bytes(16_000)
 
 
 class Peer:
-    """A connection, by what its ends send."""
+    """A connection with chosen data from its ends."""
 
     def __init__(self, serial: int) -> None:
         ends = (Endpoint("10.0.0.1", serial % 60_000), Endpoint("10.0.0.2", 9092))

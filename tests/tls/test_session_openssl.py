@@ -72,9 +72,9 @@ class Recorder:
 
     def hear(self, text: bytes) -> None:
         """Read until the server has sent these bytes."""
-        heard = b""
-        while not heard.endswith(text):
-            heard += self._until(lambda: self._tls.read(1 << 16))
+        received = b""
+        while not received.endswith(text):
+            received += self._until(lambda: self._tls.read(1 << 16))
 
     def await_record(self, kind: int, count: int) -> None:
         """Read until the server has sent ``count`` records of a content type."""

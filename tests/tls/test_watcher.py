@@ -198,7 +198,7 @@ def test_rows_do_not_depend_on_the_batches_of_packets(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["tls13-clients", "tls13-mutual", "tls12-clients", "tls12-long"])
 def test_estimates_are_near_the_figures_of_decrypted_rows(name: str) -> None:
-    """docs/tls.md says how near they are on all captures."""
+    """docs/tls.md has the differences for all captures."""
     rows = list(kanalyze.requests(tls_captures.path(name), keylog=tls_captures.keylog(name)))
     off = []
     for row in rows_of(name):

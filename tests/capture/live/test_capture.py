@@ -69,9 +69,10 @@ def listen(namespace: Namespace, interface: str = "other", **options: object) ->
 
 
 def read_all(capture: LiveCapture) -> list[Read]:
-    """All that has arrived, however long the kernel takes to hand it over.
+    """All packets that have arrived, however long the kernel takes to deliver them.
 
-    What was sent has arrived (see :meth:`Namespace.send`), and then the kernel has counted it.
+    Packets that were sent have arrived (see :meth:`Namespace.send`), and the kernel has counted
+    them.
     """
     packets: list[Read] = []
 
@@ -162,7 +163,7 @@ def test_packets_and_times_are_those_of_tcpdump(pair: Namespace, feed: str, tmp_
 def test_real_connections_are_captured_as_by_tcpdump(
     namespace: Namespace, feed: str, tmp_path: Path
 ) -> None:
-    """The kernel hands over packets larger than the MTU, which is what tcpdump sees too."""
+    """The kernel delivers packets larger than the MTU, to tcpdump too."""
     with Namespace() as far:
         namespace.add_pair(far=far)
         namespace.ip("addr", "add", "10.9.0.1/24", "dev", "one")
@@ -213,7 +214,7 @@ def exchange_over_tcp(near: Namespace, far: Namespace) -> None:
 
 
 def unfinished(namespace: Namespace) -> list[str]:
-    """Connections of which an end still sends data."""
+    """Connections with an end that still sends data."""
     lines = run(*namespace.command("cat", "/proc/net/tcp")).splitlines()[1:]
     return [line for line in lines if line.split()[3] != TIME_WAIT]
 

@@ -156,9 +156,9 @@ def skim_body(data: bytes) -> None:
         whole.add(at, frame[at : at + size])
         skimmed.add(at, frame[at : at + size])
         if count % every == 0 and at + size < whole.length:
-            held = skimmed.buffered_bytes
+            before_bytes = skimmed.buffered_bytes
             drop_unread_bytes(skimmed, _BODY_AT, decode)
-            holds(skimmed.buffered_bytes <= held, "more bytes are buffered than before")
+            holds(skimmed.buffered_bytes <= before_bytes, "more bytes are buffered than before")
     expected, found = _outcome_in_pieces(decode, whole), _outcome_in_pieces(decode, skimmed)
     holds(repr(found) == repr(expected), "bytes that were dropped were needed")
 

@@ -58,7 +58,7 @@ def read_records(data: bytes) -> None:
 
 
 def _read_batch(batch: RecordBatch, length: int, least_record: int) -> int:
-    """Read a batch's records; they fit into what may have come out of the codec."""
+    """Read a batch's records; they fit into the most bytes that the codec may give."""
     count, size = 0, 0
     for record in batch.records():
         count += 1
@@ -115,7 +115,7 @@ def read_messages07(data: bytes) -> None:
 
 
 def read_frames07(data: bytes) -> None:
-    """Read a request of Kafka 0.7, and what follows it as its response."""
+    """Read a request of Kafka 0.7, and the bytes after it as its response."""
     size = int.from_bytes(data[:4], "big", signed=True)
     holds(fits_request(data, size) in (True, False, None), "no verdict")
     holds(may_fit(data, size) in (True, False), "no verdict")

@@ -103,10 +103,10 @@ def _check_sum(
     turns: list[Turn],
 ) -> None:
     sent = sum(len(turn.data) for turn in turns if not turn.is_lost)
-    held = sum(frame.buffered_bytes for frame in frames)
-    holds(held + skipped <= sent, "more bytes in frames and skipped than were sent")
+    buffered = sum(frame.buffered_bytes for frame in frames)
+    holds(buffered + skipped <= sent, "more bytes in frames and skipped than were sent")
     if not any(turn.is_lost or turn.is_snapped for turn in turns):
-        left = sent - held - skipped
+        left = sent - buffered - skipped
         holds(left <= _PREFIX_BYTES * len(losses), f"{left} bytes in no frame and not skipped")
 
 

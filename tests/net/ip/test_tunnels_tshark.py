@@ -66,7 +66,7 @@ NETFILTER_LOG = 239
 @pytest.mark.few(2)
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_tshark_sees_the_same_segments_in_every_wrapping(order, tmp_path):
-    # tshark takes the byte order of netfilter's log to be that of the file.
+    # tshark assumes that netfilter's log has the byte order of the file.
     other_order = "of another machine"
     packets = [
         Packet(one.data, link_type=one.link_type)

@@ -118,7 +118,7 @@ def test_a_tunnel_that_was_cut_too_early_to_be_recognized_is_counted_as_cut():
     for size in range(14 + 20 + 8, len(whole) - 28):
         _, stats = read(Packet(whole[:size], wire_bytes=len(whole)))
         assert stats.counters.cut_headers == 1, size
-    # Other ports are those of no tunnel.
+    # Other ports belong to no tunnel.
     _, stats = read(Packet(udp(FRAME, 53)[:42], wire_bytes=200))
     assert stats.counters.other_packets == {"UDP": 1}
 

@@ -1,6 +1,6 @@
 """Bytes that come more than once: duplicates, retransmissions, probes, overlaps.
 
-In: packets. Out: packets, with more copies of what there was. Must not know: what reads them.
+In: packets. Out: packets, with more copies of their bytes. Must not know: what reads them.
 
 Copies are inserted after packets that were there, with the same time: times still rise, and the
 first copy of each byte stays where it was, unless a function does otherwise.

@@ -77,7 +77,7 @@ def joined_hugely_times(packets: list[Packet], _: Random) -> list[Packet]:
 
 
 def _cut(packets: Sequence[Packet], cuts: Callable[[int], list[int]]) -> list[Packet]:
-    """Cut payloads where ``cuts`` says for their length."""
+    """Cut payloads at the places that ``cuts`` returns for their length."""
     found = []
     for packet in packets:
         segment = dissect(packet)
