@@ -1,4 +1,4 @@
-"""Captures that begin while connections are open, and of which no request is a small one."""
+"""Captures that begin while connections are open, and whose requests are all large."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def packets_of(
     answer: Callable[[int], bytes] = produced,
     skip: int = 40_000,
 ) -> list[bytes]:
-    """A connection that was open before, from within its first request on.
+    """A connection that was open before; the capture begins within its first request.
 
     Requests follow one another without a pause, so that segments end anywhere.
     """
@@ -73,7 +73,7 @@ def rows_of(file: Path, packets: list[bytes], **arguments: object) -> tuple[list
     return [row for rows in run.row_batches() for row in rows], run
 
 
-def told(rows: list[Row]) -> list[tuple[object, ...]]:
+def compared_columns(rows: list[Row]) -> list[tuple[object, ...]]:
     return sorted(
         (row.client_port, row.correlation_id or 0, row.status, row.record_count) for row in rows
     )
@@ -90,12 +90,12 @@ def test_a_producer_of_large_requests_is_found_wherever_the_capture_begins(
     rows, run = rows_of(tmp_path / "a.pcap", packets)
     assert run.quality.kafka_connections == 1
     # The first request began before the capture; its answer is there.
-    assert told(rows) == [
+    assert compared_columns(rows) == [
         (50000, 1, "orphan_response", None),
         *((50000, number, "ok", 54) for number in range(2, 13)),
     ]
     forced, _ = rows_of(tmp_path / "a.pcap", packets, ports=[9092])
-    assert told(forced) == told(rows)
+    assert compared_columns(forced) == compared_columns(rows)
 
 
 def test_the_capture_may_begin_within_a_request_of_any_size() -> None:
@@ -108,14 +108,14 @@ def test_the_capture_may_begin_within_a_request_of_any_size() -> None:
     assert talk.tracker.counts.kafka == 1
 
 
-def test_a_connection_that_stays_unknown_beside_a_known_broker_is_said(tmp_path: Path) -> None:
+def test_an_unrecognised_connection_to_a_known_broker_is_reported(tmp_path: Path) -> None:
     noise = random.Random(7)
     known: list[bytes] = []
     packets: list[bytes] = []
     Line(known, 40000).open().client(fetch(1, 11)).broker(fetch_answer(1, 11)).close()
     for number, port in enumerate((50001, 50002)):
         Line(packets, port).client(*[noise.randbytes(1000)] * (3 + number)).broker(b"?" * 100)
-    # One that is no neighbour of a broker.
+    # A connection to another address than the broker's.
     other = segment(payload=noise.randbytes(500), broker=("10.0.0.9", 9999))
     _, run = rows_of(tmp_path / "a.pcap", [*known, *packets, other])
     summary = run.quality.to_dict()
@@ -128,8 +128,8 @@ def test_a_connection_that_stays_unknown_beside_a_known_broker_is_said(tmp_path:
     assert alone.quality.to_dict()["unread_ports"] == {}
 
 
-def test_what_was_given_up_before_it_was_known_counts_as_passed_over(tmp_path: Path) -> None:
-    """Until the next one is there, requests without records are not known, nor held."""
+def test_bytes_given_up_before_detection_count_as_skipped(tmp_path: Path) -> None:
+    """A request without records is not recognised, nor buffered, until the next one comes."""
     packets = packets_of(lambda number: join_group(number, 2 * MIB), answer=join_group_answer)
     rows, run = rows_of(tmp_path / "a.pcap", packets)
     assert {row.correlation_id for row in rows if row.status == "ok"} >= set(range(4, 13))

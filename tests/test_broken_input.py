@@ -1,4 +1,4 @@
-"""Whatever the input is: a report that says what was missing, or one clear line and exit 2."""
+"""Broken input gives a report of what is missing, or one clear line and exit status 2."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def cut_at_every_byte(name: str, length: int, step: int = 1) -> None:
 
 
 OTHERS = [pytest.param(name, marks=pytest.mark.long) for name in ("ipv6", "any")]
-"""Of the same formats, pcap and pcapng."""
+"""Captures of the same formats, pcap and pcapng."""
 
 
 @pytest.mark.few(1)
@@ -56,7 +56,7 @@ def test_a_capture_cut_at_any_byte_is_reported_or_refused(name: str) -> None:
     cut_at_every_byte(name, 20_000)
 
 
-def test_what_was_there_before_the_cut_is_there_after_it() -> None:
+def test_rows_of_a_cut_capture_are_those_of_the_whole_one() -> None:
     data = path("basics").read_bytes()
     whole = {row.request_packet: row for row in analysis("basics")[0]}
     rows, run = rows_of(data[: len(data) * 2 // 3])
@@ -80,16 +80,16 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 @pytest.mark.parametrize("command", ["report", "requests"])
-def test_what_is_no_capture_is_refused_in_one_line(
+def test_a_file_that_is_no_capture_is_refused_in_one_line(
     name: str, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / name).write_bytes(REFUSED[name])
     assert main([command, str(tmp_path / name)]) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith("kanalyze: ")
-    assert told.err.count("\n") == 1
-    assert name in told.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("kanalyze: ")
+    assert output.err.count("\n") == 1
+    assert name in output.err
 
 
 def test_a_missing_path_and_an_empty_folder_are_refused_in_one_line(

@@ -1,4 +1,4 @@
-"""The build: which modules are compiled, with what compiler, and what is installed where none is.
+"""The build: which modules are compiled, with which compiler, and what is installed without one.
 
 The long tests install copies of the project; :mod:`tests.support.installing` does that.
 """
@@ -80,8 +80,8 @@ for _ in range(3):  # a reference that is not counted ends the process sooner or
 
 
 @pytest.fixture(autouse=True)
-def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget how whoever runs the tests builds."""
+def no_build_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove build settings from the environment of the test."""
     for name in [*os.environ]:
         if name.startswith("KANALYZE_") or name in ("CC", "LDSHARED", "PYTHONPATH"):
             monkeypatch.delenv(name)
@@ -92,7 +92,7 @@ def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def backend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
-    """Give the backend on a Linux machine with an empty PATH, where setuptools asks for nothing."""
+    """The backend as on Linux with an empty PATH, where setuptools requires only ``theirs``."""
     path = ROOT / "tools" / "packaging" / "backend.py"
     spec = importlib.util.spec_from_file_location("backend", path)
     assert spec is not None
@@ -120,12 +120,12 @@ def put_compiler(folder: Path, name: str) -> None:
     (folder / name).chmod(0o755)
 
 
-def test_a_compiler_is_asked_for_where_there_is_none(backend: ModuleType) -> None:
-    (asked,) = requirements(backend)
-    assert asked.startswith("ziglang>=")
+def test_a_compiler_is_required_where_there_is_none(backend: ModuleType) -> None:
+    (requirement,) = requirements(backend)
+    assert requirement.startswith("ziglang>=")
 
 
-def test_no_compiler_is_asked_for_where_pythons_own_is(
+def test_no_compiler_is_required_where_that_of_python_is_installed(
     backend: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(backend.sysconfig, "get_config_var", {"CC": "some-cc -pthread"}.get)
@@ -134,7 +134,7 @@ def test_no_compiler_is_asked_for_where_pythons_own_is(
     assert requirements(backend) == []
 
 
-def test_the_compiler_that_the_environment_names_is_looked_for(
+def test_the_compiler_that_cc_names_is_looked_for(
     backend: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(backend.sysconfig, "get_config_var", {"CC": "some-cc"}.get)
@@ -145,30 +145,30 @@ def test_the_compiler_that_the_environment_names_is_looked_for(
     assert requirements(backend) == []
 
 
-def test_no_compiler_is_asked_for_where_nothing_is_to_be_compiled(
+def test_no_compiler_is_required_where_nothing_is_compiled(
     backend: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KANALYZE_PURE", "1")
     assert requirements(backend) == []
 
 
-def test_a_compiler_that_cannot_be_had_is_not_asked_for(
+def test_a_compiler_without_a_wheel_for_this_processor_is_not_required(
     backend: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A requirement that no wheel meets would be an error, and nothing be installed."""
+    """A requirement that no wheel meets would make the installation fail."""
     monkeypatch.setattr(backend.platform, "machine", lambda: "sparc64")
     assert requirements(backend) == []
 
 
 @pytest.mark.parametrize("kind", ["wheel", "editable"])
-def test_the_compiler_that_was_asked_for_is_used_for_any_processor(
+def test_the_required_compiler_builds_for_any_processor(
     backend: ModuleType, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     seen: dict[str, str] = {}
     monkeypatch.setattr(backend, "find_spec", lambda _name: object())
     monkeypatch.setattr(sys, "executable", "/a folder/python")
     for name in ("CC", "LDSHARED"):
-        monkeypatch.setenv(name, "")  # to be forgotten afterwards
+        monkeypatch.setenv(name, "")  # so that it is reset after the test
     monkeypatch.setattr(
         backend.build_meta, f"build_{kind}", lambda *_arguments: seen.update(os.environ)
     )
@@ -201,7 +201,7 @@ class Refused(Exception):
 def loaded_setup(
     monkeypatch: pytest.MonkeyPatch, cythonize: Callable[..., Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Run setup.py with a Cython of our own; return its names, and what it says to setuptools."""
+    """Run setup.py with a fake Cython; return its names and its arguments to setuptools."""
     modules = {name: ModuleType(name) for name in ("Cython.Build", "Cython.Compiler.Errors")}
     vars(modules["Cython.Build"])["cythonize"] = cythonize
     vars(modules["Cython.Compiler.Errors"])["CompileError"] = Refused
@@ -209,9 +209,9 @@ def loaded_setup(
         modules[name] = ModuleType(name)
     for name, module in modules.items():
         monkeypatch.setitem(sys.modules, name, module)
-    said: dict[str, Any] = {}
-    monkeypatch.setattr(setuptools, "setup", lambda **named: said.update(named))
-    return runpy.run_path(str(ROOT / "setup.py")), said
+    arguments: dict[str, Any] = {}
+    monkeypatch.setattr(setuptools, "setup", lambda **named: arguments.update(named))
+    return runpy.run_path(str(ROOT / "setup.py")), arguments
 
 
 def as_cythonize_does(given: list[setuptools.Extension], **_named: object) -> Any:
@@ -227,14 +227,14 @@ def test_all_processors_compile_in_an_editable_installation_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 7)
-    names, said = loaded_setup(monkeypatch, as_cythonize_does)
+    names, arguments = loaded_setup(monkeypatch, as_cythonize_does)
     distribution = setuptools.Distribution(
-        {"ext_modules": said["ext_modules"], "options": said["options"]}
+        {"ext_modules": arguments["ext_modules"], "options": arguments["options"]}
     )
-    distribution.cmdclass = said["cmdclass"]
+    distribution.cmdclass = arguments["cmdclass"]
     build = distribution.get_command_obj("build_ext")
     build.ensure_finalized()
-    # As editable_wheel of setuptools does: all options are set back.
+    # As editable_wheel of setuptools does: all options are reset.
     again = distribution.reinitialize_command("build")
     again.ensure_finalized()
     distribution.reinitialize_command(build)
@@ -242,12 +242,15 @@ def test_all_processors_compile_in_an_editable_installation_too(
     assert build.parallel == names["CORES"] == 7
 
 
-def test_the_modules_to_compile_are_those_with_their_types_beside_them(
+def test_modules_with_a_pxd_file_are_compiled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    names, said = loaded_setup(monkeypatch, as_cythonize_does)
+    names, arguments = loaded_setup(monkeypatch, as_cythonize_does)
     assert [each.name for each in names["modules"]()] == compiled_modules()
-    assert [each.name for each in said["ext_modules"]] == [*compiled_modules(), names["SHARED"]]
+    assert [each.name for each in arguments["ext_modules"]] == [
+        *compiled_modules(),
+        names["SHARED"],
+    ]
     assert len(compiled_modules()) >= 3
     for each in names["modules"]():
         assert [(ROOT / source).is_file() for source in each.sources] == [True]
@@ -258,16 +261,16 @@ def test_modules_are_optional_unless_required(
     monkeypatch: pytest.MonkeyPatch, *, is_required: bool
 ) -> None:
     monkeypatch.setenv("KANALYZE_REQUIRE_COMPILED", "01"[is_required])
-    _names, said = loaded_setup(monkeypatch, as_cythonize_does)
-    assert {each.optional for each in said["ext_modules"]} == {not is_required}
+    _names, arguments = loaded_setup(monkeypatch, as_cythonize_does)
+    assert {each.optional for each in arguments["ext_modules"]} == {not is_required}
 
 
-def test_pure_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_compiled_with_kanalyze_pure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KANALYZE_PURE", "1")
     assert loaded_setup(monkeypatch, refuse)[1]["ext_modules"] == []
 
 
-def test_a_cython_that_refuses_them_leaves_them_uncompiled(
+def test_modules_that_cython_refuses_stay_uncompiled(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert loaded_setup(monkeypatch, refuse)[1]["ext_modules"] == []
@@ -276,7 +279,7 @@ def test_a_cython_that_refuses_them_leaves_them_uncompiled(
     )
 
 
-def test_a_cython_that_refuses_them_is_an_error_where_they_are_required(
+def test_modules_that_cython_refuses_are_an_error_where_they_are_required(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("KANALYZE_REQUIRE_COMPILED", "1")
@@ -289,7 +292,7 @@ def test_a_cython_that_refuses_them_is_an_error_where_they_are_required(
 def test_a_wheel_for_every_python_is_compiled_with_the_oldest_one(
     monkeypatch: pytest.MonkeyPatch, version: tuple[int, int]
 ) -> None:
-    """Those that 3.12 and 3.13.0 compiled, 3.11 was aborted by: too few references to True."""
+    """Wheels compiled with 3.12 and 3.13.0 aborted in 3.11: too few references to True."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert project["tool"]["cibuildwheel"]["build"] == "cp311-*"
     monkeypatch.setenv("KANALYZE_ABI3", "1")
@@ -298,8 +301,8 @@ def test_a_wheel_for_every_python_is_compiled_with_the_oldest_one(
         with pytest.raises(BaseError, match=r"needs Python 3\.11"):
             loaded_setup(monkeypatch, as_cythonize_does)
         return
-    names, said = loaded_setup(monkeypatch, as_cythonize_does)
-    assert said["ext_modules"] != []
+    names, arguments = loaded_setup(monkeypatch, as_cythonize_does)
+    assert arguments["ext_modules"] != []
     assert names["modules"]()[0].define_macros == [("Py_LIMITED_API", "0x030B0000")]
 
 
@@ -311,10 +314,10 @@ def source_of(name: str) -> str:
 
 
 @for_each("name", compiled_modules())
-def test_a_compiled_module_asks_the_stand_in_for_nothing_it_has_not(name: str) -> None:
-    wanted = set(re.findall(r"\bcython\.(\w+)", source_of(name)))
-    assert not wanted or "compiled" in wanted
-    assert {each for each in wanted if not hasattr(cython, each)} == set()
+def test_a_compiled_module_uses_only_names_that_the_fake_cython_has(name: str) -> None:
+    used_names = set(re.findall(r"\bcython\.(\w+)", source_of(name)))
+    assert not used_names or "compiled" in used_names
+    assert {each for each in used_names if not hasattr(cython, each)} == set()
 
 
 def test_compiled_modules_are_plain_python_that_needs_no_cython() -> None:
@@ -340,7 +343,7 @@ def environment(tmp_path: Path) -> Environment:
 
 
 def script(path: Path, text: str) -> str:
-    """Write a compiler of our own, in front of the one of this machine; return its path."""
+    """Write a script that calls the compiler of this machine; return its path."""
     path.write_text(text)
     path.chmod(0o755)
     return str(path)
@@ -381,10 +384,10 @@ def test_without_headers_of_python_it_is_an_error_where_compiled_modules_are_req
 
 @pytest.mark.long
 @pytest.mark.parametrize("options", [[], ["--editable"]], ids=["copied", "editable"])
-def test_where_one_module_cannot_be_compiled_none_is(
+def test_no_module_is_compiled_where_one_cannot_be(
     project: Project, environment: Environment, tmp_path: Path, options: list[str]
 ) -> None:
-    """They know each other's C types."""
+    """Modules use each other's C types."""
     done = environment.install(project.folder, *options, CC=script(tmp_path / "cc", PICKY_CC))
     assert done.returncode == 0, done.stdout
     assert "not this one" in done.stdout
@@ -394,7 +397,7 @@ def test_where_one_module_cannot_be_compiled_none_is(
 
 
 @pytest.mark.long
-def test_without_a_compiler_one_is_had_from_pypi(
+def test_a_compiler_is_installed_from_pypi_where_there_is_none(
     project: Project, environment: Environment, tmp_path: Path
 ) -> None:
     """This reaches a package index."""
@@ -417,11 +420,11 @@ def test_one_wheel_of_the_source_archive_is_for_every_python(
 ) -> None:
     archive = project.source_archive(tmp_path)
     with tarfile.open(archive) as opened:
-        held = {name.partition("/")[2] for name in opened.getnames()}
-    assert {"LICENSE", "NOTICE", "setup.py", "tools/packaging/backend.py"} <= held
-    assert {"tests/conftest.py", "kanalyze/render/html/page.html"} <= held
-    assert {source_path(name, ".pxd") for name in compiled_modules()} <= held
-    assert [name for name in held if name.endswith((".c", ".so", ".pyc"))] == []
+        members = {name.partition("/")[2] for name in opened.getnames()}
+    assert {"LICENSE", "NOTICE", "setup.py", "tools/packaging/backend.py"} <= members
+    assert {"tests/conftest.py", "kanalyze/render/html/page.html"} <= members
+    assert {source_path(name, ".pxd") for name in compiled_modules()} <= members
+    assert [name for name in members if name.endswith((".c", ".so", ".pyc"))] == []
 
     done = environment.wheel(archive, tmp_path, KANALYZE_ABI3="1", KANALYZE_REQUIRE_COMPILED="1")
     if sys.version_info[:2] != (3, 11):

@@ -33,24 +33,24 @@ def capture(*pairs: tuple[bytes, bytes]) -> bytes:
     """Return a capture of one connection with these requests and responses in turn."""
     packets = []
     seq = ack = 1
-    for asked, answered in pairs:
-        packets.append(segment(seq=seq, ack=ack, payload=asked))
-        seq += len(asked)
-        packets.append(segment(to_broker=False, seq=ack, ack=seq, payload=answered))
-        ack += len(answered)
+    for request_bytes, response_bytes in pairs:
+        packets.append(segment(seq=seq, ack=ack, payload=request_bytes))
+        seq += len(request_bytes)
+        packets.append(segment(to_broker=False, seq=ack, ack=seq, payload=response_bytes))
+        ack += len(response_bytes)
     return pcap_file(timed(packets))
 
 
 def talk(catalog: Catalog, key: int, version: int, values: list[dict[str, Any]]) -> bytes:
     """Return a capture of a Heartbeat and of a request of an API with its response."""
-    asked, answered = (
+    request_bytes, response_bytes = (
         Writer(catalog.message(key, kind), version).write(one)
         for kind, one in zip(("request", "response"), values, strict=True)
     )
     tags = b"\0" if catalog.request_header_version(key, version) == 2 else b""
     exchange = (
-        request(key, version, 8, asked, tags=tags),
-        response(8, answered, tags=tags),
+        request(key, version, 8, request_bytes, tags=tags),
+        response(8, response_bytes, tags=tags),
     )
     return capture((heartbeat(7), heartbeat_answer(7)), exchange, exchange)
 
@@ -100,7 +100,7 @@ def test_a_newer_version_of_a_known_api_is_decoded(tmp_path: Path) -> None:
     assert "unknown_api_version" in guessed.anomalies
 
 
-def test_what_is_not_in_the_folder_is_read_as_before(tmp_path: Path) -> None:
+def test_messages_that_are_not_in_the_folder_are_decoded_as_before(tmp_path: Path) -> None:
     catalog = Catalog(next_fetch(vendor_folder(tmp_path / "own")))
     run = Analysis([str(path("basics"))], catalog=catalog)
     found = [row for batch in run.row_batches() for row in batch]
@@ -110,8 +110,10 @@ def test_what_is_not_in_the_folder_is_read_as_before(tmp_path: Path) -> None:
 
 def test_a_frame_of_a_vendors_api_is_found_after_lost_bytes(tmp_path: Path) -> None:
     catalog = Catalog(vendor_folder(tmp_path / "own"))
-    asked = request(VENDOR, 0, 8, struct.pack(">h", 1) + b"g")
-    lost = segment(seq=1 + 1000, payload=b"\x07" * 30 + asked + asked + heartbeat(9))
+    request_bytes = request(VENDOR, 0, 8, struct.pack(">h", 1) + b"g")
+    lost = segment(
+        seq=1 + 1000, payload=b"\x07" * 30 + request_bytes + request_bytes + heartbeat(9)
+    )
     data = pcap_file(timed([segment(seq=1, payload=heartbeat(7)), lost]))
     keys = [row.api_key for row in rows_of(data, catalog)]
     assert keys.count(VENDOR) == 2
@@ -138,13 +140,13 @@ def test_the_protocol_command_takes_the_folder(tmp_path: Path, capsys: Any) -> N
     assert "VendorThing" in json.dumps(json.loads(capsys.readouterr().out))
 
 
-def test_a_broken_folder_is_one_line_and_status_2(tmp_path: Path, capsys: Any) -> None:
+def test_a_broken_folder_is_refused_in_one_line_with_status_2(tmp_path: Path, capsys: Any) -> None:
     own = folder(tmp_path / "own", Bad=message("BadRequest", {"name": "F", "type": "int33"}))
     (tmp_path / "x.pcap").write_bytes(capture((heartbeat(7), heartbeat_answer(7))))
     assert main(["requests", "--definitions", str(own), str(tmp_path / "x.pcap")]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "Bad.json: BadRequest.F: " in said
+    stderr = capsys.readouterr().err
+    assert stderr.count("\n") == 1
+    assert "Bad.json: BadRequest.F: " in stderr
     with pytest.raises(DefinitionError, match=r"Bad\.json: BadRequest\.F: "):
         kanalyze.requests(str(tmp_path / "x.pcap"), definitions=own)
 

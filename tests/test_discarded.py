@@ -1,4 +1,4 @@
-"""TCP data that is in a capture, but of no stream that is read: the report says how much of it."""
+"""TCP data that is captured but belongs to no stream that is read: the report counts it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def packets_of() -> list[bytes]:
-    """Connections with late data, with a sequence number from nowhere, and begun before."""
+    """Connections with late data, with a sequence number out of window, and begun before."""
     packets: list[bytes] = []
     Line(packets, 51_000).open().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
     late, odd, begun = [("10.0.0.1", port) for port in (51_001, 51_002, 51_003)]
@@ -37,7 +37,7 @@ def packets_of() -> list[bytes]:
     return packets
 
 
-FOUND = {
+EXPECTED = {
     "late_packets": 2,
     "late_bytes": 5,
     "out_of_window_packets": 1,
@@ -60,12 +60,12 @@ def test_the_report_says_what_was_discarded(tmp_path: Path) -> None:
     capture.write_bytes(capture_of(packets_of()))
     for jobs in (1, 2):
         summary = kanalyze.report(str(capture), jobs=jobs)
-        assert discarded(summary["quality"]) == FOUND
+        assert discarded(summary["quality"]) == EXPECTED
         lines = [line.plain for line in header_lines(summary)]
         assert [line for line in lines if line in TEXTS] == TEXTS
 
 
-def test_the_shares_of_the_connections_say_it_together(tmp_path: Path) -> None:
+def test_shards_report_the_same_counts_together(tmp_path: Path) -> None:
     capture = tmp_path / "a.pcap"
     capture.write_bytes(capture_of(packets_of()))
     merged = None
@@ -78,13 +78,13 @@ def test_the_shares_of_the_connections_say_it_together(tmp_path: Path) -> None:
         else:
             merged.merge(analysis.quality)
     assert merged is not None
-    assert discarded(merged.to_dict()) == FOUND
+    assert discarded(merged.to_dict()) == EXPECTED
 
 
-def test_live_is_told_the_same_while_it_runs(tmp_path: Path) -> None:
+def test_a_live_run_reports_the_same_counts(tmp_path: Path) -> None:
     capture = tmp_path / "a.pcap"
     capture.write_bytes(capture_of(packets_of()))
     analysis = Analysis([str(capture)])
-    told = [discarded(analysis.monitor.doubts()) for _ in analysis.batches()]
-    assert FOUND in [*told, discarded(analysis.monitor.doubts())]
-    assert discarded(analysis.monitor.doubts()) == FOUND
+    counts = [discarded(analysis.monitor.doubts()) for _ in analysis.batches()]
+    assert EXPECTED in [*counts, discarded(analysis.monitor.doubts())]
+    assert discarded(analysis.monitor.doubts()) == EXPECTED

@@ -1,6 +1,6 @@
-"""Captures in disorder: the rows are the same, but for packet numbers.
+"""Captures in disorder: the rows are the same, except for packet numbers.
 
-The whole product of captures and transformations is ``long``; otherwise every transformation is
+Every transformation of every capture is ``long``; by default every transformation is
 tried on a small capture, and the captures that matter with one combination of three.
 """
 
@@ -47,7 +47,7 @@ ROUNDS = 4
 
 
 def a_small_capture(label: str) -> str:
-    """One for a transformation, always the same."""
+    """The small capture that a transformation is tried on, always the same one."""
     return random.Random(label).choice(SMALL)
 
 
@@ -75,14 +75,16 @@ def test_every_transformation_of_every_capture_gives_the_same_rows(
 @pytest.mark.long
 @pytest.mark.parametrize("number", range(1, ROUNDS + 1))
 @pytest.mark.parametrize("name", NAMES)
-def test_other_threes_together_give_the_same_rows(name: str, number: int, tmp_path: Path) -> None:
+def test_other_combinations_of_three_give_the_same_rows(
+    name: str, number: int, tmp_path: Path
+) -> None:
     assert differences(name, combination(name, number), tmp_path) == []
 
 
 @pytest.mark.few(9)
 @pytest.mark.parametrize("label", BEYOND)
 @pytest.mark.parametrize("name", ["mock", "large", "transactions"])
-def test_what_is_told_of_disorder_beyond_repair_is_true(
+def test_no_row_is_wrong_after_disorder_beyond_repair(
     name: str, label: str, tmp_path: Path
 ) -> None:
     assert untrue_rows(name, [label], tmp_path) == []
@@ -91,7 +93,7 @@ def test_what_is_told_of_disorder_beyond_repair_is_true(
 @pytest.mark.long
 @pytest.mark.parametrize("label", BEYOND)
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_told_of_any_disorder_beyond_repair_is_true(
+def test_no_row_is_wrong_after_any_disorder_beyond_repair(
     name: str, label: str, tmp_path: Path
 ) -> None:
     assert untrue_rows(name, [label], tmp_path) == []
@@ -105,10 +107,8 @@ def test_rotated_files_may_be_named_in_a_list_or_by_a_glob(way: str, tmp_path: P
     assert differences("basics", ["seven files"], tmp_path, arguments) == []
 
 
-def test_bytes_that_are_missing_are_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The comparison itself: of a capture without its last payload the rows are not the same."""
+def test_missing_bytes_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The comparison itself: a capture without its last payload has other rows."""
 
     def without_the_last(packets: list[Packet], _: random.Random) -> list[Packet]:
         last = max(index for index, _ in with_payload(packets))
@@ -185,7 +185,7 @@ def test_sequence_numbers_do_wrap() -> None:
     assert all(segment.length for segment in across)
 
 
-def test_fragments_are_more_packets_and_no_larger_ones() -> None:
+def test_fragmenting_gives_more_packets_and_no_whole_segment() -> None:
     packets = list(packets_of("large"))
     parts = fragmented(packets, random.Random(0))
     assert len(parts) > 2 * len(packets)

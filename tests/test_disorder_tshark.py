@@ -1,7 +1,7 @@
-"""What the disorder harness writes is what it says: asked of tshark, which knows it not.
+"""tshark finds the right segments in what the disorder harness writes.
 
-tshark is asked for times, ports and payloads of TCP segments, whatever they are wrapped in; and
-for checksums. It starts slowly: most of this is ``long``.
+tshark reads times, ports and payloads of TCP segments, whatever they are wrapped in, and checks
+checksums. It starts slowly: most tests here are ``long``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WRAPPED = [
     for label, step in TRANSFORMATIONS.items()
     if step.stage in (Stage.FRAGMENTS, Stage.LINKS, Stage.PADDING)
 ]
-# tshark 4.0 opens no bzip2 and xz, stops at what lies between Zstandard frames, and has no room
+# tshark 4.0 opens no bzip2 and xz, stops at data between Zstandard frames, and has no room
 # for the fraction of a second in picoseconds times 10^9.
 NOT_FOR_TSHARK = (
     *("bzip2", "bzip2 in streams", "xz", "xz in streams", "zstd in frames"),
@@ -102,7 +102,7 @@ def test_every_wrapping_and_format_holds_the_same_segments(label: str, tmp_path:
 
 @pytest.mark.long
 @pytest.mark.parametrize("order", ["<", ">"])
-def test_interfaces_tell_times_as_tshark_reads_them(order: str, tmp_path: Path) -> None:
+def test_tshark_reads_the_times_of_all_interfaces(order: str, tmp_path: Path) -> None:
     def interfaces(packets: Sequence[Packet]) -> list[Interface]:
         return [one for one in fine_interfaces(packets) if one.resolution != PICOSECONDS]
 
@@ -115,7 +115,7 @@ def test_interfaces_tell_times_as_tshark_reads_them(order: str, tmp_path: Path) 
 @pytest.mark.long
 @pytest.mark.parametrize("label", WRAPPED + REBUILT)
 def test_every_checksum_of_what_was_built_is_right(label: str, tmp_path: Path) -> None:
-    """Those of IP, of TCP and of GRE. The capture's own were not computed yet when it was made."""
+    """Those of IP, TCP and GRE. Packets are rebuilt: the capture has some not yet computed."""
     segments_before = [s for s in map(dissect, packets_of(NAME)) if s is not None]
     alter = TRANSFORMATIONS[label].alter
     assert alter is not None

@@ -1,4 +1,4 @@
-"""A filtered report says by what, and ``--port`` means the same to every command."""
+"""A filtered report states its filter, and ``--port`` means the same to every command."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def rows_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[st
 
 
 @pytest.mark.parametrize("command", ["requests", "connections"])
-def test_a_port_gives_what_is_on_it_alone(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_rows_of_the_given_ports_are_written(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     everything = rows_of(capsys, command, CLUSTER)
     ports = sorted({row["broker_port"] for row in everything})
     assert len(ports) > 2
@@ -40,8 +42,8 @@ def test_a_port_gives_what_is_on_it_alone(command: str, capsys: pytest.CaptureFi
     assert two == [row for row in everything if row["broker_port"] in ports[:2]]
 
 
-def test_a_port_still_forces_what_is_taken_for_kafka() -> None:
-    # The first packet that is left is a broker's: whatever comes first, the port decides.
+def test_connections_of_a_given_port_are_read_as_kafka() -> None:
+    # The first packet that the filter leaves is a broker's: the port says which end is the broker.
     found = list(kanalyze.requests(BASICS, port=[9092]))
     assert found
     assert {row.broker_port for row in found} == {9092}
@@ -98,7 +100,7 @@ CONDITIONS = {
 }
 
 
-def test_a_report_says_by_what_it_was_filtered() -> None:
+def test_a_report_states_its_filter() -> None:
     summary = kanalyze.report(BASICS, **GIVEN)
     assert summary["filter"] == CONDITIONS
     assert kanalyze.report(BASICS)["filter"] == {}
@@ -108,21 +110,21 @@ def test_a_report_says_by_what_it_was_filtered() -> None:
     }
 
 
-def test_the_text_of_a_report_says_it_too(
+def test_the_text_of_a_report_states_its_filter(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     target = tmp_path / "report.json"
     arguments = ["--api", "fetch", "--slower-than", "5ms", "--errors", "--port", "9092"]
     assert main(["report", BASICS, *arguments, "--json", str(target)]) == 0
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     line = "only requests that match: API Fetch; port 9092; with errors; slower than 5 ms"
-    assert line in told.splitlines()
+    assert line in output.splitlines()
     assert json.loads(target.read_bytes())["filter"]["api"] == ["Fetch"]
     assert main(["report", BASICS]) == 0
     assert "only requests that match" not in capsys.readouterr().out
 
 
-def test_status_error_and_partition_stand_in_the_text_as_they_are_meant(
+def test_the_text_names_status_error_and_partition_of_the_filter(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     words = ["--status", "ERROR", "--error", "3", "--partition", "0", "--partition", "a-1"]
@@ -136,11 +138,11 @@ def test_status_error_and_partition_stand_in_the_text_as_they_are_meant(
 
 def test_hostile_globs_do_not_drive_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", BASICS, "--topic", "\x1b[31m*"]) == 0
-    told = capsys.readouterr().out
-    assert "\x1b" not in told
-    assert "topic \\u001b[31m*" in told
+    output = capsys.readouterr().out
+    assert "\x1b" not in output
+    assert "topic \\u001b[31m*" in output
 
 
-def test_a_filter_of_nothing_has_no_conditions() -> None:
+def test_an_empty_filter_has_no_conditions() -> None:
     assert RowFilter().conditions == {}
     assert RowFilter.parse(ports=[9092, 9093]).conditions == {"port": [9092, 9093]}

@@ -94,13 +94,13 @@ def test_rows_of_a_capture_are_those_of_packet_by_packet(name: str) -> None:
 
 @pytest.mark.few(6)
 @pytest.mark.parametrize("name", often(NAMES, CHOSEN))
-def test_so_they_are_in_other_batches_of_packets(name: str) -> None:
+def test_rows_are_the_same_in_other_batches_of_packets(name: str) -> None:
     fast = read([str(path(name))], most_packets=at_random(1, 1, 2, 40, 300))
     assert_same(fast, slow(name))
 
 
 @pytest.mark.parametrize("name", often(NAMES, CHOSEN))
-def test_files_are_the_same_byte_for_byte(name: str, tmp_path: Path) -> None:
+def test_files_written_from_blocks_and_from_rows_are_equal(name: str, tmp_path: Path) -> None:
     fast = read([str(path(name))])
     for row_format in FORMATS:
         by_block, by_rows = tmp_path / f"blocks.{row_format}", tmp_path / f"rows.{row_format}"
@@ -115,7 +115,7 @@ def test_files_are_the_same_byte_for_byte(name: str, tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("most", [2, 3, 5, 10, 30, 100, 700])
-def test_so_they_are_in_batches_of_every_size(name: str, most: int) -> None:
+def test_rows_are_the_same_in_batches_of_every_size(name: str, most: int) -> None:
     assert_same(read([str(path(name))], most_packets=lambda: most), slow(name))
 
 
@@ -146,7 +146,9 @@ def test_a_transformed_capture_has_the_rows_of_packet_by_packet(label: str, tmp_
 @pytest.mark.long
 @pytest.mark.parametrize("label", TRANSFORMATIONS)
 @pytest.mark.parametrize("name", NAMES)
-def test_every_transformed_capture_has_them(name: str, label: str, tmp_path: Path) -> None:
+def test_every_transformed_capture_has_the_rows_of_packet_by_packet(
+    name: str, label: str, tmp_path: Path
+) -> None:
     assert_same_after(name, label, tmp_path)
 
 
@@ -158,7 +160,7 @@ def streams_of(data: bytes) -> list[io.BytesIO]:
 
 
 def assert_same_in_batches(data: bytes, *most: Callable[[], int]) -> Reading:
-    """Rows are those of packet by packet in all these batches; returns the last reading."""
+    """Check that rows in these batches are those of packet by packet; return the last reading."""
     expected = reference(streams_of(data))
     for most_packets in most or (lambda: MOST_AT_ONCE,):
         fast = read(streams_of(data), most_packets=most_packets)
@@ -168,15 +170,15 @@ def assert_same_in_batches(data: bytes, *most: Callable[[], int]) -> Reading:
 
 def message_pair(key: int, version: int, number: int, *parts: Part) -> tuple[bytes, bytes]:
     """A request and its answer, of Produce or Fetch."""
-    said = parts or (Part(partition=number % 3, error_code=6 * (number % 5 == 0)),)
+    partitions = parts or (Part(partition=number % 3, error_code=6 * (number % 5 == 0)),)
     if key == k.PRODUCE:
-        return produce(number, version, said), produce_answer(number, version, said)
-    return fetch(number, version, said), fetch_answer(number, version, said)
+        return produce(number, version, partitions), produce_answer(number, version, partitions)
+    return fetch(number, version, partitions), fetch_answer(number, version, partitions)
 
 
 @pytest.mark.few(17)
 @pytest.mark.parametrize(("key", "version"), KINDS)
-def test_every_version(key: int, version: int) -> None:
+def test_rows_of_every_version_are_the_same_in_batches(key: int, version: int) -> None:
     packets: list[bytes] = []
     line = Line(packets).open()
     for number in range(20):
@@ -187,7 +189,7 @@ def test_every_version(key: int, version: int) -> None:
 
 
 def pipelined(count: int, window: int) -> bytes:
-    """Requests of which so many are always under way."""
+    """As many requests as ``count``, of which ``window`` are under way at a time."""
     packets: list[bytes] = []
     line = Line(packets).open()
     pairs = [message_pair(k.PRODUCE, 9, number) for number in range(count)]
@@ -220,7 +222,7 @@ def test_messages_are_cut_at_every_byte(size: int) -> None:
     assert len(fast.rows) == 8
 
 
-def test_a_capture_that_begins_in_the_middle_of_messages() -> None:
+def test_a_capture_may_begin_in_the_middle_of_messages() -> None:
     pairs = [message_pair(k.FETCH, 11, number) for number in range(20)]
     for skipped in range(1, len(pairs[0][0]), 5):
         packets: list[bytes] = []
@@ -233,7 +235,7 @@ def test_a_capture_that_begins_in_the_middle_of_messages() -> None:
 
 
 @pytest.mark.parametrize("lost", [slice(300, 340), slice(301, 340), slice(300, 301)], ids=str)
-def test_what_comes_before_and_after_a_loss_is_read(lost: slice) -> None:
+def test_messages_before_and_after_a_loss_are_read(lost: slice) -> None:
     packets: list[bytes] = []
     line = Line(packets).open()
     for number in range(400):
@@ -249,7 +251,7 @@ def segments(message: bytes) -> list[bytes]:
 
 
 def talk_with(*turns: tuple[bytes, bytes]) -> bytes:
-    """Sound pairs, then these, then sound pairs, all of a stream that begins with its SYN."""
+    """A connection from its SYN on: valid exchanges, then ``turns``, then valid exchanges."""
     packets: list[bytes] = []
     line = Line(packets).open()
     sound = [message_pair(k.PRODUCE, 9, number) for number in range(60)]
@@ -300,9 +302,9 @@ ODD_TURNS = {
 
 
 @pytest.mark.few(14)
-@pytest.mark.parametrize("what", ODD_TURNS)
-def test_what_is_odd_stands_between_what_is_not(what: str) -> None:
-    data = talk_with(ODD_TURNS[what])
+@pytest.mark.parametrize("oddity", ODD_TURNS)
+def test_odd_messages_leave_the_messages_around_them_readable(oddity: str) -> None:
+    data = talk_with(ODD_TURNS[oddity])
     readings = [
         read(streams_of(data), most_packets=at_random(1, most)) for most in (MOST_AT_ONCE, 64, 63)
     ]
@@ -310,9 +312,9 @@ def test_what_is_odd_stands_between_what_is_not(what: str) -> None:
         assert sum(row.status in ("ok", "error") for row in reading.rows) > 55
 
 
-def test_a_request_without_an_answer_in_the_midst_of_others() -> None:
-    # It is sent, and ends its exchange, before the answers to those before it have come: of the
-    # broker it is known by then that it answers no such request.
+def test_a_one_way_request_ends_before_earlier_requests_are_answered() -> None:
+    # The request ends its exchange when it is sent, before the responses to earlier requests: the
+    # broker is known by then to answer no such request.
     packets: list[bytes] = []
     line = Line(packets).open().client(produce(-1, 9, acks=0))
     for number in range(20):
@@ -326,7 +328,7 @@ def test_a_request_without_an_answer_in_the_midst_of_others() -> None:
 
 @pytest.mark.parametrize("acks", [0, 1])
 @pytest.mark.parametrize("end", [Line.close, Line.reset])
-def test_what_was_not_answered_ends_with_its_connection(
+def test_an_unanswered_request_ends_with_its_connection(
     acks: int, end: Callable[[Line], Line]
 ) -> None:
     packets: list[bytes] = []
@@ -341,7 +343,7 @@ def test_what_was_not_answered_ends_with_its_connection(
     assert [row.correlation_id for row in rows] == [2, 1, 3]
 
 
-def test_ids_that_were_all_used_in_an_earlier_batch() -> None:
+def test_correlation_ids_of_an_earlier_batch_may_come_again() -> None:
     packets: list[bytes] = []
     line = Line(packets).open()
     for number in [*range(20), *range(20)]:
@@ -351,7 +353,7 @@ def test_ids_that_were_all_used_in_an_earlier_batch() -> None:
     assert len(fast.rows) == 40
 
 
-def test_messages_that_were_captured_out_of_order() -> None:
+def test_a_response_captured_before_its_request_is_marked() -> None:
     # The first answer comes last: by then all requests were sent, also the one whose answer was
     # captured before it.
     pairs = [message_pair(k.FETCH, 11, number) for number in (2, 3)]
@@ -393,12 +395,12 @@ NAMINGS = {
 }
 
 
-@pytest.mark.parametrize("told", NAMINGS)
+@pytest.mark.parametrize("naming", NAMINGS)
 @pytest.mark.parametrize("is_file", [True, False])
-def test_names_of_topics(told: str, is_file: bool, tmp_path: Path) -> None:
+def test_topic_names_are_the_same_in_batches(naming: str, is_file: bool, tmp_path: Path) -> None:
     packets: list[bytes] = []
     line = Line(packets).open()
-    for number, turn in enumerate(NAMINGS[told]):
+    for number, turn in enumerate(NAMINGS[naming]):
         request, response = turn(number)
         line.client(request).broker(response)
     file = tmp_path / "names.pcap"
@@ -435,7 +437,7 @@ def test_wild_conversations_are_the_same_each_time(dice: Random, sizes: tuple[in
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(200))
-def test_many_conversations(seed: int) -> None:
+def test_many_calm_conversations_are_the_same_in_batches(seed: int) -> None:
     data = conversations(Random(seed), is_calm=True)
     sizes = ((MOST_AT_ONCE,), (1, 3, 10), (1, 3, 20, 100, 300))[seed % 3]
     fast = read(streams_of(data), most_packets=at_random(seed, *sizes))

@@ -50,7 +50,7 @@ def capture(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_rows_say_which_wire_they_are_of(capture: str) -> None:
+def test_rows_name_their_wire_protocol(capture: str) -> None:
     found = [(row.wire, row.api_name, row.status) for row in kanalyze.requests(capture)]
     assert sorted(found) == [
         ("kafka", "Heartbeat", "ok"),
@@ -60,12 +60,12 @@ def test_rows_say_which_wire_they_are_of(capture: str) -> None:
     ]
 
 
-def test_filters_know_its_names(capture: str) -> None:
+def test_filters_take_the_api_names_of_kafka_07(capture: str) -> None:
     assert len(list(kanalyze.requests(capture, api="Produce", topic="clicks"))) == 1
     assert list(kanalyze.requests(capture, api="MultiFetch")) == []
 
 
-def test_a_report_counts_it_apart(capture: str) -> None:
+def test_a_report_counts_kafka_07_separately(capture: str) -> None:
     summary = kanalyze.report(capture)
     wires = {(api["wire"], api["api_name"]): api["requests"] for api in summary["apis"]}
     assert wires == {
@@ -85,7 +85,7 @@ def test_rows_of_both_wires_fit_one_table(capture: str) -> None:
     assert table["correlation_id"].null_count == 6
 
 
-def test_decode_knows_its_names_and_records_are_listed(
+def test_messages_are_decoded_and_records_are_listed(
     capture: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["decode", "--api", "Produce", capture]) == 0

@@ -1,4 +1,4 @@
-"""Where the time of requests went, against what was set and measured while they were recorded.
+"""Latency parts, compared with the delays set and the times measured during recording.
 
 The captures in ``captures/latency/`` hold the same packets as three places saw them, with known
 delays between these and a server that measured its own time (``tools/record/latency.py``).
@@ -40,18 +40,18 @@ def rows(place: str) -> list[Row]:
     return found
 
 
-def ways_ns(place: str) -> tuple[int, int]:
+def round_trips_ns(place: str) -> tuple[int, int]:
     """Round trips from a place to the client, and to the broker, as they were set."""
     set_ms = truth()["delays_ms"]
     near = set_ms["client_to_middle"] + set_ms["middle_to_client"]
     far = set_ms["middle_to_server"] + set_ms["server_to_middle"]
-    told = {"client": (0, near + far), "between": (near, far), "broker": (near + far, 0)}
-    return told[place][0] * MS, told[place][1] * MS
+    round_trips_ms = {"client": (0, near + far), "between": (near, far), "broker": (near + far, 0)}
+    return round_trips_ms[place][0] * MS, round_trips_ms[place][1] * MS
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_the_network_takes_what_was_set(place: str) -> None:
-    client_ns, broker_ns = ways_ns(place)
+def test_network_times_are_the_delays_that_were_set(place: str) -> None:
+    client_ns, broker_ns = round_trips_ns(place)
     for row in rows(place):
         assert row.capture_point == place
         assert 0 <= (row.client_network_ns or 0) - client_ns <= 2 * WITHIN_NS
@@ -59,56 +59,56 @@ def test_the_network_takes_what_was_set(place: str) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_connections_say_where_they_were_captured(place: str) -> None:
+def test_connections_name_their_capture_point(place: str) -> None:
     found = list(kanalyze.connections(FOLDER / "latency" / f"{place}.pcap"))
     assert {connection.capture_point for connection in found} == {place}
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_the_broker_takes_what_the_server_measured(place: str) -> None:
-    for row, told in zip(rows(place), truth()["requests"], strict=True):
-        assert abs((row.broker_time_ns or 0) - told["broker_ns"]) <= WITHIN_NS
+def test_broker_times_are_those_that_the_server_measured(place: str) -> None:
+    for row, measured in zip(rows(place), truth()["requests"], strict=True):
+        assert abs((row.broker_time_ns or 0) - measured["broker_ns"]) <= WITHIN_NS
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_the_client_waits_for_all_of_it(place: str) -> None:
-    for row, told in zip(rows(place), truth()["requests"], strict=True):
-        if told["kind"] == "lost" and place == "broker":
-            continue  # What was lost on the way there was not seen there.
+def test_total_and_network_time_are_what_the_client_measured(place: str) -> None:
+    for row, measured in zip(rows(place), truth()["requests"], strict=True):
+        if measured["kind"] == "lost" and place == "broker":
+            continue  # The broker's capture does not have a request that was lost on the way to it.
         waited_ns = (row.total_time_ns or 0) + (row.client_network_ns or 0)
-        assert abs(waited_ns - told["client_ns"]) <= WITHIN_NS
+        assert abs(waited_ns - measured["client_ns"]) <= WITHIN_NS
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_request_waits_for_those_before_it(place: str) -> None:
     before_ns = 0
-    for row, told in zip(rows(place), truth()["requests"], strict=True):
-        if told["kind"] == "behind":
+    for row, measured in zip(rows(place), truth()["requests"], strict=True):
+        if measured["kind"] == "behind":
             assert abs((row.pipeline_wait_ns or 0) - before_ns) <= WITHIN_NS
         else:
             assert row.pipeline_wait_ns == 0
             before_ns = 0
-        before_ns += told["broker_ns"]
+        before_ns += measured["broker_ns"]
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_request_that_was_lost_behind_the_capture_waits_until_it_is_sent_again(
+def test_a_request_lost_after_the_capture_point_waits_for_its_retransmission(
     place: str,
 ) -> None:
-    for row, told in zip(rows(place), truth()["requests"], strict=True):
-        if told["kind"] == "lost" and place != "broker":
+    for row, measured in zip(rows(place), truth()["requests"], strict=True):
+        if measured["kind"] == "lost" and place != "broker":
             assert (row.retransmitted_packets or 0) >= 1
-            lost_ns = told["client_ns"] - told["broker_ns"] - sum(ways_ns(place))
+            lost_ns = measured["client_ns"] - measured["broker_ns"] - sum(round_trips_ns(place))
             assert abs((row.retransmission_wait_ns or 0) - lost_ns) <= WITHIN_NS
         else:
             assert row.retransmission_wait_ns == 0
 
 
 def test_a_large_message_takes_a_round_trip_more_to_send() -> None:
-    (large,) = (row for row in rows("client") if (row.request_bytes or 0) > 10_000)
-    (told,) = (row for row in rows("broker") if (row.response_bytes or 0) > 10_000)
-    for sent_ns in (large.request_send_ns, told.response_send_ns):
-        assert (sent_ns or 0) >= sum(ways_ns("client"))
+    (large_request,) = (row for row in rows("client") if (row.request_bytes or 0) > 10_000)
+    (large_response,) = (row for row in rows("broker") if (row.response_bytes or 0) > 10_000)
+    for sent_ns in (large_request.request_send_ns, large_response.response_send_ns):
+        assert (sent_ns or 0) >= sum(round_trips_ns("client"))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -123,7 +123,7 @@ def test_the_parts_add_up_to_the_whole(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ("tls", "snaplen")])
-def test_parts_are_known_of_nearly_all_that_were_answered(name: str) -> None:
+def test_latency_parts_are_known_of_nearly_all_answered_requests(name: str) -> None:
     answered = [row for row in analysis(name)[0] if row.status in ("ok", "error")]
     known = [row for row in answered if row.broker_time_ns is not None]
     assert len(known) >= 0.85 * len(answered)

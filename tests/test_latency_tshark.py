@@ -1,4 +1,4 @@
-"""What was sent again, and round trips, of each request against tshark's.
+"""Retransmissions and round trips of each request, compared with tshark's.
 
 tshark knows no duplicates: a capture that holds packets twice is left out. Without tshark this file
 is not collected (see conftest.py).
@@ -71,27 +71,27 @@ def streams(file: str) -> dict[frozenset[str], Stream]:
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", often(ONCE, OFTEN))
-def test_what_was_sent_again_within_a_request_is_what_tshark_says(name: str) -> None:
-    told = streams(str(path(name)))
+def test_retransmissions_within_a_request_are_those_of_tshark(name: str) -> None:
+    tshark_streams = streams(str(path(name)))
     for row in analysis(name)[0]:
         if row.retransmitted_packets is None or row.response_end_ns is None:
             continue
-        stream = told[frozenset(row.connection.split(">"))]
+        stream = tshark_streams[frozenset(row.connection.split(">"))]
         first, last = row.request_start_ns or 0, row.response_end_ns
-        assert row.retransmitted_packets == sum(first <= each <= last for each in stream.resent)
-        assert row.zero_windows == sum(first <= each <= last for each in stream.closed)
+        assert row.retransmitted_packets == sum(first <= time <= last for time in stream.resent)
+        assert row.zero_windows == sum(first <= time <= last for time in stream.closed)
 
 
 @pytest.mark.few(3)
 @pytest.mark.parametrize("name", often(ONCE, OFTEN))
-def test_a_round_trip_is_none_that_tshark_does_not_see(name: str) -> None:
-    told = streams(str(path(name)))
+def test_round_trips_lie_within_those_of_tshark(name: str) -> None:
+    tshark_streams = streams(str(path(name)))
     for row in analysis(name)[0]:
         client, broker = row.connection.split(">")
-        stream = told[frozenset((client, broker))]
+        stream = tshark_streams[frozenset((client, broker))]
         ways = (row.broker_network_ns, broker), (row.client_network_ns, client)
         for way_ns, end in ways:
-            # A round trip that the latency is shorter than is cut to it.
+            # A round trip longer than the latency is cut to it.
             if way_ns is not None and way_ns != row.latency_ns:
                 assert way_ns >= min(stream.rtts[end])
         both = row.broker_network_ns, row.client_network_ns

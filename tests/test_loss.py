@@ -1,6 +1,6 @@
-"""Packets that were not captured: what is untouched is there and right, and nothing is wrong.
+"""Packets are missing from captures: no untouched exchange is missing, and no row is wrong.
 
-The truth is our own rows of the whole capture (held against the broker's log in test_truth.py).
+The truth is our own rows of the whole capture (test_truth.py compares them with the broker's log).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ SHARES = (0.001, 0.01, 0.1)
 
 
 def dropped(lossy: Lossy, share: float, seed: int) -> frozenset[int]:
-    """Each packet with a probability; at least one."""
+    """Numbers of the packets to drop: each with probability ``share``, at least one."""
     noise = random.Random(f"{lossy.name} {share} {seed}")
     numbers = [number for number in range(1, lossy.packets + 1) if noise.random() < share]
     return lossy.with_copies(numbers or [noise.randint(1, lossy.packets)])
 
 
 def all_before(lossy: Lossy, seed: int) -> frozenset[int]:
-    """Every packet before one: the capture begins in the middle of things."""
+    """Numbers of the packets before one, which the capture then begins with."""
     first = random.Random(f"{lossy.name} {seed}").randint(2, lossy.packets)
     return lossy.with_copies(range(1, first))
 
@@ -51,7 +51,7 @@ def test_a_capture_may_begin_with_any_packet(name: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("name", CLEAR)
-def test_the_same_for_many_losses(name: str, share: float) -> None:
+def test_rows_are_right_after_many_losses(name: str, share: float) -> None:
     lossy = Lossy(name)
     for seed in range(1, 31):
         check(lossy.judge(dropped(lossy, share, seed)))
@@ -59,13 +59,13 @@ def test_the_same_for_many_losses(name: str, share: float) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", CLEAR)
-def test_the_same_for_many_first_packets(name: str) -> None:
+def test_a_capture_may_begin_with_many_packets(name: str) -> None:
     lossy = Lossy(name)
     for seed in range(2, 32):
         check(lossy.judge(all_before(lossy, seed)))
 
 
-def test_every_other_capture_has_no_rows() -> None:
+def test_captures_that_are_left_out_have_no_rows() -> None:
     assert not any(analysis(name)[0] for name in set(NAMES) - set(CLEAR))
 
 
@@ -92,15 +92,15 @@ def test_the_judge_sees_a_wrong_pairing_a_wrong_time_and_a_missing_row() -> None
     assert [row.request_start_ns for row in missing] == [first.request_start_ns]
 
 
-def test_a_request_whose_answer_may_be_lost_says_so() -> None:
+def test_a_request_whose_response_may_be_lost_is_marked() -> None:
     lossy = Lossy("basics")
-    asked = next(row for row in analysis("basics")[0] if row.api_name == "Metadata")
-    assert asked.response_packet is not None
-    rows = rows_without("basics", lossy.with_copies([asked.response_packet]))
-    (row,) = [row for row in rows if row.request_start_ns == asked.request_start_ns]
+    request = next(row for row in analysis("basics")[0] if row.api_name == "Metadata")
+    assert request.response_packet is not None
+    rows = rows_without("basics", lossy.with_copies([request.response_packet]))
+    (row,) = [row for row in rows if row.request_start_ns == request.request_start_ns]
     assert row.status == "unanswered"
     assert row.anomalies == ["lost_bytes", "unanswered_request"]
 
 
-def test_the_judge_is_used_on_rows_alone() -> None:
+def test_the_judge_takes_rows_without_a_capture() -> None:
     assert judge([], [], frozenset(), []).rows == 0

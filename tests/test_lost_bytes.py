@@ -1,4 +1,4 @@
-"""Lost bytes are counted once: whoever else tells how many there are tells the same number."""
+"""Lost bytes are counted once: all outputs have the same number."""
 
 from __future__ import annotations
 
@@ -20,32 +20,34 @@ COUNTED = {"lost_bytes": AnomalyKind.LOST_BYTES, "snapped_bytes": AnomalyKind.SN
 
 
 def check(capture: str) -> Counter[str]:
-    """Compare what quality, its anomalies, the rows of connections and of anomalies say."""
+    """Compare the counts in quality, in its anomalies, and in rows of connections and anomalies."""
     analysis = Analysis([capture])
     rows = [row for batch in analysis.connection_batches() for row in batch]
-    told: Counter[str] = Counter()
+    anomaly_bytes: Counter[str] = Counter()
     others = Analysis([capture])
     for batch in others.anomaly_batches():
         for anomaly in batch:
-            told[anomaly.kind] += anomaly.bytes or 0
+            anomaly_bytes[anomaly.kind] += anomaly.bytes or 0
     found: Counter[str] = Counter()
     for name, kind in COUNTED.items():
         found[name] = getattr(analysis.quality, name)
         total = analysis.quality.anomalies.get(kind)
         assert (0 if total is None else total.bytes) == found[name]
-        assert told[kind] == found[name]
+        assert anomaly_bytes[kind] == found[name]
         columns = [f"{side}_{name}" for side in ("client", "broker")]
         assert sum(getattr(row, column) for row in rows for column in columns) == found[name]
     return found
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_all_tell_the_same_number(name: str) -> None:
+def test_all_outputs_have_the_same_number(name: str) -> None:
     check(str(path(name)))
 
 
 @pytest.mark.parametrize("name", ["basics", "codecs", "mock"])
-def test_all_tell_the_same_number_where_packets_are_missing(name: str, tmp_path: Path) -> None:
+def test_all_outputs_have_the_same_number_where_packets_are_missing(
+    name: str, tmp_path: Path
+) -> None:
     noise = random.Random(name)
     gone = [number for number, _ in enumerate(packets_of(name), 1) if noise.random() < 0.05]
     capture = tmp_path / "lossy.pcap"

@@ -1,4 +1,4 @@
-"""What connections hold is bounded, whatever they send; what is dropped is said."""
+"""Memory for connections is bounded, whatever they send; what is dropped is reported."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def opening(client: tuple[str, int]) -> list[bytes]:
 
 
 def greedy(client: tuple[str, int], first: bytes, rest_bytes: int) -> Iterator[bytes]:
-    """A connection that sends ``first``, and so many bytes more that say nothing."""
+    """A connection that sends ``first``, and then ``rest_bytes`` of filler."""
     yield from opening(client)
     sequence = 1
     for piece in (first, *[b"x" * PIECE] * (rest_bytes // PIECE)):
@@ -45,7 +45,7 @@ def greedy(client: tuple[str, int], first: bytes, rest_bytes: int) -> Iterator[b
 
 
 def unfinished_frames(count: int, size: int) -> Iterator[bytes]:
-    """Kafka connections, each with a frame of 90 MB that goes on and on."""
+    """Kafka connections, each with a frame of 90 MB that does not end."""
     for number in range(count):
         client = (f"10.1.{number >> 8}.{number & 255}", 50_000)
         hello = k.heartbeat(1) + k.request(999, 0, 2, b"y" * 100)
@@ -54,7 +54,7 @@ def unfinished_frames(count: int, size: int) -> Iterator[bytes]:
 
 
 def undecided(count: int, size: int) -> Iterator[bytes]:
-    """Connections of which the capture holds the middle: nobody can tell yet what they are."""
+    """Connections captured from the middle on, whose protocol is not detected yet."""
     for number in range(count):
         client = (f"10.2.{number >> 8}.{number & 255}", 50_000)
         for index in range(size // PIECE):
@@ -62,7 +62,7 @@ def undecided(count: int, size: int) -> Iterator[bytes]:
 
 
 def holes(count: int, size: int) -> Iterator[bytes]:
-    """Connections that wait for one lost byte behind their first."""
+    """Connections with one lost byte after their first: all that follows is buffered."""
     for number in range(count):
         client = (f"10.3.{number >> 8}.{number & 255}", 50_000)
         yield from opening(client)
@@ -71,7 +71,7 @@ def holes(count: int, size: int) -> Iterator[bytes]:
 
 
 def unanswered(count: int, requests: int) -> Iterator[bytes]:
-    """Connections that ask and ask, and never hear an answer."""
+    """Connections with requests that are never answered."""
     for number in range(count):
         client = (f"10.4.{number >> 8}.{number & 255}", 50_000)
         data = b"".join(k.heartbeat(index) for index in range(requests))
@@ -122,18 +122,18 @@ CASES = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
-def test_memory_stays_within_what_is_allowed(case: str) -> None:
+def test_memory_stays_within_the_limit(case: str) -> None:
     packets, kind = CASES[case]
-    allowed = 32 * MIB
-    # Readers, one batch as columns and objects, the tables: the same whatever is allowed.
-    base, _ = peak_mib(iter(opening(("10.0.0.1", 50_000))), allowed)
-    peak, run = peak_mib(packets(), allowed)
+    limit_bytes = 32 * MIB
+    # Readers, one batch as columns and objects, the tables: the same with any limit.
+    base, _ = peak_mib(iter(opening(("10.0.0.1", 50_000))), limit_bytes)
+    peak, run = peak_mib(packets(), limit_bytes)
     assert peak - base < 32 + 40
     assert run.quality.anomalies[kind].count > 0
     assert run.quality.payload_bytes > 100 * MIB or case in ("undecided", "unanswered")
 
 
-def test_shares_add_up_and_too_little_is_refused() -> None:
+def test_shares_of_memory_add_up_and_too_low_a_limit_is_refused() -> None:
     bounds = MemoryBounds.of(64 * MIB)
     shares = (bounds.reassembly_bytes, bounds.undecided_bytes, bounds.kafka_bytes)
     assert sum(shares) == 64 * MIB
@@ -145,13 +145,13 @@ def test_shares_add_up_and_too_little_is_refused() -> None:
 
 
 def quiet_session(partitions: int, fetches: int) -> bytes:
-    """A fetch session of which nobody says anything more: each of its rows is of all partitions."""
+    """A fetch session that does not change: each of its rows has all partitions."""
     packets: list[bytes] = []
     line = Line(packets).open()
-    # Of a topic that nobody names: what a name is not known of is made anew for each row.
-    asked = [Part("", b"\1" * 16, partition) for partition in range(partitions)]
+    # The topic's name stays unknown, so that its partitions are made anew for each row.
+    requested = [Part("", b"\1" * 16, partition) for partition in range(partitions)]
     for number in range(fetches):
-        line.client(fetch(number, 13, [] if number else asked, session_id=7, epoch=number))
+        line.client(fetch(number, 13, [] if number else requested, session_id=7, epoch=number))
         line.broker(fetch_answer(number, 13, [], session_id=7))
     for number in range(fetches, fetches + 40):
         line.client(k.produce(number, acks=1)).broker(k.produce_answer(number))

@@ -1,4 +1,4 @@
-"""What is around the code: the package's page and metadata, the manual page, notices, the image."""
+"""The files around the code: the package's page and metadata, manual page, notices, image."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_the_manual_page_has_every_command_option_and_help() -> None:
             assert line in section
 
 
-def test_a_line_of_the_manual_page_that_is_text_is_no_macro() -> None:
+def test_text_in_the_manual_page_is_no_macro() -> None:
     made = argparse.ArgumentParser(prog="kanalyze", description="'Tis.\n.It is.")
     lines = tool("man_page")._text(made.description)
     assert lines == [r"\(aqTis.", r"\&.It is."]
@@ -113,7 +113,7 @@ def test_the_files_for_shells_are_written_where_a_wheel_has_its_data(tmp_path: P
     command.run()
     written = {name: (tmp_path / name).read_text("utf-8") for name in tools.FILES}
     assert command.get_outputs() == [str(tmp_path / name) for name in tools.FILES]
-    # They are written by processes, which know nothing of the terminal here.
+    # Separate processes write them, so that the terminal here has no effect.
     assert written.pop("share/man/man1/kanalyze.1") == tool("man_page").man_page()
     assert [*written.values()] == [script_for(shell) for shell in ("bash", "zsh", "fish")]
 
@@ -121,30 +121,32 @@ def test_the_files_for_shells_are_written_where_a_wheel_has_its_data(tmp_path: P
 # -- metadata and notices -------------------------------------------------------------------------
 
 
-def test_no_address_is_made_up() -> None:
-    """The project has none; whoever publishes it adds [project.urls], and says so here."""
+def test_no_url_is_made_up() -> None:
+    """The project has no URL; whoever publishes it adds [project.urls] and changes this."""
     assert "urls" not in PROJECT
     assert PROJECT["authors"] == [{"name": "The kanalyze authors"}]
 
 
-def test_every_python_that_is_told_of_has_its_line() -> None:
-    told = {line.rsplit(" ", 1)[1] for line in PROJECT["classifiers"] if ":: Python :: 3." in line}
-    assert told == {"3.11", "3.12", "3.13", "3.14"}
+def test_the_classifiers_name_every_supported_python() -> None:
+    versions = {
+        line.rsplit(" ", 1)[1] for line in PROJECT["classifiers"] if ":: Python :: 3." in line
+    }
+    assert versions == {"3.11", "3.12", "3.13", "3.14"}
     assert PROJECT["requires-python"] == ">=3.11"
 
 
-def test_the_test_extra_asks_for_no_less_than_the_others() -> None:
-    """A bound in two places is one bound, but for those that are said to differ."""
+def test_all_extras_have_the_same_bound_of_a_package() -> None:
+    """Except for the packages named here."""
     bounds: dict[str, set[str]] = {}
     for extra in PROJECT["optional-dependencies"].values():
         for text in extra:
-            asked = Requirement(text)
-            bounds.setdefault(asked.name, set()).add(str(asked.specifier))
+            requirement = Requirement(text)
+            bounds.setdefault(requirement.name, set()).add(str(requirement.specifier))
     several = {name for name, found in bounds.items() if len(found) > 1}
     assert several <= {"pandas", "pyspark"}
 
 
-def test_whatever_is_by_others_has_its_notice_and_its_licence() -> None:
+def test_code_by_others_has_its_notice_and_its_licence() -> None:
     listed = subprocess.run(
         ["find", "kanalyze", "tests", "(", "-name", "*.min.js", "-o", "-iname", "*LICENSE*", ")"],
         check=True,
@@ -172,8 +174,8 @@ def test_whatever_is_by_others_has_its_notice_and_its_licence() -> None:
 # -- the source archive ---------------------------------------------------------------------------
 
 
-def test_the_source_archive_has_every_file_that_is_not_made() -> None:
-    """Each top-level file and folder of the repository is named by the manifest, or known to be."""
+def test_the_source_archive_has_every_file_that_is_not_generated() -> None:
+    """The manifest names each top-level file and folder that is not included anyway."""
     manifest = (ROOT / "MANIFEST.in").read_text("utf-8")
     named = set(re.findall(r"[\w./-]+", manifest)) | {"MANIFEST.in", "README.md", "pyproject.toml"}
     made = (ROOT / ".gitignore").read_text("utf-8").split()
@@ -198,7 +200,7 @@ def instructions() -> list[tuple[str, str]]:
     return [(line.split(" ", 1)[0], line.split(" ", 1)[1].strip()) for line in lines if line]
 
 
-def test_the_image_installs_extras_that_there_are_with_a_python_that_is_supported() -> None:
+def test_the_image_installs_existing_extras_with_a_supported_python() -> None:
     values = dict(text.split("=") for name, text in instructions() if name == "ARG")
     assert f"Programming Language :: Python :: {values['PYTHON']}" in PROJECT["classifiers"]
     assert set(values["EXTRAS"].split(",")) <= set(PROJECT["optional-dependencies"])
@@ -223,17 +225,17 @@ def test_the_image_runs_the_program_as_an_ordinary_user() -> None:
     )
 
 
-def test_the_builder_gets_what_a_build_reads() -> None:
+def test_the_docker_build_gets_the_files_that_it_reads() -> None:
     lines = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
     assert "*" in lines
     given = {line[1:] for line in lines if line.startswith("!")}
     assert all((ROOT / name).exists() for name in given)
-    wanted = {"kanalyze", "pyproject.toml", "setup.py", "MANIFEST.in", "README.md"}
-    wanted |= {path.split("/")[0] for path in PROJECT["license-files"]}
-    assert wanted | {"tools/packaging"} == given
+    needed = {"kanalyze", "pyproject.toml", "setup.py", "MANIFEST.in", "README.md"}
+    needed |= {path.split("/")[0] for path in PROJECT["license-files"]}
+    assert needed | {"tools/packaging"} == given
 
 
-def test_the_commands_told_of_in_the_dockerfile_can_be_run() -> None:
+def test_the_commands_in_comments_of_the_dockerfile_are_valid() -> None:
     comments = " ".join(
         line.lstrip("# ").rstrip("\\") for line in DOCKERFILE.splitlines() if line.startswith("#")
     )

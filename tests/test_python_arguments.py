@@ -1,4 +1,4 @@
-"""What Python's users give: it works as it reads, or one line says what is wrong with it."""
+"""Arguments from Python: they mean what they look like, or are refused in one line."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ def requests(**given) -> list[kanalyze.Row]:
         ({"api": {"Produce"}}, {"api": "Produce"}),
     ],
 )
-def test_what_reads_as_a_condition_is_one(given, texts):
+def test_python_values_are_the_same_conditions_as_texts(given, texts):
     rows = requests(**given)
     assert rows == requests(**texts)
     assert rows
 
 
-def test_the_longest_times_are_times():
+def test_slower_than_takes_the_longest_and_the_shortest_duration():
     assert requests(slower_than=timedelta(days=30)) == []
     assert requests(slower_than=timedelta.max) == []
     assert requests(slower_than=timedelta(0)) == requests(slower_than="0s")
@@ -162,7 +162,7 @@ def test_times_of_pandas_are_exact_to_the_nanosecond():
         ({"definitions": 5}, "definitions: not a path: 5"),
     ],
 )
-def test_what_makes_no_sense_is_one_line(given, words):
+def test_a_bad_argument_is_refused_in_one_line(given, words):
     with pytest.raises(UsageError, match=f"^{words}") as caught:
         requests(**given)
     assert "\n" not in str(caught.value)
@@ -175,18 +175,18 @@ def test_what_makes_no_sense_is_one_line(given, words):
         (kanalyze.anomalies, {"client_ip": None, "port": 9092, "until": AT, "broker": None}),
     ],
 )
-def test_other_tables_take_the_same(table, given):
+def test_other_tables_take_the_same_arguments(table, given):
     texts = {name: value for name, value in given.items() if value is not None}
     texts = {name: str(value).replace("+00:00", "Z") for name, value in texts.items()}
     texts["port"] = [9092]
     assert list(table(NAMES, **given)) == list(table(NAMES, **texts))
 
 
-def test_memory_may_be_said_as_on_the_command_line():
+def test_memory_may_be_given_as_on_the_command_line():
     assert requests(max_memory_bytes="1G") == requests()
 
 
-def test_captures_are_paths_too(tmp_path):
+def test_captures_may_be_path_objects(tmp_path):
     (tmp_path / "a.pcap").write_bytes(BASICS.read_bytes())
     rows = list(kanalyze.requests(tmp_path))
     assert rows
@@ -221,13 +221,13 @@ def test_captures_may_come_in_lists(tmp_path):
         ([b"a.pcap"], "not a capture: b'a.pcap'"),
     ],
 )
-def test_what_is_no_capture_is_one_line(captures, words):
+def test_a_bad_capture_argument_is_refused_in_one_line(captures, words):
     with pytest.raises((UsageError, CaptureError), match=f"^{words}") as caught:
         list(kanalyze.requests(*captures))
     assert "\n" not in str(caught.value)
 
 
-def test_a_report_says_it_as_well():
+def test_a_report_refuses_a_bad_argument_too():
     with pytest.raises(UsageError, match=r"^slower_than: 50 has no unit"):
         kanalyze.report(NAMES, slower_than=50)
 
@@ -248,7 +248,7 @@ def test_a_report_says_it_as_well():
         (kanalyze.report, {"jobs": 0}, "jobs: not a number from 1 to 256: 0"),
     ],
 )
-def test_other_functions_say_it_before_anything_is_read(function, given, words):
+def test_other_functions_refuse_bad_arguments_before_they_read(function, given, words):
     with pytest.raises(UsageError, match=f"^{words}") as caught:
         function("nowhere.pcap", **given)
     assert "\n" not in str(caught.value)
@@ -265,14 +265,14 @@ def test_other_functions_say_it_before_anything_is_read(function, given, words):
         (kanalyze.anomalies, "kinds", "'kinds'; did you mean 'kind'?"),
     ],
 )
-def test_an_argument_that_there_is_not_is_pythons_own_error(function, name, words):
+def test_an_unknown_argument_is_a_type_error(function, name, words):
     begin = f"{function.__name__}() got an unexpected keyword argument "
     with pytest.raises(TypeError) as caught:
         function(NAMES, **{name: None})
     assert str(caught.value).removeprefix(begin) == words
 
 
-def test_a_folder_of_definitions_that_is_not_there_is_one_line(tmp_path):
+def test_a_missing_folder_of_definitions_is_refused_in_one_line(tmp_path):
     with pytest.raises(kanalyze.DefinitionError) as caught:
         kanalyze.decode(NAMES, definitions=tmp_path / "nowhere")
     assert "nowhere" in str(caught.value)

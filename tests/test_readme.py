@@ -1,4 +1,4 @@
-"""What the README promises, and the samples beside it. Its blocks are run by tests/docs."""
+"""The promises of the README, and the samples beside it. tests/docs runs its blocks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def command(name: str) -> str:
     return line
 
 
-def test_the_two_commands_are_each_one_line_and_name_files_that_are_there() -> None:
+def test_the_two_commands_are_each_one_line_and_name_existing_files() -> None:
     assert (ROOT / command("main").split()[-1]).exists()
     assert (ROOT / command("test").split()[-1]).exists()
     assert command("test") in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -53,10 +53,10 @@ def test_the_landing_check_runs_the_test_command_of_the_readme() -> None:
 
 
 @pytest.mark.usefixtures("all_findings")
-def test_sample_reports_and_generated_parts_are_those_of_the_code_as_it_is(
+def test_sample_reports_and_generated_parts_are_up_to_date(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """But for the pages of findings, which `tests/docs/test_findings.py` makes."""
+    """Except the pages of findings, which `tests/docs/test_findings.py` checks."""
     tool = sample_reports()
     page = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
     monkeypatch.setattr(tool, "findings_page", lambda: page)
@@ -64,8 +64,8 @@ def test_sample_reports_and_generated_parts_are_those_of_the_code_as_it_is(
     monkeypatch.setattr(sys, "argv", ["sample_reports.py", "--check"])
     monkeypatch.chdir(ROOT)
     status = tool.main()
-    told = f"{capsys.readouterr().out}\npython -m tools.sample_reports, and read the diff"
-    assert status == 0, told
+    output = f"{capsys.readouterr().out}\npython -m tools.sample_reports, and read the diff"
+    assert status == 0, output
 
 
 @pytest.mark.parametrize("folder", ["kanalyze", "tests", "tools", "captures", "reports", "docs"])
@@ -88,13 +88,13 @@ def options_of(name: str) -> set[str]:
 
 
 def test_the_commands_have_the_filters_that_the_docs_name() -> None:
-    told = re.search(
+    passage = re.search(
         r"so does \[the reference\].+?\.\s+(`report`.+?) have all\s+filters\.(.+?) have the"
         r" filters on .+?\.\s+(.+?) has\s+filters of its own",
         START.replace("\n", " "),
     )
-    assert told is not None
-    everything, some, none = (re.findall(r"`(\w+)`", part) for part in told.groups())
+    assert passage is not None
+    everything, some, none = (re.findall(r"`(\w+)`", part) for part in passage.groups())
     for name in everything:
         assert options_of(name) >= FILTERS, name
     for name in some:
@@ -108,7 +108,7 @@ def test_the_commands_have_the_filters_that_the_docs_name() -> None:
 def test_the_last_line_on_standard_error_says_what_is_wrong(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """One line of what is wrong is the last one; above it may be the usage."""
+    """The error is the last line; the usage may stand above it."""
     assert "the last line on standard error says" in START.replace("\n", " ")
     assert main(["report", "--since", "soon", "x.pcap"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
@@ -118,7 +118,7 @@ def test_the_last_line_on_standard_error_says_what_is_wrong(
     assert "not a TCP port" in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_what_is_shown_of_the_library_runs(
+def test_the_python_example_of_the_docs_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = re.search(r"<!-- library begins -->\n```python\n(.+?)```\n", PYTHON, re.DOTALL)
@@ -127,13 +127,13 @@ def test_what_is_shown_of_the_library_runs(
     (tmp_path / "captures").mkdir()
     for name in ("broker.pcap", "captures/basics.pcap"):
         (tmp_path / name).write_bytes(captures.path("basics").read_bytes())
-    given: dict[str, Any] = {}
-    exec(found.group(1), given)
-    told = capsys.readouterr().out
-    assert {"row", "record", "message"} <= given.keys()
-    assert given["table"].num_rows == given["frame"].height > 0
-    assert f"{given['table'].num_rows}\n" in told
-    assert given["totals"]["requests"] > given["table"].num_rows
+    namespace: dict[str, Any] = {}
+    exec(found.group(1), namespace)
+    output = capsys.readouterr().out
+    assert {"row", "record", "message"} <= namespace.keys()
+    assert namespace["table"].num_rows == namespace["frame"].height > 0
+    assert f"{namespace['table'].num_rows}\n" in output
+    assert namespace["totals"]["requests"] > namespace["table"].num_rows
 
 
 def test_the_licence_is_the_one_that_the_readme_names() -> None:
@@ -151,10 +151,10 @@ def test_the_licence_is_the_one_that_the_readme_names() -> None:
 
 
 LINES = 120
-"""It is read at once; all else is in docs/."""
+"""The README is read in one go; all else is in docs/."""
 
 
-def test_the_readme_is_short_and_leads_to_what_there_is() -> None:
+def test_the_readme_is_short_and_links_to_docs_and_reports() -> None:
     assert len(README.splitlines()) <= LINES
     for target in ("docs/index.md", "docs/getting-started.md", "docs/comparison.md", "reports/"):
         assert f"({target}" in README, target

@@ -1,4 +1,4 @@
-"""The records in the captures against what broker and clients counted, and against each other."""
+"""Records in captures, compared with the counts of broker and clients, and with each other."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def by_topic(name: str, api_name: str) -> Counter[str | None]:
 @for_each("name", COUNTED)
 def test_records_are_as_many_as_were_sent_and_fetched(name: str) -> None:
     assert by_topic(name, "Produce") == truth(name)["sent_records"]
-    # What brokers of old counted of fetches can't be asked for; what their clients got can.
+    # Old brokers cannot be asked for counts of fetched records; their clients have counted them.
     got = truth(name).get("fetched_records")
     assert by_topic(name, "Fetch") == (truth(name)["client_consumed"] if got is None else got)
 
 
 @for_each("name", READABLE)
-def test_every_checksum_is_right_and_nothing_is_wrong(name: str) -> None:
-    # A client that leaves while a fetch waits resets the connection amid the answer.
+def test_every_checksum_is_right_and_no_record_has_a_problem(name: str) -> None:
+    # A client that leaves while a fetch waits resets the connection amid the response.
     cut = {row.response_packet for row in analysis(name)[0] if "incomplete_frame" in row.anomalies}
     for row in records(name):
         if row.packet in cut:
@@ -82,7 +82,7 @@ def test_the_base_offset_of_a_fetch_is_that_of_the_first_record(name: str) -> No
     }
 
 
-def what_was_written(row: RecordRow) -> tuple[object, ...]:
+def written_fields(row: RecordRow) -> tuple[object, ...]:
     return (
         *(row.key, row.key_encoding, row.key_bytes),
         *(row.value, row.value_encoding, row.value_bytes),
@@ -92,17 +92,17 @@ def what_was_written(row: RecordRow) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("name", ["basics", "codecs", "large", "any", "ipv6", "waits"])
-def test_what_was_produced_is_fetched_byte_for_byte(name: str) -> None:
+def test_produced_records_are_fetched_byte_for_byte(name: str) -> None:
     sent = {
-        (row.topic, row.partition, row.offset): what_was_written(row)
+        (row.topic, row.partition, row.offset): written_fields(row)
         for row in records(name)
         if row.api_name == "Produce" and row.offset is not None
     }
     got = [row for row in records(name) if row.api_name == "Fetch" and not row.is_control]
     compared = [row for row in got if (row.topic, row.partition, row.offset) in sent]
     for row in compared:
-        assert what_was_written(row) == sent[row.topic, row.partition, row.offset]
-    assert len(compared) > 0.5 * len(got)  # what was sent with acks=0 was told no offset
+        assert written_fields(row) == sent[row.topic, row.partition, row.offset]
+    assert len(compared) > 0.5 * len(got)  # with acks=0 a producer gets no offset
 
 
 def in_bytes(text: str | None, encoding: str | None) -> bytes | None:
@@ -118,7 +118,7 @@ def decoded(text: str | None) -> bytes | None:
 WRITTEN_DOWN = [name for name in READABLE if "records" in truth(name)]
 
 
-def test_of_some_records_the_clients_wrote_down_every_byte() -> None:
+def test_some_captures_have_records_that_the_clients_wrote_down() -> None:
     assert "codecs" in WRITTEN_DOWN
 
 
@@ -127,7 +127,7 @@ def test_of_some_records_the_clients_wrote_down_every_byte() -> None:
 def test_records_are_byte_for_byte_those_that_clients_received(name: str, api_name: str) -> None:
     ours = {
         (row.topic, row.partition, row.offset): (
-            row.timestamp_ms or 0,  # clients tell null or 0 where there is none
+            row.timestamp_ms or 0,  # clients write null or 0 where there is none
             in_bytes(row.key, row.key_encoding),
             in_bytes(row.value, row.value_encoding),
             [(item.key, in_bytes(item.value, item.encoding)) for item in row.headers],
@@ -144,7 +144,7 @@ def test_records_are_byte_for_byte_those_that_clients_received(name: str, api_na
         )
         for item in truth(name)["records"]
     }
-    # What was sent with acks=0 was told no offset: it cannot be found by it.
+    # Records produced with acks=0 have no offset to be found by.
     found = theirs if api_name == "Fetch" else theirs.keys() & ours.keys()
     assert len(found) > 0.5 * len(theirs)
     assert {key: ours.get(key) for key in found} == {key: theirs[key] for key in found}
@@ -169,17 +169,20 @@ def by_reader(name: str) -> dict[str | None, dict[bool | None, int]]:
 
 
 def test_aborted_records_are_those_that_clients_aborted() -> None:
-    told = truth("transactions")
+    counted = truth("transactions")
     found = by_reader("transactions")
     for reader, topic in (("java", "tx-confluent"), ("confluent", "tx-java")):
-        expected = {True: told["client_aborted"][topic], False: told["client_committed"][topic]}
+        expected = {
+            True: counted["client_aborted"][topic],
+            False: counted["client_committed"][topic],
+        }
         assert found[f"{reader}-read_committed"] == expected
-        # Here it is the control records that tell it.
+        # Here the control records decide.
         assert found[f"{reader}-read_uncommitted"] == expected
-    assert found["idempotent-reader"] == {False: told["client_consumed"]["tx-idempotent"]}
+    assert found["idempotent-reader"] == {False: counted["client_consumed"]["tx-idempotent"]}
 
 
-def test_nobody_knows_how_the_transaction_of_a_produced_record_ends() -> None:
+def test_the_outcome_of_the_transaction_of_a_produced_record_is_not_known() -> None:
     sent = [row for row in records("transactions") if row.api_name == "Produce"]
     assert {(row.is_transactional, row.is_aborted) for row in sent} == {
         (True, None),
@@ -215,7 +218,7 @@ def test_names_of_headers_are_those_that_clients_received(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["basics", "codecs", "transactions", "waits", "old-1-1-1"])
-def test_fetched_records_know_when_they_were_produced(name: str) -> None:
+def test_fetched_records_have_the_time_when_they_were_produced(name: str) -> None:
     sent = {
         (row.topic, row.partition, row.offset): row.time_ns
         for row in records(name)
@@ -234,11 +237,11 @@ def test_fetched_records_know_when_they_were_produced(name: str) -> None:
 
 
 def test_a_search_finds_the_records_that_have_the_bytes() -> None:
-    wanted = b"te"
+    searched = b"te"
     every = [row for row in records("codecs") if row.problem is None]
     expected = {
         (row.packet, row.connection, row.partition, row.record_index): ", ".join(
-            f"{part}@{data.find(wanted)}"
+            f"{part}@{data.find(searched)}"
             for part, data in (
                 ("key", in_bytes(row.key, row.key_encoding)),
                 ("value", in_bytes(row.value, row.value_encoding)),
@@ -247,13 +250,13 @@ def test_a_search_finds_the_records_that_have_the_bytes() -> None:
                     for item in row.headers
                 ),
             )
-            if data is not None and wanted in data
+            if data is not None and searched in data
         )
         for row in every
     }
     found = {
         (row.packet, row.connection, row.partition, row.record_index): row.found_in
-        for row in kanalyze.records(path("codecs"), search=wanted)
+        for row in kanalyze.records(path("codecs"), search=searched)
     }
     assert found == {place: where for place, where in expected.items() if where}
     assert 0 < len(found) < len(every)
@@ -268,10 +271,10 @@ def test_produced_values_are_those_the_client_made() -> None:
 
 
 @for_each("name", sorted(CUT))
-def test_what_the_capture_lacks_is_said(name: str) -> None:
+def test_records_cut_by_a_snap_length_are_marked(name: str) -> None:
     assert {row.problem for row in records(name)} == {"missing_bytes"}
 
 
 @for_each("name", sorted(ENCRYPTED))
-def test_what_is_encrypted_gives_no_records(name: str) -> None:
+def test_an_encrypted_capture_gives_no_records(name: str) -> None:
     assert records(name) == ()

@@ -1,4 +1,4 @@
-"""A broker that is down, and copies of packets: what the report says of connections."""
+"""Reports on a broker that is down, on acknowledged records, and on copies of packets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def text(summary: dict[str, Any]) -> str:
 
 
 def attempt(port: int, answer: int = RST | ACK, times: int = 1) -> list[bytes]:
-    """A SYN, sent so often, and what comes back."""
+    """A SYN, sent ``times`` times, and its answer."""
     client = ("10.0.0.1", port)
     syn = segment(to_broker=True, seq=1000, ack=0, flags=SYN, client=client)
     packets = [syn] * times
@@ -36,7 +36,7 @@ def attempt(port: int, answer: int = RST | ACK, times: int = 1) -> list[bytes]:
     return packets
 
 
-def test_connections_that_were_refused_are_told_with_who_refused_them() -> None:
+def test_refused_connections_are_reported_with_the_broker_that_refused_them() -> None:
     packets = [packet for port in range(50000, 50007) for packet in attempt(port)]
     Line(packets, 51000).open().client(k.heartbeat(1)).broker(k.heartbeat_answer(1)).close()
     summary = report(capture_of(packets))
@@ -46,7 +46,7 @@ def test_connections_that_were_refused_are_told_with_who_refused_them() -> None:
     assert "7 connections refused by 10.0.0.2:9092" in text(summary)
 
 
-def test_a_connection_that_was_open_was_not_refused() -> None:
+def test_the_reset_of_an_open_connection_is_no_refusal() -> None:
     packets: list[bytes] = []
     Line(packets).open().client(k.heartbeat(1)).broker(k.heartbeat_answer(1)).reset()
     Line(packets, 50001).open().reset()
@@ -55,7 +55,7 @@ def test_a_connection_that_was_open_was_not_refused() -> None:
     assert quality["refused_by"] == quality["unanswered_by"] == {}
 
 
-def test_a_broker_that_does_not_answer_at_all_is_told_once_the_client_asked_again() -> None:
+def test_a_silent_broker_is_reported_once_the_client_repeats_its_syn() -> None:
     again = attempt(50000, answer=0, times=2)
     times = [START_NS, START_NS + SECOND_NS]
     summary = report(pcap_file(map(Packet, again, times)))
@@ -66,7 +66,7 @@ def test_a_broker_that_does_not_answer_at_all_is_told_once_the_client_asked_agai
     assert summary["quality"]["unanswered_connections"] == 0
 
 
-def test_who_refused_is_bounded() -> None:
+def test_the_list_of_brokers_that_refused_is_bounded() -> None:
     first, second = CaptureQuality(), CaptureQuality()
     for number in range(3000):
         ends = (Endpoint("10.0.0.1", 50000), Endpoint("10.0.0.2", number + 1))
@@ -103,7 +103,7 @@ def produced(*, answered: bool, acks: int = 1, code: int = 0) -> dict[str, Any]:
         ({"answered": False, "acks": 0}, 2, 0, "; 2 acknowledged, 5 one-way)"),
     ],
 )
-def test_what_was_acknowledged_is_told_apart(
+def test_acknowledged_records_are_counted_separately(
     how: dict[str, Any], acknowledged: int, unanswered: int, sentence: str
 ) -> None:
     summary = produced(**how)
@@ -121,7 +121,7 @@ def test_what_was_acknowledged_is_told_apart(
     assert ("acknowledged" in text(summary)) == (acknowledged != 7)
 
 
-def test_what_was_refused_is_neither_produced_nor_acknowledged() -> None:
+def test_refused_records_are_neither_produced_nor_acknowledged() -> None:
     totals = produced(answered=True, code=6)["totals"]
     assert (totals["produced_records"], totals["acknowledged_records"]) == (2, 2)
     assert (totals["refused_records"], totals["unanswered_records"]) == (5, 0)
@@ -131,7 +131,7 @@ def test_what_was_refused_is_neither_produced_nor_acknowledged() -> None:
 
 
 def heartbeats(*, doubled: int) -> dict[str, Any]:
-    """Twenty heartbeats; of the packets of each one in so many is there twice."""
+    """Twenty heartbeats; one packet in ``doubled`` is there twice."""
     packets: list[bytes] = []
     line = Line(packets).open()
     for number in range(20):
@@ -148,7 +148,7 @@ def heartbeats(*, doubled: int) -> dict[str, Any]:
     )
 
 
-def test_what_the_network_doubled_was_not_captured_twice() -> None:
+def test_packets_duplicated_by_the_network_were_not_captured_twice() -> None:
     summary = heartbeats(doubled=10)
     quality = summary["quality"]
     assert quality["network_duplicate_bytes"] == quality["duplicate_bytes"] > 0
@@ -156,7 +156,7 @@ def test_what_the_network_doubled_was_not_captured_twice() -> None:
     assert "captured more than once" not in text(summary)
 
 
-def test_a_capture_that_holds_all_packets_twice_says_so() -> None:
+def test_packets_captured_twice_are_reported_as_such() -> None:
     summary = heartbeats(doubled=1)
     quality = summary["quality"]
     assert quality["duplicate_bytes"] > quality["network_duplicate_bytes"] == 0

@@ -1,4 +1,4 @@
-"""The house: imports go one way, a name is one thing, each room says where to begin."""
+"""Rules for all modules: no import cycles, no class name twice, packages with a docstring."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def imports_of(module: str) -> set[str]:
     return found - {module, "kanalyze"}  # the package itself loads its names when they are used
 
 
-def circles(graph: dict[str, set[str]]) -> set[str]:
-    """What is left once all is taken away that leads nowhere, or that nothing leads to."""
+def cycles(graph: dict[str, set[str]]) -> set[str]:
+    """Names that lie on a cycle, or between two cycles."""
     left = {name: set(targets) for name, targets in graph.items()}
     while True:
         led_to = {target for targets in left.values() for target in targets}
@@ -58,17 +58,17 @@ def circles(graph: dict[str, set[str]]) -> set[str]:
             del left[name]
 
 
-def test_a_circle_is_seen() -> None:
-    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == {"b", "c"}
-    assert circles({"a": {"b"}, "b": {"c"}, "c": set()}) == set()
+def test_a_cycle_is_found() -> None:
+    assert cycles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == {"b", "c"}
+    assert cycles({"a": {"b"}, "b": {"c"}, "c": set()}) == set()
 
 
-def test_no_imports_go_in_circles() -> None:
+def test_imports_have_no_cycles() -> None:
     """Not in functions either, nor for types alone."""
-    assert circles({name: imports_of(name) for name in trees()}) == set()
+    assert cycles({name: imports_of(name) for name in trees()}) == set()
 
 
-def test_no_two_classes_have_one_name() -> None:
+def test_no_two_classes_have_the_same_name() -> None:
     names = Counter(node.name for _, node in classes())
     assert {name for name, count in names.items() if count > 1} == set()
 
@@ -85,7 +85,7 @@ def test_each_package_says_what_comes_in_what_goes_out_and_where_to_begin() -> N
         assert (name, missing) == (name, set())
 
 
-def test_no_class_does_everything() -> None:
+def test_no_class_has_too_many_methods() -> None:
     sizes = {
         f"{module}.{node.name}": sum(isinstance(each, ast.FunctionDef) for each in node.body)
         for module, node in classes()
@@ -96,13 +96,13 @@ def test_no_class_does_everything() -> None:
 CONTRIBUTING = (PACKAGE.parent / "CONTRIBUTING.md").read_text("utf-8")
 
 
-def test_every_file_that_contributors_are_sent_to_is_there() -> None:
+def test_every_file_named_for_contributors_exists() -> None:
     named = re.findall(r"`((?:kanalyze|tests|tools|benchmarks)/[\w/.]+\.\w+)`", CONTRIBUTING)
     assert len(named) > 40
     assert [name for name in named if not (PACKAGE.parent / name).exists()] == []
 
 
-def test_every_term_of_the_glossary_names_what_there_is() -> None:
+def test_every_term_of_the_glossary_names_an_existing_definition() -> None:
     named = set(re.findall(r"^\| [^|]+ \| [^|]+ \| `(\w+)` \|$", CONTRIBUTING, re.MULTILINE))
     known = {getattr(node, "name", "") for tree in trees().values() for node in tree.body}
     assert len(named) > 40
@@ -110,7 +110,7 @@ def test_every_term_of_the_glossary_names_what_there_is() -> None:
 
 
 def files_named(text: str) -> set[str]:
-    """The files that a text names; one without a folder is in that of the one before it."""
+    """The files that a text names; a file without a folder is in the folder of the one before."""
     found, folder = set(), ""
     for name in re.findall(r"`([\w/]+\.(?:py|sql))`", text):
         folder = name.rpartition("/")[0] or folder

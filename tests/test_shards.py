@@ -37,7 +37,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize(("name", "kind"), in_turn(NAMES, KINDS, CHOSEN))
-def test_the_rows_of_all_shares_are_those_of_one_analysis(name, kind):
+def test_the_rows_of_all_shards_are_those_of_one_analysis(name, kind):
     shards = [rows_of(KINDS[kind], str(path(name)), shard=shard) for shard in SHARDS]
     assert sum(shards, Counter()) == rows_of(KINDS[kind], str(path(name)))
 
@@ -51,33 +51,33 @@ def test_the_rows_of_several_captures_are_those_of_one_analysis(kind):
 
 
 @pytest.mark.parametrize("name", ["basics", "codecs", "old-0-9-0-1"])
-def test_the_records_in_all_shares_are_those_of_one_analysis(name):
+def test_the_records_in_all_shards_are_those_of_one_analysis(name):
     capture = str(path(name))
     shards = [rows_of(record_batches, capture, shard=shard, keep=has_records) for shard in SHARDS]
     assert sum(shards, Counter()) == rows_of(record_batches, capture, keep=has_records)
 
 
-def test_what_belongs_to_no_connection_is_said_with_the_first_share_alone(tmp_path):
+def test_anomalies_of_no_connection_are_reported_by_the_first_shard_alone(tmp_path):
     cut = tmp_path / "cut.pcap"
     cut.write_bytes(path("basics").read_bytes()[:-1])
     rows = [rows_of(Analysis.anomaly_batches, str(cut), shard=shard) for shard in SHARDS]
-    said = ["capture_truncated" in " ".join(found) for found in rows]
-    assert said == [True, False, False]
+    reported = ["capture_truncated" in " ".join(found) for found in rows]
+    assert reported == [True, False, False]
 
 
-def test_the_quality_of_the_shares_adds_up():
+def test_the_quality_of_the_shards_adds_up():
     alone = Analysis([str(path("errors"))])
     list(alone.batches())
     shards = [Analysis([str(path("errors"))], shard=shard) for shard in SHARDS]
-    for each in shards:
-        list(each.batches())
+    for analysis in shards:
+        list(analysis.batches())
     first, *others = shards
     for other in others:
         first.quality.merge(other.quality)
     assert first.quality.to_dict() == alone.quality.to_dict()
 
 
-def test_captures_that_were_found_before_are_taken_as_they_are():
+def test_inputs_that_were_found_before_are_read_like_paths():
     captures = [str(path(name)) for name in ("mock", "basics")]
     found = find_inputs(captures)
     assert rows_of(Analysis.row_batches, *found) == rows_of(Analysis.row_batches, *captures)

@@ -42,7 +42,7 @@ def answer(number: int) -> bytes:
 
 
 def sent() -> Iterator[tuple[int, bytes]]:
-    """What is sent together, with the number of the first request of it."""
+    """Requests that are sent together, with the number of the first of them."""
     together, first = b"", 1
     for number in range(1, REQUESTS + 1):
         if number not in HIDDEN and together:
@@ -98,7 +98,7 @@ def test_only_requests_whose_head_was_cut_off_are_missing(opened: bool) -> None:
     assert sorted(map(repr, one_by_one.rows)) == sorted(map(repr, reading.rows))
 
 
-def test_large_answers_are_found_again_too() -> None:
+def test_large_responses_are_found_again_too() -> None:
     packets: list[bytes] = []
     line = Line(packets).open()
     parts = [Part(records=k.record_batch(9, 20_000)[:61] + NOISE.randbytes(20_000))]
@@ -117,7 +117,7 @@ def test_large_answers_are_found_again_too() -> None:
     assert all("lost_bytes" in row.anomalies for row in lost)
 
 
-def test_what_was_cut_off_is_an_anomaly_or_two_of_each_direction() -> None:
+def test_snapped_bytes_are_one_anomaly_of_each_direction() -> None:
     packets = [*packets_of(), *packets_of(port=50001)]
     quality = read([io.BytesIO(snapped(packets))]).quality
     totals = {kind.value: total for kind, total in quality.anomalies.items()}
@@ -125,7 +125,7 @@ def test_what_was_cut_off_is_an_anomaly_or_two_of_each_direction() -> None:
     assert totals["snapped_bytes"].bytes == quality.snapped_bytes > 2_000_000
 
 
-def test_the_tables_tell_of_the_same_errors() -> None:
+def test_the_tables_of_the_report_count_the_same_errors_as_rows() -> None:
     reading = read([io.BytesIO(snapped(packets_of()))], jobs=1)
     summary = summary_of(reading)
     errors = Counter(code for row in reading.rows for code in [row.error_code] if code)
@@ -135,7 +135,7 @@ def test_the_tables_tell_of_the_same_errors() -> None:
     assert [error["count"] for error in summary["errors"]] == [len(REFUSED)]  # type: ignore[attr-defined]
 
 
-def test_records_that_nobody_could_count_are_no_zero() -> None:
+def test_an_unknown_number_of_records_is_not_reported_as_zero() -> None:
     packets: list[bytes] = []
     line = Line(packets).open()
     name = "t" * 40

@@ -1,4 +1,4 @@
-"""Each class that lives across batches says all of its state, and takes up no other."""
+"""Each class that lives across batches saves all of its state, and loads nothing else."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROOT = Path(saved.__file__).parent.parent
-TAKERS = {"from_state", "load_state", "with_state"}
+LOADERS = {"from_state", "load_state", "with_state"}
 
 
-# -- nothing is forgotten -------------------------------------------------------------------------
+# -- every attribute is saved ----------------------------------------------------------------------
 
 
 def stateful_classes() -> dict[str, ast.ClassDef]:
@@ -54,7 +54,7 @@ def stateful_classes() -> dict[str, ast.ClassDef]:
             if (
                 isinstance(node, ast.ClassDef)
                 and "state" in methods_of(node)
-                and TAKERS & set(methods_of(node))
+                and LOADERS & set(methods_of(node))
             ):
                 found[f"{module}.{node.name}"] = node
     return found
@@ -65,7 +65,7 @@ def methods_of(node: ast.ClassDef) -> dict[str, ast.FunctionDef]:
 
 
 def names_of_self(node: ast.AST) -> set[str]:
-    """Names of the attributes of ``self`` that stand somewhere."""
+    """Names of the attributes of ``self`` that occur in a syntax tree."""
     return {
         each.attr
         for each in ast.walk(node)
@@ -114,11 +114,11 @@ def test_every_attribute_is_in_the_state_or_named_as_left_out(name: str) -> None
     attributes = attributes_of(name, node)
     assert left_out <= attributes
     state = methods_of(node)["state"]
-    said = attributes if "vars(self)" in ast.unparse(state) else names_of_self(state)
-    assert attributes - said - left_out == set()
+    in_state = attributes if "vars(self)" in ast.unparse(state) else names_of_self(state)
+    assert attributes - in_state - left_out == set()
 
 
-def test_they_are_all_there() -> None:
+def test_all_stateful_classes_are_found() -> None:
     names = {name.rpartition(".")[2] for name in STATEFUL}
     assert {"Reassembler", "ConnectionTracker", "KafkaConnection", "FrameCutter"} <= names
     assert len(STATEFUL) > 40
@@ -128,7 +128,7 @@ PLAIN = (int, str, bytes, bool, type(None), enum.Enum, bytearray, memoryview)
 
 
 def parts_of(value: Any) -> Iterator[Any]:
-    """What hangs on a value by attributes that its state has, and by containers."""
+    """The values that a value holds, as attributes that its state has or as items."""
     if isinstance(value, dict):
         yield from value.values()
     elif isinstance(value, list | tuple | set):
@@ -141,7 +141,7 @@ def parts_of(value: Any) -> Iterator[Any]:
                 yield getattr(value, attribute, None)
 
 
-def test_what_hangs_on_them_has_a_state_too() -> None:
+def test_objects_that_stateful_objects_hold_have_a_state_too() -> None:
     going = halfway("waits", 300)
     waiting = [going.stages._reassembler, going.stages._tracker]
     seen: set[int] = set()
@@ -168,7 +168,7 @@ def altered_file(change: str) -> bytes:
     return data
 
 
-# -- what is said once more -----------------------------------------------------------------------
+# -- a state that is saved again ------------------------------------------------------------------
 
 
 def one_way() -> bytes:
@@ -178,8 +178,8 @@ def one_way() -> bytes:
     return capture_of(packets)
 
 
-def of_nobody_knows_what() -> bytes:
-    """Connections that are not known (yet): one begins within a request, one says other things."""
+def undetected() -> bytes:
+    """Connections not detected (yet): one begins within a request, others are not Kafka."""
     packets: list[bytes] = []
     other = Line(packets, client_port=2000).open().client(Random(3).randbytes(60))
     line = Line(packets)
@@ -196,7 +196,7 @@ TRAFFIC: dict[str, Callable[[], bytes]] = {
     **{change: partial(altered_file, change) for change in IN_DISORDER},
     "Kafka 0.7": old_traffic,
     "raw tokens": login_with_raw_tokens,
-    "not known": of_nobody_knows_what,
+    "not known": undetected,
     "without acks": one_way,
 }
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -206,7 +206,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def stopped(data: bytes, **settings: Any) -> Iterator[Run]:
-    """A run that was broken off after some of its batches, each time it was."""
+    """Yield a run each time that it is interrupted after a batch."""
     dice = Random(len(data))
     is_short = len(data) < 20_000
     with opened(io.BytesIO(data), lambda: 1 if is_short else dice.choice((1, 3, 40))) as captures:
@@ -219,7 +219,7 @@ def stopped(data: bytes, **settings: Any) -> Iterator[Run]:
 
 @pytest.mark.few(3)
 @pytest.mark.parametrize(("name", "settings"), in_turn(TRAFFIC, SETTINGS))
-def test_what_took_up_a_state_says_the_same(name: str, settings: str) -> None:
+def test_a_state_is_the_same_when_it_is_loaded_and_saved_again(name: str, settings: str) -> None:
     data = TRAFFIC[name]()
     for going in stopped(data, **SETTINGS[settings]):
         state = going.saved_state()
@@ -227,7 +227,7 @@ def test_what_took_up_a_state_says_the_same(name: str, settings: str) -> None:
         assert going.saved_state() == state
 
 
-# -- what is no state -----------------------------------------------------------------------------
+# -- states that are wrong ------------------------------------------------------------------------
 
 
 def halfway(name: str, packets: int) -> Run:
@@ -248,7 +248,7 @@ def new_run(name: str) -> Run:
 
 
 def places(value: Any, at: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
-    """Where a value is, and where all that is in it."""
+    """The path of a value, and of every value in it."""
     yield at
     if isinstance(value, tuple):
         for index, item in enumerate(value):
@@ -281,8 +281,8 @@ CHANGES = {
 @pytest.mark.parametrize(
     ("change", "name"), in_turn(CHANGES, ["waits", "snaplen", "sasl", "old-0-9-0-1"])
 )
-def test_a_value_that_is_another_is_refused_or_read(change: str, name: str) -> None:
-    """And what is refused has changed nothing."""
+def test_a_state_with_a_changed_value_is_refused_or_read(change: str, name: str) -> None:
+    """A state that is refused changes nothing."""
     state = from_bytes(saved._opened(halfway(name, 150).saved_state()))
     dice = Random(change)
     all_places = list(places(state))
@@ -303,8 +303,8 @@ def test_a_value_that_is_another_is_refused_or_read(change: str, name: str) -> N
 
 
 @pytest.mark.parametrize("name", often(["waits", "snaplen", "sasl"], ["sasl"]))
-def test_a_run_goes_on_with_what_was_read_whatever_it_says(name: str) -> None:
-    """What no check can tell to be wrong breaks nothing."""
+def test_a_run_continues_from_every_state_that_is_not_refused(name: str) -> None:
+    """A wrong value that no check notices breaks nothing."""
     state = from_bytes(saved._opened(first_part(str(path(name)), 60)))
     dice = Random(name)
     of_connections = [at for at in places(state) if len(at) > 2 and at[:3] != (1, 0, 3)]
@@ -322,8 +322,8 @@ def test_a_run_goes_on_with_what_was_read_whatever_it_says(name: str) -> None:
 
 def decoder_of(api_key: int, kind: Any, version: int, *paths: str) -> Any:
     catalog = Catalog()
-    wanted = Projection.of(*paths) if paths else Projection.ALL
-    return Decoders(catalog).get(api_key, kind, version, wanted)
+    projection = Projection.of(*paths) if paths else Projection.ALL
+    return Decoders(catalog).get(api_key, kind, version, projection)
 
 
 @pytest.mark.parametrize(
@@ -342,7 +342,7 @@ def decoder_of(api_key: int, kind: Any, version: int, *paths: str) -> Any:
         ((1, 0, 5), None),
     ],
 )
-def test_cells_that_are_not_of_a_layout_are_refused(cells: Any, texts: Any) -> None:
+def test_cells_that_do_not_fit_a_layout_are_refused(cells: Any, texts: Any) -> None:
     decode = decoder_of(k.HEARTBEAT, "request", 0, "GroupId", "GenerationId")
     right = decode.taped_from_state(((1, 0, 5), b"a"))
     assert right.values() == ("a", 5)
@@ -359,8 +359,8 @@ def test_more_elements_than_there_are_cells_are_refused() -> None:
             decode.taped_from_state(((count, 1, 0, 1, 1), b"ab"))
 
 
-def test_so_many_elements_of_nothing_are_refused() -> None:
-    # A topic's name is all that is wanted, and this version has none: elements take no cells.
+def test_too_many_elements_without_cells_are_refused() -> None:
+    # Only the topic id is selected, and this version has none: elements take no cells.
     decode = decoder_of(k.METADATA, "request", 1, "Topics.TopicId")
     assert len(decode.taped_from_state(((5,), b"")).values()[0]) == 5
     with pytest.raises(ValueError, match="take no cells"):
@@ -387,13 +387,13 @@ for name in sys.argv[2:]:
 
 
 @pytest.mark.long
-def test_uncompiled_it_is_the_same_to_the_byte_and_goes_on(tmp_path: Path) -> None:
+def test_compiled_and_uncompiled_runs_load_and_save_the_same_states(tmp_path: Path) -> None:
     names = ("waits", "sasl", "old-0-9-0-1")
     states = {name: first_part(str(path(name)), 60) for name in names}
     for name, state in states.items():
         (tmp_path / name).write_bytes(state)
     variables = {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": "0"}
-    told = set()
+    outputs = set()
     for pure in ("0", "1"):
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM, str(tmp_path), *names],
@@ -403,10 +403,10 @@ def test_uncompiled_it_is_the_same_to_the_byte_and_goes_on(tmp_path: Path) -> No
             timeout=LONG_S,
             check=True,
         )
-        told.add(done.stdout)
+        outputs.add(done.stdout)
         assert {name: (tmp_path / name).read_bytes() for name in names} == states
-    assert len(told) == 1
-    counts = [int(line.split()[0]) for line in told.pop().splitlines()]
+    assert len(outputs) == 1
+    counts = [int(line.split()[0]) for line in outputs.pop().splitlines()]
     rows = [len(second_part(str(path(name)), 60, state).rows) for name, state in states.items()]
     assert counts == rows
     assert min(rows) > 0

@@ -1,6 +1,6 @@
 """No test depends on where the checkout lies, who runs it, or how fast the machine is.
 
-Here is what that rests on: see also CONTRIBUTING.md.
+The tests here check what this needs; see also CONTRIBUTING.md.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ def lines_with(pattern: re.Pattern[str], but: Path) -> list[str]:
 
 
 def test_no_test_has_a_deadline_of_its_own() -> None:
-    """An event is waited for: `wait_until` and LONG_S of tests/support/waiting.py."""
+    """Tests wait for an event, with `wait_until` and LONG_S of tests/support/waiting.py."""
     assert lines_with(DEADLINES, WAITING) == []
 
 
 def test_no_test_becomes_another_user_by_itself() -> None:
-    """Such a one could not read the checkout: `ordinary_user` of tests/support/rights.py can."""
+    """That user could not read the checkout: `ordinary_user` of tests/support/rights.py can."""
     assert lines_with(OTHER_USERS, RIGHTS) == []
 
 
-def test_an_ordinary_user_reads_what_lies_in_a_closed_folder(
+def test_an_ordinary_user_reads_a_program_in_a_closed_folder(
     ordinary_user: Callable[..., list[str]], tmp_path: Path
 ) -> None:
     program = tmp_path / "closed" / "checkout" / "program.py"
@@ -73,7 +73,7 @@ def test_an_interface_passes_packets_as_soon_as_it_is_up_again(namespace: Namesp
 
 @pytest.fixture
 def _signals_ignored() -> Iterator[None]:
-    """As nohup does, and a shell for what is in the background."""
+    """Ignore signals as nohup does, and as a shell does for background jobs."""
     numbers = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
     before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
     yield
@@ -82,7 +82,7 @@ def _signals_ignored() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_signals_ignored")
-def test_keys_interrupt_what_was_started_by_somebody_who_ignores_interrupts() -> None:
+def test_ctrl_c_ends_a_program_started_by_a_process_that_ignores_interrupts() -> None:
     with PseudoTerminal("-c", "import signal; print('begun', flush=True); signal.pause()") as made:
         made.see("begun")
         made.press(b"\x03")

@@ -27,7 +27,7 @@ def test_rows_are_those_of_the_same_time_with_a_date(table):
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_what_can_be_read_once_has_a_day_too(table):
+def test_a_file_that_can_be_read_only_once_has_a_day_too(table):
     file = io.BytesIO(BASICS.read_bytes())
     rows = [row._replace(capture="") for row in table(file, **OF_DAY)]
     assert rows == [row._replace(capture="") for row in table(str(BASICS), **DATED)]
@@ -42,19 +42,19 @@ def test_several_captures_have_the_day_of_the_first(monkeypatch):
 
 
 @pytest.mark.parametrize("command", ["requests", "records", "decode", "connections", "anomalies"])
-def test_commands_take_it(command, capsys):
+def test_commands_take_a_time_of_day(command, capsys):
     names = {"records": "csv", "decode": "jsonl"}
     given = [command, "--format", names.get(command, "csv"), str(BASICS)]
     of_day = [word for name, text in OF_DAY.items() for word in (f"--{name}", text)]
     dated = [word for name, text in DATED.items() for word in (f"--{name}", text)]
     assert main([*given, *of_day]) == 0
-    told = capsys.readouterr()
+    output = capsys.readouterr()
     assert main([*given, *dated]) == 0
-    assert told == capsys.readouterr()
-    assert told.out
+    assert output == capsys.readouterr()
+    assert output.out
 
 
-def test_a_report_takes_it_and_a_pipe_does(monkeypatch, capfdbinary):
+def test_a_report_of_a_pipe_takes_a_time_of_day(monkeypatch, capfdbinary):
     reports = [
         run_piped(
             *("report", "-"),
@@ -70,7 +70,7 @@ def test_a_report_takes_it_and_a_pipe_does(monkeypatch, capfdbinary):
     assert b"Requests by API" in reports[0].stdout
 
 
-def test_an_archive_of_many_days_wants_a_date(tmp_path, capsys):
+def test_batch_refuses_a_time_without_a_date(tmp_path, capsys):
     out = str(tmp_path / "out")
     assert main(["batch", str(BASICS), "--out", out, "--since", "22:46"]) == 2
     assert capsys.readouterr().err == (

@@ -1,4 +1,4 @@
-"""A topic's name holds for the whole capture, told before or after, or by the user."""
+"""A topic's name holds for the whole capture, wherever it is learned; users may give names."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def talk(*turns: bytes, port: int) -> list[bytes]:
     """A connection seen from the middle: requests and answers in turn."""
     packets, seqs = [], [1000, 5000]
     for index, data in enumerate(turns):
-        side = index % 2
+        direction = index % 2
         packets.append(
             segment(
-                to_broker=side == 0,
-                seq=seqs[side],
-                ack=seqs[1 - side],
+                to_broker=direction == 0,
+                seq=seqs[direction],
+                ack=seqs[1 - direction],
                 payload=data,
                 client=("10.0.0.1", port),
             )
         )
-        seqs[side] += len(data)
+        seqs[direction] += len(data)
     return packets
 
 
@@ -45,8 +45,8 @@ BEFORE = talk(
     *(t.produce(1), t.produce_answer(1), t.produce(2, OTHER_ID), t.produce_answer(2, OTHER_ID)),
     port=50001,
 )
-TELLING = talk(t.metadata(1), t.metadata_answer(1, "orders"), port=50002)
-CAPTURE = pcap_file(timed(BEFORE + TELLING))
+NAMING = talk(t.metadata(1), t.metadata_answer(1, "orders"), port=50002)
+CAPTURE = pcap_file(timed(BEFORE + NAMING))
 
 
 @pytest.fixture
@@ -57,11 +57,11 @@ def capture(tmp_path: Path) -> str:
 
 
 def topics_of(rows: list[Row]) -> list[str | None]:
-    """Of what was produced to."""
+    """Topics of the partitions of Produce requests."""
     return [part.topic for row in rows if row.api_name == "Produce" for part in row.partitions]
 
 
-def test_a_name_told_later_holds_for_earlier_rows(capture: str) -> None:
+def test_a_name_learned_later_holds_for_earlier_rows(capture: str) -> None:
     rows = list(kanalyze.requests(capture))
     assert [row.api_name for row in rows] == ["Produce", "Produce", "Metadata"]
     assert topics_of(rows) == ["orders", None]
@@ -71,21 +71,21 @@ def test_a_name_told_later_holds_for_earlier_rows(capture: str) -> None:
     ]
 
 
-def test_a_name_told_in_a_later_file_holds_too(tmp_path: Path) -> None:
+def test_a_name_learned_in_a_later_file_holds_too(tmp_path: Path) -> None:
     (tmp_path / "a.pcap").write_bytes(pcap_file(timed(BEFORE)))
-    later = timed(BEFORE + TELLING)[len(BEFORE) :]
+    later = timed(BEFORE + NAMING)[len(BEFORE) :]
     (tmp_path / "b.pcap").write_bytes(pcap_file(later))
     assert topics_of(list(kanalyze.requests(str(tmp_path)))) == ["orders", None]
 
 
-def test_rows_can_be_filtered_by_a_name_told_later(capture: str) -> None:
+def test_rows_can_be_filtered_by_a_name_learned_later(capture: str) -> None:
     rows = list(kanalyze.requests(capture, topic="ord*"))
     assert [row.api_name for row in rows] == ["Produce", "Metadata"]
 
 
-def test_what_is_read_once_has_names_from_where_they_are_told() -> None:
+def test_a_file_that_can_be_read_only_once_has_names_from_where_they_are_learned() -> None:
     again = talk(t.produce(3), t.produce_answer(3), port=50003)
-    data = pcap_file(timed(BEFORE + TELLING + again))
+    data = pcap_file(timed(BEFORE + NAMING + again))
     run = Analysis([io.BytesIO(data)])
     rows = [row for batch in run.row_batches() for row in batch]
     assert topics_of(rows) == [None, None, "orders"]
@@ -94,12 +94,12 @@ def test_what_is_read_once_has_names_from_where_they_are_told() -> None:
 def test_the_search_for_names_counts_nothing_twice(capture: str) -> None:
     run = Analysis([capture])
     rows = [row for batch in run.row_batches() for row in batch]
-    assert run.quality.packets == len(BEFORE) + len(TELLING)
+    assert run.quality.packets == len(BEFORE) + len(NAMING)
     assert run.quality.kafka_connections == 2
     assert [row.request_packet for row in rows] == [1, 3, 5]
 
 
-def test_the_user_names_what_the_capture_does_not(capture: str, tmp_path: Path) -> None:
+def test_the_user_may_name_topics_that_the_capture_does_not(capture: str, tmp_path: Path) -> None:
     named = tmp_path / "ids.json"
     named.write_text(json.dumps({topic_id_text(OTHER_ID): "clicks"}))
     assert topics_of(list(kanalyze.requests(capture, topic_ids=named))) == ["orders", "clicks"]

@@ -1,7 +1,7 @@
-"""What analyzers of Kafka traffic get wrong, line by line, and the tests that hold us to it.
+"""Known mistakes of analyzers of Kafka traffic, and the tests against each of them.
 
-A line is a known trap of the wire; beside it stand the tests, as ``file::name``. This file only
-makes sure that each line has tests and that they are there: what they check, they check.
+Each key is a known trap of the wire; its value names the tests, as ``file::name``. This file only
+makes sure that each trap has tests and that they exist.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ PAIRING = {
         f"{TRACKER}::test_a_port_pair_used_again_begins_anew",
         f"{REASSEMBLY}::test_a_syn_with_another_number_is_a_connection_of_its_own",
     ],
-    "the client is told without a SYN": [
+    "the client is known without a SYN": [
         f"{TRACKER}::test_the_first_packet_may_be_the_brokers",
     ],
 }
@@ -134,9 +134,9 @@ BODIES = {
         "kafka/session/test_superseded.py::test_a_summary_as_kafka_3_9_wrote_it_is_read",
         "kafka/session/test_superseded.py::test_messages_of_an_early_release_are_read",
     ],
-    "topic ids, and names told later": [
-        "test_topic_names.py::test_a_name_told_later_holds_for_earlier_rows",
-        "test_topic_names.py::test_a_name_told_in_a_later_file_holds_too",
+    "topic ids, and names learned later": [
+        "test_topic_names.py::test_a_name_learned_later_holds_for_earlier_rows",
+        "test_topic_names.py::test_a_name_learned_in_a_later_file_holds_too",
         f"{INTERESTS}::test_names_are_learned_from_every_struct_with_both_name_and_id",
     ],
     "fetch sessions, forgotten topics included": [
@@ -191,7 +191,7 @@ BODIES = {
     "librdkafka's four zero bytes after ApiVersions v0": [
         f"{KAFKA}::test_trailing_bytes_are_an_anomaly_and_the_message_is_kept",
     ],
-    "tshark is asked about TCP, packet numbers and headers alone": [
+    "tshark is compared in TCP, packet numbers and headers alone": [
         "test_tshark.py::test_every_request_that_tshark_shows_is_ours_in_its_order",
         "test_tshark.py::test_tshark_sees_the_same_tcp_connections_and_as_many_tcp_packets",
     ],
@@ -237,8 +237,8 @@ KAFKA_0_7 = {
 
 STREAMS = {
     "retransmitted, overlapping, out-of-order, duplicated segments": [
-        f"{REASSEMBLY}::test_what_was_captured_out_of_order_is_put_in_order_from_copies",
-        f"{REASSEMBLY}::test_what_comes_twice_is_dropped_and_counted",
+        f"{REASSEMBLY}::test_segments_captured_out_of_order_are_put_in_order",
+        f"{REASSEMBLY}::test_repeated_bytes_are_dropped_and_counted",
         f"{REASSEMBLY}::test_the_first_copy_of_overlapping_bytes_counts",
         f"{DISORDER}::test_every_transformation_of_every_capture_gives_the_same_rows",
     ],
@@ -256,7 +256,7 @@ STREAMS = {
         f"{REASSEMBLY}::test_one_end_may_go_on_after_the_other_has_closed",
     ],
     "a capture that holds every packet twice": [
-        f"{REASSEMBLY}::test_what_is_captured_twice_is_not_counted_as_sent_again",
+        f"{REASSEMBLY}::test_packets_captured_twice_are_not_counted_as_retransmitted",
         "net/tcp/test_duplicates.py::test_the_same_packet_soon_after_is_a_copy_and_the_first_is_none",
     ],
     "a lost segment is a gap; the next frame is found in both directions": [
@@ -286,17 +286,17 @@ STREAMS = {
         f"{FRAMING}::test_a_gap_inside_a_frame_costs_only_its_own_bytes",
     ],
     "nothing is buffered without bound": [
-        f"{REASSEMBLY}::test_too_much_buffered_by_all_together_gives_up_who_holds_the_most",
+        f"{REASSEMBLY}::test_too_many_buffered_bytes_in_all_give_up_the_hole_of_the_largest_buffer",
         "kafka/session/test_connection_anomalies.py::test_all_connections_together_buffer_no_more_than_the_limit",
-        "test_memory_limit.py::test_memory_stays_within_what_is_allowed",
+        "test_memory_limit.py::test_memory_stays_within_the_limit",
     ],
 }
 
 HOSTILE = {
     "array counts of 2^31 and nested counts": [
         "kafka/codec/test_compiler.py::test_false_counts_and_lengths_take_little_memory",
-        "fuzz/test_hostile.py::test_an_array_of_nothing_costs_no_more_than_it_may",
-        "fuzz/test_hostile.py::test_no_message_costs_more_than_it_may",
+        "fuzz/test_hostile.py::test_arrays_of_smallest_elements_stay_within_the_limit",
+        "fuzz/test_hostile.py::test_every_message_stays_within_the_limit",
     ],
     "varints that never end": [
         "kafka/codec/test_primitives.py::test_a_varint_that_is_too_long_or_too_large_is_malformed",

@@ -1,4 +1,4 @@
-"""Our rows against what the broker and the clients counted while the captures were made.
+"""Our rows, compared with what broker and clients counted while the captures were made.
 
 Nothing here was computed by this project: ``*.truth.json`` holds JMX counters, request-log counts
 and the clients' own counts, ``*.broker.jsonl.gz`` the broker's log of every request.
@@ -93,7 +93,7 @@ def test_records_and_bytes_fetched_are_those_the_broker_sent(name: str) -> None:
 def test_clients_received_the_records_that_we_saw_fetched(name: str) -> None:
     rows, _ = analysis(name)
     ours = records_by_topic(rows, "Fetch")
-    # Where compressed messages of magic 0 and 1 hide their number, a row says none (and the test
+    # Where compressed messages of magic 0 and 1 hide their number, a row has none (and the test
     # of the records themselves counts them).
     hidden = {
         part.topic
@@ -162,7 +162,7 @@ def test_bytes_and_records_sent_are_those_of_the_request_log_and_the_clients(nam
 
 
 @for_each("name", WITH_BROKER)
-def test_what_got_no_response_is_one_way_or_unanswered(name: str) -> None:
+def test_requests_without_a_response_are_one_way_or_unanswered(name: str) -> None:
     rows, _ = analysis(name)
     without = [row for row in rows if row.response_packet is None]
     assert {row.status for row in without} <= {"one_way", "unanswered"}
@@ -185,12 +185,12 @@ def test_client_ids_and_software_are_those_in_the_request_log(name: str) -> None
 
 
 def own_requests(name: str) -> list[Any]:
-    """Our rows without Envelopes: the broker's log writes what is inside them instead."""
+    """Our rows without Envelopes: the broker's log has the requests inside them instead."""
     return [row for row in analysis(name)[0] if row.api_key != ENVELOPE]
 
 
 def own_log(name: str) -> list[dict[str, Any]]:
-    """The broker's log without what came inside an Envelope."""
+    """The broker's log without requests that came inside an Envelope."""
     return [entry for entry in request_log(name) if not entry["isForwarded"]]
 
 
@@ -213,7 +213,7 @@ def test_each_request_of_the_brokers_log_has_its_row(name: str) -> None:
     assert ours == Counter(map(log_key, own_log(name)))
 
 
-def test_what_was_forwarded_came_in_an_envelope() -> None:
+def test_forwarded_requests_came_in_an_envelope() -> None:
     envelopes = [row for row in analysis("controller")[0] if row.api_key == ENVELOPE]
     assert len(envelopes) == len(request_log("controller")) - len(own_log("controller")) > 0
 
@@ -253,7 +253,7 @@ def test_latency_is_at_least_the_time_the_broker_says_it_took(name: str) -> None
 
 @for_each("name", WITH_BROKER)
 def test_a_fetch_that_waited_is_one_the_broker_held_in_purgatory(name: str) -> None:
-    """Or one that came while another was held: a broker works on one request a connection."""
+    """Or one that came while another was held: a broker serves one request a connection."""
     rows, _ = analysis(name)
     log = {log_key(entry)[:3]: entry for entry in request_log(name)}
     held_until: dict[str, int] = {}
@@ -261,10 +261,10 @@ def test_a_fetch_that_waited_is_one_the_broker_held_in_purgatory(name: str) -> N
     for row in sorted(fetches, key=lambda row: row.request_packet or 0):
         entry = log[row.connection.partition(">")[0], row.correlation_id, row.api_key]
         queued = (row.request_end_ns or 0) < held_until.get(row.connection, 0)
-        held = entry["remoteTimeMs"] > 0
-        if held:
+        is_held = entry["remoteTimeMs"] > 0
+        if is_held:
             held_until[row.connection] = row.response_start_ns or 0
-        assert row.waited == (held or queued), (row.request_packet, entry["remoteTimeMs"])
+        assert row.waited == (is_held or queued), (row.request_packet, entry["remoteTimeMs"])
 
 
 def test_a_tls_connection_gives_no_row_but_is_counted() -> None:
@@ -284,7 +284,7 @@ def test_requests_to_the_mock_cluster_are_those_the_client_counted() -> None:
 
 
 def logged_parts(entry: dict[str, Any], names: dict[str, str]) -> set[tuple[Any, ...]]:
-    """(topic, partition, offset, high watermark, error code) as the broker's log tells them."""
+    """(topic, partition, offset, high watermark, error code) as in the broker's log."""
     name, answer = entry["requestHeader"]["requestApiKeyName"], entry["response"] or {}
     lists = {
         "PRODUCE": ("responses", "partitionResponses", "baseOffset"),
@@ -302,13 +302,13 @@ def logged_parts(entry: dict[str, Any], names: dict[str, str]) -> set[tuple[Any,
         return set()
     found = set()
     for topic in topics:
-        told = topic.get("topic") or topic.get("name") or names.get(topic.get("topicId", ""))
+        topic_name = topic.get("topic") or topic.get("name") or names.get(topic.get("topicId", ""))
         for part in topic[inner]:
             index = part.get("partitionIndex", part.get("index"))
             position = part.get(offset, -1)
             found.add(
                 (
-                    told,
+                    topic_name,
                     index,
                     None if position == -1 else position,
                     None if part.get("highWatermark", -1) == -1 else part["highWatermark"],
@@ -345,22 +345,24 @@ def test_partitions_are_those_in_the_brokers_log(name: str) -> None:
         }
         assert ours == theirs, row.request_packet
         compared += 1
-    told = {"Produce", "Fetch", "ListOffsets", "OffsetFetch"} & set(truth(name)["broker_requests"])
-    assert bool(compared) == bool(told)
+    logged = {"Produce", "Fetch", "ListOffsets", "OffsetFetch"} & set(
+        truth(name)["broker_requests"]
+    )
+    assert bool(compared) == bool(logged)
 
 
 TOPICS_BY_NAME = {
     *("topics", "topicData", "responses", "results", "topicResults", "v3AndBelowTopics"),
     *("resultsByTopicV3AndBelow", "topicPartitions"),
 }
-"""Lists whose elements' name is that of a topic."""
-NOT_ASKED_ABOUT = {"forgottenTopicsData", "cursor", "nextCursor"}
+"""Lists whose elements have the name of a topic."""
+NOT_REQUESTED = {"forgottenTopicsData", "cursor", "nextCursor"}
 
 
 def named_in(value: Any, ids: dict[str, str], key: str = "", topic: str = "") -> set[Any]:
     """(topic, partition) of all that a body in the log names; None for a topic as a whole.
 
-    Kafka names these fields as it likes from message to message.
+    Kafka's names of these fields differ from message to message.
     """
     if isinstance(value, list):
         if key in ("topicNames", "subscribedTopicNames"):
@@ -382,7 +384,7 @@ def named_in(value: Any, ids: dict[str, str], key: str = "", topic: str = "") ->
     found = {
         place
         for name, item in value.items()
-        if name not in NOT_ASKED_ABOUT
+        if name not in NOT_REQUESTED
         for place in named_in(item, ids, name, topic)
     }
     return found | {(own, None)} if own and (not found or value.get("errorCode")) else found
@@ -390,7 +392,7 @@ def named_in(value: Any, ids: dict[str, str], key: str = "", topic: str = "") ->
 
 NO_TOPIC_ID = "A" * 22
 PARTITIONS_ALONE = {"Produce", "Fetch", "ListOffsets", "OffsetFetch"}
-"""APIs whose topics are nothing without a partition."""
+"""APIs that name topics only together with partitions."""
 
 
 @for_each("name", WITH_BROKER)
@@ -409,7 +411,7 @@ def test_every_topic_and_partition_of_the_brokers_log_is_in_its_row(name: str) -
         ours = {(part.topic or part.topic_id, part.partition) for part in row.partitions}
         if row.api_name in PARTITIONS_ALONE:
             theirs = {(topic, index) for topic, index in theirs if index is not None}
-        if row.api_name == "Fetch":  # of whose session the log of a request says nothing
+        if row.api_name == "Fetch":  # the log of a request lacks the partitions of its session
             theirs |= ours
         assert ours == theirs, (row.request_packet, row.api_name)
         compared += bool(theirs)
@@ -417,7 +419,7 @@ def test_every_topic_and_partition_of_the_brokers_log_is_in_its_row(name: str) -
 
 
 @for_each("name", WITH_BROKER)
-def test_what_failed_is_among_the_partitions(name: str) -> None:
+def test_partitions_with_errors_are_among_the_partitions_of_the_row(name: str) -> None:
     for row in analysis(name)[0]:
         ours = {(part.topic, part.partition) for part in row.partitions}
         failed = {(item.topic, item.partition) for item in row.errors if item.topic is not None}
@@ -444,30 +446,32 @@ def test_the_report_counts_as_produced_what_the_broker_appended(name: str) -> No
 
 def test_logins_are_those_the_broker_counted_and_no_secret_is_in_a_row() -> None:
     rows, quality = analysis("sasl")
-    told = truth("sasl")
+    counted = truth("sasl")
     ours = Counter(row.api_name for row in rows)
-    theirs = Counter(told["handshake_requests"])
-    for api, versions in told["authenticated_requests"].items():
+    theirs = Counter(counted["handshake_requests"])
+    for api, versions in counted["authenticated_requests"].items():
         theirs[api] += sum(versions.values())
     assert {api: ours[api] for api in theirs} == theirs
     refused = [row for row in rows if row.api_name == "SaslAuthenticate" and row.errors]
-    assert len(refused) == told["broker_listeners"]["SASL"]["failed_handshakes"]
+    assert len(refused) == counted["broker_listeners"]["SASL"]["failed_handshakes"]
     principals = {
         row.connection.partition(">")[0]: f"User:{row.principal}" for row in rows if row.principal
     }
-    assert {client: principals.get(client) for client in told["principals"]} == told["principals"]
+    assert {client: principals.get(client) for client in counted["principals"]} == counted[
+        "principals"
+    ]
     assert quality.decoded_bytes == quality.kafka_bytes
 
 
-def test_clients_of_a_cluster_and_its_replicas_are_told_apart_by_listener() -> None:
+def test_clients_of_a_cluster_and_its_replicas_are_distinguished_by_listener() -> None:
     rows, _ = analysis("cluster")
-    told = truth("cluster")
-    ports = {port for name, port in told["ports"].items() if name.startswith("PLAINTEXT")}
+    counted = truth("cluster")
+    ports = {port for name, port in counted["ports"].items() if name.startswith("PLAINTEXT")}
     ours: dict[str, Counter[str]] = defaultdict(Counter)
     for row in rows:
         if row.broker_port in ports and row.request_packet is not None:
             ours[row.api_name or ""][str(row.api_version)] += 1
-    assert ours == told["client_listeners"]["requests"]
+    assert ours == counted["client_listeners"]["requests"]
 
 
 def test_replicas_fetch_every_record_once_each() -> None:

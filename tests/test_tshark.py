@@ -1,6 +1,6 @@
-"""Our rows against tshark's, for what tshark can be asked: TCP, packet numbers, headers.
+"""Our rows, compared with tshark's in TCP, packet numbers and headers.
 
-tshark is a poor oracle for bodies and leaves messages out where it holds a body for malformed, so
+tshark is a poor oracle for bodies: it leaves out messages whose body it takes for malformed. So
 each message it shows has to be among ours, in its order; where it shows a request at all in a
 packet, ours has the same key, version and correlation id.
 
@@ -19,15 +19,15 @@ import pytest
 from tests.support.captures import NAMES, analysis, often, path, truth
 
 CLEAR = [name for name in NAMES if name != "tls"]
-# Of the requests of this one none is answered.
+# No request of this capture is answered.
 ANSWERED = [name for name in CLEAR if name != "fault-plaintext-to-tls"]
-# In a snapped capture tshark goes on reading at the next packet and takes record data for requests.
+# In a snapped capture, tshark continues at the next packet and takes record data for requests.
 WHOLE = [name for name in CLEAR if name != "snaplen"]
 SHOWN = ("errors", "ipv6", "old-0-8-2-2", "sasl", "transactions")
 
 
 class TsharkPacket(NamedTuple):
-    """What tshark says of a TCP packet; of several messages in it the parts are at commas."""
+    """The fields of a TCP packet; values of several messages are separated by commas."""
 
     number: str
     stream: str
@@ -44,7 +44,7 @@ FIELDS += ("kafka.request.version", "kafka.correlation_id", "kafka.request_frame
 
 @functools.cache
 def tshark(name: str) -> list[TsharkPacket]:
-    """The TCP packets of a capture; tshark is started once, whatever is asked of them."""
+    """The TCP packets of a capture; tshark runs once for each capture."""
     shown = [part for field in FIELDS for part in ("-e", field)]
     command = ["tshark", "-r", str(path(name)), *as_kafka(name), "-Y", "tcp", "-T", "fields"]
     done = subprocess.run([*command, *shown], capture_output=True, check=True, text=True)

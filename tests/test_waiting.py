@@ -1,4 +1,4 @@
-"""Waiting on purpose is not slowness: one rule, in rows, in the report, and wherever rows go."""
+"""Waiting on purpose is not slowness: the same rule holds in rows, reports and filters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ JOIN_GROUP, SYNC_GROUP, HEARTBEAT, SHARE_FETCH = 11, 14, 68, 78
 
 
 class Dialog:
-    """One connection; each exchange is asked and answered at times of one's choice."""
+    """One connection; each exchange has a chosen time of its request and of its response."""
 
     def __init__(self) -> None:
         self._packets: list[bytes] = []
@@ -36,32 +36,32 @@ class Dialog:
         self,
         api_key: int,
         version: int,
-        asked_ms: float,
-        answered_ms: float,
+        request_ms: float,
+        response_ms: float,
         request: dict[str, Any],
         response: dict[str, Any],
     ) -> None:
-        """Ask and answer."""
+        """Add a request and its response."""
         self._number += 1
         content = body(api_key, "request", version, **request)
         self._line.client(asks(api_key, version, self._number, content))
-        self._stamp(asked_ms)
+        self._stamp(request_ms)
         content = body(api_key, "response", version, **response)
         self._line.broker(answers(api_key, version, self._number, content))
-        self._stamp(answered_ms)
+        self._stamp(response_ms)
 
     def _stamp(self, time_ms: float) -> None:
         new = len(self._packets) - len(self._times)
         self._times += [START_NS + int(time_ms * MS)] * new
 
     def rows(self) -> list[Row]:
-        """What is made of it."""
+        """The rows of this connection."""
         capture = pcap_file(map(Packet, self._packets, self._times))
         run = Analysis([io.BytesIO(capture)])
         return [row for batch in run.row_batches() for row in batch]
 
     def waited(self) -> list[bool | None]:
-        """Whether each answer was held back."""
+        """Whether each response was held back."""
         return [row.waited for row in self.rows()]
 
 
@@ -132,7 +132,7 @@ def share(
     return request, {"responses": [{"topicId": bytes(15) + b"\1", "partitions": [partition]}]}
 
 
-def test_a_share_fetch_that_found_nothing_until_its_wait_was_over_waited() -> None:
+def test_a_share_fetch_without_records_until_its_max_wait_waited() -> None:
     dialog = Dialog()
     dialog.exchange(SHARE_FETCH, 1, 0, 501, *share())
     dialog.exchange(SHARE_FETCH, 1, 510, 530, *share())
@@ -141,21 +141,21 @@ def test_a_share_fetch_that_found_nothing_until_its_wait_was_over_waited() -> No
     assert dialog.waited() == [True, False, False, False]
 
 
-def test_a_share_fetch_whose_records_came_while_it_was_there_waited() -> None:
+def test_a_share_fetch_whose_records_came_while_it_was_held_waited() -> None:
     dialog = Dialog()
     dialog.exchange(SHARE_FETCH, 1, 0, 400, *share(acquired=3))
     dialog.exchange(SHARE_FETCH, 1, 401, 700, *share(acquired=3))
     assert dialog.waited() == [False, True]
 
 
-def test_a_share_fetch_whose_records_may_have_been_there_before_did_not() -> None:
+def test_a_share_fetch_whose_records_may_have_been_there_before_did_not_wait() -> None:
     dialog = Dialog()
     dialog.exchange(SHARE_FETCH, 1, 0, 501, *share())
     dialog.exchange(SHARE_FETCH, 1, 5000, 5004, *share(acquired=3))
     assert dialog.waited() == [True, False]
 
 
-def test_what_a_share_fetch_could_not_take_is_there_for_the_next() -> None:
+def test_records_that_a_share_fetch_could_not_take_are_there_for_the_next() -> None:
     dialog = Dialog()
     dialog.exchange(SHARE_FETCH, 1, 0, 4, *share(acquired=500))
     dialog.exchange(SHARE_FETCH, 1, 5, 300, *share(acquired=500))
@@ -187,14 +187,14 @@ def test_a_heartbeat_that_brings_nothing_is_not_held() -> None:
     assert dialog.waited() == [False, False, False]
 
 
-# -- what follows from it -------------------------------------------------------------------------
+# -- in reports and filters -----------------------------------------------------------------------
 
 _SLOW_TO_ALL = [("next-groups", "ShareFetch"), ("groups", "JoinGroup")]
 
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("name", "api_name"), _SLOW_TO_ALL)
-def test_what_waited_is_not_among_the_slowest_nor_in_the_latency_of_brokers(
+def test_requests_that_waited_are_neither_among_the_slowest_nor_in_latencies(
     name: str, api_name: str
 ) -> None:
     run = Analysis([str(path(name))])
@@ -210,7 +210,7 @@ def test_what_waited_is_not_among_the_slowest_nor_in_the_latency_of_brokers(
 
 
 @pytest.mark.parametrize(("name", "api_name"), _SLOW_TO_ALL)
-def test_what_waited_is_not_slower_than_anything(name: str, api_name: str) -> None:
-    wanted = RowFilter.parse(slower_than="500ms")
+def test_requests_that_waited_do_not_match_slower_than(name: str, api_name: str) -> None:
+    row_filter = RowFilter.parse(slower_than="500ms")
     rows = [row for batch in Analysis([str(path(name))]).row_batches() for row in batch]
-    assert api_name not in {row.api_name for row in rows if wanted.matches(row)}
+    assert api_name not in {row.api_name for row in rows if row_filter.matches(row)}

@@ -168,7 +168,7 @@ DISORDERS = (
 @pytest.mark.parametrize(
     "label", often(DISORDERS, ("sent again with other bytes", "cut at random", "VXLAN in VXLAN"))
 )
-def test_other_packets_of_the_same_streams_give_the_same_rows(tmp_path: Path, label: str) -> None:
+def test_captures_in_disorder_give_the_same_rows(tmp_path: Path, label: str) -> None:
     before = tmp_path / "disorder.capture"
     (content,) = altered("mock", label).files
     before.write_bytes(content)
@@ -238,9 +238,9 @@ def test_a_pipe_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         assert main(["anonymize", "-o", str(target), str(pipe)]) == 2
     finally:
         os.close(reader)
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert "twice" in told
+    stderr = capsys.readouterr().err
+    assert stderr.count("\n") == 1
+    assert "twice" in stderr
     assert not target.exists()
 
 

@@ -22,13 +22,13 @@ class Fixed:
     """Returns the same payload for all packets."""
 
     def __init__(self, payload: bytes | None) -> None:
-        self.asked: list[Any] = []
+        self.calls: list[Any] = []
         self._payload = payload
 
     def payload(
         self, source: bytes, destination: bytes, ports: bytes, sequence: int, length: int
     ) -> bytes | None:
-        self.asked.append((source, destination, ports, sequence, length))
+        self.calls.append((source, destination, ports, sequence, length))
         return None if self._payload is None else self._payload[:length]
 
 
@@ -62,8 +62,8 @@ def pseudo(packet: bytes) -> bytes:
     return packet[22:54] + struct.pack(">HH", packet[20], struct.unpack_from(">H", packet, 18)[0])
 
 
-def right(packet: bytes, transport: int, place: int) -> bytes:
-    """Write the right checksums into an Ethernet packet."""
+def with_right_checksums(packet: bytes, transport: int, place: int) -> bytes:
+    """Return an Ethernet packet with the right checksums."""
     made = bytearray(packet)
     if packet[12:14] == b"\x08\0":
         made[24:26] = bytes(2)
@@ -86,7 +86,7 @@ V6 = ethernet(ipv6(tcp(seq=7, payload=SECRET + b"odd")), 0x86DD)
 @for_each("case", [(V4, 34), (V6, 54)])
 def test_right_checksums_are_right_again(case: tuple[bytes, int]) -> None:
     packet, transport = case
-    whole = right(packet, transport, 16)
+    whole = with_right_checksums(packet, transport, 16)
     assert is_right(whole, transport)
     made = anonymous(whole, b"x" * 40)
     assert is_right(made, transport)
@@ -96,7 +96,7 @@ def test_right_checksums_are_right_again(case: tuple[bytes, int]) -> None:
 @for_each("case", [(V4, 34), (V6, 54)])
 def test_wrong_and_partial_checksums_stay_wrong_and_partial(case: tuple[bytes, int]) -> None:
     packet, transport = case
-    whole = bytearray(right(packet, transport, 16))
+    whole = bytearray(with_right_checksums(packet, transport, 16))
     whole[transport + 16] ^= 0x10
     assert not is_right(anonymous(bytes(whole), b"x" * 40), transport)
     at = transport + 16
@@ -108,7 +108,7 @@ def test_wrong_and_partial_checksums_stay_wrong_and_partial(case: tuple[bytes, i
 
 
 def test_ports_sequence_and_flags_stay_and_addresses_are_stand_ins() -> None:
-    packet = right(V4, 34, 16)
+    packet = with_right_checksums(V4, 34, 16)
     made = anonymous(packet)
     assert made[34:50] == packet[34:50]
     for at, text in ((26, "203.0.113.5"), (30, "198.51.100.9")):
@@ -119,23 +119,23 @@ def test_ports_sequence_and_flags_stay_and_addresses_are_stand_ins() -> None:
 
 
 def test_the_payload_is_requested_by_addresses_and_sequence_number() -> None:
-    asked = Fixed(b"y" * 99)
-    packets = PacketAnonymizer(STAND_INS, asked)
+    fixed = Fixed(b"y" * 99)
+    packets = PacketAnonymizer(STAND_INS, fixed)
     packets.begin(batch_of(V4))
     made = packets.packet(0)
     source = ipaddress.ip_address("203.0.113.5").packed
     ports = struct.pack(">HH", 50000, 9092)
-    assert asked.asked[0][0] == source
-    assert asked.asked[0][2:] == (ports, 7, len(SECRET))
+    assert fixed.calls[0][0] == source
+    assert fixed.calls[0][2:] == (ports, 7, len(SECRET))
     assert packets.payload_at == 54
     assert bytes(made).endswith(b"y" * len(SECRET))
     packets.begin(batch_of(ethernet(ipv4(tcp(seq=7, flags=2, payload=b"fast")))))
     packets.packet(0)
-    assert asked.asked[1][3] == 8
+    assert fixed.calls[1][3] == 8
 
 
 def test_a_snapped_packet_stays_snapped() -> None:
-    packet = right(V4, 34, 16)
+    packet = with_right_checksums(V4, 34, 16)
     cut = packet[:60]
     made = anonymous(cut, b"x" * 40, wire=len(packet))
     assert made[54:] == b"xxxxxx"
@@ -164,7 +164,7 @@ def test_harmless_tcp_options_stay() -> None:
         (ethernet(ipv6(b"\6\0\0\1\0\0\0\1" + SECRET, next_header=44), 0x86DD), 62),
         (ethernet(ipv4(tcp()[:12] + b"\xf0" + SECRET)), 34 + 20),
     ],
-    ids=["first fragment", "fragment", "SCTP", "ARP", "IPv6 fragment", "TCP that cannot be"],
+    ids=["first fragment", "fragment", "SCTP", "ARP", "IPv6 fragment", "impossible TCP header"],
 )
 def test_bytes_that_no_parser_reads_are_blank(packet: bytes, kept: int) -> None:
     made = anonymous(packet)
@@ -174,7 +174,7 @@ def test_bytes_that_no_parser_reads_are_blank(packet: bytes, kept: int) -> None:
 
 def test_udp_and_icmp_keep_only_their_headers() -> None:
     datagram = struct.pack(">HHHH", 5353, 9092, 8 + len(SECRET), 0) + SECRET
-    whole = right(ethernet(ipv4(datagram, protocol=17)), 34, 6)
+    whole = with_right_checksums(ethernet(ipv4(datagram, protocol=17)), 34, 6)
     made = anonymous(whole)
     assert made[34:40] == whole[34:40]
     assert made[42:] == bytes(len(SECRET))

@@ -102,7 +102,7 @@ def test_loopback_broadcast_and_unspecified_addresses_stay() -> None:
         assert STAND_INS.address(packed) == packed
 
 
-def test_an_address_as_text_is_that_of_the_packets_if_it_has_the_same_length() -> None:
+def test_an_address_as_text_has_the_stand_in_of_packets_if_the_lengths_are_equal() -> None:
     seen = {True: 0, False: 0}
     for last in range(256):
         text = f"203.0.113.{last}".encode()

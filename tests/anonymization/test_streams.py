@@ -37,14 +37,14 @@ def test_any_range_has_the_added_bytes() -> None:
         pieces.close()
 
 
-def test_no_pieces_at_all() -> None:
+def test_nothing_is_read_without_pieces() -> None:
     pieces = StreamPieces(io.BytesIO())
     pieces.sort()
     assert pieces.read(1, 0, 4) is None
     pieces.close()
 
 
-def test_a_payload_ends_before_the_range_that_it_ends_in() -> None:
+def test_a_payload_is_cut_before_a_range_that_contains_its_end() -> None:
     ranges = StreamRanges()
     for begin, end in ((500, 600), (100, 200)):
         ranges.add(3, begin, end)

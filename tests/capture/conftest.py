@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 WIRESHARK = ("tshark", "capinfos", "editcap", "mergecap")
 collect_ignore = [] if all(map(shutil.which, WIRESHARK)) else ["test_wireshark.py"]
 if sys.platform != "linux":
-    # The kernel they are applied by is Linux.
+    # Only Linux has the kernel interfaces that these test.
     collect_ignore += ["test_kernel_filter.py", "test_interfaces.py"]
 
 
 def pytest_report_header() -> str:
     if "test_wireshark.py" in collect_ignore:
         return "capinfos, editcap, mergecap: not found, test_wireshark.py is not collected"
-    return "capinfos, editcap, mergecap: found, what they read is compared with what we read"
+    return "capinfos, editcap, mergecap: found, their output is compared with ours"
 
 
 _SCANNED_BY = {
@@ -34,7 +34,7 @@ _SCANNED_BY = {
 
 @pytest.fixture(scope="module", params=["compiled", "uncompiled"])
 def scan(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Let captures be read by compiled modules, and then by the Python that these are."""
+    """Let captures be read by compiled modules, and then by the same modules uncompiled."""
     if request.param == "compiled":
         yield
         return

@@ -21,7 +21,7 @@ def test_comments_are_bounded_in_number():
     assert description.omitted == 5
 
 
-def test_texts_are_bounded_together():
+def test_the_size_of_all_texts_is_bounded():
     description = FileMetadata()
     for number in range(3000):
         text = f"{number}".ljust(MAX_TEXT_BYTES)
@@ -33,7 +33,7 @@ def test_texts_are_bounded_together():
     assert description.omitted == 9000 - kept
 
 
-def test_many_entries_without_text_are_bounded_too():
+def test_the_number_of_entries_without_text_is_bounded_too():
     description = FileMetadata()
     for number in range(70_000):
         description.add_interface(CaptureInterface("x", 1, number))
@@ -62,7 +62,7 @@ def test_secrets_are_bounded_together_and_repeated_ones_kept_once():
     assert sum(len(each.data) for each in description.decryption_secrets) == size
 
 
-def test_text_is_cut_at_a_bound_and_padding_taken_off():
+def test_text_is_cut_at_a_limit_and_loses_its_padding():
     assert readable(b"name\0\0") == "name"
     assert len(readable(b"a" * 100_000)) == MAX_TEXT_BYTES
     assert readable(memoryview("ü".encode() * 5)) == "üüüüü"

@@ -50,11 +50,11 @@ def names(paths):
     return [Path(path).name for path in paths]
 
 
-def test_a_folder_is_its_captures_by_content_in_the_order_of_their_first_packets(folder):
+def test_a_folder_gives_its_captures_in_the_order_of_their_first_packets(folder):
     assert names(find_captures([folder])) == ["b.dat", "c.pcap.gz", "a.pcap", "no packets.pcap"]
 
 
-def test_a_folder_knows_its_captures_however_they_are_compressed(tmp_path):
+def test_captures_in_a_folder_are_recognized_in_every_compression(tmp_path):
     skippable = b"\x50\x2a\x4d\x18\x03\0\0\0abc"
     packers = {
         "gzip": gzip.compress,
@@ -72,7 +72,7 @@ def test_a_folder_knows_its_captures_however_they_are_compressed(tmp_path):
     assert names(find_captures([tmp_path])) == list(packers)
 
 
-def test_what_was_seen_of_captures_is_told(folder):
+def test_inputs_have_the_first_time_and_size_that_were_read(folder):
     found = find_inputs([folder / "a.pcap", folder / "no packets.pcap"])
     assert [(each.looked_at, each.first_time_ns, each.total_bytes) for each in found] == [
         (True, 3_000, 41),
@@ -81,7 +81,7 @@ def test_what_was_seen_of_captures_is_told(folder):
     assert find_inputs([folder / "a.pcap"])[0].looked_at is False
 
 
-def test_a_glob_is_the_files_it_matches(folder):
+def test_a_glob_gives_the_files_it_matches(folder):
     assert names(find_captures([f"{folder}/*.pcap.gz"])) == ["c.pcap.gz"]
     assert names(find_captures([f"{folder}/[ab].*"])) == ["b.dat", "a.pcap"]
     assert names(find_captures([f"{folder}/inner*", f"{folder}/a.pcap"][1:])) == ["a.pcap"]
@@ -99,7 +99,7 @@ def test_files_named_in_several_ways_are_read_once(folder, monkeypatch):
     assert found == ["a.pcap", "inner/d.pcap"]
 
 
-def test_a_single_argument_is_given_back_as_it_is_and_not_looked_into(folder):
+def test_a_single_argument_is_returned_unread(folder):
     assert find_captures(["-"]) == ["-"]
     assert find_captures([f"{folder}/notes.txt"]) == [f"{folder}/notes.txt"]
     assert find_captures(["/no/such/file"]) == ["/no/such/file"]
@@ -118,7 +118,7 @@ def test_a_single_argument_is_given_back_as_it_is_and_not_looked_into(folder):
         (["{}/a.pcap", "{}/fifo"], "fifo: can only be read alone"),
     ],
 )
-def test_what_cannot_be_read_is_an_error_of_one_line(folder, arguments, message):
+def test_an_unreadable_argument_is_an_error_of_one_line(folder, arguments, message):
     (folder / "hollow").mkdir()
     os.mkfifo(folder / "fifo")
     with pytest.raises(CaptureError, match=message) as caught:
@@ -126,14 +126,14 @@ def test_what_cannot_be_read_is_an_error_of_one_line(folder, arguments, message)
     assert "\n" not in str(caught.value)
 
 
-def test_what_is_no_capture_is_left_out_and_told(folder):
+def test_files_that_are_no_captures_are_left_out_and_reported(folder):
     arguments = [folder / name for name in ("a.pcap", "b.dat", "notes.txt", "nowhere.pcap")]
     found, left_out = find_readable([*arguments, folder / "x*", folder / "a.pcap"], Stores())
     assert names(each.path for each in found) == ["b.dat", "a.pcap"]
     assert all(each.looked_at for each in found)
     assert {each.kind for each in left_out} == {AnomalyKind.CAPTURE_UNREADABLE}
-    said = sorted(each.detail.removeprefix(f"{folder}/") for each in left_out)
-    assert [text.partition(" (")[0] for text in said] == [
+    reasons = sorted(each.detail.removeprefix(f"{folder}/") for each in left_out)
+    assert [text.partition(" (")[0] for text in reasons] == [
         "notes.txt: is not a pcap or pcapng file",
         "nowhere.pcap: no such file",
         "x*: no file has such a name",
@@ -146,14 +146,14 @@ def test_a_folder_in_which_nothing_is_a_capture_is_left_out(tmp_path):
     assert [each.detail for each in left_out] == [f"{tmp_path}: no capture in this folder"]
 
 
-def test_what_cannot_be_read_in_a_folder_is_told(folder, monkeypatch):
+def test_unreadable_captures_in_a_folder_are_reported(folder, monkeypatch):
     """A file of another kind without the name of a capture is not reported."""
     (folder / "cut.dat").write_bytes(pcap_file([])[:20])
     (folder / "junk.pcap3.gz").write_bytes(b"junk")
     (folder / "junk.PCAPNG").write_bytes(b"junk")
     (folder / "gone").symlink_to("nowhere")
     (folder / "loop.cap").symlink_to("loop.cap")
-    # It can be opened, and not be read, whoever reads it.
+    # Any user can open it, but not read it.
     (folder / "failing").symlink_to("/proc/self/mem")
     (folder / "locked.dat").write_bytes(pcap_file([]))
     before = paths.opened
@@ -173,9 +173,9 @@ def test_what_cannot_be_read_in_a_folder_is_told(folder, monkeypatch):
         "no packets.pcap",
     ]
     assert {each.kind for each in left_out} == {AnomalyKind.CAPTURE_UNREADABLE}
-    said = dict(each.detail.removeprefix(f"{folder}/").split(": ", 1) for each in left_out)
-    assert {name: text.partition(" (")[0] for name, text in said.items()} == {
-        "bad.gz": said["bad.gz"],
+    reasons = dict(each.detail.removeprefix(f"{folder}/").split(": ", 1) for each in left_out)
+    assert {name: text.partition(" (")[0] for name, text in reasons.items()} == {
+        "bad.gz": reasons["bad.gz"],
         "cut.dat": "the file's header is cut short",
         "empty.pcap": "is empty",
         "failing": "input/output error",
@@ -188,7 +188,7 @@ def test_what_cannot_be_read_in_a_folder_is_told(folder, monkeypatch):
     assert find_readable([folder], Stores())[1] == left_out
 
 
-def test_a_folder_of_which_nothing_can_be_read_is_an_error_that_says_why(tmp_path):
+def test_a_folder_without_readable_captures_is_an_error_with_the_reason(tmp_path):
     (tmp_path / "a.pcap").write_bytes(b"")
     (tmp_path / "b.pcap").write_bytes(b"junk")
     with pytest.raises(CaptureError, match=r"that can be read: .*a\.pcap: is empty, and 1 more$"):
@@ -196,14 +196,14 @@ def test_a_folder_of_which_nothing_can_be_read_is_an_error_that_says_why(tmp_pat
 
 
 @pytest.mark.parametrize("name", ["a.pcap", "*.pcap"])
-def test_what_is_named_and_cannot_be_read_is_an_error(tmp_path, name):
+def test_a_named_file_that_cannot_be_read_is_an_error(tmp_path, name):
     (tmp_path / "a.pcap").write_bytes(b"junk")
     (tmp_path / "b.pcap").write_bytes(pcap_file([]))
     with pytest.raises(CaptureError, match=r"a\.pcap: is not a pcap or pcapng file"):
         find_inputs([f"{tmp_path}/{name}", f"{tmp_path}/b.pcap"])
 
 
-def test_what_can_be_read_once_is_not_left_out(tmp_path):
+def test_a_pipe_is_an_error_and_not_left_out(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(CaptureError, match="pipe: can be read only once"):
         find_readable([tmp_path / "pipe"], Stores())

@@ -1,4 +1,4 @@
-"""One listing for all: one process, a batch of Spark and a stream agree on what is in a folder."""
+"""One process, a batch of Spark and a stream find the same captures in a folder."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ S = 10**9
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Everything that a folder may hold."""
+    """A folder with files of every kind."""
     inside = tmp_path / "in"
     inside.mkdir()
     capture = pcap_file([Packet(b"x", S)])
@@ -55,7 +55,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 READ = {"a.pcap", "plain", "c.pcap.gz"}
-TOLD = {"called.pcap", "cut.dat", "empty.cap"}
+REPORTED = {"called.pcap", "cut.dat", "empty.cap"}
 
 
 def names(paths: Iterable[str]) -> set[str]:
@@ -72,8 +72,8 @@ def one_process(folder: Path) -> tuple[set[str], set[str]]:
 def batch(folder: Path) -> tuple[set[str], set[str]]:
     """Tasks report the files that they cannot read."""
     files = find_files([str(folder)], may_be_none=False)
-    told = [f.path for f in files if isinstance(look_in_folder(f.path, Stores()), CaptureError)]
-    return names(f.path for f in files) - names(told), names(told)
+    reported = [f.path for f in files if isinstance(look_in_folder(f.path, Stores()), CaptureError)]
+    return names(f.path for f in files) - names(reported), names(reported)
 
 
 def stream(folder: Path) -> tuple[set[str], set[str]]:
@@ -86,28 +86,28 @@ def stream(folder: Path) -> tuple[set[str], set[str]]:
 
 
 @pytest.mark.parametrize("how", [one_process, batch])
-def test_all_read_the_same_of_a_folder_and_tell_the_same(folder: Path, how: Callable) -> None:
-    assert how(folder) == (READ, TOLD | {"nowhere"})
+def test_a_process_and_a_batch_read_and_report_the_same_files(folder: Path, how: Callable) -> None:
+    assert how(folder) == (READ, REPORTED | {"nowhere"})
 
 
-def test_a_stream_waits_for_what_a_link_leads_to(folder: Path) -> None:
-    assert stream(folder) == (READ, TOLD)
+def test_a_stream_waits_for_the_target_of_a_link(folder: Path) -> None:
+    assert stream(folder) == (READ, REPORTED)
     (folder / "nowhere").write_bytes(pcap_file([]))
-    assert stream(folder) == (READ | {"nowhere"}, TOLD)
+    assert stream(folder) == (READ | {"nowhere"}, REPORTED)
 
 
-def test_a_file_and_links_to_it_are_read_once_by_all(folder: Path) -> None:
+def test_a_file_and_links_to_it_are_read_once(folder: Path) -> None:
     arguments = [str(folder / name) for name in ("link.pcap", "a.pcap")]
     assert len(find_inputs(arguments)) == len(find_files(arguments, may_be_none=False)) == 1
     admitted = AdmittedCaptures(arguments, SharedFolder(str(folder.parent / "state")), settle_s=0)
     for _ in range(2):
         admitted.admit(0)
-    # Its own name is kept: a link may come to lead elsewhere.
+    # The file's own name is kept: a link may later lead elsewhere.
     assert [each.path for each in admitted.between(0, 2)] == [str(folder / "a.pcap")]
 
 
 @pytest.mark.parametrize("form", ["{}", "file://{}"])
-def test_hidden_files_are_read_by_their_names_alone(folder: Path, form: str) -> None:
+def test_hidden_files_are_read_only_by_name(folder: Path, form: str) -> None:
     here, stores = form.format(folder), Stores()
     for argument in (here, f"{here}/*"):
         listed = named_files(argument, stores).paths
@@ -120,7 +120,7 @@ def test_hidden_files_are_read_by_their_names_alone(folder: Path, form: str) -> 
 
 
 @pytest.mark.parametrize("name", ["pipe.pcap", "p*.pcap"])
-def test_what_can_be_read_once_is_an_error_for_tasks(folder: Path, name: str) -> None:
+def test_a_pipe_is_an_error_for_tasks(folder: Path, name: str) -> None:
     argument = str(folder / name)
     with pytest.raises(CaptureError, match=r"pipe\.pcap: can be read only once$"):
         find_files([argument], may_be_none=True)
@@ -135,7 +135,7 @@ def test_standard_input_is_an_error_for_tasks(tmp_path: Path) -> None:
         admitted.admit(0)
 
 
-def test_what_is_missing_is_told_apart(folder: Path) -> None:
+def test_a_missing_file_is_an_error_of_its_own_class(folder: Path) -> None:
     stores = Stores()
     for path in (f"{folder}/none.pcap", f"file://{folder}/none.pcap", f"{folder}/gone.pcap"):
         with pytest.raises(MissingFileError, match="no such file"):
@@ -145,7 +145,7 @@ def test_what_is_missing_is_told_apart(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["{}", "file://{}"])
-def test_sizes_and_times_are_told(folder: Path, form: str) -> None:
+def test_a_file_has_its_size_and_time(folder: Path, form: str) -> None:
     os.utime(folder / "a.pcap", ns=(5 * S, 7 * S))
     path = form.format(folder / "a.pcap")
     assert file_of(path, Stores()) == InputFile(path, 41, 7 * S)
@@ -157,14 +157,14 @@ def test_links_are_the_file_that_they_lead_to(folder: Path) -> None:
     assert (same_file("-"), same_file(url)) == ("-", url)
 
 
-def test_a_file_is_settled_when_nobody_writes_to_it() -> None:
+def test_a_file_is_settled_some_time_after_its_last_change() -> None:
     def settled(modified_ns: int | None, settle_ns: int) -> bool:
         return is_settled(InputFile("a", 1, modified_ns), now_ns=100 * S, settle_ns=settle_ns)
 
     assert settled(40 * S, 60 * S)
     assert not settled(41 * S, 60 * S)
-    # In some stores nobody can tell.
+    # Some stores have no times.
     assert settled(None, 60 * S)
-    # Clocks differ: what there is is read, also where it is from the future.
+    # Clocks differ: a file with a time in the future is read too.
     assert settled(101 * S, 0)
     assert not select([InputFile("a", 1, 101 * S)], {}, now_ns=100 * S, settle_ns=0).unsettled

@@ -43,7 +43,7 @@ def write(folder, files: dict[str, list[Packet]]) -> None:
 
 
 def read(merged: MergedCaptures) -> list[tuple[str, int]]:
-    """Contents and times of all packets; checks what every batch promises."""
+    """Contents and times of all packets; checks the columns of every batch."""
     out = []
     for batch in merged.batches():
         assert len(batch)
@@ -68,7 +68,7 @@ TIMES = st.lists(st.integers(0, 30), max_size=40).map(sorted)
 
 @STEADY
 @given(TIMES, st.integers(1, 5), st.randoms(), st.sampled_from([64, 1 << 16]), st.booleans())
-def test_any_split_over_files_gives_back_the_packets_in_time_order(
+def test_packets_split_over_files_in_any_way_come_in_time_order(
     tmp_path_factory, times, count, random, buffer_bytes, as_pcapng
 ):
     folder = tmp_path_factory.mktemp("split")
@@ -94,7 +94,7 @@ def test_any_split_over_files_gives_back_the_packets_in_time_order(
     assert merged.anomalies == []
 
 
-def test_a_rotation_copies_nothing_and_needs_one_run_a_file(tmp_path):
+def test_rotated_files_are_read_without_copies_and_with_one_run_each(tmp_path):
     write(
         tmp_path,
         {
@@ -114,21 +114,21 @@ def test_a_rotation_copies_nothing_and_needs_one_run_a_file(tmp_path):
     assert merged.locate(62) == (str(tmp_path / "1.pcap"), 1)
 
 
-def test_where_only_one_of_many_has_packets_its_batch_is_passed_on(tmp_path):
+def test_the_batch_of_a_capture_is_passed_on_while_no_other_has_packets(tmp_path):
     quiet = [packet("first", 0), packet("late", 10_000)]
     busy = [packet(f"{n}", n + 1) for n in range(500)]
     write(tmp_path, {"quiet.pcap": quiet, "busy.pcap": busy})
     with MergedCaptures(find_inputs([tmp_path]), buffer_bytes=1000) as merged:
-        own = sum(
+        passed_on = sum(
             any(batch.buffer is each.batch.buffer for each in merged._open)
             for batch in merged.batches()
         )
     assert merged.packets == 502
-    assert own > 10
+    assert passed_on > 10
     assert len(merged._merger.buffer) == 0
 
 
-def test_overlapping_captures_are_put_together_in_large_batches(tmp_path):
+def test_overlapping_captures_are_merged_in_large_batches(tmp_path):
     files = {f"{k}.pcap": [packet(f"{k}/{n}", 3 * n + k) for n in range(2000)] for k in range(3)}
     write(tmp_path, files)
     with MergedCaptures(find_inputs([tmp_path])) as merged:
@@ -154,7 +154,7 @@ def test_a_capture_whose_times_go_back_keeps_its_own_order(tmp_path):
     assert out == ["a1", "b1", "a2", "a3", "b2", "b3", "a4"]
 
 
-def test_a_packet_from_the_future_does_not_send_its_file_behind_the_next_one(tmp_path):
+def test_a_packet_with_a_time_in_the_future_does_not_delay_its_file(tmp_path):
     write(
         tmp_path,
         {
@@ -166,7 +166,7 @@ def test_a_packet_from_the_future_does_not_send_its_file_behind_the_next_one(tmp
         assert [content for content, _ in read(merged)] == ["a1", "a2", "a3", "b1", "b2"]
 
 
-def test_each_is_opened_when_its_time_comes_and_closed_at_its_end(tmp_path):
+def test_each_capture_is_opened_when_its_time_comes_and_closed_at_its_end(tmp_path):
     write(
         tmp_path,
         {
@@ -182,7 +182,7 @@ def test_each_is_opened_when_its_time_comes_and_closed_at_its_end(tmp_path):
     assert list(dict.fromkeys(opened)) == ["a", "ab", "b", "c"]
 
 
-def test_more_than_may_be_open_are_all_read_and_the_late_ones_are_told(tmp_path):
+def test_more_captures_than_may_be_open_are_read_and_late_ones_reported(tmp_path):
     write(
         tmp_path,
         {f"{k}.pcap": [packet(f"{k}/{n}", k + 10 * n) for n in range(30)] for k in range(5)},
@@ -200,21 +200,21 @@ def test_more_than_may_be_open_are_all_read_and_the_late_ones_are_told(tmp_path)
     ]
 
 
-def test_a_rotation_longer_than_may_be_open_is_nothing_to_tell(tmp_path):
+def test_more_rotated_files_than_may_be_open_are_no_anomaly(tmp_path):
     write(tmp_path, {f"{k}.pcap": [packet(f"{k}", k)] for k in range(9)})
     with MergedCaptures(find_inputs([tmp_path]), max_open=1) as merged:
         assert [content for content, _ in read(merged)] == list("012345678")
     assert merged.anomalies == []
 
 
-def test_captures_without_packets_come_last_and_disturb_nothing(tmp_path):
+def test_captures_without_packets_come_last(tmp_path):
     write(tmp_path, {"a.pcap": [], "b.pcap": [packet("b", 5)], "c.pcapng": []})
     with MergedCaptures(find_inputs([tmp_path])) as merged:
         assert read(merged) == [("b", 5)]
     assert merged.names == [str(tmp_path / name) for name in ("b.pcap", "a.pcap", "c.pcapng")]
 
 
-def test_what_is_wrong_with_a_capture_is_told_with_its_name(tmp_path):
+def test_an_anomaly_of_a_capture_has_its_name(tmp_path):
     write(tmp_path, {"a.pcap": [packet("a", 1)], "b.pcap": [packet("b", 2)]})
     cut = (tmp_path / "a.pcap").read_bytes() + b"1234"
     (tmp_path / "a.pcap").write_bytes(cut)
@@ -226,7 +226,7 @@ def test_what_is_wrong_with_a_capture_is_told_with_its_name(tmp_path):
     assert anomaly.length == 4
 
 
-def test_dropped_packets_are_summed_and_unknown_when_no_capture_says(tmp_path):
+def test_dropped_packets_are_summed_and_unknown_where_no_capture_has_them(tmp_path):
     b = Blocks()
     for k in range(3):
         data = b.section() + b.interface() + b.enhanced(Packet(b"x"), k)
@@ -251,7 +251,7 @@ def test_progress_rises_to_the_size_of_all_files(tmp_path):
     assert merged.can_be_read_again
 
 
-def test_binary_files_come_after_those_with_names_one_after_another(tmp_path):
+def test_file_objects_are_read_after_paths_one_after_another(tmp_path):
     write(tmp_path, {"a.pcap": [packet("a", 50)]})
     later = io.BytesIO(pcap_file([packet("x", 10), packet("y", 60)]))
     last = io.BytesIO(gzip.compress(pcap_file([packet("z", 20)])))
@@ -265,7 +265,7 @@ def test_binary_files_come_after_those_with_names_one_after_another(tmp_path):
     assert not later.closed
 
 
-def test_a_pipe_is_passed_on_as_it_comes():
+def test_packets_of_a_pipe_are_passed_on_as_they_come():
     reading, writing = os.pipe()
     data = pcap_file([packet("one", 1), packet("two", 2)])
     with os.fdopen(reading, "rb") as source, os.fdopen(writing, "wb", buffering=0) as sink:
@@ -280,7 +280,7 @@ def test_a_pipe_is_passed_on_as_it_comes():
     assert merged.progress == (len(data), None)
 
 
-def test_paths_that_nobody_looked_at_are_looked_at_when_their_turn_is_near(tmp_path):
+def test_paths_that_were_not_read_before_are_merged_by_time_too(tmp_path):
     write(tmp_path, {"a.pcap": [packet("a", 1), packet("c", 3)], "b.pcap": [packet("b", 2)]})
     with MergedCaptures([tmp_path / "a.pcap", str(tmp_path / "b.pcap")]) as merged:
         assert [content for content, _ in read(merged)] == ["a", "b", "c"]
@@ -301,7 +301,7 @@ def test_a_single_capture_is_opened_once(tmp_path, monkeypatch):
     assert opened == ["a.pcap"]
 
 
-def test_each_file_of_a_folder_is_opened_once_to_find_its_place(tmp_path, monkeypatch):
+def test_each_file_of_a_folder_is_opened_once_to_find_its_first_time(tmp_path, monkeypatch):
     write(tmp_path, {f"{k}.pcap": [packet("x", k)] for k in range(20)})
     opened = []
     real = paths.opened
@@ -319,7 +319,7 @@ def test_each_file_of_a_folder_is_opened_once_to_find_its_place(tmp_path, monkey
     assert sorted(opened) == sorted(f"{k}.pcap" for k in range(20))
 
 
-def test_a_place_that_was_forgotten_has_no_number(tmp_path):
+def test_a_packet_whose_place_was_forgotten_has_no_number(tmp_path):
     write(
         tmp_path,
         {f"{k}.pcap": [packet("x", 2 * n + k) for n in range(200)] for k in range(2)},
@@ -331,7 +331,7 @@ def test_a_place_that_was_forgotten_has_no_number(tmp_path):
     assert merged.locate(400) == (str(tmp_path / "1.pcap"), 200)
 
 
-def test_what_captures_say_of_themselves_is_collected_once_over_all(tmp_path):
+def test_file_metadata_of_all_captures_is_collected_once(tmp_path):
     b = Blocks()
     for k in range(3):
         data = b.section() + secrets_block(b, b"CLIENT_RANDOM a b") + b.interface()
@@ -346,7 +346,7 @@ def test_what_captures_say_of_themselves_is_collected_once_over_all(tmp_path):
     ]
 
 
-def test_files_are_closed_when_nobody_reads_on(tmp_path):
+def test_files_are_closed_when_the_reading_is_abandoned(tmp_path):
     write(tmp_path, {f"{k}.pcap": [packet("x", k + n) for n in range(50)] for k in range(3)})
     merged = MergedCaptures(find_inputs([tmp_path]), buffer_bytes=64)
     batches = merged.batches()
@@ -358,7 +358,7 @@ def test_files_are_closed_when_nobody_reads_on(tmp_path):
     assert all(file.closed for file in files)
 
 
-def test_a_file_that_is_gone_is_an_error_of_one_line(tmp_path):
+def test_a_file_that_was_deleted_is_an_error_of_one_line(tmp_path):
     write(tmp_path, {"a.pcap": [packet("a", 1)], "b.pcap": [packet("b", 2)]})
     found = find_inputs([tmp_path])
     (tmp_path / "b.pcap").unlink()

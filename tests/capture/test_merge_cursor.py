@@ -27,17 +27,17 @@ def contents(batch) -> list[bytes]:
     ]
 
 
-def test_what_counts_is_the_earliest_time_from_there_on():
+def test_the_key_of_a_packet_is_the_earliest_time_from_it_on():
     each = opened(0, [5, 3, 9, 4])
     assert each.keys.tolist() == [3, 3, 4, 4]
     assert (each.next_key, each.last_key) == ((3, 0), (4, 0))
 
 
-def test_one_time_far_in_the_future_holds_nothing_back():
+def test_one_time_far_in_the_future_delays_nothing():
     assert opened(0, [5, 1 << 40, 6, 7]).keys.tolist() == [5, 6, 6, 7]
 
 
-def test_a_batch_knows_nothing_of_the_next_one():
+def test_keys_depend_on_their_own_batch_alone():
     each = opened(0, [50, 10, 20], 64)
     keys = []
     while each.batch is not None:
@@ -49,7 +49,7 @@ def test_a_batch_knows_nothing_of_the_next_one():
 
 def test_where_times_are_equal_the_earlier_capture_comes_first():
     first, second = opened(0, [1, 2, 2, 3]), opened(1, [1, 2, 2, 3])
-    # Of what comes no later than the next packet of capture 1 at time 2.
+    # Counts packets that come no later than the next packet of capture 1, at time 2.
     assert first.count_up_to((2, 1)) == 3
     assert second.count_up_to((2, 0)) == 1
     first.advance(2)
@@ -68,7 +68,7 @@ def test_packets_of_several_captures_are_merged_by_time():
     assert list(runs) == [(0, 0, 1), (1, 3, 1), (2, 0, 2), (3, 3, 2), (4, 0, 3), (5, 3, 3)]
 
 
-def test_packets_that_were_given_are_not_merged_again():
+def test_packets_that_were_taken_are_not_merged_again():
     first, second = opened(0, [1, 2, 3]), opened(1, [2, 3])
     merger = BatchMerger()
     merger.merge([(first, 2), (second, 1)])

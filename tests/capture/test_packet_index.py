@@ -12,7 +12,7 @@ from kanalyze.capture.packet_index import PacketIndex
 pytestmark = pytest.mark.usefixtures("scan")
 
 
-def test_runs_that_go_on_are_one():
+def test_runs_that_continue_are_one():
     index = PacketIndex()
     index.add(0, 1, 10)
     index.add(0, 11, 5)
@@ -21,7 +21,7 @@ def test_runs_that_go_on_are_one():
     assert [index.find(n) for n in (1, 15, 16, 22)] == [(0, 1), (0, 15), (1, 1), (1, 7)]
 
 
-def test_numbers_that_were_not_given_out_have_no_place():
+def test_numbers_of_no_packet_have_no_place():
     index = PacketIndex()
     assert index.find(1) is None
     index.add(0, 1, 3)

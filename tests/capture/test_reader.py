@@ -87,7 +87,7 @@ def test_a_gzip_file_cut_anywhere_gives_what_could_be_decompressed(form):
 
 @pytest.mark.parametrize("form", GZIPPED)
 @pytest.mark.parametrize("buffer_bytes", [64, 4096])
-def test_gzip_is_seen_through_with_several_members_and_padding(form, buffer_bytes):
+def test_gzip_with_several_members_and_padding_is_read(form, buffer_bytes):
     data = FILES[form]
     half = gzip.compress(data[:100]) + gzip.compress(b"") + gzip.compress(data[100:]) + bytes(9)
     for packed in (GZIPPED[form], half):
@@ -96,7 +96,7 @@ def test_gzip_is_seen_through_with_several_members_and_padding(form, buffer_byte
         assert reader.anomalies == []
 
 
-def test_damage_within_gzip_data_ends_the_reading_and_keeps_what_came_before():
+def test_damage_within_gzip_data_ends_the_reading_and_keeps_earlier_packets():
     data = pcap_file([Packet(os.urandom(500), i) for i in range(2000)])
     packed = bytearray(gzip.compress(data))
     packed[len(packed) // 2 : len(packed) // 2 + 50] = bytes(50)
@@ -156,7 +156,7 @@ def test_any_bytes_after_a_good_start_raise_nothing_but_capture_errors(start, re
         (FILES["pcapng"][:27], "x: the file's header is cut short"),
     ],
 )
-def test_what_is_no_capture_is_an_error_of_one_line(data, message):
+def test_a_file_that_is_no_capture_is_an_error_of_one_line(data, message):
     with pytest.raises(CaptureError, match=f"^{message}$"):
         read(data)
 
@@ -206,14 +206,14 @@ def test_progress_counts_the_bytes_of_the_file(tmp_path):
             assert reader.name == str(path)
 
 
-def test_numbers_go_on_from_file_to_file():
+def test_packets_are_numbered_from_a_given_number():
     with open_capture(io.BytesIO(FILES["pcap"]), buffer_bytes=64) as reader:
         numbers = [n for batch in reader.batches(first_number=101) for n in batch.number.tolist()]
     assert numbers == list(range(101, 101 + len(PACKETS)))
     assert reader.packets == len(PACKETS)
 
 
-def test_what_a_pipe_holds_is_handed_out_before_more_comes():
+def test_packets_in_a_pipe_are_returned_before_more_come():
     reading, writing = os.pipe()
     data = FILES["pcap"]
     with os.fdopen(reading, "rb") as source, os.fdopen(writing, "wb", buffering=0) as sink:
@@ -232,7 +232,7 @@ def test_what_a_pipe_holds_is_handed_out_before_more_comes():
     assert reader.anomalies == []
 
 
-def test_a_file_object_that_can_only_read_will_do():
+def test_a_file_object_needs_no_more_than_read():
     class Plain:
         def __init__(self, data):
             self.data = data
@@ -246,7 +246,7 @@ def test_a_file_object_that_can_only_read_will_do():
         assert reader.name == "<stream>"
 
 
-def test_a_file_that_was_handed_in_stays_open_and_one_opened_here_is_closed(tmp_path):
+def test_a_file_object_of_the_caller_stays_open(tmp_path):
     given_file = io.BytesIO(FILES["pcap"])
     with open_capture(given_file):
         pass
@@ -266,7 +266,7 @@ def test_a_huge_declared_block_takes_no_memory_before_its_bytes_come():
     assert len(reader._buffer) <= 512
 
 
-def test_a_batch_holds_no_more_packets_than_may_each_be_a_connection(monkeypatch):
+def test_the_number_of_packets_of_a_batch_is_bounded(monkeypatch):
     monkeypatch.setattr("kanalyze.capture.reader.MOST_PACKETS", 7)
     packets = timed([b"%d" % index for index in range(20)])
     with open_capture(io.BytesIO(pcap_file(packets))) as reader:

@@ -1,7 +1,7 @@
 """Every kind of file, cut at every byte and changed at every byte.
 
-Whatever comes of it, it is packets and anomalies, or a CaptureError of one line when the file is
-opened; never another exception, and no more memory and time than the bytes are worth.
+The result is packets and anomalies, or a CaptureError of one line when the file is opened; never
+another exception, and memory and time are in proportion to the bytes.
 """
 
 from __future__ import annotations
@@ -110,14 +110,14 @@ def read_or_refuse(data: bytes, buffer_bytes: int = 256):
 
 
 @EACH
-def test_a_file_that_is_whole_is_read_without_a_word(form):
+def test_a_whole_file_is_read_without_anomalies(form):
     packets, reader = read(FILES[form])
     assert len(packets) == (10 if "pcapng" in form else 6)
     assert reader.anomalies == []
 
 
 @EACH
-def test_a_file_cut_at_any_byte_gives_what_was_before_the_cut(form):
+def test_a_file_cut_at_any_byte_gives_the_packets_before_the_cut(form):
     data = FILES[form]
     whole, _ = read(data)
     silent = 0
@@ -130,7 +130,7 @@ def test_a_file_cut_at_any_byte_gives_what_was_before_the_cut(form):
         kinds = [anomaly.kind for anomaly in reader.anomalies]
         assert set(kinds) <= {AnomalyKind.CAPTURE_TRUNCATED}
         silent += not kinds
-    # Only a cut between two records, blocks or padding bytes cannot be told from an end.
+    # Only a cut between two records, blocks or padding bytes looks like a regular end.
     assert silent <= (30 if form in PLAIN else 14)
 
 
@@ -176,7 +176,7 @@ def test_data_compressed_twice_is_refused_in_one_line(form):
         assert f"({inner} data in " in str(caught.value)
 
 
-def test_a_damaged_start_is_told_as_damage_not_as_an_empty_file():
+def test_a_damaged_start_is_reported_as_damage_not_as_an_empty_file():
     with pytest.raises(CaptureError, match=r"^x: damaged gzip data \("):
         read(b"\x1f\x8b\x08" + bytes(7) + b"\xff" * 20)
     with pytest.raises(CaptureError, match=r"^x: the zstd data is cut short$"):
@@ -193,7 +193,7 @@ def test_a_damaged_start_is_told_as_damage_not_as_an_empty_file():
     ],
     ids=["unknown block", "packet block", "packet", "frame to be skipped"],
 )
-def test_a_size_is_believed_only_as_bytes_come(data):
+def test_a_large_size_takes_no_memory_before_its_bytes_come(data):
     tracemalloc.start()
     try:
         packets, reader = read(data + bytes(100), 64)
@@ -216,7 +216,7 @@ def test_many_descriptions_cost_time_in_proportion_to_their_bytes(block):
     data += enhanced_with_options(b, PACKETS[0], 1, filler)
     began = time.process_time()
     packets, reader = read_large(data)
-    # Seconds when each is looked at once; many minutes when it is not.
+    # Seconds if each option is read once; many minutes otherwise.
     assert took_soon(time.process_time() - began, 60)
     assert packets == 1
     assert len(reader.description.comments) <= 10_000

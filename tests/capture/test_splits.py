@@ -42,7 +42,7 @@ pytestmark = pytest.mark.usefixtures("scan")
 LARGE = pytest.mark.parametrize(
     "scan", often(["compiled", "uncompiled"], ["compiled"]), indirect=True, scope="module"
 )
-"""Of megabytes: uncompiled, the scan takes seconds, and small files try the same rules."""
+"""For files of megabytes: uncompiled, the scan takes seconds; small files test the same rules."""
 
 PACKETS = [Packet(bytes([i]) * (1 + i * 7 % 30), START_NS + i * 10**9, 100 + i) for i in range(14)]
 FORMS = {
@@ -130,7 +130,7 @@ def planned(path, split_bytes=MIN_SPLIT_BYTES):
 
 
 def offsets_of(packets, file_header=24, header=16):
-    """Where in a standard file the records begin, and where the last one ends."""
+    """The offsets of records in a standard file, and of the end of the last one."""
     sizes = (header + len(packet.data) for packet in packets)
     return list(itertools.accumulate(sizes, initial=file_header))
 
@@ -148,7 +148,7 @@ def check_against_whole(path, splits, buffer_bytes=4096):
 
 @pytest.mark.few(4)
 @pytest.mark.parametrize("form", FILES)
-def test_a_file_in_two_at_any_byte_has_the_packets_of_the_whole(form, tmp_path):
+def test_a_file_split_at_any_byte_has_the_packets_of_the_whole(form, tmp_path):
     path = tmp_path / "x.pcap"
     path.write_bytes(FILES[form])
     packets, _ = whole(path)
@@ -159,7 +159,7 @@ def test_a_file_in_two_at_any_byte_has_the_packets_of_the_whole(form, tmp_path):
         assert run.packets == packets
         assert run.anomalies == []
         guessed_right += not run.read_again
-    # In the last record no other one begins.
+    # No record begins after the last one.
     assert guessed_right >= len(FILES[form]) - 60
 
 
@@ -174,7 +174,7 @@ MUTATIONS = st.lists(
 @given(
     st.sampled_from(list(FILES)), CUTS, MUTATIONS, st.integers(0, 500), st.sampled_from([64, 999])
 )
-def test_a_file_of_any_bytes_in_any_splits_is_read_as_the_whole_is(
+def test_a_file_of_any_bytes_is_read_in_any_splits_like_the_whole(
     tmp_path_factory, form, cuts, mutations, lost_bytes, buffer_bytes
 ):
     data = bytearray(FILES[form])
@@ -193,7 +193,7 @@ def test_a_file_with_a_header_alone_has_no_packets_in_any_split(tmp_path):
         assert run.packets == []
 
 
-def test_what_a_split_says_of_where_it_was(tmp_path):
+def test_a_split_reports_the_offsets_of_its_packets(tmp_path):
     path = tmp_path / "x.pcap"
     path.write_bytes(pcap_file(PACKETS))
     offsets = offsets_of(PACKETS)
@@ -212,7 +212,7 @@ def test_what_a_split_says_of_where_it_was(tmp_path):
         assert reader.ends == (third, offsets[9], offsets[14], 5, False)
 
 
-def test_a_split_is_what_a_capture_is_to_its_users(tmp_path):
+def test_the_reader_of_a_split_has_the_attributes_of_a_capture(tmp_path):
     path = tmp_path / "x.pcap"
     path.write_bytes(pcap_file(PACKETS, link_type=113))
     first, second = splits_at(path, 300)
@@ -229,7 +229,7 @@ def test_a_split_is_what_a_capture_is_to_its_users(tmp_path):
 # -- damage -------------------------------------------------------------------------------------
 
 
-def test_after_a_record_that_makes_no_sense_no_split_owns_anything(tmp_path):
+def test_no_split_owns_packets_after_a_corrupt_record(tmp_path):
     data = bytearray(pcap_file(PACKETS))
     offsets = offsets_of(PACKETS)
     data[offsets[6] + 8 : offsets[6] + 12] = struct.pack("<I", 300_000)
@@ -242,7 +242,7 @@ def test_after_a_record_that_makes_no_sense_no_split_owns_anything(tmp_path):
     assert [ends.packets for ends in run.first_guess[2:]] == [3, 3]
 
 
-def test_a_file_that_ends_within_a_packet_is_said_to_once(tmp_path):
+def test_a_file_that_ends_within_a_packet_is_reported_once(tmp_path):
     path = tmp_path / "x.pcap"
     path.write_bytes(pcap_file(PACKETS)[:-1])
     offsets = offsets_of(PACKETS)
@@ -252,7 +252,7 @@ def test_a_file_that_ends_within_a_packet_is_said_to_once(tmp_path):
     assert run.dropped == [2]
 
 
-def test_a_file_that_ends_within_its_first_header_is_said_to(tmp_path):
+def test_a_file_that_ends_within_its_first_record_header_is_reported(tmp_path):
     path = tmp_path / "x.pcap"
     path.write_bytes(pcap_file(PACKETS)[:37])
     run = check_against_whole(path, splits_at(path, 23, 30))
@@ -260,7 +260,7 @@ def test_a_file_that_ends_within_its_first_header_is_said_to(tmp_path):
 
 
 @LARGE
-def test_a_record_may_span_splits_which_own_nothing_then(tmp_path):
+def test_splits_within_one_record_own_no_packets(tmp_path):
     packets = [Packet(b"before"), Packet(bytes(3_000_000)), *[Packet(b"after")] * 3]
     path = tmp_path / "x.pcap"
     path.write_bytes(pcap_file(packets, snap_bytes=4_000_000))
@@ -291,7 +291,7 @@ def large(tmp_path_factory):
 
 @LARGE
 @pytest.mark.parametrize("buffer_bytes", [64, 1 << 20, 8 << 20])
-def test_where_records_begin_is_found_in_a_large_file(large, buffer_bytes):
+def test_boundaries_of_records_are_found_in_a_large_file(large, buffer_bytes):
     path, offsets = large
     splits = planned(path)
     assert len(splits) == 3
@@ -301,7 +301,7 @@ def test_where_records_begin_is_found_in_a_large_file(large, buffer_bytes):
         assert ends.first_offset == next(at for at in offsets if at >= ends.split.start)
 
 
-def test_what_belongs_to_others_is_hardly_read(large):
+def test_a_split_reads_little_beyond_its_range(large):
     path, offsets = large
     split = Split(str(path), 1, 3, offsets[1000], offsets[2000], True)
     with open_split(split) as reader:
@@ -310,7 +310,7 @@ def test_what_belongs_to_others_is_hardly_read(large):
 
 
 @LARGE
-def test_a_split_without_any_beginning_of_a_record_reads_no_further_than_it_must(tmp_path):
+def test_a_split_in_which_no_record_begins_reads_little_beyond_its_range(tmp_path):
     path = tmp_path / "x.pcap"
     size = 6 << 20
     path.write_bytes(pcap_file([Packet(b"x")]) + b"\xff" * size)
@@ -322,18 +322,18 @@ def test_a_split_without_any_beginning_of_a_record_reads_no_further_than_it_must
 
 
 def inner_capture(rng, start_ns=START_NS):
-    """A capture of 60 kB, as a packet may hold one."""
+    """A capture of 60 kB, to be the content of a packet."""
     return pcap_file([Packet(rng.randbytes(100), start_ns + i) for i in range(517)])
 
 
 @LARGE
-def test_a_capture_within_a_packet_leads_a_split_astray_and_the_check_finds_out(tmp_path):
+def test_a_wrong_boundary_from_a_capture_within_a_packet_is_corrected(tmp_path):
     packets = large_packets(inner_capture, 60)
     path = tmp_path / "x.pcap"
     path.write_bytes(pcap_file(packets))
     offsets = offsets_of(packets)
     run = check_against_whole(path, splits_at(path, offsets[20] + 1000, offsets[40] + 1000))
-    # The inner captures end where their packets do: their records go on as those of the file.
+    # The inner captures end where their packets do, so their records chain on to those of the file.
     for ends, packet in zip(run.first_guess[1:], (20, 40), strict=True):
         assert offsets[packet] + 1000 < ends.first_offset < offsets[packet] + 1200
     assert [split.split_index for split in run.read_again] == [1, 2]
@@ -349,7 +349,9 @@ def test_a_capture_within_a_packet_leads_a_split_astray_and_the_check_finds_out(
         lambda rng: inner_capture(rng, START_NS - 400 * 86_400 * 10**9),
     ],
 )
-def test_a_capture_that_something_follows_or_of_another_time_leads_nothing_astray(make, tmp_path):
+def test_a_capture_within_a_packet_that_is_longer_or_of_another_time_misleads_no_split(
+    make, tmp_path
+):
     packets = large_packets(make, 60)
     path = tmp_path / "x.pcap"
     path.write_bytes(pcap_file(packets))
@@ -359,7 +361,7 @@ def test_a_capture_that_something_follows_or_of_another_time_leads_nothing_astra
 
 
 @LARGE
-def test_a_file_whose_records_are_never_likely_is_read_all_the_same(tmp_path):
+def test_a_file_whose_records_are_all_unlikely_is_read(tmp_path):
     packets = large_packets(lambda rng: rng.randbytes(2000), 1600)
     for packet in packets:
         packet.wire_bytes = 1
@@ -388,7 +390,7 @@ def test_a_plan_is_made_from_the_first_bytes_of_the_file(form, tmp_path):
     assert {split.path for split in splits} == {str(path)}
 
 
-def test_what_cannot_be_divided_is_one_split_that_reads_any_capture(tmp_path):
+def test_a_capture_that_cannot_be_divided_is_one_split(tmp_path):
     packets = large_packets(lambda rng: rng.randbytes(1000))
     files = {
         "ng.pcapng": pcapng_file(packets),
@@ -407,7 +409,7 @@ def test_what_cannot_be_divided_is_one_split_that_reads_any_capture(tmp_path):
         assert len(run.packets) >= 2000
 
 
-def test_what_is_read_once_only_is_not_opened_for_a_plan(tmp_path):
+def test_a_pipe_is_not_opened_for_a_plan(tmp_path):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     for path in (str(fifo), "-"):
@@ -428,7 +430,7 @@ def test_a_file_of_twice_the_size_of_a_split_is_two_splits(tmp_path):
             assert len(plan_splits(found, Stores(), MIN_SPLIT_BYTES)) == count
 
 
-def test_the_sizes_that_were_seen_before_are_not_trusted_for_places(large):
+def test_a_plan_does_not_trust_the_size_that_was_read_before(large):
     path, _ = large
     found = look_at(find_inputs([path])[0], Stores())
     assert plan_splits(found, Stores(), MIN_SPLIT_BYTES) == planned(path)
@@ -458,7 +460,7 @@ def test_files_in_stores_are_read_in_splits(large, url):
 # -- refusals -----------------------------------------------------------------------------------
 
 
-def test_a_missing_file_and_what_is_no_capture_are_errors_of_one_line(tmp_path):
+def test_a_missing_file_and_a_file_that_is_no_capture_are_errors_of_one_line(tmp_path):
     with pytest.raises(CaptureError, match=r"gone\.pcap: no such file$"):
         planned(tmp_path / "gone.pcap")
     with pytest.raises(CaptureError, match=r"gone\.pcap: no such file$"):
@@ -471,7 +473,7 @@ def test_a_missing_file_and_what_is_no_capture_are_errors_of_one_line(tmp_path):
 
 
 @pytest.mark.parametrize("data", [pcapng_file(PACKETS), gzip.compress(pcap_file(PACKETS))])
-def test_a_file_that_was_replaced_by_one_that_has_no_parts_is_an_error(tmp_path, data):
+def test_a_file_replaced_by_one_that_cannot_be_split_is_an_error(tmp_path, data):
     path = tmp_path / "x.pcap"
     path.write_bytes(data)
     for split in splits_at(path, 100):

@@ -1,4 +1,4 @@
-"""What Wireshark's tools read of a file, against what we read.
+"""What we read from files, compared with Wireshark's tools.
 
 Without them this file is not collected (see conftest.py, which says so).
 """
@@ -47,8 +47,8 @@ def by_tshark(path) -> list[tuple[int, int, int, str]]:
     arguments = [part for field in fields for part in ("-e", field)]
     lines = run("tshark", "-r", str(path), "-n", "-T", "fields", *arguments).splitlines()
     rows = [line.split("\t") for line in lines]
-    # Custom blocks are frames for tshark, without an encapsulation and, in some versions, a time.
-    # For us, as for tcpdump, they are none.
+    # tshark shows custom blocks as frames without an encapsulation and, in some versions, without
+    # a time. To us, as to tcpdump, they are no packets.
     return [(int(Decimal(t) * 10**9), int(c), int(w), e) for t, c, w, e in rows if e and t]
 
 
@@ -113,7 +113,7 @@ def test_wireshark_reads_the_same_packets(name, order, tmp_path):
     path = tmp_path / "x.cap"
     path.write_bytes(FORMS[name](order))
     theirs, ours = by_tshark(path), by_us(path)
-    # tshark 4.0 takes the nanoseconds of lcap for microseconds; later versions know better.
+    # tshark 4.0 takes the nanoseconds of lcap for microseconds; later versions do not.
     first = 1 if name.startswith("lcap of hardware") else 0
     assert [row[first:3] for row in theirs] == [row[first:3] for row in ours]
     encapsulations = {1: ETHERNET, 101: RAW_IP}
@@ -142,7 +142,7 @@ def test_tshark_finds_the_same_drops_names_and_comments(tmp_path):
     rows = [line.split("\t") for line in lines]
     assert [row[0] for row in rows] == ["3", "9", ""]
     assert {row[2] for row in rows} == {"broker-7"}
-    # The last statement of the first interface; what the packets of the second say is more.
+    # The last statistics of the first interface; the packets of the second count more drops.
     assert reader.dropped_packets == 17 + 9
     assert [(each.number, each.text) for each in reader.description.comments] == [(3, rows[2][1])]
     assert reader.description.names == {"10.0.0.2": ("broker-7",)}
@@ -179,7 +179,7 @@ def test_mergecap_gives_the_same_order(tmp_path):
     assert len(ours) == 400
 
 
-def test_what_editcap_writes_is_read(tmp_path):
+def test_files_that_editcap_writes_are_read(tmp_path):
     source = tmp_path / "a.pcap"
     source.write_bytes(pcap_file(PACKETS))
     for form in ("pcap", "nsecpcap", "pcapng", "modpcap"):

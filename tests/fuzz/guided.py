@@ -2,8 +2,8 @@
 
     python -m tests.fuzz.guided NAME [RUNS]
 
-Needs ``pip install atheris``; nothing else here does. A program of its own, because what is to be
-followed has to be imported under atheris's eyes. A finding is written to the current folder, as
+Only this file needs ``pip install atheris``. It is a program of its own, because the code to be
+followed has to be imported through atheris. A finding is written to the current folder, as
 libFuzzer does it; copy it to ``tests/fuzz/cases/NAME/``.
 """
 
@@ -17,7 +17,7 @@ __all__ = ["guide"]
 
 
 def guide(name: str, runs: int) -> None:
-    """Fuzz until a finding, an interrupt, or so many runs (-1: no end); ends the process."""
+    """Fuzz until a finding, an interrupt, or ``runs`` runs (-1: no end); end the process."""
     import atheris
 
     with atheris.instrument_imports(include=["kanalyze"]):

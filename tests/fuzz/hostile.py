@@ -1,8 +1,8 @@
-"""The smallest bodies with the most in them: one array of a message, full of its least elements.
+"""Small bodies with very many elements: one array of a message, full of its smallest elements.
 
-In: a definition and a version. Out: for each array in it (and each tag section), a body that is
-sound, has that array filled and nothing else, and makes a decoder build as many objects a byte as
-it can be made to. Must not share code with the decoders.
+In: a definition and a version. Out: for each array in it, and for its tag section, a valid body in
+which only that array is filled, so that a decoder builds as many objects a byte as possible. Must
+not share code with the decoders.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _SIZES = {
     "uuid": 16,
 }
 _LEAST_UNKNOWN_TAG = 1 << 14
-"""Above all that are known; three bytes each, as every one up to 2^21."""
+"""Greater than all known tags; each takes three bytes, as do all up to 2^21."""
 
 
 class HostileBody(NamedTuple):
-    """A body, and what it is full of."""
+    """A body, and the path of the array that fills it."""
 
     path: str
-    """Of the array, or of the struct whose tag section is full."""
+    """The path of the array, or of the struct whose tag section is full."""
     body: bytes
 
 
@@ -71,7 +71,7 @@ class _Writer:
                 yield from self.arrays(field.struct, f"{here}.", inner)
 
     def struct(self, struct: Struct, steps: tuple[Field, ...], elements: int) -> bytes:
-        """Write a struct whose fields hold nothing, but for the first of ``steps``."""
+        """Write a struct whose fields are all empty except for the first of ``steps``."""
         made = self.untagged(struct, steps, elements)
         if not self.flexible:
             return made

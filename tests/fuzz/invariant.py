@@ -1,7 +1,7 @@
-"""What every target asserts of a stage, and how large its results are.
+"""Assertions of all targets about a stage, and the size of its results.
 
-A broken invariant is a :class:`Broken`: the stage gave something that contradicts itself or is out
-of proportion to what it was given. Anything else that a target raises is a crash of the stage.
+A broken invariant is a :class:`Broken`: the stage returned a result that contradicts itself or is
+out of proportion to its input. Anything else that a target raises is a crash of the stage.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 __all__ = ["Broken", "holds", "sizes_of"]
 
 _SMALL = range(-5, 257)
-"""Numbers that there is one object of."""
+"""Numbers of which Python has only one object."""
 
 
 class Broken(AssertionError):
@@ -28,8 +28,8 @@ def holds(condition: object, text: str) -> None:
 def sizes_of(value: Any) -> tuple[int, int]:
     """Return how many objects a value is made of, and how many bytes those take.
 
-    What Python has one object of for all (None, small numbers, empty texts) takes nothing; all else
-    counts as often as it is named. Goes into lists, tuples and dicts, without recursion.
+    Shared objects (None, small numbers, empty texts) take no bytes; all others count as often as
+    they are referred to. Goes into lists, tuples and dicts, without recursion.
     """
     objects, size = 0, 0
     waiting = [value]

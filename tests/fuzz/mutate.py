@@ -1,4 +1,4 @@
-"""Makes hostile inputs out of sound ones: deterministic for a seed, a few microseconds each.
+"""Makes hostile inputs out of valid ones: deterministic for a seed, a few microseconds each.
 
 In: seeds and their :class:`~tests.fuzz.shapes.Shape`. Out: one input after the other. Must not
 know which stage will read them.
@@ -64,7 +64,7 @@ _VARINTS = (
 _LONGEST_PIECE_BYTES = 64
 _MOST_STEPS = 4
 _PARTS_RATE = 0.3
-"""How often whole parts are moved about before bytes are changed, where there are parts."""
+"""How often whole parts are moved before bytes are changed, if a seed has several parts."""
 
 
 class Mutator:
@@ -130,7 +130,7 @@ class Mutator:
         return parts
 
     def _moved(self, parts: list[bytes]) -> bytearray:
-        """Delete, double, swap, borrow and cut parts; the first often says what the rest is."""
+        """Delete, double, swap, borrow and cut parts; the first often has the format."""
         for _ in range(1 + self._below(_MOST_STEPS)):
             at = self._below(len(parts))
             kind = self._below(6)
@@ -154,7 +154,7 @@ class Mutator:
         return data
 
     def _inside(self, parts: list[bytes]) -> bytearray:
-        """Change bytes in some parts and put their lengths right."""
+        """Change bytes in some parts and correct their lengths."""
         for _ in range(1 + self._below(3)):
             at = self._below(len(parts))
             part = bytearray(parts[at])
@@ -165,7 +165,7 @@ class Mutator:
     # -- bytes ------------------------------------------------------------------------------------
 
     def _below(self, end: int) -> int:
-        """Return a number from 0 to ``end`` - 1; 0 where there is none."""
+        """Return a number from 0 to ``end`` - 1, or 0 if ``end`` is 0."""
         return int(self._float() * end)
 
     def _change(self, data: bytearray) -> None:
@@ -190,7 +190,7 @@ class Mutator:
         data[at : at + 1] = _VARINTS[self._below(len(_VARINTS))]
 
     def _near_length(self, data: bytearray) -> None:
-        """Set a length or a count to about what is left, or add or take a little."""
+        """Set a length or a count to about the bytes that are left, or change it a little."""
         at = self._below(len(data))
         width = (1, 2, 4)[self._below(3)]
         if self._float() < 0.5:
@@ -208,7 +208,7 @@ class Mutator:
         data[at:at] = data[at : at + 1 + self._below(_LONGEST_PIECE_BYTES)]
 
     def _splice(self, data: bytearray) -> None:
-        """Go on as another seed does."""
+        """Continue with the bytes of another seed."""
         other = self._seeds[self._below(len(self._seeds))]
         at = self._below(len(data))
         start = at if self._float() < 0.5 else self._below(len(other))
@@ -226,7 +226,7 @@ class Mutator:
         data[at : at + length] = self._random.randbytes(length)
 
     def _tile(self, data: bytearray) -> None:
-        """Repeat a piece; seldom until the input is as long as may be, to find what grows."""
+        """Repeat a piece; rarely up to the longest input, to find what grows."""
         at = self._below(len(data))
         length = 1 + self._below(_LONGEST_PIECE_BYTES)
         times = 1 + self._below(16)

@@ -13,9 +13,10 @@ _MOST_TRIES = 2000
 
 
 def smaller(data: bytes, breaks: Callable[[bytes], bool]) -> bytes:
-    """Return an input no longer than ``data`` that ``breaks`` too, with as many zeros as may be.
+    """Return an input no longer than ``data`` that ``breaks`` too, with as many zeros as possible.
 
-    Cuts pieces off and out, first large ones; then sets bytes to zero. Gives up after 2000 tries.
+    Cuts pieces off the end and out of the middle, large ones first; then sets bytes to zero. Gives
+    up after 2000 tries.
     """
     tries = 0
     changed = True

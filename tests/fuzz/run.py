@@ -1,21 +1,21 @@
-"""Runs targets on inputs that nobody would send, and says what broke.
+"""Runs targets on hostile inputs, and reports what broke.
 
     python -m tests.fuzz.run [--target NAME,...|all] [--runs N | --seconds S] [--seed K]
                              [--jobs J] [--atheris]
 
 ``--runs`` and ``--seconds`` are for all targets together: each gets its part by its weight (see
-:mod:`tests.fuzz.table`). Inputs are the same for the same seed and number of runs, whatever the
-machine; a run of so many seconds depends on it. Each target runs in a process of its own,
+:mod:`tests.fuzz.table`). Inputs are the same on every machine for the same seed and number of runs;
+with ``--seconds``, they depend on the machine. Each target runs in a process of its own,
 ``--jobs`` of them at a time, and prints a line as soon as it is done:
 
     inputs, inputs/s, the slowest input in ms of processor time, growth of memory in MiB
 
-Growth is that of the resident set between a tenth of the inputs and the last. A finding is an input
+Growth is that of the resident set, from a tenth of the inputs to the last. A finding is an input
 that raised, that took longer than its size allows (three times over), or a target that grew by more
-than 32 MiB. Inputs of findings are made small and saved in ``tests/fuzz/cases/TARGET/``, where
-``tests/fuzz/test_fuzz.py`` tries them for ever; the exit status is 1.
+than 32 MiB. Inputs of findings are reduced and saved in ``tests/fuzz/cases/TARGET/``, where
+``tests/fuzz/test_fuzz.py`` tries them in every run of the tests; the exit status is 1.
 
-``--atheris`` has atheris (libFuzzer) choose the inputs by what they cover, where it is installed
+``--atheris`` lets atheris (libFuzzer) choose inputs by the code that they cover, if it is installed
 (``pip install atheris``, no dependency of the tests): one target, until Ctrl-C or ``--runs``.
 """
 
@@ -49,13 +49,13 @@ __all__ = ["CASES", "Finding", "Report", "TooSlow", "fuzz", "main", "run_all", "
 CASES = Path(__file__).resolve().parent / "cases"
 DEFAULT_RUNS = 100_000
 HANG_SECONDS = 20.0
-"""Of processor time on one input: then it is stopped."""
+"""Processor time after which one input is stopped."""
 _DEAD_SECONDS = 900.0
-"""Of time in which 4096 inputs do not end: code that cannot be stopped hangs, and the process is
+"""Time after which 4096 inputs count as hanging in code that cannot be stopped: then the process is
 ended with a traceback."""
 _SLOW_SECONDS = 0.25
 _SLOW_SECONDS_A_BYTE = 20e-6
-"""What an input may take; a hundred times what sound ones do."""
+"""The time that an input may take: a hundred times that of valid inputs."""
 _MOST_GROWTH_MIB = 32.0
 _MOST_FINDINGS = 10
 _WARM_PART = 10
@@ -63,7 +63,7 @@ _MIB = 1 << 20
 
 
 class TooSlow(Exception):
-    """An input took more processor time than any may."""
+    """An input took more processor time than is allowed."""
 
 
 class Finding(NamedTuple):
@@ -76,7 +76,7 @@ class Finding(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a run of one target came to."""
+    """The result of a run of one target."""
 
     name: str
     inputs: int
@@ -86,7 +86,7 @@ class Report(NamedTuple):
     findings: list[Finding]
 
     def line(self) -> str:
-        """Say it in one line."""
+        """Return the report as one line."""
         rate = self.inputs / max(self.seconds, 1e-9)
         return (
             f"{self.name:12} {self.inputs:>10,} inputs {rate:>9,.0f}/s "
@@ -101,9 +101,9 @@ class Report(NamedTuple):
 def fuzz(
     name: str, *, runs: int | None, seconds: float | None, seed: int, every: int = 1
 ) -> Report:
-    """Run one target on so many inputs, or for so long; every seed comes first, as it is.
+    """Run one target on ``runs`` inputs or for ``seconds``; every seed comes first, unchanged.
 
-    With ``every``, only each so-manieth seed is taken.
+    With ``every`` = n, only each n-th seed is taken.
     """
     handler = signal.signal(signal.SIGPROF, _stop)
     try:
@@ -161,11 +161,11 @@ def _is_warm(done: int, own: int, runs: int | None, began: float, seconds: float
 
 
 def _try(run: Callable[[bytes], None], data: bytes) -> tuple[Finding | None, float]:
-    """Run an input; return what was wrong, and its seconds of processor time."""
+    """Run an input; return its finding, if any, and its seconds of processor time."""
     took, found = _timed(run, data)
     most = _SLOW_SECONDS + _SLOW_SECONDS_A_BYTE * len(data)
     if found is None and took > most:
-        # The collector or the compiler of decoders may have come in between.
+        # The garbage collector or the compiler of decoders may have run in between.
         took = min(took, *(_timed(run, data)[0] for _ in range(2)))
         if not took_soon(took, most):
             found = Finding(f"slow: {len(data)} bytes took {took:.2f} s", data, "")
@@ -178,7 +178,7 @@ def _timed(run: Callable[[bytes], None], data: bytes) -> tuple[float, Finding | 
     found = None
     try:
         run(data)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is what is looked for
+    except Exception as error:  # noqa: BLE001 - any exception is a finding
         found = Finding(_what(error), data, traceback.format_exc())
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -198,7 +198,7 @@ def _what(error: Exception) -> str:
 
 
 def resident_mib() -> float:
-    """Return the memory that the process holds now; its highest where the system tells no other."""
+    """Return the memory of the process now, or its peak where the system has no other figure."""
     gc.collect()
     try:
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
@@ -242,7 +242,7 @@ class _Job(NamedTuple):
 
 
 def _work(job: _Job) -> Report:
-    """Run a target in a process of its own; save and tell what it found."""
+    """Run a target in a process of its own; save and print its findings."""
     report = fuzz(job.name, runs=job.runs, seconds=job.seconds, seed=job.seed)
     _say(report.line())
     for finding in report.findings:
@@ -277,7 +277,7 @@ def run_all(jobs: list[_Job], processes: int) -> list[Report]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run what the command line asks for; return the exit status."""
+    """Run the targets that the command line selects; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--target", default="all", help=f"all, or of: {', '.join(TARGETS)}")
     amount = parser.add_mutually_exclusive_group()

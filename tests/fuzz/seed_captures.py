@@ -1,4 +1,4 @@
-"""Sound captures for the mutator: windows of the repository's, and one of each other sort.
+"""Valid captures for the mutator: windows of the repository's captures, and other kinds.
 
 In: nothing. Out: short captures, always the same and in the same order.
 """
@@ -77,7 +77,7 @@ def captures() -> list[bytes]:
 
 
 def _long_talk(versions: tuple[int, int]) -> bytes:
-    """Return many requests and responses alike, which are read by columns."""
+    """Return many similar requests and responses, which are read by columns."""
     packets: list[bytes] = []
     line = Line(packets).open()
     for number in range(_PAIRS):
@@ -90,7 +90,7 @@ def _long_talk(versions: tuple[int, int]) -> bytes:
 
 def _windows(data: bytes) -> Iterator[bytes]:
     parts = CAPTURE.split(data)
-    # Of a pcapng the section, and the interfaces that follow it at once.
+    # The head of a pcapng is its section, with the interfaces right after it.
     is_blocks = data[:4] == b"\x0a\x0d\x0d\x0a"
     head = 1
     while is_blocks and parts[head][:4] == b"\x01\x00\x00\x00":
@@ -105,14 +105,14 @@ def _windows(data: bytes) -> Iterator[bytes]:
 
 
 def _compressed(plain: list[bytes]) -> list[bytes]:
-    """Return some of them compressed, in every format that captures are stored in."""
+    """Return some captures compressed, in every format that captures are stored in."""
     some = plain[:: len(plain) // 4]
     made = [gzip.compress(found, mtime=0) for found in some]
     made += [zstd.compress(found) for found in some]
     made += [lz4.frame.compress(found) for found in some]
     made += [bz2.compress(found) for found in some]
     made += [lzma.compress(found) for found in some]
-    # Pieces one after the other, and what is compressed far more than any capture.
+    # Concatenated pieces, and data that compresses far better than any capture.
     head, rest = some[0][:99], some[0][99:]
     made.append(gzip.compress(head, mtime=0) + gzip.compress(rest, mtime=0))
     made.append(zstd.compress(head) + b"\x50\x2a\x4d\x18\x04\0\0\0skip" + zstd.compress(rest))
@@ -140,12 +140,12 @@ def _new_talk() -> Iterator[bytes]:
 
 
 def _old_talk() -> Iterator[bytes]:
-    asked = [(True, old.produce()), (True, old.fetch(64)), (False, old.fetched(old.message()))]
-    return _talk([*asked, (True, old.offsets()), (False, old.offsets_answer(64, 0))] * 2)
+    fetches = [(True, old.produce()), (True, old.fetch(64)), (False, old.fetched(old.message()))]
+    return _talk([*fetches, (True, old.offsets()), (False, old.offsets_answer(64, 0))] * 2)
 
 
 def _fragments() -> Iterator[bytes]:
-    """Give packets that come as fragments, in order, out of order, and twice."""
+    """Yield packets in fragments: in order, out of order, and some twice."""
     for number in range(3):
         whole = tcp(seq=1000 + 44 * number, payload=k.heartbeat(number).ljust(44, b"x"))
         parts = [
@@ -162,7 +162,7 @@ def _fragments() -> Iterator[bytes]:
 
 
 def _tunnels() -> Iterator[bytes]:
-    """Give everything that a segment may be wrapped in, an interface for each link type."""
+    """Yield segments in every encapsulation, with an interface for each link type."""
     found = list(wrapped().values())
     kinds = sorted({one.link_type for one in found})
     blocks = Blocks()
@@ -175,7 +175,7 @@ def _tunnels() -> Iterator[bytes]:
 
 
 def _every_block(order: str) -> bytes:
-    """Return a pcapng with every block and most options that readers look at."""
+    """Return a pcapng with every block and most options that readers read."""
     blocks = Blocks(order)
     options = b"".join(
         blocks.option(code, value)

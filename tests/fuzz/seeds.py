@@ -1,4 +1,4 @@
-"""Sound inputs for the mutator, made in memory of the captures and vectors of the repository.
+"""Valid inputs for the mutator, made in memory from the repository's captures and vectors.
 
 Each function returns inputs for one sort of target, always the same and in the same order. Those
 that are captures are in :mod:`tests.fuzz.seed_captures`.
@@ -57,12 +57,12 @@ __all__ = [
 _LONGEST_FRAME_BYTES = 4096
 _LONGEST_LARGE_BYTES = 40_000
 _SAME_MESSAGES = 2
-"""Of one message and version, how many of the captures' are taken."""
+"""How many messages of the captures are taken of one API, version and kind."""
 _TURNS = 12
 
 
 class Body(NamedTuple):
-    """The body of a message, and what it is."""
+    """The body of a message, with its API, version and kind."""
 
     api_key: int
     version: int
@@ -84,7 +84,7 @@ class _Frame(NamedTuple):
 
 @functools.cache
 def _frames() -> list[_Frame]:
-    """Return every message of the captures that is all there, in the order of its exchange."""
+    """Return every whole message of the captures, in the order of exchanges."""
     return [frame for name in NAMES for frame in _frames_of(name)]
 
 
@@ -160,7 +160,7 @@ def large_bodies() -> list[Body]:
 
 
 def _content(frame: _Frame) -> bytes | None:
-    """Return a frame without its headers; None where they cannot be told."""
+    """Return a frame without its headers; None if they cannot be read."""
     data = frame.data
     try:
         if frame.kind == "request":
@@ -220,7 +220,7 @@ def record_sets() -> list[bytes]:
 
 @functools.cache
 def compressed() -> list[bytes]:
-    """Return payloads with the codec's number in front, of the captures and of our own."""
+    """Return payloads with the codec's number in front, from captures and made here."""
     first = [BATCHES.split(records)[0] for records in record_sets()]
     made = [
         bytes((batch[22] & 7,)) + batch[61:]

@@ -1,8 +1,8 @@
 """The parts that an input falls into: packets, blocks, frames, batches.
 
-A mutator that deletes, doubles and swaps whole parts, and puts a part's length right after it
-changed the part, reaches what lies behind the check of the length. In: bytes. Out: parts that
-joined are the bytes again. What cannot be taken apart is one part.
+A mutator that deletes, doubles and swaps whole parts, and corrects the length of a part that it
+changed, reaches code after the check of the length. In: bytes. Out: parts that, joined, are the
+bytes again. An input that cannot be split is one part.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _LITTLE_ORDER = b"\x4d\x3c\x2b\x1a"
 
 
 class Shape(NamedTuple):
-    """How an input is taken apart, and how a part that changed is made sound again."""
+    """How an input is split into parts, and how a changed part is made valid again."""
 
     split: Callable[[bytes], list[bytes]]
     mend: Callable[[bytes, bytes], bytes]
-    """(first part, changed part) to the part with the right length; the first part says the
+    """From (first part, changed part) to the part with the right length; the first part has the
     format."""
 
 
@@ -133,7 +133,7 @@ def _mend_packet(first: bytes, part: bytes) -> bytes:
 
 
 def _wire(part: bytes, order: str) -> int:
-    """Return the length on the wire, unless it is beyond all that is sent."""
+    """Return the length on the wire, or 0 if no packet is so long."""
     found: int = struct.unpack_from(order + "I", part, 12)[0]
     return found if found < 1 << 18 else 0
 
@@ -149,9 +149,9 @@ def _mend_block(first: bytes, part: bytes) -> bytes:
 
 BYTES = Shape(_one, _as_it_is)
 FRAMES = Shape(_split_frames, _mend_frame)
-"""``size int32`` and so many bytes; Kafka's messages, and the messages of Kafka 0.7."""
+"""``size int32`` and that many bytes; Kafka's messages, and the messages of Kafka 0.7."""
 TURNS = Shape(_split_turns, _mend_turn)
-"""What the two ends of a connection sent in turn; see :mod:`tests.fuzz.turns`."""
+"""Data that both ends of a connection sent in turn; see :mod:`tests.fuzz.turns`."""
 BATCHES = Shape(_split_batches, _mend_batch)
 """Record batches, and messages of magic 0 and 1."""
 CAPTURE = Shape(_split_capture, _mend_packet)

@@ -1,4 +1,4 @@
-"""The targets by name: what each runs, what its inputs are made of, and how large they are."""
+"""The targets by name: their functions, seeds, shapes of inputs, and sizes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KIB = 1024
 
 
 class Target(NamedTuple):
-    """One stage, and what it is fed with."""
+    """One stage, and the inputs that it gets."""
 
     run: Callable[[bytes], None]
     """Reads an input and asserts the invariant."""
@@ -25,7 +25,7 @@ class Target(NamedTuple):
     shape: shapes.Shape
     most_bytes: int
     weight: int
-    """Its part of a run over all targets."""
+    """Its share of a run over all targets."""
 
 
 def _bodies() -> list[bytes]:

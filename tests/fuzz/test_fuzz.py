@@ -1,4 +1,4 @@
-"""Every stage on inputs that nobody would send: a typed result, in bounded time and memory."""
+"""Every stage on hostile inputs: a typed result, in bounded time and memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 RUNS_BY_WEIGHT = 5
 LONG_RUNS_BY_WEIGHT = 1000
 EVERY = {"decode": 17, "pieces": 29, "trace": 37, "rows": 3, "shown": 5, "connection": 3}
-"""Of many seeds, a part; the long run takes all."""
+"""Takes each n-th seed of targets with many seeds; the long run takes all."""
 SEED = 2024
 FOUND = sorted(CASES.glob("*/*.bin"))
 
@@ -39,7 +39,7 @@ def test_many_hostile_inputs_break_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("case", FOUND, ids=lambda case: f"{case.parent.name}-{case.stem}")
-def test_what_once_broke_a_stage_breaks_it_no_more(case: Path) -> None:
+def test_no_saved_case_breaks_its_stage(case: Path) -> None:
     TARGETS[case.parent.name].run(case.read_bytes())
 
 

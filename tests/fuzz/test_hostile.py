@@ -1,4 +1,4 @@
-"""How many bytes of Python objects a hostile body makes of each of its own."""
+"""How many bytes of Python objects a decoder makes of each byte of a hostile body."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ KINDS: tuple[Kind, Kind] = ("request", "response")
 def ratios(
     messages: Iterable[tuple[int, int]], *, everything: bool
 ) -> dict[tuple[str, int, str], float]:
-    """Bytes of objects a byte, by message, version and the array that is full."""
+    """Bytes of objects for each byte, by message, version and the array that is full."""
     found = {}
     for key, version in messages:
         for kind in KINDS:
             message = CATALOG.message(key, kind)
-            wanted = Projection.ALL if everything else EXTRACTORS.needed_fields(key, kind)
-            decode = DECODERS.get(key, kind, version, wanted)
+            projection = Projection.ALL if everything else EXTRACTORS.needed_fields(key, kind)
+            decode = DECODERS.get(key, kind, version, projection)
             for path, body in hostile_bodies(message, version, ELEMENTS):
                 values, end = decode(body, 0, 0, None)
                 assert end == len(body)
@@ -44,18 +44,18 @@ def worst(found: dict[tuple[str, int, str], float]) -> tuple[float, tuple[str, i
     return max((ratio, place) for place, ratio in found.items())
 
 
-def test_an_array_of_nothing_costs_no_more_than_it_may() -> None:
+def test_arrays_of_smallest_elements_stay_within_the_limit() -> None:
     ratio, place = worst(ratios(NEWEST[::6], everything=True))
     assert 20 < ratio < MOST_BYTES_A_BYTE, place
 
 
 @pytest.mark.long
-def test_no_message_costs_more_than_it_may() -> None:
+def test_every_message_stays_within_the_limit() -> None:
     ratio, place = worst(ratios(TABLE, everything=True))
     assert 50 < ratio < MOST_BYTES_A_BYTE, place
 
 
 @pytest.mark.long
-def test_what_rows_need_of_a_message_costs_less() -> None:
+def test_the_fields_of_rows_stay_within_a_lower_limit() -> None:
     ratio, place = worst(ratios(TABLE, everything=False))
     assert 20 < ratio < MOST_BYTES_A_BYTE_OF_A_ROW, place

@@ -29,7 +29,7 @@ def test_no_input_is_longer_than_it_may_be(shape: Shape) -> None:
     assert min(map(len, found)) == 0
 
 
-def test_hardly_an_input_comes_twice() -> None:
+def test_few_inputs_come_twice() -> None:
     mutator = Mutator(SEEDS[:1], seed=4, most_bytes=MOST_BYTES)
     assert len({mutator.next() for _ in range(1000)}) > 900
 
@@ -41,7 +41,7 @@ def test_numbers_at_the_edge_of_their_type_come_up() -> None:
     assert b"\xff\xff\xff\xff\x0f" in found
 
 
-def test_whole_frames_are_moved_about() -> None:
+def test_whole_frames_are_swapped_deleted_and_doubled() -> None:
     seed = b"".join(len(body).to_bytes(4, "big") + body for body in (b"one", b"three", b"fifteen"))
     mutator = Mutator([seed], seed=6, most_bytes=MOST_BYTES, shape=FRAMES)
     sound = set()
@@ -55,6 +55,6 @@ def test_whole_frames_are_moved_about() -> None:
     assert any(len(bodies) > 3 for bodies in sound)
 
 
-def test_no_seeds_are_one_empty_seed() -> None:
+def test_no_seeds_count_as_one_empty_seed() -> None:
     mutator = Mutator([], seed=7, most_bytes=16)
     assert any(mutator.next() for _ in range(10))

@@ -34,7 +34,7 @@ def refuse_ff(data: bytes) -> None:
         raise Broken("there is an FF")
 
 
-def test_a_target_that_breaks_is_a_finding_once(install: Install) -> None:
+def test_a_broken_invariant_is_one_finding(install: Install) -> None:
     install(refuse_ff)
     report = fuzz("own", runs=500, seconds=None, seed=1)
     (finding,) = report.findings
@@ -45,7 +45,7 @@ def test_a_target_that_breaks_is_a_finding_once(install: Install) -> None:
     assert "findings 1" in report.line()
 
 
-def test_a_run_is_the_same_again(install: Install) -> None:
+def test_the_same_seed_gives_the_same_run(install: Install) -> None:
     seen: list[bytes] = []
     install(seen.append)
     fuzz("own", runs=200, seconds=None, seed=1)
@@ -89,14 +89,14 @@ def test_a_target_that_grows_is_a_finding(install: Install) -> None:
     assert [finding.what.split(" by ")[0] for finding in report.findings] == ["memory grew"]
 
 
-def test_a_run_of_some_time_ends(install: Install) -> None:
+def test_a_run_of_some_seconds_ends(install: Install) -> None:
     install(lambda data: None)
     report = fuzz("own", runs=None, seconds=0.05, seed=1)
     assert report.inputs > 2
     assert report.findings == []
 
 
-def test_a_case_is_saved_small(install: Install, tmp_path: Path) -> None:
+def test_a_case_is_reduced_and_saved(install: Install, tmp_path: Path) -> None:
     install(refuse_ff)
     found = fuzz("own", runs=500, seconds=None, seed=1).findings[0]
     path = save("own", Finding(found.what, b"abc" * 10 + b"\xff" + b"def" * 9, ""), tmp_path)
@@ -112,7 +112,7 @@ def test_the_command_runs_a_target_and_finds_nothing(capsys: pytest.CaptureFixtu
     assert set(CASES.rglob("*")) == before
 
 
-def test_a_target_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_target_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--target", "nothing"])
     assert "no target nothing" in capsys.readouterr().err

@@ -19,7 +19,7 @@ def test_captures_are_short_and_of_every_format() -> None:
 
 
 @pytest.mark.parametrize("first", range(0, 7 * 7, 7))
-def test_a_capture_is_read_without_a_complaint(first: int) -> None:
+def test_seed_captures_are_read_without_anomalies(first: int) -> None:
     for data in captures()[first :: 7 * 7]:
         reassembler = Reassembler()
         with open_capture(io.BytesIO(data)) as reader:

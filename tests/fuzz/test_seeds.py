@@ -7,9 +7,9 @@ from tests.fuzz.targets.common import TABLE
 
 def test_there_is_a_body_of_every_message_in_every_version() -> None:
     found = {(body.api_key, body.version, body.kind) for body in seeds.bodies()}
-    wanted = {(*pair, kind) for pair in TABLE for kind in ("request", "response")}
-    # Messages that releases before the oldest vectors spoke are in no capture either.
-    assert len(wanted - found) < len(wanted) // 20
+    expected = {(*pair, kind) for pair in TABLE for kind in ("request", "response")}
+    # A few old versions are neither in the vectors nor in the captures.
+    assert len(expected - found) < len(expected) // 20
 
 
 def test_records_are_of_every_format_and_codec() -> None:
@@ -20,7 +20,7 @@ def test_records_are_of_every_format_and_codec() -> None:
     assert looks >= {(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), *((2, n) for n in range(5))}
 
 
-def test_what_is_compressed_can_be_decompressed() -> None:
+def test_compressed_seeds_can_be_decompressed() -> None:
     assert {found[0] for found in seeds.compressed()} == {1, 2, 3, 4}
     for found in seeds.compressed():
         assert decompress(found[0], found[1:], 1 << 20).problem is None

@@ -29,26 +29,26 @@ def test_any_part_can_be_mended(first: bytes, part: bytes) -> None:
         assert len(shape.mend(first, part)) >= len(part)
 
 
-def test_a_frame_that_changed_has_its_length_again() -> None:
+def test_a_changed_frame_gets_its_length() -> None:
     assert FRAMES.mend(b"", b"\0\0\0\x09abc") == b"\0\0\0\x03abc"
     assert TURNS.mend(b"", b"\x01\0\x09abc") == b"\x01\0\x03abc"
 
 
-def test_a_packet_that_changed_has_its_length_again() -> None:
+def test_a_changed_packet_gets_its_length() -> None:
     capture = captures()[0]
     head, packet, *_ = CAPTURE.split(capture)
     longer = CAPTURE.mend(head, packet + b"more")
     assert CAPTURE.split(head + longer) == [head, longer]
 
 
-def test_a_block_that_changed_has_its_length_again() -> None:
+def test_a_changed_block_gets_its_length() -> None:
     capture = next(found for found in captures() if found.startswith(b"\x0a\x0d\x0d\x0a"))
     head, *_, block = CAPTURE.split(capture)
     shorter = CAPTURE.mend(head, block[:-7])
     assert CAPTURE.split(head + shorter) == [head, shorter]
 
 
-def test_a_batch_that_changed_has_its_length_and_checksum_again() -> None:
+def test_a_changed_batch_gets_its_length_and_checksum() -> None:
     batch = next(found for found in seeds.record_sets() if found[16] == 2)
     changed = BATCHES.mend(b"", batch[:70] + b"x" + batch[71:])
     assert len(BATCHES.split(changed)[0]) == len(changed)

@@ -8,7 +8,7 @@ from tests.fuzz.turns import LOST, SNAP, items_of, turns_in, turns_of
 CUTS = b"\x01\x02\x00\x01"
 
 
-def test_what_was_written_is_read_again() -> None:
+def test_written_turns_are_read_again() -> None:
     data = turns_of([(0, b"ask"), (1, b"answer"), (LOST, b"gone"), (SNAP | 1, b"cut")], CUTS)
     found = [(turn.side, turn.data, turn.is_lost, turn.is_snapped) for turn in turns_in(data)]
     assert found == [
@@ -42,7 +42,7 @@ def test_items_tile_each_direction() -> None:
     assert gap.length == 7
 
 
-def test_a_snapped_turn_holds_less_than_it_is_long() -> None:
+def test_a_snapped_turn_has_fewer_bytes_than_its_length() -> None:
     data = turns_of([(SNAP, b"a" * 100)], b"\xff" * 4)
     ((_, item),) = items_of(turns_in(data), b"\xff")
     assert isinstance(item, Chunk)

@@ -1,9 +1,9 @@
-"""One input as what the two ends of a connection sent: bytes of streams, cut and torn.
+"""An input as the bytes that both ends of a connection sent, with cuts and losses.
 
-An input is 4 bytes that say how streams are cut into segments, then turns: ``kind uint8, length
-uint16``, and so many bytes. Of a kind the lowest bit is the direction; the next says that the bytes
-were lost, the one after it that all later segments are snapped to 48 bytes, and back. What does not
-fit is a shorter turn: every input says something.
+An input is 4 bytes with the sizes of segments, then turns: ``kind uint8, length uint16``, and that
+many bytes. The lowest bit of a kind is the direction; the next one means that the bytes were lost;
+the one after it switches snapping of later segments to 48 bytes on and off. A turn that does not
+fit is shorter: every input is valid.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LONGEST_TURN_BYTES = 0xFFFF
 
 
 class Turn(NamedTuple):
-    """What one end sent, or what was lost of it."""
+    """Bytes that one end sent, or that were lost."""
 
     side: int
     """0 or 1."""

@@ -16,7 +16,7 @@ from tests.support.uncompiled import uncompiled
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# The oracle is a program of its own; where it is not installed there is nothing to ask.
+# tshark is a separate program; without it no test compares with it.
 collect_ignore_glob = [] if shutil.which("tshark") else ["*_tshark.py"]
 
 _ROOT = "kanalyze.net."

@@ -61,12 +61,12 @@ SEGMENTS = [
         (("fd00::/64",), 10),
         (("fd00::/16",), 16),
         (("fd00::/16", "10.0.0.0/8"), 32),
-        # The numbers of ::1 are those of an address of IPv4, and it is none.
+        # ::1 has the bits of an IPv4 address, but is none.
         (("::1",), 10),
         (("0.0.0.1",), 0),
     ],
 )
-def test_networks(hosts, count):
+def test_packets_are_selected_by_network(hosts, count):
     assert len(selected(SEGMENTS, hosts=hosts)) == count
     assert len(selected(SEGMENTS, (9092,), hosts)) == count // 2
     assert selected(SEGMENTS, (1,), hosts) == []
@@ -79,7 +79,7 @@ def test_either_end_may_have_the_port_and_the_address():
     assert selected(packets, (9092, 1), ("10.0.0.2",)) == [0, 1]
 
 
-def test_what_is_no_tcp_is_left_out():
+def test_packets_without_tcp_are_left_out():
     udp = struct.pack(">HHHH", 9092, 9092, 8, 0)
     packets = [
         ethernet(ipv4(udp, protocol=17)),
@@ -103,7 +103,7 @@ def test_packets_without_ports_are_selected_where_they_may_have_had_them():
         ethernet(ipv4(tcp(), fragment=0x2000)),
         ethernet(ipv4(tcp(), fragment=0x2003)),
         ethernet(ipv6(extension + tcp(), next_header=44), 0x86DD),
-        # Of a tunnel perhaps.
+        # A fragment of a tunnel, perhaps.
         ethernet(ipv4(bytes(64), protocol=47, fragment=8)),
     ]
     assert selected(fragments, (22,)) == [0, 1, 2, 3]
@@ -121,7 +121,7 @@ AROUND = [
 
 
 def segments_of(packets: list[Packet]) -> set[tuple[int, ...]]:
-    """What the analysis finds in packets: fragments are reassembled."""
+    """The segments that the analysis reads from packets: fragments are reassembled."""
     columns = read_headers(make_batch(packets), LayerStats())
     names = ("source_port", "destination_port", "sequence", "flags", "payload_bytes")
     return set(zip(*(getattr(columns, name).tolist() for name in names), strict=True))
@@ -129,7 +129,7 @@ def segments_of(packets: list[Packet]) -> set[tuple[int, ...]]:
 
 @pytest.mark.few(1)
 @for_each("label", AROUND)
-def test_what_is_around_segments_hides_none(label):
+def test_segments_are_selected_inside_every_encapsulation(label):
     altered = TRANSFORMATIONS[label].alter(packets_of("cluster")[:400], random.Random(label))
     packets = [Packet(one.data, one.time_ns, one.wire_bytes, one.link_type) for one in altered]
     rows = selected(packets, (9103,))
@@ -150,5 +150,5 @@ NOISE = st.builds(
 
 
 @given(st.lists(NOISE, max_size=20))
-def test_whatever_is_in_packets_those_of_some_ports_are_of_all(packets):
+def test_packets_selected_by_port_are_among_those_selected_without(packets):
     assert set(selected(packets, (9092,), ("10.0.0.0/8",))) <= set(selected(packets))

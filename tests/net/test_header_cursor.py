@@ -16,7 +16,7 @@ def opened(*data: bytes, wire_bytes: int | None = None) -> HeaderCursor:
     return cursor
 
 
-def test_a_number_is_looked_at_only_within_its_packet():
+def test_numbers_are_read_only_within_their_packet():
     cursor = opened(b"\x01\x02\x03", b"\x04", b"")
     assert (cursor.peek8(0), cursor.peek16(1), cursor.peek32(0)) == (1, 0x0203, -1)
     assert cursor.rest(9) == b"\x01\x02\x03"
@@ -37,7 +37,7 @@ def test_numbers_are_in_network_order():
 def test_no_index_outside_of_the_data_is_read(at):
     cursor = HeaderCursor(make_batch([Packet(b"abc")]), LayerStats())
     if at == -1:
-        # Uncompiled it would be the last one.
+        # Uncompiled, this index would be that of the last byte.
         cursor.begin(0)
         cursor.at -= 100
         assert not cursor.rest(3)
@@ -81,7 +81,7 @@ def test_tunnels_add_up_by_packet():
     assert cursor.tunnels == 0
 
 
-def test_what_was_put_together_stands_behind_the_packets():
+def test_reassembled_datagrams_are_appended_to_the_buffer():
     cursor = opened(b"abc", b"de")
     whole = cursor.buffer
     assert whole is cursor.batch.buffer

@@ -33,7 +33,7 @@ def test_every_constant_of_c_is_that_of_python():
     assert counted > 50
 
 
-def test_numbers_that_are_reported_are_those_that_are_used():
+def test_constants_of_c_with_other_names_have_the_values_of_python():
     assert constants_of("tcp/duplicates") == {
         "IS_COPY": delivery.DUPLICATE,
         "IDENTIFIED": duplicates.IDENTIFIED_NS,
@@ -50,14 +50,14 @@ def test_numbers_that_are_reported_are_those_that_are_used():
     assert constants_of("tcp/round_trips")["MOST_TIMED"] == round_trips.MAX_TIMED_SEGMENTS
 
 
-def test_registries_do_not_run_into_one_another():
+def test_the_number_ranges_of_registries_do_not_overlap():
     names = ("LLC", "PPP_PROTOCOL", "FAMILY", "IP_VERSION", "IP_PROTOCOL", "GRE")
     starts = [getattr(header_kinds, name) for name in names]
     assert all(start & 0xFFFF == 0 for start in starts)
     assert len(set(starts)) == len(starts)
 
 
-def test_what_stands_in_ip_is_above_what_does_not():
+def test_kinds_inside_ip_are_above_all_others():
     below = (
         header_kinds.LLC,
         header_kinds.PPP_PROTOCOL,

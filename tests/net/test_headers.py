@@ -196,7 +196,7 @@ def test_options_of_ip_and_tcp_are_no_payload():
     assert payloads(ethernet(ipv4(inner, options=b"\x01" * 40))) == [b"data"]
 
 
-def test_a_length_of_0_is_that_of_the_packet_on_the_wire():
+def test_a_length_of_0_means_the_length_on_the_wire():
     inner = tcp(payload=b"x" * 100)
     v4 = ethernet(ipv4(inner, total_bytes=0))
     v6 = ethernet(ipv6(inner, payload_bytes=0), 0x86DD)
@@ -264,7 +264,7 @@ def test_packets_cut_within_any_header_are_counted_and_harm_no_other(data):
         (ethernet(ipv4(tcp(), fragment=0x2001)), "ip_fragments", AnomalyKind.IP_FRAGMENT),
     ],
 )
-def test_what_is_no_segment_is_counted_by_its_reason(data, counter, kind):
+def test_packets_without_a_segment_are_counted_by_reason(data, counter, kind):
     segments, stats = read(data, ethernet(V4))
     assert [segment["packet"] for segment in segments] == [12]
     assert getattr(stats.counters, counter) == 1

@@ -73,7 +73,7 @@ def test_the_segment_inside_is_read(name):
     assert stats.counters.other_packets == {}
 
 
-def test_all_of_them_in_one_batch_stay_in_the_order_of_the_packets():
+def test_segments_of_one_batch_stay_in_the_order_of_the_packets():
     columns, stats = read(*map(packet, WRAPPED))
     assert columns.number.tolist() == list(range(1, len(WRAPPED) + 1))
     assert columns.is_ipv6.tolist() == [one.is_ipv6 for one in WRAPPED.values()]
@@ -92,7 +92,7 @@ def test_a_packet_cut_anywhere_is_a_segment_cut_short_or_counted(name):
     ]
     columns, stats = read(*cuts)
     assert accounted(stats) == len(cuts)
-    # With the TCP header the segment is there, whatever is missing behind.
+    # A segment with a whole TCP header is read, whatever is missing after it.
     first = one.data.index(PAYLOAD)
     assert columns.number.tolist() == list(range(first + 1, len(cuts) + 1))
     assert columns.payload_bytes.tolist() == [len(PAYLOAD)] * (len(cuts) - first)
@@ -115,7 +115,7 @@ def test_any_byte_may_be_wrong(name, core):
     changed = []
     for at in range(len(one.data) - len(PAYLOAD)):
         values = (0x00, 0xFF, one.data[at] ^ 1)
-        # It takes long: by default one of them, in turn, and always so uncompiled.
+        # All values take long: by default, and always uncompiled, one of them in turn.
         for value in values[at % 3 :][:1] if core != "compiled" or examples(3) == 1 else values:
             data = bytearray(one.data)
             data[at] = value
@@ -152,7 +152,7 @@ def nested(depth: int) -> bytes:
     return ethernet(inner)
 
 
-def test_tunnels_in_one_another_are_read_to_a_bound():
+def test_nested_tunnels_are_read_to_a_bound():
     columns, stats = read(Packet(nested(8)), Packet(nested(100)))
     assert columns.number.tolist() == [1]
     assert stats.counters.tunnels == {"IP in IP": 1}
@@ -160,7 +160,7 @@ def test_tunnels_in_one_another_are_read_to_a_bound():
     assert stats.counters.not_tcp == 1
 
 
-def test_what_is_cut_off_in_a_tunnel_is_missing_from_the_segment_alone():
+def test_bytes_cut_off_in_a_tunnel_are_missing_from_the_segment_alone():
     """A mirror may forward only the first bytes of each packet: the outer lengths are right."""
     inner = ipv4(tcp(payload=b"0123456789"))[:-4]
     columns, stats = read(Packet(ethernet(ipv4(inner, protocol=4)) + b"trailer of Ethernet"))
@@ -169,7 +169,7 @@ def test_what_is_cut_off_in_a_tunnel_is_missing_from_the_segment_alone():
     assert stats.counters.anomalies == {}
 
 
-def test_a_length_of_0_inside_of_a_tunnel_is_that_of_what_is_around():
+def test_a_length_of_0_inside_of_a_tunnel_means_the_length_of_the_outer_packet():
     inner = ipv4(tcp(payload=b"0123456789"), total_bytes=0)
     columns, _ = read(Packet(ethernet(ipv4(inner, protocol=4)) + b"trailer of Ethernet"))
     assert payloads(columns) == [b"0123456789"]
@@ -192,7 +192,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_what_is_not_read_is_counted_by_its_name(name):
+def test_packets_of_other_protocols_are_counted_by_name(name):
     columns, stats = read(Packet(OTHERS[name]), Packet(ethernet(ipv4(tcp()))))
     assert columns.number.tolist() == [2]
     assert stats.counters.other_packets == {name: 1}
@@ -201,7 +201,7 @@ def test_what_is_not_read_is_counted_by_its_name(name):
     assert stats.counters.anomalies == {}
 
 
-def test_names_are_few_whatever_the_wire_says():
+def test_the_number_of_protocol_names_is_bounded():
     packets = [Packet(ethernet(b"", 0x9300 + i)) for i in range(1000)]
     _, stats = read(*packets)
     assert len(stats.counters.other_packets) == 257
@@ -209,7 +209,7 @@ def test_names_are_few_whatever_the_wire_says():
     assert sum(stats.counters.other_packets.values()) == stats.counters.not_ip == 1000
 
 
-def test_the_innermost_header_of_a_packet_is_known_when_it_was_read():
+def test_the_cursor_ends_at_the_innermost_header():
     batch = make_batch(
         [packet("IPv4 in VXLAN"), Packet(ethernet(ipv4(tcp()))), Packet(OTHERS["ARP"])]
     )

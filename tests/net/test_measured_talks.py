@@ -19,34 +19,42 @@ def talk(turns: int, isn: int = 0, **named) -> list[tuple[int, bytes]]:
         (20, numbered(1, to_broker=False, seq=isn + 900, ack=isn + 1, flags=SYN | ACK, **named)),
         (30, numbered(2, seq=isn + 1, ack=isn + 901, **named)),
     ]
-    said, heard = isn + 1, isn + 901
+    client_seq, broker_seq = isn + 1, isn + 901
     for turn in range(turns):
         now, number = 1000 * (turn + 1), 4 * turn + 3
         packets += [
-            (now, numbered(number, seq=said, ack=heard, payload=b"x" * 10, **named)),
-            (now + 1, numbered(number + 1, seq=said + 10, ack=heard, payload=b"x" * 20, **named)),
-            (now + 90, numbered(number, to_broker=False, seq=heard, ack=said + 30, **named)),
+            (now, numbered(number, seq=client_seq, ack=broker_seq, payload=b"x" * 10, **named)),
+            (
+                now + 1,
+                numbered(
+                    number + 1, seq=client_seq + 10, ack=broker_seq, payload=b"x" * 20, **named
+                ),
+            ),
+            (
+                now + 90,
+                numbered(number, to_broker=False, seq=broker_seq, ack=client_seq + 30, **named),
+            ),
             (
                 now + 200,
                 numbered(
                     number + 1,
                     to_broker=False,
-                    seq=heard,
-                    ack=said + 30,
+                    seq=broker_seq,
+                    ack=client_seq + 30,
                     payload=b"y" * 7,
                     **named,
                 ),
             ),
-            (now + 205, numbered(number + 2, seq=said + 30, ack=heard + 7, **named)),
+            (now + 205, numbered(number + 2, seq=client_seq + 30, ack=broker_seq + 7, **named)),
         ]
-        said, heard = said + 30, heard + 7
+        client_seq, broker_seq = client_seq + 30, broker_seq + 7
     return packets
 
 
 @pytest.mark.few(16)
 @pytest.mark.parametrize("isn", [0, 0xFFFFFFF0, 0x7FFFFF00, 0xFFFFFB00])
 @pytest.mark.parametrize("batch_packets", [0, 3, 7, 11])
-def test_groups_that_pass_are_measured_as_segments_one_by_one(isn, batch_packets):
+def test_groups_in_order_are_measured_like_segments_one_by_one(isn, batch_packets):
     (connection,) = measured(at(*talk(50, isn)), batch_packets)
     client, broker = connection.measures.round_trips
     assert (client.samples, client.least_ns, client.most_ns) == (50, 89, 89)
@@ -141,10 +149,10 @@ STEPS = st.lists(
 
 @settings(max_examples=examples(150))
 @given(STEPS, st.integers(1, 9), st.sampled_from([0, 2**32 - 40]))
-def test_a_talk_with_some_trouble_gives_the_same_figures_in_any_batches(
+def test_a_talk_with_some_disorder_gives_the_same_figures_in_any_batches(
     steps, batch_packets, origin
 ):
-    """Mostly in order, so that most batches pass at once."""
+    """Segments are mostly in order, so that most batches are measured at once."""
     sent, packets, last = [origin, origin], [], None
     for number, (to_broker, length, kind, behind) in enumerate(steps, 1):
         mine = int(to_broker)

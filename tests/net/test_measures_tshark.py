@@ -1,13 +1,13 @@
-"""Figures of connections against tshark's, packet for packet.
+"""Figures of connections, compared with tshark's, packet for packet.
 
-Definitions are the same but for these, which are tested as relations:
+Definitions are the same except for these, which are tested as relations:
 
 - tshark times acknowledgments of SYN, FIN and empty segments too, and those that a RST carries;
   here only data is compared, and a RST acknowledges nothing.
-- tshark gives a time for what was sent again (Karn's rule forbids it).
+- tshark times retransmitted segments (Karn's rule forbids it).
 - tshark gives a handshake of a refused connection.
-- tshark knows no duplicates: what is captured twice is a retransmission to it. They are compared
-  in captures of which each packet was taken twice by hand.
+- tshark knows no duplicates: it takes packets captured twice for retransmissions. So duplicates are
+  tested with captures in which this file doubles each packet.
 
 Without tshark this file is not collected (see conftest.py).
 """
@@ -87,15 +87,17 @@ def streams(file: Path) -> list[Stream]:
     for row in (row for row in frames.values() if row["tcp.stream"]):
         number = int(row["tcp.stream"])
         sender = sender_of(row)
-        side = int(sender != first.setdefault(number, sender))
+        direction = int(sender != first.setdefault(number, sender))
         stream = found.setdefault(number, Stream())
         size = int(row["tcp.len"])
-        stream.counts["packets"][side] += 1
-        stream.counts["payload_bytes"][side] += size
-        stream.counts["retransmitted"][side] += bool(row["tcp.analysis.retransmission"] and size)
-        stream.counts["out_of_order"][side] += bool(row["tcp.analysis.out_of_order"])
-        stream.counts["zero_window"][side] += bool(row["tcp.analysis.zero_window"])
-        stream.counts["keep_alive"][side] += bool(row["tcp.analysis.keep_alive"])
+        stream.counts["packets"][direction] += 1
+        stream.counts["payload_bytes"][direction] += size
+        stream.counts["retransmitted"][direction] += bool(
+            row["tcp.analysis.retransmission"] and size
+        )
+        stream.counts["out_of_order"][direction] += bool(row["tcp.analysis.out_of_order"])
+        stream.counts["zero_window"][direction] += bool(row["tcp.analysis.zero_window"])
+        stream.counts["keep_alive"][direction] += bool(row["tcp.analysis.keep_alive"])
         if stream.closed_time_ns is None and (is_set(row, "fin") or is_set(row, "reset")):
             stream.closed_time_ns = nanoseconds(row["frame.time_epoch"])
         if row["tcp.analysis.initial_rtt"]:
@@ -103,7 +105,7 @@ def streams(file: Path) -> list[Stream]:
         if row["tcp.analysis.acks_frame"] and not is_set(row, "reset"):
             data = frames[row["tcp.analysis.acks_frame"]]
             if int(data["tcp.len"]) and not sent_again(data, row, sent[sender_of(data)]):
-                stream.samples[1 - side].append(nanoseconds(row["tcp.analysis.ack_rtt"]))
+                stream.samples[1 - direction].append(nanoseconds(row["tcp.analysis.ack_rtt"]))
     return [found[number] for number in sorted(found)]
 
 
@@ -241,7 +243,7 @@ def test_a_real_talk_has_the_same_figures_packet_by_packet(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["any", "basics", "ipv6", "large", "snaplen"])
-def test_a_capture_that_holds_every_packet_twice_shows_no_more_trouble(name: str) -> None:
+def test_packets_captured_twice_add_only_duplicates(name: str) -> None:
     packets = packets_of(name)
     doubled = [
         copy
@@ -271,7 +273,7 @@ def test_a_capture_that_holds_every_packet_twice_shows_no_more_trouble(name: str
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", often(["any", "basics", "large"], ["any", "basics"]))
-def test_of_a_capture_with_every_tenth_packet_missing_the_same_acknowledgments_are_timed(
+def test_the_same_acknowledgments_are_timed_with_every_tenth_packet_missing(
     name: str, tmp_path: Path
 ) -> None:
     packets = packets_of(name)

@@ -32,7 +32,7 @@ def packet(name: str, data: bytes | None = None) -> Packet:
 
 
 @for_each("name", NAMES)
-def test_without_the_library_they_are_counted_and_said_with_what_reads_them(name, monkeypatch):
+def test_without_scapy_rare_layers_are_counted_and_the_anomaly_names_the_extra(name, monkeypatch):
     monkeypatch.setattr(rare_layers, "_module", lambda: None)
     segments, stats = read(packet(name))
     assert len(segments) == 0
@@ -80,9 +80,11 @@ def test_a_packet_that_is_cut_anywhere_is_counted_once_and_raises_nothing(name):
     ]
     segments, stats = read(*packets)
     counters = stats.counters
-    told = len(segments) + counters.cut_headers + counters.bad_ip_headers + counters.bad_tcp_headers
-    told += sum(counters.other_packets.values())
-    assert told == len(packets)
+    accounted = (
+        len(segments) + counters.cut_headers + counters.bad_ip_headers + counters.bad_tcp_headers
+    )
+    accounted += sum(counters.other_packets.values())
+    assert accounted == len(packets)
 
 
 @settings(max_examples=examples(300), deadline=None)
@@ -97,7 +99,7 @@ def test_changed_bytes_raise_nothing(name, draw):
 
 @settings(max_examples=examples(400), deadline=None)
 @given(st.sampled_from(READERS), st.binary(max_size=80))
-def test_any_bytes_give_a_place_behind_a_header_or_a_name(reader, data):
+def test_any_bytes_give_the_end_of_a_header_or_a_name(reader, data):
     found = reader(data)
     if isinstance(found, str):
         assert found
@@ -128,7 +130,7 @@ def dot11(control: int, flags: int = 0, *, sequence: int = 0, rest: bytes = byte
         (b"", "802.11 cut short"),
     ],
 )
-def test_what_a_frame_of_802_11_is(data, expected):
+def test_frames_of_802_11_are_read_or_named(data, expected):
     found = scapy_layers.read_dot11(data)
     assert found == expected
     if isinstance(expected, str):
@@ -153,25 +155,25 @@ def over_udp(data: bytes) -> bytes:
         gtp(ipv4(tcp()), flags=0x10),
         gtp(ipv4(tcp()), flags=0x50),
         gtp(b"\x05" * 40),
-        gtp(ipv4(tcp()), flags=0x34, more=b"\0\0\0\x85" + b"\0\0\0\0"),  # of no length
+        gtp(ipv4(tcp()), flags=0x34, more=b"\0\0\0\x85" + b"\0\0\0\0"),  # an extension of length 0
         gtp(ipv4(tcp()), flags=0x34, more=b"\0\0\0\x85" + b"\xff\0\0\0"),  # past the end
         gtp(ipv4(tcp()), flags=0x34, more=b"\0\0\0\x85" + b"\1\0\0\x85" * 40),  # without an end
     ],
 )
-def test_what_is_no_gtp_with_ip_inside_stays_udp(data):
+def test_other_payload_on_the_port_of_gtp_stays_udp(data):
     segments, stats = read(Packet(ethernet(over_udp(data))))
     assert len(segments) == 0
     assert stats.counters.other_packets == {"UDP": 1}
 
 
-def test_extensions_are_stepped_over_and_those_that_nobody_knows_too():
+def test_known_and_unknown_extensions_are_stepped_over():
     more = b"\0\0\0\x85" + b"\1\0\0\xc0" + b"\2" + bytes(6) + b"\0"
     segments, stats = read(Packet(ethernet(over_udp(gtp(ipv4(tcp()), flags=0x34, more=more)))))
     assert len(segments) == 1
     assert stats.counters.tunnels == {"GTP-U": 1}
 
 
-def test_tunnels_in_tunnels_have_an_end():
+def test_nested_tunnels_are_read_to_a_bound():
     data = ipv4(tcp())
     for _ in range(30):
         data = over_udp(gtp(data))
@@ -180,7 +182,7 @@ def test_tunnels_in_tunnels_have_an_end():
     assert stats.counters.other_packets == {"nested too deeply": 1}
 
 
-def test_pktap_that_says_what_cannot_be_is_counted_and_holds_no_other():
+def test_an_impossible_pktap_header_is_counted_and_affects_no_other_packet():
     def pktap(size: int, follows: int, link: int) -> Packet:
         head = b"".join(number.to_bytes(4, "little") for number in (size, follows, link))
         return Packet(head.ljust(108, b"\0") + ethernet(ipv4(tcp())), link_type=258)

@@ -12,21 +12,21 @@ HALVES = st.sampled_from([0, 1, 5, 2**32 - 1, 2**63, 2**64 - 1])
 ENDS = st.tuples(HALVES, HALVES, st.sampled_from([0, 9092, 65535]))
 
 
-def test_a_share_is_the_same_whoever_asks():
-    """Compiled and not, and as it was before: parts of one archive meet on Spark."""
+def test_the_shard_of_a_connection_is_always_the_same():
+    """Compiled, uncompiled and in older versions: Spark joins the parts of one archive."""
     four = [shard_of(0, 0x0A000001 + i, 50000, 0, 0x0A000002, 9092, 7) for i in range(8)]
     six = [shard_of(1 << 63 | i, 5, 1, 2**64 - 1, 7, 9092, 7) for i in range(8)]
     assert (four, six) == ([1, 2, 3, 1, 0, 4, 5, 1], [4, 2, 4, 6, 6, 2, 3, 1])
 
 
 @given(ENDS, ENDS, st.integers(1, 300))
-def test_both_directions_are_of_one_share(one, other, count):
+def test_both_directions_are_of_one_shard(one, other, count):
     shard = shard_of(*one, *other, count)
     assert shard == shard_of(*other, *one, count)
     assert 0 <= shard < count
 
 
-def test_the_segments_of_all_shares_are_all_segments():
+def test_the_segments_of_all_shards_are_all_segments():
     packets = [
         segment(client=(f"10.0.0.{i}", 5000), to_broker=bool(i % 2), payload=b"x" * i)
         for i in range(1, 50)

@@ -1,4 +1,4 @@
-"""What an anonymous capture has in place of the original's names, and what it must not have."""
+"""Checks of anonymous captures: stand-ins in place of names, and contents that must be gone."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def anonymous(folder: Path, *captures: Path, strips: bool = False) -> Path:
 
 
 def counted(target: Path, *captures: Path, strips: bool = False) -> Anonymized:
-    """Do so, and return what was counted."""
+    """Make captures anonymous, and return the counts of the run."""
     made = Anonymization(list(captures), KEY, strips_records=strips)
     return made.run(partial(OutputFile, str(target), private=True, replaces_captures=True))
 
 
 def is_stand_in(original: object, found: object) -> bool:
-    """Tell whether a value is that of the original, with names replaced."""
+    """Tell whether a value equals the original one, except that names are replaced."""
     if original == found:
         return True
     if isinstance(original, str) and isinstance(found, str):
@@ -106,7 +106,7 @@ def needles(capture: Path) -> set[bytes]:
 
 
 def _texts(value: object, field: str = "") -> Iterator[str]:
-    """Yield every text in a decoded message that is of the message."""
+    """Yield every text of a decoded message, except those that our decoder adds."""
     if isinstance(value, str):
         if field not in _OURS:
             yield value
@@ -125,11 +125,11 @@ _OURS = frozenset(
         *("recordsSizeInBytes", "compression", "codecs", "acknowledgeTypes"),
     )
 )
-"""Fields of our own output."""
+"""Fields that our decoder adds."""
 
 
 def _stays(needle: bytes) -> bool:
-    """Tell whether this may stay: it is, or is in, a word of Kafka's, or says nothing."""
+    """Tell whether a text may stay: it is in a word of Kafka's, or reveals nothing."""
     if len(needle) == _UUID_BYTES and not any(needle[:-1]):
         return True
     kept = (*WORDS, *INTERNAL_TOPICS, b"/127.0.0.1", b"[hidden]")

@@ -1,4 +1,4 @@
-"""Captures cut into files, and what the tasks of an archive make of them, without Spark.
+"""Captures cut into files, and the results of the tasks of an archive, without Spark.
 
 What Spark does between tasks (a shuffle, a sort) is done here by ``sorted``.
 """
@@ -51,13 +51,13 @@ class Cut(NamedTuple):
     """A capture in several files."""
 
     files: list[str]
-    """In the order of their packets; their names are in none."""
+    """In the order of their packets, which is not that of their names."""
     first: list[int]
     """Number, in the capture, of the packet before each file's first one."""
 
 
 def cut(name: str, count: int, folder: Path, seed: int = 1) -> Cut:
-    """Cut a capture at random packets into ``count`` files, with names in no order."""
+    """Cut a capture at random packets into ``count`` files, with names in random order."""
     packets = [
         Packet(one.data, one.time_ns, one.wire_bytes, one.link_type)
         for one in read_packets(path(name).read_bytes())
@@ -75,7 +75,7 @@ def cut(name: str, count: int, folder: Path, seed: int = 1) -> Cut:
 
 
 def placed(rows: Iterable[Row], cut_files: Cut) -> list[Row]:
-    """Say of rows of the whole capture where their packets are in the files."""
+    """Return rows of the whole capture with the places of their packets in the files."""
 
     def place(number: int) -> tuple[str, int]:
         index = max(i for i, first in enumerate(cut_files.first) if first < number)
@@ -97,18 +97,18 @@ def placed(rows: Iterable[Row], cut_files: Cut) -> list[Row]:
 
 
 class Rebuilt(NamedTuple):
-    """What came of an archive."""
+    """The results of an archive."""
 
     rows: list[Row]
     anomalies: list[AnomalyRow]
     quality: CaptureQuality
     sent: list[ShuffleRow]
-    """All that would have been shuffled."""
+    """Everything that would have been shuffled."""
     states: list[ShuffleRow]
-    """What is left open, where the job keeps_open."""
+    """The states of open connections, if the job keeps them."""
     names: dict[bytes, str]
     tables: dict[str, list[dict[str, object]]]
-    """Lines of other tables, and of connections that are left open, by the kind of control rows."""
+    """Rows of other tables, and of connections left open, by the kind of control rows."""
     request_ids: list[int]
 
 
@@ -135,7 +135,7 @@ def a_job(
 def read_all(
     job: Job, files: Sequence[str], parts: int = 1
 ) -> tuple[list[ShuffleRow], list[CaptureReport]]:
-    """Read files, each in parts; what is sent comes in no order."""
+    """Read files, each in parts; return what is sent, in no order."""
     splits = [split for file in files for split in _divided(file, parts)]
     sent, reports = _read(job, list(enumerate(splits)))
     while again := splits_to_reread(reports):
@@ -157,7 +157,7 @@ def _divided(file: str, parts: int) -> list[Split]:
 
 
 def _read(job: Job, parts: list[tuple[int, Split]]) -> tuple[list[ShuffleRow], list[CaptureReport]]:
-    # Some tasks read several, which need not follow one another.
+    # Some tasks read several parts, which need not be consecutive.
     dice = random.Random(len(parts))
     tasks: list[list[tuple[int, Split]]] = []
     for part in parts:
@@ -177,7 +177,7 @@ def rebuilt(
     states: Sequence[ShuffleRow] = (),
     names: Mapping[bytes, str] | None = None,
 ) -> Rebuilt:
-    """Do with files what an archive does, with segments that are shuffled or read once more."""
+    """Rebuild files as an archive does: segments are shuffled, or files are read again."""
     sent, reports = read_all(job, files, parts)
     read_summary = ReadSummary(reports, job.buckets)
     blocks = [*states, *read_summary.reassembled, *(one for one in sent if one.bucket >= 0)]
@@ -265,7 +265,7 @@ def _order(one: ShuffleRow) -> tuple[object, ...]:
 
 
 def rows_of(batch: pa.RecordBatch) -> list[Row]:
-    """Turn Arrow rows of the contract into ours."""
+    """Turn Arrow rows into rows of ours."""
     found = []
     for values in batch.select([column.name for column in COLUMNS]).to_pylist():
         values["errors"] = [ErrorItem(**item) for item in values["errors"]]

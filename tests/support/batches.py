@@ -15,7 +15,7 @@ def batch(
     magic: int = 2,
     times: tuple[int, int] = (1_700_000_000_000, 1_700_000_000_500),
 ) -> bytes:
-    """Return a batch of magic 2; ``length`` is what its header says where that is wrong."""
+    """Return a batch of magic 2; ``length``, if given, is a wrong length in its header."""
     head = struct.pack(
         ">qiibIhiqqqhii",
         base_offset,

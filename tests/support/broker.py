@@ -1,8 +1,8 @@
 """A real broker and real clients, as the recorder of our captures starts them.
 
-Kafka's jars and the clients are those that the recorder fetched into its cache: nothing is fetched
-here. What the recorder runs on is imported inside the functions, for it is no part of a source
-distribution.
+Kafka's jars and the clients are those that the recorder downloaded into its cache: nothing is
+downloaded here. Modules of the recorder are imported inside the functions, because a source
+distribution does not have them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WHOLE_PACKETS = ("gso_max_size", "1500", "gso_max_segs", "1")
 
 
 def is_there() -> bool:
-    """Whether a broker and clients can be started here, with nothing to fetch."""
+    """Whether a broker and clients can be started here without a download."""
     if sys.platform != "linux" or os.geteuid() != 0 or not (RECORDER / "lab").is_dir():
         return False
     if not all(map(shutil.which, PROGRAMS)):
@@ -62,10 +62,10 @@ def started(folder: Path) -> Iterator[Any]:
 
 
 class Network(NamedTuple):
-    """A namespace of ours, as the recorder has its own."""
+    """A namespace of ours, in place of the recorder's own."""
 
     namespace: Namespace
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """The command that runs another one in it."""
+        """The words that run a command in the namespace."""
         return self.namespace.command(*words)

@@ -1,7 +1,7 @@
-"""Debian's Chromium, without a window, told what to do over a pair of pipes.
+"""Debian's Chromium without a window, controlled over a pair of pipes.
 
-It needs nothing but the program: ``--remote-debugging-pipe`` speaks the DevTools protocol as JSON
-between zero bytes. What a page says on its console, and what it asks a network for, is kept.
+It needs only the program: ``--remote-debugging-pipe`` speaks the DevTools protocol as JSON
+between zero bytes. Lines on the console of a page, and its requests to a network, are kept.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Page:
         self._session: str | None = None
         self._loaded = 0
         self.console: list[str] = []
-        """What was said, by the page or of it."""
+        """Lines on the console, by the page or the browser."""
         self.asked_for: list[str] = []
-        """Addresses that were asked for."""
+        """Addresses that were requested."""
         target = self.tell("Target.createTarget", url="about:blank")["targetId"]
         attached = self.tell("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
@@ -52,7 +52,7 @@ class Page:
             self.tell(f"{domain}.enable")
 
     def tell(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Have the browser do something; return what it answers."""
+        """Send a command to the browser; return its answer."""
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
         if self._session is not None:
@@ -70,7 +70,7 @@ class Page:
                 return result
 
     def open(self, path: Path) -> None:
-        """Load a file, and wait until it is there."""
+        """Load a file, and wait until it is loaded."""
         loaded = self._loaded
         self.tell("Page.navigate", url=path.as_uri())
         while self._loaded == loaded:
@@ -90,15 +90,15 @@ class Page:
         wait_until(lambda: self.run(condition), condition)
 
     def picture(self, path: Path, *, is_whole: bool = False) -> None:
-        """Write what is seen as PNG."""
+        """Write a screenshot as PNG."""
         taken = self.tell("Page.captureScreenshot", captureBeyondViewport=is_whole)
         path.write_bytes(base64.b64decode(taken["data"]))
 
     def _next(self) -> dict[str, Any]:
-        """Return the next message, of which events are noted."""
+        """Return the next message; note it if it is an event."""
         while b"\0" not in self._buffer:
             ready, _, _ = select.select([self._from], [], [], LONG_S)
-            assert ready, "the browser says nothing"
+            assert ready, "the browser does not answer"
             data = os.read(self._from, 1 << 20)
             assert data, "the browser has ended"
             self._buffer += data
@@ -122,7 +122,7 @@ class Page:
 
 @contextlib.contextmanager
 def browser_page() -> Iterator[Page]:
-    """Start a browser, give its page, and end it."""
+    """Start a browser, yield its page, and end it."""
     assert PROGRAM is not None
     theirs_in, ours_out = os.pipe()
     ours_in, theirs_out = os.pipe()

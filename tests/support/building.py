@@ -1,4 +1,4 @@
-"""Rows of exchanges, as a builder makes them."""
+"""Rows that a row assembler makes of exchanges."""
 
 from __future__ import annotations
 

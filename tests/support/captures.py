@@ -1,4 +1,4 @@
-"""The captures of the repository, what was counted while they were made, and our rows of them."""
+"""The captures of the repository, the counts of their recording, and our rows of them."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _TRUTHS = {
     for file in sorted(FOLDER.glob("*.truth.json"))
 }
 WHOLE = [name for name, told in _TRUTHS.items() if told.get("whole", True)]
-"""Those in which is all that broker and clients counted, and nothing more."""
+"""Captures that hold all that broker and clients counted, and nothing more."""
 TROUBLED = [name for name in _TRUTHS if name not in WHOLE]
-"""The others: network, broker or capture did not do what they should."""
+"""The other captures: network, broker or capture did not work as they should."""
 NAMES = [name for name in WHOLE if "fault" not in _TRUTHS[name]]
-"""Of those that are whole the ones that were not made for a finding: what everything is tried with.
-The others hold little else than their fault, and are for findings and for what was counted."""
+"""The whole captures that were not made for a finding: most tests use them. The others hold little
+besides their fault, and are for tests of findings and of counts."""
 CHOSEN = (
     "any",  # a cooked link layer, packets twice
     "basics",  # three clients, most APIs
@@ -45,12 +45,12 @@ CHOSEN = (
     "tls",  # nothing can be read
     "transactions",  # control batches, several topics
 )
-"""The ones that a rule each depends on: what is ``long`` with all others is tried with these (see
-:func:`often`)."""
+"""Captures that each show a rule: tests that are ``long`` with other captures run with these by
+default (see :func:`often`)."""
 
 
 def truth(name: str) -> dict[str, Any]:
-    """What the broker and the clients counted."""
+    """The counts of the broker and the clients."""
     found: dict[str, Any] = json.loads((FOLDER / f"{name}.truth.json").read_text())
     return found
 
@@ -61,7 +61,7 @@ def path(name: str) -> Path:
 
 
 def key_log(name: str) -> KeyLog | None:
-    """The secrets of a capture with TLS, read anew; None where it needs none."""
+    """The secrets of a capture with TLS, read anew; None for a capture without a key log."""
     source = truth(name).get("cut_from", path(name).name)
     file = path(name).with_name(source).with_suffix(".keys")
     if not file.exists():
@@ -82,7 +82,7 @@ def request_log(name: str) -> list[dict[str, Any]]:
 
 
 def often(names: Iterable[Any], chosen: Collection[Any]) -> list[Any]:
-    """Return parameters: the names, ``long`` but for those chosen."""
+    """Return parameters: the names, all ``long`` except those in ``chosen``."""
     return [pytest.param(name, marks=() if name in chosen else pytest.mark.long) for name in names]
 
 
@@ -91,8 +91,8 @@ def in_turn(
 ) -> list[Any]:
     """Return parameters: each name with each of the others, all but one of a name ``long``.
 
-    Which one that is goes round, so that by default each of the others has its names too. With
-    ``chosen`` all other names are ``long`` as well.
+    The pairs rotate, so that by default each of the others occurs with some names. With ``chosen``,
+    all other names are ``long`` as well.
     """
     named, beside = list(names), list(others)
     turns = [name for name in named if chosen is None or name in chosen]
@@ -106,7 +106,7 @@ def in_turn(
 
 @functools.cache
 def analysis(name: str) -> tuple[tuple[Row, ...], CaptureQuality]:
-    """Our rows and what we say of the capture."""
+    """Our rows of the capture, and its quality."""
     run = Analysis([str(path(name))], keylog=key_log(name))
     rows = tuple(row for batch in run.row_batches() for row in batch)
     return rows, run.quality

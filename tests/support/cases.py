@@ -1,4 +1,4 @@
-"""Many small cases in one test, for each test costs more than a case; and how many are made up."""
+"""Many small cases in one test, which saves time, and the number of examples of hypothesis."""
 
 from __future__ import annotations
 

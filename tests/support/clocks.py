@@ -1,4 +1,4 @@
-"""A clock on which nobody waits."""
+"""A clock on which waiting takes no time."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class FastClock(SystemClock):
-    """Whose time passes at once where somebody waits, up to ``until_s``; then it stands still."""
+    """A clock that advances at once when code waits, up to ``until_s``; then it stands still."""
 
     def __init__(self, until_s: float, at: Callable[[float], object] = lambda _: None) -> None:
-        """Call ``at`` with the time whenever it has passed, before what was waited for is done."""
+        """Call ``at`` with the new time whenever it advances, before the wait returns."""
         self._now_s = 0.0
         self._until_s = until_s
         self._at = at
@@ -35,5 +35,5 @@ class FastClock(SystemClock):
         return False
 
     def run(self) -> None:
-        """Return when the time is over, and all that was due is done."""
+        """Return when ``until_s`` is reached and everything due is done."""
         assert self._is_over.wait(LONG_S)

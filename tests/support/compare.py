@@ -1,4 +1,4 @@
-"""What is the same in rows, and in reports, of which one was made while it happened."""
+"""Comparison of rows and reports of a live run with those of a file."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Captures by chance: connections on which much goes well, and nearly anything may go wrong.
+"""Random captures: connections on which most goes well, and nearly anything may go wrong.
 
-In: a source of chance. Out: captures. Must not know: the readers under test.
+In: a random generator. Out: captures. Must not know: the readers under test.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class _Mood(NamedTuple):
     """How often something happens; 0 to 1."""
 
     odd: float
-    """Of requests and responses that are sound, but of a rare kind."""
+    """Requests and responses that are valid, but of a rare kind."""
     other: float
-    """Of other APIs, and versions that nobody knows."""
+    """Other APIs, and unknown versions."""
     trouble: float
-    """Of messages that are missing, damaged or misplaced."""
+    """Messages that are missing, damaged or misplaced."""
     loss: float
-    """Of segments that were not captured."""
+    """Segments that were not captured."""
 
 
 _CALM = (_Mood(0, 0, 0, 0), _Mood(0.02, 0, 0, 0), _Mood(0.2, 0, 0, 0), _Mood(0.02, 0.03, 0, 0))
@@ -73,8 +73,8 @@ def conversations(
 ) -> bytes:
     """Return a capture of a few connections, their packets mixed.
 
-    Of calm ones all bytes are there, from the first on, and every request is followed by its
-    answer, sound or not; otherwise anything may happen.
+    Calm connections are captured whole, from their first byte on, and every request is followed by
+    its response, valid or not; otherwise anything may happen.
     """
     lines = [
         list(_packets(dice, 50_000 + number, dice.randint(1, most_turns), is_calm=is_calm))
@@ -89,13 +89,13 @@ def conversations(
         lines = [line for line in lines if line]
     packets = timed(mixed)
     if not is_calm and dice.random() < 0.1:
-        # A snap length: of long packets the ends are not captured.
+        # A snap length: the ends of long packets are not captured.
         for packet in packets:
             packet.wire_bytes, packet.data = len(packet.data), packet.data[:200]
     return pcap_file(packets)
 
 
-# -- what is said ---------------------------------------------------------------------------------
+# -- messages -------------------------------------------------------------------------------------
 
 
 def _records(dice: Random) -> bytes | None:
@@ -186,7 +186,7 @@ def _data_turn(
 
 
 def _damaged(dice: Random, frame: bytes) -> bytes:
-    """A frame of which the size is right, and something else is not."""
+    """A frame with the right size and a wrong byte or length."""
     content = bytearray(frame[4:])
     kind = dice.choice(("cut", "more", "byte", "byte"))
     if kind == "cut":
@@ -263,11 +263,11 @@ def _in_trouble(dice: Random, turn: _Turn) -> _Turn:
     return _Turn(request, response[:4] + struct.pack(">i", 77) + response[8:])
 
 
-# -- how it is sent -------------------------------------------------------------------------------
+# -- packets --------------------------------------------------------------------------------------
 
 
 def _order(dice: Random, turns: list[_Turn], *, is_hasty: bool) -> Iterator[tuple[int, bytes]]:
-    """Give what each side says, requests before their responses but for the odd time."""
+    """Yield the messages of both ends; a response before its request is rare."""
     window = dice.choice((1, 1, 5, 20, 1000))
     asked = answered = 0
     while answered < len(turns):
@@ -282,7 +282,7 @@ def _order(dice: Random, turns: list[_Turn], *, is_hasty: bool) -> Iterator[tupl
 
 
 def _cut(dice: Random) -> Callable[[bytes], Iterator[bytes]]:
-    """How what is said is cut into segments: in one piece, at fixed sizes, or anywhere."""
+    """Return a function that cuts messages into segments: whole, of a fixed size, or anywhere."""
     kind = dice.choice(("whole", "whole", "whole", "sizes", "anywhere"))
     fixed = dice.choice(_SIZES)
 
@@ -325,7 +325,7 @@ def _packets(dice: Random, client_port: int, count: int, *, is_calm: bool) -> It
 
 
 class _Sender:
-    """Sends what is said: some messages together, in segments of some sizes."""
+    """Sends messages, some of them together, in segments of some sizes."""
 
     def __init__(self, dice: Random, line: Line, loss: float) -> None:
         self._dice = dice
@@ -336,7 +336,7 @@ class _Sender:
         self._held: tuple[list[bytes], list[bytes]] = ([], [])
 
     def __call__(self, side: int, data: bytes) -> None:
-        # An answer never comes before what it answers.
+        # A response never comes before its request.
         if self._held[1 - side]:
             self._send(1 - side)
         self._held[side].append(data)

@@ -1,4 +1,4 @@
-"""Exchanges made of two frames, and those of the captures, with what is decoded of them."""
+"""Exchanges made of two frames, and exchanges of captures, with their decoded messages."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def sized(content: bytes) -> bytes:
 
 
 def message(data: bytes | None, length: int = 0) -> Message:
-    """A message whose frame is there, or (None) of which so many bytes are not."""
+    """A message with its frame, or (None) a message of ``length`` bytes that are missing."""
     size = length - 4 if data is None else len(data) - 4
     made = Message(Frame(size, 0, START_NS, 1))
     made.data = data

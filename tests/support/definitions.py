@@ -54,7 +54,7 @@ def built_in(file: str) -> str:
 
 
 def next_fetch(path: Path) -> Path:
-    """Write Fetch as a later release might have it: a version 19, the first four gone."""
+    """Write Fetch as a later release might have it: with version 19, without the first four."""
     text = built_in("001_Fetch.json").replace('"0-18"', '"4-19"')
     added = '"fields": [\n    { "name": "Mood", "type": "string", "versions": "19+" },'
     return folder(path, Fetch=_first(text, added))

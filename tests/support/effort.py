@@ -1,4 +1,4 @@
-"""Processor time, held against what this processor does in a second."""
+"""Processor time, compared with the speed of this processor."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import time
 
 _TURNS = 200_000
 _USUAL_S = 0.01
-"""For so many turns, on the processors that limits were chosen on."""
+"""Time of the calibration loop on the processors for which limits were chosen."""
 
 
 def took_soon(taken_s: float, limit_s: float) -> bool:
-    """Whether processor time was below a limit: of a slow processor that is so much more.
+    """Whether processor time was below a limit, which is higher for a slow processor.
 
-    Limits are ten and more times what is usual. They tell what takes time in proportion from what
-    does not.
+    Limits are at least ten times the usual time. They distinguish time in proportion to the input
+    from time out of proportion.
     """
     return taken_s < limit_s or taken_s < limit_s * _slowness()
 

@@ -1,4 +1,4 @@
-"""The findings that tests of something else look for: to plan all queries takes half a second."""
+"""The findings that reports look for in most tests: planning all queries takes half a second."""
 
 from __future__ import annotations
 
@@ -12,4 +12,4 @@ def some(kind, all_of=findings.built_in):
     return {{k: v for k, v in all_of(kind).items() if kind != "findings" or k in {FEW_FINDINGS}}}
 findings.built_in = some
 """
-"""Before a command in a process of its own: its reports look for these."""
+"""Code to run before a command in its own process, so that its reports look for these."""

@@ -1,7 +1,7 @@
-"""Databases of rows that were made, each in little time.
+"""Databases of made-up rows, each ready in little time.
 
-To make one takes 15 ms, each empty table 10, and to plan a query the longer the more columns the
-tables have.
+Making a database takes 15 ms, each empty table 10 ms, and planning a query takes longer the more
+columns the tables have.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def report_names() -> frozenset[str] | None:
 
 
 def report_tables(database: Database, *tables: str) -> dict[str, BatchMaker]:
-    """Make empty tables with the columns that reports ask for; return what makes their batches."""
+    """Make empty tables with the columns that reports use; return the makers of their batches."""
     return create_tables(
         database, {table: TABLES[table].columns for table in tables}, report_names()
     )
@@ -50,9 +50,9 @@ def used_again() -> tuple[Database, dict[str, BatchMaker]]:
 
 @contextmanager
 def filled(rows: Mapping[str, Sequence[Row]]) -> Iterator[Database]:
-    """Give a database with the tables of findings, and these rows; not two of them at once.
+    """Yield a database with the tables of findings and these rows; only one at a time.
 
-    Nothing that a test asks of it may change it.
+    Queries of a test must not change it.
     """
     database, makers = used_again()
     numbers = database._buffers._numbers

@@ -1,4 +1,4 @@
-"""What is found to be wrong in our captures."""
+"""The findings in our captures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def kinds_of(*names: str) -> list[FindingKind]:
 
 
 def sample_reports() -> ModuleType:
-    """Return `tools/sample_reports.py`, which no package holds, as a module of its own."""
+    """Return `tools/sample_reports.py`, which is in no package, as a module."""
     spec = spec_from_file_location("sample_reports", ROOT / "tools" / "sample_reports.py")
     assert spec is not None
     assert spec.loader is not None
@@ -39,10 +39,10 @@ def sample_reports() -> ModuleType:
 
 @cache
 def findings_in(name: str) -> list[Finding]:
-    """Return what is wrong in a capture, the worst first.
+    """Return the findings in a capture, the worst first.
 
-    Only the kinds are looked for that `docs/findings.md` names for it: all together take half a
-    second, most of it planning. That no other is found says :func:`all_findings_in`.
+    Only the kinds that `docs/findings.md` names for it are looked for: all kinds take half a
+    second, most of it planning. :func:`all_findings_in` shows that no other kind is found.
     """
     page = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
     file = f"`{truth(name)['capture']}`"
@@ -52,7 +52,7 @@ def findings_in(name: str) -> list[Finding]:
 
 @cache
 def all_findings_in(name: str) -> list[Finding]:
-    """Return what is wrong in a capture, the worst first: findings of every kind."""
+    """Return the findings of every kind in a capture, the worst first."""
     return _found(name, list(built_in("findings")))
 
 

@@ -1,4 +1,4 @@
-"""A process that waits until somebody has looked at it."""
+"""A process that waits until other code has polled it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOOKS = 3
 
 
 class Gate:
-    """Where a process waits, however slowly those look that look at processes now and then."""
+    """A gate at which a process waits, so that slow polling of processes still sees it."""
 
     def __init__(self, folder: Path) -> None:
         self._here, self._open = folder / "here", folder / "open"
@@ -24,14 +24,14 @@ class Gate:
             f"import pathlib, time; pathlib.Path({str(self._here)!r}).touch()\n"
             f"while not pathlib.Path({str(self._open)!r}).exists(): time.sleep(0.01)"
         )
-        """What the process does, in Python."""
+        """The Python code with which the process waits."""
 
     def open(self) -> None:
-        """Let it go on."""
+        """Let the process continue."""
         self._open.touch()
 
     def open_after_looks(self, patch: pytest.MonkeyPatch, module: Any, name: str) -> None:
-        """Open it when a function, of which each look calls one, was called while it waits."""
+        """Open it when a function, which every poll calls, was called while the process waits."""
         looking: Callable[..., Any] = getattr(module, name)
 
         def look(*arguments: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Texts that tests compare with files, and how those files are made anew.
+"""Texts that tests compare with files, and a way to write those files again.
 
 With ``KANALYZE_UPDATE_GOLDEN=1`` in the environment the files are written instead of compared;
-what changed is then read in the diff of the commit.
+the diff of the commit then shows what changed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Copies of this project, and environments of their own to install them into."""
+"""Copies of this project, and virtual environments to install them into."""
 
 from __future__ import annotations
 
@@ -56,15 +56,15 @@ class Environment:
         self.folder = folder
         venv.create(folder, symlinks=True, with_pip=False)
         (own,) = folder.glob("lib/python3*/site-packages")
-        # What a .pth file names is searched, and its own .pth files (of an editable installation)
-        # are not read.
+        # Folders that a .pth file names are searched, but .pth files in them (of an editable
+        # installation) are not read.
         others = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
         (own / "others.pth").write_text("\n".join(others) + "\n", encoding="utf-8")
 
     def install(
         self, source: Path, *options: str, is_isolated: bool = False, **variables: str
     ) -> subprocess.CompletedProcess[str]:
-        """Install a project, without what it depends on; the output is that of the build too."""
+        """Install a project without its dependencies; the output includes that of the build."""
         isolation = [] if is_isolated else ["--no-build-isolation"]
         return self._pip(
             variables, "install", "--ignore-installed", *isolation, *options, str(source)
@@ -79,7 +79,7 @@ class Environment:
         )
 
     def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        """Run the command as it is installed."""
+        """Run the installed command."""
         return subprocess.run(
             [str(self.folder / "bin" / "kanalyze"), *map(str, arguments)],
             check=False,
@@ -104,12 +104,12 @@ class Environment:
 
 
 def interpreters() -> dict[tuple[int, int], str]:
-    """Return every Python from 3.11 on that is here: version and path; this one among them."""
+    """Return every installed Python from 3.11 on, this one included: path by version."""
     found = {sys.version_info[:2]: sys.executable}
     for minor in range(11, 20):
         path = shutil.which(f"python3.{minor}")
         if path is not None and (3, minor) not in found:
             answered = subprocess.run([path, "-c", ""], check=False, capture_output=True)
-            if answered.returncode == 0:  # not only the name of one
+            if answered.returncode == 0:  # it can be run
                 found[3, minor] = path
     return found

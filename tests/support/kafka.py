@@ -1,4 +1,4 @@
-"""Kafka messages by hand: bytes as the protocol document lays them out."""
+"""Kafka messages written by hand, as the protocol document lays them out."""
 
 from __future__ import annotations
 

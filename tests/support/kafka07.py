@@ -1,4 +1,4 @@
-"""Messages of Kafka 0.7 by hand: bytes as its wire format has them."""
+"""Messages of Kafka 0.7 written by hand, in its wire format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""libpcap's own compiler and interpreter of filters: what ``tcpdump -r FILE EXPRESSION`` asks."""
+"""libpcap's own compiler and interpreter of filters, as in ``tcpdump -r FILE EXPRESSION``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from kanalyze.model.packets import PacketBatch
 
 SNAP_BYTES = 262_144
-# scapy binds it on Windows alone.
+# scapy binds this function only on Windows.
 matches = winpcapy._lib.pcap_offline_filter
 matches.restype = ctypes.c_int
 matches.argtypes = [
@@ -22,13 +22,13 @@ matches.argtypes = [
 
 
 class Refused(Exception):
-    """What libpcap says of an expression that it does not compile."""
+    """libpcap's message about an expression that it does not compile."""
 
 
 def taken(expression: str, batch: PacketBatch) -> list[bool]:
-    """Which packets of a batch match; all are of one link type."""
+    """Whether each packet of a batch matches; all are of one link type."""
     (link_type,) = set(batch.link_type.tolist()) or {1}
-    # What it calls raw IP is not what stands in files.
+    # libpcap's number of raw IP is not the one in files.
     handle = winpcapy.pcap_open_dead({101: 12}.get(link_type, link_type), SNAP_BYTES)
     program = winpcapy.bpf_program()
     try:

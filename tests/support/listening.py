@@ -1,4 +1,4 @@
-"""``kanalyze live`` in a namespace of ours, whose metrics are asked what it has read."""
+"""``kanalyze live`` in a namespace of ours, with metrics that show how much it has read."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ def refuse(name, *_, **__):
     raise OSError(name)
 ctypes.CDLL = refuse
 """
-"""Before the command: no library of C can be loaded."""
+"""Code to run before the command, so that no C library can be loaded."""
 
 
 class Asked:
-    """``kanalyze live`` in a namespace, which says what it has read; a context, as it is killed.
+    """``kanalyze live`` in a namespace, with the number of packets read; a context that kills it.
 
     ``words`` begin the command, ``--metrics`` ends it.
     """
 
     def __init__(self, namespace: Namespace, words: list[str], stdin: int | None = None) -> None:
         self._namespace = namespace
-        # A pipe would fill, and the command would wait until somebody reads.
+        # A pipe would fill up, and the command would wait until it is read.
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the block
         self._process = subprocess.Popen(
             namespace.command(*words, "--metrics", "0"),
@@ -42,7 +42,7 @@ class Asked:
             stderr=subprocess.PIPE,
             bufsize=0,
         )
-        self._told = ""
+        self._messages = ""
         try:
             self._url = self._served_at()
         except BaseException:
@@ -68,31 +68,31 @@ class Asked:
         """Close its standard input."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.stdin = None  # communicate() is not to look at it
+        self._process.stdin = None  # communicate() must not use it
 
     def wait_for(self, packets: int) -> None:
-        """Wait until it has read so many packets: those that it has not are lost at its end."""
+        """Wait until it has read ``packets`` packets: unread ones are lost when it ends."""
         wait_until(lambda: self._count_read() >= packets, f"{packets} packets read")
 
     def end(self, number: signal.Signals | None = signal.SIGINT) -> tuple[list[bytes], str]:
-        """Tell it to end, unless it does by itself; return what it wrote, and what it told."""
+        """Signal it to end, unless it ends by itself; return its output and its messages."""
         if number is not None:
             self._process.send_signal(number)
-        self._told += self._process.communicate(timeout=LONG_S)[1].decode()
-        assert self._process.returncode == 0, self._told
+        self._messages += self._process.communicate(timeout=LONG_S)[1].decode()
+        assert self._process.returncode == 0, self._messages
         self._output.seek(0)
-        return self._output.readlines(), self._told
+        return self._output.readlines(), self._messages
 
     def _served_at(self) -> str:
-        """Return where its metrics are, which it tells after it began to listen."""
+        """Return the address of its metrics, which it prints after it begins to listen."""
         assert self._process.stderr is not None
         while True:
-            assert select.select([self._process.stderr], [], [], LONG_S)[0], self._told
+            assert select.select([self._process.stderr], [], [], LONG_S)[0], self._messages
             line = self._process.stderr.readline().decode()
-            assert line, self._told
+            assert line, self._messages
             if (url := served_at(line)) is not None:
                 return url
-            self._told += line
+            self._messages += line
 
     def _count_read(self) -> int:
         with self._namespace.inside():
@@ -100,9 +100,9 @@ class Asked:
 
 
 class Listening(Asked):
-    """The command, from the moment on when it listens on `other`.
+    """The command, from the moment when it listens on `other`.
 
-    ``before``: lines of Python that come before it in its process.
+    ``before``: lines of Python that run before it in its process.
     """
 
     def __init__(self, namespace: Namespace, *argv: str, before: str = "") -> None:

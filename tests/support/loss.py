@@ -1,9 +1,9 @@
-"""Takes packets out of a capture, and judges what is said of the rest by what was there before.
+"""Drops packets from a capture, and judges the rows of the rest by those of the whole capture.
 
-The rows of the whole capture are the truth (they are held against the broker's own log elsewhere).
-Of each exchange it is known which packets its bytes came in. When none of these was dropped, its
-row must be there and right; of all other rows nothing that they say may be wrong, though much may
-be unknown. Over TLS, an exchange came in all packets of the records that its bytes were in.
+The rows of the whole capture are the truth (other tests compare them with the broker's own log).
+The packets that hold the bytes of each exchange are known. If none of these was dropped, its row
+must be there and right; in all other rows no value may be wrong, though many may be unknown. Over
+TLS, the packets of an exchange are all packets of the records that hold its bytes.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ __all__ = [
 ]
 
 UNPROVABLE = ("trailing_bytes", "malformed_body", "snapped_bytes")
-"""A body that is not what its version says, or not there, proves no boundary: after a loss it may
-go unseen."""
+"""A body that contradicts its version, or is missing, proves no boundary: after a loss, its frame
+may not be found."""
 
 LEARNED = ("client_software_name", "client_software_version", "principal", "waited")
-"""What a row takes from earlier exchanges: null is right when those are not there."""
+"""Columns that a row takes from earlier exchanges: null is right if those are missing."""
 OF_THE_BODIES = (
     "error_code",
     "error_name",
@@ -80,19 +80,19 @@ class _Truth(NamedTuple):
 
 @dataclass
 class Judgement:
-    """What came out of a lossy capture."""
+    """The result of judging a lossy capture."""
 
     untouched: int = 0
-    """Complete exchanges of which no packet was dropped."""
+    """The number of complete exchanges without a dropped packet."""
     right: int = 0
-    """Of these, those with the very row they had."""
+    """How many of these have exactly the row they had."""
     missing: list[Row] = field(default_factory=list)
-    """Of these, those without it."""
+    """The rows of the others, which are missing."""
     wrong: list[tuple[str, Row]] = field(default_factory=list)
-    """Rows that claim what was not so, each with the reason."""
+    """Rows with a wrong value, each with the reason."""
     rows: int = 0
     complete: int = 0
-    """Rows with both messages, or of which no response is due."""
+    """The number of rows with both messages, or to which no response is due."""
 
 
 @functools.cache
@@ -139,16 +139,16 @@ class Lossy:
     def with_copies(self, dropped: Iterable[int]) -> frozenset[int]:
         """Return these packets and all others that hold bytes of theirs.
 
-        What is not captured the first time and is when it is sent again has another time than it
-        had, and nothing in the capture says so.
+        Bytes that are captured only when they are retransmitted have another time than before, and
+        the capture does not show it.
         """
         copies = _copies(self.name)
         return frozenset(copy for number in dropped for copy in (number, *copies.get(number, ())))
 
     def last_packets(self) -> dict[tuple[int, int, str], frozenset[int]]:
-        """Return, of answered requests, the packets with the last bytes of both and the id.
+        """Return, for answered requests, the packets with the last bytes of both and the id.
 
-        With each, all packets that their bytes came in.
+        The value is all packets that hold their bytes.
         """
         return {
             (max(request), max(response), str(row.correlation_id)): request | response
@@ -157,7 +157,7 @@ class Lossy:
         }
 
     def judge(self, dropped: Iterable[int], rows: Sequence[Row] | None = None) -> Judgement:
-        """ProtocolDetector the rows of the capture without the packets of these numbers."""
+        """Judge the rows of the capture without the packets of these numbers."""
         gone = frozenset(dropped)
         kept = [number for number in range(1, self.packets + 1) if number not in gone]
         found = rows_without(self.name, gone) if rows is None else rows
@@ -192,7 +192,7 @@ def _take(
 
 
 def _frames(name: str) -> _Frames:
-    """By sender, connection, first packet, length and id: the packets a frame's bytes came in."""
+    """By sender, connection, first packet, length and id: the packets with a frame's bytes."""
     found: _Frames = defaultdict(list)
     cutters: dict[tuple[int, int], tuple[FrameCutter, list[tuple[int, int, int]]]] = {}
     reassembler = Reassembler()
@@ -229,14 +229,14 @@ def _frames(name: str) -> _Frames:
 
 
 class _Records:
-    """The packets of each record of TLS that an end sent, by the packet that completed it."""
+    """The packets of each TLS record that an end sent, by the packet that completed it."""
 
     def __init__(self) -> None:
         self.hello: frozenset[int] = frozenset()
         """The packets of the first record."""
         self._stream = bytearray()
         self._owners: list[int] = []
-        """By byte of the stream."""
+        """The packet of each byte of the stream."""
         self._by_last: dict[int, set[int]] = defaultdict(set)
 
     def add(self, items: Iterable[StreamItem]) -> None:
@@ -262,7 +262,7 @@ class _Records:
 
 @functools.cache
 def _records(name: str) -> dict[tuple[int, int], _Records]:
-    """By serial and side, the records of a capture with TLS."""
+    """The records of a capture with TLS, by serial and side."""
     found: dict[tuple[int, int], _Records] = defaultdict(_Records)
     for update in _updates(name):
         for side in (0, 1):
@@ -292,12 +292,12 @@ def hello_packets(name: str) -> dict[tuple[str, int], frozenset[int]]:
 
 
 def _record_size(stream: bytearray) -> int:
-    """Return the size of the first record, 5 if it is not known yet."""
+    """Return the size of the first record; 5 if it is not known yet."""
     return 5 + int.from_bytes(stream[3:5], "big") if len(stream) >= 5 else 5
 
 
 def _id_places(update: StreamUpdate, side: int) -> tuple[int, ...]:
-    """Where a frame's correlation id may stand: of a request at 8, of a response at 4."""
+    """The offsets of a frame's correlation id: 8 in a request, 4 in a response."""
     if update.connection.opened_by is None:
         return (4, 8)
     return (8,) if update.connection.opened_by == side else (4,)
@@ -363,7 +363,7 @@ def _packets(frame: Frame, spans: list[tuple[int, int, int]]) -> frozenset[int]:
 def judge(
     truths: Sequence[_Truth], rows: Sequence[Row], gone: frozenset[int], kept: Sequence[int]
 ) -> Judgement:
-    """ProtocolDetector rows; ``kept`` gives the number that a packet had before."""
+    """Judge rows; ``kept`` gives the number that a packet had before."""
     done = Judgement(rows=len(rows))
     by_request: dict[tuple[Any, ...], list[_Truth]] = defaultdict(list)
     by_response: dict[tuple[Any, ...], list[_Truth]] = defaultdict(list)
@@ -426,9 +426,9 @@ def _response_key(row: Row, packet: int | None) -> tuple[Any, ...]:
 
 
 def _difference(row: Row, truth: _Truth, response_packet: int | None, gone: frozenset[int]) -> str:
-    """What a row says that is not so; empty for nothing."""
+    """The wrong value of a row, as text; empty if there is none."""
     was = truth.row
-    # A request whose answer may be among what was lost says so, and nothing of the answer.
+    # A request whose response may be lost is marked, and has no values of the response.
     unsure = row.response_packet is None and "lost_bytes" in row.anomalies
     touched = unsure or bool(truth.packets & gone)
     if response_packet is not None and response_packet != was.response_packet:
@@ -458,10 +458,12 @@ def _difference(row: Row, truth: _Truth, response_packet: int | None, gone: froz
 def _difference_of_touched(row: Row, was: Row) -> str:
     if row.status in COMPLETE and row.status != was.status:
         return f"status {row.status}, not {was.status}"
-    # The request's order is not always that of its answer.
-    told = {(part.topic_id or part.topic, part.partition): part for part in was.partitions}
+    # The order of a request is not always that of its response.
+    expected_parts = {
+        (part.topic_id or part.topic, part.partition): part for part in was.partitions
+    }
     for part in row.partitions:
-        true = told.get((part.topic_id or part.topic, part.partition))
+        true = expected_parts.get((part.topic_id or part.topic, part.partition))
         if true is None or any(a not in (None, b) for a, b in zip(part, true, strict=True)):
             return f"partitions {part}, not {true}"
     return ""
@@ -470,7 +472,7 @@ def _difference_of_touched(row: Row, was: Row) -> str:
 def _same_partitions(row: Row, was: Row) -> bool:
     mine, true = list(row.partitions), list(was.partitions)
     if len(mine) < len(true):
-        # The quiet partitions of a fetch session are named by earlier fetches.
+        # Unchanged partitions of a fetch session are named by earlier fetches.
         true = true[: len(mine)]
     return all(
         a._replace(topic=None) == b._replace(topic=None) and a.topic in (None, b.topic)
@@ -479,7 +481,7 @@ def _same_partitions(row: Row, was: Row) -> bool:
 
 
 def _unnamed(mine: Sequence[Any], other: Sequence[Any]) -> list[Any]:
-    """Errors without the names of topics that one side does not know."""
+    """Errors without the names of topics that one of the rows does not have."""
     if len(mine) != len(other):
         return list(mine)
     return [

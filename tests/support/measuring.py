@@ -1,4 +1,4 @@
-"""Packets with chosen windows, identifications and checksums; and what is measured of them."""
+"""Packets with chosen windows, identifications and checksums, and the metrics of connections."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _COUNTED = (
 def numbered(
     identification: int = 1, *, window: int = 65000, checksum: int = 0, **named: Any
 ) -> bytes:
-    """A segment as :func:`segment` builds it, with more of its header chosen."""
+    """A segment as :func:`segment` builds it, with more fields of its header chosen."""
     raw = bytearray(segment(**named))
     is_ipv6 = raw[12:14] == b"\x86\xdd"
     if not is_ipv6:
@@ -59,7 +59,7 @@ def measured(
     *,
     measure: bool = True,
 ) -> list[TcpConnection]:
-    """Feed packets in batches of some size (0: all at once); return the connections, ended."""
+    """Feed packets in batches of some size (0: all at once); return the closed connections."""
     reassembler = Reassembler(limits, measure=measure)
     size = batch_packets or max(len(packets), 1)
     closed = []
@@ -71,7 +71,7 @@ def measured(
 
 
 def figures(connection: TcpConnection) -> dict[str, Any]:
-    """Everything that is counted and measured of a connection."""
+    """All counts and metrics of a connection."""
     found = {name: getattr(connection, name) for name in _COUNTED}
     if connection.measures is not None:
         found |= slots_of(connection.measures)

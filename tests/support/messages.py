@@ -29,7 +29,7 @@ FIRST_UNKNOWN_TAG = 50
 
 
 def every_message(catalog: Catalog) -> Iterator[tuple[MessageSpec, int]]:
-    """Give each request, response, header and data message in each of its versions."""
+    """Yield each request, response, header and data message in each of its versions."""
     kinds: tuple[Kind, ...] = ("request", "response")
     messages = [catalog.message(api.key, kind) for api in catalog.apis for kind in kinds]
     messages += [catalog.header(kind) for kind in kinds]
@@ -123,7 +123,7 @@ class Writer:
 class Generator:
     """Makes random values of one version of one definition.
 
-    Nulls, empties, limits, long and foreign texts, tags known and unknown all turn up.
+    They include nulls, empty values, limits, long and non-ASCII texts, known and unknown tags.
     """
 
     def __init__(self, message: MessageSpec, version: int, random: Random) -> None:
@@ -189,7 +189,7 @@ class Generator:
 
 
 def projected(message: MessageSpec, version: int, values: dict[str, Any], selection: Any) -> Any:
-    """Return what a decoder is to give for ``values`` when only ``selection`` is wanted."""
+    """Return the expected result of a decoder for ``values`` and the fields in ``selection``."""
     return _projected_struct(message.struct, version, values, selection)
 
 

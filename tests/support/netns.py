@@ -1,11 +1,11 @@
 """Network namespaces of our own: interfaces that nothing else sends on.
 
-Needs Linux, root, and ``ip``. A thread that is inside one sees its interfaces alone; sockets stay
-in the one they were made in.
+Needs Linux, root, and ``ip``. A thread inside a namespace sees only its interfaces; sockets stay in
+the namespace in which they were made.
 
-The kernel takes its time for what looks like one step: an interface that is up passes no packet
-before its carrier is noticed, and a packet that was sent arrives when the kernel comes to it. Here
-both are waited for, so that no test has to guess how long they take.
+Some steps of the kernel take time: an interface that is up passes no packet before its carrier is
+noticed, and a packet that was sent arrives later. This module waits for both, so that no test has
+to guess how long they take.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _ALL_PROTOCOLS = 3
 _ATTACH_FILTER = 26
 _SET_TUNNEL = 0x400454CA
 _INCOMING = ((0x20, 0, 0, 0xFFFFF004), (0x15, 0, 1, 4), (0x06, 0, 0, 0), (0x06, 0, 0, 1))
-"""A filter: of what goes out (packet type 4) nothing, of all else a byte."""
+"""A filter that keeps no outgoing packet (packet type 4), and one byte of all others."""
 _AT_ONCE = 200
-"""Packets that the kernel surely queues where it has no time for them (a thousand, as it comes)."""
+"""As many packets as the kernel surely queues while it is busy (its default is a thousand)."""
 _numbers = itertools.count()
 
 
 @functools.cache
 def can_be_made() -> bool:
-    """Whether namespaces can be made here, with interfaces that can be listened on: tries it.
+    """Try whether namespaces can be made here, with interfaces that can be listened on.
 
-    Root in a container often has no right to.
+    Root in a container often has no right to do so.
     """
     if sys.platform != "linux" or os.geteuid() != 0 or shutil.which("ip") is None:
         return False
@@ -61,7 +61,7 @@ def can_be_made() -> bool:
 
 @functools.cache
 def can_have_tunnels() -> bool:
-    """Whether namespaces that can be made can have interfaces without a link layer: tries it."""
+    """Try whether such namespaces can have interfaces without a link layer."""
     try:
         with Namespace() as namespace, namespace.tunnel("tun7"):
             return True
@@ -70,14 +70,14 @@ def can_have_tunnels() -> bool:
 
 
 class Arrivals:
-    """How many packets came in at an interface, and were given to all who listen there.
+    """Counts packets that came in at an interface and were given to all its listeners.
 
-    The kernel gives a packet to those first who came last. So this has to be there before them,
-    and then it counts a packet when they have it.
+    The kernel gives a packet first to the latest listener. So this socket has to be opened before
+    the others; then it counts a packet when they have it.
     """
 
     inodes: ClassVar[set[int]] = set()
-    """Of all that are open."""
+    """The inodes of all open objects of this class."""
 
     def __init__(self, namespace: Namespace, interface: str) -> None:
         self._count = 0
@@ -87,32 +87,32 @@ class Arrivals:
         buffer = ctypes.create_string_buffer(code)
         described = struct.pack("@HP", len(_INCOMING), ctypes.addressof(buffer))
         self._socket.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, described)
-        # It fills at once, and then a packet costs who measures hardly anything.
+        # The buffer fills at once; after that a packet costs almost no time.
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
         self._socket.bind((interface, _ALL_PROTOCOLS))
         self._inode = os.fstat(self._socket.fileno()).st_ino
         self.inodes.add(self._inode)
 
     def close(self) -> None:
-        """Count no more."""
+        """Stop counting."""
         self._socket.close()
         self.inodes.discard(self._inode)
 
     def count(self) -> int:
-        """Return the packets so far; those that found no room here are among them."""
-        # The kernel counts from 0 again each time it is asked.
-        told = self._socket.getsockopt(_SOL_PACKET, _STATISTICS, 8)
-        self._count += int(struct.unpack("@2I", told)[0])
+        """Return the number of packets so far, including those that did not fit the buffer."""
+        # Reading the statistics resets the kernel's count to 0.
+        statistics = self._socket.getsockopt(_SOL_PACKET, _STATISTICS, 8)
+        self._count += int(struct.unpack("@2I", statistics)[0])
         return self._count
 
 
 class Namespace:
-    """A network namespace with its loopback up; removed with all that is in it at the end."""
+    """A network namespace with its loopback up; it is removed with its content at the end."""
 
     def __init__(self) -> None:
         self.name = f"kanalyze-{os.getpid()}-{next(_numbers)}"
         self._arrivals: dict[str, Arrivals] = {}
-        """By the interface that sends them."""
+        """Arrivals by the interface that sends them."""
 
     def __enter__(self) -> Self:
         run("ip", "netns", "add", self.name)
@@ -130,20 +130,20 @@ class Namespace:
         run("ip", "netns", "del", self.name)
 
     def ip(self, *arguments: str) -> str:
-        """Run ``ip`` in it."""
+        """Run ``ip`` in the namespace."""
         return run("ip", "-netns", self.name, *arguments)
 
     def command(self, *words: str) -> list[str]:
-        """The command that runs another one in it."""
+        """The words that run a command in the namespace."""
         return ["ip", "netns", "exec", self.name, *words]
 
     def add_pair(
         self, one: str = "one", other: str = "other", far: Namespace | None = None
     ) -> None:
-        """Add two interfaces, each of which gets what the other one sends; both are up.
+        """Add two interfaces, each of which receives what the other one sends; both are up.
 
-        ``other`` is in the namespace ``far``, where that is another one. IPv6 is off on them, which
-        otherwise sends packets of its own. The MTU is 1500.
+        ``other`` is in the namespace ``far`` if that is given. IPv6 is off on both, because it
+        would send packets of its own. The MTU is 1500.
         """
         far = self if far is None else far
         self.ip("link", "add", one, "type", "veth", "peer", "name", other, "netns", far.name)
@@ -158,20 +158,20 @@ class Namespace:
         far._count_arrivals(other, Arrivals(self, one))
 
     def set_up(self, *names: str) -> None:
-        """Let interfaces be up again, and return when they pass packets; their peers are up."""
+        """Set interfaces up again, and return when they pass packets; their peers must be up."""
         for name in names:
             self.ip("link", "set", name, "up")
         for name in names:
             self.wait_for_carrier(name)
 
     def wait_for_carrier(self, name: str) -> None:
-        """Return when an interface passes packets: it did not before the kernel said so."""
+        """Return when an interface passes packets, which is when the kernel reports its carrier."""
         wait_until(lambda: self._link(name)["operstate"] == "UP", f"carrier of {name}")
 
     def send(self, packets: Iterable[bytes], interface: str = "one") -> None:
-        """Send packets, and return when they are with all who listen at the other end.
+        """Send packets, and return when all listeners at the other end have them.
 
-        No more of them are on their way than the kernel queues: it loses none.
+        No more packets are on their way than the kernel queues, so that it loses none.
         """
         arrivals = self._arrivals[interface]
         waiting = iter(packets)
@@ -191,15 +191,15 @@ class Namespace:
         return self._arrivals[interface].count()
 
     def count_all_arrived(self, interface: str = "one") -> int:
-        """The same when nothing is sent any more, and nothing on its way."""
-        # One that the kernel queues for the other end counts as sent; one that it loses does not.
-        (told,) = json.loads(self.ip("-json", "-statistics", "link", "show", interface))
-        sent = told["stats64"]["tx"]["packets"]
+        """The same number, once nothing is sent any more and no packet is on its way."""
+        # A packet that the kernel queues for the other end counts as sent; a lost one does not.
+        (statistics,) = json.loads(self.ip("-json", "-statistics", "link", "show", interface))
+        sent = statistics["stats64"]["tx"]["packets"]
         wait_until(lambda: self.count_arrived(interface) >= sent, "arrival of packets")
         return self.count_arrived(interface)
 
     def count_listeners(self) -> int:
-        """How many sockets are bound to an interface and ask for packets, apart from ours."""
+        """How many sockets are bound to an interface and receive packets, apart from ours."""
         lines = run(*self.command("cat", "/proc/net/packet")).splitlines()[1:]
         # sk RefCnt Type Proto Iface R Rmem User Inode
         columns = [line.split() for line in lines]
@@ -209,7 +209,7 @@ class Namespace:
         )
 
     def _count_arrivals(self, interface: str, arrivals: Arrivals) -> None:
-        # There may have been an interface of that name before.
+        # An earlier interface may have had that name.
         if interface in self._arrivals:
             self._arrivals[interface].close()
         self._arrivals[interface] = arrivals
@@ -220,7 +220,7 @@ class Namespace:
 
     @contextlib.contextmanager
     def tunnel(self, name: str) -> Iterator[int]:
-        """Add an interface without a link layer; what is written to the descriptor arrives."""
+        """Add an interface without a link layer; packets written to the descriptor arrive there."""
         import fcntl
 
         with self.inside():
@@ -236,7 +236,7 @@ class Namespace:
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:
-        """Let this thread be in it."""
+        """Let this thread be in the namespace."""
         with Path("/proc/thread-self/ns/net").open("rb") as outside:
             with Path(f"/run/netns/{self.name}").open("rb") as namespace:
                 _enter(namespace.fileno())
@@ -247,7 +247,7 @@ class Namespace:
 
 
 def run(*command: str) -> str:
-    """Run a program to its end; return what it wrote."""
+    """Run a program to its end; return its output."""
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 

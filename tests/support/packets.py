@@ -148,7 +148,7 @@ def timed(packets: Iterable[bytes], step_ns: int = 1000) -> list[Packet]:
 def make_batch(
     packets: Sequence[Packet], first_number: int = 1, buffer: bytearray | None = None
 ) -> PacketBatch:
-    """Lay packets one after another, with bytes of no meaning between them."""
+    """Lay packets one after another, with arbitrary bytes between them."""
     data = bytearray()
     offsets = []
     for packet in packets:
@@ -246,7 +246,7 @@ class Stream:
     """One direction as it was delivered."""
 
     data: bytearray = field(default_factory=bytearray)
-    """Gaps (of a large one, the beginning) and what a snap length cut off are shown as ``?``."""
+    """Gaps (the beginning of large ones) and snapped bytes are shown as ``?``."""
     position: int = 0
     gaps: list[Gap] = field(default_factory=list)
     packets: list[tuple[int, int, int]] = field(default_factory=list)
@@ -254,7 +254,7 @@ class Stream:
 
 
 class StreamCollector:
-    """Copies what updates deliver, and checks what every update promises."""
+    """Copies the bytes that updates deliver, and checks the rules for every update."""
 
     def __init__(self) -> None:
         self.streams: dict[TcpConnection, tuple[Stream, Stream]] = {}
@@ -298,7 +298,7 @@ class StreamCollector:
 
 @dataclass
 class Reassembled:
-    """What a reassembler made of some packets."""
+    """The result of a reassembler for some packets."""
 
     collector: StreamCollector
     reassembler: Reassembler
@@ -324,7 +324,7 @@ def reassemble(
 ) -> Reassembled:
     """Feed packets in batches of some size (0: all at once), over one buffer that is used again.
 
-    After each batch the buffer is overwritten: what was to be kept must have been copied.
+    After each batch the buffer is overwritten: bytes to keep must have been copied.
     """
     reassembler = Reassembler(limits)
     collector = StreamCollector()
@@ -392,7 +392,7 @@ def lcap_file(packets: Iterable[Packet], order: str = "<", *, nanoseconds: bool 
 def enhanced_with_options(
     blocks: Blocks, packet: Packet, ticks: int, options: bytes, interface: int = 0
 ) -> bytes:
-    """An enhanced packet block with options behind the packet."""
+    """An enhanced packet block with options after the packet."""
     fields = (interface, ticks >> 32, ticks & 0xFFFFFFFF, len(packet.data), packet.wire)
     padding = bytes(-len(packet.data) % 4)
     return blocks.block(6, blocks.pack("IIIII", *fields) + packet.data + padding + options)

@@ -42,5 +42,5 @@ def report_and_cube(
 
 @functools.cache
 def report_and_cube_of(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return those of a capture."""
+    """Return report and cube of a capture."""
     return report_and_cube(*analysis(name))

@@ -19,7 +19,7 @@ __all__ = ["Done", "run_piped"]
 
 
 class Done(NamedTuple):
-    """What a command wrote, and its status."""
+    """The output of a command, and its status."""
 
     returncode: int
     stdout: bytes
@@ -42,7 +42,7 @@ def run_piped(
 
 @contextlib.contextmanager
 def piped(data: bytes) -> Iterator[None]:
-    """Let standard input be a pipe through which this comes; as it was before in the end."""
+    """Let standard input be a pipe with this data; afterwards it is as before."""
     before = os.dup(0)
     reading, writing = os.pipe()
     os.dup2(reading, 0)
@@ -52,13 +52,13 @@ def piped(data: bytes) -> Iterator[None]:
     try:
         yield
     finally:
-        os.dup2(before, 0)  # nobody reads what is left
+        os.dup2(before, 0)  # the rest stays unread
         os.close(before)
         writer.join()
 
 
 def write(descriptor: int, data: bytes) -> None:
-    """Write all, as far as somebody reads it."""
+    """Write all data, until the reader closes the pipe."""
     with contextlib.suppress(BrokenPipeError), os.fdopen(descriptor, "wb", buffering=0) as pipe:
         left = memoryview(data)
         while left:

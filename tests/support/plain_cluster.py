@@ -1,7 +1,7 @@
-"""The tables groups and metadata a second way: plain Python over messages as Kafka's log has them.
+"""A second way to make the tables groups and metadata: plain Python over messages as JSON.
 
 In: the objects that `kanalyze decode` writes, or a broker's own request log. Out: lines as dicts,
-without what they take over from the row of their request.
+without the columns that they take from the row of their request.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ METADATA_COLUMNS = [
 
 
 def topic_names(messages: Iterable[Body]) -> dict[str, str]:
-    """Every topic's name by its id, wherever the two stand together."""
+    """Every topic's name by its id, from every place that has both."""
     found = {"AAAAAAAAAAAAAAAAAAAAAQ": "__cluster_metadata"}
 
     def look(value: Any) -> None:
@@ -57,7 +57,7 @@ def topic_names(messages: Iterable[Body]) -> dict[str, str]:
 
 
 def plain_groups(messages: list[Body], names: dict[str, str]) -> list[tuple[int, Body]]:
-    """The number of each message that says something of a group, from 1, and its lines."""
+    """The number of each message about a group, from 1, and its lines."""
     lines = []
     for number, message in enumerate(messages, 1):
         make = GROUPS.get(message["requestHeader"].get("requestApiKeyName"))
@@ -124,7 +124,7 @@ def sync(request: Body, response: Body | None, version: int) -> Iterator[Body]:
     if response is not None:
         line["error_code"] = response["errorCode"]
         data = base64.b64decode(response["assignment"])
-        # In the captures all are consumers, whether a version tells it or not.
+        # In the captures all members are consumers, even if a version does not show it.
         if response["errorCode"] == 0 and (data or version >= 5):
             line["assigned"] = assignment(data)
             line["assigned_count"] = len(line["assigned"])
@@ -324,7 +324,7 @@ def plain_metadata(messages: list[Body], names: dict[str, str]) -> list[tuple[in
         keys = {key for key, _ in entries}
         topics = {key[:2] for key in keys if key[0] == "topic"}
         for place, key in list(known):
-            # What is no longer said of a topic is new when it comes again.
+            # A fact about a topic that was no longer reported is new when it comes again.
             if place == connection and key[:2] in topics and key not in keys:
                 del known[place, key]
         for key, line in entries:
@@ -341,7 +341,7 @@ def plain_metadata(messages: list[Body], names: dict[str, str]) -> list[tuple[in
 
 
 Entries: TypeAlias = "Iterator[tuple[tuple[Any, ...], Body]]"
-"""What a line is of, and the line."""
+"""The key of a line, and the line."""
 
 
 def metadata(request: Body | None, response: Body, version: int) -> Entries:

@@ -1,4 +1,4 @@
-"""The figures of the report a second way: plain Python over the rows, one figure at a time."""
+"""A second way to compute the figures of the report: plain Python over rows, figure by figure."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def durations(values: Iterable[int | None]) -> dict[str, Any]:
         return {"count": 0, **dict.fromkeys(("min", "p50", "p90", "p99", "max", "mean"))}
 
     def percentile(percent: int) -> int:
-        """By nearest rank; of three and more in a bin, those within stand for their middle."""
+        """By nearest rank; of three or more values in a bin, inner ones count as its middle."""
         exact = known[math.ceil(len(known) * percent / 100) - 1]
         alike = [value for value in known if bin_of(value) == bin_of(exact)]
         place = math.ceil(len(known) * percent / 100) - 1 - known.index(alike[0])
@@ -159,7 +159,7 @@ def refused(row: Row) -> list[PartitionItem]:
 
 
 def records_of(row: Row) -> int:
-    """Records that went through, as far as they are known."""
+    """Records that were not refused, as far as they are known."""
     return (row.record_count or 0) - total(item.record_count for item in refused(row))
 
 
@@ -168,7 +168,7 @@ def record_bytes_of(row: Row) -> int:
 
 
 def is_uncounted(row: Row) -> bool:
-    """There were records, but how many is not known."""
+    """There were records, but their number is not known."""
     if row.record_count is not None:
         return False
     if row.api_name in PRODUCE:

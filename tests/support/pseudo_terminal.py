@@ -31,8 +31,9 @@ NO_WRAP, WRAP = b"\x1b[?7l", b"\x1b[?7h"
 _SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _HOME = b"\x1b[H"
 
-# What a leader of a session opens first is the terminal that ctrl-c comes from. Who runs the tests
-# may ignore signals, as nohup does and shells for what is in the background; that is inherited.
+# The terminal that a session leader opens first is the one that ctrl-c comes from. The process that
+# runs the tests may ignore signals, as nohup does and shells for background jobs; children inherit
+# that.
 _LEADER = """
 import os, signal, sys
 for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
@@ -90,40 +91,40 @@ class PseudoTerminal:
         self.hang_up()
 
     def hang_up(self) -> None:
-        """Let the terminal go away, as when a line breaks; nothing can be seen after that."""
+        """Close the terminal, as when a line breaks; nothing can be seen after that."""
         for fd in (self.fd, self._slave):
             if fd >= 0:
                 os.close(fd)
         self.fd = self._slave = -1
 
     def resize(self, width: int, height: int) -> None:
-        """Change the size, of which the command gets a SIGWINCH."""
+        """Change the size; the command gets a SIGWINCH."""
         self._size = width, height
         fcntl.ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
     def press(self, keys: bytes) -> None:
-        """Press keys, and forget what was shown before."""
+        """Press keys, and forget earlier output."""
         self.output = b""
         os.write(self.fd, keys)
 
     def see(self, text: str) -> None:
-        """Wait until something is written; raises AssertionError when it is not."""
+        """Wait until a text is written; raise AssertionError if it is not."""
         self.wait_until(lambda: text.encode() in self.output, text)
 
     def see_screen(self, is_wanted: Callable[[list[str]], bool]) -> list[str]:
-        """Wait for a whole screen, as lines without styles, with which somebody is content."""
+        """Wait for a whole screen that fulfils a condition; return its lines without styles."""
         self.wait_until(lambda: any(map(is_wanted, self._screens())), "such a screen")
         return next(filter(is_wanted, self._screens()))
 
     def wait_until(self, is_so: Callable[[], bool], what: str) -> None:
-        """Read what is written until something is so."""
+        """Read output until a condition holds."""
         end = time.monotonic() + LONG_S
         while not is_so():
             assert time.monotonic() < end, f"no {what!r} in {self.output[-5000:]!r}"
             self._read(0.1)
 
     def interrupt(self) -> None:
-        """Interrupt the command, and return when it heeds it: another one before that is lost."""
+        """Interrupt the command, and return when it reacts: an earlier second interrupt is lost."""
         self.process.send_signal(signal.SIGINT)
         if sys.platform == "linux":
             wait_until(self._sleeps, "notice of the interrupt")
@@ -131,17 +132,17 @@ class PseudoTerminal:
             time.sleep(1)
 
     def _sleeps(self) -> bool:
-        """Whether the command waits, also for no signal to come to it; or has ended."""
+        """Whether the command sleeps with no signal pending, or has ended."""
         if self.process.poll() is not None:
             return True
         pid = self.process.pid
         lines = Path(f"/proc/{pid}/task/{pid}/status").read_text().splitlines()
-        told = dict(line.split(":", 1) for line in lines)
-        is_pending = int(told["SigPnd"], 16) | int(told["ShdPnd"], 16)
-        return told["State"].split()[0] == "S" and not is_pending
+        fields = dict(line.split(":", 1) for line in lines)
+        is_pending = int(fields["SigPnd"], 16) | int(fields["ShdPnd"], 16)
+        return fields["State"].split()[0] == "S" and not is_pending
 
     def hold_output(self) -> None:
-        """Let whatever the command writes from now on wait until :meth:`release_output`."""
+        """Block all output of the command until :meth:`release_output`."""
         termios.tcflow(self._slave, termios.TCOOFF)
 
     def release_output(self) -> None:
@@ -149,7 +150,7 @@ class PseudoTerminal:
         termios.tcflow(self._slave, termios.TCOON)
 
     def end(self) -> int:
-        """Wait for the end, read what is left, and return the exit status."""
+        """Wait for the end, read the rest of the output, and return the exit status."""
         self.wait_until(lambda: self.process.poll() is not None, "end")
         while self._read(0.1):
             pass
@@ -163,11 +164,11 @@ class PseudoTerminal:
         return all(self.output.rfind(begin) < self.output.rfind(end) for begin, end in ends)
 
     def text_behind(self) -> str:
-        """What stands on the screen that was there before, without styles."""
+        """The text on the screen that was there before, without styles."""
         return _SEQUENCE.sub("", self.output[self.output.rindex(BACK) :].decode())
 
     def _screens(self) -> list[list[str]]:
-        """Return the screens that have come to their end: every line is as wide as the screen."""
+        """Return the complete screens: every line is as wide as the screen."""
         texts = [part.decode(errors="replace") for part in self.output.split(_HOME)[1:]]
         lines = [_SEQUENCE.sub("", text).replace("\r", "").split("\n") for text in texts]
         width, height = self._size

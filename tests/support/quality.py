@@ -1,4 +1,4 @@
-"""A :class:`~kanalyze.tables.quality.CaptureQuality` with counts of one's choice."""
+"""A :class:`~kanalyze.tables.quality.CaptureQuality` with chosen counts."""
 
 from __future__ import annotations
 

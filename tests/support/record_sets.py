@@ -1,4 +1,4 @@
-"""Makes records fields with the encoders of other projects, and changes what those never write."""
+"""Makes records fields with encoders of other projects, and fields that those never write."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def messages_of(
 def wrapped(
     magic: int, codec: int, value: bytes, *, offset: int = 0, time: int = -1, flags: int = 0
 ) -> bytes:
-    """Return one message with that value, said to be compressed."""
+    """Return one message with that value, marked as compressed."""
     content = struct.pack(">bB", magic, codec | flags)
     if magic:
         content += struct.pack(">q", time)
@@ -90,7 +90,7 @@ def with_flags(batch: bytes, flags: int) -> bytes:
 
 
 def compressed(codec: int, payload: bytes, *, count: int) -> bytes:
-    """Return a batch whose records are those bytes, said to be compressed with ``codec``."""
+    """Return a batch whose records are those bytes, marked as compressed with ``codec``."""
     empty = batch_of(ITEMS[:1])[:61]
     body = changed(empty + payload, ">i", 8, 49 + len(payload))
     return changed(with_flags(body, codec), ">i", 57, count)
@@ -107,7 +107,7 @@ def read(
 
 
 def records_in(data: bytes) -> list[Record]:
-    """Read records in which nothing is wrong."""
+    """Read records, and check that they have no problems."""
     batches, problems = read(data)
     assert problems == []
     assert all(batch.crc_ok for batch, _ in batches)

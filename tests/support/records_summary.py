@@ -1,4 +1,4 @@
-"""What the machine says of a records field alone, without a message around it."""
+"""The machine's summary of a records field alone, without a message around it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DECODE = BodyDecoder(_PROGRAM, Programs())
 
 
 class _Prefixed:
-    """The bytes of a source from a position on, behind the length of a records field."""
+    """The bytes of a source from a position on, after the length of a records field."""
 
     def __init__(self, source: Source, begin: int, length: int) -> None:
         self._source = source
@@ -45,7 +45,7 @@ def peek_records(
 ) -> RecordsSummary:
     """Summarise the ``length`` bytes of records at ``view[pos]``.
 
-    ``base`` is where the view begins in the source; where there is one they are read from it alone.
+    ``base`` is where the view begins in the source; with a source, only the source is read.
     """
     if source is None:
         data = length.to_bytes(_PREFIX_BYTES, "big") + view[pos : pos + length]

@@ -1,7 +1,7 @@
 """Readings of captures in any batches of packets; the reference is packet by packet.
 
-In: captures. Out: their rows, and what is said of the capture. This module must not know how they
-are read; packets are given in other batches here, and nothing else.
+In: captures. Out: their rows, and the quality of the capture. This module must not know how they
+are read; it only gives packets in other batches.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ __all__ = ["Reading", "batches_of", "read", "reference"]
 
 
 class Reading(NamedTuple):
-    """What was made of captures."""
+    """The results of reading captures."""
 
     rows: list[Row]
     quality: CaptureQuality
     blocks: list[RowBlock]
-    """Those that the rows came in."""
+    """The blocks in which the rows came."""
 
 
 def reference(captures: Sequence[CaptureInput], **arguments: object) -> Reading:
@@ -71,10 +71,10 @@ def read(
 
 @contextmanager
 def batches_of(most_packets: Callable[[], int]) -> Iterator[None]:
-    """Have all that is read meanwhile come in batches of so many packets at most.
+    """Meanwhile, read all captures in batches of at most so many packets.
 
-    Each batch has a buffer of its own, which is overwritten when the next one is asked for: what
-    still points into it is seen to be wrong.
+    Each batch has a buffer of its own, which is overwritten when the next one is requested, so that
+    later uses of its bytes give wrong results.
     """
 
     class InPieces(MergedCaptures):
@@ -90,9 +90,9 @@ def _pieces(batch: PacketBatch, most_packets: Callable[[], int]) -> Iterator[Pac
     first = 0
     while first < len(batch):
         last = min(first + most_packets(), len(batch))
-        held = _of_its_own(slice_of(batch, slice(first, last), batch.number[first:last]))
-        yield held
-        np.frombuffer(held.buffer, np.uint8)[:] = 0xA5
+        piece = _of_its_own(slice_of(batch, slice(first, last), batch.number[first:last]))
+        yield piece
+        np.frombuffer(piece.buffer, np.uint8)[:] = 0xA5
         first = last
 
 

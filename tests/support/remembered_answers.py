@@ -1,7 +1,7 @@
-"""Answers of queries on the same rows, given again: to plan the queries of a report takes 0.3 s.
+"""A cache of answers of queries on the same rows: planning the queries of a report takes 0.3 s.
 
-For tests of what is done with answers: most report on one of a few captures, each with other
-options for what is shown. Saved files are always asked, for what they hold is not looked at here.
+For tests of code that uses answers: most report on one of a few captures, with other options for
+the output. Queries on saved files are always run, because the content of files is no key here.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ __all__ = ["RememberedAnswers"]
 
 
 class RememberedAnswers:
-    """The answers that databases of this process have given, by all that they depend on."""
+    """The answers that databases of this process have given, by everything they depend on."""
 
     def __init__(self) -> None:
         self._answers: dict[tuple[Any, ...], bytes] = {}
         self._rows: WeakKeyDictionary[Database, Any] = WeakKeyDictionary()
-        """A hash of all that is in a database; None where that is not known."""
+        """A hash of the content of a database; None if it is not known."""
 
     def patch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Let databases give answers that were given before on the same rows."""
+        """Let databases repeat answers that were given before on the same rows."""
         attach, create, insert, answer = (
             getattr(Database, name) for name in ("attach", "create", "insert", "answer")
         )
@@ -61,7 +61,7 @@ class RememberedAnswers:
             most: int | None = None,
         ) -> list[dict[str, Any]]:
             taken = repr([(name, parameters[name]) for name in query.parameters])
-            if query.sql.startswith("CREATE"):  # of keep(): others may ask for its table
+            if query.sql.startswith("CREATE"):  # by keep(): later queries may use its table
                 self._note(database, query.sql.encode(), taken.encode())
             rows = self._rows.setdefault(database, hashlib.blake2b())
             if rows is None or query.sql.startswith("CREATE"):

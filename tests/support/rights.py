@@ -1,4 +1,4 @@
-"""Programs that have fewer rights than who runs the tests. Needs Linux, root, and ``setpriv``."""
+"""Programs with fewer rights than the tests. Needs Linux, root, and ``setpriv``."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _NOBODY = "65534"
 
 @functools.cache
 def can_be_given_up() -> bool:
-    """Whether a program can be started with fewer rights here: tries it."""
+    """Try whether a program can be started with fewer rights here."""
     if sys.platform != "linux" or os.geteuid() != 0 or shutil.which("setpriv") is None:
         return False
     return subprocess.run([*ordinary_user("net_raw"), "true"], check=False).returncode == 0
 
 
 def ordinary_user(*capabilities: str) -> list[str]:
-    """The words that begin a command which an ordinary user runs, with some capabilities.
+    """The words before a command that run it as an ordinary user, with some capabilities.
 
     Interpreter, packages and checkout may lie in a folder that is closed to others, as homes are.
-    So permissions of files are not looked at, which says nothing of other rights.
+    So the user may read all files, which does not affect other rights.
     """
     all_of_them = "".join(f",+{name}" for name in ("dac_override", *capabilities))
     kinds = ("inh-caps", "ambient-caps", "bounding-set")

@@ -1,4 +1,4 @@
-"""Rows cut into blocks, for tests of what takes blocks."""
+"""Rows cut into blocks, for tests of code that takes blocks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def blocks_of(rows: Sequence[Row], dice: Random) -> list[RowBlock]:
-    """Return rows in blocks that together give them in order; some may be empty."""
+    """Return rows in blocks, in order; some blocks may be empty."""
     cuts = sorted(dice.choices(range(len(rows) + 1), k=dice.randrange(8)))
     ends = zip([0, *cuts], [*cuts, len(rows)], strict=True)
     return [RowBlock.of_rows(rows[first:last]) for first, last in ends]

@@ -1,4 +1,4 @@
-"""Rows made by hand and by hypothesis, for tests of what comes after the rows."""
+"""Rows made by hand and by hypothesis, for tests of code that takes rows."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def unanswered(**changes: Any) -> Row:
 
 
 def plain_traffic(count: int, seed: int = 1) -> list[Row]:
-    """Return rows such as a small cluster gives: produce, fetch, heartbeats, a few errors."""
+    """Return rows like those of a small cluster: produce, fetch, heartbeats, a few errors."""
     dice = random.Random(seed)
     clients = [(f"client-{number}", f"10.0.1.{number}") for number in range(8)]
     rows = []

@@ -1,7 +1,7 @@
-"""Runs that stop between two batches, are saved, and go on in new objects from the saved state.
+"""Runs that stop between two batches, are saved, and continue in new objects from the saved state.
 
-In: a capture, and where to break. Out: all that can be seen of the run. Must not know: what is in
-the bytes.
+In: a capture, and where to interrupt. Out: all results of the run. Must not know: the content of
+the saved bytes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Outcome(NamedTuple):
-    """All that can be seen of a run."""
+    """All results of a run."""
 
     rows: list[Row]
     anomalies: list[tuple[Any, ...]]
@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
 
 
 class Run:
-    """One process's part of a run: stages, a row builder, and what they gave."""
+    """One process's part of a run: stages, a row assembler, and their results."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Run:
         is_asked: bool = True,
         **settings: Any,
     ) -> None:
-        """``settings`` are those of the stages; ``is_asked`` whether there are to be rows."""
+        """``settings`` are those of the stages; ``is_asked`` tells whether to make rows."""
         self.catalog = Catalog()
         self.captures = captures
         self._settings = settings
@@ -66,7 +66,7 @@ class Run:
         self._connections: list[ConnectionRow] = []
 
     def _new(self) -> tuple[Stages, RowAssembler]:
-        """Make stages and a row builder that share nothing with those before but names."""
+        """Make stages and a row assembler that share only names with those before."""
         catalog = Catalog()
         extractors = Extractors(catalog)
         reader = MessageReader(catalog, Decoders(catalog), extractors.needed_fields)
@@ -94,21 +94,21 @@ class Run:
         tcp = anomaly.connection
         if tcp is None:
             return tuple(anomaly)
-        told = (tcp.serial, tcp.endpoints, self.stages.client_index(tcp))
-        return tuple(anomaly._replace(connection=None)) + told
+        about_connection = (tcp.serial, tcp.endpoints, self.stages.client_index(tcp))
+        return tuple(anomaly._replace(connection=None)) + about_connection
 
     def saved_state(self) -> bytes:
-        """What is left of the run where it breaks off."""
+        """The saved state of the run at this point."""
         return save_state(self.stages, self.maker if self._is_asked else None)
 
     def load_state(self, data: bytes) -> None:
-        """Go on from bytes, in new objects."""
+        """Continue from a saved state, in new objects."""
         stages, maker = self._new()
         load_state(data, stages, maker if self._is_asked else None)
         self.stages, self.maker = stages, maker
 
     def outcome(self) -> Outcome:
-        """All that was seen, once the capture has ended."""
+        """All results, once the capture has ended."""
         self._quality.count_stages(self.stages.net, self.stages.counts)
         return Outcome(self._rows, self._anomalies, self._connections, self._quality.to_dict())
 
@@ -120,7 +120,7 @@ def run(
     breaks: Callable[[], bool] = lambda: False,
     **settings: Any,
 ) -> Outcome:
-    """Read a capture in batches, and save_state the run after those where ``breaks`` says so."""
+    """Read a capture in batches; save and reload the run after those where ``breaks`` is true."""
     with opened(capture, most_packets) as captures:
         going = Run(captures, **settings)
         for batch in captures.batches():
@@ -132,7 +132,7 @@ def run(
 
 
 class opened:  # noqa: N801 - used as a function
-    """A capture in batches; each batch's bytes are overwritten when the next one is asked for."""
+    """A capture in batches; the bytes of a batch are overwritten when the next is requested."""
 
     def __init__(self, capture: Any, most_packets: Callable[[], int]) -> None:
         self._capture = capture
@@ -147,7 +147,7 @@ class opened:  # noqa: N801 - used as a function
 
 
 def first_part(capture: Any, packets: int) -> bytes:
-    """Read the first packets of a capture; return what is left of that run."""
+    """Read the first packets of a capture; return the saved state of that run."""
     with opened(capture, lambda: 1) as captures:
         going = Run(captures)
         for batch in _until(captures.batches(), packets):
@@ -156,7 +156,7 @@ def first_part(capture: Any, packets: int) -> bytes:
 
 
 def second_part(capture: Any, packets: int, data: bytes) -> Outcome:
-    """Go on behind the first packets of a capture."""
+    """Continue after the first packets of a capture."""
     with opened(capture, lambda: 1) as captures:
         batches = captures.batches()
         for _ in _until(batches, packets):

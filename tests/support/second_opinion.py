@@ -1,8 +1,8 @@
-"""What kio, another reader of Kafka's messages, makes of the same bytes.
+"""Messages read by kio, another reader of Kafka's protocol, to compare with ours.
 
 Its entities are dataclasses with a field for each of the definition's, in the same order, and
-richer types; they are turned back into the dicts that our decoders give. It is imported when it is
-asked, for that takes a second, and every worker collects all tests.
+richer types; they are turned back into the dicts that our decoders give. It is imported only when
+it is used, because that takes a second, and every worker collects all tests.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TameGenerator(Generator):
         return super().number(field, kind)
 
     def _struct(self, struct_: Struct, most: int) -> dict[str, Any]:
-        """Leave out what kio refuses: unknown tags, and null on the wire in a tag section."""
+        """Leave out values that kio refuses: unknown tags, and null in a tag section."""
         values = super()._struct(struct_, most)
         values.pop("_taggedFields", None)
         for field in struct_.fields:
@@ -44,7 +44,7 @@ class TameGenerator(Generator):
 
 
 def kio_schema(message: MessageSpec, version: int) -> Any:
-    """Return kio's class for the message, None when kio has none."""
+    """Return kio's class for the message, or None if kio has none."""
     from kio.index import UnknownAPIKey, UnknownEntity, load_request_schema, load_response_schema
 
     load = load_request_schema if message.kind == "request" else load_response_schema
@@ -114,7 +114,7 @@ def _plain(field: Field, value: Any) -> Any:
 
 
 def with_defaults(struct: Struct, version: int, values: dict[str, Any]) -> dict[str, Any]:
-    """Add the tagged fields that are not on the wire; take away tags that nobody knows."""
+    """Add the tagged fields that are not on the wire; remove unknown tags."""
     made: dict[str, Any] = {}
     for field in struct.fields:
         if not field.is_present(version):

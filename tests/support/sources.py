@@ -6,14 +6,14 @@ from kanalyze.kafka.wire import MissingBytes, Truncated
 
 
 class PiecesSource:
-    """A frame of which the capture holds some ranges, each in a buffer of its own."""
+    """A frame of which the capture has some ranges, each in a buffer of its own."""
 
     def __init__(self, frame: bytes, *held: tuple[int, int]) -> None:
-        """``held`` are ranges of positions, the end not included, in order."""
+        """``held`` are the captured ranges, ends not included, in order."""
         self._length = len(frame)
         self._pieces = [(start, memoryview(frame[start:end])) for start, end in held]
         self.windows: list[int] = []
-        """Positions that were asked for."""
+        """Positions that were requested."""
 
     @property
     def length(self) -> int:

@@ -1,4 +1,4 @@
-"""A Spark session for tests: small, quiet, on loopback, ended with all that it started."""
+"""A Spark session for tests: small, quiet, on loopback; it ends with all that it started."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def settings(folder: Path) -> dict[str, str]:
-    """What makes a session of tests small and quiet, and keeps its files in a folder."""
+    """Settings that make a session small and quiet, and keep its files in a folder."""
     return {
         "spark.driver.memory": "1g",
-        # A JVM that runs for a minute is not worth the best of code.
+        # For a JVM that runs a minute, the best compiler does not pay.
         "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
@@ -38,19 +38,19 @@ _CHEAP = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # Workers are forked from a process that has imported what tasks import.
     "spark.python.daemon.module": "tests.support.spark_daemon",
-    # Nobody tampers with the class files of Spark, which take seconds to verify.
+    # Class files of Spark are trusted: verifying them takes seconds.
     "spark.driver.defaultJavaOptions": (
         "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms1g"
         " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
     ),
 }
-"""Of the session that all tests share, and no other: the rest of Spark is as users have it."""
+"""Settings of the session that all tests share only: other sessions are as users have them."""
 
 
 def own_session(spark: SparkSession) -> SparkSession:
-    """Return another session of the same Spark, for what a test sets or registers.
+    """Return another session of the same Spark, for settings and data sources of one test.
 
-    It is the active one from here on: Spark looks there for data sources that exist already.
+    It becomes the active session: Spark looks there for data sources that exist already.
     """
     session = spark.newSession()
     session.createDataFrame([], "nothing int")
@@ -59,7 +59,7 @@ def own_session(spark: SparkSession) -> SparkSession:
 
 @contextlib.contextmanager
 def local_session(folder: Path) -> Iterator[SparkSession]:
-    """Give a session of two threads, and end its JVM."""
+    """Yield a session of two threads, and end its JVM."""
     session = start("local[2]", name="tests", conf={**settings(folder), **_CHEAP})
     try:
         yield session
@@ -69,7 +69,7 @@ def local_session(folder: Path) -> Iterator[SparkSession]:
 
 
 def end_jvm() -> None:
-    """End the JVM that PySpark leaves running, and close what it is talked to with."""
+    """End the JVM that PySpark leaves running, and close the connection to it."""
     gateway = SparkContext._gateway
     if gateway is None:
         return

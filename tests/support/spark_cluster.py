@@ -1,8 +1,8 @@
 """A Spark cluster of this machine: a standalone master, two workers, and drivers that use them.
 
-It is made of the Spark that PySpark brings, on loopback. Whatever it starts it ends, by process id.
-A process can have one SparkContext, so a test's driver is a process of its own: a module that is
-given the master's URL and a folder, and says :func:`answer` in the end.
+It uses the Spark that PySpark contains, on loopback. It ends all that it starts, by process id.
+A process can have one SparkContext, so a test's driver is a process of its own: a module that gets
+the master's URL and a folder, and calls :func:`answer` at the end.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class StandaloneCluster:
         (folder / "conf").mkdir(parents=True)
         try:
             master = self._start("master", "deploy.master.Master", "--port", "0")
-            self.url = self._told(master, r"Starting Spark master at (spark://\S+)")
-            self._page = self._told(master, r"MasterWebUI .* started at (http://\S+)")
+            self.url = self._line_of_log(master, r"Starting Spark master at (spark://\S+)")
+            self._page = self._line_of_log(master, r"MasterWebUI .* started at (http://\S+)")
             self._workers = [self._start_worker(index) for index in range(WORKERS)]
             wait_until(lambda: self.alive_workers() == WORKERS, "workers have registered")
         except BaseException:
@@ -56,7 +56,7 @@ class StandaloneCluster:
             raise
 
     def alive_workers(self) -> int:
-        """How many workers the master knows to be alive."""
+        """How many workers are alive, by the master's count."""
         with urllib.request.urlopen(f"{self._page}/json/", timeout=LONG_S) as answer:
             return int(json.load(answer)["aliveworkers"])
 
@@ -80,7 +80,7 @@ class StandaloneCluster:
             driver.end()
 
     def run(self, module: str, *arguments: str) -> Any:
-        """Run a driver to its end; return what it answers."""
+        """Run a driver to its end; return its answer."""
         with self.driver(module, *arguments) as driver:
             return driver.result()
 
@@ -103,7 +103,7 @@ class StandaloneCluster:
         self._processes.append(process)
         return process
 
-    def _told(self, process: subprocess.Popen[bytes], pattern: str) -> str:
+    def _line_of_log(self, process: subprocess.Popen[bytes], pattern: str) -> str:
         """Wait for a line in the log of the master."""
         log = self._folder / "master.log"
 
@@ -132,20 +132,20 @@ class Driver:
     """A driver at work."""
 
     def __init__(self, command: list[str], folder: Path, environment: dict[str, str]) -> None:
-        """Start it; ``folder`` is its own, for what it and its tasks tell the test."""
+        """Start it; ``folder`` is its own, for files that it and its tasks write for the test."""
         self.folder = folder
         self._output = folder / "driver.out"
         self._log = folder / "driver.log"
         self._process = start_process(command, self._log, environment, output=self._output)
 
     def result(self) -> Any:
-        """Wait for its end; return what it answered."""
+        """Wait for its end; return its answer."""
         status = self._process.wait(LONG_S)
         assert status == 0, self._log.read_text()[-10_000:]
         return json.loads(self._output.read_text().splitlines()[-1])
 
     def end(self) -> None:
-        """End it, should it still run."""
+        """End it if it still runs."""
         end_trees(self._process)
 
 
@@ -163,7 +163,7 @@ def cluster_settings(folder: Path) -> dict[str, str]:
 
 
 def answer(value: Any) -> None:
-    """Tell the test what a driver found; said by the driver, as the last thing."""
+    """Give the driver's result to the test; the driver calls this last."""
     sys.stdout.write(f"{json.dumps(value)}\n")
 
 

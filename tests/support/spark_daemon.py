@@ -1,4 +1,4 @@
-"""The process that Spark forks its Python workers from, with the imports of our tasks made once."""
+"""The process from which Spark forks Python workers, with the imports of our tasks made once."""
 
 import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager

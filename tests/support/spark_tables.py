@@ -1,4 +1,4 @@
-"""The tables of a database on Spark: the same rows, in the same order; tables as Spark has them."""
+"""The tables of a database on Spark, with the same rows in the same order; tables as on Spark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TABLES = "SELECT table_name AS name FROM duckdb_tables() WHERE NOT internal AND
 
 
 def tables_of(spark: SparkSession, database: Database, *some: str) -> dict[str, DataFrame]:
-    """Return some tables, or all; requests without their numbers, which are those of a database."""
+    """Return some tables, or all; requests without numbers, which only a database has."""
     names = some or database.ask(_TABLES).column("name").to_pylist()
     found = {name: _frame(spark, database.ask(f"FROM {name}")) for name in names}
     found["requests"] = found["requests"].drop("request_id")

@@ -1,4 +1,4 @@
-"""Chunks made of bytes, cut up as a test wants them."""
+"""Chunks made of bytes, cut into segments of any size."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def chunk(
 ) -> Chunk:
     """A chunk with one segment a piece; packet n comes at TIME_NS + n; ``snap`` cuts each."""
     parts = [piece for piece in pieces if piece]
-    held = [len(part) if snap is None else min(len(part), snap) for part in parts]
-    buffer = b"".join(part[:size] for part, size in zip(parts, held, strict=True))
+    captured_sizes = [len(part) if snap is None else min(len(part), snap) for part in parts]
+    buffer = b"".join(part[:size] for part, size in zip(parts, captured_sizes, strict=True))
     starts, at = [], 0
-    for size in held:
+    for size in captured_sizes:
         starts.append(at)
         at += size
     packets = [first_packet + index for index in range(len(parts))]
@@ -33,7 +33,7 @@ def chunk(
         memoryview(buffer),
         starts,
         [len(part) for part in parts],
-        held,
+        captured_sizes,
         [TIME_NS + packet for packet in packets],
         packets,
     )
@@ -41,7 +41,7 @@ def chunk(
 
 
 def cut(data: bytes, sizes: Iterable[int]) -> list[bytes]:
-    """``data`` in pieces of these sizes, the last one taking what is left."""
+    """``data`` in pieces of these sizes; the last piece has the rest."""
     pieces, at = [], 0
     for size in sizes:
         pieces.append(data[at : at + size])

@@ -1,4 +1,4 @@
-"""The report on rows that were made."""
+"""Reports on made-up rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def summary_of(
 def summary_of_blocks(
     blocks: Iterable[RowBlock], quality: CaptureQuality | None = None, most_keys: int = MOST_KEYS
 ) -> dict[str, Any]:
-    """Return the report on blocks of rows; ``quality`` may be known once all were read."""
+    """Return the report on blocks of rows; ``quality`` may be known only after the last one."""
     with Database(max_memory_bytes=1 << 28, threads=1) as database:
         maker = report_tables(database, "requests")["requests"]
         for block in blocks:

@@ -1,4 +1,4 @@
-"""A dialogue between a client and a broker, as TCP streams: what each side says, in turn."""
+"""A dialogue between a client and a broker, as TCP streams: the messages of both, in turn."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLIENT, BROKER = 0, 1
 class Talk:
     """One TCP connection fed to a tracker; packet n is sent at TIME_NS + n.
 
-    ``exchanges``, ``anomalies`` and ``summaries`` hold what has come out so far.
+    ``exchanges``, ``anomalies`` and ``summaries`` hold the results so far.
     """
 
     def __init__(

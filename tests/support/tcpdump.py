@@ -1,4 +1,4 @@
-"""tcpdump, listening on an interface of a namespace of ours while we do."""
+"""tcpdump, listening on an interface of our namespace at the same time as we do."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Seen(NamedTuple):
 
 
 class Tcpdump:
-    """Listens from the beginning of the block on; ``packets`` has what it wrote at its end."""
+    """Listens from the beginning of the block on; after it, ``packets`` has all packets."""
 
     def __init__(self, namespace: Namespace, interface: str, path: Path, *options: str) -> None:
         words = [
@@ -62,12 +62,12 @@ class Tcpdump:
         traceback: TracebackType | None,
     ) -> None:
         self._process.send_signal(signal.SIGINT)
-        said = self._process.communicate(timeout=LONG_S)[1]
-        assert kind is not None or b"\n0 packets dropped by kernel" in said
+        messages = self._process.communicate(timeout=LONG_S)[1]
+        assert kind is not None or b"\n0 packets dropped by kernel" in messages
         self.packets = read_capture(self._path)
 
     def wait_for(self, count: int) -> None:
-        """Wait until it has written so many packets: those that it holds are lost at its end."""
+        """Wait until it has written ``count`` packets: those in its buffer are lost at its end."""
         wait_until(lambda: self._count_written() >= count, f"{count} packets of tcpdump")
 
     def _count_written(self) -> int:

@@ -1,4 +1,4 @@
-"""Captures of TLS, their key logs, and what broker and tshark say is in them."""
+"""Captures of TLS, their key logs, and their content according to broker and tshark."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ _TRUTHS = {
     for file in sorted(FOLDER.glob("*.truth.json"))
 }
 STAND_INS = [name for name, told in _TRUTHS.items() if "stand_in" in told]
-"""Those without a broker: OpenSSL on both ends, and a few requests inside."""
+"""Captures without a broker: OpenSSL on both ends, and a few requests inside."""
 RECORDED = [
     name for name, told in _TRUTHS.items() if "cut_from" not in told and name not in STAND_INS
 ]
-"""Those that were recorded of a broker, whole."""
+"""Whole captures of a broker."""
 READABLE = [name for name in RECORDED if sum(_TRUTHS[name]["requests_by_client_id"].values())]
-"""Of those the ones in which a broker answered: the others are of handshakes that fail."""
+"""Captures of a broker that answered requests; the others are of handshakes that fail."""
 FAILED = [name for name in RECORDED if name not in READABLE]
 WITH_SECRETS = [name for name in _TRUTHS if name.endswith("-embedded")]
-"""Files of pcapng with their secrets inside."""
+"""pcapng files with their secrets inside."""
 LATE = [name for name in _TRUTHS if name.endswith("-late")]
-"""Those that begin in the midst of a connection."""
+"""Captures that begin in the middle of a connection."""
 LOST = [name for name in _TRUTHS if name.endswith("-lost")]
-"""Those in which packets are missing."""
+"""Captures in which packets are missing."""
 
 
 class Request(NamedTuple):
-    """A request as tshark reads it, with the sizes that stand before it and its response."""
+    """A request as tshark reads it, with the size prefixes of it and of its response."""
 
     client: str
     correlation_id: int
@@ -41,7 +41,7 @@ class Request(NamedTuple):
 
 
 def truth(name: str) -> dict[str, Any]:
-    """What the broker and the clients counted, or what was cut away."""
+    """The counts of broker and clients, or the parts that were cut away."""
     found: dict[str, Any] = _TRUTHS[name]
     return found
 
@@ -56,12 +56,12 @@ def path(name: str) -> Path:
 
 
 def keylog(name: str) -> Path:
-    """The secrets of all connections that anybody wrote down."""
+    """The key log: the secrets of all connections that clients or brokers wrote down."""
     return FOLDER / f"{source(name)}.keys"
 
 
 def request_log(name: str) -> list[dict[str, Any]]:
-    """The broker's request log of the whole recording; empty where it was asked nothing."""
+    """The broker's request log of the whole recording; empty if it had no requests."""
     log = FOLDER / f"{source(name)}.broker.jsonl.gz"
     if not log.exists():
         return []
@@ -82,7 +82,7 @@ def read_by_tshark(name: str) -> list[Request]:
 
 
 def connections(name: str) -> list[dict[str, Any]]:
-    """What tshark reads in the handshakes and alerts of this capture."""
+    """The handshakes and alerts of this capture as tshark reads them."""
     found: list[dict[str, Any]] = json.loads((FOLDER / f"{name}.tshark.json").read_text())[
         "connections"
     ]

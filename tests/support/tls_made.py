@@ -1,4 +1,4 @@
-"""TLS records made by hand, the same in each run: hellos, and what fixed secrets encrypt."""
+"""TLS records made by hand, the same in each run: hellos, and data under fixed secrets."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Sealer:
 
 
 class CbcSealer:
-    """Encrypts records of AES-CBC, the MAC inside or behind (RFC 7366), as one end would."""
+    """Encrypts records of AES-CBC as one end would, with the MAC inside or after (RFC 7366)."""
 
     def __init__(self, keys: DirectionKeys, *, mac_last: bool) -> None:
         self._keys, self._mac_last, self.number = keys, mac_last, 0
@@ -96,20 +96,20 @@ class CbcSealer:
         return hmac.digest(self._keys.mac_key, protected, "sha1")
 
     def _encrypted(self, iv: bytes, data: bytes) -> bytes:
-        padding = 15 - len(data) % 16 + 16 * (len(data) % 3)  # some more than it takes
+        padding = 15 - len(data) % 16 + 16 * (len(data) % 3)  # sometimes more than needed
         padded = data + bytes((padding,)) * (padding + 1)
         maker = Cipher(algorithms.AES(self._keys.key), modes.CBC(iv)).encryptor()
         return maker.update(padded) + maker.finalize()
 
 
 class Made(NamedTuple):
-    """A conversation as records, one a part."""
+    """A conversation as records, one for each part."""
 
     parts: list[tuple[int, bytes]]
     """(side, record); the client is 0."""
     keys: bytes
     contents: tuple[list[bytes], list[bytes]]
-    """Application data by side, one a record."""
+    """Application data by side, one for each record."""
 
 
 def conversation(
@@ -136,12 +136,12 @@ def conversation(
         parts.append((1, record(22, message(14, b""))))
         for end in (0, 1):
             parts += [(end, CHANGE), (end, sealers[end].seal(22, FINISHED))]
-    said: tuple[list[bytes], list[bytes]] = ([], [])
+    contents_by_side: tuple[list[bytes], list[bytes]] = ([], [])
     for side, content in contents:
         parts.append((side, sealers[side].seal(23, content)))
-        said[side].append(content)
+        contents_by_side[side].append(content)
     parts += [(side, sealers[side].seal(21, b"\x01\0")) for side in (0, 1)]
-    return Made(parts, KEYS, said)
+    return Made(parts, KEYS, contents_by_side)
 
 
 def _line(label: str, secret: bytes) -> str:

@@ -1,7 +1,7 @@
-"""A broker and clients that speak TLS over real sockets on loopback, and what a capture of it is.
+"""A broker and clients that speak TLS over real sockets on loopback, and a capture of them.
 
-Python's ``ssl`` does both ends. Between them is a relay, which makes a packet of each piece that it
-passes on: a capture that needs no right.
+Python's ``ssl`` makes both ends. Between them is a relay, which makes a packet of each piece that
+it passes on: such a capture needs no rights.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Relay:
 
 
 class Client:
-    """A connection that asks; a context."""
+    """A connection that sends requests; a context."""
 
     def __init__(self, address: tuple[str, int], version: ssl.TLSVersion, keys: Path) -> None:
         """``keys`` is the key log that ``ssl`` writes."""
@@ -127,7 +127,7 @@ class Client:
         self.port = plain.getsockname()[1]
         self._connection = context.wrap_socket(plain)
         self.sent: list[tuple[int, int, int]] = []
-        """Of each request: correlation id, size, size of the response."""
+        """For each request: correlation id, size, size of the response."""
 
     def __enter__(self) -> Self:
         return self

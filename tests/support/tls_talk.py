@@ -1,8 +1,8 @@
-"""TLS conversations of OpenSSL: what both ends sent on the wire, said inside, and the keys.
+"""TLS conversations of OpenSSL: the bytes on the wire, the plaintext of both ends, and the keys.
 
 Two ways: :func:`talk` in memory, with Python's ``ssl``; :func:`openssl_server` with OpenSSL's own
-server on loopback, for what ``ssl`` cannot be made to do (suites of TLS 1.3, key updates,
-renegotiation). Certificates are made once a run and thrown away with it.
+server on loopback, for features that ``ssl`` does not offer (suites of TLS 1.3, key updates,
+renegotiation). Certificates are made once in each run and deleted with it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NOT_AFTER = datetime.datetime(2040, 1, 1, tzinfo=datetime.UTC)
 
 
 class Sent(NamedTuple):
-    """What one end put on the wire at once."""
+    """Bytes that one end sent at once."""
 
     side: int
     data: bytes
@@ -51,7 +51,7 @@ class Talk(NamedTuple):
 
     wire: list[Sent]
     said: tuple[bytes, bytes]
-    """By the client, by the server."""
+    """The plaintext of the client and of the server."""
     keys: bytes
     """The key log."""
     suite: str
@@ -116,7 +116,7 @@ class Setting(NamedTuple):
 
     version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
     suite: str | None = None
-    """OpenSSL's name, of TLS 1.2."""
+    """OpenSSL's name of a suite of TLS 1.2."""
     kind: str = "ec"
     options: int = 0
     mutual: bool = False
@@ -147,10 +147,10 @@ class Pair:
                 context.set_alpn_protocols(list(setting.alpn))
         self._client.keylog_filename = str(self._keys)
         self.session: ssl.SSLSession | None = None
-        """Of the last talk, for the next."""
+        """The session of the last talk, for the next one."""
 
     def talk(self, turns: Iterable[tuple[int, bytes]], *, resume: bool = False) -> Talk:
-        """Let the ends say something in turn (side, bytes); close in the end."""
+        """Let the ends send plaintext in turn (side, bytes), and then close."""
         self._keys.write_bytes(b"")
         wires = [ssl.MemoryBIO() for _ in range(4)]
         client = self._client.wrap_bio(
@@ -177,7 +177,7 @@ class Pair:
             said[side].extend(data)
             move()
             _drain(ends[1 - side])
-        _drain(client)  # of TLS 1.3, tickets
+        _drain(client)  # tickets of TLS 1.3
         self.session = client.session
         for end in ends:
             _close(end)
@@ -217,7 +217,7 @@ def _close(end: ssl.SSLObject) -> None:
         end.unwrap()
 
 
-# -- what a session makes of it -------------------------------------------------------------------
+# -- reading by a session --------------------------------------------------------------------------
 
 
 def items_of(sent: Iterable[Sent], segment: int = 1448) -> list[tuple[int, StreamItem]]:
@@ -238,7 +238,7 @@ def items_of(sent: Iterable[Sent], segment: int = 1448) -> list[tuple[int, Strea
 
 
 class Read(NamedTuple):
-    """What a session made of a conversation."""
+    """The results of a session for a conversation."""
 
     session: TlsSession
     items: tuple[list[StreamItem], list[StreamItem]]
@@ -275,7 +275,7 @@ def read_items(
     from_start: tuple[bool, bool] = (True, True),
     step: int = 1,
 ) -> Read:
-    """Feed items to a session, so many at once."""
+    """Feed items to a session, ``step`` at a time."""
     session = TlsSession(log, LateStarts(log), from_start)
     found: tuple[list[StreamItem], list[StreamItem]] = ([], [])
     waiting = list(items)

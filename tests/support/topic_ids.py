@@ -1,4 +1,4 @@
-"""Messages that have topic ids, by hand: bytes as the protocol document lays them out."""
+"""Messages with topic ids, written by hand, as the protocol document lays them out."""
 
 from __future__ import annotations
 

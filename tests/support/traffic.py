@@ -1,7 +1,7 @@
 """Produce and Fetch in any version, and connections that carry them, as packets of a capture.
 
-In: what messages are to say. Out: their bytes, and captures. Must not know: the readers under test;
-definitions are asked for the order of fields alone.
+In: the values of messages. Out: their bytes, and captures. Must not know: the readers under test;
+definitions are used only for the order of fields.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _START_SEQUENCE = 1000
 
 
 class Part(NamedTuple):
-    """A partition, as request and response speak of it."""
+    """A partition, with its values in request and response."""
 
     topic: str = "t"
     topic_id: bytes = NO_ID
@@ -39,7 +39,7 @@ class Part(NamedTuple):
 
 
 def _defaults(struct: Struct, version: int) -> dict[str, Any]:
-    """Every field that a version has, with nothing in it."""
+    """Every field of a version, with an empty value."""
     made: dict[str, Any] = {}
     for field in struct.fields:
         if not field.is_present(version) or field.is_tagged(version):
@@ -63,7 +63,7 @@ def _nothing_of(kind: str) -> Any:
 
 
 def body(api_key: int, kind: Kind, version: int, **values: Any) -> bytes:
-    """The body of a message; fields that are not given have nothing in them."""
+    """The body of a message; fields that are not given are empty."""
     message = CATALOG.message(api_key, kind)
     return Writer(message, version).write(_defaults(message.struct, version) | values)
 
@@ -85,7 +85,7 @@ def answers(api_key: int, version: int, correlation_id: int, content: bytes) -> 
 def _topics(
     parts: Iterable[Part], api_key: int, kind: Kind, version: int, outer: str, inner: str, name: str
 ) -> list[dict[str, Any]]:
-    """Parts by topic, each with the values of its fields by all names that these have."""
+    """Parts by topic, each with the values of its fields under all their names."""
     topics = CATALOG.message(api_key, kind).struct.field(outer)
     assert topics is not None
     assert topics.struct is not None
@@ -100,9 +100,9 @@ def _topics(
 
 
 def _partition(part: Part, struct: Struct, version: int) -> dict[str, Any]:
-    """A part under all names that its fields have; those with tags are left out."""
+    """A part with its fields under all their names; tagged fields are left out."""
     plain = _defaults(struct, version)
-    said = {
+    values_by_name = {
         "index": part.partition,
         "partition": part.partition,
         "partitionIndex": part.partition,
@@ -111,7 +111,7 @@ def _partition(part: Part, struct: Struct, version: int) -> dict[str, Any]:
         "baseOffset": part.base_offset,
         "highWatermark": part.high_watermark,
     }
-    return plain | {name: value for name, value in said.items() if name in plain}
+    return plain | {name: value for name, value in values_by_name.items() if name in plain}
 
 
 def _json_name(name: str) -> str:
@@ -204,7 +204,7 @@ def fetch_answer(
 
 
 METADATA_VERSION = 12
-"""One that tells ids and names of topics."""
+"""A version with ids and names of topics."""
 
 
 def metadata(correlation_id: int) -> bytes:
@@ -214,7 +214,7 @@ def metadata(correlation_id: int) -> bytes:
 
 
 def metadata_answer(correlation_id: int, names: Iterable[tuple[bytes, str]]) -> bytes:
-    """Tell what topic ids are called."""
+    """A response with the names of topic ids."""
     topics = CATALOG.message(k.METADATA, "response").struct.field("Topics")
     assert topics is not None
     assert topics.struct is not None
@@ -229,7 +229,7 @@ def metadata_answer(correlation_id: int, names: Iterable[tuple[bytes, str]]) -> 
 
 
 class Line:
-    """One TCP connection: its packets, as they are sent, go to a list that lines may share."""
+    """One TCP connection: its packets are appended to a list, which lines may share."""
 
     def __init__(self, packets: list[bytes], client_port: int = 50000) -> None:
         self._packets = packets
@@ -243,7 +243,7 @@ class Line:
         return self
 
     def says(self, side: int, *payloads: bytes) -> Line:
-        """One side sends each payload as a packet."""
+        """Send each payload as a packet of one side."""
         for payload in payloads:
             if payload:
                 self._send(side, ACK, payload)
@@ -256,7 +256,7 @@ class Line:
         return self.says(TO_CLIENT, *payloads)
 
     def loses(self, side: int, length: int) -> Line:
-        """Bytes are sent that are not captured."""
+        """Send bytes that are not captured."""
         self._sequence[side] += length
         return self
 
@@ -281,7 +281,7 @@ class Line:
                 client=self._client,
             )
         )
-        # SYN and FIN take a number each.
+        # SYN and FIN take one sequence number each.
         self._sequence[side] += len(payload) + bool(flags & (SYN | FIN))
 
 

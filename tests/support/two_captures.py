@@ -1,4 +1,4 @@
-"""Rows of two captures whose truth is known: traffic made by seed, and what is wrong with it."""
+"""Rows of two captures with known differences: traffic made by seed, with chosen faults."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kanalyze.tables.row import Row
 
 CLIENTS = {"billing": "orders", "shop": "orders", "search": "clicks", "mail": "mails"}
-"""Who produces and fetches, and which topic."""
+"""Clients that produce and fetch, and their topics."""
 APIS = {"Produce": 0, "Fetch": 1}
 CODES = [ErrorItem("orders", 0, 6, "NOT_LEADER_OR_FOLLOWER")]
 
@@ -38,12 +38,12 @@ def traffic(
     """Return rows in order of time: heavy-tailed latencies, with bursts in which all are slow.
 
     Args:
-        seed: of all that is drawn.
+        seed: seed of all random numbers.
         seconds: how long it goes on.
-        per_s: requests.
+        per_s: requests per second.
         slow: times as slow, by client and API.
         failing: share of errors, by client and API; 0.5 % for the others.
-        bursts_per_s: pauses of a broker, of half a second in the mean.
+        bursts_per_s: pauses of a broker per second, half a second long on average.
     """
     draw = np.random.default_rng(seed)
     many = draw.poisson(per_s * seconds)
@@ -51,8 +51,8 @@ def traffic(
     latency_ms = 4 * np.exp(draw.normal(0, 0.6, many))
     for begin in draw.random(draw.poisson(bursts_per_s * seconds)) * seconds:
         end = begin + draw.exponential(0.5)
-        held = (times >= begin) & (times < end)
-        latency_ms[held] += (end - times[held]) * 1000
+        is_in_burst = (times >= begin) & (times < end)
+        latency_ms[is_in_burst] += (end - times[is_in_burst]) * 1000
     clients = draw.choice(list(CLIENTS), many)
     apis = draw.choice(list(APIS), many)
     lots = draw.random(many)
@@ -87,7 +87,7 @@ def traffic(
 def compare_rows(
     a: Sequence[Row], b: Sequence[Row], thresholds: Thresholds | None = None
 ) -> dict[str, Any]:
-    """Return what differs between two lists of rows."""
+    """Return the comparison of two lists of rows."""
     with _database(a) as first, _database(b) as second:
         many = slices_of(active_seconds(first), active_seconds(second)) or (None, None)
         sides = [

@@ -1,4 +1,4 @@
-"""The compiled modules, uncompiled: a second set of them beside the first."""
+"""A second, uncompiled set of the compiled modules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(kanalyze.__file__).parent
 
 
 def compiled_modules() -> list[str]:
-    """Name the modules that have their C types beside them."""
+    """Return the names of the modules with a .pxd file."""
     return [
         ".".join(("kanalyze", *path.relative_to(ROOT).with_suffix("").parts))
         for path in sorted(ROOT.rglob("*.pxd"))
@@ -28,9 +28,9 @@ def compiled_modules() -> list[str]:
 
 @contextmanager
 def uncompiled(*besides: str) -> Iterator[dict[str, ModuleType]]:
-    """Import the compiled modules uncompiled, and ``besides`` anew; give them by name.
+    """Import the compiled modules uncompiled, and ``besides`` anew; yield them by name.
 
-    Who imports them meanwhile gets these; afterwards everything is as before.
+    Imports meanwhile get these modules; afterwards everything is as before.
     """
     names = [*compiled_modules(), *besides]
     known = set(sys.modules)
@@ -41,7 +41,7 @@ def uncompiled(*besides: str) -> Iterator[dict[str, ModuleType]]:
         yield {name: importlib.import_module(name) for name in names}
     finally:
         sys.meta_path[:] = finders
-        # What was imported meanwhile for the first time has got uncompiled classes.
+        # Modules imported meanwhile for the first time use uncompiled classes.
         new = [name for name in sys.modules if name not in known and name.startswith("kanalyze.")]
         for name in {*names, *new}:
             sys.modules.pop(name, None)

@@ -1,4 +1,4 @@
-"""The table of API x version x {request, response}: is what we decode equal to Kafka's own JSON?"""
+"""The table of API x version x {request, response}: whether our values equal Kafka's own JSON."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from tests.support.vectors import Vector
 
 Cell: TypeAlias = tuple[str, int]
-"""Name of a message as our definitions have it, and version."""
+"""Name of a message in our definitions, and version."""
 Outcomes: TypeAlias = dict[Cell, list[str]]
-"""What differs in each version that was compared; nothing where all is equal."""
+"""The differences in each version that was compared; empty if there are none."""
 
 VECTORS = "vectors"
-"""The property of a test's report with what it compared, for the run's summary: other processes
+"""The property of a test's report with its outcomes, for the summary of the run: another process
 may have run the test."""
 
 
 def compare(vectors: Iterable[Vector], catalog: Catalog) -> Outcomes:
-    """Decode vectors, and compare with what Kafka says of them."""
+    """Decode vectors, and compare them with Kafka's JSON."""
     outcomes: Outcomes = {}
     decoders: dict[Cell, Decoder] = {}
     for vector in vectors:
@@ -46,7 +46,7 @@ def compare(vectors: Iterable[Vector], catalog: Catalog) -> Outcomes:
 
 
 def _difference(vector: Vector, message: MessageSpec, decode: Decoder) -> str | None:
-    """Say what differs, None for nothing: value, extent, unknown tags, records, the reference."""
+    """Return what differs, or None: value, extent, unknown tags, records, reference reader."""
     try:
         values, end = decode(vector.content, 0, 0, None)
     except WireError as error:
@@ -61,12 +61,12 @@ def _difference(vector: Vector, message: MessageSpec, decode: Decoder) -> str | 
     if tuple(records_in(message.struct, values)) != vector.records:
         return "other records"
     if read_message(message, vector.version, vector.content) != (values, end):
-        return "the reference reader says otherwise"
+        return "the reference reader gives another result"
     return None
 
 
 def canonical(value: Any) -> str:
-    """Return JSON text in which 1, 1.0 and true differ and the order of names does not."""
+    """Return JSON text that distinguishes 1, 1.0 and true, and ignores the order of names."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 

@@ -1,7 +1,7 @@
 """The vectors in tests/kafka/vectors/: messages that Kafka's own serializer wrote.
 
 tools/vectors/make.py makes them. Each line holds a message's name, version, bytes and Kafka's own
-JSON of it; apart from that what the JSON leaves out: contents of records, unknown tags.
+JSON of it, and the parts that the JSON leaves out: contents of records, unknown tags.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ FOLDER = Path(__file__).resolve().parent.parent / "kafka" / "vectors"
 
 class Vector(NamedTuple):
     release: str
-    """Of Kafka, whose serializer wrote it."""
+    """The release of Kafka whose serializer wrote it."""
     name: str
-    """Of the message, as that release calls it."""
+    """The name of the message in that release."""
     api_key: int | None
     version: int
     content: bytes
@@ -34,7 +34,7 @@ class Vector(NamedTuple):
     records: tuple[bytes, ...]
     """Contents of the records fields, in wire order."""
     unknown_tags: tuple[tuple[int, bytes], ...]
-    """Tags that no definition knows, of all structs, sorted."""
+    """Unknown tags of all structs, sorted."""
 
     @property
     def kind(self) -> str:
@@ -78,7 +78,7 @@ def definition_of(vector: Vector, catalog: Catalog) -> MessageSpec:
     return catalog.data(vector.name)
 
 
-# What was decoded (Projection.ALL), as Kafka's JSON converters write it.
+# Decoded values (Projection.ALL), as Kafka's JSON converters write them.
 
 
 def kafka_json(struct: Struct, values: dict[str, Any]) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def _kafka_element(field: Field, value: Any) -> Any:
 
 
 def records_in(struct: Struct, values: dict[str, Any]) -> Iterator[bytes]:
-    """Give the contents of records fields of a decoded struct, in wire order."""
+    """Yield the contents of records fields of a decoded struct, in wire order."""
     for field, value in _fields_in(struct, values):
         if field.struct is not None:
             for item in _structs_in(field, value):
@@ -124,7 +124,7 @@ def records_in(struct: Struct, values: dict[str, Any]) -> Iterator[bytes]:
 
 
 def unknown_tags_in(struct: Struct, values: dict[str, Any]) -> Iterator[tuple[int, bytes]]:
-    """Give the unknown tags of a decoded struct and of those inside it."""
+    """Yield the unknown tags of a decoded struct and of the structs inside it."""
     yield from values.get("_taggedFields", ())
     for field, value in _fields_in(struct, values):
         if field.struct is not None:
@@ -144,11 +144,11 @@ def _structs_in(field: Field, value: Any) -> list[dict[str, Any]]:
     return list(value) if field.is_array else [value]
 
 
-# What vectors try.
+# What vectors cover.
 
 
 def seen_in(struct: Struct, values: dict[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
-    """Give the path of each field that was on the wire, with ``null``, ``empty`` or ``value``."""
+    """Yield the path of each field on the wire, with ``null``, ``empty`` or ``value``."""
     for field, value in _fields_in(struct, values):
         at = f"{path}.{field.name}" if path else field.name
         yield at, _sort_of(value)
@@ -164,7 +164,7 @@ def _sort_of(value: Any) -> str:
 
 
 def paths_of(struct: Struct, version: int, path: str = "") -> Iterator[tuple[str, Field]]:
-    """Give the path of each field that a version of a struct has."""
+    """Yield the path of each field that a version of a struct has."""
     for field in struct.fields:
         if field.is_present(version):
             at = f"{path}.{field.name}" if path else field.name

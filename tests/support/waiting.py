@@ -1,4 +1,4 @@
-"""Waiting for something to come about, however slow the machine is and whatever else runs on it."""
+"""Waiting for an event, however slow or busy the machine is."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LONG_S = 300.0
-"""Nothing takes so long unless it never comes: what is waited for is an event, not this time."""
+"""A deadline that only an event that never comes exceeds: tests wait for events, not times."""
 _LOOK_EVERY_S = 0.01
 
 
 def wait_until(look: Callable[[], T], what: str = "what was waited for") -> T:
-    """Look until there is something, and return it; raises AssertionError where it never comes."""
+    """Call ``look`` until its result is true, and return it; fail if it never is."""
     until_s = time.monotonic() + LONG_S
     while not (found := look()):
         assert time.monotonic() < until_s, f"{what}: not within {LONG_S:.0f} s"

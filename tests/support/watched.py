@@ -1,4 +1,4 @@
-"""A capture file read as if it were captured now: some packets at a time, shown to a recorder."""
+"""A capture file read like a live capture: a few packets at a time, passed to a recorder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def part_of(batch: PacketBatch, first: int, end: int, buffer: bytearray) -> Pack
     rows = slice(first, end)
     places = zip(batch.offset[rows].tolist(), batch.captured_bytes[rows].tolist(), strict=True)
     data = b"".join(b"\xee" * 3 + batch.buffer[at : at + size] for at, size in places)
-    # Whoever kept bytes of the part before finds these in their place.
+    # Code that kept a view of earlier bytes sees these in their place.
     buffer[: len(data)] = data
     lengths = batch.captured_bytes[rows]
     return PacketBatch(
@@ -62,7 +62,7 @@ class Watched(MergedCaptures):
 
 
 def watch(path: Path, recorder: PacketRecorder, at_once: int = 40) -> None:
-    """Let a recorder see a whole file, and close it."""
+    """Pass a whole file to a recorder, and close the recorder."""
     source = Watched(path, recorder, at_once)
     for rows in Analysis([], source=source, on_tokens=recorder.redact).batches():
         recorder.add_rows(rows)

@@ -1,4 +1,4 @@
-"""How much work a piece of code does, counted, so that it is the same on every machine."""
+"""Counts the work of a piece of code, so that the figure is the same on every machine."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def calls_of(action: Callable[[], object]) -> int:
 
 
 def peak_bytes_of(action: Callable[[], object]) -> int:
-    """Run something and return how much memory it had at once, of what Python gives out."""
+    """Run something and return the peak of the memory that Python allocated for it."""
     tracemalloc.start()
     try:
         action()

@@ -1,4 +1,4 @@
-"""Packets as scapy builds them: one TCP segment, in everything it may be wrapped in."""
+"""Packets built by scapy: one TCP segment in every encapsulation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 with warnings.catch_warnings():
-    # Scapy imports ciphers that it never uses here and that will move.
+    # Scapy imports ciphers that are not used here and that warn of a later move.
     warnings.simplefilter("ignore")
     from scapy.contrib.erspan import ERSPAN_I, ERSPAN_II, ERSPAN_III, ERSPAN_PlatformSpecific
     from scapy.contrib.etherip import EtherIP
@@ -40,7 +40,7 @@ OUTER_V6 = ("2001:db8:f::1", "2001:db8:f::2")
 INNER = ("10.1.0.1", "10.1.0.2")
 INNER_V6 = ("2001:db8:a::1", "2001:db8:a::2")
 PAYLOAD = b"inside of it all"
-# Without these scapy asks the network for them.
+# Without these, scapy would look them up in the network.
 MACS = {"src": "02:00:00:00:00:01", "dst": "02:00:00:00:00:02"}
 
 
@@ -52,7 +52,7 @@ class Wrapped(NamedTuple):
 
 
 def segment(*, is_ipv6: bool = False, payload: bytes = PAYLOAD) -> Any:
-    """Return the segment that is inside of every packet here."""
+    """Return the segment that is inside every packet here."""
     tcp = TCP(sport=40000, dport=9092, seq=1000, ack=2000, flags="PA", window=513)
     if is_ipv6:
         return IPv6(src=INNER_V6[0], dst=INNER_V6[1]) / tcp / Raw(payload)
@@ -271,7 +271,7 @@ def _tunnels(ip: Any) -> dict[str, tuple[Any, set[str]]]:
 
 @cache
 def wrapped() -> dict[str, Wrapped]:
-    """Return every wrapping of both versions of IP, by name."""
+    """Return every encapsulation of both versions of IP, by name."""
     found = {}
     for is_ipv6 in (False, True):
         ip = segment(is_ipv6=is_ipv6)

@@ -29,7 +29,7 @@ HALF_RECORD = b"\x17\x03\x03\x40\x00" + bytes(16_000)
 
 
 class Peer:
-    """A connection, by what its ends send."""
+    """A connection with chosen data from its ends."""
 
     def __init__(self, serial: int) -> None:
         ends = (Endpoint("10.0.0.1", serial % 60_000), Endpoint("10.0.0.2", 9092))
@@ -51,7 +51,7 @@ def streams() -> DecryptedStreams:
     return DecryptedStreams(log, MOST_BYTES)
 
 
-def said(updates: list[StreamUpdate]) -> list[bytes]:
+def plaintext_of(updates: list[StreamUpdate]) -> list[bytes]:
     """The plaintext, or the bytes that pass unchanged."""
     items = [item for update in updates for each in update.items for item in each]
     return [bytes(item.segments.buffer) for item in items if isinstance(item, Chunk)]
@@ -61,40 +61,40 @@ def peers(count: int) -> Iterator[Peer]:
     return map(Peer, range(1, count + 1))
 
 
-def test_hellos_without_end_push_out_their_own_kind() -> None:
-    under_test, handed_on = streams(), 0
+def test_a_flood_of_hellos_frees_the_buffers_of_other_hellos() -> None:
+    under_test, passed_on = streams(), 0
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
         for peer in peers(FLOOD):
-            handed_on += len(said(under_test.feed([peer.sends((0, HELLO))])))
+            passed_on += len(plaintext_of(under_test.feed([peer.sends((0, HELLO))])))
             assert under_test.buffered_bytes <= MOST_BYTES
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    # The rest is what is known of each: whether it passes, and who it is.
+    # The rest is the state of each connection: its endpoints, and whether it passes.
     assert after - before < MOST_BYTES + FLOOD * 400
-    assert FLOOD - 500 < handed_on < FLOOD
-    assert said(under_test.feed([Peer(6000).sends(*WHOLE)])) == [
+    assert FLOOD - 500 < passed_on < FLOOD
+    assert plaintext_of(under_test.feed([Peer(6000).sends(*WHOLE)])) == [
         b"requestagain",
         b"responsethe last",
     ]
 
 
-def test_a_handshake_without_end_holds_no_more_than_a_message() -> None:
+def test_an_endless_handshake_buffers_no_more_than_a_message() -> None:
     under_test, peer = streams(), Peer(1)
-    given, handed_on = HELLO, said(under_test.feed([peer.sends((0, HELLO))]))
+    given, passed_on = HELLO, plaintext_of(under_test.feed([peer.sends((0, HELLO))]))
     for _ in range(100):
-        handed_on += said(under_test.feed([peer.sends((0, LONG_MESSAGE))]))
+        passed_on += plaintext_of(under_test.feed([peer.sends((0, LONG_MESSAGE))]))
         given += LONG_MESSAGE
         assert under_test.buffered_bytes < 1 << 20
-    assert b"".join(handed_on) == given
+    assert b"".join(passed_on) == given
 
 
-def test_records_that_are_never_completed_cost_those_that_began_them() -> None:
+def test_incomplete_records_end_the_connections_that_sent_them() -> None:
     under_test, anomalies, ends = streams(), [], []
     busy = Peer(100_000)
-    assert said(under_test.feed([busy.sends(*WHOLE[:-4])])) == [b"request", b"response"]
+    assert plaintext_of(under_test.feed([busy.sends(*WHOLE[:-4])])) == [b"request", b"response"]
     silent = list(peers(500))
     for peer in silent:
         updates = under_test.feed([peer.sends(*WHOLE[:-4], (0, HALF_RECORD)), busy.sends()])
@@ -107,15 +107,18 @@ def test_records_that_are_never_completed_cost_those_that_began_them() -> None:
     assert silent[0].tcp in [each.connection for each in anomalies]
     for update in ends:
         assert [type(items[-1]) for items in update.items] == [Gap, Gap]
-    # Those say no more, neither plaintext nor what is encrypted; who was heard goes on.
-    assert said(under_test.feed([silent[0].sends((1, b"\x17\x03\x03\x00\x20" + bytes(32)))])) == []
-    assert said(under_test.feed([busy.sends(*WHOLE[-4:])])) == [b"again", b"the last"]
+    # Ended connections give no more bytes, neither plaintext nor encrypted; others continue.
+    assert (
+        plaintext_of(under_test.feed([silent[0].sends((1, b"\x17\x03\x03\x00\x20" + bytes(32)))]))
+        == []
+    )
+    assert plaintext_of(under_test.feed([busy.sends(*WHOLE[-4:])])) == [b"again", b"the last"]
     for peer in (*silent, busy):
         under_test.feed([peer.sends(closed=True)])
     assert under_test.buffered_bytes == 0
 
 
-def test_a_quarter_is_freed_at_once_the_longest_silent_first() -> None:
+def test_a_quarter_is_freed_at_once_from_the_longest_silent_connections() -> None:
     budget = BufferBudget(100)
     for serial in range(10):
         budget.note(serial, 10)

@@ -1,4 +1,4 @@
-"""What is read of certificates, against what ``cryptography`` reads."""
+"""Facts of certificates, compared with those that ``cryptography`` reads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def made(parts: list[tuple[x509.ObjectIdentifier, str]], years: tuple[int, int])
 
 @pytest.mark.parametrize("parts", NAMES)
 @pytest.mark.parametrize("years", TIMES)
-def test_it_is_what_cryptography_reads(
+def test_facts_of_certificates_are_those_that_cryptography_reads(
     parts: list[tuple[x509.ObjectIdentifier, str]], years: tuple[int, int]
 ) -> None:
     der = made(parts, years)
@@ -51,7 +51,7 @@ def test_it_is_what_cryptography_reads(
     assert ours.not_after_ns == (after_ns if after_ns < 1 << 63 else None)
 
 
-def test_several_parts_at_once_are_told_apart() -> None:
+def test_several_parts_of_one_name_are_distinguished() -> None:
     several = [
         x509.NameAttribute(NameOID.COMMON_NAME, "a"),
         x509.NameAttribute(NameOID.ORGANIZATION_NAME, "b"),
@@ -67,7 +67,7 @@ def test_several_parts_at_once_are_told_apart() -> None:
 
 
 @for_each("seed", range(50))
-def test_what_is_spoilt_raises_nothing(seed: int) -> None:
+def test_corrupt_certificates_raise_nothing(seed: int) -> None:
     dice = Random(seed)
     der = made(NAMES[1], TIMES[0])
     for _ in range(40):

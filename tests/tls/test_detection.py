@@ -1,4 +1,4 @@
-"""TLS is known by its first bytes, wherever a capture begins."""
+"""TLS is detected by its first bytes, wherever a capture begins."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def decide(
     return TlsDetector(0, starts).decide(items, is_last=is_last)
 
 
-def test_a_stream_whose_start_is_there_begins_with_a_record_or_is_no_tls() -> None:
+def test_a_stream_with_its_start_begins_with_a_record_or_is_no_tls() -> None:
     assert decide(HELLO) is True
     assert decide(KAFKA) is False
     assert decide(NOISE) is False
@@ -48,31 +48,31 @@ def test_records_are_searched_where_a_capture_begins_within_one(skipped: int) ->
     assert decide(RECORDS[skipped:], starts=UNSEEN) is True
 
 
-def test_a_zero_byte_within_a_record_does_not_pass_for_a_size() -> None:
+def test_a_zero_byte_within_a_record_is_not_taken_for_a_size() -> None:
     within = b"\0\x9a\x12\x07\x55" + RECORDS[100:]
     assert decide(within, starts=UNSEEN) is True
     assert decide(NOISE[:100], within, UNSEEN) is True
 
 
-def test_kafka_that_begins_with_a_large_message_is_none_in_the_end() -> None:
+def test_kafka_that_begins_with_a_large_message_is_no_tls() -> None:
     large = (1 << 20).to_bytes(4, "big") + NOISE
     assert decide(large[:1000], starts=UNSEEN) is None
     assert decide(large[:1000], KAFKA, UNSEEN) is False
     assert decide(large, starts=UNSEEN) is False
 
 
-def test_what_has_no_records_is_searched_up_to_a_bound() -> None:
+def test_a_stream_without_records_is_searched_up_to_a_bound() -> None:
     assert decide(NOISE, starts=UNSEEN) is False
 
 
-def test_a_lost_first_packet_is_as_an_unseen_start() -> None:
+def test_a_lost_first_packet_counts_as_an_unseen_start() -> None:
     items = ([GAP, chunk([RECORDS[500:]], stream_offset=1448)], [])
     assert TlsDetector(0, SEEN).decide(items, is_last=False) is True
     items = ([GAP], [chunk([HELLO])])
     assert TlsDetector(0, SEEN).decide(items, is_last=False) is True
 
 
-def test_more_bytes_are_searched_when_there_are_twice_as_many() -> None:
+def test_a_stream_is_searched_again_when_it_has_doubled() -> None:
     detector, items = TlsDetector(0, UNSEEN), ([], [])
     sizes = []
     for at in range(3000, len(RECORDS), 1448):

@@ -33,17 +33,17 @@ from tests.support.tls_talk import certificate
 CLIENT_HELLO, SERVER_HELLO = made.client_hello()[9:], made.server_hello(made.SUITE_12)[9:]
 
 
-def test_a_client_hello() -> None:
+def test_a_client_hello_is_read() -> None:
     hello = read_client_hello(CLIENT_HELLO)
     assert hello is not None
     assert (hello.random, hello.session_id) == (made.CLIENT_RANDOM, made.SESSION_ID)
-    assert hello.versions == (0x0304, 0x0303)  # without the one that is made up
+    assert hello.versions == (0x0304, 0x0303)  # without the GREASE version
     assert hello.suites == (made.SUITE_13, made.SUITE_12)
     assert (hello.server_name, hello.alpn) == ("broker.example", ("kafka",))
     assert (hello.has_psk, hello.has_early_data, hello.has_ticket) == (False, False, False)
 
 
-def test_a_server_hello() -> None:
+def test_a_server_hello_is_read() -> None:
     hello = read_server_hello(SERVER_HELLO)
     assert hello is not None
     assert (hello.version, hello.suite, hello.random) == (0x0303, 0xC02F, made.SERVER_RANDOM)
@@ -54,7 +54,7 @@ def test_a_server_hello() -> None:
     assert again.is_retry
 
 
-def test_a_name_is_kept_as_it_is_for_whoever_shows_it_to_escape() -> None:
+def test_a_server_name_keeps_its_control_characters() -> None:
     odd = CLIENT_HELLO.replace(b"broker.example", b"broker\xff\x1b[2Jxxx")
     hello = read_client_hello(odd)
     assert hello is not None
@@ -62,7 +62,7 @@ def test_a_name_is_kept_as_it_is_for_whoever_shows_it_to_escape() -> None:
 
 
 @given(st.sampled_from([CLIENT_HELLO, SERVER_HELLO]), st.integers(0, 1 << 32))
-def test_what_is_cut_or_changed_raises_nothing(body: bytes, seed: int) -> None:
+def test_cut_or_changed_messages_raise_nothing(body: bytes, seed: int) -> None:
     chosen = random.Random(seed)
     changed = bytearray(body[: chosen.randrange(len(body) + 1)])
     for _ in range(min(4, len(changed))):
@@ -77,7 +77,7 @@ def test_what_is_cut_or_changed_raises_nothing(body: bytes, seed: int) -> None:
 
 
 @given(st.lists(st.integers(1, 200)))
-def test_messages_in_any_pieces(sizes: list[int]) -> None:
+def test_messages_are_assembled_from_any_pieces(sizes: list[int]) -> None:
     stream = made.message(1, CLIENT_HELLO) + made.message(14, b"") + made.message(11, bytes(300))
     assembler, found, at = MessageAssembler(), [], 0
     for size in [*sizes, len(stream)]:
@@ -90,7 +90,7 @@ def test_messages_in_any_pieces(sizes: list[int]) -> None:
     ]
 
 
-def test_a_message_that_is_too_large_is_stepped_over() -> None:
+def test_a_message_that_is_too_large_is_skipped() -> None:
     assembler = MessageAssembler()
     stream = made.message(11, bytes(MOST_MESSAGE_BYTES)) + made.message(14, b"")
     found = []
@@ -110,7 +110,7 @@ def test_alerts_have_names() -> None:
     assert read_alert(b"\x02", 0, 5, 7) is None
 
 
-def test_what_is_no_certificate_is_none() -> None:
+def test_data_that_is_no_certificate_has_no_facts() -> None:
     for data in (b"", b"\x30\x82", bytes(100), bytes(1 << 20)):
         assert certificate_facts(data) is None
 
@@ -122,9 +122,9 @@ ONE_CERTIFICATE = bytes.fromhex("00 000009 000004 30820000 0000")
 
 def compressed(message: bytes, *, algorithm: int = 1, length: int | None = None) -> bytes:
     data = zlib.compress(message)
-    told = len(message) if length is None else length
+    declared_bytes = len(message) if length is None else length
     return b"".join(
-        (algorithm.to_bytes(2), told.to_bytes(3), len(data).to_bytes(3), data),
+        (algorithm.to_bytes(2), declared_bytes.to_bytes(3), len(data).to_bytes(3), data),
     )
 
 
@@ -133,7 +133,7 @@ def test_a_certificate_compressed_by_zlib_is_read() -> None:
     assert certificates_in(ONE_CERTIFICATE, is_13=True) == [bytes.fromhex("30820000")]
 
 
-def test_a_compressed_certificate_is_as_long_as_it_says_or_unknown() -> None:
+def test_a_compressed_certificate_with_a_wrong_length_is_not_read() -> None:
     for length in (0, len(ONE_CERTIFICATE) - 1, len(ONE_CERTIFICATE) + 1, MOST_MESSAGE_BYTES + 1):
         assert decompressed_certificate(compressed(ONE_CERTIFICATE, length=length)) is None
     bomb = compressed(bytes(MOST_MESSAGE_BYTES + 1))
@@ -143,7 +143,7 @@ def test_a_compressed_certificate_is_as_long_as_it_says_or_unknown() -> None:
     assert decompressed_certificate(b"\0\1\0\0\4\0\0\4junk") is None
 
 
-def test_a_client_that_compresses_its_certificate_has_shown_one() -> None:
+def test_a_compressed_client_certificate_counts_as_mutual_tls() -> None:
     for algorithm, is_read in ((1, True), (3, False)):
         negotiation = Negotiation(KeyLog())
         negotiation.facts.client_index = 0

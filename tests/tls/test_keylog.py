@@ -1,4 +1,4 @@
-"""Key logs: valid ones in any pieces, and hostile ones."""
+"""Key logs: valid logs in any pieces, and hostile logs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_each_label_is_a_secret() -> None:
     assert (log.other_lines, log.wrong_lines) == (0, 0)
 
 
-def test_the_lines_of_the_java_agent_name_sessions() -> None:
+def test_lines_of_the_java_agent_are_found_by_session_id() -> None:
     text = b"RSA Session-ID:" + b"AB" * 32 + b" Master-Key:" + MASTER.hex().upper().encode()
     assert read(text).find(b"\xab" * 32, SecretKind.SESSION) == MASTER
 
@@ -70,7 +70,7 @@ def test_other_labels_are_counted() -> None:
         line(b"CLIENT_RANDOM", RANDOM, MASTER)[:-1] + b" more",
     ],
 )
-def test_wrong_lines_cost_themselves_only(wrong: bytes) -> None:
+def test_a_wrong_line_does_not_affect_the_next_one(wrong: bytes) -> None:
     good = line(b"CLIENT_RANDOM", RANDOM, MASTER)
     for size in (1, 100, 1 << 20):
         log = KeyLog()
@@ -90,7 +90,7 @@ def test_a_log_may_grow_in_any_pieces(sizes: list[int]) -> None:
     assert (len(log), log.lines, log.wrong_lines) == (6, 6, 0)
 
 
-def test_the_oldest_are_dropped() -> None:
+def test_the_oldest_secrets_are_dropped() -> None:
     randoms = [number.to_bytes(32, "big") for number in range(1000)]
     log = read(b"".join(line(b"CLIENT_RANDOM", name, MASTER) for name in randoms), 100)
     assert len(log) <= 100
@@ -101,7 +101,7 @@ def test_the_oldest_are_dropped() -> None:
     assert latest == randoms[::-1][: len(log)]
 
 
-def test_what_is_repeated_is_kept_once() -> None:
+def test_repeated_secrets_are_kept_once() -> None:
     text = line(b"CLIENT_RANDOM", RANDOM, MASTER) * 50
     assert (len(read(text)), read(text).version) == (1, 1)
 

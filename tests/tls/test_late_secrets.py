@@ -1,4 +1,4 @@
-"""Secrets that come after their connections: these wait, and the results are the same."""
+"""Secrets may come after their connections: these wait, and the results are the same."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def spread(data: bytes, pieces: int) -> dict[int, bytes]:
 
 
 @pytest.mark.parametrize("name", FEW)
-def test_rows_are_those_of_keys_that_were_there_before(name):
+def test_rows_are_the_same_as_with_keys_from_the_start(name):
     keys = keys_of(name)
     expected = rows_of(analysis(name, {0: keys}, grows=False))
     assert len(expected) == len(tls_captures.read_by_tshark(name))
@@ -86,7 +86,7 @@ def test_rows_are_those_of_keys_that_were_there_before(name):
 
 
 @pytest.mark.parametrize("name", FEW[:2])
-def test_connections_are_those_of_keys_that_were_there_before(name):
+def test_connections_are_the_same_as_with_keys_from_the_start(name):
     keys = keys_of(name)
     expected = connections_of(analysis(name, {0: keys}, grows=False))
     for given in ({LAST: keys}, spread(keys, 23)):
@@ -94,12 +94,12 @@ def test_connections_are_those_of_keys_that_were_there_before(name):
 
 
 @pytest.mark.parametrize("name", FEW[:2])
-def test_without_their_secrets_connections_are_what_they_are_without_keys(name):
+def test_connections_without_their_secrets_are_the_same_as_without_keys(name):
     expected = connections_of(analysis(name, {}, grows=False))
     assert connections_of(analysis(name, {3: keys_of(OTHER)})) == expected
 
 
-def held_by(name: str, log: KeyLog, most_kept_bytes: int) -> tuple[DecryptedStreams, int]:
+def buffered_by(name: str, log: KeyLog, most_kept_bytes: int) -> tuple[DecryptedStreams, int]:
     """Read a capture whose secrets do not come; return also the most bytes that were buffered."""
     streams, reassembler = DecryptedStreams(log, most_kept_bytes), Reassembler()
     most = 0
@@ -111,10 +111,10 @@ def held_by(name: str, log: KeyLog, most_kept_bytes: int) -> tuple[DecryptedStre
 
 
 @pytest.mark.parametrize(("bound", "value"), [("MOST_WAIT_NS", 0), ("MOST_WAITING_BYTES", 20_000)])
-def test_a_connection_that_waited_too_long_is_given_up_and_told(bound, value, monkeypatch):
+def test_a_connection_that_waited_too_long_is_given_up_and_reported(bound, value, monkeypatch):
     monkeypatch.setattr(tls_streams, bound, value)
     name = FEW[0]
-    streams, _ = held_by(name, KeyLog(grows=True), 1 << 27)
+    streams, _ = buffered_by(name, KeyLog(grows=True), 1 << 27)
     given_up = streams.take_given_up()
     found = {str(each.tcp.endpoints[0]) for each in given_up}
     assert found >= {each.client for each in tls_captures.read_by_tshark(name)}
@@ -124,18 +124,18 @@ def test_a_connection_that_waited_too_long_is_given_up_and_told(bound, value, mo
     assert streams.take_given_up() == []
 
 
-def test_what_all_connections_hold_is_bounded():
+def test_the_buffered_bytes_of_all_connections_are_bounded():
     name = FEW[0]
-    _, most = held_by(name, KeyLog(grows=True), 1 << 27)
-    assert held_by(name, KeyLog(grows=True), most // 4)[1] <= most // 4
+    _, most = buffered_by(name, KeyLog(grows=True), 1 << 27)
+    assert buffered_by(name, KeyLog(grows=True), most // 4)[1] <= most // 4
 
 
-def test_nobody_is_told_where_the_key_log_is_complete():
-    streams, _ = held_by(FEW[0], KeyLog(), 1 << 27)
+def test_no_connection_is_given_up_where_the_key_log_is_complete():
+    streams, _ = buffered_by(FEW[0], KeyLog(), 1 << 27)
     assert (streams.take_given_up(), streams.given_up_connections) == ([], 0)
 
 
-def test_lines_of_sessions_that_were_decrypted_are_given_again_and_no_others():
+def test_only_lines_of_decrypted_sessions_are_returned_as_used():
     name = FEW[0]
     log = KeyLog(grows=True)
     log.feed(keys_of(OTHER))

@@ -1,4 +1,4 @@
-"""TLS on a port of plaintext and the other way round: the same, however TCP cuts it."""
+"""TLS on a plaintext port, and plaintext on a TLS port, in segments of any size."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def packets(pcap: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def pieces(packet: bytes, most: int) -> list[bytes]:
-    """A packet of TCP over IPv4, as several with at most so many bytes of payload each."""
+    """A packet of TCP over IPv4, as several with at most ``most`` bytes of payload each."""
     tcp = _IP + (packet[_IP] & 15) * 4
     payload = tcp + (packet[tcp + _DATA_OFFSET] >> 4) * 4
     end = _IP + int.from_bytes(packet[_IP + _LENGTH : _IP + _LENGTH + 2], "big")
@@ -45,7 +45,7 @@ def pieces(packet: bytes, most: int) -> list[bytes]:
 
 
 def cut(pcap: bytes, most: int) -> bytes:
-    """The capture with its payload in segments of at most so many bytes."""
+    """The capture with its payload in segments of at most ``most`` bytes."""
     made = bytearray(pcap[:_FILE_HEADER])
     for header, packet in packets(pcap):
         for one in pieces(packet, most):
@@ -53,7 +53,7 @@ def cut(pcap: bytes, most: int) -> bytes:
     return bytes(made)
 
 
-def told(path) -> list[tuple[object, ...]]:
+def figures_of(path) -> list[tuple[object, ...]]:
     return [
         (
             *(row.client_port, row.protocol, row.tls_version, row.tls_failure),
@@ -64,9 +64,9 @@ def told(path) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 4, 5, 6])
-def test_no_figure_depends_on_how_segments_are_cut(most, tmp_path):
+def test_figures_do_not_depend_on_the_size_of_segments(most, tmp_path):
     path = tls_captures.path(NAME)
     made = tmp_path / "cut.pcap"
     made.write_bytes(cut(path.read_bytes(), most))
-    assert told(made) == told(path)
-    assert sum(skipped or 0 for *_, skipped, _, _ in told(path)) == 8 * 7  # an alert each
+    assert figures_of(made) == figures_of(path)
+    assert sum(skipped or 0 for *_, skipped, _, _ in figures_of(path)) == 8 * 7  # an alert each

@@ -1,4 +1,4 @@
-"""The record layer alone: cut, holes, and finding the next record without keys."""
+"""The record layer alone: pieces, holes, and the search for the next record without keys."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ STREAM = b"".join(b"\x17\x03\x03" + len(body).to_bytes(2, "big") + body for body
 BEGINS = [sum(len(body) + 5 for body in BODIES[:n]) for n in range(len(BODIES))]
 
 
-def nobody_knows(record: TlsRecord, lost_bytes: int) -> bool | None:
+def never_verified(record: TlsRecord, lost_bytes: int) -> bool | None:
     return None
 
 
 def cutter(*, from_start: bool = True, stream_offset: int = 0) -> RecordCutter:
-    return RecordCutter(nobody_knows, stream_offset, from_start=from_start)
+    return RecordCutter(never_verified, stream_offset, from_start=from_start)
 
 
 def read(
@@ -49,7 +49,7 @@ def test_any_pieces_give_the_same_records(sizes: list[int]) -> None:
     assert lost == []
 
 
-def test_a_record_knows_its_first_and_last_packet() -> None:
+def test_a_record_has_its_first_and_last_packet() -> None:
     data = STREAM[:306] + STREAM[306 : 306 + 10]
     found = []
     for each in cutter().feed([chunk([data[:4], data[4:7], data[7:200], data[200:]])]):
@@ -61,8 +61,8 @@ def test_a_record_knows_its_first_and_last_packet() -> None:
 def with_hole(begin: int, end: int) -> list[Chunk | Gap]:
     before = chunk([STREAM[at : min(at + 1448, begin)] for at in range(0, begin, 1448)])
     pieces = [STREAM[at : at + 1448] for at in range(end, len(STREAM), 1448)]
-    behind = chunk(pieces, stream_offset=end, first_packet=100)
-    return [before, Gap(begin, end - begin, TIME_NS + 100, 100), behind]
+    after = chunk(pieces, stream_offset=end, first_packet=100)
+    return [before, Gap(begin, end - begin, TIME_NS + 100, 100), after]
 
 
 @pytest.mark.parametrize(
@@ -71,26 +71,26 @@ def with_hole(begin: int, end: int) -> list[Chunk | Gap]:
         (BEGINS[2] + 5, BEGINS[2] + 6, {2}, 1),  # within a record
         (BEGINS[2] + 900, BEGINS[3], {2}, 1),  # to its end
         (BEGINS[2] + 900, BEGINS[3] + 1, {2, 3}, None),  # into the next header
-        (BEGINS[4], BEGINS[5], {4}, None),  # one record, whose length nobody saw
+        (BEGINS[4], BEGINS[5], {4}, None),  # one record, whose length is not in the capture
         (BEGINS[4] + 2, BEGINS[4] + 3, {4}, None),  # within a header
         (BEGINS[1] + 100, BEGINS[6] + 100, {1, 2, 3, 4, 5, 6}, None),
     ],
 )
-def test_a_hole_costs_the_records_that_it_touches(
+def test_a_hole_loses_only_the_records_that_it_touches(
     begin: int, end: int, lost: set[int], count: int | None
 ) -> None:
     records, missing = read(cutter(), with_hole(begin, end))
     kept = [n for n in range(len(BODIES)) if n not in lost]
     assert records == [(BEGINS[n], BODIES[n]) for n in kept]
-    first, behind = BEGINS[min(lost)], BEGINS[max(lost) + 1]
+    first, after = BEGINS[min(lost)], BEGINS[max(lost) + 1]
     assert [(each.stream_offset, each.length, each.records) for each in missing] == [
-        (first, behind - first, count)
+        (first, after - first, count)
     ]
 
 
 @given(begin=st.integers(0, len(STREAM) - 2), length=st.integers(1, 40_000))
 @settings(max_examples=60)
-def test_every_byte_is_in_a_record_or_lost_or_waits(begin: int, length: int) -> None:
+def test_records_and_losses_cover_the_stream_without_holes(begin: int, length: int) -> None:
     end = min(len(STREAM) - 1, begin + length)
     records, missing = read(cutter(), with_hole(begin, end))
     known = dict(zip(BEGINS, BODIES, strict=True))
@@ -119,15 +119,15 @@ def test_a_stream_may_begin_anywhere() -> None:
     assert sum(each.length for each in missing) == BEGINS[3] - BEGINS[2] - 70
 
 
-def test_what_is_no_record_is_stepped_over() -> None:
+def test_bytes_that_are_no_record_are_skipped() -> None:
     data = STREAM[: BEGINS[2]] + b"GET / HTTP/1.1\r\n\r\n" * 50 + STREAM[BEGINS[2] :]
     records, missing = read(cutter(), [chunk([data])])
     assert [body for _, body in records] == BODIES
     assert [each.length for each in missing] == [18 * 50]
 
 
-def test_headers_without_end_take_linear_time() -> None:
-    """Each byte looks like the beginning of a record that has to be proven."""
+def test_endless_headers_take_linear_time() -> None:
+    """Every few bytes look like the beginning of a record, which is then verified."""
     tried = []
 
     def refuse(record: TlsRecord, lost_bytes: int) -> bool:

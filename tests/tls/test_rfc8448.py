@@ -40,7 +40,7 @@ SENT = {
         (SERVER, "9f02283b6c9c07efc26bb9f2ac92e356", "cf782b88dd83549aadf1e984"),
     ],
 )
-def test_keys(secret: str, key: str, iv: str) -> None:
+def test_keys_are_derived_from_traffic_secrets(secret: str, key: str, iv: str) -> None:
     made = keys_13(SUITE, bytes.fromhex(secret))
     assert (made.key.hex(), made.iv.hex()) == (key, iv)
 

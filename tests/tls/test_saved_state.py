@@ -33,7 +33,7 @@ OF_TLS = (2, 3)
 """Indices in the state of the stages: watched TLS, decrypted TLS."""
 
 
-def some(names: list[str] = WITH_KEYS) -> list[Any]:
+def marked(names: list[str] = WITH_KEYS) -> list[Any]:
     """A few cases always run; the others are long tests."""
     long = pytest.mark.long
     return [each if each in FEW else pytest.param(each, marks=long) for each in names]
@@ -60,14 +60,14 @@ def file_of(name: str) -> str:
 @pytest.mark.parametrize(
     "name", often(WITH_KEYS, ("tls12-aes256cbc-sha1", "tls13-key-update", "tls13-lost"))
 )
-def test_it_may_be_broken_off_after_every_packet(name: str) -> None:
+def test_a_run_may_be_interrupted_after_every_packet(name: str) -> None:
     settings = {**SETTINGS, "keylog": key_log(name)}
-    broken = run(file_of(name), most_packets=lambda: 1, breaks=lambda: True, **settings)
-    assert broken == run(file_of(name), most_packets=lambda: 1, **settings)
+    interrupted = run(file_of(name), most_packets=lambda: 1, breaks=lambda: True, **settings)
+    assert interrupted == run(file_of(name), most_packets=lambda: 1, **settings)
 
 
-@pytest.mark.parametrize("name", some())
-def test_it_may_be_broken_off_after_batches_of_any_size(name: str) -> None:
+@pytest.mark.parametrize("name", marked())
+def test_a_run_may_be_interrupted_after_batches_of_any_size(name: str) -> None:
     def outcome(breaks: Callable[[], bool]) -> Any:
         dice = Random(name)
         settings = {**SETTINGS, "keylog": key_log(name)}
@@ -90,7 +90,7 @@ def stopped(name: str) -> Iterator[Run]:
 
 
 @pytest.mark.few(3)
-@pytest.mark.parametrize("name", some([name for name in WITH_KEYS if secrets_of(name)]))
+@pytest.mark.parametrize("name", marked([name for name in WITH_KEYS if secrets_of(name)]))
 def test_no_secret_is_in_a_state(name: str) -> None:
     forms = [form for s in secrets_of(name) for form in (s, s.hex().encode(), s[:16], s[-16:])]
     secret = re.compile(b"|".join(map(re.escape, forms)))
@@ -101,7 +101,7 @@ def test_no_secret_is_in_a_state(name: str) -> None:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["tls12-aes128gcm", "tls13-sasl"])
-def test_what_took_up_a_state_says_the_same(name: str) -> None:
+def test_a_state_is_the_same_when_it_is_loaded_and_saved_again(name: str) -> None:
     for number, going in enumerate(stopped(name)):
         if number % 5 == 0:
             state = going.saved_state()
@@ -109,7 +109,7 @@ def test_what_took_up_a_state_says_the_same(name: str) -> None:
             assert going.saved_state() == state
 
 
-def test_what_hangs_on_the_streams_has_a_state_too() -> None:
+def test_objects_that_the_streams_hold_have_a_state_too() -> None:
     kinds: set[type] = set()
     for name in ("tls12-aes256cbc-sha1", "tls13-lost"):
         for number, going in enumerate(stopped(name)):
@@ -123,7 +123,7 @@ def test_what_hangs_on_the_streams_has_a_state_too() -> None:
                         kinds.add(type(value))
                     waiting += parts_of(value)
     without = {kind for kind in kinds if not hasattr(kind, "state") and not issubclass(kind, tuple)}
-    # What detects TLS is made anew, of what the connection that has it says in its own state.
+    # The detector is made anew, from the state of the connection that has it.
     assert without <= {TlsDetector}
     names = {kind.__name__ for kind in kinds}
     assert {"TlsSession", "TlsDirection", "RecordOpener", "Negotiation", "TlsFacts"} <= names
@@ -167,7 +167,7 @@ def connections_without_keys(outcome: Any) -> list[Any]:
 
 @pytest.mark.parametrize("name", ["tls12-aes256cbc-sha1", "tls13-sasl"])
 @pytest.mark.parametrize("part", often([3, 2], [3]))
-def test_a_connection_whose_secret_is_gone_is_read_no_further_and_that_is_said(
+def test_a_connection_whose_secret_is_gone_is_read_no_further_and_reported(
     name: str, part: int
 ) -> None:
     packets = [number for number, going in enumerate(stopped(name)) if is_decrypting(going)]
@@ -179,7 +179,7 @@ def test_a_connection_whose_secret_is_gone_is_read_no_further_and_that_is_said(
     assert not answered - Counter(map(repr, whole.rows))
 
 
-def test_it_is_said_once_however_often_the_run_is_broken_off() -> None:
+def test_missing_keys_are_reported_once_in_any_number_of_interruptions() -> None:
     name = "tls13-sasl"
     with opened(file_of(name), lambda: 1) as captures:
         going = Run(captures, keylog=key_log(name), **SETTINGS)
@@ -195,7 +195,7 @@ def test_it_is_said_once_however_often_the_run_is_broken_off() -> None:
     assert len(set(missing)) == len(missing)
 
 
-def test_what_is_open_when_keys_come_passes_as_it_is() -> None:
+def test_connections_open_when_keys_come_are_not_decrypted() -> None:
     name = "tls13-aes128gcm"
     with opened(file_of(name), lambda: 1) as captures:
         going = Run(captures, **SETTINGS)
@@ -213,15 +213,15 @@ def test_what_is_open_when_keys_come_passes_as_it_is() -> None:
     assert {row.protocol for row in found.connections} == {"kafka", "tls"}
 
 
-# -- what is no state -----------------------------------------------------------------------------
+# -- states that are wrong ------------------------------------------------------------------------
 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("change", "name"), in_turn(CHANGES, ["tls12-aes256cbc-sha1", "tls13-lost"])
 )
-def test_a_value_that_is_another_is_refused_or_read(name: str, change: str) -> None:
-    """And the run goes on with what was read, whatever it says."""
+def test_a_state_with_a_changed_value_is_refused_or_read(name: str, change: str) -> None:
+    """A run continues with every state that is not refused."""
     dice = Random(f"{name} {change}")
     refused = 0
     with opened(file_of(name), lambda: 1) as captures:

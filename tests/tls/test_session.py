@@ -1,4 +1,4 @@
-"""Sessions against OpenSSL: every byte that was said, nothing else, and the facts."""
+"""Sessions recorded with OpenSSL: the whole plaintext, nothing else, and the facts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TURNS = [
 
 
 def suites_12() -> list[tuple[str, str, bool]]:
-    """(OpenSSL's name, kind of certificate, CBC) of what OpenSSL offers and we decrypt."""
+    """(OpenSSL's name, kind of certificate, CBC) of the suites that OpenSSL has and we decrypt."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.maximum_version = TLS_1_2
     context.set_ciphers("ALL:@SECLEVEL=0")
@@ -92,7 +92,7 @@ def cipher_suite_of(name: str) -> str:
 
 
 @pytest.mark.parametrize(("name", "kind", "is_cbc"), SUITES_12)
-def test_each_suite_of_tls_1_2(name: str, kind: str, is_cbc: bool) -> None:
+def test_every_suite_of_tls_1_2_is_decrypted(name: str, kind: str, is_cbc: bool) -> None:
     for options in (0, NO_ENCRYPT_THEN_MAC) if is_cbc else (0,):
         recorded = talk(Setting(TLS_1_2, name, kind, options), TURNS)
         assert recorded.suite == name
@@ -100,7 +100,7 @@ def test_each_suite_of_tls_1_2(name: str, kind: str, is_cbc: bool) -> None:
         assert (facts.version, facts.resumed, facts.mutual) == (0x0303, False, False)
 
 
-def test_tls_1_3() -> None:
+def test_tls_1_3_is_decrypted() -> None:
     setting = Setting(alpn=("kafka", "h2"))
     facts = assert_all_is_read(talk(setting, TURNS)).facts
     assert facts.version == 0x0304
@@ -119,7 +119,7 @@ def test_tls_1_3() -> None:
 
 
 @pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
-def test_sessions_are_resumed(version: ssl.TLSVersion) -> None:
+def test_resumed_sessions_are_decrypted(version: ssl.TLSVersion) -> None:
     pair = Pair(Setting(version))
     assert assert_all_is_read(pair.talk(TURNS)).facts.resumed is False
     again = assert_all_is_read(pair.talk(TURNS, resume=True)).facts
@@ -128,7 +128,7 @@ def test_sessions_are_resumed(version: ssl.TLSVersion) -> None:
 
 
 @pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
-def test_the_client_shows_a_certificate(version: ssl.TLSVersion) -> None:
+def test_the_certificate_of_a_client_is_read(version: ssl.TLSVersion) -> None:
     facts = assert_all_is_read(talk(Setting(version, mutual=True), TURNS)).facts
     assert facts.mutual is True
     assert facts.client_certificate is not None
@@ -158,7 +158,7 @@ KINDS = ["1.3", "gcm", "chacha", "cbc", "mte"]
     step=st.integers(1, 40),
 )
 @settings(max_examples=25, deadline=None)
-def test_pieces_change_nothing(
+def test_segments_of_any_size_give_the_same_plaintext_and_facts(
     recorded: dict[str, Talk], kind: str, segment: int, step: int
 ) -> None:
     one = recorded[kind]
@@ -175,7 +175,7 @@ def facts_of(session: TlsSession) -> list[object]:
 
 
 def test_one_direction_may_come_first(recorded: dict[str, Talk]) -> None:
-    """As if a batch had all packets of both directions."""
+    """One batch may have all packets of one direction before those of the other."""
     for one in recorded.values():
         for first in (CLIENT, SERVER):
             items = sorted(items_of(one.wire), key=lambda item: item[0] != first)
@@ -206,7 +206,7 @@ def test_each_byte_has_the_packet_that_made_it_readable(recorded: dict[str, Talk
 
 
 def record_packets(one: Talk, side: int) -> list[tuple[int, int]]:
-    """The first and last packet of each record of a direction, counted here by hand."""
+    """The first and last packet of each record of a direction, counted independently."""
     owner: list[int] = []
     packet = 0
     for sent in one.wire:
@@ -225,7 +225,7 @@ def record_packets(one: Talk, side: int) -> list[tuple[int, int]]:
 # -- keys -----------------------------------------------------------------------------------------
 
 
-def test_without_keys_the_handshake_says_what_it_shows(recorded: dict[str, Talk]) -> None:
+def test_facts_of_the_handshake_are_read_without_keys(recorded: dict[str, Talk]) -> None:
     facts = read_items(items_of(recorded["gcm"].wire), KeyLog()).session.facts
     assert facts.decryption is Decryption.NO_SECRET
     assert suite_name(facts.suite or 0) == "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
@@ -271,7 +271,7 @@ def late(one: Talk) -> list[Sent]:
 
 
 @pytest.mark.parametrize("step", [1, 1000])
-def test_tls_1_3_is_found_by_the_keys_of_the_log(step: int) -> None:
+def test_a_late_capture_of_tls_1_3_is_decrypted_by_trying_keys_of_the_log(step: int) -> None:
     pair = Pair(Setting())
     others = b"".join(pair.talk([]).keys for _ in range(3))
     one = pair.talk(TURNS)
@@ -286,14 +286,16 @@ def test_tls_1_3_is_found_by_the_keys_of_the_log(step: int) -> None:
         assert read.gaps(side) == []
 
 
-def test_tls_1_2_is_not_and_says_so(recorded: dict[str, Talk]) -> None:
+def test_a_late_capture_of_tls_1_2_is_not_decrypted(recorded: dict[str, Talk]) -> None:
     one = recorded["gcm"]
     read = read_items(items_of(late(one)), one.log(), from_start=(False, False))
     assert read.session.facts.decryption is Decryption.NO_HELLO
     assert read.items == ([], [])
 
 
-def test_a_connection_without_its_syn_is_known_by_its_hello(recorded: dict[str, Talk]) -> None:
+def test_a_connection_without_its_syn_is_decrypted_from_its_hello(
+    recorded: dict[str, Talk],
+) -> None:
     for one in recorded.values():
         read = read_items(items_of(one.wire), one.log(), from_start=(False, False))
         assert (read.plaintext(CLIENT), read.plaintext(SERVER)) == one.said
@@ -303,7 +305,7 @@ def test_a_connection_without_its_syn_is_known_by_its_hello(recorded: dict[str, 
 
 
 def with_gaps(one: Talk, segment: int, lost: set[int]) -> list[tuple[int, object]]:
-    """The items of a talk, one segment each, with these segments lost."""
+    """The items of a talk, one for each segment; those in ``lost`` are gaps."""
     items: list[tuple[int, object]] = []
     for number, (side, item) in enumerate(items_of(cut(one, segment), segment)):
         assert isinstance(item, Chunk)
@@ -323,7 +325,7 @@ def cut(one: Talk, segment: int) -> list[Sent]:
     ]
 
 
-def assert_only_what_was_said(one: Talk, items: list[tuple[int, object]]) -> list[int]:
+def assert_only_plaintext(one: Talk, items: list[tuple[int, object]]) -> list[int]:
     """Check that every piece is part of the plaintext, in order; return the number of its bytes."""
     read = read_items(items, one.log())  # type: ignore[arg-type]
     totals = []
@@ -360,19 +362,19 @@ def test_lost_segments_never_make_a_wrong_byte(
     count = len(cut(one, 1448))
     chosen = random.Random(seed)
     lost = {n for n in range(count) if not chosen.randrange(parts)}
-    assert_only_what_was_said(one, with_gaps(one, 1448, lost))
+    assert_only_plaintext(one, with_gaps(one, 1448, lost))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_lost_segment_costs_the_records_that_it_touches(
+def test_a_lost_segment_loses_only_the_records_that_it_touches(
     recorded: dict[str, Talk], kind: str
 ) -> None:
-    """Each segment in turn, once the handshake is over."""
+    """Each segment after the handshake is lost in turn."""
     one = recorded[kind]
     pieces = cut(one, 1448)
     first = next(n for n, sent in enumerate(pieces) if n > 6 and len(sent.data) > 1000)
     for number in range(first, len(pieces)):
         side = pieces[number].side
-        got = assert_only_what_was_said(one, with_gaps(one, 1448, {number}))
+        got = assert_only_plaintext(one, with_gaps(one, 1448, {number}))
         assert got[1 - side] == len(one.said[1 - side])
         assert got[side] >= len(one.said[side]) - 2 * (1 << 14)

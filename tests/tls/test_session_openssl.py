@@ -1,4 +1,4 @@
-"""What Python's ``ssl`` cannot be made to do: OpenSSL's own programs on loopback, recorded between.
+"""Sessions that Python's ``ssl`` cannot make, recorded from OpenSSL's own programs on loopback.
 
 Suites of TLS 1.3, key updates of both ends, renegotiation. Without openssl this file is not
 collected (see conftest.py, which says so).
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Server:
-    """``openssl s_server``, which sends its standard input."""
+    """``openssl s_server``, which sends what it reads from standard input."""
 
     def __init__(self, folder: Path, *words: str) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
@@ -53,7 +53,7 @@ class Server:
 
 
 class Recorder:
-    """A client in memory on a real socket, and all bytes that pass the socket."""
+    """A client in memory on a real socket; it records all bytes that pass the socket."""
 
     def __init__(self, server: Server, version: ssl.TLSVersion) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -72,12 +72,12 @@ class Recorder:
 
     def hear(self, text: bytes) -> None:
         """Read until the server has sent these bytes."""
-        heard = b""
-        while not heard.endswith(text):
-            heard += self._until(lambda: self._tls.read(1 << 16))
+        received = b""
+        while not received.endswith(text):
+            received += self._until(lambda: self._tls.read(1 << 16))
 
     def await_record(self, kind: int, count: int) -> None:
-        """Read until the server has sent so many records of a content type."""
+        """Read until the server has sent ``count`` records of a content type."""
         while self.records_of(kind) < count:
             with contextlib.suppress(ssl.SSLWantReadError):
                 self._tls.read(1)
@@ -141,7 +141,7 @@ def read(server: Server, wire: list[Sent]) -> Read:
         "TLS_CHACHA20_POLY1305_SHA256",
     ],
 )
-def test_suites_of_tls_1_3_with_key_updates(
+def test_suites_of_tls_1_3_are_decrypted_across_key_updates(
     servers: list[Server], tmp_path: Path, suite: str
 ) -> None:
     server = Server(tmp_path, "-ciphersuites", suite, "-tls1_3")
@@ -155,7 +155,7 @@ def test_suites_of_tls_1_3_with_key_updates(
     server.say(b"three\n")
     client.hear(b"three\n")
     client.say(b"four\n")
-    server.say(b"k\n")  # one that needs no answer
+    server.say(b"k\n")  # a key update that needs no answer
     client.await_record(APPLICATION_DATA, client.records_of(APPLICATION_DATA) + 1)
     server.say(b"five\n")
     client.hear(b"five\n")
@@ -168,7 +168,7 @@ def test_suites_of_tls_1_3_with_key_updates(
     assert [counts.unopened_records for counts in found.session.facts.counts] == [0, 0]
 
 
-def test_renegotiation_of_tls_1_2(servers: list[Server], tmp_path: Path) -> None:
+def test_a_renegotiation_of_tls_1_2_is_decrypted(servers: list[Server], tmp_path: Path) -> None:
     server = Server(tmp_path, "-tls1_2")
     servers.append(server)
     client = Recorder(server, ssl.TLSVersion.TLSv1_2)

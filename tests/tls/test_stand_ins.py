@@ -33,7 +33,7 @@ def log_of(name: str, *, without: bytes | None = None) -> KeyLog:
     return log
 
 
-def told(row) -> tuple[object, ...]:
+def key_of(row) -> tuple[object, ...]:
     client = f"{row.client_ip}:{row.client_port}"
     return (client, row.correlation_id, row.api_key, row.api_version)
 
@@ -41,7 +41,7 @@ def told(row) -> tuple[object, ...]:
 @pytest.mark.parametrize("name", READ)
 def test_requests_are_those_that_tshark_decrypts(name):
     rows = requests(name, log_of(name))
-    sizes = [(*told(row), row.request_bytes - 4, row.response_bytes - 4) for row in rows]
+    sizes = [(*key_of(row), row.request_bytes - 4, row.response_bytes - 4) for row in rows]
     expected = [tuple(each) for each in tls_captures.read_by_tshark(name)]
     assert Counter(sizes) == Counter(expected)
     assert {row.status for row in rows} == {"ok"}
@@ -61,16 +61,16 @@ def test_handshakes_are_those_that_tshark_reads(name):
         assert row.tls_decrypted is (name != OLD)
 
 
-def test_the_certificate_of_a_curve_is_read_as_any_other():
+def test_the_certificate_of_an_elliptic_curve_is_read():
     subjects = {row.tls_version: row.tls_certificate_subject for row in connections("tls-ecdsa")}
     assert subjects["TLS 1.2"] == "CN=localhost"
 
 
-def test_of_early_data_without_its_secret_only_that_is_missing():
+def test_without_its_secret_only_early_data_is_missing():
     name = "tls13-early-data"
-    whole = Counter(map(told, requests(name, log_of(name))))
+    whole = Counter(map(key_of, requests(name, log_of(name))))
     rows = requests(name, log_of(name, without=EARLY_LABEL))
-    kept = Counter(told(row) for row in rows if row.api_key is not None)
+    kept = Counter(key_of(row) for row in rows if row.api_key is not None)
     assert kept < whole
     assert {number for _, number, *_ in whole - kept} == {1}
     assert (whole - kept).total() == 1

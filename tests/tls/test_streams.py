@@ -37,13 +37,13 @@ _OTHERS = b"".join(
         *(("CLIENT_RANDOM", 48), ("CLIENT_TRAFFIC_SECRET_0", 32), ("SERVER_TRAFFIC_SECRET_0", 48)),
     )
 )
-"""Lines of sessions that no capture has."""
+"""Lines of sessions that are in no capture."""
 _FILE_HEADER, _PACKET_HEADER = 24, 16
 _IP_ID = _PACKET_HEADER + 14 + 4
 _ANSWERED = ("ok", "error")
 
 
-def some(names: list[str]) -> list[object]:
+def marked(names: list[str]) -> list[object]:
     """A few cases always run; the others are long tests."""
     return [name if name in FEW else pytest.param(name, marks=pytest.mark.long) for name in names]
 
@@ -52,29 +52,29 @@ def rows_of(name: str, **options):
     return list(kanalyze.requests(tls_captures.path(name), **options))
 
 
-def opened(name: str, **options):
+def decrypted_rows_of(name: str, **options):
     return rows_of(name, keylog=tls_captures.keylog(name), **options)
 
 
-def told(row) -> tuple[object, ...]:
+def key_of(row) -> tuple[object, ...]:
     client = f"{row.client_ip}:{row.client_port}"
     return (client, row.correlation_id, row.api_key, row.api_version)
 
 
-@pytest.mark.parametrize("name", some(LOGGED))
+@pytest.mark.parametrize("name", marked(LOGGED))
 def test_requests_and_errors_are_those_that_the_broker_logged(name):
-    rows, truth = opened(name), tls_captures.truth(name)
+    rows, truth = decrypted_rows_of(name), tls_captures.truth(name)
     assert _numbers(rows, "api_version") == truth["broker_requests"]
     assert _numbers([row for row in rows if row.error_code], "error_name") == truth["broker_errors"]
 
 
-@pytest.mark.parametrize("name", some(WITH_LOGIN))
-def test_requests_of_who_logs_in_are_those_that_the_broker_counted(name):
+@pytest.mark.parametrize("name", marked(WITH_LOGIN))
+def test_requests_after_a_login_are_those_that_the_broker_counted(name):
     truth = tls_captures.truth(name)
     expected = Counter(truth["handshake_requests"])
     for api, by_version in truth["authenticated_requests"].items():
         expected[api] += sum(by_version.values())
-    found = Counter(row.api_name for row in opened(name))
+    found = Counter(row.api_name for row in decrypted_rows_of(name))
     assert found.pop("SaslAuthenticate") > 0  # which the broker does not count
     assert found == expected
 
@@ -95,33 +95,33 @@ def _numbers(rows, column: str) -> dict[str, dict[str, int]]:
     return found
 
 
-@pytest.mark.parametrize("name", some(tls_captures.READABLE))
+@pytest.mark.parametrize("name", marked(tls_captures.READABLE))
 def test_requests_are_those_that_tshark_decrypts(name):
-    rows = opened(name)
-    found = [(*told(row), row.request_bytes - 4, _response_bytes(row)) for row in rows]
+    rows = decrypted_rows_of(name)
+    found = [(*key_of(row), row.request_bytes - 4, _response_bytes(row)) for row in rows]
     expected = [tuple(each) for each in tls_captures.read_by_tshark(name)]
     assert Counter(found) == Counter(expected)
 
 
-@pytest.mark.parametrize("name", some(CUT))
-def test_of_a_capture_that_was_cut_no_row_is_another_than_in_the_whole(name):
-    whole = {told(row): row for row in opened(tls_captures.source(name))}
-    rows = opened(name)
+@pytest.mark.parametrize("name", marked(CUT))
+def test_rows_of_a_cut_capture_are_those_of_the_whole_one(name):
+    whole = {key_of(row): row for row in decrypted_rows_of(tls_captures.source(name))}
+    rows = decrypted_rows_of(name)
     assert rows
     for row in rows:
         if row.status in _ANSWERED:
-            assert row.api_version == whole[told(row)].api_version
-            assert row.request_bytes == whole[told(row)].request_bytes
-            assert row.response_bytes == whole[told(row)].response_bytes
+            assert row.api_version == whole[key_of(row)].api_version
+            assert row.request_bytes == whole[key_of(row)].request_bytes
+            assert row.response_bytes == whole[key_of(row)].response_bytes
 
 
-@pytest.mark.parametrize("name", some(LATE_1_2))
-def test_where_no_key_can_be_made_all_is_as_without_keys(name):
-    assert opened(name) == rows_of(name) == []
+@pytest.mark.parametrize("name", marked(LATE_1_2))
+def test_rows_are_as_without_keys_where_no_key_can_be_derived(name):
+    assert decrypted_rows_of(name) == rows_of(name) == []
 
 
-@pytest.mark.parametrize("name", some(WHOLE))
-def test_without_a_secret_that_fits_all_is_as_without_keys(name):
+@pytest.mark.parametrize("name", marked(WHOLE))
+def test_rows_are_as_without_keys_where_no_secret_fits(name):
     other = {"keylog": tls_captures.keylog(OTHER)}
     path = tls_captures.path(name)
     assert rows_of(name, **other) == rows_of(name) == []
@@ -130,25 +130,25 @@ def test_without_a_secret_that_fits_all_is_as_without_keys(name):
 
 
 @pytest.mark.parametrize("name", ["tls13-late", "tls12-cbc-long"])
-def test_what_else_is_in_a_key_log_changes_no_row(name, tmp_path):
+def test_other_lines_in_a_key_log_change_no_row(name, tmp_path):
     own = tls_captures.keylog(name).read_bytes()
     log = tmp_path / "odd.keys"
     log.write_bytes(_OTHERS + bytes(range(256)) * 40 + b"\n" + own + _OTHERS[:-9])
-    assert rows_of(name, keylog=log) == opened(name) != []
+    assert rows_of(name, keylog=log) == decrypted_rows_of(name) != []
 
 
-def test_plaintext_is_not_touched_by_keys():
+def test_keys_do_not_change_rows_of_plaintext():
     path = "captures/basics.pcap"
     keys = tls_captures.keylog("tls13-aes128gcm")
     assert list(kanalyze.requests(path, keylog=keys)) == list(kanalyze.requests(path))
 
 
 @pytest.mark.parametrize("name", tls_captures.WITH_SECRETS)
-def test_secrets_inside_a_capture_are_used_by_themselves(name):
+def test_secrets_inside_a_capture_are_used_without_a_key_log(name):
     assert len(rows_of(name)) == len(tls_captures.read_by_tshark(name)) > 0
 
 
-def test_tokens_that_packets_have_encrypted_are_no_places_in_tcp():
+def test_encrypted_sasl_tokens_have_no_places_in_tcp():
     name, places = "tls13-sasl", []
     log = KeyLog()
     log.feed(tls_captures.keylog(name).read_bytes())
@@ -158,7 +158,7 @@ def test_tokens_that_packets_have_encrypted_are_no_places_in_tcp():
     assert places == []
 
 
-def test_parts_that_depend_on_places_in_tcp_are_null_where_packets_were_sent_again():
+def test_times_that_depend_on_places_in_tcp_are_unknown_after_a_retransmission():
     update = _update([b"\x17\x03\x03"])
     update.connection.path.add_retransmission(0, 100, 200, False, 5, 2)
     update.connection.path.forget_ranges()
@@ -167,14 +167,16 @@ def test_parts_that_depend_on_places_in_tcp_are_null_where_packets_were_sent_aga
     assert update.connection.path.last_resent_ns(1, 150, 160, 1, 3, 0, 9) == 0
 
 
-def test_of_a_request_whose_packet_was_sent_again_the_parts_of_its_latency_are_null(tmp_path):
+def test_latency_parts_of_a_retransmitted_request_are_null(tmp_path):
     name = "tls13-aes128gcm"
     keys = tls_captures.keylog(name)
-    row = max(opened(name), key=lambda each: each.latency_ns or 0)
+    row = max(decrypted_rows_of(name), key=lambda each: each.latency_ns or 0)
     assert row.broker_time_ns is not None
     again = tmp_path / "again.pcap"
     again.write_bytes(_with_packet_again(tls_captures.path(name).read_bytes(), row))
-    (found,) = [each for each in kanalyze.requests(again, keylog=keys) if told(each) == told(row)]
+    (found,) = [
+        each for each in kanalyze.requests(again, keylog=keys) if key_of(each) == key_of(row)
+    ]
     assert found.latency_ns == row.latency_ns
     assert found.retransmitted_packets == 1
     assert found.broker_network_ns == row.broker_network_ns
@@ -209,7 +211,7 @@ def _update(pieces: list[bytes], *, closed: bool = False) -> StreamUpdate:
 def _update_of(tcp: TcpConnection, pieces: list[bytes], *, closed: bool = False) -> StreamUpdate:
     items = []
     for number, piece in enumerate(pieces):
-        buffer = bytearray(b"?" + piece)  # as that of a batch, which is written over
+        buffer = bytearray(b"?" + piece)  # like that of a batch, which is overwritten
         segments = Segments(memoryview(buffer), [1], [len(piece)], [len(piece)], [number], [number])
         items.append(Chunk(0, segments, 0, 1))
     return StreamUpdate(tcp, (items, []), closed)
@@ -225,7 +227,7 @@ def _bytes(update: StreamUpdate) -> bytes:
     return found
 
 
-def test_what_is_no_tls_passes_at_once_and_as_it_is():
+def test_bytes_that_are_no_tls_pass_at_once_and_unchanged():
     streams = DecryptedStreams(KeyLog(), 1 << 20)
     update = _update([b"\0\0\0\x20\0\x12\0\x04"])
     (passed,) = streams.feed([update])
@@ -235,7 +237,7 @@ def test_what_is_no_tls_passes_at_once_and_as_it_is():
     assert streams.buffered_bytes == 0
 
 
-def test_bytes_that_are_kept_outlast_their_batch():
+def test_buffered_bytes_outlast_their_batch():
     streams = DecryptedStreams(KeyLog(), 1 << 20)
     update = _update([b"\x16\x03\x01"])
     assert streams.feed([update]) == []
@@ -248,7 +250,7 @@ def test_bytes_that_are_kept_outlast_their_batch():
     assert streams.buffered_bytes == 0
 
 
-def test_what_is_kept_is_bounded():
+def test_buffered_bytes_are_bounded():
     record = b"\x16\x03\x01\x40\x00" + bytes(1 << 14)
     streams = DecryptedStreams(KeyLog(), 1 << 16)
     update = _update([record])
@@ -260,7 +262,7 @@ def test_what_is_kept_is_bounded():
     assert b"".join(map(_bytes, passed)) == given
 
 
-def test_no_secret_is_shown_by_what_holds_it():
+def test_no_secret_is_shown_by_the_settings_of_an_analysis():
     analysis = Analysis([], keylog=_log("tls13-aes128gcm"))
     assert "KeyLog object" in repr(analysis._context.settings)
 

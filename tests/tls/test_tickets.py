@@ -1,4 +1,4 @@
-"""TLS 1.2 resumed by a ticket alone: the server gives another session id, or none."""
+"""TLS 1.2 resumed by a ticket alone: the server sends another session id, or none."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def parts_of(*, has_ticket: bool, is_full: bool) -> list[Sent]:
     ("has_ticket", "is_full", "resumed"),
     [(True, False, True), (True, True, False), (False, True, False), (False, False, False)],
 )
-def test_a_ticket_alone_resumes(
+def test_a_session_is_resumed_by_a_ticket_without_a_full_handshake(
     keys: bytes, has_ticket: bool, is_full: bool, resumed: bool
 ) -> None:
     log = made_log(keys)
@@ -41,7 +41,7 @@ def test_a_ticket_alone_resumes(
         assert (read.plaintext(0), read.plaintext(1)) == (b"request", b"response")
 
 
-def test_a_record_that_is_missing_leaves_it_open() -> None:
+def test_a_missing_record_leaves_the_resumption_unknown() -> None:
     items = list(items_of(parts_of(has_ticket=True, is_full=True)))
     without_done = [
         item if n != 2 else (1, Gap(item[1].stream_offset, len(DONE), 1, 1))

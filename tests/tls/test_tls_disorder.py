@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 WHOLE = [name for name in tls_captures.READABLE if name not in tls_captures.WITH_SECRETS]
 FEW = ["tls13-sasl", "tls12-aes128gcm", "tls12-cbc-long", "tls13-chacha20"]
 OF_STREAMS = [label for label, step in TRANSFORMATIONS.items() if step.stage <= Stage.COPIES]
-"""What changes how bytes come; the others change what TLS knows nothing of."""
+"""Transformations that change how bytes come; the others change layers below TCP."""
 
 
 @pytest.mark.few(13)
@@ -32,14 +32,14 @@ def test_a_transformed_capture_gives_the_same_rows(name: str, label: str, tmp_pa
 @pytest.mark.long
 @pytest.mark.parametrize("label", OF_STREAMS)
 @pytest.mark.parametrize("name", WHOLE)
-def test_every_one_of_every_capture_gives_the_same_rows(
+def test_every_transformation_of_every_capture_gives_the_same_rows(
     name: str, label: str, tmp_path: Path
 ) -> None:
     assert differences(f"tls/{name}", [label], tmp_path) == []
 
 
 @pytest.mark.parametrize(("label", "name"), in_turn(BEYOND, FEW))
-def test_what_is_told_of_disorder_beyond_repair_is_true(
+def test_no_row_is_wrong_after_disorder_beyond_repair(
     name: str, label: str, tmp_path: Path
 ) -> None:
     assert untrue_rows(f"tls/{name}", [label], tmp_path) == []

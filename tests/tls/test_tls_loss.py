@@ -1,6 +1,6 @@
 """Lost packets of TLS: records that are not affected are decrypted, and nothing is wrong.
 
-As ``tests/test_loss.py``, with keys. A lost record costs what was in it, and nothing behind it.
+As ``tests/test_loss.py``, with keys. Of a lost record only its own content is lost.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ UPDATED = "tls13-key-update"
 
 
 def dropped(lossy: Lossy, share: float, seed: int) -> frozenset[int]:
-    """Each packet with a probability; at least one."""
+    """Numbers of the packets to drop: each with probability ``share``, at least one."""
     noise = random.Random(f"{lossy.name} {share} {seed}")
     numbers = [number for number in range(1, lossy.packets + 1) if noise.random() < share]
     return lossy.with_copies(numbers or [noise.randint(1, lossy.packets)])
@@ -63,14 +63,14 @@ def test_untouched_exchanges_are_there_and_no_row_is_wrong(name: str, share: flo
 @pytest.mark.long
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("name", WHOLE)
-def test_the_same_for_many_losses(name: str, share: float) -> None:
+def test_rows_are_right_after_many_losses(name: str, share: float) -> None:
     lossy = Lossy(f"tls/{name}")
     for seed in range(1, 31):
         check(lossy, dropped(lossy, share, seed))
 
 
 def late(lossy: Lossy, seed: int) -> frozenset[int]:
-    """Every packet before one."""
+    """Numbers of the packets before one, which the capture then begins with."""
     first = random.Random(f"{lossy.name} {seed}").randint(2, lossy.packets)
     return frozenset(range(1, first))
 
@@ -85,7 +85,7 @@ def test_a_capture_may_begin_with_any_packet(name: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", WHOLE)
-def test_the_same_for_many_first_packets(name: str) -> None:
+def test_a_capture_may_begin_with_many_packets(name: str) -> None:
     lossy = Lossy(f"tls/{name}")
     for seed in range(2, 32):
         gone = late(lossy, seed)
@@ -107,7 +107,7 @@ def test_the_first_packets_of_one_direction_may_be_missing(name: str, side: int)
 
 @pytest.mark.parametrize("name", ["tls12-long", "tls12-cbc-long"])
 def test_without_its_client_hello_a_session_of_tls_1_2_is_found_in_the_log(name: str) -> None:
-    """Of those whose client random is in the log: the agent of Java's brokers writes none."""
+    """The log must have its client random, which the agent of Java's brokers does not write."""
     lossy = Lossy(f"tls/{name}")
     found = []
     for packets in hello_packets(lossy.name).values():

@@ -1,4 +1,4 @@
-"""TLS of connections, watched without keys and beside keys."""
+"""TLS connections, watched without keys and with keys."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def watched(sent: Iterable[Sent], **options: Any) -> TlsConnection | None:
     return tcp.tls
 
 
-# -- what OpenSSL says ----------------------------------------------------------------------------
+# -- sessions of OpenSSL --------------------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
 @pytest.mark.parametrize("version", ["TLSv1", "TLSv1_1", "TLSv1_2", "TLSv1_3"])
-def test_what_openssl_agreed_on_is_known(version: str) -> None:
+def test_the_negotiation_of_openssl_is_read(version: str) -> None:
     setting = Setting(ssl.TLSVersion[version], kind="rsa", alpn=("kafka", "x"))
     tls = watched(talk(setting, TURNS).wire)
     assert tls is not None
@@ -98,7 +98,7 @@ def test_records_and_bytes_are_those_on_the_wire(version: ssl.TLSVersion) -> Non
 
 
 @pytest.mark.parametrize("segment", [1, 7, 1448])
-def test_it_does_not_matter_where_segments_end(segment: int) -> None:
+def test_facts_do_not_depend_on_where_segments_end(segment: int) -> None:
     wire = talk(Setting(), TURNS).wire
     whole, tcp = watched(wire), connection()
     TlsWatcher(MOST_BYTES).feed(updates_of(tcp, items_of(wire, segment)))
@@ -114,10 +114,10 @@ def test_it_does_not_matter_where_segments_end(segment: int) -> None:
 @pytest.mark.parametrize("name", ["tls13-clients", "tls12-mutual", "tls12-resumed"])
 def test_facts_are_those_that_tshark_reads_with_keys(name: str) -> None:
     rows = {f"{row.client_ip}:{row.client_port}": row for row in rows_of(name)}
-    told = {each["client"]: each for each in tls_captures.connections(name)}
-    assert rows.keys() == told.keys()
+    of_tshark = {each["client"]: each for each in tls_captures.connections(name)}
+    assert rows.keys() == of_tshark.keys()
     for client, row in rows.items():
-        expected = told[client]
+        expected = of_tshark[client]
         assert row.tls_version == f"TLS {expected['version']}"
         assert row.tls_cipher_suite == expected["suite"]
         assert row.tls_server_name == expected["server_name"]
@@ -125,20 +125,20 @@ def test_facts_are_those_that_tshark_reads_with_keys(name: str) -> None:
         if row.tls_mutual is not None:
             assert row.tls_mutual == expected["client_certificate"]
         if name == "tls12-resumed":
-            continue  # of which tshark does not decrypt all
+            continue  # tshark does not decrypt all of this capture
         seen = {alert.split()[0] for alert in row.tls_alerts}
         assert seen <= {alert["by"] for alert in expected["alerts"]}
-        # The alert of an end that sends data of the same size is not told apart.
+        # An alert is not distinguished from data of the same size.
         assert len(seen) == len(expected["alerts"]) or row.end == "reset"
 
 
 @pytest.mark.parametrize("name", tls_captures.FAILED)
-def test_what_fails_is_said_to_fail_by_who_sent_the_first_alert(name: str) -> None:
-    told = {each["client"]: each["alerts"] for each in tls_captures.connections(name)}
+def test_a_failure_is_attributed_to_the_end_that_sent_the_first_alert(name: str) -> None:
+    of_tshark = {each["client"]: each["alerts"] for each in tls_captures.connections(name)}
     rows = rows_of(name)
     assert rows
     for row in rows:
-        alerts = told.get(f"{row.client_ip}:{row.client_port}", [])
+        alerts = of_tshark.get(f"{row.client_ip}:{row.client_port}", [])
         assert row.tls_failure is not None
         if row.tls_failure in ("plaintext_on_tls_port", "tls_on_plaintext_port"):
             assert name == "tls-other-port"
@@ -154,14 +154,14 @@ def test_with_keys_the_alerts_of_tls_1_3_have_names(name: str) -> None:
     rows = rows_of(name, keylog=tls_captures.keylog(name))
     assert ENCRYPTED not in {row.tls_failure for row in rows}
     assert None not in {row.tls_failure for row in rows}
-    told = {each["client"]: each["alerts"] for each in tls_captures.connections(name)}
+    of_tshark = {each["client"]: each["alerts"] for each in tls_captures.connections(name)}
     for row in rows:
-        first = told[f"{row.client_ip}:{row.client_port}"][0]
+        first = of_tshark[f"{row.client_ip}:{row.client_port}"][0]
         assert row.tls_failure == first["description"].lower().replace(" ", "_")
 
 
 @pytest.mark.parametrize("name", ["tls12-mutual", "tls13-mutual", "tls13-clients"])
-def test_with_keys_what_is_decrypted_is_the_same_and_more(name: str) -> None:
+def test_facts_with_keys_are_those_without_keys_and_more(name: str) -> None:
     plain, opened = rows_of(name), rows_of(name, keylog=tls_captures.keylog(name))
     for before, after in zip(plain, opened, strict=True):
         assert (before.tls_decrypted, after.tls_decrypted) == (False, True)
@@ -197,8 +197,8 @@ def test_rows_do_not_depend_on_the_batches_of_packets(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["tls13-clients", "tls13-mutual", "tls12-clients", "tls12-long"])
-def test_estimates_are_near_what_the_decrypted_rows_say(name: str) -> None:
-    """docs/tls.md says how near they are on all captures."""
+def test_estimates_are_near_the_figures_of_decrypted_rows(name: str) -> None:
+    """docs/tls.md has the differences for all captures."""
     rows = list(kanalyze.requests(tls_captures.path(name), keylog=tls_captures.keylog(name)))
     off = []
     for row in rows_of(name):
@@ -217,7 +217,7 @@ def test_estimates_are_near_what_the_decrypted_rows_say(name: str) -> None:
     assert sorted(off)[len(off) * 3 // 4] < 0.04
 
 
-# -- what is odd ----------------------------------------------------------------------------------
+# -- odd and hostile streams -----------------------------------------------------------------------
 
 
 def chunk(data: bytes, offset: int = 0, packet: int = 1) -> Chunk:
@@ -235,14 +235,14 @@ def test_an_alert_in_answer_to_plaintext_is_a_client_without_tls() -> None:
     assert tcp.tls.alerts == (SentAlert(1, "fatal", "internal_error"),)
 
 
-def test_an_alert_of_a_late_start_tells_nothing_of_the_client() -> None:
+def test_an_alert_after_an_unseen_start_does_not_identify_a_client_without_tls() -> None:
     tcp = connection(start_seen=False)
     items = [(0, chunk(b"\0\0\0\x10\0\x12\0\3")), (1, chunk(b"\x15\3\3\0\x02\x02\x50"))]
     TlsWatcher(MOST_BYTES).feed(updates_of(tcp, items))
     assert tcp.tls is None or not tcp.tls.is_clear_client
 
 
-def test_a_missing_packet_costs_its_records_and_no_more() -> None:
+def test_a_missing_packet_loses_only_its_records() -> None:
     wire = talk(Setting(), [(0, b"a" * 500), (1, b"b" * 500)] * 20).wire
     whole = watched(wire)
     items = items_of(wire)
@@ -272,7 +272,7 @@ def test_memory_is_bounded_over_all_connections() -> None:
     assert beyond.tls is None
 
 
-def test_what_closes_is_forgotten() -> None:
+def test_closed_connections_leave_no_state() -> None:
     watcher = TlsWatcher(MOST_BYTES)
     for serial in range(3):
         watcher.feed(updates_of(connection(serial), items_of(talk(Setting(), TURNS).wire)))
@@ -283,7 +283,7 @@ def test_what_closes_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_any_bytes_are_taken(seed: int) -> None:
+def test_changed_bytes_raise_nothing(seed: int) -> None:
     dice = Random(seed)
     wire = talk(Setting(ssl.TLSVersion.TLSv1_2), TURNS).wire
     spoilt = []
@@ -297,7 +297,7 @@ def test_any_bytes_are_taken(seed: int) -> None:
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_from_a_state_it_goes_on(version: ssl.TLSVersion) -> None:
+def test_a_watcher_continues_from_a_saved_state(version: ssl.TLSVersion) -> None:
     items = items_of(talk(Setting(version, kind="rsa"), TURNS * 4).wire)
     whole = connection()
     TlsWatcher(MOST_BYTES).feed(updates_of(whole, items))
@@ -315,6 +315,6 @@ def test_from_a_state_it_goes_on(version: ssl.TLSVersion) -> None:
 
 
 @pytest.mark.parametrize("state", [(), ((), (), (1, "x")), (((5, ()),), (), ()), ((), ((1,),), ())])
-def test_a_state_that_is_none_is_refused(state: object) -> None:
+def test_a_wrong_state_is_refused(state: object) -> None:
     with pytest.raises(ValueError, match=r"."):
         TlsWatcher(MOST_BYTES).load_state(state, {})

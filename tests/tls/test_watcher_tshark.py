@@ -1,4 +1,4 @@
-"""What is read of handshakes without keys, against tshark without keys.
+"""Handshakes read without keys, compared with tshark without keys.
 
 Without tshark this file is not collected (see conftest.py).
 """
@@ -44,11 +44,11 @@ def read(name: str) -> dict[str, list[dict[str, list[str]]]]:
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["tls12-mutual", "tls12-expired", "tls13-aes128gcm"])
 def test_versions_suites_and_certificates_are_those_of_tshark(name: str) -> None:
-    told = read(name)
+    of_tshark = read(name)
     rows = list(kanalyze.connections(tls_captures.path(name)))
-    assert {str(row.client_port) for row in rows} == told.keys()
+    assert {str(row.client_port) for row in rows} == of_tshark.keys()
     for row in rows:
-        of_server = [each for each in told[str(row.client_port)] if each["is_server"]]
+        of_server = [each for each in of_tshark[str(row.client_port)] if each["is_server"]]
         [hello] = [each for each in of_server if SERVER_HELLO in each["tls.handshake.type"]]
         chosen = hello["tls.handshake.extensions.supported_version"][0]
         assert row.tls_version == VERSIONS[chosen or hello["tls.handshake.version"][0]]

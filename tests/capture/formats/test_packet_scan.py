@@ -49,7 +49,7 @@ def of_kind(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
 
 
 def constants(name: str = "formats.packet_scan") -> dict[str, int]:
-    """The constants of C."""
+    """The constants of a module's C types."""
     text = (FOLDER / f"{name.replace('.', '/')}.pxd").read_text()
     lines = re.findall(r"^    (\w+) = (-?\d+)$", text, re.MULTILINE)
     return {name: int(value) for name, value in lines}
@@ -62,7 +62,7 @@ def test_every_constant_of_c_is_that_of_python(module):
     assert {name: plain[name] for name in constants(module)} == constants(module)
 
 
-def test_numbers_that_others_have_too_are_the_same():
+def test_constants_shared_with_other_modules_are_equal():
     for module in (parser, pcapng_blocks):
         shared = constants().keys() & vars(module).keys()
         assert shared
@@ -71,10 +71,10 @@ def test_numbers_that_others_have_too_are_the_same():
         }
 
 
-def test_why_it_stopped_is_told_by_the_numbers_of_c():
+def test_the_reasons_to_stop_have_the_numbers_of_c():
     names = ("END", "FULL", "AT_SECTION", "AT_BLOCK", "SHORT", "WRONG")
-    told = [value for name, value in vars(Stop).items() if name.isupper()]
-    assert [constants()[name] for name in names] == told
+    reasons = [value for name, value in vars(Stop).items() if name.isupper()]
+    assert [constants()[name] for name in names] == reasons
 
 
 def test_both_are_compiled_modules():
@@ -83,7 +83,7 @@ def test_both_are_compiled_modules():
     )
 
 
-def test_columns_grow_as_packets_come_and_begin_anew(of_kind):
+def test_columns_grow_with_packets_and_begin_anew(of_kind):
     maker = of_kind.ColumnMaker()
     assert maker.take() is None
     for count in (3, 1000):
@@ -98,7 +98,7 @@ def test_columns_grow_as_packets_come_and_begin_anew(of_kind):
 
 
 @pytest.mark.parametrize("size", [0, 3, 11, 14, 27, 60])
-def test_no_byte_beyond_the_end_is_looked_at(of_kind, size):
+def test_no_byte_beyond_the_end_is_read(of_kind, size):
     data = memoryview(bytes(size))
     found = of_kind.PcapRecords(False, 16, 8, 12, 1, 1, 1000)
     assert found.scan(data, 0, size, of_kind.ColumnMaker(), 99) == size // 16 * 16
@@ -107,14 +107,14 @@ def test_no_byte_beyond_the_end_is_looked_at(of_kind, size):
     assert blocks.stop == (Stop.END if size < 8 else Stop.SHORT)
 
 
-def test_a_place_beyond_the_buffer_is_an_error_and_not_read(of_kind):
+def test_an_offset_beyond_the_buffer_is_an_error_and_not_read(of_kind):
     found = of_kind.PcapRecords(True, 16, 8, 12, 1, 1, 1000)
     with pytest.raises(IndexError):
         found.scan(memoryview(bytes(20)), 0, 100, of_kind.ColumnMaker(), 99)
 
 
 @pytest.mark.parametrize("most", [1, 7, 40, 100])
-def test_no_more_packets_are_given_than_asked_for(most):
+def test_no_more_packets_are_returned_than_requested(most):
     for reading, data in (
         (PcapParser("x"), pcap_file(PACKETS)),
         (PcapngParser("x"), pcapng_file(PACKETS)),
@@ -130,7 +130,7 @@ def test_no_more_packets_are_given_than_asked_for(most):
         assert sizes == [most] * (40 // most) + [40 % most] * bool(40 % most)
 
 
-class Heard:
+class Recorded:
     """Collects comments and drop counts of packets."""
 
     def __init__(self) -> None:
@@ -145,38 +145,40 @@ class Heard:
 
 
 @given(st.lists(OPTIONS, max_size=6), st.sampled_from("<>"), st.booleans())
-def test_options_say_what_they_say_one_after_another(of_kind, of_packets, order, end_mark):
+def test_comments_and_drop_counts_of_packets_are_read_from_any_options(
+    of_kind, of_packets, order, end_mark
+):
     blocks, data, comments, drops = Blocks(order), b"", [], []
     for number, options in enumerate(of_packets, start=1):
-        told = None
+        drop_count = None
         for index, (code, value) in enumerate(options):
-            # A last one without a value is not looked at, nor is what would be behind an end mark.
+            # A last option without a value is ignored, and so is what would follow an end mark.
             if not value and index + 1 == len(options) and not end_mark:
                 continue
             if code == 1:
                 comments.append((number, value))
             elif code == 4 and len(value) == 8:
                 count = struct.unpack(f"{order}Q", value)[0]
-                told = count if count <= 1 << 32 else told
-        drops += [(0, told)] * (told is not None)
+                drop_count = count if count <= 1 << 32 else drop_count
+        drops += [(0, drop_count)] * (drop_count is not None)
         body = b"".join(blocks.option(code, value) for code, value in options) + bytes(4 * end_mark)
         data += enhanced_with_options(blocks, Packet(b"12345"), 7, body)
-    heard = Heard()
-    found = of_kind.PcapngBlocks(heard)
+    recorded = Recorded()
+    found = of_kind.PcapngBlocks(recorded)
     found.begin_section(order == ">", [pcapng_blocks.Clock(1, 0)])
     found.add_interfaces()
     assert found.scan(memoryview(data), 0, len(data), of_kind.ColumnMaker(), 99) == len(data)
-    assert (heard.comments, heard.drops) == (comments, drops)
+    assert (recorded.comments, recorded.drops) == (comments, drops)
 
 
-def test_no_more_options_of_a_packet_are_looked_at_than_may_be(of_kind):
-    heard, blocks = Heard(), Blocks()
+def test_the_number_of_options_read_of_a_packet_is_bounded(of_kind):
+    recorded, blocks = Recorded(), Blocks()
     data = enhanced_with_options(blocks, Packet(b"1234"), 7, blocks.option(1, b"once") * 100)
-    found = of_kind.PcapngBlocks(heard)
+    found = of_kind.PcapngBlocks(recorded)
     found.begin_section(False, [pcapng_blocks.Clock(1, 0)])
     found.add_interfaces()
     found.scan(memoryview(data), 0, len(data), of_kind.ColumnMaker(), 99)
-    assert len(heard.comments) == 64
+    assert len(recorded.comments) == 64
 
 
 @given(
@@ -186,7 +188,7 @@ def test_no_more_options_of_a_packet_are_looked_at_than_may_be(of_kind):
 )
 def test_times_are_exact_whatever_the_clock(of_kind, resolution, offset_ns, ticks):
     clock = pcapng_blocks.Clock(1, 0, resolution, offset_ns)
-    found = of_kind.PcapngBlocks(Heard())
+    found = of_kind.PcapngBlocks(Recorded())
     found.begin_section(False, [clock])
     found.add_interfaces()
     data, maker = Blocks().enhanced(Packet(b"x"), ticks), of_kind.ColumnMaker()

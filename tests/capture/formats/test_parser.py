@@ -8,7 +8,7 @@ from kanalyze.model.anomalies import AnomalyKind
 DATA = memoryview(bytes(range(20)))
 
 
-def test_a_batch_is_numbered_from_where_it_is_told():
+def test_a_batch_is_numbered_from_the_given_number():
     two = array("q", [5, 6])
     batch = Columns(two, two, two, two, array("i", two)).batch(DATA, 7)
     assert batch.number.tolist() == [7, 8]
@@ -23,6 +23,6 @@ def test_the_first_packets_are_those_up_to_a_count():
         assert [getattr(first, name).tolist() for name in Columns.__slots__] == [expected] * 5
 
 
-def test_a_record_that_makes_no_sense_is_an_anomaly_with_a_text():
+def test_a_corrupt_record_is_an_anomaly_with_a_text():
     assert corrupt("why") == corrupt("why")
     assert (corrupt("why").kind, corrupt("why").detail) == (AnomalyKind.CAPTURE_CORRUPT, "why")

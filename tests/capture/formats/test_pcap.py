@@ -46,7 +46,7 @@ def read(data: bytes, buffer_bytes: int = 4096):
 
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("buffer_bytes", [64, 100, 1000, 1 << 20])
-def test_packets_are_read_whatever_the_byte_order_and_the_buffer(order, buffer_bytes):
+def test_packets_are_read_in_any_byte_order_and_with_any_buffer(order, buffer_bytes):
     rows, reader = read(pcap_file(PACKETS, order=order), buffer_bytes)
     assert rows == [(i + 1, p.time_ns, p.data, p.wire_bytes, 1) for i, p in enumerate(PACKETS)]
     assert reader.packets == len(PACKETS)
@@ -54,7 +54,7 @@ def test_packets_are_read_whatever_the_byte_order_and_the_buffer(order, buffer_b
     assert reader.dropped_packets is None
 
 
-def test_times_in_microseconds_are_nanoseconds_to_the_digit():
+def test_times_in_microseconds_become_exact_nanoseconds():
     rows, _ = read(pcap_file([Packet(b"x", 1_699_999_999_999_999_000)], nanoseconds=False))
     assert rows[0][1] == 1_699_999_999_999_999_000
 
@@ -77,7 +77,7 @@ def test_packets_are_those_that_dpkt_reads(order, nanoseconds):
     )
 
 
-def test_the_link_type_is_told_apart_from_the_length_of_the_check_sequence_above_it():
+def test_the_link_type_is_read_without_the_check_sequence_length_above_it():
     rows, _ = read(pcap_file(PACKETS[:1], link_type=0x2400_0000 | 276))
     assert rows[0][4] == 276
 
@@ -87,7 +87,7 @@ def test_a_packet_is_never_shorter_on_the_wire_than_in_the_capture():
     assert rows[0][3] == 6
 
 
-def test_a_file_with_a_header_alone_has_no_packets_and_nothing_wrong():
+def test_a_file_with_a_header_alone_has_no_packets_and_no_anomalies():
     rows, reader = read(pcap_file([]))
     assert rows == []
     assert reader.anomalies == []
@@ -100,7 +100,7 @@ def test_a_packet_larger_than_the_buffer_makes_the_buffer_grow():
 
 
 @pytest.mark.parametrize("buffer_bytes", [64, 4096])
-def test_a_length_beyond_the_snap_length_ends_the_reading_and_keeps_what_came_before(
+def test_a_length_beyond_the_snap_length_ends_the_reading_and_keeps_earlier_packets(
     buffer_bytes,
 ):
     data = bytearray(pcap_file(PACKETS))
@@ -153,7 +153,7 @@ VARIANTS = {
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("buffer_bytes", [64, 100, 1 << 20])
-def test_variants_with_longer_headers_are_read_whatever_the_buffer(order, variant, buffer_bytes):
+def test_variants_with_longer_headers_are_read_with_any_buffer(order, variant, buffer_bytes):
     build, unit_ns = VARIANTS[variant]
     rows, reader = read(build(PACKETS, order), buffer_bytes)
     assert rows == [
@@ -163,7 +163,7 @@ def test_variants_with_longer_headers_are_read_whatever_the_buffer(order, varian
     assert reader.anomalies == []
 
 
-def test_before_version_2_3_the_two_lengths_stand_the_other_way_round():
+def test_before_version_2_3_the_two_lengths_are_swapped():
     for buffer_bytes in (64, 4096):
         data = variant_pcap_file(PACKETS, 0xA1B2C3D4, version=(2, 2), lengths_swapped=True)
         rows, reader = read(data, buffer_bytes)
@@ -187,7 +187,7 @@ def test_a_file_of_aix_has_nanoseconds_and_kinds_of_interface():
 
 
 @pytest.mark.parametrize("bits", [0x2400_0000, 0x4400_0000, 0x0400_0000])
-def test_a_check_sequence_behind_each_packet_is_no_payload(bits):
+def test_a_check_sequence_after_each_packet_is_no_payload(bits):
     packets = timed(
         [
             segment(seq=99, flags=SYN),

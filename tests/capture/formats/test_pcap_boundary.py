@@ -26,28 +26,28 @@ def find(data: bytes, start: int, end: int | None = None, near_ns: int | None = 
 
 
 def record_at(place: int) -> int:
-    """The first record of DATA that does not begin before a place."""
+    """The offset of the first record of DATA that begins at a place or after it."""
     return 24 + -(-(place - 24) // RECORD_BYTES) * RECORD_BYTES
 
 
-def test_records_that_follow_each_other_to_the_end_of_the_file_tell_where_one_begins():
+def test_records_that_chain_to_the_end_of_the_file_show_a_boundary():
     for start in range(24, len(DATA) - RECORD_BYTES):
         assert find(DATA, start) == Boundary(record_at(start), is_found=True)
 
 
-def test_where_more_may_follow_the_end_of_what_is_there_proves_nothing():
+def test_a_chain_to_the_end_of_the_data_proves_nothing_where_more_may_follow():
     for start in range(24, len(DATA) - RECORD_BYTES):
         assert find(DATA, start, is_end=False) == Boundary(record_at(start), is_found=False)
     for end in range(24 + 16, len(DATA)):
         assert find(DATA, 24, end, is_end=False) == Boundary(24, is_found=False)
 
 
-def test_a_file_that_ends_within_a_record_has_none_that_lead_to_its_end():
+def test_no_chain_leads_to_the_end_of_a_file_that_ends_within_a_record():
     assert find(DATA[:-1], 100) == Boundary(len(DATA) - 1, is_found=False)
 
 
 @pytest.mark.few(1)
-def test_over_so_many_bytes_records_follow_each_other_in_no_packet():
+def test_a_chain_of_many_bytes_shows_a_boundary_before_the_end():
     count = CHAIN_BYTES // RECORD_BYTES + 1
     chain = pcap_file([Packet(bytes(20), START_NS)] * count)[24:]
     rest = b"\xff" * 100
@@ -57,7 +57,7 @@ def test_over_so_many_bytes_records_follow_each_other_in_no_packet():
 
 
 @pytest.mark.few(1)
-def test_bytes_without_any_record_are_passed_but_for_a_header_that_may_begin_in_them():
+def test_bytes_without_records_are_skipped_except_a_possible_part_of_a_header():
     nothing = b"\xff" * (3 * CHAIN_BYTES)
     assert find(nothing, 5) == Boundary(5 + 2 * CHAIN_BYTES - 15, is_found=False)
     assert find(nothing, 5, 1000, is_end=False) == Boundary(985, is_found=False)
@@ -77,7 +77,7 @@ def test_bytes_without_any_record_are_passed_but_for_a_header_that_may_begin_in_
         Packet(b"\xee" * 262_145, START_NS),
     ],
 )
-def test_a_header_that_is_unlikely_ends_what_comes_before_it(odd):
+def test_an_unlikely_header_breaks_a_chain(odd):
     packets = [*PACKETS[:3], odd, *PACKETS[3:]]
     starts = list(itertools.accumulate((16 + len(p.data) for p in packets), initial=24))
     assert find(pcap_file(packets), 24) == Boundary(starts[4], is_found=True)
@@ -91,7 +91,7 @@ def test_a_fraction_of_a_second_is_less_than_a_second(nanoseconds, units):
         assert find(bytes(data), 24, header=bytes(data)) == Boundary(place, is_found=True)
 
 
-def test_any_time_will_do_where_that_of_the_first_packet_is_not_known():
+def test_any_time_is_likely_where_that_of_the_first_packet_is_unknown():
     late_ns = START_NS + 4000 * DAY_NS
     data = pcap_file([Packet(b"x", START_NS), Packet(b"y", late_ns)])
     assert find(data, 24, near_ns=late_ns).offset == 41

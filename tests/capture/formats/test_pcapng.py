@@ -46,7 +46,7 @@ def times(options: bytes, ticks: int) -> int:
 
 @ORDERS
 @pytest.mark.parametrize("buffer_bytes", [64, 100, 1000, 1 << 20])
-def test_packets_are_read_whatever_the_byte_order_and_the_buffer(order, buffer_bytes):
+def test_packets_are_read_in_any_byte_order_and_with_any_buffer(order, buffer_bytes):
     rows, reader = read(pcapng_file(PACKETS, order), buffer_bytes)
     assert rows == [(i + 1, p.time_ns, p.data, p.wire_bytes, 1) for i, p in enumerate(PACKETS)]
     assert reader.packets == len(PACKETS)
@@ -82,9 +82,7 @@ def test_packets_are_those_that_dpkt_reads(order):
         (0, 2**64 - 1, 2**63 - 1),
     ],
 )
-def test_the_resolution_of_the_interface_gives_the_time_to_the_nanosecond(
-    resolution, ticks, time_ns
-):
+def test_times_are_exact_with_any_resolution_of_the_interface(resolution, ticks, time_ns):
     options = b"" if resolution is None else Blocks().option(9, bytes([resolution]))
     assert times(options, ticks) == time_ns
 
@@ -95,7 +93,7 @@ def test_the_offset_of_the_interface_is_added():
     assert times(options, 10_000_000_007) == 1_700_000_000_000_000_007
 
 
-def test_options_after_the_end_mark_and_cut_ones_are_passed_over():
+def test_options_after_the_end_mark_and_cut_options_are_ignored():
     b = Blocks()
     assert times(b.option(0, b"") + b.option(9, NANOSECONDS), 5) == 5000
     assert times(b.option(2, b"eth0") + b"\x09\x00\x40\x00" + NANOSECONDS, 5) == 5000
@@ -158,7 +156,7 @@ def test_sections_may_differ_in_byte_order_and_have_interfaces_of_their_own(buff
 
 
 @pytest.mark.parametrize("buffer_bytes", [64, 1 << 20])
-def test_blocks_that_are_not_known_are_skipped(buffer_bytes):
+def test_unknown_blocks_are_skipped(buffer_bytes):
     b = Blocks()
     data = b.section() + b.block(0xBAD, b"?" * 500) + b.interface() + b.block(4, b"names")
     data += b.enhanced(PACKETS[0], 1) + b.block(10, bytes(3000)) + b.enhanced(PACKETS[1], 2)
@@ -182,7 +180,7 @@ def test_dropped_packets_are_summed_over_interfaces_and_sections_not_over_time()
     assert reader.dropped_packets == 5 + 30 + 100
 
 
-def test_no_statistics_say_nothing_of_drops():
+def test_drops_are_unknown_without_statistics():
     b = Blocks()
     _, reader = read(b.section() + b.interface() + b.statistics(0, b""))
     assert reader.dropped_packets is None
@@ -194,7 +192,7 @@ def dropcount(b: Blocks, count: int) -> bytes:
 
 @ORDERS
 @pytest.mark.parametrize("buffer_bytes", [64, 4096])
-def test_drops_that_packets_tell_are_summed_by_interface(order, buffer_bytes):
+def test_drop_counts_of_packets_are_summed_by_interface(order, buffer_bytes):
     b = Blocks(order)
     flags = b.option(2, bytes(4))
     data = b.section() + b.interface() + b.interface() + b.interface()
@@ -207,7 +205,7 @@ def test_drops_that_packets_tell_are_summed_by_interface(order, buffer_bytes):
     assert reader.dropped_packets == 3 + 4 + 7
 
 
-def test_drops_told_by_packets_and_by_statistics_are_not_counted_twice():
+def test_drops_counted_by_packets_and_by_statistics_are_not_counted_twice():
     b = Blocks()
     head = b.section() + b.interface()
     packets = enhanced_with_options(b, PACKETS[0], 1, dropcount(b, 3))
@@ -217,7 +215,7 @@ def test_drops_told_by_packets_and_by_statistics_are_not_counted_twice():
         assert read(data)[1].dropped_packets == total
 
 
-def test_drops_that_are_not_known_are_not_claimed_to_be_any():
+def test_unknown_drop_counts_are_not_reported_as_numbers():
     b = Blocks()
     data = b.section() + b.interface() + b.statistics(0, b.option(5, b"\xff" * 8))
     data += enhanced_with_options(b, PACKETS[0], 1, dropcount(b, 1 << 63))
@@ -237,14 +235,14 @@ def test_comments_to_packets_have_the_number_of_the_packet(buffer_bytes):
         options = b.option(1, f"note {i}".encode()) + b.option(1, b"again") if i % 3 == 2 else b""
         data += enhanced_with_options(b, PACKETS[i], i, options)
     _, reader = read(data, buffer_bytes)
-    told = sorted((each.number, each.text) for each in reader.description.comments)
-    assert told == [(3, "again"), (3, "note 2"), (6, "again"), (6, "note 5")]
+    comments = sorted((each.number, each.text) for each in reader.description.comments)
+    assert comments == [(3, "again"), (3, "note 2"), (6, "again"), (6, "note 5")]
     assert {(each.about, each.capture) for each in reader.description.comments} == {
         ("packet", "x.pcapng")
     }
 
 
-def test_options_that_are_cut_or_come_after_the_end_mark_say_nothing():
+def test_drop_counts_that_are_cut_or_after_the_end_mark_are_ignored():
     b = Blocks()
     for options in (
         b.option(0, b"") + dropcount(b, 3),
@@ -296,16 +294,16 @@ def spoiled(where: int, value: int) -> bytes:
         "interface not described",
         "captured length beyond the block",
         "captured length huge",
-        "size after the block not that before it",
+        "size after the block not the one before it",
     ],
 )
-def test_a_block_that_contradicts_itself_ends_the_reading_and_keeps_what_came_before(where, value):
+def test_a_contradictory_block_ends_the_reading_and_keeps_earlier_packets(where, value):
     rows, reader = read(spoiled(where, value))
     assert [row[2] for row in rows] == [PACKETS[0].data, PACKETS[1].data]
     assert [a.kind for a in reader.anomalies] == [AnomalyKind.CAPTURE_CORRUPT]
 
 
-def test_a_packet_before_its_interface_is_a_contradiction_whatever_the_buffer():
+def test_a_packet_before_its_interface_ends_the_reading_with_any_buffer():
     b = Blocks()
     data = b.section() + b.enhanced(PACKETS[0], 1) + b.interface()
     for buffer_bytes in (64, 4096):
@@ -315,7 +313,7 @@ def test_a_packet_before_its_interface_is_a_contradiction_whatever_the_buffer():
 
 
 @pytest.mark.parametrize("body", [b"", b"1234"])
-def test_a_description_that_is_cut_ends_the_reading(body):
+def test_a_cut_interface_or_statistics_block_ends_the_reading(body):
     b = Blocks()
     for kind in (1, 5):
         _, reader = read(b.section() + b.block(kind, body))
@@ -374,14 +372,14 @@ def sections(count: int, packets: int = 1, orders: str = "<>") -> bytes:
     return b"".join(parts)
 
 
-def test_many_sections_cost_as_much_as_they_are_long():
-    """The time is linear in the sections: none of them reads those that follow it."""
+def test_the_cost_of_many_sections_is_linear():
+    """Reading a section does not read the sections after it."""
     few, many = (sections(count, orders="<") for count in (100, 400))
     assert calls_of(lambda: read(many, 1 << 20)) < 4.5 * calls_of(lambda: read(few, 1 << 20))
 
 
 @pytest.mark.parametrize("buffer_bytes", [100, 1000, 1 << 20])
-def test_packets_of_many_sections_come_in_the_batches_that_the_buffer_makes(buffer_bytes):
+def test_packets_of_many_sections_share_batches_of_the_size_of_the_buffer(buffer_bytes):
     """A section does not begin a batch: a batch costs later stages more than its packets do."""
     data = sections(60, packets=2)
     with open_capture(io.BytesIO(data), buffer_bytes=buffer_bytes) as reader:
@@ -393,7 +391,7 @@ def test_packets_of_many_sections_come_in_the_batches_that_the_buffer_makes(buff
     assert [int(row[1]) for row in rows[:4]] == [0, 1_000, 1_000_000, 1_001_000]
 
 
-def test_what_is_wrong_in_a_section_keeps_the_packets_of_those_before_it():
+def test_a_corrupt_section_keeps_the_packets_of_earlier_sections():
     wrong = Blocks(">")
     data = sections(3) + wrong.section() + wrong.enhanced(Packet(b"no interface"), 1)
     rows, reader = read(data + sections(1), 1 << 20)
@@ -401,7 +399,7 @@ def test_what_is_wrong_in_a_section_keeps_the_packets_of_those_before_it():
     assert [anomaly.kind for anomaly in reader.anomalies] == [AnomalyKind.CAPTURE_CORRUPT]
 
 
-def test_many_interfaces_are_told_apart():
+def test_many_interfaces_are_distinguished():
     """Each packet is of an interface with a clock of its own."""
     clocks = [Clock(1 + number % 3, 0, 9, number) for number in range(500)]
     numbers = np.tile(np.arange(500)[::-1], 4)

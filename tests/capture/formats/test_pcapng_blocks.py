@@ -27,7 +27,7 @@ def read(data: bytes, buffer_bytes: int = 4096):
 
 @ORDERS
 @pytest.mark.parametrize("buffer_bytes", [64, 4096])
-def test_interfaces_are_described_by_what_the_file_says(order, buffer_bytes):
+def test_interfaces_are_described_by_their_options(order, buffer_bytes):
     b = Blocks(order)
     options = b.option(2, b"eth0") + b.option(3, "Büro".encode()) + b.option(11, b"\0tcp port 9092")
     options += b.option(12, b"Linux 6.1") + b.option(15, b"NIC") + b.option(9, b"\x09")
@@ -43,7 +43,7 @@ def test_interfaces_are_described_by_what_the_file_says(order, buffer_bytes):
 
 
 @ORDERS
-def test_names_of_addresses_are_kept_and_added_to(order):
+def test_names_of_addresses_are_collected_from_all_blocks(order):
     b = Blocks(order)
     data = b.section() + b.interface()
     data += names_block(b, [("10.0.0.2", ["broker-1", "kafka"]), ("2001:DB8::1", ["six"])])
@@ -56,7 +56,7 @@ def test_names_of_addresses_are_kept_and_added_to(order):
     }
 
 
-def test_names_of_hardware_and_records_that_are_cut_are_passed_over():
+def test_hardware_names_and_cut_records_are_ignored():
     b = Blocks()
     body = b.option(3, b"\2\0\0\0\0\1printer\0") + b.option(1, b"\x0a\0\0\1")
     body += b.option(1, b"\x0a\0\0\2two\0") + struct.pack("<HH", 1, 500) + b"\x0a\0\0\3three\0"
@@ -66,7 +66,7 @@ def test_names_of_hardware_and_records_that_are_cut_are_passed_over():
 
 
 @ORDERS
-def test_comments_are_kept_with_what_they_are_about(order):
+def test_comments_are_kept_with_their_subject(order):
     b = Blocks(order)
     comment = b.option(1, b"here")
     data = section_with_options(b, comment + b.option(3, b"Linux")) + b.interface()
@@ -102,7 +102,7 @@ def test_secrets_are_kept_and_shown_nowhere(order):
         assert "0123" not in shown
 
 
-def test_secrets_are_there_before_the_packets_that_need_them():
+def test_secrets_are_read_before_the_packets_that_need_them():
     b = Blocks()
     data = b.section() + secrets_block(b, KEYS) + b.interface() + b.enhanced(Packet(b"x"), 1)
     with open_capture(io.BytesIO(data), buffer_bytes=64) as reader:
@@ -110,7 +110,7 @@ def test_secrets_are_there_before_the_packets_that_need_them():
         assert len(reader.description.decryption_secrets) == 1
 
 
-def test_secrets_that_are_cut_are_left_out_and_counted():
+def test_cut_secrets_are_left_out_and_counted():
     b = Blocks()
     data = b.section() + b.block(10, b"\0\0\0\0") + b.block(10, b.pack("II", 1, 9) + b"12345678")
     _, reader = read(data)
@@ -119,7 +119,7 @@ def test_secrets_that_are_cut_are_left_out_and_counted():
     assert reader.anomalies == []
 
 
-def test_what_is_copied_stays_when_the_buffer_is_used_again():
+def test_file_metadata_stays_when_the_buffer_is_used_again():
     b = Blocks()
     data = section_with_options(b, b.option(1, b"first")) + secrets_block(b, KEYS)
     data += names_block(b, [("10.0.0.2", ["broker"])]) + b.interface(options=b.option(2, b"eth0"))
@@ -131,13 +131,13 @@ def test_what_is_copied_stays_when_the_buffer_is_used_again():
     assert reader.description.interfaces[0].name == "eth0"
 
 
-def test_text_that_is_not_utf_8_is_text_all_the_same():
+def test_text_that_is_not_utf_8_is_escaped():
     b = Blocks()
     _, reader = read(b.section() + b.interface(options=b.option(2, b"eth\xff\x1b[0m\0\0")))
     assert reader.description.interfaces[0].name == "eth\\xff\x1b[0m"
 
 
-def test_a_pcap_file_has_nothing_to_say_of_names_and_secrets():
+def test_a_pcap_file_has_no_names_comments_or_secrets():
     data = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 96, 113)
     _, reader = read(data)
     assert reader.description.interfaces == [CaptureInterface("x", 113, 96)]

@@ -48,7 +48,7 @@ def unpack(packed: bytes, step: int = 1000) -> bytes:
     return bytes(out)
 
 
-def unpack_what_is_there(packed: bytes, step: int = 1000) -> tuple[bytes, DamagedDataError | None]:
+def unpack_until_damage(packed: bytes, step: int = 1000) -> tuple[bytes, DamagedDataError | None]:
     source, target, out = source_of(packed), bytearray(step), bytearray()
     try:
         while count := source.readinto(memoryview(target)):
@@ -65,20 +65,20 @@ def unpack_what_is_there(packed: bytes, step: int = 1000) -> tuple[bytes, Damage
     st.integers(1, 500),
     st.integers(0, 9),
 )
-def test_pieces_are_decompressed_one_after_another_in_any_steps(form, pieces, step, padding):
+def test_concatenated_pieces_are_decompressed_in_any_steps(form, pieces, step, padding):
     packed = b"".join(COMPRESS[form](piece) + bytes(padding) for piece in pieces)
     assert unpack(packed, step) == b"".join(pieces)
 
 
 @FORMATS
-def test_much_data_that_does_not_compress_is_the_same_afterwards(form):
+def test_incompressible_data_is_the_same_afterwards(form):
     assert unpack(COMPRESS[form](NOISE), 1 << 20) == NOISE
     assert unpack(COMPRESS[form](NOISE), 777) == NOISE
 
 
 @pytest.mark.few(3)
 @FORMATS
-def test_what_unpacks_to_a_thousandfold_is_handed_out_in_steps_of_bounded_size(form):
+def test_highly_compressed_data_is_returned_in_steps_of_bounded_size(form):
     packed = COMPRESS[form](bytes(24 << 20))
     assert len(packed) < 1 << 20
     tracemalloc.start()
@@ -93,23 +93,23 @@ def test_what_unpacks_to_a_thousandfold_is_handed_out_in_steps_of_bounded_size(f
 
 
 @FORMATS
-def test_data_cut_anywhere_gives_what_comes_before_the_cut_and_says_so(form):
+def test_data_cut_anywhere_is_read_up_to_the_cut_and_reported(form):
     text = b"".join(b"packet %d " % i for i in range(200))
     packed = COMPRESS[form](text)
     for end in range(4, len(packed)):
-        data, error = unpack_what_is_there(packed[:end])
+        data, error = unpack_until_damage(packed[:end])
         assert text.startswith(data)
         assert error is not None
         assert error.cut
 
 
 @pytest.mark.parametrize("form", ["gzip", "zstd", "lz4", "bzip2"])
-def test_a_cut_loses_little_of_what_came_before_it(form):
+def test_a_cut_loses_little_data_before_it(form):
     packed = COMPRESS[form](NOISE)
-    data, _ = unpack_what_is_there(packed[: len(packed) - 5000], 777)
+    data, _ = unpack_until_damage(packed[: len(packed) - 5000], 777)
     assert len(data) >= (0 if form == "bzip2" else len(NOISE) - 5000 - (128 << 10))
     two = COMPRESS[form](NOISE) + packed[: len(packed) // 2]
-    assert unpack_what_is_there(two)[0][: len(NOISE)] == NOISE
+    assert unpack_until_damage(two)[0][: len(NOISE)] == NOISE
 
 
 @FORMATS
@@ -122,8 +122,8 @@ def test_a_changed_byte_is_damage_or_harmless_and_nothing_else(form):
             changed = packed[:place] + bytes([value]) + packed[place + 1 :]
             if compression_name(changed) != form:
                 continue
-            data, error = unpack_what_is_there(changed)
-            assert len(data) <= 4 << 20  # a block of bzip2 may say more than is there
+            data, error = unpack_until_damage(changed)
+            assert len(data) <= 4 << 20  # a block of bzip2 may claim more than there is
             kinds.add(None if error is None else error.cut)
     assert False in kinds
 
@@ -137,14 +137,14 @@ def test_a_wrong_checksum_is_damage_but_no_cut(form):
     )
     place = {"gzip": -8, "zstd": -1, "bzip2": -4, "xz": -34}[form]
     packed[place] ^= 0x20
-    _, error = unpack_what_is_there(bytes(packed))
+    _, error = unpack_until_damage(bytes(packed))
     assert error is not None
     assert not error.cut
     assert str(error).startswith(f"damaged {form} data (")
 
 
 @pytest.mark.parametrize("form", ["zstd", "lz4"])
-def test_frames_to_be_skipped_are_passed_over_wherever_they_stand(form):
+def test_skippable_frames_are_skipped_anywhere(form):
     pack = COMPRESS[form]
     large = struct.pack("<II", 0x184D2A5F, 100_000) + bytes(100_000)
     packed = SKIPPABLE + SKIPPABLE + pack(b"one ") + large + pack(b"two") + SKIPPABLE
@@ -154,17 +154,17 @@ def test_frames_to_be_skipped_are_passed_over_wherever_they_stand(form):
 
 @pytest.mark.parametrize("rest", [SKIPPABLE[:5], SKIPPABLE[:-1], b"\x28\xb5"])
 def test_a_cut_between_frames_is_a_cut_too(rest):
-    data, error = unpack_what_is_there(zstd.compress(b"one") + rest)
+    data, error = unpack_until_damage(zstd.compress(b"one") + rest)
     assert data == b"one"
     assert error is not None
     assert error.cut
 
 
 @FORMATS
-def test_what_follows_the_data_and_is_none_of_it_is_damage(form):
+def test_other_data_after_the_compressed_data_is_damage(form):
     other = COMPRESS["gzip" if form != "gzip" else "xz"](b"x")
     for rest in (b"garbage", other):
-        data, error = unpack_what_is_there(COMPRESS[form](b"data") + rest)
+        data, error = unpack_until_damage(COMPRESS[form](b"data") + rest)
         assert data == b"data"
         assert error is not None
         assert not error.cut
@@ -177,12 +177,12 @@ def test_data_that_needs_too_much_memory_is_refused():
     assert packed[14:16] == b"\x21\x01"
     packed[16] = 36  # 1 GiB
     packed[20:24] = struct.pack("<I", zlib.crc32(packed[12:20]))
-    _, error = unpack_what_is_there(bytes(packed))
+    _, error = unpack_until_damage(bytes(packed))
     assert error is not None
     assert "memory" in str(error).lower()
     # A window of 2 GiB: the descriptor's exponent is 21 above 2**10.
     frame = b"\x28\xb5\x2f\xfd\x00" + bytes([21 << 3]) + b"\x01\x00\x00"
-    _, error = unpack_what_is_there(frame)
+    _, error = unpack_until_damage(frame)
     assert error is not None
     assert not error.cut
 
@@ -195,7 +195,7 @@ def test_the_first_bytes_tell_the_format(form):
 
 
 @FORMATS
-def test_nothing_is_held_back_until_more_comes(form):
+def test_decompressed_data_is_returned_without_waiting_for_more(form):
     """A source that returns a complete piece, and fails if it is read too early again."""
     text = b"data of the first piece"
 

@@ -78,7 +78,7 @@ def test_packets_are_read_as_they_come(format_name: str) -> None:
         assert capture.anomalies == []
 
 
-def test_what_comes_within_a_while_is_one_batch() -> None:
+def test_packets_of_one_gathering_interval_are_one_batch() -> None:
     """The gathering interval lasts until the pipe's end, however slowly it is written to."""
     sent = packets_of(50)
     whole = pcap_file(timed(sent))
@@ -92,7 +92,7 @@ def test_what_comes_within_a_while_is_one_batch() -> None:
 
         thread = threading.Thread(target=trickle)
         thread.start()
-        # The file's header is read for itself; what has come until then is not held back.
+        # The file's header is read by itself; packets that came with it make a batch of their own.
         batches = []
         while sum(map(len, batches)) < len(sent):
             batches.append(data(capture.read(LONG_S)))
@@ -101,7 +101,7 @@ def test_what_comes_within_a_while_is_one_batch() -> None:
         assert len(batches) <= 2
 
 
-def test_a_batch_is_gathered_for_a_while() -> None:
+def test_a_batch_is_gathered_for_the_interval() -> None:
     sent = packets_of(2)
     whole = pcap_file(timed(sent))
     with open_pipe() as (reader, writer), PipeCapture(reader, gather_s=0.2) as capture:
@@ -111,7 +111,7 @@ def test_a_batch_is_gathered_for_a_while() -> None:
         assert time.monotonic() - began_s >= 0.2
 
 
-def test_a_batch_is_left_alone_until_the_next_is_asked_for() -> None:
+def test_a_batch_does_not_change_until_the_next_read() -> None:
     sent = packets_of(3000)
     whole = pcap_file(timed(sent))
     with open_pipe() as (reader, writer):
@@ -130,8 +130,8 @@ def test_a_batch_is_left_alone_until_the_next_is_asked_for() -> None:
     assert read == sent
 
 
-def test_a_batch_that_nobody_waited_for_any_more_is_left_alone_too() -> None:
-    """It came after a read gave up; the next packets are there when it is taken."""
+def test_a_batch_that_came_after_a_timeout_does_not_change_either() -> None:
+    """It comes after a read gave up; more packets come before the next read."""
     sent = packets_of(200)
     whole = pcap_file(timed(sent))
     half = len(pcap_file(timed(sent[:100])))
@@ -154,7 +154,7 @@ def test_a_batch_that_nobody_waited_for_any_more_is_left_alone_too() -> None:
     assert read == sent
 
 
-def test_compressed_on_the_way() -> None:
+def test_a_compressed_pipe_is_read_as_it_is_flushed() -> None:
     sent = packets_of(20)
     with open_pipe() as (reader, writer), PipeCapture(reader, gather_s=0.02) as capture:
         with gzip.GzipFile(fileobj=writer, mode="wb") as compressed:
@@ -169,7 +169,7 @@ def test_compressed_on_the_way() -> None:
         assert capture.is_at_end
 
 
-def test_what_is_no_capture_is_said() -> None:
+def test_a_pipe_without_a_capture_is_an_error() -> None:
     with open_pipe() as (reader, writer), PipeCapture(reader, name="the pipe") as capture:
         writer.write(b"tcpdump: eth0: You don't have permission\n")
         with pytest.raises(CaptureError, match=r"^the pipe: is not a pcap or pcapng file"):
@@ -178,14 +178,14 @@ def test_what_is_no_capture_is_said() -> None:
         assert capture.read(LONG_S) is None
 
 
-def test_nothing_at_all() -> None:
+def test_an_empty_pipe_is_an_error() -> None:
     with open_pipe() as (reader, writer), PipeCapture(reader, name="the pipe") as capture:
         writer.close()
         with pytest.raises(CaptureError, match=r"^the pipe: is empty$"):
             capture.read(LONG_S)
 
 
-def test_a_capture_that_is_cut() -> None:
+def test_a_cut_capture_is_an_anomaly() -> None:
     with open_pipe() as (reader, writer), PipeCapture(reader, gather_s=0.02) as capture:
         writer.write(pcap_file(timed(packets_of(3)))[:-2])
         assert len(data(capture.read(LONG_S))) == 2
@@ -195,7 +195,7 @@ def test_a_capture_that_is_cut() -> None:
         assert [one.kind for one in capture.anomalies] == [AnomalyKind.CAPTURE_TRUNCATED]
 
 
-def test_a_file_that_is_no_pipe() -> None:
+def test_a_file_object_is_read_like_a_pipe() -> None:
     sent = packets_of(5)
     with PipeCapture(io.BytesIO(pcap_file(timed(sent))), name="x") as capture:
         assert data(capture.read(LONG_S)) == sent
@@ -204,7 +204,7 @@ def test_a_file_that_is_no_pipe() -> None:
         assert capture.description == "x: a capture as it is written"
 
 
-def test_tcpdump_through_a_pipe(namespace: Namespace) -> None:
+def test_packets_of_tcpdump_are_read_through_a_pipe(namespace: Namespace) -> None:
     namespace.add_pair()
     sent = packets_of(200)
     words = ["tcpdump", "-i", "other", "-w", "-", "-U", "--immediate-mode", "-B", "65536"]
@@ -225,7 +225,7 @@ def test_tcpdump_through_a_pipe(namespace: Namespace) -> None:
     assert read == sent
 
 
-def test_its_thread_ends_with_it() -> None:
+def test_the_thread_of_a_capture_ends_with_it() -> None:
     before = threading.active_count()
     with open_pipe() as (reader, writer):
         with PipeCapture(reader) as silent:

@@ -36,7 +36,7 @@ def test_bytes_are_counted_as_they_are_read():
     assert source.bytes_read == 10
 
 
-def test_reading_goes_on_where_it_is_told(tmp_path):
+def test_reading_continues_at_the_offset_of_a_seek(tmp_path):
     path = tmp_path / "x"
     path.write_bytes(b"0123456789")
     source = open_source(path)
@@ -50,7 +50,7 @@ def test_reading_goes_on_where_it_is_told(tmp_path):
     source.close()
 
 
-def test_what_comes_through_a_pipe_cannot_be_read_from_another_place_on():
+def test_a_pipe_cannot_be_read_from_another_offset():
     reading, writing = os.pipe()
     os.close(writing)
     with os.fdopen(reading, "rb", buffering=0) as pipe:
@@ -75,7 +75,7 @@ def test_an_unreadable_path_is_an_error():
         open_source("/no/such/file")
 
 
-SAY_WHEN_FIRST = """
+PRINT_BATCHES = """
 import sys
 from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import MergedCaptures
@@ -110,11 +110,11 @@ FORMS = pytest.mark.parametrize("form", ["pcap", "pcapng", "gzip", "zstd"])
 def test_packets_on_standard_input_are_given_before_the_writer_ends(form):
     first, second = portions(form)
     with subprocess.Popen(
-        [sys.executable, "-c", SAY_WHEN_FIRST, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", PRINT_BATCHES, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         process.stdin.write(first)
         process.stdin.flush()
-        # The writer goes on only when the reader has said this.
+        # The writer continues only after the reader has printed this.
         assert process.stdout.readline() == b"1 3 ['-']\n"
         process.stdin.write(second)
         process.stdin.close()
@@ -151,7 +151,7 @@ def test_packets_from_a_named_pipe_are_given_before_the_writer_ends(form, tmp_pa
     assert merged.anomalies == []
 
 
-def test_the_name_of_a_capture_is_what_was_given():
+def test_a_capture_is_named_by_its_argument_without_credentials():
     assert capture_name("-") == "-"
     assert capture_name("a/b.pcap") == "a/b.pcap"
     assert capture_name(io.BytesIO()) == "<stream>"

@@ -100,7 +100,7 @@ def test_files_are_read_through_pyarrow(folder):
     check_folder_glob_and_file(f"file://{folder}", "%20")
 
 
-def test_files_are_read_through_fsspec_where_pyarrow_knows_no_such_store(memory):
+def test_files_in_stores_that_pyarrow_does_not_know_are_read_through_fsspec(memory):
     check_folder_glob_and_file("memory://", " ")
 
 
@@ -118,7 +118,7 @@ def test_files_are_read_from_a_web_server(server):
 
 
 @pytest.mark.usefixtures("memory")
-def test_a_stored_file_is_read_from_any_place_on(folder):
+def test_a_stored_file_is_read_from_any_offset(folder):
     data = FILES["other/x.pcap"]
     for base in (f"file://{folder}", "memory://"):
         file, size = Stores().open(f"{base}/other/x.pcap")
@@ -132,7 +132,7 @@ def test_a_stored_file_is_read_from_any_place_on(folder):
         file.close()
 
 
-def test_a_file_on_a_web_server_is_read_from_its_beginning_alone(server):
+def test_a_file_on_a_web_server_is_read_only_from_its_beginning(server):
     file, _ = Stores().open(f"{server}/other/x.pcap")
     assert not file.seekable()
     with pytest.raises(io.UnsupportedOperation):
@@ -176,7 +176,7 @@ def test_a_connection_that_breaks_is_an_error_of_one_line():
     assert "\n" not in str(caught.value)
 
 
-def test_progress_of_a_stored_file_is_told_against_its_size(folder):
+def test_progress_of_a_stored_file_has_its_size(folder):
     with MergedCaptures([f"file://{folder}/other/x.pcap"]) as merged:
         assert sum(len(batch) for batch in merged.batches()) == 5
     size = len(FILES["other/x.pcap"])
@@ -211,7 +211,7 @@ def test_a_stored_file_is_read_in_portions_that_grow(tmp_path, monkeypatch):
     assert max(sizes) <= 4 << 20
 
 
-def test_a_file_system_is_connected_to_once(folder, monkeypatch):
+def test_a_file_system_is_opened_once(folder, monkeypatch):
     fs = importlib.import_module("pyarrow.fs")
     urls = []
     real = fs.FileSystem.from_uri
@@ -231,7 +231,7 @@ def test_a_file_system_is_connected_to_once(folder, monkeypatch):
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a", "s3n", "S3A"])
-def test_s3_goes_by_the_names_of_hadoop_too(scheme, folder, monkeypatch):
+def test_s3_may_have_the_schemes_of_hadoop(scheme, folder, monkeypatch):
     fs = importlib.import_module("pyarrow.fs")
     urls = []
 
@@ -249,7 +249,7 @@ def test_s3_goes_by_the_names_of_hadoop_too(scheme, folder, monkeypatch):
 
 
 @pytest.mark.parametrize("scheme", ["abfs", "abfss"])
-def test_azure_goes_by_both_of_its_names(scheme):
+def test_azure_may_have_both_of_its_schemes(scheme):
     with pytest.raises(CaptureError, match=f"^{scheme}://box@account.somewhere/a.pcap: ") as caught:
         find_inputs([f"{scheme}://box@account.somewhere/a.pcap?wrong=1"])
     assert "Unrecognized filesystem" not in str(caught.value)
@@ -265,7 +265,7 @@ def test_azure_goes_by_both_of_its_names(scheme):
         f"abfs://box:{SECRET}@account.somewhere/a.pcap?wrong={SECRET}",
     ],
 )
-def test_what_cannot_be_opened_is_an_error_of_one_line_without_credentials(url):
+def test_a_url_that_cannot_be_opened_is_an_error_of_one_line_without_credentials(url):
     for argument in (url, url.replace("a.pcap", "*.pcap")):
         with pytest.raises(CaptureError) as caught:
             find_inputs([argument])

@@ -29,7 +29,7 @@ def test_credentials_are_never_shown(url, shown):
     assert SECRET not in shown
 
 
-def test_a_url_is_told_from_a_path():
+def test_a_url_is_distinguished_from_a_path():
     assert is_url("s3://bucket/key")
     assert is_url("abfss://x")
     for path in ("a.pcap", "/a//b", "./s3://x", "c:\\x", "://x", "-"):
@@ -37,13 +37,13 @@ def test_a_url_is_told_from_a_path():
 
 
 @given(st.text("abc:/@?*[ ]%#", max_size=30))
-def test_the_parts_of_a_url_make_it_up(rest):
+def test_a_url_is_rebuilt_from_its_parts(rest):
     url = f"s3://{rest}"
     parts = split_url(url)
     assert parts.with_path(parts.path) == url
 
 
-def test_messages_are_rid_of_what_is_secret():
+def test_secrets_are_removed_from_messages():
     url = f"s3://key:{SECRET}@bucket/a.pcap?one=1x1&two=a%2Fb"
     text = f"cannot open {url}: {SECRET} of key:{SECRET}, 1x1, a/b, a%2Fb, bucket"
     assert (

@@ -10,7 +10,7 @@ from kanalyze.capture.live.bpf_device import BpfSocket, bpf_columns
 from kanalyze.errors import CaptureError
 
 
-def read_at_once(packets: list[tuple[int, int, bytes]]) -> bytes:
+def read_buffer(packets: list[tuple[int, int, bytes]]) -> bytes:
     """Records as the device lays them out: aligned to 4 bytes, the last one without padding."""
     data = b""
     for seconds, microseconds, packet in packets:
@@ -20,9 +20,9 @@ def read_at_once(packets: list[tuple[int, int, bytes]]) -> bytes:
     return data
 
 
-def test_packets_read_at_once() -> None:
+def test_all_packets_of_one_read_are_found() -> None:
     packets = [(1_700_000_000, 999_999, b"a" * size) for size in (14, 61, 0, 1500, 3)]
-    buffer = memoryview(read_at_once(packets))
+    buffer = memoryview(read_buffer(packets))
     columns = bpf_columns(buffer, 1, 1000)
     assert columns.time_ns.tolist() == [1_700_000_000_999_999_000] * 5
     assert columns.captured_bytes.tolist() == [14, 61, 0, 1000, 3]
@@ -31,15 +31,15 @@ def test_packets_read_at_once() -> None:
     assert columns.link_type.tolist() == [1] * 5
 
 
-def test_more_packets_than_a_function_may_call_itself() -> None:
-    buffer = memoryview(read_at_once([(1, 2, b"a")] * 5000))
+def test_more_packets_are_read_than_the_recursion_limit() -> None:
+    buffer = memoryview(read_buffer([(1, 2, b"a")] * 5000))
     assert len(bpf_columns(buffer, 0, 1000)) == 5000
 
 
-def test_nothing_read() -> None:
+def test_an_empty_read_has_no_packets() -> None:
     assert len(bpf_columns(memoryview(b""), 1, 1000)) == 0
 
 
-def test_no_such_device_is_said_in_one_line() -> None:
+def test_a_missing_device_is_an_error_of_one_line() -> None:
     with pytest.raises(CaptureError, match=r"^en0: [^\n]+$"):
         BpfSocket("en0", None, promiscuous=True)

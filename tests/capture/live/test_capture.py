@@ -1,4 +1,4 @@
-"""Interfaces of our own, beside which tcpdump listens.
+"""Live captures on interfaces of our own, compared with tcpdump on the same interfaces.
 
 Without root, ip or tcpdump these tests are not selected (see tests/conftest.py, which says so).
 """
@@ -50,7 +50,7 @@ class Read(NamedTuple):
 
 @pytest.fixture(params=["ring", "messages"])
 def feed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways to get packets; a kernel that shares no ring knows no such version."""
+    """Both ways to get packets; to test messages, the version of the ring is made unknown."""
     if request.param == "messages":
         monkeypatch.setattr(ring, "_VERSION_3", 99)
     return request.param
@@ -58,7 +58,7 @@ def feed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 @pytest.fixture
 def pair(namespace: Namespace) -> Namespace:
-    """With the interfaces `one` and `other`, each of which gets what the other one sends."""
+    """A namespace with the interfaces `one` and `other`; each receives what the other sends."""
     namespace.add_pair()
     return namespace
 
@@ -69,9 +69,10 @@ def listen(namespace: Namespace, interface: str = "other", **options: object) ->
 
 
 def read_all(capture: LiveCapture) -> list[Read]:
-    """All that has arrived, however long the kernel takes to hand it over.
+    """All packets that have arrived, however long the kernel takes to deliver them.
 
-    What was sent has arrived (see :meth:`Namespace.send`), and then the kernel has counted it.
+    Packets that were sent have arrived (see :meth:`Namespace.send`), and the kernel has counted
+    them.
     """
     packets: list[Read] = []
 
@@ -133,7 +134,7 @@ def traffic() -> list[bytes]:
     ]
 
 
-def test_what_is_sent_is_read(pair: Namespace, feed: str) -> None:
+def test_all_packets_that_are_sent_are_read(pair: Namespace, feed: str) -> None:
     sent = traffic()
     before_ns = time.time_ns()
     with listen(pair) as capture:
@@ -150,9 +151,7 @@ def test_what_is_sent_is_read(pair: Namespace, feed: str) -> None:
     assert capture.packets == len(sent)
 
 
-def test_it_is_what_tcpdump_reads_to_the_nanosecond(
-    pair: Namespace, feed: str, tmp_path: Path
-) -> None:
+def test_packets_and_times_are_those_of_tcpdump(pair: Namespace, feed: str, tmp_path: Path) -> None:
     with listen(pair) as capture, Tcpdump(pair, "other", tmp_path / "x.pcap") as tcpdump:
         pair.send(traffic())
         packets = read_all(capture)
@@ -161,10 +160,10 @@ def test_it_is_what_tcpdump_reads_to_the_nanosecond(
     assert len(packets) == len(traffic())
 
 
-def test_both_directions_of_real_connections(
+def test_real_connections_are_captured_as_by_tcpdump(
     namespace: Namespace, feed: str, tmp_path: Path
 ) -> None:
-    """The kernel hands over packets larger than the MTU, which is what tcpdump sees too."""
+    """The kernel delivers packets larger than the MTU, to tcpdump too."""
     with Namespace() as far:
         namespace.add_pair(far=far)
         namespace.ip("addr", "add", "10.9.0.1/24", "dev", "one")
@@ -181,9 +180,9 @@ def test_both_directions_of_real_connections(
     key = Counter(packet.data for packet in packets)
     assert key == Counter(packet.data for packet in tcpdump.packets)
     for packet, seen in zip(packets, tcpdump.packets, strict=True):
-        # What TCP sends to another namespace of the same machine still bears the time at which it
-        # was to be sent, so each listener takes its own, when it gets to it; a network card would
-        # not know that time.
+        # What TCP sends to another namespace of the same machine bears the time at which it was to
+        # be sent, so each listener takes a time of its own when it reads the packet. With a network
+        # card this does not happen.
         is_incoming = packet.data[30:34] == bytes([10, 9, 0, 1])
         assert packet.time_ns == seen.time_ns or is_incoming
         assert before_ns <= min(packet.time_ns, seen.time_ns)
@@ -215,7 +214,7 @@ def exchange_over_tcp(near: Namespace, far: Namespace) -> None:
 
 
 def unfinished(namespace: Namespace) -> list[str]:
-    """Connections of which an end still sends data."""
+    """Connections with an end that still sends data."""
     lines = run(*namespace.command("cat", "/proc/net/tcp")).splitlines()[1:]
     return [line for line in lines if line.split()[3] != TIME_WAIT]
 
@@ -238,7 +237,7 @@ def unfinished(namespace: Namespace) -> list[str]:
     ),
     indirect=["feed"],
 )
-def test_a_filter_takes_what_tcpdump_takes(
+def test_a_filter_selects_the_packets_that_tcpdump_selects(
     pair: Namespace, feed: str, tmp_path: Path, expression: str
 ) -> None:
     path = tmp_path / "x.pcap"
@@ -254,21 +253,19 @@ def test_a_filter_takes_what_tcpdump_takes(
     assert "filtered by the kernel" in capture.description
 
 
-def test_ports_are_found_behind_tags_and_in_first_fragments(pair: Namespace, feed: str) -> None:
-    wanted = [
+def test_ports_are_found_after_vlan_tags_and_in_first_fragments(pair: Namespace, feed: str) -> None:
+    expected = [
         *(data for data in traffic() if b"\x23\x84" in data and b"no tcp" not in data),
         tagged(inner(6), (0x8100, 5), (0x8100, 6)),
     ]
     with listen(pair, filter_text=port_filter([9092], [])) as capture:
-        pair.send([*traffic(), wanted[-1]])
-        assert [packet.data for packet in read_all(capture)] == wanted
-    assert len(wanted) > 10
+        pair.send([*traffic(), expected[-1]])
+        assert [packet.data for packet in read_all(capture)] == expected
+    assert len(expected) > 10
 
 
 @pytest.mark.few(1)
-def test_nothing_comes_that_was_sent_before_the_filter_was_there(
-    pair: Namespace, feed: str
-) -> None:
+def test_no_packet_from_before_the_filter_is_read(pair: Namespace, feed: str) -> None:
     stop = threading.Event()
 
     def flood() -> None:
@@ -287,7 +284,7 @@ def test_nothing_comes_that_was_sent_before_the_filter_was_there(
         thread.join()
 
 
-def test_a_wrong_filter_and_an_unknown_interface_are_said_in_one_line(pair: Namespace) -> None:
+def test_a_wrong_filter_and_an_unknown_interface_are_errors_of_one_line(pair: Namespace) -> None:
     with pytest.raises(UsageError, match=r"^filter 'tcp prt 1': .*syntax error$"):
         listen(pair, filter_text="tcp prt 1")
     with pytest.raises(CaptureError, match=r"^nix: no such interface \(there are: lo, .*one.*\)$"):
@@ -305,7 +302,7 @@ def test_no_more_than_the_snap_length_is_kept(pair: Namespace, feed: str) -> Non
     assert [packet.wire_bytes for packet in packets] == [len(data) for data in sent]
 
 
-def test_what_found_no_room_is_counted(pair: Namespace, feed: str) -> None:
+def test_packets_that_do_not_fit_the_buffer_are_counted(pair: Namespace, feed: str) -> None:
     sent = 20_000
     with listen(pair, buffer_bytes=1 << 20, snap_bytes=2000) as capture:
         pair.send([segment(payload=bytes(1400))] * sent)
@@ -313,15 +310,15 @@ def test_what_found_no_room_is_counted(pair: Namespace, feed: str) -> None:
         assert capture.dropped_packets > 0
         assert capture.received_packets == sent
         assert read + capture.dropped_packets == sent
-        # And it goes on.
+        # The capture goes on.
         pair.send([segment(payload=b"after")])
         (packet,) = read_all(capture)
         assert packet.number == read + 1
         assert capture.received_packets == sent + 1
 
 
-def test_a_ring_goes_round_and_loses_nothing(pair: Namespace) -> None:
-    """More blocks than the ring has, read while they come; batches hold the last one's blocks."""
+def test_a_ring_wraps_around_without_loss(pair: Namespace) -> None:
+    """More blocks are filled than the ring has, and are read as they come."""
     read: list[bytes] = []
     with listen(pair, buffer_bytes=2 << 20, snap_bytes=2000, gather_s=0.0) as capture:
         for turn in range(40):
@@ -356,7 +353,9 @@ class Clock:
         self._stopped_s = None
 
 
-def test_batches_come_apart(pair: Namespace, feed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packets_of_a_later_gathering_interval_are_a_batch_of_their_own(
+    pair: Namespace, feed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The bytes of one gathering interval are one batch, which is returned without more waiting."""
     clock = Clock()
     monkeypatch.setattr(capturing, "time", clock)
@@ -374,7 +373,7 @@ def test_batches_come_apart(pair: Namespace, feed: str, monkeypatch: pytest.Monk
         assert 0.5 <= clock.monotonic() - began_s < LONG_S / 2
 
 
-def test_silence_takes_as_long_as_it_may(pair: Namespace, feed: str) -> None:
+def test_a_read_without_packets_waits_for_its_timeout(pair: Namespace, feed: str) -> None:
     with listen(pair) as capture:
         began_s = time.monotonic()
         assert capture.read(0.2) is None
@@ -399,7 +398,7 @@ def test_loopback_packets_are_read_once(
         payloads = [b"%05d" % number * (number + 1) for number in range(10)] + [bytes(65_000)]
         for payload in payloads:
             sender.sendto(payload, receiver.getsockname())
-            assert receiver.recv(len(payload)) == payload  # those who capture get it before
+            assert receiver.recv(len(payload)) == payload  # captures get it before the receiver
         packets = read_all(capture)
         tcpdump.wait_for(len(packets))
     assert [packet.data[header_bytes + 28 :] for packet in packets] == payloads
@@ -411,7 +410,7 @@ def test_loopback_packets_are_read_once(
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("expression", ["udp port 53", "ip6", "tcp and src host 10.0.0.1"])
-def test_all_interfaces_filtered_as_tcpdump_does(
+def test_all_interfaces_are_filtered_as_by_tcpdump(
     pair: Namespace, feed: str, tmp_path: Path, expression: str
 ) -> None:
     with (
@@ -425,7 +424,9 @@ def test_all_interfaces_filtered_as_tcpdump_does(
     assert len(packets) >= 2  # one going out, one coming in
 
 
-def test_a_tunnel_has_no_link_layer(namespace: Namespace, tunnel: int, feed: str) -> None:
+def test_packets_of_a_tunnel_have_no_link_layer(
+    namespace: Namespace, tunnel: int, feed: str
+) -> None:
     with listen(namespace, "tun7", filter_text=port_filter([9092], [], 101)) as capture:
         for packet in (inner(1), udp(b"no tcp"), ipv6(tcp(1, 9092), "fd00::1", "fd00::2")):
             os.write(tunnel, packet)
@@ -440,7 +441,7 @@ def test_a_tunnel_has_no_link_layer(namespace: Namespace, tunnel: int, feed: str
 
 
 @pytest.mark.few(1)
-def test_an_interface_that_goes_down_and_comes_back(pair: Namespace, feed: str) -> None:
+def test_packets_are_read_after_an_interface_was_down(pair: Namespace, feed: str) -> None:
     with listen(pair) as capture:
         pair.send(traffic()[:2])
         assert len(read_all(capture)) == 2
@@ -456,7 +457,9 @@ def test_an_interface_that_goes_down_and_comes_back(pair: Namespace, feed: str) 
         assert capture.state is InterfaceState.UP
 
 
-def test_an_interface_that_is_down_may_come_up(pair: Namespace, feed: str) -> None:
+def test_packets_are_read_when_an_interface_that_was_down_comes_up(
+    pair: Namespace, feed: str
+) -> None:
     pair.ip("link", "set", "other", "down")
     with listen(pair, filter_text="tcp") as capture:
         assert capture.state is InterfaceState.DOWN
@@ -486,8 +489,8 @@ def test_an_interface_that_is_removed_can_be_opened_again(pair: Namespace, feed:
         assert (capture.received_packets, capture.dropped_packets) == (5, 0)
 
 
-def rings() -> int:
-    """How much memory of this process is shared with packet sockets, in bytes."""
+def ring_bytes() -> int:
+    """The memory of this process that is shared with packet sockets, in bytes."""
     total = 0
     for line in Path("/proc/self/maps").read_text().splitlines():
         span, *_, name = line.split(maxsplit=5)
@@ -497,40 +500,40 @@ def rings() -> int:
     return total
 
 
-def test_the_ring_of_one_that_was_removed_goes_at_once(pair: Namespace) -> None:
-    before = rings()
+def test_the_ring_of_a_removed_interface_is_freed_at_once(pair: Namespace) -> None:
+    before = ring_bytes()
     with listen(pair, buffer_bytes=4 << 20) as capture:
         pair.send(traffic()[:1])
         batch = capture.read(LONG_S)
         assert batch is not None
-        assert rings() - before == 4 << 20
+        assert ring_bytes() - before == 4 << 20
         pair.ip("link", "del", "one")
         pair.add_pair()
         with pair.inside():
             assert capture.reopen()
-        # The batch is still held; what it was over is not.
-        assert rings() - before == 4 << 20
+        # The batch still exists; its memory does not.
+        assert ring_bytes() - before == 4 << 20
         with pytest.raises(ValueError, match="released"):
             bytes(batch.buffer[:1])
         assert batch.number.tolist() == [1]
-    assert rings() == before
+    assert ring_bytes() == before
 
 
-def test_who_looks_into_the_ring_may_go_on_looking(pair: Namespace) -> None:
-    before = rings()
+def test_a_view_of_the_ring_keeps_its_memory(pair: Namespace) -> None:
+    before = ring_bytes()
     with listen(pair, buffer_bytes=4 << 20) as capture:
         pair.send(traffic()[:1])
         batch = capture.read(LONG_S)
         assert batch is not None
         view = batch.buffer[:10]
-    assert rings() > before
+    assert ring_bytes() > before
     assert len(bytes(view)) == 10
     del batch, view, capture
     gc.collect()
-    assert rings() == before
+    assert ring_bytes() == before
 
 
-def test_one_that_goes_again_while_it_is_opened_is_not_back(
+def test_an_interface_removed_while_it_is_reopened_is_not_open(
     pair: Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with listen(pair) as capture:
@@ -553,8 +556,8 @@ def test_one_that_goes_again_while_it_is_opened_is_not_back(
         assert len(read_all(capture)) == 2
 
 
-def test_one_that_is_renamed_is_followed(pair: Namespace, feed: str) -> None:
-    """It is followed while it exists; after that, the requested name is searched."""
+def test_a_renamed_interface_is_followed(pair: Namespace, feed: str) -> None:
+    """Once it is removed, the requested name is looked for again."""
     with listen(pair) as capture:
         pair.ip("link", "set", "other", "down")
         pair.ip("link", "set", "other", "name", "moved")
@@ -574,7 +577,7 @@ def test_one_that_is_renamed_is_followed(pair: Namespace, feed: str) -> None:
         assert [packet.number for packet in read_all(capture)] == [3]
 
 
-def test_promiscuous_as_long_as_it_listens(pair: Namespace, feed: str) -> None:
+def test_an_interface_is_promiscuous_while_it_is_captured_on(pair: Namespace, feed: str) -> None:
     def promiscuity() -> int:
         shown = json.loads(pair.ip("-json", "-details", "link", "show", "other"))
         return int(shown[0]["promiscuity"])
@@ -585,7 +588,7 @@ def test_promiscuous_as_long_as_it_listens(pair: Namespace, feed: str) -> None:
         pair.send(traffic())
         batch = capture.read(LONG_S)
         assert promiscuity() == 1
-    # The batch is still held, and with it the memory.
+    # The batch still exists, and with it the memory.
     assert batch is not None
     assert promiscuity() == 0
     assert (capture.received_packets, capture.read(0.0)) == (len(traffic()), None)
@@ -596,7 +599,7 @@ def test_promiscuous_as_long_as_it_listens(pair: Namespace, feed: str) -> None:
         assert promiscuity() == 0
 
 
-def test_the_way_packets_come_is_told(pair: Namespace, feed: str) -> None:
+def test_the_description_names_the_way_packets_come(pair: Namespace, feed: str) -> None:
     with listen(pair, promiscuous=False, buffer_bytes=8 << 20) as capture:
         description = capture.description
     if feed == "ring":
@@ -629,20 +632,20 @@ except KanalyzeError as error:
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("granted", [False, True])
-def test_the_right_to_capture_is_all_that_is_needed(
+def test_an_ordinary_user_needs_only_the_right_to_capture(
     namespace: Namespace, ordinary_user: Callable[..., list[str]], feed: str, granted: bool
 ) -> None:
-    """An ordinary user with CAP_NET_RAW alone."""
+    """That right is CAP_NET_RAW."""
     program = OPEN_AND_READ
     if feed == "messages":
         program = f"import kanalyze.capture.live.ring as r\nr._VERSION_3 = 99\n{program}"
     words = ordinary_user("net_raw") if granted else ordinary_user()
-    said = run(*namespace.command(*words, sys.executable, "-c", program)).strip()
+    output = run(*namespace.command(*words, sys.executable, "-c", program)).strip()
     if granted:
-        assert said == "None 0"
+        assert output == "None 0"
     else:
-        assert said.startswith(
+        assert output.startswith(
             "lo: no right to capture: run as root, or let tcpdump do it"
             " (sudo tcpdump -i lo -U -s 0 -w - | kanalyze live -)"
         )
-        assert "\n" not in said
+        assert "\n" not in output

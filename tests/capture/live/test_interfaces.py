@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.support.netns import Namespace
 
 
-def test_loopback_is_among_them() -> None:
+def test_loopback_is_among_the_interfaces() -> None:
     names = {name for _, name in socket.if_nameindex()}
     found = {one.name: one for one in interfaces()}
     assert names <= found.keys()
@@ -23,7 +23,7 @@ def test_loopback_is_among_them() -> None:
     assert "loopback" in loopback.description
 
 
-def test_they_are_those_that_ip_lists(namespace: Namespace) -> None:
+def test_interfaces_are_those_that_ip_lists(namespace: Namespace) -> None:
     namespace.add_pair()
     namespace.ip("addr", "add", "10.9.0.1/24", "dev", "one")
     namespace.ip("addr", "add", "10.9.0.2/24", "dev", "one")
@@ -40,7 +40,7 @@ def test_they_are_those_that_ip_lists(namespace: Namespace) -> None:
     assert found[-1].is_up
 
 
-def test_kinds_of_packets(namespace: Namespace) -> None:
+def test_loopback_and_any_have_their_link_types(namespace: Namespace) -> None:
     with namespace.inside():
         assert hardware_type("lo") == 772
         assert link_type_of("lo") == 1
@@ -51,18 +51,18 @@ def test_kinds_of_packets(namespace: Namespace) -> None:
 @pytest.mark.parametrize(
     ("hardware", "link_type"), [(1, 1), (0xFFFE, 101), (803, 127), (32, 276), (824, 276)]
 )
-def test_what_is_not_known_is_captured_cooked(
+def test_unknown_hardware_is_captured_cooked(
     monkeypatch: pytest.MonkeyPatch, hardware: int, link_type: int
 ) -> None:
     monkeypatch.setattr(module, "hardware_type", lambda name: hardware)
     assert link_type_of("x") == link_type
 
 
-@pytest.mark.parametrize("ask", [hardware_type, link_type_of])
-def test_no_such_interface(ask: object) -> None:
-    assert callable(ask)
+@pytest.mark.parametrize("function", [hardware_type, link_type_of])
+def test_an_unknown_interface_is_an_error(function: object) -> None:
+    assert callable(function)
     with pytest.raises(CaptureError, match=r"^nix: no such interface \(there are: .+\)$"):
-        ask("nix")
+        function("nix")
     for name in ("", "a name that is too long", "a\0b"):
         with pytest.raises(CaptureError, match=r"is not the name of an interface$"):
-            ask(name)
+            function(name)

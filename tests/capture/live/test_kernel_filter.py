@@ -1,6 +1,6 @@
 """Filters, applied by the kernel to packets that never leave this process.
 
-What they take of packets on an interface is in test_live.py, beside tcpdump.
+What filters select on an interface is tested in test_capture.py, beside tcpdump.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ATTACH_FILTER = 26
 
 
 def kept_bytes(program: Sequence[Instruction], packet: bytes) -> int:
-    """Let the kernel apply a program to a packet; return how much is left of it."""
+    """Let the kernel apply a program to a packet; return how many bytes it keeps."""
     sender, receiver = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with sender, receiver:
         code = ctypes.create_string_buffer(assembled(program))
@@ -50,7 +50,7 @@ def matches(expression: str, packet: bytes, link_type: int = 1) -> bool:
     return kept_bytes(compile_filter(expression, link_type), packet) > 0
 
 
-def test_what_is_kept_of_a_packet() -> None:
+def test_a_filter_keeps_packets_up_to_the_snap_length() -> None:
     packet = segment(payload=bytes(1000))
     assert kept_bytes(program_for(EVERYTHING, 500), packet) == 500
     assert kept_bytes(program_for(EVERYTHING, 5000), packet) == len(packet)
@@ -63,7 +63,7 @@ def both_ways(client: tuple[str, int], broker: tuple[str, int]) -> list[bytes]:
     return [segment(to_broker=way, client=client, broker=broker) for way in (True, False)]
 
 
-def test_ports_and_hosts() -> None:
+def test_packets_are_selected_by_port_and_host() -> None:
     four = both_ways(("10.0.0.1", 50000), ("10.0.0.2", 9092))
     six = both_ways(("fd00::1", 50000), ("fd00::2", 9093))
     for expression, expected in (
@@ -77,11 +77,13 @@ def test_ports_and_hosts() -> None:
         (port_filter([9093], ["fd00::/16"]), [False, True]),
         (port_filter([], []), [True, True]),
     ):
-        for packets, taken in zip((four, six), expected, strict=True):
-            assert [matches(expression, packet) for packet in packets] == [taken] * 2, expression
+        for packets, is_selected in zip((four, six), expected, strict=True):
+            assert [matches(expression, packet) for packet in packets] == [is_selected] * 2, (
+                expression
+            )
 
 
-def test_tags_and_fragments() -> None:
+def test_vlan_tags_and_fragments_are_selected_by_port() -> None:
     expression = port_filter([9092], ["10.0.0.2"])
     inside = ipv4(tcp(50000, 9092))
     assert matches(expression, ethernet(inside))
@@ -92,7 +94,7 @@ def test_tags_and_fragments() -> None:
     assert not matches(expression, ethernet(ipv4(tcp(50000, 9092), fragment=0x2001)))
 
 
-def test_link_types_without_ethernet() -> None:
+def test_packets_without_ethernet_are_selected_by_port() -> None:
     expression = port_filter([9092], [], 101)
     assert "vlan" not in expression
     assert matches(expression, ipv4(tcp(50000, 9092)), 101)
@@ -106,7 +108,7 @@ def test_cooked_packets_begin_with_the_network_layer() -> None:
     assert (0x28, 0, 0, protocol) in compile_filter("ip6", 276)
     assert packet_type in {one[3] for one in compile_filter("outbound", 276)}
     plain, cooked = compile_filter("tcp port 9092", 101), compile_filter("tcp port 9092", 276)
-    # Where IPv4 has the protocol, the fragment's place and its own length.
+    # The offsets in IPv4 of the protocol, of the fragment offset and of the header's length.
     for load in ((0x30, 9), (0x28, 6), (0xB1, 0)):
         for program in (plain, cooked):
             assert load in {(code, at) for code, _, _, at in program}
@@ -114,7 +116,7 @@ def test_cooked_packets_begin_with_the_network_layer() -> None:
         compile_filter("link[6] = 1", 276)
 
 
-def test_wrong_ports_and_hosts() -> None:
+def test_wrong_ports_and_hosts_are_refused() -> None:
     for port in (0, -1, 65536):
         with pytest.raises(UsageError, match=f"^not a port: {port}$"):
             port_filter([9092, port], [])
@@ -123,7 +125,7 @@ def test_wrong_ports_and_hosts() -> None:
             port_filter([9092], [host])
 
 
-def test_a_program_is_not_longer_than_the_kernel_takes() -> None:
+def test_a_program_too_long_for_the_kernel_is_refused() -> None:
     with pytest.raises(UsageError, match=r"^the filter is too long for the kernel: 5005 instr"):
         program_for([EVERYTHING[0]] * 5000, 500)
 

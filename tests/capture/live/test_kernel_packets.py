@@ -24,7 +24,7 @@ NO_ADDRESS = bytes(20)
 
 
 class Kind(NamedTuple):
-    """Modules of one kind."""
+    """Compiled or uncompiled classes."""
 
     scan: type[kernel_packets.KernelScan]
     maker: type[ColumnMaker]
@@ -67,7 +67,7 @@ def on_wire(
     return before, buffer, maker.take_all()
 
 
-def test_tags_are_put_back_behind_the_addresses(kind: Kind) -> None:
+def test_vlan_tags_are_put_back_after_the_addresses(kind: Kind) -> None:
     packets = [ETHERNET_HEADER + b"payload %d" % number for number in range(6)]
     tags = [
         (VALID | PROTOCOL_VALID, 100, 0x88A8),
@@ -94,12 +94,12 @@ def test_a_packet_cut_within_its_addresses_gets_no_tag(kind: Kind) -> None:
     assert bytes(buffer[: HEADROOM_BYTES + 5]) == before[: HEADROOM_BYTES + 5]
 
 
-def test_a_tag_makes_no_packet_longer_than_is_kept(kind: Kind) -> None:
+def test_a_packet_with_a_tag_is_cut_at_the_snap_length(kind: Kind) -> None:
     _, _, columns = on_wire(kind, [ETHERNET_HEADER], [(VALID, 5, 0)], 1, 14)
     assert (columns.captured_bytes.tolist(), columns.wire_bytes.tolist()) == ([14], [28])
 
 
-def test_a_cooked_packet_begins_with_what_is_said_of_it(kind: Kind) -> None:
+def test_a_cooked_packet_begins_with_a_header_of_its_metadata(kind: Kind) -> None:
     address = struct.pack("=H2siHBB", 17, b"\x86\xdd", 3, 772, 4, 6) + b"\1\2\3\4\5\6\0\0"
     _, buffer, columns = on_wire(kind, [b"datagram"], [(VALID, 5, 0)], 276, addresses=[address])
     offset, size = int(columns.offset[0]), int(columns.captured_bytes[0])
@@ -111,7 +111,7 @@ def test_a_cooked_packet_begins_with_what_is_said_of_it(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("link_type", [101, 127])
-def test_others_are_left_as_they_are(kind: Kind, link_type: int) -> None:
+def test_packets_of_other_link_types_are_unchanged(kind: Kind, link_type: int) -> None:
     before, buffer, columns = on_wire(kind, [b"\x45 and so on"], [(VALID, 5, 0)], link_type)
     assert columns.offset.tolist() == [HEADROOM_BYTES]
     assert bytes(buffer) == before
@@ -119,11 +119,11 @@ def test_others_are_left_as_they_are(kind: Kind, link_type: int) -> None:
 
 
 @pytest.mark.parametrize("link_type", [1, 101, 276])
-def test_no_packets(kind: Kind, link_type: int) -> None:
+def test_no_packets_give_no_rows(kind: Kind, link_type: int) -> None:
     assert len(on_wire(kind, [], [], link_type)[2]) == 0
 
 
-def test_a_block_that_says_more_than_there_is_is_an_error_and_not_read(kind: Kind) -> None:
+def test_a_block_with_an_offset_beyond_its_end_is_an_error_and_not_read(kind: Kind) -> None:
     block = bytearray(64)
     struct.pack_into("=II", block, 12, 1000, 48)
     with pytest.raises(IndexError):

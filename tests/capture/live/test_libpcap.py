@@ -13,12 +13,12 @@ from kanalyze.errors import CaptureError, UsageError
 
 def test_an_expression_is_compiled_for_a_link_type() -> None:
     assert compile_expression("", 1) == [(0x06, 0, 0, 0x40000)]
-    # The protocol of IPv4 is behind the header of Ethernet, or first.
+    # IPv4, with its protocol field, comes after the header of Ethernet, or first.
     assert (0x30, 0, 0, 23) in compile_expression("ip proto 6", 1)
     assert (0x30, 0, 0, 9) in compile_expression("ip proto 6", 12)
 
 
-def test_a_program_is_what_was_compiled() -> None:
+def test_a_program_has_the_compiled_instructions() -> None:
     instructions = compile_expression("tcp port 9092", 1)
     program = program_of(instructions)
     assert program.length == len(instructions)
@@ -38,17 +38,17 @@ def test_a_program_is_what_was_compiled() -> None:
         "\ud800",
     ],
 )
-def test_a_wrong_expression_is_one_line(text: str) -> None:
+def test_a_wrong_expression_is_an_error_of_one_line(text: str) -> None:
     with pytest.raises(UsageError, match=r"^filter '[^\n]+$") as caught:
         compile_expression(text, 1)
     assert str(caught.value).startswith(f"filter {text!a}: ")
 
 
-def test_an_interface_that_cannot_be_opened_is_no_obstacle() -> None:
+def test_an_expression_is_compiled_without_the_interface_too() -> None:
     assert compile_expression("tcp", 1, "no-such-one") == compile_expression("tcp", 1)
 
 
-def test_without_libpcap_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_libpcap_is_an_error_of_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert has_libpcap()
 
     def refuse(name: str) -> None:

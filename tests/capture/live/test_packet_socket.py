@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.support.netns import Namespace
 
 
-def test_counts_go_on_and_stay_when_it_is_closed(namespace: Namespace) -> None:
+def test_counts_rise_and_stay_after_the_socket_is_closed(namespace: Namespace) -> None:
     namespace.add_pair()
     with namespace.inside():
         source = PacketSocket("other", None, 100)
@@ -32,7 +32,7 @@ def test_counts_go_on_and_stay_when_it_is_closed(namespace: Namespace) -> None:
     assert source.fileno() == -1
 
 
-def test_a_filter_is_there_from_the_start(namespace: Namespace) -> None:
+def test_a_filter_applies_from_the_start(namespace: Namespace) -> None:
     namespace.add_pair()
     with namespace.inside():
         for filtering, expected in ((EVERYTHING, 5), (NOTHING, 0), (None, 5)):
@@ -43,7 +43,7 @@ def test_a_filter_is_there_from_the_start(namespace: Namespace) -> None:
             source.close()
 
 
-def test_states(namespace: Namespace) -> None:
+def test_the_state_follows_the_interface(namespace: Namespace) -> None:
     namespace.add_pair()
     with namespace.inside():
         source, everywhere = PacketSocket("other", None, 100), PacketSocket("any", None, 100)
@@ -63,7 +63,7 @@ def test_states(namespace: Namespace) -> None:
         one.close()
 
 
-def test_an_interface_that_goes_before_it_is_started(namespace: Namespace) -> None:
+def test_an_interface_removed_before_the_start_is_an_error(namespace: Namespace) -> None:
     namespace.add_pair()
     with namespace.inside():
         source = PacketSocket("other", None, 100)

@@ -1,4 +1,4 @@
-"""Blocks as a kernel lays them out, without a kernel."""
+"""Rings of blocks as a kernel lays them out, without a kernel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ START_S = 1_700_000_000
 
 
 class Kernel:
-    """Fills blocks in their order, as far as they have been given back."""
+    """Fills blocks in order, as long as the next one has been given back."""
 
     def __init__(self, layout: RingLayout = LAYOUT) -> None:
         self.memory = bytearray(layout.total_bytes)
@@ -56,7 +56,7 @@ def data(taken: tuple[memoryview, Columns] | None) -> list[bytes]:
     return [bytes(buffer[offset : offset + size]) for offset, size in pairs]
 
 
-def test_packets_of_a_block() -> None:
+def test_all_packets_of_a_block_are_read() -> None:
     kernel = Kernel()
     ring = ring_of(kernel)
     assert ring.take() is None
@@ -72,7 +72,7 @@ def test_packets_of_a_block() -> None:
     assert ring.take() is None
 
 
-def test_a_block_without_packets() -> None:
+def test_a_block_may_have_no_packets() -> None:
     kernel = Kernel()
     ring = ring_of(kernel)
     kernel.hand_over()
@@ -82,7 +82,7 @@ def test_a_block_without_packets() -> None:
     assert data(ring.take()) == [b"next"]
 
 
-def test_blocks_are_given_back_in_their_order_round_and_round() -> None:
+def test_blocks_are_given_back_in_order_around_the_ring() -> None:
     kernel = Kernel()
     ring = ring_of(kernel)
     expected = 0
@@ -98,7 +98,7 @@ def test_blocks_are_given_back_in_their_order_round_and_round() -> None:
     assert expected == sent > 40
 
 
-def test_what_is_looked_at_is_not_given_back_and_the_rest_goes_on() -> None:
+def test_taken_blocks_are_not_filled_before_they_are_given_back() -> None:
     kernel = Kernel()
     ring = ring_of(kernel)
     handed_over = 0
@@ -110,7 +110,7 @@ def test_what_is_looked_at_is_not_given_back_and_the_rest_goes_on() -> None:
     first = data(taken)
     assert len(first) == LAYOUT.block_count // 4
     assert not kernel.hand_over(b"no room")
-    assert ring.take() is None  # as much as is ever held
+    assert ring.take() is None  # no more blocks are taken at a time
     assert data(taken) == first
     ring.give_back()
     assert kernel.hand_over(b"more")
@@ -119,7 +119,7 @@ def test_what_is_looked_at_is_not_given_back_and_the_rest_goes_on() -> None:
     assert data(ring.take()) == [b"000002", b"000003"]
 
 
-def test_a_batch_does_not_go_round_the_end() -> None:
+def test_a_batch_does_not_cross_the_end_of_the_ring() -> None:
     kernel = Kernel()
     ring = ring_of(kernel)
     for number in range(7):
@@ -128,7 +128,7 @@ def test_a_batch_does_not_go_round_the_end() -> None:
         ring.give_back()
     assert not ring.is_filling
     kernel.hand_over(b"last")
-    assert ring.is_filling  # nothing comes behind it
+    assert ring.is_filling  # no block comes after it
     kernel.hand_over(b"first")
     assert data(ring.take()) == [b"last"]
     ring.give_back()
@@ -153,20 +153,22 @@ def test_a_block_holds_the_largest_packet(
 
 
 class Refusing:
-    """A socket of which some options fail."""
+    """A socket that refuses some options."""
 
     link_type = 1
 
     def __init__(self, option: int, number: int, more_than_blocks: int = 0) -> None:
         self.socket = self
-        self.asked: list[int] = []
+        self.requested_blocks: list[int] = []
         self._option, self._number, self._more_than = option, number, more_than_blocks
 
     def setsockopt(self, level: int, option: int, value: int | bytes) -> None:
         assert level == 263
         if isinstance(value, bytes):
-            self.asked.append(struct.unpack_from("@7I", value)[1])
-        if option == self._option and (not self.asked or self.asked[-1] > self._more_than):
+            self.requested_blocks.append(struct.unpack_from("@7I", value)[1])
+        if option == self._option and (
+            not self.requested_blocks or self.requested_blocks[-1] > self._more_than
+        ):
             raise OSError(self._number, "refused")
 
     def fileno(self) -> int:
@@ -174,23 +176,23 @@ class Refusing:
 
 
 @pytest.mark.parametrize("option", [ring._VERSION, ring._RESERVE, ring._RX_RING])
-def test_a_kernel_without_rings(option: int) -> None:
+def test_there_is_no_ring_where_the_kernel_refuses_one(option: int) -> None:
     assert open_ring(Refusing(option, errno.EINVAL), 64 << 20, 65536) is None  # type: ignore[arg-type]
 
 
-def test_a_smaller_ring_where_there_is_no_memory_for_a_large_one() -> None:
+def test_a_ring_is_smaller_where_memory_is_short() -> None:
     source = Refusing(ring._RX_RING, errno.ENOMEM, more_than_blocks=40)
     feed = open_ring(source, 32 << 20, 65536)  # type: ignore[arg-type]
     assert feed is not None
-    assert source.asked == [128, 64, 32]
+    assert source.requested_blocks == [128, 64, 32]
     assert feed.description == "a ring of 8 MiB shared with the kernel"
     assert feed.take() is None
     feed.close()
     assert feed.take() is None
     source = Refusing(ring._RX_RING, errno.ENOMEM)
     assert open_ring(source, 32 << 20, 65536) is None  # type: ignore[arg-type]
-    assert source.asked == [128, 64, 32, 16, 8, 4]
+    assert source.requested_blocks == [128, 64, 32, 16, 8, 4]
 
 
-def test_the_struct_of_a_request_is_the_kernels() -> None:
+def test_the_request_has_the_size_of_the_kernels_struct() -> None:
     assert struct.calcsize("=7I") == len(ring._request(LAYOUT))

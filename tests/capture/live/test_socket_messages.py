@@ -15,7 +15,7 @@ from kanalyze.errors import CaptureError
 
 
 class Source:
-    """A socket of another kind, without metadata of packets, in place of a packet socket."""
+    """A socket without metadata of packets, in place of a packet socket."""
 
     link_type = 1
 
@@ -38,7 +38,7 @@ class Source:
         return self._receiver.fileno()
 
 
-def test_the_queue_is_as_large_as_the_system_lets_it_be() -> None:
+def test_the_queue_is_as_large_as_the_system_allows() -> None:
     sender, receiver = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with sender, receiver:
         feed = MessageFeed(Source(receiver), 64 << 20, 1500)  # type: ignore[arg-type]
@@ -51,7 +51,7 @@ def test_the_queue_is_as_large_as_the_system_lets_it_be() -> None:
         assert feed.description.endswith("out of a queue of 2047 MiB")
 
 
-def test_packets_without_a_time_are_not_taken() -> None:
+def test_packets_without_a_time_are_an_error() -> None:
     sender, receiver = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with sender, receiver:
         feed = MessageFeed(Source(receiver), 1 << 20, 1500)  # type: ignore[arg-type]
@@ -61,7 +61,7 @@ def test_packets_without_a_time_are_not_taken() -> None:
             feed.take()
 
 
-def test_other_errors_are_said() -> None:
+def test_other_errors_are_reported() -> None:
     sender, receiver = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     sender.close()
     feed = MessageFeed(Source(receiver), 1 << 20, 1500)  # type: ignore[arg-type]
@@ -70,7 +70,7 @@ def test_other_errors_are_said() -> None:
         feed.take()
 
 
-def test_structs_are_the_systems() -> None:
+def test_structs_have_the_layout_of_the_system() -> None:
     pointer = ctypes.sizeof(ctypes.c_void_p)
     assert ctypes.sizeof(socket_messages._MessageHeader) == 8 * pointer
     assert socket_messages._CONTROL.itemsize == 4 * pointer + 40

@@ -1,4 +1,4 @@
-"""Damaged captures made anonymous: what is written is a capture of the same packets."""
+"""Damaged captures are made anonymous: the result is a capture of the same packets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KEY = b"a key that is used for fuzzing .."
 def make_anonymous(data: bytes) -> None:
     """Make a capture anonymous; its packets keep their times, lengths and link types.
 
-    Compressed ones are left to the target that reads files: a few bytes are many packets there.
+    Compressed captures are left to the target that reads files: a few bytes make many packets.
     """
     if data[:2] in RATIOS:
         return
@@ -36,8 +36,8 @@ def make_anonymous(data: bytes) -> None:
         except CaptureError:
             return
         expected, found = _packets(before), _packets(after)
-    holds(len(found) == done.packets, "another number of packets than was counted")
-    holds(found == expected, "packets of other times or lengths")
+    holds(len(found) == done.packets, "packets written and counted differ")
+    holds(found == expected, "packets with other times or lengths")
 
 
 def _packets(capture: Path) -> list[tuple[int, ...]]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["RATIOS", "read_capture"]
 
 _LEAST_RECORD_BYTES = 12
-"""Of a packet in a file: the simple packet block's header and trailer are the shortest."""
+"""The shortest packet in a file: the header and trailer of a simple packet block."""
 _BUFFER_BYTES = 4096
 RATIOS = {
     b"\x1f\x8b": 1032,
@@ -26,12 +26,12 @@ RATIOS = {
     b"BZ": 1 << 16,
     b"\xfd7": 1 << 14,
 }
-"""By the first bytes of compressed data: about the most that each codec makes of a byte."""
+"""About the highest compression ratio of each codec, by the first bytes of its data."""
 _MOST_ANOMALIES = 100
 
 
 def read_capture(data: bytes) -> None:
-    """Read a file to its end: CaptureError, or packets that lie inside of what was read."""
+    """Read a file to its end: CaptureError, or packets that lie within the buffer."""
     file = io.BytesIO(data)
     try:
         reader = open_capture(file, name="x", buffer_bytes=_BUFFER_BYTES)
@@ -64,17 +64,20 @@ def _check_batch(batch: PacketBatch) -> None:
     )
     holds(count > 0, "an empty batch")
     holds(all(len(column) == count for column in columns), "columns of different lengths")
-    holds(batch.number[-1] - batch.number[0] == count - 1, "packet numbers leap")
+    holds(
+        batch.number[-1] - batch.number[0] == count - 1,
+        "packet numbers are not consecutive in a batch",
+    )
     holds(min(batch.offset) >= 0, "a packet before the buffer")
     holds(min(batch.captured_bytes) >= 0, "a packet of negative length")
     ends = list(map(add, batch.offset, batch.captured_bytes))
     holds(max(ends) <= len(batch.buffer), "a packet beyond the buffer")
     holds(all(map(le, ends[:-1], batch.offset[1:])), "packets that overlap")
-    holds(all(map(ge, batch.wire_bytes, batch.captured_bytes)), "more captured than sent")
+    holds(all(map(ge, batch.wire_bytes, batch.captured_bytes)), "more bytes captured than sent")
 
 
 def _check_end(reader: CaptureReader, packets: int, length: int, ratio: int) -> None:
-    holds(reader.packets == packets, "packets handed out and counted differ")
+    holds(reader.packets == packets, "packets returned and counted differ")
     holds(packets * _LEAST_RECORD_BYTES <= ratio * length, "more packets than there are bytes for")
     holds(0 <= reader.bytes_read <= length, "more bytes read than there are")
-    holds(len(reader.anomalies) <= _MOST_ANOMALIES, "anomalies without bound")
+    holds(len(reader.anomalies) <= _MOST_ANOMALIES, "an unbounded number of anomalies")

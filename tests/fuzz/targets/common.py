@@ -1,4 +1,4 @@
-"""What the targets share: one catalog, one set of decoders. Building them is no part of a stage."""
+"""Shared by the targets: one catalog, one set of decoders, as building them is no stage."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TABLE = [
 
 _KNOWN = TapeCursor()
 _MADE: dict[int, tuple[Program, BodyDecoder]] = {}
-"""By the identity of the program, which is kept, so that no other one has it."""
+"""By the identity of the program, which is kept so that no other object gets the same identity."""
 
 
 def _made_before(_decoders: Decoders, program: Program) -> BodyDecoder:
@@ -44,9 +44,9 @@ def _made_before(_decoders: Decoders, program: Program) -> BodyDecoder:
 
 @contextmanager
 def decoders_made_before() -> Iterator[None]:
-    """Let whoever makes decoders of built-in messages have those that were made before.
+    """Reuse decoders of built-in messages that were made before.
 
-    Making those of a capture takes a hundred times as long as reading a short one.
+    Making the decoders of a capture takes a hundred times as long as reading a short one.
     """
     with patch.object(Decoders, "_make", _made_before):
         yield

@@ -41,11 +41,11 @@ __all__ = [
 ]
 
 MOST_BYTES_A_BYTE = 150
-"""Of Python objects, for each byte of a body; see test_hostile.py for what makes most."""
+"""Bytes of Python objects for each byte of a body; test_hostile.py shows which bodies need most."""
 _FREE_BYTES = 4096
 _PREFIX_BYTES = 5
 _BODY_AT = 4
-"""Of the frames made here, which have no header: behind the size."""
+"""Frames made here have no header: the body begins after the size."""
 _SKIMS = 3
 _KINDS: tuple[Kind, Kind] = ("request", "response")
 _VERSIONS = {
@@ -54,14 +54,14 @@ _VERSIONS = {
 
 
 def body_input(body: Body) -> bytes:
-    """Write the input that stands for a body: kind, API key, version, then its bytes."""
+    """Return the input for a body: kind, API key, version, then its bytes."""
     kind = bytes((_KINDS.index(body.kind),))
     head = kind + body.api_key.to_bytes(2, "big") + body.version.to_bytes(2, "big")
     return head + body.content
 
 
 def _read_input(data: bytes) -> tuple[int, int, Kind, bytes]:
-    """Read an input; what names no message and version names one nevertheless."""
+    """Read an input; one with an unknown API or version stands for a known one."""
     head = data[:_PREFIX_BYTES].ljust(_PREFIX_BYTES, b"\0")
     key, version = int.from_bytes(head[1:3], "big"), int.from_bytes(head[3:5], "big")
     if version not in _VERSIONS.get(key, ()):
@@ -70,7 +70,7 @@ def _read_input(data: bytes) -> tuple[int, int, Kind, bytes]:
 
 
 def _outcome(decode: Decoder, body: bytes) -> tuple[Any, int] | None:
-    """Return what a decoder gives; None for a WireError."""
+    """Return the result of a decoder; None for a WireError."""
     try:
         return decode(body, 0, 0, None)
     except WireError:
@@ -78,7 +78,7 @@ def _outcome(decode: Decoder, body: bytes) -> tuple[Any, int] | None:
 
 
 def decode_body(data: bytes) -> None:
-    """Decode a body with every field, with those of a row, and plainly: all say the same."""
+    """Decode a body with every field, with those of a row, and with the plain reader: all agree."""
     key, version, kind, body = _read_input(data)
     everything = _outcome(DECODERS.get(key, kind, version, Projection.ALL), body)
     some = _outcome(DECODERS.get(key, kind, version, EXTRACTORS.needed_fields(key, kind)), body)
@@ -93,7 +93,7 @@ def decode_body(data: bytes) -> None:
     holds(some is not None, "a row cannot be read where everything can")
     if some is not None:
         holds(some[1] == end, "a row's fields end elsewhere")
-    # As text: a number that is none is not equal to itself.
+    # Compared as text, because NaN is not equal to itself.
     holds(repr(read_message(message, version, body)) == repr((values, end)), "values differ")
 
 
@@ -107,7 +107,7 @@ def _check_size(found: tuple[Any, int], body: bytes) -> None:
 
 
 def decode_in_pieces(data: bytes) -> None:
-    """Decode a body that lies in pieces, some of them lost: as from one, or a WireError."""
+    """Decode a body in pieces, some of them lost: the result of the whole, or a WireError."""
     key, version, kind, body = _read_input(data)
     sizes = [1 + size % 61 for size in data[-4:]] or [1]
     decode = DECODERS.get(key, kind, version, EXTRACTORS.needed_fields(key, kind))
@@ -122,9 +122,9 @@ def decode_in_pieces(data: bytes) -> None:
         _check_size((found[0], found[1] - 4), body)
     if not frame.missing_bytes:
         expected = None if whole is None else (whole[0], whole[1] + 4)
-        holds(repr(found) == repr(expected), "pieces say something else than the whole")
+        holds(repr(found) == repr(expected), "pieces give another result than the whole")
     elif found is not None:
-        holds(whole is not None, "only with bytes missing it can be read")
+        holds(whole is not None, "it can be read only with bytes missing")
 
 
 def _frame_of(body: bytes, sizes: list[int], snapped: int | None) -> Frame | None:
@@ -145,7 +145,7 @@ def _frame_of(body: bytes, sizes: list[int], snapped: int | None) -> Frame | Non
 
 
 def skim_body(data: bytes) -> None:
-    """Let go of what nobody reads while a frame comes in: what is read of it stays the same."""
+    """Drop unread bytes while a frame comes in: the fields that are read stay the same."""
     key, version, kind, body = _read_input(data)
     decode = DECODERS.get(key, kind, version, EXTRACTORS.needed_fields(key, kind))
     size = 64 + 16 * (data[-1] if data else 0)
@@ -156,11 +156,11 @@ def skim_body(data: bytes) -> None:
         whole.add(at, frame[at : at + size])
         skimmed.add(at, frame[at : at + size])
         if count % every == 0 and at + size < whole.length:
-            held = skimmed.buffered_bytes
+            before_bytes = skimmed.buffered_bytes
             drop_unread_bytes(skimmed, _BODY_AT, decode)
-            holds(skimmed.buffered_bytes <= held, "more is held than before")
+            holds(skimmed.buffered_bytes <= before_bytes, "more bytes are buffered than before")
     expected, found = _outcome_in_pieces(decode, whole), _outcome_in_pieces(decode, skimmed)
-    holds(repr(found) == repr(expected), "what was let go was needed")
+    holds(repr(found) == repr(expected), "bytes that were dropped were needed")
 
 
 class _Nowhere(FrameLocator):
@@ -186,7 +186,7 @@ def trace_body(data: bytes) -> None:
     count = _check_nodes(trace.root, trace.pos)
     holds(count <= 32 * len(body) + 256, f"{count} nodes of {len(body)} bytes")
     few = trace_message(message, version, body, most_elements=2)
-    holds(few.pos == trace.pos, "what is left out changes what is read")
+    holds(few.pos == trace.pos, "elements left out change the position")
 
 
 def _check_nodes(root: TraceNode, limit: int) -> int:
@@ -223,7 +223,7 @@ def parse_headers(data: bytes) -> None:
 
 
 def read_embedded(data: bytes) -> None:
-    """Read what other protocols put into fields; each gives a value or a WireError."""
+    """Read embedded protocols of fields; each gives a value or a WireError."""
     for read in (parse_subscription, parse_assignment):
         try:
             found = read(data)

@@ -22,7 +22,7 @@ __all__ = ["reassemble"]
 _BUFFER_BYTES = 4096
 _MOST_ANOMALIES_A_PACKET = 8
 _LONGEST_PACKET_BYTES = 1 << 20
-"""More than what network cards cut into packets and put together; no IP header tells its length."""
+"""Longer than packets that network cards segment or merge, whose IP header has no length."""
 
 
 def reassemble(data: bytes) -> None:
@@ -41,12 +41,12 @@ def reassemble(data: bytes) -> None:
     seen.check_end()
     counters = reassembler.counters
     holds(counters.tcp_segments <= seen.packets, "more segments than packets")
-    holds(counters.connections == seen.connections, "connections counted and given differ")
+    holds(counters.connections == seen.connections, "connections counted and returned differ")
 
 
 @dataclass
 class _Streams:
-    """What all updates gave so far."""
+    """Sums over all updates so far."""
 
     packets: int = 0
     captured_bytes: int = 0
@@ -85,7 +85,7 @@ class _Streams:
 
     def _length(self, item: StreamItem) -> int:
         if isinstance(item, Gap):
-            holds(0 < item.length < 1 << 32, "a gap of a length that cannot be")
+            holds(0 < item.length < 1 << 32, "a gap of an impossible length")
             return item.length
         return self._chunk_length(item)
 
@@ -97,7 +97,7 @@ class _Streams:
             length, captured = segments.length[index], segments.captured[index]
             start = segments.start[index]
             holds(0 <= captured <= length > 0, "a segment's lengths contradict each other")
-            # Of a segment that was cut before its first byte nothing is looked at.
+            # A segment that was cut before its first byte has no bytes to check.
             inside = 0 <= start <= len(segments.buffer) - captured
             holds(inside or not captured, "a segment beyond the buffer")
             total += length
@@ -108,10 +108,13 @@ class _Streams:
     def check_end(self) -> None:
         self.connections = len(self._ends)
         holds(self._closed == self._ends.keys(), "a connection that never closed")
-        holds(sorted(self._closed) == list(range(1, self.connections + 1)), "serials leap")
-        holds(self.given_bytes <= self.captured_bytes, "more bytes given than captured")
+        holds(
+            sorted(self._closed) == list(range(1, self.connections + 1)),
+            "serials are not consecutive",
+        )
+        holds(self.given_bytes <= self.captured_bytes, "more bytes returned than captured")
         most = _LONGEST_PACKET_BYTES * self.packets
-        holds(self.given_wire_bytes <= most, "more bytes given than packets may hold")
+        holds(self.given_wire_bytes <= most, "more bytes returned than packets may hold")
         holds(self.items <= 4 * self.packets, "more chunks and gaps than packets allow")
         holds(self.updates <= 4 * self.packets, "more updates than packets allow")
         holds(self.anomalies <= _MOST_ANOMALIES_A_PACKET * self.packets, "too many anomalies")

@@ -1,4 +1,4 @@
-"""Records: batches, message sets, what is told from their heads, codecs, and Kafka 0.7's."""
+"""Records: batches, message sets, summaries from their headers, codecs, and Kafka 0.7."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ _RATIOS = {0: 1, 1: _DEFLATE_RATIO, 2: _SNAPPY_RATIO, 3: _LZ4_RATIO}
 
 
 def read_records(data: bytes) -> None:
-    """Read every record; what is told from the heads of batches agrees with it."""
+    """Read every record; the summary from the headers of batches agrees."""
     found = RecordSet(data, _LIMITS)
     batches = list(found)
     holds(len(batches) * _LEAST_BATCH_BYTES <= len(data), "more batches than bytes")
     holds(sum(batch.batch_bytes for batch in batches) <= len(data), "batches that overlap")
-    holds(len(found.problems) <= 1, "an end for several reasons")
+    holds(len(found.problems) <= 1, "more than one reason to stop")
     counts = [_read_batch(batch, len(data), _LEAST_RECORD_BYTES) for batch in batches]
     summary = peek_records(data, 0, len(data), 0, None)
     holds(summary.record_bytes == len(data), "a summary of another length")
-    holds(summary.batch_count == len(batches), "batches read and batches told differ")
+    holds(summary.batch_count == len(batches), "batches read and batches counted differ")
     if batches:
         last = summary.last_offset
         first = summary.base_offset if last is None else last
@@ -54,11 +54,11 @@ def read_records(data: bytes) -> None:
         return
     plain = all(batch.codec == "none" and not batch.problems for batch in batches)
     if plain and not summary.has_control:
-        holds(summary.record_count == sum(counts), "records read and records told differ")
+        holds(summary.record_count == sum(counts), "records read and records counted differ")
 
 
 def _read_batch(batch: RecordBatch, length: int, least_record: int) -> int:
-    """Read a batch's records; they fit into what may have come out of the codec."""
+    """Read a batch's records; they fit into the most bytes that the codec may give."""
     count, size = 0, 0
     for record in batch.records():
         count += 1
@@ -70,7 +70,7 @@ def _read_batch(batch: RecordBatch, length: int, least_record: int) -> int:
     most = length if batch.codec == "none" else _LIMITS.allowed(length)
     holds(count * least_record <= most, f"{count} records of {length} bytes")
     holds(size <= most, f"{size} bytes of records of {length} bytes")
-    holds(len(batch.problems) <= len(RecordProblem), "problems without bound")
+    holds(len(batch.problems) <= len(RecordProblem), "an unbounded number of problems")
     return count
 
 
@@ -84,12 +84,12 @@ def expand(data: bytes) -> None:
     for limit in _EXPAND_LIMITS:
         found = decompress(codec, payload, limit, wrong_lz4_checksum=bool(len(data) % 2))
         holds(len(found.data) <= limit, f"{len(found.data)} bytes where {limit} are allowed")
-        # What came out before damage was seen depends on how much was asked for at once.
+        # The data before damage depends on how much was requested at once.
         alike = min(len(found.data), len(largest.data))
         holds(found.data[:alike] == largest.data[:alike], "another limit gives other bytes")
         holds(alike == len(found.data) or largest.problem, "a smaller limit gives more")
         if found.problem is None and largest.problem is None:
-            holds(found == largest, "all of it differs from all of it")
+            holds(found == largest, "whole results differ")
 
 
 # -- Kafka 0.7 ------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ def read_messages07(data: bytes) -> None:
     found = MessageSet07Records(data, first_offset=1 << 40, limits=_LIMITS)
     batches = list(found)
     holds(len(batches) * _LEAST_MESSAGE07_BYTES <= len(data), "more messages than bytes")
-    # Those inside of an empty payload take 9 bytes; what is no record takes none.
+    # Messages within an empty payload take 9 bytes; content that is no record takes none.
     counts = [_read_batch(batch, len(data), 0) for batch in batches]
     problems = [problem for batch in batches for problem in batch.problems]
     try:
@@ -115,7 +115,7 @@ def read_messages07(data: bytes) -> None:
 
 
 def read_frames07(data: bytes) -> None:
-    """Read a request of Kafka 0.7, and what follows it as its response."""
+    """Read a request of Kafka 0.7, and the bytes after it as its response."""
     size = int.from_bytes(data[:4], "big", signed=True)
     holds(fits_request(data, size) in (True, False, None), "no verdict")
     holds(may_fit(data, size) in (True, False), "no verdict")
@@ -130,7 +130,7 @@ def read_frames07(data: bytes) -> None:
         response = parse_response(answer, request, COUNTING_LIMITS)
     except WireError:
         return
-    # A response may say of all parts of the request that they have one error.
+    # A response may have one error for all parts of the request.
     _check_proportion(response, len(answer) + len(frame))
 
 

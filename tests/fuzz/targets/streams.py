@@ -1,4 +1,4 @@
-"""Streams to frames, and to exchanges: cutting, finding boundaries, deciding what is Kafka."""
+"""Streams to frames and exchanges: cutting, boundary search, and detection of Kafka."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _SIZE = struct.Struct(">i").unpack_from
 _LEAST_SIZE, _MOST_SIZE = 8, 4096
 _FINAL_GAP_BYTES = 1 << 30
 _PREFIX_BYTES = 3
-"""At the most so much of a size prefix is lost with the boundary that it stood at."""
+"""The most bytes of a size prefix that are lost with their boundary."""
 
 
 class _Sizes(FrameLocator):
-    """Takes for a boundary any size that may be one: simple, and wrong as often as may be."""
+    """Takes every plausible size for a boundary: simple, and often wrong."""
 
     def __call__(self, view: memoryview) -> tuple[int | None, int]:
         last = len(view) - 4
@@ -45,7 +45,7 @@ class _Sizes(FrameLocator):
 
 
 def cut_frames(data: bytes) -> None:
-    """Cut what both ends sent as one stream; every byte is in one frame, or skipped."""
+    """Cut the bytes of both ends as one stream; every byte is in one frame, or skipped."""
     turns = [turn._replace(side=0) for turn in turns_in(data)]
     items = [item for _, item in items_of(turns, data[:4])]
     cutter = FrameCutter(_Sizes(), in_sync=data[:1] != b"\0")
@@ -72,10 +72,13 @@ def _check_frames(frames: list[Frame], stream: bytes, losses: list[int]) -> None
         at = frame.stream_offset
         holds(end <= at < len(stream), "frames that overlap or lie outside")
         holds(0 <= frame.missing_bytes <= frame.length, "more missing than there is")
-        holds(frame.buffered_bytes == frame.length - frame.missing_bytes, "held and missing differ")
+        holds(
+            frame.buffered_bytes == frame.length - frame.missing_bytes,
+            "buffered and missing bytes do not add up",
+        )
         end = at + frame.length
         if frame.end_packet is None:
-            # It ended where sync was lost, or with a gap: what follows may begin inside of it.
+            # It ended where sync was lost, or with a gap: the next frame may begin inside of it.
             end = min([end, *(loss for loss in losses if loss > at)])
         _check_bytes(frame, stream[at : at + frame.length])
 
@@ -100,10 +103,10 @@ def _check_sum(
     turns: list[Turn],
 ) -> None:
     sent = sum(len(turn.data) for turn in turns if not turn.is_lost)
-    held = sum(frame.buffered_bytes for frame in frames)
-    holds(held + skipped <= sent, "more bytes in frames and skipped than were sent")
+    buffered = sum(frame.buffered_bytes for frame in frames)
+    holds(buffered + skipped <= sent, "more bytes in frames and skipped than were sent")
     if not any(turn.is_lost or turn.is_snapped for turn in turns):
-        left = sent - held - skipped
+        left = sent - buffered - skipped
         holds(left <= _PREFIX_BYTES * len(losses), f"{left} bytes in no frame and not skipped")
 
 
@@ -111,7 +114,7 @@ def _check_sum(
 
 
 def follow_connection(data: bytes) -> None:
-    """Follow one connection, with the fields that rows need; see what all exchanges add up to."""
+    """Follow one connection, with the fields that rows need; check the sums over all exchanges."""
     turns = turns_in(data)
     items = items_of(turns, data[:4])
     ends = (Endpoint("10.0.0.1", 50000), Endpoint("10.0.0.2", 9092))
@@ -133,10 +136,13 @@ def follow_connection(data: bytes) -> None:
         anomalies += len(events.anomalies)
     sent = sum(len(turn.data) for turn in turns if not turn.is_lost)
     counts = tracker.counts
-    holds(counts.kafka + counts.tls + counts.other == bool(items), "a connection that is nothing")
+    holds(
+        counts.kafka + counts.tls + counts.other == bool(items),
+        "a connection that is counted nowhere",
+    )
     holds(counts.kafka_bytes <= sent, "more bytes of Kafka than were sent")
     holds(len(exchanges) <= sent // 4, "more exchanges than there are bytes for")
-    holds(anomalies <= 4 * sent + 4, "anomalies without bound")
+    holds(anomalies <= 4 * sent + 4, "an unbounded number of anomalies")
     holds(0 <= counts.skipped_bytes <= sent, "more bytes skipped than were sent")
     for exchange in exchanges:
         for message in (exchange.request, exchange.response):

@@ -1,4 +1,4 @@
-"""TLS: records, handshakes and key logs, whatever is in them."""
+"""TLS: records, handshakes and key logs with any content."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["key_logs", "read_key_log", "read_tls", "tls_turns", "watch_tls"]
 
 _CONTENTS = [(0, b"request " * 9), (1, b"response " * 40), (0, b"x"), (1, bytes(700)), (0, b"end")]
-_MOST_HELD_BYTES = 1 << 20
+_MOST_BUFFERED_BYTES = 1 << 20
 _MOST_TRIALS = 4096
 
 
@@ -50,21 +50,21 @@ def tls_turns() -> list[bytes]:
 
 
 def read_tls(data: bytes) -> None:
-    """Follow a session with its keys; nothing but what was said comes out of it."""
+    """Follow a session with its keys; only plaintext that was sent comes out."""
     log = KeyLog()
     log.feed(made.KEYS)
     turns = turns_in(data)
     from_start = data[:1] != b"\x01"
     late_starts = LateStarts(log, _MOST_TRIALS)
     session = TlsSession(log, late_starts, (from_start, from_start))
-    said = {content for _, content in _CONTENTS}
+    contents = {content for _, content in _CONTENTS}
     ends = [0, 0]
     for side, item in items_of(turns, data[:4]):
         both: tuple[list[StreamItem], list[StreamItem]] = ([], [])
         both[side].append(item)
-        _check(session.feed(both).items, ends, said)
-        holds(session.buffered_bytes < _MOST_HELD_BYTES, "more held than is allowed")
-    _check(session.close().items, ends, said)
+        _check(session.feed(both).items, ends, contents)
+        holds(session.buffered_bytes < _MOST_BUFFERED_BYTES, "more bytes buffered than allowed")
+    _check(session.close().items, ends, contents)
     sent = sum(len(turn.data) for turn in turns if not turn.is_lost)
     counts = session.facts.counts
     holds(sum(each.bytes for each in counts) <= sent, "more bytes in records than were sent")
@@ -74,11 +74,11 @@ def read_tls(data: bytes) -> None:
 
 
 def _check(
-    items: tuple[list[StreamItem], list[StreamItem]], ends: list[int], said: set[bytes]
+    items: tuple[list[StreamItem], list[StreamItem]], ends: list[int], contents: set[bytes]
 ) -> None:
     for side in (0, 1):
         for item in items[side]:
-            holds(item.stream_offset == ends[side], "streams that do not go on where they ended")
+            holds(item.stream_offset == ends[side], "streams that do not continue where they ended")
             if isinstance(item, Gap):
                 holds(item.length > 0, "an empty gap")
                 ends[side] += item.length
@@ -87,28 +87,28 @@ def _check(
             ends[side] += sum(segments.length[item.first : item.last])
             rest = bytes(segments.buffer)
             while rest:
-                found = [content for content in said if rest.startswith(content)]
+                found = [content for content in contents if rest.startswith(content)]
                 holds(found, "plaintext that nobody sent")
                 rest = rest[max(map(len, found)) :]
 
 
 def watch_tls(data: bytes) -> None:
-    """Watch a connection without keys; what is known of it goes on from any state."""
+    """Watch a connection without keys; the facts continue from any saved state."""
     turns = turns_in(data)
     tcp = TcpConnection(1, (Endpoint("10.0.0.1", 40_000), Endpoint("10.0.0.2", 9093)), 1, 0, 0, 0)
     tcp.start_seen = [data[:1] != b"\x01"] * 2
-    watcher = TlsWatcher(_MOST_HELD_BYTES)
+    watcher = TlsWatcher(_MOST_BUFFERED_BYTES)
     for number, (side, item) in enumerate(items_of(turns, data[:4])):
         both: tuple[list[StreamItem], list[StreamItem]] = ([], [])
         both[side].append(item)
         watcher.feed([StreamUpdate(tcp, both, closed=False)])
-        holds(watcher.buffered_bytes < 2 * _MOST_HELD_BYTES, "more held than is allowed")
+        holds(watcher.buffered_bytes < 2 * _MOST_BUFFERED_BYTES, "more bytes buffered than allowed")
         if number % 3 == 1:
-            state, watcher = watcher.state(), TlsWatcher(_MOST_HELD_BYTES)
+            state, watcher = watcher.state(), TlsWatcher(_MOST_BUFFERED_BYTES)
             watcher.load_state(state, {tcp.serial: tcp})
-            holds(watcher.state() == state, "another state than was taken up")
+            holds(watcher.state() == state, "another state than was loaded")
     watcher.feed([StreamUpdate(tcp, ([], []), closed=True)])
-    holds(not watcher.buffered_bytes, "something held of a connection that is closed")
+    holds(not watcher.buffered_bytes, "bytes buffered of a closed connection")
     if tcp.tls is None:
         return
     tls = TlsConnection.from_state(tcp.tls.state())
@@ -120,13 +120,13 @@ def watch_tls(data: bytes) -> None:
 
 
 def key_logs() -> list[bytes]:
-    """Return a key log, with what else may be in one."""
+    """Return a key log, and one with other lines that a key log may have."""
     agent = b"RSA Session-ID:" + b"ab" * 32 + b" Master-Key:" + b"cd" * 48 + b"\n"
     return [made.KEYS, b"# comment\r\n" + agent + b"RSA 0011 2233\n" + made.KEYS]
 
 
 def read_key_log(data: bytes) -> None:
-    """Read a key log in pieces and at once: the same."""
+    """Read a key log in pieces and at once: the results are the same."""
     whole, pieces = KeyLog(8), KeyLog(8)
     whole.feed(data)
     step = 1 + data[0] if data else 1

@@ -1,4 +1,4 @@
-"""All stages in a row: a capture in, rows out, and rows written."""
+"""All stages one after another: a capture in, rows out, and rows written."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LEAST_FRAME_BYTES = 4
 def _exchanges(
     data: bytes, *, keep: bool
 ) -> tuple[list[tuple[Exchange, Row]], CaptureQuality] | None:
-    """Run the stages; None for what is no capture."""
+    """Run the stages; return None if the data is no capture."""
     run = Analysis([io.BytesIO(data)], catalog=CATALOG, keep=(lambda _: True) if keep else None)
     try:
         with decoders_made_before():
@@ -48,7 +48,7 @@ def _exchanges(
 
 
 def make_rows(data: bytes) -> None:
-    """Make the rows of a capture; they can be written, and agree with what is said of it."""
+    """Make the rows of a capture; they can be written, and agree with its quality."""
     found = _exchanges(data, keep=False)
     if found is None:
         return
@@ -58,17 +58,17 @@ def make_rows(data: bytes) -> None:
     for row in rows:
         _check_row(row, quality)
     unseen = (quality.unreadable_packets, quality.not_tcp_packets, quality.skipped_bytes)
-    holds(min(unseen) >= 0, "less than nothing")
+    holds(min(unseen) >= 0, "a negative count")
     seen = quality.tcp_packets + quality.not_tcp_packets + quality.unreadable_packets
     holds(seen <= quality.packets, "more packets counted than there are")
-    # Of the fragments of a datagram one counts as what they hold together.
-    holds(quality.packets <= seen + quality.fragment_packets, "packets that are nothing")
+    # One fragment of each datagram is counted as the packet that they hold together.
+    holds(quality.packets <= seen + quality.fragment_packets, "packets that are counted nowhere")
     _write(rows)
     _read_again(data, rows, quality)
 
 
 def _read_again(data: bytes, rows: list[Row], quality: CaptureQuality) -> None:
-    """Read a capture once more, with decoders that have read others: it says the same."""
+    """Read a capture once more, with decoders that have read others: results are the same."""
     run = Analysis([io.BytesIO(data)], catalog=CATALOG)
     with decoders_made_before():
         found = [row for block in run.batches() for row in block.rows()]
@@ -88,13 +88,15 @@ def _check_row(row: Row, quality: CaptureQuality) -> None:
     holds(all(time is None or first <= time <= last for time in times), "a time outside")
     for packet in (row.request_packet, row.response_packet):
         holds(packet is None or 1 <= packet <= quality.packets, "a packet that is not there")
-    holds(row.request_packet is not None or row.response_packet is not None, "a row of nothing")
+    holds(
+        row.request_packet is not None or row.response_packet is not None, "a row without packets"
+    )
     for number in (row.record_count, row.record_bytes, row.request_bytes, row.response_bytes):
         holds(number is None or number >= 0, "a negative number")
 
 
 def _write(rows: Sequence[AnyRow], columns: Sequence[Column] | None = None) -> None:
-    """Write rows as CSV and JSON Lines, to nowhere."""
+    """Write rows as CSV and JSON Lines to the null device."""
     more = () if columns is None else (columns,)
     for make in (CsvWriter, JsonLinesWriter):
         with make(os.devnull, *more) as writer:
@@ -115,7 +117,7 @@ def show_messages(data: bytes) -> None:
         holds("\n" not in line, "a JSON object over several lines")
         json.loads(line)
         for text in tree.lines(exchange, row, decoded):
-            holds(text.isprintable(), "what was sent reaches the terminal")
+            holds(text.isprintable(), "control characters from the wire reach the terminal")
     records = RecordReader(CATALOG, DECODERS, values_as="base64", limits=_LIMITS)
     for rows in records.row_batches(pairs):
         _write(rows, RECORD_COLUMNS)

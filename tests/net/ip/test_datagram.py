@@ -17,31 +17,31 @@ def datagram(*parts: tuple[int, int]) -> Datagram:
 
 
 @given(st.lists(st.tuples(st.integers(0, 64), st.integers(0, 64)).map(sorted).map(tuple)))
-def test_pieces_of_the_same_bytes_cover_what_a_set_of_places_covers(parts):
+def test_overlapping_pieces_cover_the_union_of_their_bytes(parts):
     one = datagram(*parts)
-    places = {place for start, stop in parts for place in range(start, stop)}
-    one.total = len(places)
-    assert one.covered == len(places)
+    offsets = {offset for start, stop in parts for offset in range(start, stop)}
+    one.total = len(offsets)
+    assert one.covered == len(offsets)
     assert one.is_complete
     assert not one.contradicts
-    first = next(place for place in range(65) if place not in places)
+    first = next(offset for offset in range(65) if offset not in offsets)
     assert one.data() == BYTES[:first]
-    assert one.stop == max(places, default=-1) + 1
+    assert one.stop == max(offsets, default=-1) + 1
 
 
 @given(
     st.lists(st.tuples(st.integers(0, 40), st.binary(min_size=1, max_size=20)), max_size=12),
 )
-def test_what_came_first_for_a_place_stays(parts):
+def test_the_first_byte_of_an_offset_stays(parts):
     one = Datagram(1, 2)
     expected: dict[int, int] = {}
     contradicts = False
     for start, data in parts:
-        for place, byte in enumerate(data, start):
-            contradicts |= expected.setdefault(place, byte) != byte
+        for offset, byte in enumerate(data, start):
+            contradicts |= expected.setdefault(offset, byte) != byte
         one.add(start, start + len(data), data)
-    first = next(place for place in range(100) if place not in expected)
-    assert one.data() == bytes(expected[place] for place in range(first))
+    first = next(offset for offset in range(100) if offset not in expected)
+    assert one.data() == bytes(expected[offset] for offset in range(first))
     assert one.contradicts == contradicts
 
 
@@ -62,11 +62,11 @@ def test_the_longer_of_two_captures_of_a_fragment_counts():
     assert one.covered == 16
 
 
-def test_what_was_seen_stays_known_without_the_bytes():
+def test_fragments_stay_known_after_their_bytes_are_dropped():
     one = datagram((0, 16))
-    held = one.buffered_bytes
+    buffered_bytes_before = one.buffered_bytes
     one.let_go()
     assert one.has(0, 16, BYTES[:16])
     assert not one.has(0, 16, BYTES[1:17])
     assert one.data() == b""
-    assert 0 < one.buffered_bytes < held
+    assert 0 < one.buffered_bytes < buffered_bytes_before

@@ -58,7 +58,7 @@ def v6(parts: list[bytes]) -> list[Packet]:
 
 
 def facts(columns) -> list[tuple[object, ...]]:
-    """What must be the same however a segment came, by row."""
+    """The fields by row that do not depend on how a segment was fragmented."""
     names = ("is_ipv6", "source_high", "source_low", "destination_high", "destination_low")
     names += ("source_port", "destination_port", "sequence", "acknowledgment", "flags")
     names += ("window", "checksum", "identification", "payload_bytes")
@@ -108,7 +108,7 @@ def test_any_fragments_in_any_order_are_the_same_segment(cuts, order, batch, is_
     if doubled:
         parts = [part for part in parts for _ in range(2)]
     found, stats = read(parts, batch)
-    # Of packets that were captured twice the first one of the last pair completes it.
+    # Where packets were captured twice, the first one of the last pair completes the datagram.
     assert found == {len(parts) - doubled: WHOLE_V6 if is_ipv6 else WHOLE}
     assert stats.counters.reassembled_datagrams == (len(parts) > 1)
     assert stats.counters.lost_datagrams == 0
@@ -127,7 +127,7 @@ def test_a_segment_has_the_time_and_number_of_the_packet_that_completed_it():
     assert stats.counters.packets == 4
 
 
-def test_the_buffer_is_that_of_the_batch_unless_something_was_put_together():
+def test_the_buffer_is_that_of_the_batch_unless_a_datagram_was_reassembled():
     whole = make_batch(v4([SEGMENT]))
     assert read_headers(whole, LayerStats()).buffer is whole.buffer
     parts = make_batch(v4(v4_fragments(SEGMENT, [3])[:1]))
@@ -135,7 +135,7 @@ def test_the_buffer_is_that_of_the_batch_unless_something_was_put_together():
 
 
 @pytest.mark.parametrize("size", [8, 64, 1480])
-def test_fragments_that_scapy_makes_are_put_together(size):
+def test_fragments_that_scapy_makes_are_reassembled(size):
     packet = segment(payload=bytes(3000))
     whole = read([Packet(ethernet(bytes(packet)))])[0][1]
     parts = v4([bytes(part) for part in fragment(packet, size)])
@@ -170,7 +170,7 @@ def test_a_tunnel_whose_packets_are_in_fragments_is_read(name):
 
 
 @pytest.mark.parametrize("outer", [OUTER, OUTER_V6])
-def test_fragments_inside_of_a_tunnel_are_put_together(outer):
+def test_fragments_inside_of_a_tunnel_are_reassembled(outer):
     wrap = (
         (lambda x: ethernet(ipv6(x, *outer, next_header=47), 0x86DD))
         if ":" in outer[0]
@@ -182,7 +182,7 @@ def test_fragments_inside_of_a_tunnel_are_put_together(outer):
     assert stats.counters.tunnels == {"GRE": 1}
 
 
-def test_a_datagram_that_is_never_whole_is_not_delivered_and_said():
+def test_an_incomplete_datagram_is_not_delivered_but_reported():
     parts = v4(v4_fragments(SEGMENT, [4, 9]))
     for missing in range(3):
         found, stats = read(parts[:missing] + parts[missing + 1 :])
@@ -193,7 +193,7 @@ def test_a_datagram_that_is_never_whole_is_not_delivered_and_said():
         assert (anomaly.packet, anomaly.detail) == (1, "fragments are missing")
 
 
-def test_bytes_that_came_first_stay_and_others_are_said():
+def test_the_first_bytes_stay_and_different_ones_are_reported():
     first, second = v4_fragments(SEGMENT, [8])
     other = bytearray(first)
     other[20 + 40] ^= 0xFF
@@ -219,16 +219,16 @@ def test_overlapping_fragments_of_ipv6_drop_the_datagram():
     assert stats.counters.anomalies == {AnomalyKind.IP_FRAGMENT: 1}
 
 
-def test_a_fragment_cut_by_the_capture_ends_what_is_known_of_the_payload():
+def test_the_payload_ends_where_the_capture_cut_a_fragment():
     parts = v4_fragments(SEGMENT, [8, 16])
     cut = [Packet(ethernet(part)[: 14 + 20 + 30], wire_bytes=14 + len(part)) for part in parts]
     packets = [Packet(ethernet(parts[0])), cut[1], Packet(ethernet(parts[2]))]
     for order in ([0, 1, 2], [2, 1, 0]):
         found, _ = read([packets[i] for i in order])
-        # 64 bytes of the first, of them 32 of TCP's header; 30 of the second.
+        # 64 bytes of the first fragment, 32 of which are TCP's header, and 30 of the second.
         assert found[3][:-1] == WHOLE[:-1]
         assert found[3][-1] == bytes(range(62))
-    # A longer capture of the same fragment is worth more.
+    # A longer capture of the same fragment replaces the shorter one.
     found, _ = read([packets[0], cut[1], Packet(ethernet(parts[1])), packets[2]])
     assert found == {4: WHOLE}
 
@@ -240,13 +240,13 @@ def test_a_datagram_is_given_up_when_it_is_too_old():
     for batch in (0, 1):
         found, stats = read([first, other, late], batch)
         assert list(found) == [2]
-        # And the late one waits for a first one of its own.
+        # The late fragment waits for a first fragment of its own.
         assert stats.counters.lost_datagrams == 2
     in_time = Packet(second.data, START_NS + 29 * SECOND)
     assert read([first, in_time])[0] == {2: WHOLE}
 
 
-def test_a_datagram_is_too_old_even_behind_one_from_the_future():
+def test_a_datagram_is_too_old_even_after_one_with_a_time_in_the_future():
     future = Packet(ethernet(ipv4(bytes(8), "10.7.7.7", fragment=0x2000)), START_NS + 99 * SECOND)
     first, second = v4(v4_fragments(SEGMENT, [4]))
     late = Packet(second.data, START_NS + 31 * SECOND)
@@ -272,7 +272,7 @@ def test_an_identification_may_be_used_again():
         ({"payload": bytes(64), "fragment": 0x1FFF}, "past the longest packet"),
     ],
 )
-def test_a_fragment_that_cannot_be_is_said(fields, detail):
+def test_an_impossible_fragment_is_reported(fields, detail):
     found, stats = read([Packet(ethernet(ipv4(**fields)))])
     assert found == {}
     assert stats.counters.ip_fragments == 1
@@ -280,7 +280,7 @@ def test_a_fragment_that_cannot_be_is_said(fields, detail):
     assert detail in stats.drain_anomalies()[0].detail
 
 
-def test_fragments_that_say_different_lengths_are_not_believed():
+def test_a_datagram_with_two_different_lengths_is_dropped():
     a = ipv4(bytes(8), fragment=0x2000)
     ends = [
         ipv4(bytes(8), fragment=4),
@@ -359,14 +359,14 @@ def test_a_flood_of_fragments_takes_bounded_memory():
 
 
 @pytest.mark.long
-def test_a_long_flood_of_fragments_leaves_nothing_out():
+def test_a_datagram_is_reassembled_after_a_long_flood_of_fragments():
     found, stats = read([*flood(100_000), *v4(v4_fragments(SEGMENT, [4, 8]))], 1000)
     assert found == {100_003: WHOLE}
     assert stats.counters.lost_datagrams == 100_000
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_fragments_of_any_places_lengths_and_bytes_are_no_error(seed):
+def test_fragments_with_any_offsets_lengths_and_bytes_are_no_error(seed):
     order = random.Random(seed)
     packets = []
     for _ in range(400):

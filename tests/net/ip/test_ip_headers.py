@@ -14,7 +14,7 @@ def opened(data: bytes) -> HeaderCursor:
     return cursor
 
 
-def test_tcp_begins_after_the_options_and_the_packet_ends_where_it_says():
+def test_tcp_begins_after_the_options_and_the_packet_ends_at_its_length():
     raw = ipv4(tcp(), options=b"\x01" * 8)
     cursor = opened(raw + b"padding")
     begin = cursor.at
@@ -34,5 +34,5 @@ def test_addresses_of_ipv6_are_read_in_halves():
     assert cursor.is_ipv6
 
 
-def test_the_protocols_that_may_hold_tcp_are_those_that_are_read():
+def test_every_protocol_that_may_hold_tcp_has_a_reader():
     assert [IP_PROTOCOL | protocol for protocol in TUNNEL_PROTOCOLS] == list(READERS)

@@ -28,7 +28,7 @@ def gre(flags: int, protocol: int, inner: bytes) -> bytes:
     ("protocol", "inner"),
     [(0x0800, IP), (0x86DD, ipv6(tcp(payload=b"tunnelled"))), (0x6558, FRAME)],
 )
-def test_each_field_of_gre_may_be_there(flags, protocol, inner):
+def test_every_optional_field_of_gre_is_stepped_over(flags, protocol, inner):
     sizes, stats = read(gre(flags, protocol, inner))
     assert sizes == [9]
     assert stats.counters.tunnels == {"GRE": 1}
@@ -78,7 +78,7 @@ def test_protocols_of_ip_that_are_tunnels_are_read(protocol, inner, tunnel):
     assert stats.counters.tunnels == {tunnel: 1}
 
 
-def test_a_tunnel_that_holds_another_version_than_it_says_is_a_bad_header():
+def test_a_tunnel_with_the_wrong_ip_version_inside_is_a_bad_header():
     sizes, stats = read(ipv6(tcp()), 4)
     assert sizes == []
     assert stats.counters.bad_ip_headers == 1

@@ -1,4 +1,4 @@
-"""Our TCP segments against tshark's, through tunnels and out of fragments.
+"""Our TCP segments in tunnels and fragments, compared with tshark's.
 
 Without tshark this file is not collected (see conftest.py).
 """
@@ -27,19 +27,19 @@ FIELDS += ("tcp.window_size_value", "ip.id")
 
 
 def tshark(path: Path, packets: list[Packet], order: str = "<") -> dict[int, tuple[object, ...]]:
-    """Return what tshark says of the innermost segment, by packet number."""
+    """Return tshark's fields of the innermost segment, by packet number."""
     path.write_bytes(pcapng_file(packets, order))
     shown = [part for name in ("frame.number", *FIELDS) for part in ("-e", name)]
     command = ["tshark", "-r", str(path), "-Y", "tcp", "-T", "fields", "-E", "occurrence=l"]
     command += ["-o", "ip.defragment:TRUE", "-o", "ipv6.defragment:TRUE", *shown]
-    # What a label stands for is agreed between routers: tshark has to be told.
+    # Routers agree on what a label stands for: tshark has to be given it.
     command += ["-d", "mpls.label==18,pwethcw", "-d", "mpls.label==19,pwethnocw"]
     done = subprocess.run(command, capture_output=True, check=True, text=True)
     found = {}
     for line in done.stdout.splitlines():
         number, *values = line.split("\t")
         source, destination, source_6, destination_6, *numbers, identification = values
-        # The inner one of both versions is that which the segment was built with.
+        # If both versions occur, the inner addresses are those that the segment was built with.
         if source_6.startswith("2001:db8:a:"):
             source, destination, identification = source_6, destination_6, "-1"
         found[int(number)] = (source, destination, *map(int, numbers), int(identification, 0))
@@ -66,7 +66,7 @@ NETFILTER_LOG = 239
 @pytest.mark.few(2)
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_tshark_sees_the_same_segments_in_every_wrapping(order, tmp_path):
-    # tshark takes the byte order of netfilter's log to be that of the file.
+    # tshark assumes that netfilter's log has the byte order of the file.
     other_order = "of another machine"
     packets = [
         Packet(one.data, link_type=one.link_type)
@@ -78,7 +78,7 @@ def test_tshark_sees_the_same_segments_in_every_wrapping(order, tmp_path):
     assert ours(packets) == theirs
 
 
-def test_tshark_puts_the_same_segments_together(tmp_path):
+def test_tshark_reassembles_the_same_segments(tmp_path):
     packets = []
     for size in (1000, 3000, 9000):
         whole = segment(payload=bytes(size))

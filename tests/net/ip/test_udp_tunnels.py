@@ -59,7 +59,7 @@ NO_TUNNEL = {
 
 
 @for_each("name", NO_TUNNEL)
-def test_what_only_uses_the_port_of_a_tunnel_stays_udp(name):
+def test_other_payload_on_the_port_of_a_tunnel_stays_udp(name):
     port, payload = NO_TUNNEL[name]
     sizes, stats = read(udp(payload, port))
     assert sizes == []
@@ -86,7 +86,7 @@ def test_options_of_geneve_are_stepped_over(options):
     assert sizes == [8]
 
 
-def test_critical_options_of_geneve_are_no_reason_to_stop():
+def test_critical_options_of_geneve_are_stepped_over_too():
     assert read(udp(b"\x01\x40" + GENEVE[2:] + b"1234" + FRAME, 6081))[0] == [8]
 
 
@@ -100,11 +100,11 @@ def test_critical_options_of_geneve_are_no_reason_to_stop():
         (b"\x0e\0\0\x03", FRAME),
     ],
 )
-def test_vxlan_gpe_says_what_it_carries(header, inner):
+def test_the_payload_of_vxlan_gpe_is_read_by_its_protocol(header, inner):
     assert read(udp(header + b"\0\0\x2a\0" + inner, 4790))[0] == [8]
 
 
-def test_tags_inside_are_stepped_over():
+def test_vlan_tags_inside_are_stepped_over():
     assert read(udp(VXLAN + ethernet(IP, tags=[0x88A8, 0x8100]), 4789))[0] == [8]
 
 
@@ -118,12 +118,12 @@ def test_a_tunnel_that_was_cut_too_early_to_be_recognized_is_counted_as_cut():
     for size in range(14 + 20 + 8, len(whole) - 28):
         _, stats = read(Packet(whole[:size], wire_bytes=len(whole)))
         assert stats.counters.cut_headers == 1, size
-    # Of other ports it is known.
+    # Other ports belong to no tunnel.
     _, stats = read(Packet(udp(FRAME, 53)[:42], wire_bytes=200))
     assert stats.counters.other_packets == {"UDP": 1}
 
 
-def test_a_hundred_tunnels_in_one_another_are_counted_and_no_error():
+def test_a_hundred_nested_tunnels_are_counted_and_no_error():
     inner = FRAME
     for _ in range(100):
         inner = udp(VXLAN + inner, 4789)

@@ -28,14 +28,14 @@ def opened(data: bytes) -> HeaderCursor:
         (b"\x42\x42\x03", LLC | 0x42, 0),
     ],
 )
-def test_an_ethertype_in_snap_is_as_good_as_one_of_ethernet(header, kind, size):
+def test_an_ethertype_in_snap_is_read_like_one_of_ethernet(header, kind, size):
     cursor = opened(header)
     begin = cursor.at
     assert read_llc(cursor) == kind
     assert cursor.at - begin == size
 
 
-def test_a_frame_looks_like_one_by_what_it_carries():
+def test_a_frame_is_recognized_by_what_it_carries():
     four, six = ethernet(ipv4(tcp())), ethernet(ipv6(tcp()), 0x86DD)
     for good in (four, six, ethernet(b"", 0x8100), ethernet(b"", 0x0806)):
         assert looks_like_ethernet(opened(good), 0)
@@ -43,7 +43,7 @@ def test_a_frame_looks_like_one_by_what_it_carries():
         assert not looks_like_ethernet(opened(bad), 0)
 
 
-def test_an_ip_header_looks_like_one_by_its_lengths():
+def test_an_ip_header_is_recognized_by_its_lengths():
     assert looks_like_ip(opened(ipv4(tcp(), total_bytes=0)), 0, IPV4)
     assert looks_like_ip(opened(b"\x45"), 0, IPV4)
     assert not looks_like_ip(opened(ipv4(tcp(), total_bytes=19)), 0, IPV4)

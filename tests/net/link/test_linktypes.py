@@ -10,7 +10,7 @@ from tests.support.packets import Packet, ethernet, ipv4, ipv6, make_batch, tcp
 
 
 def find(*packets):
-    """Row, place in the packet and kind of each header found; IP is told by its version."""
+    """Row, offset in the packet and kind of each header; each IP version is a kind."""
     batch = make_batch(packets)
     cursor = HeaderCursor(batch, LayerStats())
     found = []
@@ -20,7 +20,7 @@ def find(*packets):
     return found
 
 
-def test_places_of_both_versions_are_distinguished():
+def test_headers_of_both_ip_versions_are_distinguished():
     four, six = Packet(ethernet(ipv4(tcp()))), Packet(ethernet(ipv6(tcp()), 0x86DD))
     tagged = Packet(ethernet(ipv4(tcp()), tags=[0x88A8, 0x8100]))
     assert find(four, six, tagged, six) == [
@@ -82,5 +82,5 @@ def test_a_length_in_place_of_the_ethertype_is_an_802_3_frame():
         (51, b"", PPPOE),
     ],
 )
-def test_what_follows_is_recognized_by_each_header(link_type, head, kind):
+def test_the_protocol_after_each_serial_header_is_recognized(link_type, head, kind):
     assert find(Packet(head + bytes(40), link_type=link_type)) == [(0, len(head), kind)]

@@ -26,7 +26,7 @@ def read(data: bytes, ethertype: int = 0x8847):
 @pytest.mark.parametrize("inner", [IP, IP6])
 @pytest.mark.parametrize("count", [1, 2, 10])
 @pytest.mark.parametrize("ethertype", [0x8847, 0x8848])
-def test_what_follows_the_last_label_is_recognized_by_its_version(inner, count, ethertype):
+def test_ip_after_the_last_label_is_recognized_by_its_version(inner, count, ethertype):
     sizes, stats = read(labels(count) + inner, ethertype)
     assert sizes == [8]
     assert stats.counters.tunnels == {"MPLS": 1}
@@ -49,7 +49,7 @@ def test_ethernet_is_recognized_by_what_it_carries_with_a_control_word_or_withou
 
 
 @pytest.mark.parametrize("data", [b"\0" * 40, b"\x10\0\0\x21" + b"\0" * 40, b"\xab" * 60])
-def test_what_looks_like_nothing_known_is_only_counted(data):
+def test_an_unknown_payload_is_only_counted(data):
     sizes, stats = read(labels(1) + data)
     assert sizes == []
     assert stats.counters.other_packets == {"MPLS": 1}

@@ -30,7 +30,7 @@ def test_the_packet_is_found_behind_other_values(before, order):
     assert stats.counters.anomalies == {}
 
 
-def test_what_holds_no_ip_packet_is_counted():
+def test_a_record_without_an_ip_packet_is_counted():
     nothing = b"\x02\0\0\0" + value(10, b"no packet")
     bridge = b"\x07\0\0\0" + value(9, IP)
     columns, stats = read(nothing, bridge, b"\x02\0\0\0" + value(9, IP))

@@ -40,7 +40,7 @@ def test_a_session_over_ethernet_holds_packets(protocol):
     assert read(session(protocol + IP), 51)[0] == [7]
 
 
-def test_what_is_no_session_or_no_ip_is_counted_by_name():
+def test_discovery_and_protocols_other_than_ip_are_counted_by_name():
     _, stats = read(ethernet(session(b"\x00\x21" + IP, code=9), 0x8864))
     assert stats.counters.other_packets == {"PPPoE discovery": 1}
     _, stats = read(ethernet(session(b"\xc0\x21" + bytes(8)), 0x8864))

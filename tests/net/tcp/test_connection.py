@@ -42,18 +42,18 @@ def test_the_first_sender_is_the_first_endpoint():
         (piece(90, SYN | ACK, ack=11, from_higher=1), True),
         (piece(90, SYN, from_higher=1), False),
     ],
-    ids=["same SYN", "other SYN", "same answer", "other answer", "SYN of the other end"],
+    ids=["same SYN", "other SYN", "same SYN-ACK", "other SYN-ACK", "SYN of the other end"],
 )
 def test_a_syn_belongs_or_begins_another_connection(segment, belongs):
     assert state_of(*OPENING).receive(segment, SHARED) is belongs
 
 
-def test_an_answer_with_another_number_after_data_begins_another_connection():
+def test_a_syn_ack_with_another_number_after_data_begins_another_connection():
     state = state_of(*OPENING, piece(51, length=4, ack=11, from_higher=1))
     assert not state.receive(piece(90, SYN | ACK, ack=11, from_higher=1), SHARED)
 
 
-def test_an_answer_to_something_else_begins_another_connection():
+def test_a_syn_ack_that_answers_another_syn_begins_another_connection():
     state = state_of(OPENING[0], piece(11, length=4))
     assert not state.receive(piece(50, SYN | ACK, ack=99, from_higher=1), SHARED)
 
@@ -65,7 +65,7 @@ def test_two_acknowledged_fins_or_one_reset_are_the_end():
     assert state_of(*OPENING, piece(11, RST)).is_over()
 
 
-def test_a_state_that_waits_or_ends_is_not_plain():
+def test_a_connection_with_a_hole_a_fin_or_stray_data_is_not_in_order():
     assert state_of(*OPENING).is_in_order()
     assert not state_of(*OPENING, piece(13, length=4)).is_in_order()
     assert not state_of(*OPENING, piece(11, FIN | ACK)).is_in_order()

@@ -26,7 +26,7 @@ def new_table(shard: Shard) -> tuple[ConnectionTable, LayerStats]:
     return ConnectionTable(LIMITS, stats, shard, None), stats
 
 
-def test_serials_follow_the_packets_and_are_as_far_apart_as_there_are_shards():
+def test_serials_follow_the_packets_in_steps_of_the_number_of_shards():
     table, _ = new_table(Shard(1, 3))
     late, early = table.begin(pair(1), first(9)), table.begin(pair(2), first(5))
     table.assign_serials()
@@ -44,7 +44,7 @@ def test_a_promoted_connection_keeps_its_serial():
     assert table.promote(pair(2), NONE) is None
 
 
-def test_beyond_the_limit_the_longest_silent_are_closed_and_reported():
+def test_connections_beyond_the_limit_are_closed_the_longest_silent_first():
     table, stats = new_table(Shard(0, 1))
     for port in range(5):
         table.begin(pair(port), first(port + 1))

@@ -42,11 +42,11 @@ def test_every_other_segment_becomes_one_chunk_over_a_selection():
 
 def test_parts_gaps_and_buffered_bytes_come_in_the_order_they_were_written():
     writer = StreamWriter([], SHARED)
-    held = [BufferedSegment(30, 3, b"xyz", 5, 6), BufferedSegment(33, 2, b"u", 7, 8)]
+    buffered_segments = [BufferedSegment(30, 3, b"xyz", 5, 6), BufferedSegment(33, 2, b"u", 7, 8)]
     writer.whole(20, 0)
     writer.trimmed(22, Segment(0, 0, 0, 6, 4, 3, 40, 4, 3, 0), 1)
-    writer.gap(25, 5, held[0])
-    writer.buffered(held)
+    writer.gap(25, 5, buffered_segments[0])
+    writer.buffered(buffered_segments)
     writer.whole(35, 1)
     writer.flush()
     first, part, gap, late, last = writer.items

@@ -48,7 +48,7 @@ def everything(tcp: TcpConnection) -> dict[str, object]:
 @for_each("measure", [False, True])
 @for_each("marks", [0, DUPLICATE, ZERO_WINDOW])
 @for_each("end", ["open", "limit", "idle"])
-def test_what_it_says_at_its_end_is_what_a_state_says_that_took_the_syn(
+def test_a_half_open_connection_closes_like_a_full_one_with_the_same_syn(
     pair, from_higher, measure, marks, end
 ):
     syn = Segment(10, 3, SYN | 0xC0, 0, 0, 0, START_NS, 17, 0, from_higher, marks)
@@ -76,7 +76,7 @@ def flood(count: int, first: int = 0) -> list[bytes]:
 
 @pytest.mark.parametrize("measure", [False, True])
 @pytest.mark.parametrize("batch_packets", [1, 2, 3, 0])
-def test_a_connection_goes_on_where_its_syn_was_all_there_was(batch_packets, measure):
+def test_a_half_open_connection_continues_as_a_full_one(batch_packets, measure):
     packets = [
         syn(2000),
         syn(2001),
@@ -100,7 +100,7 @@ def test_a_connection_goes_on_where_its_syn_was_all_there_was(batch_packets, mea
         assert found[2].measures.handshake_rtt_ns == 2000
 
 
-def test_a_syn_of_an_earlier_connection_is_late_and_another_one_is_the_next():
+def test_the_same_syn_after_a_close_is_late_and_another_one_opens_a_connection():
     client = ("11.0.0.1", 2000)
     packets = [
         syn(2000),
@@ -125,7 +125,7 @@ def test_a_flood_ends_no_other_connection():
     assert closed == sorted(closed)
 
 
-def test_a_syn_that_nobody_answers_is_given_up_when_it_was_silent_for_long():
+def test_an_unanswered_syn_is_closed_when_it_is_idle():
     limits = ReassemblyLimits(idle_ns=4 * SECOND)
     packets = [Packet(syn(2000), START_NS)]
     packets += [
@@ -149,9 +149,9 @@ def test_a_syn_costs_a_few_calls_however_many_there_were_before(core):
     feed(few, limits)
     built = [calls_of(lambda one=one: make_batches(one)) for one in (few, many)]
     calls = [calls_of(lambda one=one: feed(one, limits)) for one in (few, many)]
-    a_syn = [(calls[at] - built[at]) / len(one) for at, one in enumerate((few, many))]
-    assert max(a_syn) < (40 if core == "compiled" else 240)
-    assert a_syn[1] < 1.5 * a_syn[0]
+    calls_per_syn = [(calls[at] - built[at]) / len(one) for at, one in enumerate((few, many))]
+    assert max(calls_per_syn) < (40 if core == "compiled" else 240)
+    assert calls_per_syn[1] < 1.5 * calls_per_syn[0]
 
 
 def make_batches(packets: list[bytes]) -> None:
@@ -164,13 +164,13 @@ def test_a_syn_takes_no_more_memory_than_the_limits_count_with():
     kept = []
     limits = ReassemblyLimits(half_open=10_000)
     packets = flood(8000)
-    feed(packets[:1000])  # what is made once is made
+    feed(packets[:1000])  # creates what is created only once
     assert peak_bytes_of(lambda: kept.append(feed(packets, limits))) < 8000 * 512 + (3 << 20)
     assert kept[0].open_connections == 8000
 
 
-def test_the_oldest_of_what_is_remembered_is_found_at_once():
-    """To find the first key of a plain dict, Python steps over all deleted ones before it."""
+def test_the_oldest_closed_connection_is_found_without_a_search():
+    """In a plain dict, Python finds the first key by stepping over all deleted ones before it."""
     reassembler = feed(flood(3000), ReassemblyLimits(half_open=100, time_wait_pairs=50))
     remembered = reassembler._table._time_wait._closed
     assert isinstance(remembered, OrderedDict)

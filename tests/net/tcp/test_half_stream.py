@@ -17,7 +17,7 @@ def new_half_stream(sequence: int = 1000, *, has_syn: bool = True) -> HalfStream
     return half
 
 
-def test_a_fin_before_bytes_that_were_seen_is_ignored():
+def test_a_second_fin_at_another_offset_is_ignored():
     half = new_half_stream()
     half.finish_at(10)
     half.finish_at(20)
@@ -41,7 +41,7 @@ def test_a_stream_is_in_order_while_nothing_is_buffered():
         (-1, 0, ACK | FIN, False),
     ],
 )
-def test_a_probe_is_empty_or_one_byte_just_before_what_comes_next(
+def test_a_probe_has_at_most_one_byte_just_before_the_next_byte(
     stream_offset, length, flags, is_probe
 ):
     piece = Segment(0, 0, flags, 0, length, length, 0, 1, 0, 0)

@@ -12,21 +12,21 @@ IDLE_NS = 1_000
 TIMES = st.integers(-(10**18), 10**18)
 
 
-def told(*times_ns: int) -> IdleTimer:
+def timer_after(*times_ns: int) -> IdleTimer:
     idle_timer = IdleTimer(IDLE_NS)
     for time_ns in times_ns:
         idle_timer.advance_to(time_ns)
     return idle_timer
 
 
-def test_one_that_was_seen_just_now_is_not_idle():
-    idle_timer = told(0, 100, 200)
+def test_a_connection_seen_just_now_is_not_idle():
+    idle_timer = timer_after(0, 100, 200)
     assert not idle_timer.is_idle(idle_timer.tick)
 
 
 @pytest.mark.parametrize(("until_ns", "is_idle"), [(1_000, False), (1_250, True), (9_000, True)])
-def test_one_that_was_not_seen_for_so_long_is(until_ns, is_idle):
-    idle_timer = told(0)
+def test_a_connection_not_seen_for_the_idle_time_is_idle(until_ns, is_idle):
+    idle_timer = timer_after(0)
     active_tick = idle_timer.tick
     for time_ns in range(0, until_ns + 1, 10):
         idle_timer.advance_to(time_ns)
@@ -34,8 +34,8 @@ def test_one_that_was_not_seen_for_so_long_is(until_ns, is_idle):
 
 
 @pytest.mark.parametrize("jump_ns", [365 * 86400 * 10**9, -365 * 86400 * 10**9, 10 * IDLE_NS])
-def test_a_clock_that_jumps_makes_nobody_idle(jump_ns):
-    idle_timer = told(0, 100)
+def test_a_clock_that_jumps_makes_no_connection_idle(jump_ns):
+    idle_timer = timer_after(0, 100)
     active_tick = idle_timer.tick
     for time_ns in range(jump_ns, jump_ns + 500, 10):
         idle_timer.advance_to(time_ns)
@@ -43,7 +43,7 @@ def test_a_clock_that_jumps_makes_nobody_idle(jump_ns):
 
 
 def test_after_a_jump_time_passes_as_before():
-    idle_timer = told(0, -(10**15))
+    idle_timer = timer_after(0, -(10**15))
     active_tick = idle_timer.tick
     for time_ns in range(-(10**15), -(10**15) + 2 * IDLE_NS, 10):
         idle_timer.advance_to(time_ns)
@@ -51,7 +51,7 @@ def test_after_a_jump_time_passes_as_before():
 
 
 @given(st.lists(TIMES, max_size=50))
-def test_a_step_is_reported_when_it_is_made(times_ns):
+def test_every_tick_is_reported(times_ns):
     idle_timer = IdleTimer(IDLE_NS)
     ticks = sum(idle_timer.advance_to(time_ns) for time_ns in times_ns)
     assert ticks == idle_timer.tick

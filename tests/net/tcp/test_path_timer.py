@@ -21,7 +21,7 @@ def least_after(one: PathTimer, ack_ns: int, *, newly: int = 10, has_payload: bo
 
 
 @pytest.mark.parametrize("origin", [0, 2**32 - 50])
-def test_an_acknowledgment_alone_that_comes_soon_is_a_round_trip(origin):
+def test_an_early_acknowledgment_without_data_is_a_round_trip(origin):
     one = timer()
     one.begin(origin + 100, 5 * MS)
     one.acknowledge((origin + 99) % 2**32, 10, False, 6 * MS, 6)
@@ -30,19 +30,19 @@ def test_an_acknowledgment_alone_that_comes_soon_is_a_round_trip(origin):
     assert not one.is_timed
 
 
-def test_one_that_may_be_delayed_is_none():
+def test_an_acknowledgment_that_may_be_delayed_is_no_round_trip():
     one = timer()
     one.begin(100, 0)
     assert least_after(one, 40 * MS) == UNKNOWN
 
 
-def test_one_that_cannot_be_delayed_is_one_however_late():
+def test_an_acknowledgment_that_cannot_be_delayed_is_a_round_trip_however_late():
     one = timer()
     one.begin(100, 0)
     assert least_after(one, 80 * MS, newly=17_920) == 80 * MS
 
 
-def test_one_that_goes_with_data_is_none_but_a_bound():
+def test_an_acknowledgment_with_data_is_only_a_bound():
     one = timer()
     one.begin(100, 0)
     assert least_after(one, 2 * MS, has_payload=True) == UNKNOWN
@@ -50,13 +50,13 @@ def test_one_that_goes_with_data_is_none_but_a_bound():
     assert least_after(one, 15 * MS) == 2 * MS
 
 
-def test_a_syn_is_answered_at_once():
+def test_the_answer_to_a_syn_is_a_round_trip_however_late():
     one = timer()
     one.begin_syn(100, 0)
     assert least_after(one, 150 * MS) == 150 * MS
 
 
-def test_a_syn_that_was_sent_again_is_not_timed_but_its_copy_is_ignored():
+def test_a_retransmitted_syn_is_not_timed_and_a_duplicate_is_ignored():
     one = timer()
     one.begin_syn(100, 0)
     one.begin_syn(100, 1 * MS)
@@ -65,20 +65,20 @@ def test_a_syn_that_was_sent_again_is_not_timed_but_its_copy_is_ignored():
     assert not one.is_timed
 
 
-def test_time_that_goes_back_gives_none():
+def test_a_time_that_goes_back_gives_no_round_trip():
     one = timer()
     one.begin(100, 5 * MS)
     assert least_after(one, 4 * MS) == UNKNOWN
 
 
-def test_nothing_is_timed_any_more_that_was_given_up():
+def test_a_cancelled_segment_is_not_timed():
     one = timer()
     one.begin(100, 0)
     one.cancel()
     assert not one.is_timed
 
 
-def test_a_state_goes_on():
+def test_a_state_is_loaded_and_a_wrong_one_is_refused():
     one, other = timer(), timer()
     one.begin_syn(2**32 + 7, 3 * MS)
     other.load_state(one.state())

@@ -61,7 +61,7 @@ def closing(at: int, isn: int = 0) -> list[bytes]:
     ]
 
 
-# What comes in order
+# Segments in order
 
 
 @BATCHES
@@ -87,7 +87,7 @@ def test_segments_in_order_are_the_stream(batch_packets, isn):
 
 
 @BATCHES
-def test_a_capture_that_begins_in_the_middle_begins_its_streams_with_the_first_byte(batch_packets):
+def test_streams_captured_from_the_middle_begin_with_the_first_byte_seen(batch_packets):
     packets = [answer(100), data(100, 200), data(200, 300)]
     done = reassemble(timed(packets), batch_packets)
     assert done.data(direction=1) == TEXT[100:300]
@@ -97,18 +97,21 @@ def test_a_capture_that_begins_in_the_middle_begins_its_streams_with_the_first_b
 
 @BATCHES
 def test_both_directions_of_ping_pong_are_streams(batch_packets):
-    packets, said, heard = opening(), b"", b""
+    packets, sent, received = opening(), b"", b""
     for i in range(0, 1000, 50):
-        packets.append(segment(seq=1 + len(said), ack=901 + len(heard), payload=TEXT[i : i + 7]))
-        said += TEXT[i : i + 7]
+        packets.append(segment(seq=1 + len(sent), ack=901 + len(received), payload=TEXT[i : i + 7]))
+        sent += TEXT[i : i + 7]
         packets.append(
             segment(
-                to_broker=False, seq=901 + len(heard), ack=1 + len(said), payload=TEXT[i : i + 31]
+                to_broker=False,
+                seq=901 + len(received),
+                ack=1 + len(sent),
+                payload=TEXT[i : i + 31],
             )
         )
-        heard += TEXT[i : i + 31]
+        received += TEXT[i : i + 31]
     done = reassemble(timed(packets), batch_packets)
-    assert (done.data(), done.data(direction=1)) == (said, heard)
+    assert (done.data(), done.data(direction=1)) == (sent, received)
 
 
 def test_segments_in_order_are_one_chunk_over_the_lists_of_the_batch():
@@ -147,16 +150,16 @@ def test_ipv4_and_ipv6_endpoints_of_the_same_bits_are_different():
     assert [done.data(n) for n in (0, 1)] == [b"four", b"six"]
 
 
-def test_a_connection_of_an_endpoint_with_itself_does_not_confuse():
+def test_a_connection_of_an_endpoint_with_itself_is_read():
     packets = [segment(payload=b"loop", client=BROKER, broker=BROKER)]
     assert reassemble(timed(packets)).data() == b"loop"
 
 
-# What does not
+# Segments out of order
 
 
 @BATCHES
-def test_what_was_captured_out_of_order_is_put_in_order_from_copies(batch_packets):
+def test_segments_captured_out_of_order_are_put_in_order(batch_packets):
     packets = [*opening(), data(0, 100), data(300, 400), data(200, 300), data(100, 200)]
     done = reassemble(timed([*packets, data(400, 500)]), batch_packets)
     assert done.data() == TEXT[:500]
@@ -173,7 +176,7 @@ def test_what_was_captured_out_of_order_is_put_in_order_from_copies(batch_packet
 
 
 @BATCHES
-def test_what_comes_twice_is_dropped_and_counted(batch_packets):
+def test_repeated_bytes_are_dropped_and_counted(batch_packets):
     packets = [p for p in [*opening(), data(0, 100), data(100, 300)] for _ in (1, 2)]
     packets += [data(0, 300), data(250, 350)]
     done = reassemble(timed(packets), batch_packets)
@@ -227,7 +230,7 @@ def test_the_first_copy_of_overlapping_bytes_counts(batch_packets):
 
 
 @BATCHES
-def test_a_repetition_of_buffered_bytes_that_is_the_same_is_consistent(batch_packets):
+def test_an_equal_repetition_of_buffered_bytes_is_no_anomaly(batch_packets):
     packets = [*opening(), data(50, 100), data(40, 120), data(60, 70), data(0, 40)]
     done = reassemble(timed(packets), batch_packets)
     assert done.data() == TEXT[:120]
@@ -264,7 +267,7 @@ def test_a_snap_length_leaves_the_length_of_the_stream_as_it_was(batch_packets):
     assert done.connections[0].snapped_bytes == [360, 0]
     assert done.connections[0].lost_bytes == [0, 0]
     assert done.stream().gaps == []
-    # The first is told at once, the others together.
+    # The first is reported at once, the others together.
     assert [(a.kind, a.stream_offset, a.length, a.detail) for a in done.anomalies] == [
         (AnomalyKind.SNAPPED_BYTES, 10, 90, ""),
         (AnomalyKind.SNAPPED_BYTES, 110, 270, "in 3 more packets"),
@@ -335,7 +338,7 @@ def test_an_acknowledgment_of_a_part_gives_up_no_more_than_that(batch_packets):
 
 
 @BATCHES
-def test_acknowledgments_before_the_hole_say_nothing(batch_packets):
+def test_acknowledgments_before_the_hole_do_not_end_the_wait(batch_packets):
     limits = ReassemblyLimits(acknowledged_hole_segments=1)
     packets = [*opening(), data(0, 100), answer(100), data(200, 300)] + [answer(100)] * 9
     done = reassemble(timed(packets), batch_packets, limits, finish=False)
@@ -352,7 +355,7 @@ def test_a_hole_without_any_acknowledgment_is_given_up_after_a_longer_time(batch
     assert reassemble(packets, batch_packets, finish=False).data() == TEXT[:400]
 
 
-def test_time_passes_for_a_silent_connection_as_others_go_on():
+def test_time_passes_for_a_silent_connection_while_others_send():
     packets = timed([*opening(), data(0, 100), data(200, 300)])
     other = segment(client=("10.7.7.7", 7), payload=b"x")
     later = Packet(other, START_NS + ReassemblyLimits().hole_ns + 10_000)
@@ -372,8 +375,8 @@ def test_time_passes_for_a_silent_connection_as_others_go_on():
 )
 def test_too_much_behind_a_hole_gives_it_up(batch_packets, limits):
     packets = [*opening(), *(data(i, i + 100) for i in range(100, 600, 100))]
-    held = reassemble(timed(packets), batch_packets, limits, finish=False)
-    assert held.data() == b""
+    waiting = reassemble(timed(packets), batch_packets, limits, finish=False)
+    assert waiting.data() == b""
     packets.append(data(600, 700))
     done = reassemble(timed(packets), batch_packets, limits, finish=False)
     assert done.data() == b"?" * 100 + TEXT[100:700]
@@ -381,7 +384,7 @@ def test_too_much_behind_a_hole_gives_it_up(batch_packets, limits):
     assert kinds == [AnomalyKind.REORDER_LIMIT, AnomalyKind.LOST_BYTES]
 
 
-def test_too_much_buffered_by_all_together_gives_up_who_holds_the_most():
+def test_too_many_buffered_bytes_in_all_give_up_the_hole_of_the_largest_buffer():
     packets = []
     for port, end in ((1, 400), (2, 900), (3, 300)):
         client = (CLIENT[0], port)
@@ -437,7 +440,7 @@ def test_one_end_may_go_on_after_the_other_has_closed(batch_packets):
 
 
 @BATCHES
-def test_a_close_gives_up_what_is_missing(batch_packets):
+def test_a_close_gives_up_a_hole(batch_packets):
     packets = [*opening(), data(0, 100), data(200, 300), *closing(300)]
     done = reassemble(timed(packets), batch_packets, finish=False)
     assert done.data() == TEXT[:100] + b"?" * 100 + TEXT[200:300]
@@ -493,23 +496,23 @@ def test_a_syn_after_the_middle_of_an_older_connection_is_a_new_one(batch_packet
 
 @BATCHES
 def test_an_opening_captured_in_the_wrong_order_is_one_connection(batch_packets):
-    syn, answered, done_opening = opening(isn=55)
+    syn, syn_ack, last_ack = opening(isn=55)
     first = data(0, 10, isn=55)
     for order in (
-        [answered, syn, done_opening, first],
-        [answered, done_opening, first, syn],
-        [first, syn, answered, done_opening],
-        [syn, first, done_opening, answered],
+        [syn_ack, syn, last_ack, first],
+        [syn_ack, last_ack, first, syn],
+        [first, syn, syn_ack, last_ack],
+        [syn, first, last_ack, syn_ack],
     ):
         done = reassemble(timed(order), batch_packets)
-        assert done.data(direction=int(order[0] is answered)) == TEXT[:10]
+        assert done.data(direction=int(order[0] is syn_ack)) == TEXT[:10]
         assert len(done.connections) == 1
         opener = done.connections[0].endpoints[done.connections[0].opened_by]
         assert opener == Endpoint(*CLIENT)
 
 
 @BATCHES
-def test_an_answer_seen_first_shows_who_opened_and_where_both_streams_begin(batch_packets):
+def test_a_syn_ack_seen_first_shows_the_opener_and_where_both_streams_begin(batch_packets):
     packets = [opening(isn=55)[1], data(10, 20, isn=55)]
     done = reassemble(timed(packets), batch_packets)
     assert done.connections[0].opened_by == 1
@@ -531,7 +534,7 @@ def test_a_simultaneous_opening_is_one_connection(batch_packets):
 
 
 @BATCHES
-def test_a_second_answer_with_another_number_before_any_data_replaces_the_first(batch_packets):
+def test_a_second_syn_ack_with_another_number_before_data_replaces_the_first(batch_packets):
     packets = opening()[:2]
     packets += [segment(to_broker=False, seq=5000, ack=1, flags=SYN | ACK)]
     packets += [segment(to_broker=False, seq=5001, ack=1, payload=b"hello")]
@@ -575,7 +578,7 @@ def test_a_few_impossible_segments_are_dropped_and_many_are_a_new_connection(bat
 
 
 @BATCHES
-def test_a_fin_that_cannot_be_right_is_ignored(batch_packets):
+def test_a_fin_before_the_last_byte_seen_is_ignored(batch_packets):
     packets = [*opening(), data(0, 100), segment(seq=1 + 50, flags=FIN | ACK), data(100, 200)]
     assert reassemble(timed(packets), batch_packets).data() == TEXT[:200]
 
@@ -597,9 +600,9 @@ def test_a_reset_of_an_unknown_connection_is_a_connection_that_is_closed():
         ([segment(to_broker=False, seq=901, flags=RST)], "reset", 1),
         ([*closing(100)[:2], segment(seq=102, flags=RST)], "reset", 0),
     ],
-    ids=["fin", "fin without the last word", "half", "open", "reset", "reset after fin"],
+    ids=["fin", "fin without the last ACK", "half", "open", "reset", "reset after fin"],
 )
-def test_it_is_reported_why_a_connection_ended_and_who_began_to_close(
+def test_the_reason_of_a_close_is_reported_with_the_end_that_began_it(
     packets, end, closed_by, batch_packets
 ):
     done = reassemble(timed([*opening(), data(0, 100), *packets]), batch_packets)
@@ -609,7 +612,7 @@ def test_it_is_reported_why_a_connection_ended_and_who_began_to_close(
 
 
 @BATCHES
-def test_a_connection_whose_ports_are_taken_was_reused(batch_packets):
+def test_a_connection_ends_as_reused_where_another_takes_its_ports(batch_packets):
     closed = [*opening(isn=9000), *closing(0, isn=9000)[:2]]
     packets = [*opening(), data(0, 100), *closed, *opening(isn=77)]
     done = reassemble(timed(packets), batch_packets)
@@ -623,7 +626,7 @@ def test_a_connection_has_no_end_before_it_is_over():
 
 
 @BATCHES
-def test_what_is_captured_twice_is_not_counted_as_sent_again(batch_packets):
+def test_packets_captured_twice_are_not_counted_as_retransmitted(batch_packets):
     talk = [*opening(), data(0, 100), data(200, 300), answer(100), data(100, 200), answer(300)]
     doubled = [packet for packet in [*talk, *closing(300)] for _ in range(2)]
     done = reassemble(timed(doubled), batch_packets)
@@ -668,7 +671,7 @@ def test_too_many_open_connections_close_those_that_were_silent_longest(batch_pa
 
 
 SECOND = 10**9
-PATIENCE = ReassemblyLimits(idle_ns=60 * SECOND)
+IDLE_LIMITS = ReassemblyLimits(idle_ns=60 * SECOND)
 
 
 def silent_and_talking(seconds: int) -> list[Packet]:
@@ -678,28 +681,28 @@ def silent_and_talking(seconds: int) -> list[Packet]:
     return timed([segment(payload=b"x", client=silent), *words], SECOND)
 
 
-def test_one_that_is_silent_for_long_is_given_up():
-    done = reassemble(silent_and_talking(120), 5, PATIENCE, finish=False)
+def test_an_idle_connection_is_closed():
+    done = reassemble(silent_and_talking(120), 5, IDLE_LIMITS, finish=False)
     (closed,) = done.collector.closed
     assert (closed.endpoints[0].port, closed.end) == (100, "idle")
     assert [connection.end for connection in done.connections] == ["idle", None]
     assert done.anomalies == []
 
 
-def test_one_that_speaks_again_after_it_was_given_up_is_a_connection_of_its_own():
+def test_data_after_an_idle_close_is_a_connection_of_its_own():
     again = segment(seq=1, payload=b"z", client=("10.0.0.9", 100))
     talk = [*silent_and_talking(120), Packet(again, START_NS + 121 * SECOND)]
-    done = reassemble(talk, 5, PATIENCE)
+    done = reassemble(talk, 5, IDLE_LIMITS)
     assert [connection.connection_number for connection in done.connections] == [1, 1, 2]
     assert [connection.end for connection in done.connections] == ["idle", "open", "open"]
 
 
-def test_nobody_is_given_up_where_a_capture_ends():
+def test_no_connection_is_closed_as_idle_without_a_limit():
     done = reassemble(silent_and_talking(7200), 50)
     assert {connection.end for connection in done.connections} == {"open"}
 
 
-def test_what_follows_one_that_was_closed_for_want_of_room_is_a_connection_of_its_own():
+def test_data_after_a_close_at_the_limit_is_a_connection_of_its_own():
     clients = [("10.0.0.9", 100 + i) for i in range(3)]
     packets = [segment(payload=b"x", client=client) for client in clients]
     packets.append(segment(seq=1, payload=b"y", client=clients[0]))
@@ -871,7 +874,7 @@ def describe(done):
 
 @STEADY
 @given(st.lists(st.tuples(st.integers(0, 19), st.integers(0, 80), st.integers(0, 255)), max_size=9))
-def test_changed_bytes_of_packets_never_break_what_updates_promise(changes):
+def test_changed_bytes_of_packets_leave_updates_consistent(changes):
     packets = [*opening(), *(data(i, i + 20) for i in range(0, 280, 20)), *closing(280)]
     for place, at, value in changes:
         raw = bytearray(packets[place])
@@ -883,11 +886,11 @@ def test_changed_bytes_of_packets_never_break_what_updates_promise(changes):
     assert done.reassembler.counters.packets == len(packets)
 
 
-# What is missing at the end
+# Bytes missing at the end
 
 
 @BATCHES
-def test_a_fin_beyond_what_was_seen_says_how_much_is_missing(batch_packets):
+def test_a_fin_beyond_the_last_byte_seen_shows_how_much_is_missing(batch_packets):
     done = reassemble(timed([*opening(), data(0, 100), *closing(250)]), batch_packets)
     stream = done.stream()
     assert [(gap.stream_offset, gap.length) for gap in stream.gaps] == [(100, 150)]
@@ -896,7 +899,7 @@ def test_a_fin_beyond_what_was_seen_says_how_much_is_missing(batch_packets):
 
 
 @BATCHES
-def test_an_acknowledgment_beyond_what_was_seen_says_it_too(batch_packets):
+def test_an_acknowledgment_beyond_the_last_byte_seen_shows_it_too(batch_packets):
     done = reassemble(timed([*opening(), data(0, 100), answer(100), answer(300)]), batch_packets)
     (gap,) = done.stream().gaps
     assert (gap.stream_offset, gap.length, gap.packet) == (100, 200, 6)
@@ -909,20 +912,20 @@ def test_one_byte_more_may_be_a_fin_that_was_not_seen(batch_packets):
 
 
 @BATCHES
-def test_an_acknowledgment_far_from_the_stream_says_nothing(batch_packets):
+def test_an_acknowledgment_far_from_the_stream_is_ignored(batch_packets):
     packets = [*opening(), data(0, 100), answer(100 + (65 << 20)), data(100, 110)]
     assert reassemble(timed(packets), batch_packets).connections[0].lost_bytes == [0, 0]
 
 
 @BATCHES
-def test_where_a_stream_begins_is_known_by_its_syn_or_the_answer_to_it(batch_packets):
-    syn, answered, done_opening = opening()
+def test_the_start_of_a_stream_is_known_by_its_syn_or_the_syn_ack(batch_packets):
+    syn, syn_ack, last_ack = opening()
     talk = [data(0, 10), segment(to_broker=False, seq=901, ack=11, payload=b"told")]
     for packets, seen in (
-        ([syn, answered, done_opening, *talk], [True, True]),
-        ([syn, done_opening, *talk], [True, False]),
-        ([answered, done_opening, *talk], [True, True]),
-        ([done_opening, *talk], [False, False]),
+        ([syn, syn_ack, last_ack, *talk], [True, True]),
+        ([syn, last_ack, *talk], [True, False]),
+        ([syn_ack, last_ack, *talk], [True, True]),
+        ([last_ack, *talk], [False, False]),
     ):
         (connection,) = reassemble(timed(packets), batch_packets).connections
         by_client = connection.endpoints[0] == CLIENT

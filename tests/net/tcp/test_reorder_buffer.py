@@ -21,7 +21,7 @@ DATA = bytes(range(100))
 
 
 class Filled:
-    """A buffer before the bytes of a stream that begins at 0, and what it reported."""
+    """A buffer of a stream that begins at 0, and the anomalies that it reported."""
 
     def __init__(self) -> None:
         ends = (Endpoint("a", 1), Endpoint("b", 2))

@@ -65,19 +65,19 @@ def test_repeated_acknowledgments_give_no_sample():
 
 
 @pytest.mark.parametrize("again", [(0, 100), (50, 10), (99, 1), (-10, 20), (0, 300)])
-def test_what_was_sent_again_in_part_gives_no_sample(again):
+def test_a_segment_retransmitted_in_part_gives_no_sample(again):
     start, length = again
     events = [("send", -50, 50, 0), ("ack", 0, 0, 1), ("send", 0, 100, 5)]
     sums = samples(*events, ("send", start, length, 8), ("ack", 100, 0, 20))
     assert sums == (1, 1, 1, 1)
 
 
-def test_what_was_sent_again_after_its_acknowledgment_keeps_its_sample():
+def test_a_segment_retransmitted_after_its_acknowledgment_keeps_its_sample():
     events = [("send", 0, 100, 0), ("ack", 100, 0, 30), ("send", 0, 100, 40), ("ack", 100, 0, 70)]
     assert samples(*events) == (1, 30, 30, 30)
 
 
-def test_neighbours_of_what_was_sent_again_give_their_samples():
+def test_neighbours_of_a_retransmitted_segment_give_their_samples():
     events = [("send", 0, 10, 0), ("send", 10, 10, 1), ("send", 20, 10, 2), ("send", 10, 10, 3)]
     acks = [("ack", 10, 0, 10), ("ack", 20, 0, 11), ("ack", 30, 0, 12)]
     assert samples(*events, *acks) == (2, 20, 10, 10)
@@ -102,12 +102,12 @@ def test_a_segment_behind_a_hole_gives_its_sample():
     assert samples(*events) == (1, 8, 8, 8)
 
 
-def test_what_fills_a_hole_gives_none():
+def test_a_segment_that_fills_a_hole_gives_no_sample():
     events = [("send", 0, 10, 0), ("send", 50, 10, 1), ("send", 10, 40, 2), ("ack", 50, 0, 9)]
     assert samples(*events) == NO_SAMPLES
 
 
-def test_segments_that_nobody_acknowledges_take_bounded_memory():
+def test_segments_without_an_acknowledgment_take_bounded_memory():
     one = timer()
     for i in range(MAX_TIMED_SEGMENTS + 10):
         one.send(i * 10, 10, i)
@@ -120,7 +120,7 @@ def test_segments_that_nobody_acknowledges_take_bounded_memory():
     assert one.all_timed.count == 0
 
 
-def test_gigabytes_of_data_and_no_acknowledgments_do_not_confuse():
+def test_an_acknowledgment_after_gigabytes_of_data_is_a_sample_of_the_last_segment():
     one = timer()
     one.acknowledge(0, 0)
     size = 1 << 28

@@ -51,10 +51,10 @@ def expected(pairs):
 
 def check(pairs):
     found = grouped(pairs)
-    wanted = expected(pairs)
-    assert len(found) == len(wanted)
+    by_pair = expected(pairs)
+    assert len(found) == len(by_pair)
     for ends, sent in found:
-        by_end = wanted[frozenset(ends)]
+        by_end = by_pair[frozenset(ends)]
         if ends[0] == ends[1]:
             assert sent == (by_end[ends[0]], [])
         else:
@@ -81,14 +81,14 @@ def test_many_groups_are_distinguished():
 
 @STEADY
 @given(PAIRS, st.lists(PAIRS, max_size=10), st.lists(PAIRS, max_size=10))
-def test_a_pair_has_the_same_name_and_sides_in_every_batch(pair, others, more):
-    names = set()
+def test_a_pair_has_its_ends_in_the_same_order_in_every_batch(pair, others, more):
+    orders = set()
     for pairs in ([*others, pair], [pair, *more], [pair[::-1], *more]):
         ends = {frozenset(found): found for found, _ in grouped(pairs)}
-        names.add(ends[frozenset(pair)])
-    assert len(names) == 1
+        orders.add(ends[frozenset(pair)])
+    assert len(orders) == 1
 
 
-def test_a_key_says_address_and_port():
+def test_a_key_holds_address_and_port():
     assert key_endpoint(0x0A000001_2384) == Endpoint("10.0.0.1", 9092)
     assert key_endpoint(1 << 144 | 1 << 16 | 7) == Endpoint("::1", 7)

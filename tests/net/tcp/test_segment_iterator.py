@@ -17,18 +17,18 @@ def walk_over(*packets: bytes) -> SegmentIterator:
     )
 
 
-def segments_of(iterator: SegmentIterator, group: int = 0, *, ask: bool = False):
+def segments_of(iterator: SegmentIterator, group: int = 0, *, mark: bool = False):
     iterator.begin(group)
     found = []
     while not iterator.at_end:
-        if ask:
+        if mark:
             iterator.mark_duplicate()
         found.append(iterator.segment())
         iterator.advance()
     return found
 
 
-def test_payloads_stand_by_connection_and_sender_and_empty_segments_reach_no_column():
+def test_columns_hold_payloads_by_connection_and_sender_and_no_empty_segments():
     iterator = walk_over(
         segment(seq=10, payload=b"abc"),
         segment(to_broker=False, seq=5, payload=b"x"),
@@ -61,7 +61,7 @@ def test_segments_come_in_the_order_of_the_capture_with_their_ranks():
     assert (other.packet, iterator.shared.packet[other.rank]) == (3, 3)
 
 
-def test_one_end_alone_is_walked_through():
+def test_segments_of_one_end_alone_are_read():
     for to_broker in (True, False):
         iterator = walk_over(*(segment(to_broker=to_broker, seq=i) for i in range(3)))
         assert [s.sequence for s in segments_of(iterator)] == [0, 1, 2]
@@ -87,12 +87,12 @@ def test_a_lone_syn_is_reported():
     assert [iterator.is_lone_syn(group) for group in range(4)] == [True, False, False, False]
 
 
-def test_packets_are_marked_when_somebody_asks():
+def test_duplicates_are_marked_on_request():
     packets = [numbered(7, payload=b"a"), numbered(7, payload=b"a"), numbered(8, window=0)]
     packets += [numbered(8, window=0)]
     iterator = walk_over(*packets)
     assert [s.marks for s in segments_of(iterator)] == [0, 0, ZERO_WINDOW, ZERO_WINDOW]
-    assert [s.marks for s in segments_of(iterator, ask=True)] == [
+    assert [s.marks for s in segments_of(iterator, mark=True)] == [
         0,
         DUPLICATE,
         ZERO_WINDOW,
@@ -103,7 +103,7 @@ def test_packets_are_marked_when_somebody_asks():
     assert [s.marks for s in segments_of(iterator)] == [0, DUPLICATE, ZERO_WINDOW, DUPLICATE]
 
 
-def test_of_very_many_that_may_be_duplicates_all_are_marked_at_once():
+def test_very_many_duplicates_are_all_marked():
     packets = [numbered(i // 2, payload=b"a") for i in range(4000)]
     iterator = walk_over(*packets)
-    assert [s.marks for s in segments_of(iterator, ask=True)] == [0, DUPLICATE] * 2000
+    assert [s.marks for s in segments_of(iterator, mark=True)] == [0, DUPLICATE] * 2000

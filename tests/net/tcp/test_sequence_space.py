@@ -21,7 +21,7 @@ def test_the_distance_is_the_shorter_way_around(sequence, step):
     assert distance((sequence + step) % 2**32, sequence) == step
 
 
-def test_a_sequence_number_stands_at_the_offset_nearest_to_what_comes_next():
+def test_a_sequence_number_has_the_offset_nearest_to_the_next_byte():
     space = new_space(5)
     assert space.offset_of(0xFFFFFFFF) == -6
     space.stream_offset, space.next_sequence = 2**40, 0xFFFFFFF0
@@ -32,11 +32,11 @@ def test_a_sequence_number_stands_at_the_offset_nearest_to_what_comes_next():
     ("stream_offset", "is_out_of_window"),
     [(2**30, False), (2**30 + 1, True), (-1, False), (-2, True)],
 )
-def test_what_lies_outside_of_any_window_is_astray(stream_offset, is_out_of_window):
+def test_offsets_beyond_any_window_are_out_of_window(stream_offset, is_out_of_window):
     assert new_space().is_out_of_window(stream_offset, stream_offset + 10) is is_out_of_window
 
 
-def test_without_a_syn_what_is_a_little_before_the_first_byte_is_not_astray():
+def test_without_a_syn_bytes_shortly_before_the_first_are_not_out_of_window():
     space = new_space(has_syn=False)
     assert not space.is_out_of_window(-PAST_WINDOW_BYTES, 0)
     assert space.is_out_of_window(-PAST_WINDOW_BYTES - 1, 0)
@@ -55,7 +55,7 @@ def test_bytes_delivered_move_both_numbers_and_sequence_numbers_wrap():
     assert (space.stream_offset, space.next_sequence, space.first_sequence) == (5, 3, 0xFFFFFFFE)
 
 
-def test_a_syn_seen_late_says_whether_the_first_byte_is_the_first():
+def test_a_late_syn_shows_whether_the_start_was_seen():
     for sequence, is_start in ((1000, True), (999, False)):
         space = new_space(has_syn=False)
         space.note_syn(sequence)

@@ -12,7 +12,7 @@ from tests.support.packets import ACK
 AFTER = BufferedSegment(50, 4, b"data", 9, 7)
 
 
-def new_findings(*, measure: bool = True) -> StreamAnomalies:
+def new_anomalies(*, measure: bool = True) -> StreamAnomalies:
     ends = (Endpoint("a", 1), Endpoint("b", 2))
     measures = TcpMeasures() if measure else None
     return StreamAnomalies(TcpConnection(1, ends, 1, 0, 0, 0, measures=measures), 1, LayerStats())
@@ -22,38 +22,38 @@ def piece(marks: int = 0) -> Segment:
     return Segment(0, 0, ACK, 0, 4, 4, 9, 7, 0, 0, marks)
 
 
-def test_gaps_and_what_a_snap_length_cut_off_are_counted_apart():
-    anomalies = new_findings()
+def test_gaps_and_snapped_bytes_are_counted_separately():
+    anomalies = new_anomalies()
     anomalies.lost(40, 10, AFTER)
     anomalies.snapped(60, 100, 30, 9, 7)
     anomalies.snapped(160, 100, 100, 9, 7)
     assert anomalies.connection.lost_bytes == [0, 10]
     assert anomalies.connection.snapped_bytes == [0, 70]
-    told = [(a.kind, a.stream_offset, a.length) for a in anomalies.stats.drain_anomalies()]
-    assert told == [(AnomalyKind.LOST_BYTES, 40, 10), (AnomalyKind.SNAPPED_BYTES, 90, 70)]
+    reported = [(a.kind, a.stream_offset, a.length) for a in anomalies.stats.drain_anomalies()]
+    assert reported == [(AnomalyKind.LOST_BYTES, 40, 10), (AnomalyKind.SNAPPED_BYTES, 90, 70)]
 
 
-def test_what_a_snap_length_cut_off_is_reported_at_first_and_at_the_end():
-    anomalies = new_findings()
+def test_snapped_bytes_are_reported_at_first_and_at_the_end():
+    anomalies = new_anomalies()
     captured = [100, 30, 100, 100, 30, 0]
-    for offset_of in (0, 1, 2):
-        anomalies.snapped(1000 + 100 * offset_of, 100, captured[offset_of], 9, offset_of + 1)
+    for index in (0, 1, 2):
+        anomalies.snapped(1000 + 100 * index, 100, captured[index], 9, index + 1)
     anomalies.end()
-    for offset_of in (3, 4, 5):
-        anomalies.snapped(1000 + 100 * offset_of, 100, captured[offset_of], 9, offset_of + 1)
+    for index in (3, 4, 5):
+        anomalies.snapped(1000 + 100 * index, 100, captured[index], 9, index + 1)
     anomalies.snapped(1600, 100, captured[1], 9, 2)
     for _ in range(2):
         anomalies.end()
     assert anomalies.connection.snapped_bytes == [0, 70 + 70 + 100 + 70]
-    told = [
+    reported = [
         (a.packet, a.stream_offset, a.length, a.detail) for a in anomalies.stats.drain_anomalies()
     ]
-    assert told == [(2, 1130, 70, ""), (5, 1430, 240, "in 3 more packets")]
+    assert reported == [(2, 1130, 70, ""), (5, 1430, 240, "in 3 more packets")]
     assert anomalies.stats.counters.anomaly_bytes == {AnomalyKind.SNAPPED_BYTES: 310}
 
 
-def test_what_is_reported_has_its_place():
-    anomalies = new_findings()
+def test_an_anomaly_has_its_offset_packet_and_direction():
+    anomalies = new_anomalies()
     anomalies.inconsistent(5, 2, piece())
     anomalies.limit(6, 1000, AFTER)
     for kind, offset, length, anomaly in zip(
@@ -79,7 +79,7 @@ def test_what_is_reported_has_its_place():
     ],
 )
 def test_bytes_seen_before_are_counted_by_why_they_come_again(marks, is_probe, name, measure):
-    anomalies = new_findings(measure=measure)
+    anomalies = new_anomalies(measure=measure)
     tcp = anomalies.connection
     anomalies.repeated(piece(marks), 3, is_probe=is_probe)
     for kind in ("retransmitted", "keep_alive", "duplicate"):
@@ -91,6 +91,6 @@ def test_bytes_seen_before_are_counted_by_why_they_come_again(marks, is_probe, n
 
 
 def test_packets_out_of_order_are_counted():
-    anomalies = new_findings()
+    anomalies = new_anomalies()
     anomalies.out_of_order()
     assert anomalies.connection.out_of_order_packets == [0, 1]

@@ -57,7 +57,7 @@ def test_a_handshake_captured_twice_is_timed_by_its_first_copies(batch_packets):
 
 
 @BATCHES
-def test_a_syn_that_was_sent_again_leaves_its_half_unknown(batch_packets):
+def test_a_retransmitted_syn_leaves_its_half_unknown(batch_packets):
     again = (SYN_NS + 200, to_broker(7, seq=0, flags=SYN))
     connection = one(FIRST, again, ANSWER, LAST, batch_packets=batch_packets)
     assert connection.measures.syn_retransmissions == [1, 0]
@@ -66,7 +66,7 @@ def test_a_syn_that_was_sent_again_leaves_its_half_unknown(batch_packets):
 
 
 @BATCHES
-def test_an_answer_that_was_sent_again_leaves_its_half_unknown(batch_packets):
+def test_a_retransmitted_syn_ack_leaves_its_half_unknown(batch_packets):
     again = (ANSWER_NS + 10, to_client(7, seq=900, ack=1, flags=SYN | ACK))
     connection = one(FIRST, ANSWER, again, LAST, batch_packets=batch_packets)
     assert connection.measures.syn_retransmissions == [0, 1]
@@ -85,12 +85,12 @@ def test_an_answer_that_was_sent_again_leaves_its_half_unknown(batch_packets):
     ],
     ids=["no SYN", "no answer", "no end", "none", "wrong order"],
 )
-def test_what_was_not_seen_or_not_in_order_is_null(packets, expected, batch_packets):
+def test_a_handshake_not_seen_whole_or_in_order_has_null_times(packets, expected, batch_packets):
     assert halves(*packets, batch_packets=batch_packets) == expected
 
 
 @BATCHES
-def test_an_end_captured_before_the_answer_is_not_waited_for(batch_packets):
+def test_a_last_ack_captured_before_the_syn_ack_is_not_timed(batch_packets):
     data = (9_000_000, to_broker(3, seq=1, ack=901, payload=b"late"))
     packets = (FIRST, (200, LAST[1]), ANSWER, data)
     assert halves(*packets, batch_packets=batch_packets) == (None, 250, None)
@@ -103,7 +103,7 @@ def test_a_first_segment_that_acknowledges_more_ends_no_handshake(batch_packets)
 
 
 @BATCHES
-def test_ends_that_both_open_answer_nobody(batch_packets):
+def test_a_simultaneous_opening_has_no_handshake_times(batch_packets):
     crossing = (150, to_client(1, seq=900, flags=SYN))
     packets = (FIRST, crossing, ANSWER, LAST)
     assert halves(*packets, batch_packets=batch_packets) == (None, None, None)
@@ -165,7 +165,7 @@ def test_a_reset_acknowledges_nothing(batch_packets):
 
 
 @BATCHES
-def test_segments_that_are_astray_are_neither_data_nor_acknowledgments(batch_packets):
+def test_segments_out_of_window_are_neither_data_nor_acknowledgments(batch_packets):
     packets = [
         *(FIRST, ANSWER, LAST),
         (1000, to_broker(3, seq=1, ack=901, payload=b"ask")),
@@ -177,9 +177,9 @@ def test_segments_that_are_astray_are_neither_data_nor_acknowledgments(batch_pac
 
 
 @BATCHES
-@pytest.mark.parametrize("side", [to_broker, to_client])
-def test_one_direction_alone_has_no_round_trips(batch_packets, side):
-    packets = [(i * 1000, side(i + 1, seq=i * 10, ack=77, payload=b"x" * 10)) for i in range(9)]
+@pytest.mark.parametrize("sender", [to_broker, to_client])
+def test_one_direction_alone_has_no_round_trips(batch_packets, sender):
+    packets = [(i * 1000, sender(i + 1, seq=i * 10, ack=77, payload=b"x" * 10)) for i in range(9)]
     connection = one(*packets, batch_packets=batch_packets)
     assert [trips.samples for trips in connection.measures.round_trips] == [0, 0]
     assert connection.payload_bytes == [90, 0]
@@ -206,7 +206,7 @@ def test_windows_of_0_are_counted_but_not_in_syns_fins_and_resets(batch_packets)
 
 @BATCHES
 @pytest.mark.parametrize("payload", [b"", b"\0"])
-def test_keep_alive_probes_are_counted_apart(batch_packets, payload):
+def test_keep_alive_probes_are_counted_separately(batch_packets, payload):
     packets = [
         *(FIRST, ANSWER, LAST),
         (1000, to_broker(3, seq=1, ack=901, payload=b"hello")),
@@ -224,7 +224,7 @@ def test_keep_alive_probes_are_counted_apart(batch_packets, payload):
 
 
 @BATCHES
-def test_what_is_sent_again_is_counted_once_a_packet(batch_packets):
+def test_retransmissions_are_counted_once_a_packet(batch_packets):
     packets = [
         *(FIRST, ANSWER, LAST),
         (1000, to_broker(3, seq=1, ack=901, payload=b"hello")),

@@ -1,4 +1,4 @@
-"""Captures in disorder: the same streams in other packets, other wrappings, other files.
+"""Captures in disorder: the same streams in other packets, encapsulations and files.
 
 In: captures of the repository. Out: the same captures, permuted, doubled, cut anew, wrapped,
 converted. Must not know: how the product reads any of it (it has readers and writers of its own).

@@ -1,9 +1,9 @@
-"""Captures read by a reader of its own: what the product reads is compared with this.
+"""An independent reader of captures, which the product's reader is compared with.
 
-In: bytes of a pcap or pcapng file, whole and sound. Out: packets. Must not know: the product.
+In: bytes of a pcap or pcapng file, whole and valid. Out: packets. Must not know: the product.
 
-Formats: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng. Of pcapng what dumpcap writes: one
-section, Enhanced Packet Blocks, decimal resolutions.
+Formats: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng. It reads the pcapng that dumpcap writes:
+one section, Enhanced Packet Blocks, decimal resolutions.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _pcapng(data: bytes) -> Iterator[Packet]:
 
 
 def _tick_ns(options: bytes, order: str) -> int:
-    """What a tick of an interface is, by its option if_tsresol (code 9)."""
+    """The length of a tick of an interface, by its option if_tsresol (code 9)."""
     at = 0
     while at < len(options):
         code, size = struct.unpack_from(f"{order}HH", options, at)

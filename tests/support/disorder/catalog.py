@@ -1,12 +1,12 @@
-"""Every transformation, by what it does.
+"""Every transformation, by a label that describes it.
 
 In: nothing. Out: :data:`TRANSFORMATIONS`, :data:`BEYOND`. Must not know: captures, the product.
 
-``columns`` and ``anomalies`` of each say what may differ, and no more than that:
+``columns`` and ``anomalies`` of a transformation name all that may differ:
 
 - Where bytes come at other times, the columns of times; the rows are then compared with those of
   the packets in their old order, with the times of the first copy of every byte.
-- Where directions may overtake each other, a response may come before its request, and is said to.
+- Where directions may overtake each other, a response may precede its request, and is marked so.
 - Where addresses change, they change in the rows.
 """
 
@@ -226,5 +226,5 @@ BEYOND: dict[str, Transformation] = {
     **_orders("blocks shuffled with ends", order.shuffled_with_their_ends),
     **_orders("directions and resets interleaved", order.directions_and_resets_interleaved),
 }
-"""Disorder that takes away what says where streams begin and end: bytes may be given up. What is
-told must be true all the same."""
+"""Disorder that hides where streams begin and end: bytes may be given up, but no row may be
+wrong."""

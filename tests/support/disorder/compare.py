@@ -1,4 +1,4 @@
-"""The rows of a transformed capture beside those they are to be.
+"""Compares the rows of a transformed capture with the expected ones.
 
 In: a name of a capture and of transformations. Out: how they differ. This is the one module of the
 package that knows the product, by its pipeline alone.
@@ -39,22 +39,22 @@ _COUNTS = (
     "skipped_bytes",
     "lost_bytes",
 )
-"""What is said of the capture as a whole that no order and no wrapping changes."""
+"""Counts of the whole capture that no order and no encapsulation changes."""
 
 _LEARNED = ("client_software_name", "client_software_version", "principal", "partitions")
-"""What earlier messages of the connection tell."""
+"""Columns that are learned from earlier messages of the connection."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What the product made of a capture."""
+    """The product's rows and counts of a capture."""
 
     rows: tuple[Row, ...]
     counts: dict[str, int]
 
 
 class Difference(NamedTuple):
-    """A row or a count that is not what it was to be."""
+    """A row or a count that differs from the expected one."""
 
     what: str
     expected: object
@@ -73,9 +73,9 @@ def differences(
 ) -> list[Difference]:
     """Apply transformations to a capture, write it into a folder, and compare its rows.
 
-    They are compared with the rows of the packets that the transformations name for it: the
-    untouched ones, but for times that are known to change. ``inputs`` says how the files in the
-    folder are named to the product.
+    They are compared with the rows of the reference packets of the transformations: the original
+    packets, except for times that are known to change. ``inputs`` returns the arguments with which
+    the product reads the files in the folder.
     """
     change = altered(name, *transformations)
     write(change, folder, name)
@@ -95,24 +95,24 @@ def differences(
 
 
 def untrue_rows(name: str, transformations: Sequence[str], folder: Path) -> list[Row]:
-    """Rows of a transformed capture that say of an exchange what its untouched row does not.
+    """Rows of a transformed capture that contradict the row of their exchange in the original.
 
-    Those without a response, or with bytes missing, claim nothing; the others may lack nothing.
+    Rows without a response, or with bytes missing, are not checked; the others must be complete.
     """
     change = altered(name, *transformations)
     write(change, folder, name)
     found = _seen([str(folder)], name)
-    told = {_claim(change.change_row(row)) for row in _expected(name, change).rows}
+    expected_claims = {_claim(change.change_row(row)) for row in _expected(name, change).rows}
     answered = [
         row
         for row in found.rows
         if row.status in ("ok", "error", "one_way") and "lost_bytes" not in row.anomalies
     ]
-    return [row for row in answered if _claim(row) not in told]
+    return [row for row in answered if _claim(row) not in expected_claims]
 
 
 def _claim(row: Row) -> tuple[object, ...]:
-    """What a row says of an exchange, but for times and for which connection on its ports it is."""
+    """The columns of a row, except times and the number of the connection on its ports."""
     blank = dict.fromkeys((*PLACES, *TIMES, *WAY, *_LEARNED, "anomalies", "connection_number"))
     return tuple(repr(value) for value in row._replace(**blank))  # type: ignore[arg-type]
 
@@ -157,7 +157,7 @@ def _without(row: Row, anomalies: Iterable[str]) -> Row:
 def _row_differences(
     before: Iterable[Row], after: Iterable[Row], columns: Sequence[str]
 ) -> list[Difference]:
-    """Pair rows by what they are about; say which columns differ, or which row has no other."""
+    """Pair rows of the same exchange; return columns that differ, and rows without a partner."""
     expected, found = _by_key(before, columns), _by_key(after, columns)
     wrong = []
     for key in sorted({*expected, *found}, key=repr):

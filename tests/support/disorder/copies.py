@@ -1,9 +1,9 @@
 """Bytes that come more than once: duplicates, retransmissions, probes, overlaps.
 
-In: packets. Out: packets, with more copies of what there was. Must not know: what reads them.
+In: packets. Out: packets, with more copies of their bytes. Must not know: what reads them.
 
-Copies are inserted behind packets that were there, at the same time: clocks go on rising, and the
-first copy of each byte is where it was, unless a function says otherwise.
+Copies are inserted after packets that were there, with the same time: times still rise, and the
+first copy of each byte stays where it was, unless a function does otherwise.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ def other_bytes_again(packets: list[Packet], noise: Random) -> list[Packet]:
 
 
 def probed(packets: list[Packet], noise: Random) -> list[Packet]:
-    """Keep-alive probes: one byte before what comes next (RFC 9293, section 3.8.4).
+    """Keep-alive probes: one byte before the next sequence number (RFC 9293, section 3.8.4).
 
-    It is the byte that was there, or, as with old stacks, one that means nothing where a SYN was.
-    Who has sent a FIN sends no more probes.
+    It is the byte that was there, or, as in old stacks, any byte in the place of a SYN. An end that
+    has sent a FIN sends no more probes.
     """
     copies = []
     last: dict[Direction, tuple[int, bytes]] = {}
@@ -109,7 +109,7 @@ def extended_backwards(packets: list[Packet], noise: Random) -> list[Packet]:
 
 
 def extended_forwards(packets: list[Packet], noise: Random) -> list[Packet]:
-    """Segments end with bytes that the next segment holds too; so those come earlier."""
+    """Segments end with bytes that the next segment holds too, so that these come earlier."""
     return _overlapped(packets, noise, forwards=True)
 
 
@@ -119,7 +119,7 @@ def extended_both_ways(packets: list[Packet], noise: Random) -> list[Packet]:
 
 
 def cut_forwards(packets: list[Packet], noise: Random) -> list[Packet]:
-    """As :func:`extended_forwards` without the second copies: when each byte came first."""
+    """As :func:`extended_forwards` without the second copies: each byte as it came first."""
     return _overlapped(packets, noise, forwards=True, again=False)
 
 
@@ -170,7 +170,7 @@ def _later(index: int, packets: Sequence[Packet], noise: Random) -> int:
 
 
 def _inserted(packets: Sequence[Packet], copies: Iterable[tuple[int, Packet]]) -> list[Packet]:
-    """Put packets behind others, at the time of those."""
+    """Insert packets after others, with the time of those."""
     behind: dict[int, list[Packet]] = {}
     for index, packet in copies:
         behind.setdefault(index, []).append(packet._replace(time_ns=packets[index].time_ns))

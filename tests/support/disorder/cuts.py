@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from tests.support.disorder.packet import Packet, Segment
 
 _MOST_SINGLE_BYTES = 6000
-"""Segments of one byte in a capture: a packet each."""
+"""The most bytes of a capture that become segments of one byte, each a packet."""
 _SMALL_SEGMENT_BYTES = 536
-"""The segment size of who was told none (RFC 9293, section 3.7.1)."""
+"""The default segment size without an MSS option (RFC 9293, section 3.7.1)."""
 _MOST_JOINED_BYTES = 65_000
 _MOST_HUGE_BYTES = 200_000
-"""Beyond what an IP header can state; Linux joins up to 512 KiB (BIG TCP)."""
+"""More than an IP header can state; Linux joins up to 512 KiB (BIG TCP)."""
 
 
 def cut_at_random(packets: list[Packet], noise: Random) -> list[Packet]:
-    """Every payload in up to four segments, all at the time of the one they were."""
+    """Every payload in up to four segments, all with the time of the original one."""
 
     def cuts(length: int) -> list[int]:
         return [noise.randrange(length) for _ in range(3)]
@@ -37,7 +37,7 @@ def cut_at_random(packets: list[Packet], noise: Random) -> list[Packet]:
 
 
 def cut_to_bytes(packets: list[Packet], noise: Random) -> list[Packet]:
-    """Segments of one byte: the first bytes of the capture, and of every payload its edges."""
+    """Segments of one byte: the first bytes of the capture, and the edges of every payload."""
     left = _MOST_SINGLE_BYTES
 
     def cuts(length: int) -> list[int]:
@@ -57,7 +57,7 @@ def cut_to_536(packets: list[Packet], _: Random) -> list[Packet]:
 
 
 def joined(packets: list[Packet], _: Random) -> list[Packet]:
-    """Segments joined up to what an IP header can state, as a network card hands them over."""
+    """Segments joined up to the length that an IP header can state, as by a network card."""
     return _join(packets, _MOST_JOINED_BYTES)
 
 
@@ -67,7 +67,7 @@ def joined_times(packets: list[Packet], _: Random) -> list[Packet]:
 
 
 def joined_hugely(packets: list[Packet], _: Random) -> list[Packet]:
-    """Segments joined beyond what an IP header can state; then it states 0."""
+    """Segments joined beyond the length that an IP header can state; then it states 0."""
     return _join(packets, _MOST_HUGE_BYTES)
 
 
@@ -77,7 +77,7 @@ def joined_hugely_times(packets: list[Packet], _: Random) -> list[Packet]:
 
 
 def _cut(packets: Sequence[Packet], cuts: Callable[[int], list[int]]) -> list[Packet]:
-    """Cut payloads where ``cuts`` says for their length."""
+    """Cut payloads at the places that ``cuts`` returns for their length."""
     found = []
     for packet in packets:
         segment = dissect(packet)
@@ -136,7 +136,7 @@ def _join_times(packets: list[Packet], most_bytes: int) -> list[Packet]:
 
 
 def _groups(packets: list[Packet], most_bytes: int) -> list[list[Link]]:
-    """Parts of runs, each of at most so many bytes where it is more than one segment."""
+    """Parts of runs, each of at most ``most_bytes`` unless it is one segment."""
     found: list[list[Link]] = []
     for run in runs(packets):
         size = most_bytes

@@ -1,7 +1,7 @@
-"""Which packets of a capture belong together.
+"""Finds the packets of a capture that belong together.
 
-In: packets. Out: the segments of each direction that lie next to each other in the stream; what a
-stream holds. Must not know: what is done with them.
+In: packets. Out: the segments of each direction that are adjacent in the stream; the bytes of a
+stream. Must not know: what is done with them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ class Link(NamedTuple):
     """A segment of a chain."""
 
     place: int
-    """In the capture."""
+    """Index in the capture."""
     segment: Segment
     same_run: bool
-    """Nothing with payload came the other way since the link before."""
+    """No payload came the other way since the link before."""
 
 
 def with_payload(packets: Sequence[Packet]) -> Iterator[tuple[int, Segment]]:
@@ -33,7 +33,7 @@ def with_payload(packets: Sequence[Packet]) -> Iterator[tuple[int, Segment]]:
 
 
 def chains(packets: Sequence[Packet]) -> list[list[Link]]:
-    """Segments that follow each other in the capture and lie next to each other in the stream.
+    """Segments that follow each other in the capture and are adjacent in the stream.
 
     All of them are whole, with payload, and neither open nor close a connection.
     """
@@ -57,7 +57,7 @@ def chains(packets: Sequence[Packet]) -> list[list[Link]]:
 
 
 def runs(packets: Sequence[Packet]) -> list[list[Link]]:
-    """As :func:`chains`, and nothing with payload came the other way in between."""
+    """As :func:`chains`, with no payload the other way in between."""
     found: list[list[Link]] = []
     for chain in chains(packets):
         for link in chain:
@@ -68,9 +68,9 @@ def runs(packets: Sequence[Packet]) -> list[list[Link]]:
 
 
 def streams(packets: Sequence[Packet]) -> dict[tuple[Direction, int], bytes]:
-    """What each direction carried, byte by byte: the first copy of each counts.
+    """The bytes of each direction: the first copy of each byte counts.
 
-    A plain and slow way to put streams together, to check transformations with. Keys have the
+    A plain and slow way to rebuild streams, to check transformations. Keys have the
     number of the connection on its ports. A SYN with another number begins the next one; a stream
     without SYN begins at the lowest number seen. Bytes that were not captured are left out.
     """

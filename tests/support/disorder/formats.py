@@ -63,14 +63,14 @@ def in_microseconds(packets: list[Packet], _: Random) -> list[Packet]:
 
 
 class Interface(NamedTuple):
-    """How an interface of a pcapng file tells the time: its options if_tsresol, if_tsoffset."""
+    """The clock of an interface of a pcapng file: its options if_tsresol, if_tsoffset."""
 
     resolution: int
-    """10 to the minus that; with the highest bit set, 2 to the minus the rest."""
+    """A tick is 10^-n seconds; with the highest bit set, 2^-n, n being the other bits."""
     offset_s: int = 0
 
     def ticks(self, time_ns: int) -> int:
-        """The least number of ticks that is no earlier."""
+        """The smallest number of ticks that is no earlier."""
         since_ns = time_ns - self.offset_s * _NS
         exponent = self.resolution & 0x7F
         per_second: int = (2 if self.resolution & 0x80 else 10) ** exponent
@@ -81,14 +81,14 @@ NANOSECONDS = Interface(9)
 
 
 def one_interface(_: Sequence[Packet]) -> tuple[Interface, ...]:
-    """An interface that tells nanoseconds."""
+    """One interface with nanoseconds."""
     return (NANOSECONDS,)
 
 
 def fine_interfaces(packets: Sequence[Packet]) -> tuple[Interface, ...]:
-    """Interfaces that tell the packets' times exactly, each in another way.
+    """Interfaces that hold the packets' times exactly, each in another way.
 
-    Ticks are no longer than a nanosecond; the first that is no earlier than a time stands for it.
+    Ticks are no longer than a nanosecond; the first one that is no earlier than a time is used.
     """
     first_s = min(packet.time_ns for packet in packets) // _NS
     return (
@@ -106,12 +106,12 @@ class Pcapng:
 
     order: str = "<"
     interfaces: Callable[[Sequence[Packet]], Sequence[Interface]] = one_interface
-    """Which interfaces of each link type there are; a packet is of one of them at random."""
+    """The interfaces of each link type; each packet is of one of them at random."""
     sections: int = 1
     obsolete: bool = False
-    """With Packet Blocks, which Enhanced Packet Blocks replaced."""
+    """Whether to write Packet Blocks, which Enhanced Packet Blocks replaced."""
     chatty: bool = False
-    """With options, statistics, and blocks that nobody knows."""
+    """Whether to write options, statistics, and unknown blocks."""
 
     def write(self, packets: Sequence[Packet], noise: Random) -> bytes:
         """Spread the packets over sections of equal size and interfaces at random."""
@@ -206,14 +206,14 @@ COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def rotated(packets: list[Packet], noise: Random, count: int) -> list[list[Packet]]:
-    """The packets of up to so many files, one after the other, cut at random, none empty."""
+    """The packets of up to ``count`` consecutive files, cut at random, none empty."""
     cuts = sorted(noise.sample(range(1, len(packets)), min(count, len(packets)) - 1))
     edges = [0, *cuts, len(packets)]
     return [packets[b:e] for b, e in itertools.pairwise(edges)]
 
 
 def dealt(packets: list[Packet], noise: Random, count: int) -> list[list[Packet]]:
-    """The packets dealt out to so many files at random: capture points that each saw some."""
+    """The packets dealt to ``count`` files at random, as capture points that each saw some."""
     files: list[list[Packet]] = [[] for _ in range(count)]
     for packet in packets:
         noise.choice(files).append(packet)

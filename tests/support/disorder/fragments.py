@@ -3,7 +3,7 @@
 In: packets. Out: packets, each IP packet in two or more. Must not know: what IP holds.
 
 RFC 791, section 3.2 (IPv4); RFC 8200, section 4.5 (IPv6). Fragments begin at multiples of 8 bytes
-of what is cut. All fragments have the time of the packet they were.
+of the payload that is cut. All fragments have the time of the original packet.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def fragmented_and_doubled(packets: list[Packet], noise: Random) -> list[Packet]
     """Every IP packet in up to five fragments, some of them twice, one after the other."""
     found = []
     for parts in _all_parts(packets, noise):
-        # Not the last: what comes again after its packet was whole begins another.
+        # Not the last: a fragment that comes again after its datagram is whole begins another.
         for index, part in enumerate(parts):
             again = index + 1 < len(parts) and noise.random() < 0.5
             found += [part, part] if again else [part]

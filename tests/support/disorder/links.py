@@ -22,7 +22,7 @@ _MAC = b"\x02\0\0\0\0\x01\x02\0\0\0\0\x02"
 _PPP_PROTOCOL = {IPV4: 0x0021, IPV6: 0x0057}
 _FAMILY = {IPV4: 2, IPV6: 30}
 _SMALLEST_FRAME_BYTES = 60
-"""Of Ethernet, without its checksum."""
+"""The smallest Ethernet frame, without its checksum."""
 
 
 def with_header(packet: Packet, header: bytes, link_type: int) -> Packet:
@@ -33,7 +33,7 @@ def with_header(packet: Packet, header: bytes, link_type: int) -> Packet:
 
 
 def ethernet(packet: Packet) -> Packet:
-    """The packet on Ethernet; as it is where it was there."""
+    """The packet on Ethernet; unchanged if it is there already."""
     if packet.link_type == ETHERNET:
         return packet
     kind = network(packet).ethertype
@@ -43,7 +43,7 @@ def ethernet(packet: Packet) -> Packet:
 def _between(*shims: tuple[int, bytes]) -> Callable[[Packet, Random], Packet]:
     """Put shims between Ethernet and IP: the ethertype of each, and its bytes.
 
-    The bytes of a tag end where the ethertype of what follows stands, which is added.
+    The bytes of a tag end before the ethertype of the next header, which is added.
     """
 
     def alter(packet: Packet, _: Random) -> Packet:
@@ -130,7 +130,7 @@ def ppp_framed(packet: Packet, _: Random) -> Packet:
 
 
 def padded(packet: Packet, noise: Random) -> Packet:
-    """Short frames padded, and bytes behind all of them: a checksum, a switch's trailer."""
+    """Short frames padded, and bytes after all of them: a checksum, a switch's trailer."""
     missing = packet.wire_bytes - len(packet.data)
     more = max(_SMALLEST_FRAME_BYTES - packet.wire_bytes, 0) + noise.choice((4, 4, 8, 24))
     trailer = b"" if missing else noise.randbytes(more)

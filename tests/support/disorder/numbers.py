@@ -1,6 +1,6 @@
 """Other numbers in the headers: sequence numbers, ports, addresses.
 
-In: packets. Out: packets; and what the change makes of a row's addresses. Must not know: the
+In: packets. Out: packets, and rows with addresses changed alike. Must not know: the
 product (a row is any NamedTuple with the columns of addresses).
 """
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 _WORD = 1 << 32
 _PREFIX = ipaddress.IPv6Address("2001:db8::").packed[:12]
-"""For documentation (RFC 3849); an IPv4 address follows."""
+"""A prefix for documentation (RFC 3849); an IPv4 address follows it."""
 _FIRST_IPV4 = int(ipaddress.IPv4Address("198.18.0.0"))
-"""For tests of network devices (RFC 2544)."""
+"""The first address for tests of network devices (RFC 2544)."""
 _PORTS = list(range(1, 65_536))
 random.Random(20).shuffle(_PORTS)
 
@@ -68,7 +68,7 @@ def _shifted(packets: Sequence[Packet], shifts: dict[Direction, int]) -> list[Pa
             continue
         back = (*segment.direction[2:], *segment.direction[:2])
         sequence, acknowledgment = segment.sequence, segment.acknowledgment
-        # A RST of who knows of no connection has the number 0, or the one it was acknowledged.
+        # A RST from an end without the connection has the number 0, or the one it was acknowledged.
         if sequence or not segment.flags & RST:
             sequence += shifts.get(segment.direction, 0)
         if segment.flags & ACK:
@@ -83,7 +83,7 @@ def ports_renumbered(packets: list[Packet], _: Random) -> list[Packet]:
 
 
 def ports_exchanged(packets: list[Packet], _: Random) -> list[Packet]:
-    """The two ends of every connection have each other's port: clients have the broker's."""
+    """The two ends of every connection exchange their ports: clients have the broker's."""
     return _with_ports(packets, lambda s: (s.destination_port, s.source_port))
 
 

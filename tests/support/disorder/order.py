@@ -2,17 +2,17 @@
 
 In: packets. Out: the same packets, in another order. Must not know: what reads them.
 
-An order comes in two kinds. *Each with its time*: capture queues handed packets over in the wrong
-order, the stamps are right, and so no time of any row changes. *With a rising clock*: the packets
-arrived in that order; the bytes that came at other times than before are known exactly, for the
+An order comes in two kinds. *Each with its time*: capture queues delivered packets in the wrong
+order, but timestamps are right, so no time of any row changes. *With a rising clock*: the packets
+arrived in that order; the bytes that came at other times than before are known exactly, because the
 packets in their old order can be given the times of their new places.
 
-Nothing moves past more than 100 ms: whoever reassembles a stream may give up a byte that the
-receiver has acknowledged for longer. Segments that open or close a connection stay where they are
-among those of their connection, unless a function says otherwise; so does what the capture holds
-more than once, or another copy would be the first, and all of a connection whose opening was not
-captured: it begins with what was captured first, and a response before its request may as well be
-the answer to one that was not captured. (Neighbours of such a connection are swapped all the same.)
+No packet moves by more than 100 ms: a reassembler may give up a byte that the receiver has
+acknowledged for longer. Some packets stay where they are among those of their connection, unless a
+function does otherwise: segments that open or close it; repeated bytes, because another copy would
+become the first; and all packets of a connection whose opening was not captured. Such a connection
+begins with the packet captured first, and a response before its request may as well answer a
+request that was not captured. (Neighbours of such a connection are swapped all the same.)
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _HALF = 1 << 31
 
 
 def each_with_its_time(order: Order) -> Alter:
-    """Make a transformation of an order: the stamps move with the packets."""
+    """Make a transformation from an order: timestamps move with the packets."""
 
     def alter(packets: list[Packet], noise: Random) -> list[Packet]:
         return [packets[index] for index in order(packets, noise)]
@@ -47,7 +47,7 @@ def each_with_its_time(order: Order) -> Alter:
 
 
 def with_a_rising_clock(order: Order) -> Alter:
-    """Make a transformation of an order: the stamps stay where they were."""
+    """Make a transformation from an order: timestamps stay where they were."""
 
     def alter(packets: list[Packet], noise: Random) -> list[Packet]:
         return [
@@ -59,7 +59,7 @@ def with_a_rising_clock(order: Order) -> Alter:
 
 
 def times_of_new_places(order: Order) -> Alter:
-    """Make a transformation of an order: the packets stay, with the stamps of their new places."""
+    """Make a transformation from an order: packets stay, with the times of their new places."""
 
     def alter(packets: list[Packet], noise: Random) -> list[Packet]:
         found = list(packets)
@@ -71,7 +71,7 @@ def times_of_new_places(order: Order) -> Alter:
 
 
 def neighbours_swapped(packets: Sequence[Packet], noise: Random) -> list[int]:
-    """A packet with payload in three comes after the next of its direction, next in the capture."""
+    """One packet with payload in three swaps places with the next, if that is of its direction."""
     found = list(range(len(packets)))
     segments = dissect_all(packets)
     pinned = _repeated(packets)
@@ -97,7 +97,7 @@ def shuffled_within_a_direction(packets: Sequence[Packet], noise: Random) -> lis
 
 
 def directions_interleaved_otherwise(packets: Sequence[Packet], noise: Random) -> list[int]:
-    """Of eight packets of a connection at a time, each direction keeps its order, and no more."""
+    """Within eight packets of a connection, only each direction keeps its order."""
     return _directions_interleaved(packets, noise, _CONTROL)
 
 
@@ -130,7 +130,7 @@ def _directions_interleaved(packets: Sequence[Packet], noise: Random, flags: int
 
 
 def shuffled_in_blocks(packets: Sequence[Packet], noise: Random) -> list[int]:
-    """Sixty-four packets of the capture at a time change their places, of all connections."""
+    """Sixty-four packets of the capture at a time, of all connections, change their places."""
     return _shuffled_blocks(packets, noise, _CONTROL)
 
 
@@ -174,7 +174,7 @@ def _merged(queues: dict[Hashable, list[int]], noise: Random) -> list[int]:
 def _runs(
     packets: Sequence[Packet], key: Callable[[Segment], Hashable], flags: int
 ) -> list[list[int]]:
-    """Places of the packets of each key, cut where one of its connection has to stay."""
+    """Places of the packets of each key, cut at packets of its connection that have to stay."""
     pinned = _pinned(packets, flags)
     found: list[list[int]] = []
     open_runs: dict[Hashable, dict[Hashable, list[int]]] = {}
@@ -230,7 +230,7 @@ def _repeated(packets: Sequence[Packet]) -> set[int]:
 
 
 def _blocks(places: Iterable[int], packets: Sequence[Packet], size: int) -> Iterable[Sequence[int]]:
-    """Cut a list of places into blocks of so many, none longer than 100 ms."""
+    """Cut a list of places into blocks of ``size``, none longer than 100 ms."""
     block: list[int] = []
     for place in places:
         if len(block) == size or (block and not _near(packets, block[0], place)):
@@ -242,7 +242,7 @@ def _blocks(places: Iterable[int], packets: Sequence[Packet], size: int) -> Iter
 
 
 def _both_speak(first: Segment | None, second: Segment | None) -> bool:
-    """Whether both have payload, of one direction."""
+    """Whether both have payload and the same direction."""
     if first is None or second is None or first.direction != second.direction:
         return False
     control = (first.flags | second.flags) & _CONTROL

@@ -2,7 +2,7 @@
 
 In: bytes of a packet. Out: :class:`Packet`, :class:`Segment`. Must not know: the product, files.
 
-What is built is right to the byte: lengths of IP, checksums of IP (RFC 791) and TCP (RFC 9293).
+Packets are built with right lengths of IP, and checksums of IP (RFC 791) and TCP (RFC 9293).
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Packet(NamedTuple):
     time_ns: int
     data: bytes
     wire_bytes: int
-    """Bytes it had on the wire; more than ``data`` has under a snap length."""
+    """Length on the wire; with a snap length, more than that of ``data``."""
     link_type: int
     """LINKTYPE_ value."""
 
 
 class Network(NamedTuple):
-    """Where the network layer of a packet begins, and what it is."""
+    """The offset and the protocol of the network layer of a packet."""
 
     ethertype: int
     at: int
@@ -53,7 +53,7 @@ def network(packet: Packet) -> Network:
 
 
 class Segment(NamedTuple):
-    """A packet with a TCP segment, and what its headers say."""
+    """A packet with a TCP segment, and the fields of its headers."""
 
     packet: Packet
     network_at: int
@@ -101,7 +101,7 @@ class Segment(NamedTuple):
 
 @functools.lru_cache(maxsize=8192)
 def dissect(packet: Packet) -> Segment | None:
-    """Take a packet apart; None where it holds no TCP over IP in the plainest wrapping."""
+    """Take a packet apart; None unless it is TCP directly over IP without options or tunnels."""
     data = packet.data
     ethertype, at = network(packet)
     if ethertype == IPV4:
@@ -118,7 +118,7 @@ def dissect(packet: Packet) -> Segment | None:
         return None
     if protocol != TCP or fragment or tcp_at + 20 > len(data):
         return None
-    if end in (at, tcp_at):  # Length 0: as a network card is handed what it is to cut itself.
+    if end in (at, tcp_at):  # Length 0: a packet that the network card is to segment.
         end = packet.wire_bytes
     source_port, destination_port, sequence, acknowledgment = struct.unpack_from(
         ">HHII", data, tcp_at
@@ -149,7 +149,7 @@ def checksum(data: bytes, start: int = 0) -> int:
     if len(data) % 2:
         data += b"\0"
     total = int.from_bytes(data, "big") + start
-    # 0xFFFF and 0 are both nought in this arithmetic; a sum that is not 0 gives the former.
+    # 0xFFFF and 0 are both zero in this arithmetic; a sum that is not 0 gives 0xFFFF.
     return 0xFFFF ^ ((total - 1) % 0xFFFF + 1 if total else 0)
 
 
@@ -164,10 +164,10 @@ def rebuild(
     ports: tuple[int, int] | None = None,
     sent_again: int = 0,
 ) -> Packet:
-    """Build a packet that differs from the segment's in what is given.
+    """Build a packet that differs from the segment's in the given fields.
 
-    ``length`` is that of the payload on the wire, where less than it is in ``payload``.
-    ``sent_again`` is added to the IPv4 identification: what is sent again is another packet.
+    ``length`` is that of the payload on the wire, if ``payload`` has fewer bytes.
+    ``sent_again`` is added to the IPv4 identification: a retransmission is another packet.
     """
     data = segment.packet.data
     if payload is None:
@@ -204,7 +204,7 @@ def rebuild(
 
 
 def _stated(size: int) -> int:
-    """The length an IP header states: 0 where it is more than 16 bits hold."""
+    """The length that an IP header states: 0 if it does not fit into 16 bits."""
     return 0 if size > MOST_IP_BYTES else size
 
 

@@ -1,4 +1,4 @@
-"""What a transformation is, and how several make one.
+"""Transformations, and combinations of several.
 
 In: functions of packets. Out: :class:`Transformation`, :class:`Altered`. Must not know: which
 transformations there are, the product.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     ChangeRow: TypeAlias = Callable[[Any], Any]
 
 PLACES = ("capture", "request_packet", "response_packet")
-"""Columns that may differ after every transformation: where in which file a packet is."""
+"""Columns that may differ after every transformation: the file and number of packets."""
 TIMES = (
     "request_start_ns",
     "request_end_ns",
@@ -36,7 +36,7 @@ TIMES = (
     "request_send_ns",
     "response_send_ns",
 )
-"""Columns of times, and what is told by times."""
+"""Columns of times, and columns that depend on times."""
 WAY = (
     "capture_point",
     "broker_network_ns",
@@ -47,15 +47,15 @@ WAY = (
     "retransmitted_packets",
     "zero_windows",
 )
-"""What packets tell of the network: others than the untouched capture's tell other things."""
+"""Columns about the network, which are others if the packets are others."""
 
 
 class Stage(enum.IntEnum):
-    """When a transformation is applied among others: what it changes, the next may build upon."""
+    """The order in which transformations are applied: later ones build upon earlier ones."""
 
     TIMES = 0
-    """Bytes come at other times. Only the first in a row can be: what the others promise of times
-    holds for any packets, what these promise holds for the packets they are given."""
+    """Bytes come at other times. Only the first of a combination can be of this stage: its promises
+    about times hold only for the packets it is given, those of the others for any packets."""
     ORDER = 1
     CUTS = 2
     COPIES = 3
@@ -69,22 +69,22 @@ class Stage(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Transformation:
-    """A change of a capture, and what it may change of the rows."""
+    """A change of a capture, and the parts of rows that it may change."""
 
     stage: Stage
     alter: Alter | None = None
     same_rows_as: Alter | None = None
-    """Packets whose rows are to be the same, times and all; None: the untouched ones."""
+    """Packets that must give the same rows, times included; None for the original packets."""
     row: ChangeRow | None = None
-    """What becomes of a row where its addresses are changed."""
+    """How a row changes if the transformation changes addresses."""
     columns: tuple[str, ...] = ()
-    """Columns that may differ from the untouched capture's, besides :data:`PLACES`."""
+    """Columns that may differ from the original capture's, besides :data:`PLACES`."""
     anomalies: tuple[str, ...] = ()
-    """What may be found wrong besides what was."""
+    """Anomalies that may be added to those of the original."""
     write: Write | None = None
     split: Split | None = None
     alone: bool = False
-    """Not to be combined with others at random."""
+    """Whether it may not be combined with others at random."""
 
 
 @dataclass(frozen=True)
@@ -94,16 +94,16 @@ class Altered:
     label: str
     files: list[bytes]
     reference: list[Packet]
-    """Packets whose rows the files' are to be, but for ``columns`` in :data:`PLACES`."""
+    """Packets that must give the same rows as the files, except for :data:`PLACES`."""
     change_row: Callable[[Any], Any]
-    """To be applied to the rows of ``reference``."""
+    """The function to apply to the rows of ``reference``."""
     columns: tuple[str, ...]
-    """Columns that may differ from the untouched capture's."""
+    """Columns that may differ from the original capture's."""
     anomalies: tuple[str, ...]
 
 
 def plain_file(packets: list[Packet], noise: Random) -> bytes:
-    """The packets as pcap, with nanoseconds; as pcapng where they are of several link types."""
+    """The packets as pcap with nanoseconds, or as pcapng if they have several link types."""
     if len({packet.link_type for packet in packets}) > 1:
         return Pcapng().write(packets, noise)
     return pcap(packets)

@@ -38,7 +38,7 @@ _HOP_BY_HOP, _ROUTING, _DESTINATION = 0, 43, 60
 
 
 def _outer(packet: Packet, protocol: int, shim: bytes, at: int, *, version: int) -> Packet:
-    """Put an Ethernet and an IP header and a shim before what stands at ``at`` in a packet."""
+    """Put an Ethernet header, an IP header and a shim before offset ``at`` of a packet."""
     size = len(shim) + packet.wire_bytes - at
     if version == 4:
         kind, header = IPV4, ipv4_header(*_OUTER_4, protocol, size, packet.time_ns & 0xFFFF)

@@ -1,6 +1,6 @@
 """The captures of the repository, transformed.
 
-In: names of captures and of transformations. Out: files, and what of their rows may differ. Must
+In: names of captures and of transformations. Out: files, and columns that may differ. Must
 not know: the product.
 """
 
@@ -32,8 +32,8 @@ class Variant(NamedTuple):
     label: str
     files: list[bytes]
     columns: tuple[str, ...]
-    """Columns that may differ from those of the untouched capture. ``anomalies`` is one of them
-    where more may be found wrong than was."""
+    """Columns that may differ from those of the original capture, with ``anomalies`` if anomalies
+    may be added."""
 
 
 @functools.lru_cache(maxsize=4)
@@ -47,7 +47,7 @@ def packets_of(name: str) -> tuple[Packet, ...]:
 
 
 def altered(name: str, *transformations: str, round_number: int = 0) -> Altered:
-    """Apply transformations, by their names, to a capture: in another way in each round."""
+    """Apply transformations, by name, to a capture; each round makes other random choices."""
     steps = [(step, (TRANSFORMATIONS | BEYOND)[step]) for step in transformations]
     seed = Path(name).name + (f" {round_number}" if round_number else "")
     return apply(list(packets_of(name)), steps, seed)
@@ -68,11 +68,11 @@ def combination(name: str, round_number: int = 0) -> tuple[str, ...]:
 
 
 def _fit(stages: Sequence[Stage], labels: Sequence[str]) -> bool:
-    """Tell whether what each transformation promises still holds together with the others.
+    """Tell whether the promises of each transformation still hold together with the others.
 
-    Several files are put in order by time: they would undo a part of a disorder of stamped
-    packets, and with it what that leaves in place. And a disorder of a few packets is one of
-    thousands after they are cut to single bytes: more than anyone has to wait for.
+    Several files are merged by time: this would undo a part of the disorder of packets with their
+    own times, and change what that leaves in place. And a disorder of a few packets becomes one of
+    thousands if they are cut to single bytes: more than a reassembler has to wait for.
     """
     if Stage.FILES in stages and Stage.ORDER in stages:
         return False
@@ -80,7 +80,7 @@ def _fit(stages: Sequence[Stage], labels: Sequence[str]) -> bool:
 
 
 def variants(name: str, names: Iterable[str] | None = None) -> Iterator[Variant]:
-    """Give a capture after each transformation, then after a combination of three.
+    """Yield a capture after each transformation, then after a combination of three.
 
     Args:
         name: of a capture of the repository, or the path of any whole capture on Ethernet or in
