@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,6 @@ from kanalyze.cli.main import main
 from tests.support.captures import path
 from tests.support.piped import run_piped
 
-ROOT = Path(__file__).parent.parent
 BASICS = path("basics")
 DATED = {"since": "2026-11-20T22:46:10", "until": "2026-11-20T22:46:20.5"}
 OF_DAY = {"since": "22:46:10", "until": "22:46:20.5"}

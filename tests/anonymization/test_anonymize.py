@@ -205,10 +205,9 @@ def test_metadata_beside_the_packets_is_left_out(tmp_path: Path) -> None:
         *(blocks.section(), blocks.interface(options=blocks.option(2, b"secret-interface"))),
         names_block(blocks, [("192.0.2.1", ["host.example"])]),
         secrets_block(blocks, b"CLIENT_RANDOM 00 11"),
-        blocks.enhanced(packet, packet.time_ns)[:-4] + b"",
+        blocks.enhanced(packet, packet.time_ns),
+        blocks.statistics(0, comment),
     ]
-    parts[-1] = blocks.enhanced(packet, packet.time_ns)
-    parts.append(blocks.statistics(0, comment))
     before = tmp_path / "beside.pcapng"
     before.write_bytes(b"".join(parts))
     content = anonymous(tmp_path, before).read_bytes()

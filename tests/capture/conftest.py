@@ -17,7 +17,7 @@ WIRESHARK = ("tshark", "capinfos", "editcap", "mergecap")
 collect_ignore = [] if all(map(shutil.which, WIRESHARK)) else ["test_wireshark.py"]
 if sys.platform != "linux":
     # Only Linux has the kernel interfaces that these test.
-    collect_ignore += ["test_kernel_filter.py", "test_interfaces.py"]
+    collect_ignore += ["live/test_kernel_filter.py", "live/test_interfaces.py"]
 
 
 def pytest_report_header() -> str:

@@ -308,7 +308,7 @@ def extension(kind_after: int, size: int = 8) -> bytes:
         (bytes([6, 0, 0, 0]) + b"\0\0\0\x07", 44),
         (extension(140, 40) + extension(6), 139),
         (b"\x06\x00\xc2\x04" + struct.pack(">I", 70_000), 0),
-        (extension(60) * 0 + b"".join([extension(60)] * 15) + extension(6), 60),
+        (b"".join([extension(60)] * 15) + extension(6), 60),
     ],
     ids=[
         "hop by hop",

@@ -165,7 +165,6 @@ def test_jobs_below_one_are_refused(jobs):
 
 def test_every_connection_is_in_exactly_one_shard(allow_small):
     """A worker closes the connections of its shard, and no others."""
-    run = Analysis([str(path("cluster"))])
     by_shard = []
     for shard in (Shard(0, 3), Shard(1, 3), Shard(2, 3)):
         run = Analysis([str(path("cluster"))])
