@@ -91,7 +91,7 @@ class PerfettoWriter(FileWriter):
         super().close()
 
     def _events(self, row: Row) -> Iterator[dict[str, Any]]:
-        begin_ns = row.response_start_ns if row.request_start_ns is None else row.request_start_ns
+        begin_ns = row.began_ns
         if begin_ns is None:
             return
         if self._zero_ns is None:

@@ -24,9 +24,9 @@ from kanalyze.queries.report import report_of
 from kanalyze.tables.cluster.carried import REQUEST_ID
 from kanalyze.tables.cluster.reader import CLUSTER_TABLES
 from kanalyze.tables.columns.block import RowBlock
-from kanalyze.tables.columns.numpy_arrays import ints_of
 from kanalyze.tables.quality_facts import QUALITY, QualityFact, quality_facts
 from kanalyze.tables.registry import choose_tables
+from kanalyze.tables.requests.began import all_began_ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -114,7 +114,7 @@ class KeptRows:
         """Add rows, including lines that belong to requests."""
         is_old = False
         for block in rows.requests:
-            last_ns = int(_began_ns(block).max(initial=0))
+            last_ns = int(all_began_ns(block).max(initial=0))
             if not self._pending_requests:
                 self._pending_since_ns = last_ns
             is_old = last_ns - self._pending_since_ns >= _BATCH_NS
@@ -191,7 +191,7 @@ class KeptRows:
         last_ns = self._last_ns
         if self._pending_requests:
             block = RowBlock.joined(self._pending_requests)
-            began_ns = _began_ns(block)
+            began_ns = all_began_ns(block)
             last_ns = max(last_ns, int(began_ns.max()))
             batch = _MAKERS["requests"].of_block(block)
             yield _stored("requests", batch, self._next_id, int(began_ns.min()), last_ns)
@@ -293,13 +293,3 @@ def _begun_since(batch: pa.RecordBatch, since_ns: int) -> pa.BooleanArray:
 
     began_ns = pc.coalesce(batch.column("request_start_ns"), batch.column("response_start_ns"))
     return pc.greater_equal(began_ns, since_ns)
-
-
-def _began_ns(block: RowBlock) -> NDArray[np.int64]:
-    """Return when each request, or orphan response, began; 0 if unknown."""
-    request, response = (
-        ints_of(block.columns[name]) for name in ("request_start_ns", "response_start_ns")
-    )
-    if request.valid is None:
-        return request.values
-    return np.where(request.valid, request.values, response.values)

@@ -157,8 +157,7 @@ def _joined(cells: Iterable[str]) -> str:
 
 
 def _time(row: Row) -> str:
-    start_ns = row.response_start_ns if row.request_start_ns is None else row.request_start_ns
-    return clock_text(start_ns, decimals=6)
+    return clock_text(row.began_ns, decimals=6)
 
 
 def _api(row: Row) -> str:

@@ -364,6 +364,14 @@ class Row(NamedTuple):
         ),
     ]
 
+    @property
+    def began_ns(self) -> int | None:
+        """When the request began, or a response without a request, in ns since 1970.
+
+        None if neither time is known.
+        """
+        return self.response_start_ns if self.request_start_ns is None else self.request_start_ns
+
 
 def columns_of(row_type: type[NamedTuple]) -> tuple[Column, ...]:
     """Return the columns that the annotations of a row type declare, in order."""

@@ -18,6 +18,7 @@ from kanalyze.model.tcp import Endpoint
 from kanalyze.net.endpoint_hashes import EndpointHashes
 from kanalyze.render.packet_comments import comment_of
 from kanalyze.tables.columns.numpy_arrays import ints_of, lists_of, words_of
+from kanalyze.tables.requests.began import all_began_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -201,7 +202,7 @@ class PacketRecorder:
         if not may_match.any():
             return []
         candidates = np.flatnonzero(may_match)
-        is_admitted = self._rate.admit(_row_times(block)[candidates] // _NS_PER_S)
+        is_admitted = self._rate.admit(all_began_ns(block)[candidates] // _NS_PER_S)
         self.skipped_rows += len(candidates) - int(is_admitted.sum())
         rows = block.take(candidates[is_admitted].tolist()).rows()
         return [row for row in rows if any(row_filter.matches(row) for row_filter in self._filters)]
@@ -239,21 +240,11 @@ def _may_match(block: RowBlock, row_filter: RowFilter) -> NDArray[np.bool_]:
     may_match = np.ones(len(block), dtype=np.bool_)
     if row_filter.errors_only:
         status, errors = words_of(block.columns["status"]), lists_of(block.columns["errors"])
-        # Code -1, null, is the last index.
-        is_error = np.array([*(word == "error" for word in status.words), False], dtype=np.bool_)
-        may_match &= is_error[status.codes] | (np.diff(errors.offsets) > 0)
+        may_match &= status.is_one_of({"error"}) | (np.diff(errors.offsets) > 0)
     if row_filter.slower_than_ns is not None:
         may_match &= ints_of(block.columns["latency_ns"]).values > row_filter.slower_than_ns
         may_match &= ~held_back_on_purpose(block.columns)
     return may_match
-
-
-def _row_times(block: RowBlock) -> NDArray[np.int64]:
-    """Return the start of requests, or of responses without a request."""
-    request = ints_of(block.columns["request_start_ns"])
-    response = ints_of(block.columns["response_start_ns"])
-    is_known = True if request.valid is None else request.valid
-    return np.where(is_known, request.values, response.values)
 
 
 def _span(row: Row) -> tuple[int, int]:

@@ -630,7 +630,7 @@ REQUESTS = LiveTable(
         _number("latency", lambda row: row.latency_ns, duration_text),
         _text("API", 12, _row_api, style="bold"),
         _text("status", 10, _row_status),
-        _number("at (UTC)", lambda row: row.request_start_ns or row.response_start_ns, clock_text),
+        _number("at (UTC)", lambda row: row.began_ns, clock_text),
         _text("client", 10, lambda row: shown(row.client_id), rank=1),
         _text("broker", 14, _row_broker, rank=2),
         _text("topics", 10, _row_topics, rank=3),

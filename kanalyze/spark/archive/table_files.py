@@ -21,14 +21,12 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.export.parquet import ParquetRows
 from kanalyze.spark.shared_folder import SharedFolder
 from kanalyze.tables.cluster.carried import REQUEST_ID
-from kanalyze.tables.columns.numpy_arrays import ints_of
 from kanalyze.tables.registry import TABLES
+from kanalyze.tables.requests.began import all_began_ns
 from kanalyze.tables.row import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-
-    from numpy.typing import NDArray
 
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.row import Column
@@ -220,19 +218,10 @@ class _OpenFile:
 
 def _by_hour(block: RowBlock) -> Iterator[tuple[int, RowBlock]]:
     """Divide requests by the hour that they began in, orphan responses by their own time."""
-    hours = _times_ns(block) // _HOUR_NS
+    hours = all_began_ns(block) // _HOUR_NS
     first = int(hours[0])
     if (hours == first).all():
         yield first, block
         return
     for hour in np.unique(hours).tolist():
         yield hour, block.take(np.flatnonzero(hours == hour).tolist())
-
-
-def _times_ns(block: RowBlock) -> NDArray[np.int64]:
-    request, response = (
-        ints_of(block.columns[name]) for name in ("request_start_ns", "response_start_ns")
-    )
-    if request.valid is None:
-        return request.values
-    return np.where(request.valid, request.values, response.values)
