@@ -168,6 +168,32 @@ def assert_same_in_batches(data: bytes, *most: Callable[[], int]) -> Reading:
     return fast
 
 
+def test_a_response_without_a_request_keeps_its_place_among_other_connections() -> None:
+    packets: list[bytes] = []
+    line, other = Line(packets).open(), Line(packets, client_port=50001).open()
+    line.client(k.heartbeat(1)).broker(k.heartbeat_answer(1), k.heartbeat_answer(99))
+    other.client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
+    line.client(k.heartbeat(2)).broker(k.heartbeat_answer(2))
+    fast = assert_same_in_batches(capture_of(packets))
+    statuses = [(row.client_port, row.status) for row in fast.rows]
+    orphan = (50000, "orphan_response")
+    assert statuses == [(50000, "ok"), (50001, "ok"), orphan, (50000, "ok")]
+
+
+@pytest.mark.parametrize("size", [1, 5, 8, 30])
+def test_a_response_that_does_not_fit_is_the_same_in_any_batches(size: int) -> None:
+    """The first request has no client id, and a correlation id of zeros; the second one has."""
+    packets: list[bytes] = []
+    line = Line(packets).open()
+    answer = k.response(0, bytes(40))
+    line.client(k.heartbeat(0, client_id=None))
+    line.broker(*(answer[at : at + size] for at in range(0, len(answer), size)))
+    line.client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
+    fast = assert_same_in_batches(capture_of(packets))
+    assert [row.status for row in fast.rows] == ["ok", "ok"]
+    assert "trailing_bytes" in fast.rows[0].anomalies
+
+
 def message_pair(key: int, version: int, number: int, *parts: Part) -> tuple[bytes, bytes]:
     """A request and its answer, of Produce or Fetch."""
     partitions = parts or (Part(partition=number % 3, error_code=6 * (number % 5 == 0)),)

@@ -93,10 +93,11 @@ class ExchangeCompletion:
         events.anomalies.append(exchange_anomaly(AnomalyKind.UNANSWERED_REQUEST, exchange))
         self._end(exchange, events)
 
-    def orphan(self, frame: Frame, events: ConnectionEvents) -> None:
-        """Complete a response whose request was not seen."""
+    def orphan(self, frame: Frame, packet: int | None, events: ConnectionEvents) -> None:
+        """Complete a response whose request was not seen; None if no ``packet`` showed it."""
         peers, correlation_id = self._login.peers, self._reader.correlation_id(frame)
         exchange = Exchange(peers, None, Message(frame), None, None, correlation_id, None)
+        exchange.settled_packet = packet
         self._bodies.undecoded_bytes += frame.length
         kind, direction = AnomalyKind.ORPHAN_RESPONSE, self._broker_index
         events.anomalies.append(frame_anomaly(kind, peers.tcp, frame, direction, "", exchange))

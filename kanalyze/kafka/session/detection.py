@@ -353,7 +353,8 @@ class ProtocolDetector:
         first = stream.first
         if not first.heads:
             return False
-        named = first.heads[0].is_named
+        # A second request is only there if both take up their frames.
+        named = any(head.is_named for head in first.heads)
         if first.new == "yes":
             # Without a client id: if the other end responded, or sent nothing.
             return named or bool(answered) or (last and answered is None)
@@ -367,10 +368,15 @@ class ProtocolDetector:
         heads = stream.first.heads
         if not heads or not other.from_start:
             return None
-        answers = other.buffer.read(0, min(other.buffer.runs.first_end, _STEP_BYTES))
+        runs = other.buffer.runs
+        answers = other.buffer.read(0, min(runs.first_end, _STEP_BYTES))
         fits = stream.first.new == "yes"
-        verdicts = [is_answered_first(self._reader, head, answers, fits=fits) for head in heads]
-        return True if True in verdicts else verdicts[0]
+        may_grow = runs.is_unbroken and runs.first_end < _STEP_BYTES
+        verdicts = [
+            is_answered_first(self._reader, head, answers, fits=fits, may_grow=may_grow)
+            for head in heads
+        ]
+        return True if True in verdicts else None if None in verdicts else False
 
 
 def _first_captured(items: list[StreamItem]) -> Chunk | None:

@@ -257,7 +257,7 @@ class ExchangeBuilder:
             exchange.previous_ns = previous_ns
             if self._early.has_any():
                 for earlier in self._early.drop_before(frame.stream_offset):
-                    self._completion.orphan(earlier, events)
+                    self._completion.orphan(earlier, frame.completion_packet(), events)
             if self._one_way.has_any() and exchange.request is not None:
                 begin, unsure = exchange.request.start_packet, self.correlator.lost.unsure_before
                 passed = self._one_way.drop_before(begin, unsure)
@@ -266,7 +266,7 @@ class ExchangeBuilder:
         elif not self._add_brokers_token(frame, events):
             events.token_bytes.append(self.tokens.of_frame(frame, direction, _RESPONSE_HEAD_BYTES))
             for dropped in self._early.add(frame, correlation_id):
-                self._completion.orphan(dropped, events)
+                self._completion.orphan(dropped, frame.completion_packet(), events)
 
     def add_incomplete_response(self, frame: Frame, events: ConnectionEvents) -> None:
         """Read a response that the stream ended within."""
@@ -306,7 +306,7 @@ class ExchangeBuilder:
     def shed(self, events: ConnectionEvents) -> None:
         """Drop early responses and the older half of the pending requests."""
         for frame in self._early.drop_all():
-            self._completion.orphan(frame, events)
+            self._completion.orphan(frame, None, events)
         for exchange in self.correlator.drop_oldest(len(self.correlator) // 2):
             events.anomalies.append(exchange_anomaly(AnomalyKind.PENDING_LIMIT, exchange))
             self._completion.unanswered(exchange, events)
@@ -315,7 +315,7 @@ class ExchangeBuilder:
     def close(self, events: ConnectionEvents) -> None:
         """Complete all exchanges that are not complete: pending requests, early responses."""
         for frame in self._early.drop_all():
-            self._completion.orphan(frame, events)
+            self._completion.orphan(frame, None, events)
         if self.losses.has_lost_responses():
             self.correlator.lost.add_responses(_AFTER_ALL)
         self._completion.one_way(self._one_way.drop_all(), None, events)

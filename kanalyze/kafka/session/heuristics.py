@@ -145,12 +145,19 @@ def carries_records(reader: MessageReader, view: memoryview) -> bool:
 
 
 def is_answered_first(
-    reader: MessageReader, head: RequestHead, answers: memoryview, *, fits: bool
+    reader: MessageReader, head: RequestHead, answers: memoryview, *, fits: bool, may_grow: bool
 ) -> bool | None:
     """Return true if the other direction begins with the response to the first request.
 
-    None while there are too few bytes. ``fits``: the request's body took up its frame. If it did
-    not, and the client id is short, the response's body has to take up its frame.
+    None if the next bytes may decide. If the correlation id is zero, or if the request's body did
+    not take up its frame and the client id is short, the response's body has to take up its frame.
+
+    Args:
+        reader: reads the response.
+        head: the request.
+        answers: the first bytes of the other direction.
+        fits: the request's body took up its frame.
+        may_grow: more of ``answers`` may come. If not, an incomplete response may fit.
     """
     if len(answers) < 8:
         return None
@@ -160,7 +167,9 @@ def is_answered_first(
     if head.correlation_id != _NO_ID and (fits or head.name):
         return True  # an id of zeros is found everywhere
     answer_fits = reader.checks.response_fits(answers, size, head.api_key, head.api_version)
-    return bool(answer_fits) or (answer_fits is None and fits)
+    if answer_fits is None:
+        return None if may_grow else fits
+    return answer_fits
 
 
 def has_answer(

@@ -425,9 +425,10 @@ def _acks(frame: Frame, at: int, version: int) -> int:
         data, begin = frame.contiguous(at), 0
         limit = len(data)
     end = _acks_at(data, begin, limit, version)
-    if end + 2 > limit:
+    while end + 2 > limit:  # twice, if the length of the transactional id was not there either
         data = frame.read(at, end - begin + 2)
-        end = _acks_at(data, 0, len(data), version)
+        begin, limit = 0, len(data)
+        end = _acks_at(data, begin, limit, version)
     return int16_at(data, end)
 
 

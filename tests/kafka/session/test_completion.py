@@ -44,10 +44,12 @@ def test_a_request_without_a_response_is_unanswered_or_settled() -> None:
 
 def test_a_response_alone_is_an_orphan() -> None:
     completion, events = new_completion(), ConnectionEvents()
-    completion.orphan(frame_of(k.heartbeat_answer(5)), events)
-    (orphan,) = events.exchanges
-    assert (orphan.request, orphan.correlation_id) == (None, 5)
-    assert [each.kind.value for each in events.anomalies] == ["orphan_response"]
+    completion.orphan(frame_of(k.heartbeat_answer(5)), None, events)
+    completion.orphan(frame_of(k.heartbeat_answer(6)), 7, events)
+    orphan, settled = events.exchanges
+    assert (orphan.request, orphan.correlation_id, orphan.settled_packet) == (None, 5, None)
+    assert (settled.request, settled.correlation_id, settled.settled_packet) == (None, 6, 7)
+    assert [each.kind.value for each in events.anomalies] == ["orphan_response"] * 2
 
 
 def test_a_response_that_is_cut_by_the_end_of_the_stream_is_malformed() -> None:

@@ -18,6 +18,7 @@ from kanalyze.kafka.wire import WireError
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.tables.requests.extract import Extractors
 from tests.support import kafka as k
+from tests.support.messages import unsigned_varint
 from tests.support.streams import chunk, cut
 
 if TYPE_CHECKING:
@@ -94,6 +95,30 @@ def test_acks_are_read_in_every_layout(version: int, acks: int) -> None:
     head = READER.request_header(frame)
     assert READER.acks(frame, head) == acks
     assert READER.request_body(frame, head).values[1] == acks
+
+
+@pytest.mark.parametrize("transactional_id", [None, "", "tx", "x" * 130, "x" * 5000])
+@pytest.mark.parametrize("version", [3, 8, 9])
+def test_acks_are_read_from_any_segments(version: int, transactional_id: str | None) -> None:
+    if version < 9:
+        before_acks = k.string(transactional_id)
+    else:
+        length = 0 if transactional_id is None else len(transactional_id) + 1
+        before_acks = unsigned_varint(length) + (transactional_id or "").encode()
+    body = before_acks + struct.pack(">hi", 0, 1000)
+    request = k.request(k.PRODUCE, version, 1, body, tags=b"\0" if version >= 9 else b"")
+    for size in (1, 2, 3, 5, 17, 1448):
+        frame = frame_of(request, [size] * (len(request) // size))
+        assert READER.acks(frame, READER.request_header(frame)) == 0
+    for end in range(len(request) - len(body), len(request)):
+        frame = frame_of(request, [end])
+        assert READER.acks(frame, READER.request_header(frame)) == 0
+
+
+def test_acks_of_a_request_that_ends_before_them_are_unknown() -> None:
+    for body in (b"", b"\0", k.string("x" * 130), struct.pack(">h", 300) + b"x" * 20):
+        frame = frame_of(k.request(k.PRODUCE, 3, 1, body))
+        assert READER.acks(frame, READER.request_header(frame)) is None
 
 
 def test_a_newer_version_is_read_as_the_newest_known_one_if_that_fits_exactly() -> None:
