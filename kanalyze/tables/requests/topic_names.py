@@ -127,8 +127,8 @@ class TopicNames:
         return dict(self._names)
 
     def learn(self, topic_id: bytes, name: str) -> None:
-        """Note the name of a topic."""
-        if self._names.get(topic_id) == name:
+        """Note the name of a topic. Kafka's reserved ids keep their names."""
+        if self._names.get(topic_id) == name or topic_id in _RESERVED:
             return
         if len(self._names) < _MOST_NAMES or topic_id in self._names:
             self._names[topic_id] = name

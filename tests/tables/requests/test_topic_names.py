@@ -93,5 +93,9 @@ def test_invalid_lists_of_topic_ids_are_refused_in_one_line(text: str, reason: s
     assert "\n" not in str(caught.value)
 
 
-def test_the_controllers_log_has_its_name_from_the_start() -> None:
-    assert TopicNames().name(None, bytes(15) + b"\1") == "__cluster_metadata"
+def test_the_controllers_log_has_its_name_whatever_a_response_says() -> None:
+    names = TopicNames()
+    assert names.name(None, bytes(15) + b"\1") == "__cluster_metadata"
+    names.learn(bytes(15) + b"\1", "orders")
+    assert names.name(None, bytes(15) + b"\1") == "__cluster_metadata"
+    assert names.changes == 0
