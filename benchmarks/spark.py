@@ -6,9 +6,10 @@
 Repeats captures of `benchmarks.captures`, which are made where they are missing, as a rotating
 tcpdump would have written them, and deletes them afterwards, one set after the other; fifty-fold
 takes 9 GB of disk. Every command runs once, in turn: `kanalyze batch` in processes and on each
-master, `kanalyze requests` in one process, and tshark by hand, over one file after another and over
-as many at once as there are cores (only up to ten-fold, and on one set of each kind). The number of
-rows has to be the same. Prints tables in Markdown and writes them. Needs Linux, Java and tshark.
+master; `kanalyze requests`, which makes the same rows in one process; `kanalyze report`, which
+makes the same report; and tshark by hand, over one file after another and over as many at once as
+there are cores (only up to ten-fold, and on one set of each kind). The number of rows has to be the
+same. Prints tables in Markdown and writes them. Needs Linux, Java and tshark.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ MOST_TSHARK_TIMES = 10
 _FILE_HEADER_BYTES = 24
 _COUNT = "import sys, pyarrow.dataset as d; print(d.dataset(sys.argv[1]).count_rows())"
 _REQUESTS = "kanalyze requests --jobs 1"
+_REPORT = "kanalyze report --jobs 1"
 
 
 class Set(NamedTuple):
@@ -138,6 +140,11 @@ def run_requests(folder: Path, scratch: Path) -> Result:
     return Result(run, 1, count_rows(rows))
 
 
+def run_report(folder: Path) -> Result:
+    """Measure one process that makes the report, without writing tables."""
+    return Result(measure_tree([programs.KANALYZE, "report", str(folder), "--jobs", "1"]), 1)
+
+
 def measure(name: str, folder: Path, masters: Sequence[str], ports: list[int] | None) -> Folder:
     """Measure all commands on a folder; tshark where there are ports for it.
 
@@ -157,6 +164,7 @@ def measure(name: str, folder: Path, masters: Sequence[str], ports: list[int] | 
     counts = {command: result.rows for command, result in results.items()}
     if len(set(counts.values())) > 1:
         raise BenchmarkError(f"{name}: not the same rows: {counts}")
+    results[_REPORT] = run_report(folder)
     if ports is not None:
         for command, (words, cores) in tshark_commands(files, ports).items():
             results[command] = Result(measure_tree(words), cores)
