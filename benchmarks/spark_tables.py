@@ -33,7 +33,7 @@ Seconds that tasks ran, from Spark's event log: of the JVM and the Python worker
 each takes a core at most. *rebuild* is done twice where names of topics have to be told from one
 part of the connections to another; *MB/s* and *rows/s* are what one core does."""
 _TASK_NOTES = """\
-The same tasks in one process without Spark, quickest of some rounds."""
+The tasks of a job that shuffles, in one process without Spark, quickest of some rounds."""
 _SECONDS_PER_HOUR = 3600
 _TB = 1e12
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import re
+from functools import lru_cache
 
 __all__ = ["api_key_name", "uuid_text"]
 
@@ -16,6 +17,7 @@ def api_key_name(name: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).upper()
 
 
+@lru_cache(maxsize=4096)  # commits of offsets name the same few topics by the hundred thousand
 def uuid_text(value: bytes) -> str:
     """Return 16 bytes as Kafka writes a UUID: 22 characters of URL-safe base64, no padding."""
     return base64.urlsafe_b64encode(value)[:22].decode("ascii")
