@@ -194,6 +194,30 @@ def test_a_response_that_does_not_fit_is_the_same_in_any_batches(size: int) -> N
     assert "trailing_bytes" in fast.rows[0].anomalies
 
 
+@pytest.mark.parametrize("client_id", ["test", "consumer-1"])
+def test_a_malformed_first_request_with_a_client_id_is_kafka_in_any_batches(client_id: str) -> None:
+    packets: list[bytes] = []
+    line = Line(packets).open()
+    request = k.request(k.HEARTBEAT, 0, 1, b"\x7f\xff more than fits", client_id=client_id)
+    line.client(request[:14], request[14:], k.heartbeat(2, client_id=client_id))
+    line.broker(k.heartbeat_answer(1), k.heartbeat_answer(2))
+    fast = assert_same_in_batches(capture_of(packets))
+    assert [row.status for row in fast.rows] == ["malformed", "ok"]
+
+
+def test_the_opener_is_the_client_however_slowly_the_first_response_comes() -> None:
+    """The response looks like the head of a Produce request, whose id is in the first request."""
+    packets: list[bytes] = []
+    line = Line(packets).open()
+    request, _ = message_pair(k.PRODUCE, 1, 0)
+    request = request[:8] + bytes(4) + b"\xff\xff" + request[14 + len("test") :]
+    request = (len(request) - 4).to_bytes(4, "big") + request[4:]
+    answer = k.response(0, bytes.fromhex("00000001000174") + k.produce_answer(0, version=1)[15:])
+    line.client(request).broker(*(answer[at : at + 5] for at in range(0, len(answer), 5)))
+    fast = assert_same_in_batches(capture_of(packets))
+    assert [(row.client_port, row.api_name) for row in fast.rows] == [(50000, "Produce")]
+
+
 def message_pair(key: int, version: int, number: int, *parts: Part) -> tuple[bytes, bytes]:
     """A request and its answer, of Produce or Fetch."""
     partitions = parts or (Part(partition=number % 3, error_code=6 * (number % 5 == 0)),)

@@ -257,9 +257,13 @@ class ProtocolDetector:
         """
         order = (1, 0) if state.tcp.opened_by == 1 else (0, 1)
         for direction in order:
-            wire = self._wire(state.streams[direction], state.streams[1 - direction], last=last)
+            stream = state.streams[direction]
+            wire = self._wire(stream, state.streams[1 - direction], last=last)
             if wire is not None:
                 return KafkaMatch(direction, wire)
+            if state.tcp.opened_by == direction and stream.first.new == "yes":
+                # Its end sent a request that fits first: the other end is no client of Kafka.
+                return None
         return None
 
     def forced(

@@ -147,7 +147,8 @@ class FirstBytesReader:
     def verdict(self, view: memoryview) -> Verdict:
         """Return the verdict on a request at the view's first byte, as ``RequestLocator.verdict``.
 
-        Unlike there, an incomplete header is judged by the bytes that have come.
+        Unlike there, an incomplete header is judged by the bytes that have come; and a body that
+        does not fit is no contradiction to a header with a client id: it may be malformed.
         """
         if len(view) < 4:
             return "perhaps"
@@ -159,7 +160,11 @@ class FirstBytesReader:
         if len(view) < min(size + 4, _header_bytes(view)):
             client_id_bytes = _INT16(view, 12)[0]
             return "perhaps" if client_id_bytes <= LONGEST_CLIENT_ID_BYTES else "no"
-        return self._locate.verdict(view)
+        verdict = self._locate.verdict(view)
+        if verdict == "no":
+            header = self._locate.plausible_header(view)
+            return "perhaps" if header is not None and names_client(view, header) else "no"
+        return verdict
 
     def _is_known(self, view: memoryview) -> bool:
         """Return true if the key and the version, as far as they have come, are known."""

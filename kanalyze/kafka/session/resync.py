@@ -154,7 +154,7 @@ class RequestLocator(FrameLocator):
         """
         if len(view) < _HEAD_BYTES:
             return "perhaps" if len(view) < 4 or _SIZE(view)[0] >= 8 else "no"
-        header = self._header(view)
+        header = self.plausible_header(view)
         if header is None:
             return "no"
         fits = self._reader.checks.request_fits(view, header, _SIZE(view)[0])
@@ -179,7 +179,7 @@ class RequestLocator(FrameLocator):
             return None
         return header if self._reader.checks.whole_request_fits(frame, header) else None
 
-    def _header(self, view: memoryview) -> RequestHeader | None:
+    def plausible_header(self, view: memoryview) -> RequestHeader | None:
         """Return the header that a view begins with; None if it cannot be a header."""
         size = _SIZE(view)[0]
         if not 8 <= size <= LARGEST_FRAME_BYTES:
@@ -201,7 +201,7 @@ class RequestLocator(FrameLocator):
         Its header is enough: a client may send a body that breaks its grammar.
         """
         following = view[index + _SIZE(view, index)[0] + 4 :]
-        return len(following) < _HEAD_BYTES or self._header(following) is not None
+        return len(following) < _HEAD_BYTES or self.plausible_header(following) is not None
 
     def _candidates(self, view: memoryview, limit: int) -> list[int]:
         """Return the indices below ``limit`` where a header could begin."""
