@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from kanalyze.export.open import FORMATS, open_writer
 from tests.support import kafka as k
 from tests.support.captures import CHOSEN, NAMES, often, path
+from tests.support.cases import for_each
 from tests.support.conversations import conversations
 from tests.support.disorder import TRANSFORMATIONS, altered
 from tests.support.disorder.compare import write
@@ -216,6 +217,15 @@ def test_the_opener_is_the_client_however_slowly_the_first_response_comes() -> N
     line.client(request).broker(*(answer[at : at + 5] for at in range(0, len(answer), 5)))
     fast = assert_same_in_batches(capture_of(packets))
     assert [(row.client_port, row.api_name) for row in fast.rows] == [(50000, "Produce")]
+
+
+def test_a_connection_that_ends_within_its_first_response_is_kafka_in_any_batches() -> None:
+    packets: list[bytes] = []
+    answer = k.heartbeat_answer(0)[:-1]
+    line = Line(packets).open().client(k.heartbeat(0, client_id=None))
+    line.broker(*(answer[at : at + 3] for at in range(0, len(answer), 3)))
+    fast = assert_same_in_batches(capture_of(packets))
+    assert [row.status for row in fast.rows] == ["malformed"]
 
 
 def message_pair(key: int, version: int, number: int, *parts: Part) -> tuple[bytes, bytes]:
@@ -486,7 +496,7 @@ def test_wild_conversations_are_the_same_each_time(dice: Random, sizes: tuple[in
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(200))
+@for_each("seed", range(3000))
 def test_many_calm_conversations_are_the_same_in_batches(seed: int) -> None:
     data = conversations(Random(seed), is_calm=True)
     sizes = ((MOST_AT_ONCE,), (1, 3, 10), (1, 3, 20, 100, 300))[seed % 3]

@@ -339,7 +339,7 @@ class ProtocolDetector:
         self, stream: UndecidedStream, other: UndecidedStream, *, last: bool
     ) -> Wire | None:
         first = stream.first
-        answered = self._is_answered(stream, other)
+        answered = self._is_answered(stream, other, last=last)
         if last and answered is None and other.buffer.captured_bytes and other.from_start:
             answered = False  # a few bytes, and no more will come
         # The body is incomplete, newer than the tables, or fits both protocols: a response with the
@@ -364,7 +364,9 @@ class ProtocolDetector:
             return named or bool(answered) or (last and answered is None)
         return bool(answered) or (named and (last or _is_long(stream.buffer)))
 
-    def _is_answered(self, stream: UndecidedStream, other: UndecidedStream) -> bool | None:
+    def _is_answered(
+        self, stream: UndecidedStream, other: UndecidedStream, *, last: bool
+    ) -> bool | None:
         """Return true if the other end begins with a response to one of the first requests.
 
         None if that is not known. The first request may expect no response (acks=0).
@@ -375,12 +377,14 @@ class ProtocolDetector:
         runs = other.buffer.runs
         answers = other.buffer.read(0, min(runs.first_end, _STEP_BYTES))
         fits = stream.first.new == "yes"
-        may_grow = runs.is_unbroken and runs.first_end < _STEP_BYTES
+        may_grow = not last and runs.is_unbroken and runs.first_end < _STEP_BYTES
         verdicts = [
             is_answered_first(self._reader, head, answers, fits=fits, may_grow=may_grow)
             for head in heads
         ]
-        return True if True in verdicts else None if None in verdicts else False
+        if True in verdicts:
+            return True
+        return None if None in verdicts else False
 
 
 def _first_captured(items: list[StreamItem]) -> Chunk | None:
