@@ -208,7 +208,11 @@ def _literal(generator: Any, node: Any) -> str:
 
 
 def _rounded(generator: Any, node: Any) -> str:
-    """Round as DuckDB does: to whole numbers, halves away from zero."""
+    """Round halves away from zero, as DuckDB does.
+
+    Our own queries round to tenths by ``round(x * 10) / 10``: given a number of decimals, DuckDB's
+    releases differ on values such as 0.15, which no float is equal to.
+    """
     value, digits = generator.sql(node, "this"), generator.sql(node, "decimals")
     return f"ROUND({value} * 1e{digits}) / 1e{digits}" if digits else f"ROUND({value})"
 
@@ -216,18 +220,25 @@ def _rounded(generator: Any, node: Any) -> str:
 def _text(generator: Any, node: Any) -> str:
     """Concatenate values as texts; nulls become empty texts.
 
-    Rounded floats are cast to decimals: Java would write large floats with an exponent, which
-    DuckDB does not.
+    Tenths are cast to decimals: Java would write large floats with an exponent, which DuckDB does
+    not.
     """
-    from sqlglot import exp
-
     texts = []
     for value in node.expressions:
         text = generator.sql(value)
-        if isinstance(value, exp.Round) and value.args.get("decimals"):
-            text = f"CAST({text} AS DECIMAL(38, {generator.sql(value, 'decimals')}))"
+        if _is_tenths(value):
+            text = f"CAST({text} AS DECIMAL(38, 1))"
         texts.append(text if value.is_string else f"COALESCE(CAST({text} AS STRING), '')")
     return f"CONCAT({', '.join(texts)})"
+
+
+def _is_tenths(value: Any) -> bool:
+    """Return whether a value is written ``round(x * 10) / 10``."""
+    from sqlglot import exp
+
+    if not isinstance(value, exp.Div) or not isinstance(value.this, exp.Round):
+        return False
+    return str(value.expression) == "10"
 
 
 def _list(generator: Any, node: Any) -> str:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+import sqlglot
 
 from kanalyze.errors import UsageError
 from kanalyze.queries.files import built_in, find_query, read_queries
@@ -26,6 +27,15 @@ def test_every_built_in_query_has_a_title(kind: str) -> None:
     for query in built_in(kind).values():
         assert query.title.endswith((".", "?")), query.name
         assert len(query.title) < 90, query.name
+
+
+@pytest.mark.parametrize("kind", ["tables", "report", "questions", "findings", "page"])
+def test_no_built_in_query_rounds_to_a_number_of_decimals(kind: str) -> None:
+    # Engines, and DuckDB's releases, differ there: round(0.15, 1) is 0.1 or 0.2.
+    assert built_in(kind)
+    for query in built_in(kind).values():
+        for rounded in sqlglot.parse_one(query.sql, read="duckdb").find_all(sqlglot.exp.Round):
+            assert not rounded.args.get("decimals"), f"{query.name}: {rounded.sql()}"
 
 
 def test_a_query_in_a_users_folder_replaces_one_of_the_same_name(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ SELECT
             WHEN count(DISTINCT CASE WHEN is_vain THEN client_ip END) = 1 THEN ' client in '
             ELSE ' clients in '
         END,
-        round((max(CASE WHEN is_vain THEN start_ns END) - min(CASE WHEN is_vain THEN start_ns END)) / 1e9, 1),
+        round((max(CASE WHEN is_vain THEN start_ns END) - min(CASE WHEN is_vain THEN start_ns END)) / 1e9 * 10) / 10,
         ' s failed: ', count(*) FILTER (WHERE is_vain AND closed_by = 'broker'), ' refused, ',
         count(*) FILTER (WHERE is_vain AND closed_by IS DISTINCT FROM 'broker'), ' not answered; ',
         count(*) FILTER (WHERE is_answered), ' others succeeded'

@@ -36,11 +36,11 @@ SELECT
     client_ip,
     concat(
         connections, ' short connections to ', brokers, CASE WHEN brokers = 1 THEN ' broker' ELSE ' brokers' END,
-        ' in ', round((last_time_ns - first_time_ns) / 1e9, 1), ' s, half of them within ',
+        ' in ', round((last_time_ns - first_time_ns) / 1e9 * 10) / 10, ' s, half of them within ',
         CAST(round(duration_ns / 1e6) AS BIGINT), ' ms',
         CASE
             WHEN requests_each IS NULL THEN ''
-            ELSE concat(', ', round(requests_each, 1), ' requests on each')
+            ELSE concat(', ', round(requests_each * 10) / 10, ' requests on each')
         END,
         '; ', closed_by_broker, ' closed by the broker'
     ) AS what,

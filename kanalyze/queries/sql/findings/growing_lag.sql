@@ -55,7 +55,7 @@ SELECT
     concat(
         sum(last_lag), ' records behind in ', count(*),
         CASE WHEN count(*) = 1 THEN ' partition, ' ELSE ' partitions, ' END, sum(last_lag - first_lag),
-        ' more than ', round((max(last_time_ns) - min(first_time_ns)) / 1e9, 1), ' s before',
+        ' more than ', round((max(last_time_ns) - min(first_time_ns)) / 1e9 * 10) / 10, ' s before',
         CASE
             WHEN count(commits.committed_offset) = 0 THEN ''
             ELSE concat(

@@ -64,11 +64,11 @@ SELECT
         count(*), CASE WHEN count(*) = 1 THEN ' connection' ELSE ' connections' END,
         ' closed by the other end after ',
         CASE
-            WHEN round(min(silence_s), 1) < round(max(silence_s), 1)
-                THEN concat(round(min(silence_s), 1), ' to ')
+            WHEN round(min(silence_s) * 10) / 10 < round(max(silence_s) * 10) / 10
+                THEN concat(round(min(silence_s) * 10) / 10, ' to ')
             ELSE ''
         END,
-        round(max(silence_s), 1), ' s without packets'
+        round(max(silence_s) * 10) / 10, ' s without packets'
     ) AS what,
     count(*) AS weight,
     min(closed_ns) AS first_time_ns,

@@ -55,8 +55,8 @@ SELECT
     group_id,
     client_id,
     concat(
-        count(*), CASE WHEN count(*) = 1 THEN ' gap' ELSE ' gaps' END, ' without requests, of up to ', round(max(gap_ns) / 1e9, 1),
-        ' s, with a session timeout of ', round(min(session_ms) / 1000, 1), ' s',
+        count(*), CASE WHEN count(*) = 1 THEN ' gap' ELSE ' gaps' END, ' without requests, of up to ', round(max(gap_ns) / 1e9 * 10) / 10,
+        ' s, with a session timeout of ', round(min(session_ms) / 1000 * 10) / 10, ' s',
         CASE
             WHEN count(*) FILTER (WHERE error_code = 25) > 0
                 THEN concat('; ', count(*) FILTER (WHERE error_code = 25), ' times it was no longer a member')

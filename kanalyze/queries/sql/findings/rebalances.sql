@@ -182,7 +182,7 @@ SELECT
     of_groups.group_id,
     concat(
         of_groups.again, ' rounds after the first in ',
-        round((of_groups.last_time_ns - of_groups.first_time_ns) / 1e9, 1), ' s',
+        round((of_groups.last_time_ns - of_groups.first_time_ns) / 1e9 * 10) / 10, ' s',
         CASE WHEN causes.causes IS NULL THEN '' ELSE concat(': ', causes.causes) END,
         CASE
             WHEN unexplained.rounds IS NULL THEN ''
@@ -194,7 +194,7 @@ SELECT
         END,
         CASE
             WHEN of_groups.longest_ns IS NULL THEN ''
-            ELSE concat('; the longest took ', round(of_groups.longest_ns / 1e9, 1), ' s')
+            ELSE concat('; the longest took ', round(of_groups.longest_ns / 1e9 * 10) / 10, ' s')
         END,
         CASE WHEN reasons.reasons IS NULL THEN '' ELSE concat('; clients say: ', reasons.reasons) END
     ) AS what,

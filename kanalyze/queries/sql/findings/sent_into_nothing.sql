@@ -102,11 +102,11 @@ SELECT
     broker_ip,
     broker_port,
     concat(
-        CAST(sum(requests) AS BIGINT), ' without an answer within ', round(max(waited_ns) / 1e9, 1),
+        CAST(sum(requests) AS BIGINT), ' without an answer within ', round(max(waited_ns) / 1e9 * 10) / 10,
         ' s, with ', CAST(sum(retransmitted) AS BIGINT), ' retransmissions',
         CASE
             WHEN max(silence_ns) IS NULL THEN ''
-            ELSE concat('; before, the connection was idle for ', round(max(silence_ns) / 1e9, 1), ' s')
+            ELSE concat('; before, the connection was idle for ', round(max(silence_ns) / 1e9 * 10) / 10, ' s')
         END
     ) AS what,
     CAST(sum(requests) AS BIGINT) AS weight,

@@ -93,8 +93,8 @@ SELECT
     broker_port,
     api_name,
     concat(
-        '99 % of ', requests, ' within ', round(p99_ns / 1e6, 1), ' ms; of the other brokers within ',
-        round(others_p99_ns / 1e6, 1), ' ms'
+        '99 % of ', requests, ' within ', round(p99_ns / 1e6 * 10) / 10, ' ms; of the other brokers within ',
+        round(others_p99_ns / 1e6 * 10) / 10, ' ms'
     ) AS what,
     p99_ns / 1e6 AS weight,
     first_time_ns,

@@ -32,7 +32,7 @@ SELECT
     concat(
         max(refused.answers), CASE WHEN max(refused.answers) = 1 THEN ' answer ' ELSE ' answers ' END,
         max(refused.error_name), ' over ',
-        round(max(refused.last_response_ns - refused.first_response_ns) / 1e9, 1), ' s, ',
+        round(max(refused.last_response_ns - refused.first_response_ns) / 1e9 * 10) / 10, ' s, ',
         max(refused.partitions), CASE WHEN max(refused.partitions) = 1 THEN ' partition' ELSE ' partitions' END,
         '; meanwhile it received metadata ',
         count(told.request_id), CASE WHEN count(told.request_id) = 1 THEN ' time' ELSE ' times' END

@@ -25,7 +25,7 @@ SELECT
     client_id,
     concat(
         requests, ' produce requests, ', CAST(round(requests * 1e9 / (last_time_ns - first_time_ns)) AS BIGINT),
-        ' per s, of ', CAST(round(bytes_each) AS BIGINT), ' B and ', round(records_each, 1),
+        ' per s, of ', CAST(round(bytes_each) AS BIGINT), ' B and ', round(records_each * 10) / 10,
         ' records for each partition, ', CAST(round(100.0 * uncompressed / batches) AS BIGINT), ' % uncompressed'
     ) AS what,
     requests AS weight,

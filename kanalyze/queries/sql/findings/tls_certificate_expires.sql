@@ -50,8 +50,8 @@ SELECT
     concat(
         'the ', whose, '''s certificate ', subject, ' (signed by ', issuer, ') ',
         CASE
-            WHEN days < 0 THEN concat('expired ', round(-days, 1), ' days before')
-            ELSE concat('expires in ', round(days, 1), ' days')
+            WHEN days < 0 THEN concat('expired ', round(-days * 10) / 10, ' days before')
+            ELSE concat('expires in ', round(days * 10) / 10, ' days')
         END,
         '; ', count(*), CASE WHEN count(*) = 1 THEN ' connection' ELSE ' connections' END
     ) AS what,

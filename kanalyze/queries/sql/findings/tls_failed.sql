@@ -13,7 +13,7 @@ SELECT
     broker_port,
     concat(
         count(*), CASE WHEN count(*) = 1 THEN ' TLS connection' ELSE ' TLS connections' END, ' in ',
-        round((max(start_ns) - min(start_ns)) / 1e9, 1), CASE WHEN count(*) = 1 THEN ' s fails' ELSE ' s fail' END,
+        round((max(start_ns) - min(start_ns)) / 1e9 * 10) / 10, CASE WHEN count(*) = 1 THEN ' s fails' ELSE ' s fail' END,
         ': the ',
         coalesce(tls_failed_by, 'network'),
         CASE tls_failure

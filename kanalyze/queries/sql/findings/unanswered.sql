@@ -44,11 +44,11 @@ SELECT
     concat(
         count(*), ' without an answer within ',
         CASE
-            WHEN round(min(waited_ns) / 1e9, 1) < round(max(waited_ns) / 1e9, 1)
-                THEN concat(round(min(waited_ns) / 1e9, 1), ' to ')
+            WHEN round(min(waited_ns) / 1e9 * 10) / 10 < round(max(waited_ns) / 1e9 * 10) / 10
+                THEN concat(round(min(waited_ns) / 1e9 * 10) / 10, ' to ')
             ELSE ''
         END,
-        round(max(waited_ns) / 1e9, 1), ' s; then ',
+        round(max(waited_ns) / 1e9 * 10) / 10, ' s; then ',
         CASE
             WHEN count(*) FILTER (WHERE closed_by = 'broker') = 0 THEN 'the client closed the connection'
             WHEN count(*) FILTER (WHERE closed_by = 'client') = 0 THEN 'the broker closed the connection'

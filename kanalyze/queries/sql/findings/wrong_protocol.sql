@@ -13,7 +13,7 @@ SELECT
     broker_port,
     concat(
         count(*), CASE WHEN count(*) = 1 THEN ' connection' ELSE ' connections' END, ' in ',
-        round((max(start_ns) - min(start_ns)) / 1e9, 1),
+        round((max(start_ns) - min(start_ns)) / 1e9 * 10) / 10,
         CASE WHEN count(*) = 1 THEN ' s that begins with ' ELSE ' s that begin with ' END,
         CASE
             WHEN tls_failure = 'tls_on_plaintext_port' THEN 'TLS on a port without it'

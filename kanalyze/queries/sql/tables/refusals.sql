@@ -52,7 +52,7 @@ SELECT
     CASE
         WHEN refused > 1
             THEN concat(
-                ', over ', round(span_ns / 1e9, 1), ' s in ', bursts,
+                ', over ', round(span_ns / 1e9 * 10) / 10, ' s in ', bursts,
                 CASE WHEN bursts = 1 THEN ' burst' ELSE ' bursts' END
             )
         ELSE ''
