@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TextIO
 from kanalyze.cli.arguments import parser
 from kanalyze.cli.console import print_message
 from kanalyze.common.compiled import is_compiled, is_pure_wanted
+from kanalyze.common.garbage_collection import collect_rarely
 from kanalyze.errors import KanalyzeError
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ FAILED = 2
 INTERRUPTED = 130
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-_OBJECTS_BETWEEN_COLLECTIONS = 100_000
 _ESCAPES = "kanalyze.escaped"
 _PLAIN = dict(zip("\u2502\u2026\u2191\u2192\u2193\u00b5", "|~^>vu", strict=True)) | dict(
     zip("\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588", "__..==##", strict=True)
@@ -54,9 +54,7 @@ def run() -> None:
 
 def _set_up_process() -> None:
     """Set up the process, before modules that depend on it are imported."""
-    # Rows are many small objects without cycles; the search for cycles took a third of a
-    # command's time.
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, 50, 100)
+    collect_rarely()
     # NumPy's linear algebra, which is not used, would start a thread for each core (20 to 60 ms).
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Arrow's own allocators keep 25 MB more of freed memory.

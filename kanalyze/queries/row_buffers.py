@@ -49,8 +49,12 @@ class RowBuffers:
         if table == "requests" and REQUEST_ID not in schema.names:
             self._numbers = _RequestNumbers(schema)
             schema = self._numbers.schema
-        self._buffers[table] = _RowBuffer()
+        self._buffers[table] = _RowBuffer(schema.names)
         return schema
+
+    def columns(self, table: str) -> list[str]:
+        """Return the names of a table's columns."""
+        return self._buffers[table].columns
 
     def add(self, table: str, batch: pa.RecordBatch) -> pa.Table | None:
         """Add rows to a table; return the rows that are to be written now, if any."""
@@ -89,7 +93,8 @@ class _RequestNumbers:
 class _RowBuffer:
     """The buffered rows of one table."""
 
-    def __init__(self) -> None:
+    def __init__(self, columns: list[str]) -> None:
+        self.columns = columns
         self.rows = 0
         self._bytes = 0
         self._batches: list[pa.RecordBatch] = []

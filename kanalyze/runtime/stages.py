@@ -16,6 +16,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from kanalyze.common.garbage_collection import collecting_rarely
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields
 from kanalyze.errors import UsageError
@@ -307,7 +308,9 @@ class Stages:
                     self.open_tcp(),
                     may_be_late=not captures.can_be_read_again,
                 )
-            yield batch, self.feed(batch)
+            with collecting_rarely():
+                events = self.feed(batch)
+            yield batch, events
         if ends:
             yield None, self.finish()
 

@@ -17,19 +17,18 @@ The format is a line of text (format, version, size, checksum), then compressed 
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import sys
 import zlib
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from kanalyze.common.garbage_collection import no_collection
 from kanalyze.common.plain_values import fields, from_bytes, to_bytes
 from kanalyze.errors import KanalyzeError
 from kanalyze.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from kanalyze.common.plain_values import State
     from kanalyze.model.tcp import TcpConnection
@@ -71,7 +70,7 @@ def save_state(
         out. An idle connection takes some 100 bytes; the list of recent packets, which detects
         packets that were captured twice, up to 35 kB.
     """
-    with _garbage_collection_off():
+    with no_collection():
         still_open = list(stages.open_tcp())
         serials = {tcp.serial for tcp in still_open}
         of_rows = None if assembler is None else assembler.state(serials)
@@ -111,7 +110,7 @@ def load_state(
     """
     plain = _opened(data)
     try:
-        with _garbage_collection_off():
+        with no_collection():
             settings, state, of_rows, of_lines = fields(from_bytes(plain), "ttTT")
             if settings != _settings(stages):
                 raise StateError("the state is of a run with other settings: run without it")
@@ -132,18 +131,6 @@ def load_state(
 def _settings(stages: Stages) -> State:
     """Return what must be equal in both runs: settings, and the byte order of columns."""
     return sys.byteorder, stages.settings
-
-
-@contextmanager
-def _garbage_collection_off() -> Iterator[None]:
-    """Disable garbage collection: it would take two thirds of the time and find nothing."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 # -- the line and the checksum --------------------------------------------------------------------

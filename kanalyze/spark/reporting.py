@@ -25,6 +25,8 @@ from kanalyze.tables.quality_facts import QUALITY, quality_facts
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    import pyarrow as pa
+
     from kanalyze.queries.engine import QueryEngine
     from kanalyze.queries.findings import FindingKind
 
@@ -122,24 +124,36 @@ def report_on_files(
     Raises:
         UsageError: as :func:`report_by`; or a file cannot be read.
     """
-    import pyarrow.parquet as pq
-
     names = names_of(options.chosen_kinds, has_page=options.make_page is not None)
     with Database(max_memory_bytes=max_memory_bytes, threads=threads) as database:
         columns = {table: columns_of(table) for table in (*files, QUALITY)}
         makers = create_tables(database, columns, names and names | {REQUEST_ID.name})
         for table in files:
-            schema = makers[table].schema
-            dictionary_columns = [field.name for field in schema if _is_dictionary(field.type)]
-            for name in files[table]:
-                with folder.open_file(name) as file:
-                    rows = pq.ParquetFile(file, read_dictionary=dictionary_columns)
-                    for batch in rows.iter_batches(columns=schema.names):
-                        database.insert(table, batch.select(schema.names).cast(schema))
+            _insert(database, table, folder, files[table], makers[table].schema)
         facts = list(quality_facts(quality))
         database.insert(QUALITY, makers[QUALITY].of_rows(facts))
         has_tables = partial(_has_tables, database.tables)
         return report_by(database, quality, conditions, options, has_tables)
+
+
+def _insert(
+    database: Database, table: str, folder: SharedFolder, files: Sequence[str], schema: pa.Schema
+) -> None:
+    """Add the rows of files to a table."""
+    paths = [folder.plain_path(name) for name in files]
+    plain_paths = [path for path in paths if path is not None]
+    if len(plain_paths) == len(files):
+        if files:
+            database.insert_files(table, plain_paths)
+        return
+    import pyarrow.parquet as pq
+
+    dictionary_columns = [field.name for field in schema if _is_dictionary(field.type)]
+    for name in files:
+        with folder.open_file(name) as file:
+            rows = pq.ParquetFile(file, read_dictionary=dictionary_columns)
+            for batch in rows.iter_batches(columns=schema.names):
+                database.insert(table, batch.select(schema.names).cast(schema))
 
 
 def _is_dictionary(data_type: Any) -> bool:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FileEntry", "SharedFolder", "location_of"]
 
+_PATTERN: Final = frozenset("*?[")
 _OBJECT_STORES: Final = frozenset({"s3", "gcs", "abfs"})
 
 
@@ -109,6 +110,12 @@ class SharedFolder:
             return self._system.open_input_file(self._path(name))
         except (ArrowException, OSError) as error:
             raise self._error(error) from None
+
+    def plain_path(self, name: str) -> str | None:
+        """Return the local path of a file; None if it is remote, or would be read as a pattern."""
+        path = self._path(name)
+        is_plain = self._system.type_name == "local" and not _PATTERN.intersection(path)
+        return path if is_plain else None
 
     def names(self, folder: str) -> list[str]:
         """Return the names directly in a subfolder, sorted, without those that begin with a dot."""

@@ -4,9 +4,11 @@ import tempfile
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import kanalyze
+from kanalyze.errors import KanalyzeError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.queries.database import Database, QueryError
 from kanalyze.queries.files import Query
@@ -62,6 +64,22 @@ def test_rows_may_be_inserted_between_queries(database: Database) -> None:
         assert database.ask("SELECT max(number) FROM things").to_pydict() == {
             "max(number)": [number]
         }
+
+
+def test_rows_of_files_are_inserted_in_order(database: Database, tmp_path: Path) -> None:
+    files = [str(tmp_path / f"it's {number}.parquet") for number in range(2)]
+    for file, first in zip(files, (5, 1), strict=True):
+        rows = pa.Table.from_batches([batch(first, 3)])
+        pq.write_table(rows.append_column("more", pa.array([1, 2, 3])).select([1, 2, 0]), file)
+    database.insert_files("things", files)
+    database.insert("things", batch(9, 1))
+    assert database.ask("FROM things")["number"].to_pylist() == [5, 6, 7, 1, 2, 3, 9]
+
+
+def test_a_damaged_file_is_an_error_of_one_line(database: Database, tmp_path: Path) -> None:
+    (tmp_path / "x.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(KanalyzeError, match=r"^.*x\.parquet.*$"):
+        database.insert_files("things", [str(tmp_path / "x.parquet")])
 
 
 def test_request_ids_are_kept() -> None:

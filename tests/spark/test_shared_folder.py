@@ -26,6 +26,13 @@ def test_files_are_written_and_read_by_path_and_by_url(tmp_path, as_location) ->
     assert (tmp_path / "not there yet" / "a folder" / "list" / "2").read_bytes() == b"two"
 
 
+def test_the_path_of_a_local_file_is_plain_if_it_is_no_pattern(tmp_path: Path) -> None:
+    assert SharedFolder(str(tmp_path)).plain_path("a/b") == f"{tmp_path}/a/b"
+    for name in ("a*", "a?", "[a]"):
+        assert SharedFolder(str(tmp_path / name)).plain_path("b") is None
+    assert SharedFolder("s3://bucket/a?region=x").plain_path("b") is None
+
+
 def test_files_being_written_are_not_listed(tmp_path: Path) -> None:
     (tmp_path / ".half").write_bytes(b"ha")
     assert SharedFolder(str(tmp_path)).names("") == []

@@ -24,6 +24,7 @@ from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.io.urls import absolute_path
 from kanalyze.capture.reader import NotACaptureError
 from kanalyze.capture.splits import open_split
+from kanalyze.common.garbage_collection import collecting_rarely
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError
 from kanalyze.export.arrow import BatchMaker
@@ -172,8 +173,9 @@ def read_splits(job: Job, parts: Iterable[tuple[int, Split]]) -> Iterator[pa.Rec
     blocks are ignored.
     """
     task_state = _TaskState(job.pruner(), job.topic_names())
-    for part, split in parts:
-        yield from _read_split(job, task_state, part, split)
+    with collecting_rarely():
+        for part, split in parts:
+            yield from _read_split(job, task_state, part, split)
 
 
 class _TaskState(NamedTuple):
@@ -399,12 +401,13 @@ def _rebuild(
     """Rebuild the connections of buckets, one after the other."""
     files = None if job.staging is None else TableFiles(job.staging)
     try:
-        for bucket, source, saved_state in sources:
-            if job.plan.options.table == "requests":
-                sink = job.sink(bucket, files)
-                yield from _requests(job, bucket, source, saved_state, topic_ids, sink)
-            else:
-                yield from _other_rows(job, source, topic_ids)
+        with collecting_rarely():
+            for bucket, source, saved_state in sources:
+                if job.plan.options.table == "requests":
+                    sink = job.sink(bucket, files)
+                    yield from _requests(job, bucket, source, saved_state, topic_ids, sink)
+                else:
+                    yield from _other_rows(job, source, topic_ids)
     except BaseException:
         if files is not None:
             files.abort()

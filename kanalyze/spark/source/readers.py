@@ -20,6 +20,7 @@ from kanalyze.api.topic_ids import read_topic_ids
 from kanalyze.capture.inputs import find_inputs, find_readable, look_at
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.listing import check_many_may_read
+from kanalyze.common.garbage_collection import collecting_rarely
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.times import parse_time_of_day_ns
 from kanalyze.errors import UsageError
@@ -247,7 +248,8 @@ def read_partition(
     Raises:
         CaptureError: a capture cannot be opened or read.
     """
-    yield from plan.table.batches(plan, partition, choose)
+    with collecting_rarely():
+        yield from plan.table.batches(plan, partition, choose)
 
 
 # -- partitions -----------------------------------------------------------------------------------

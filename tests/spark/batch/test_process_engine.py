@@ -56,6 +56,12 @@ def test_captures_keep_the_names_they_were_given(
     assert report(tmp_path / "out")["capture"]["captures"] == ["a.pcap"]
 
 
+def test_the_name_of_the_archive_may_look_like_a_pattern(tmp_path: Path) -> None:
+    for name in ("out", "out[1]*"):
+        assert batch("--jobs", 1, path("waits"), "--out", tmp_path / name) == 0
+    assert report(tmp_path / "out[1]*") == report(tmp_path / "out")
+
+
 def test_buckets_are_rebuilt_for_topic_names_of_other_buckets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
