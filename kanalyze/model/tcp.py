@@ -40,7 +40,7 @@ class Endpoint(NamedTuple):
 class RoundTrips:
     """Sums over the times from data to its acknowledgment, both seen at the capture point."""
 
-    __slots__ = ("least_ns", "most_ns", "samples", "total_ns")
+    __slots__ = ("_least_ns", "_most_ns", "samples", "total_ns")
 
     def __init__(
         self,
@@ -51,9 +51,27 @@ class RoundTrips:
     ) -> None:
         self.samples = samples
         self.total_ns = total_ns
-        self.least_ns = least_ns
-        """None without samples."""
-        self.most_ns = most_ns
+        self._least_ns = least_ns or 0
+        self._most_ns = most_ns or 0
+
+    def add(self, elapsed_ns: int) -> None:
+        """Add a sample in ns, which is not negative."""
+        if not self.samples or elapsed_ns < self._least_ns:
+            self._least_ns = elapsed_ns
+        if not self.samples or elapsed_ns > self._most_ns:
+            self._most_ns = elapsed_ns
+        self.samples += 1
+        self.total_ns += elapsed_ns
+
+    @property
+    def least_ns(self) -> int | None:
+        """The least sample; None without samples."""
+        return self._least_ns if self.samples else None
+
+    @property
+    def most_ns(self) -> int | None:
+        """The largest sample; None without samples."""
+        return self._most_ns if self.samples else None
 
     @property
     def mean_ns(self) -> int | None:
@@ -67,11 +85,10 @@ class RoundTrips:
     @classmethod
     def from_state(cls, state: object) -> RoundTrips:
         """Make one from a state; raises ValueError for any other value."""
-        trips = cls(*fields(state, "nnNN"))
-        has_no_samples = not trips.samples
-        if (trips.least_ns is None) != has_no_samples or (trips.most_ns is None) != has_no_samples:
+        samples, total_ns, least_ns, most_ns = fields(state, "nnNN")
+        if (least_ns is None) != (not samples) or (most_ns is None) != (not samples):
             raise ValueError("a least and a most of no samples")
-        return trips
+        return cls(samples, total_ns, least_ns, most_ns)
 
 
 class TcpMeasures:

@@ -25,7 +25,7 @@ import pytest
 from kanalyze.capture.reader import open_capture
 from kanalyze.net.tcp.reassembly import Reassembler
 from tests.support.captures import NAMES, often, path
-from tests.support.measuring import figures, measured, slots_of
+from tests.support.measuring import figures, measured
 from tests.support.packets import Packet, pcap_file
 
 if TYPE_CHECKING:
@@ -268,7 +268,9 @@ def test_packets_captured_twice_add_only_duplicates(name: str) -> None:
             assert getattr(two, attribute) == getattr(one, attribute)
         assert two.syn_retransmissions == one.syn_retransmissions == [0, 0]
         assert two.handshake_rtt_ns == one.handshake_rtt_ns
-        assert [*map(slots_of, two.round_trips)] == [*map(slots_of, one.round_trips)]
+        assert [trips.state() for trips in two.round_trips] == [
+            trips.state() for trips in one.round_trips
+        ]
 
 
 @pytest.mark.few(2)

@@ -75,7 +75,7 @@ def figures(connection: TcpConnection) -> dict[str, Any]:
     found = {name: getattr(connection, name) for name in _COUNTED}
     if connection.measures is not None:
         found |= slots_of(connection.measures)
-        found["round_trips"] = [slots_of(trips) for trips in connection.measures.round_trips]
+        found["round_trips"] = [trips.state() for trips in connection.measures.round_trips]
     return found
 
 

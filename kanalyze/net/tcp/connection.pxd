@@ -42,6 +42,7 @@ cdef class OpenConnection:
     @cython.locals(
         lower=HalfStream,
         higher=HalfStream,
+        meter=Meter,
         mine=HalfStream,
         other=HalfStream,
         writer=StreamWriter,
@@ -58,8 +59,6 @@ cdef class OpenConnection:
         from_higher=cython.longlong,
     )
     cdef _pass_in_order(self, SegmentIterator iterator)
-    @cython.locals(row=cython.longlong, mine=HalfStream)
-    cdef _pass_metered(self, SegmentIterator iterator)
     @cython.locals(
         flags=cython.longlong,
         mine=HalfStream,
@@ -85,6 +84,10 @@ cdef class OpenConnection:
 
 
 cdef count_in_order(tcp, long long index, long long packets, long long payload_bytes)
+@cython.locals(row=cython.longlong)
+cdef bint is_next(SegmentIterator iterator, HalfStream mine) except -1
+@cython.locals(row=cython.longlong)
+cdef bint is_usual(SegmentIterator iterator, HalfStream mine, Meter meter) except -1
 @cython.locals(row=cython.longlong)
 cdef bint may_repeat(SegmentIterator iterator, HalfStream mine) except -1
 @cython.locals(is_answer=cython.bint, is_crossing=cython.bint)

@@ -235,16 +235,13 @@ class OpenConnection:
     def _pass_in_order(self, iterator: SegmentIterator) -> None:
         """Read the segments that are in order, up to one that needs the slow path.
 
-        That is one with a SYN, FIN or RST, a window of 0, or payload out of order. The iterator
-        stays there, or at its end.
+        That is one with a SYN, FIN or RST, a window of 0, or payload out of order; or one that is
+        unusual to what is measured. The iterator stays there, or at its end.
         """
-        lower, higher = self.lower, self.higher
+        lower, higher, meter = self.lower, self.higher, self.meter
         if not self.is_in_order():
             return
         for_lower, for_higher = self.writers(iterator.shared)
-        if self.meter is not None:
-            self._pass_metered(iterator)
-            return
         last_time_ns = self.tcp.last_time_ns
         lower_packets = higher_packets = lower_bytes = higher_bytes = 0
         while not iterator.at_end:
@@ -252,11 +249,11 @@ class OpenConnection:
             flags, length = iterator.flags[row], iterator.lengths[row]
             from_higher = iterator.from_higher
             mine = higher if from_higher else lower
-            if flags & CONTROL or not iterator.windows[row]:
+            if not is_next(iterator, mine):
+                break
+            if meter is not None and not is_usual(iterator, mine, meter):
                 break
             if length:
-                if iterator.sequences[row] != mine.next_sequence or not mine.started:
-                    break
                 writer = for_higher if from_higher else for_lower
                 writer.whole_segments(mine.stream_offset, iterator.rank, iterator.rank + 1)
                 if iterator.captured[row] < length:
@@ -279,6 +276,15 @@ class OpenConnection:
                     iterator.times[row],
                     iterator.numbers[row],
                 )
+            if meter is not None:
+                meter.time(
+                    from_higher,
+                    flags,
+                    iterator.sequences[row],
+                    length,
+                    iterator.acknowledgments[row],
+                    iterator.times[row],
+                )
             if from_higher:
                 higher_packets += 1
                 higher_bytes += length
@@ -291,20 +297,6 @@ class OpenConnection:
             count_in_order(self.tcp, lower.index, lower_packets, lower_bytes)
             count_in_order(self.tcp, higher.index, higher_packets, higher_bytes)
             self.tcp.last_time_ns = last_time_ns
-
-    def _pass_metered(self, iterator: SegmentIterator) -> None:
-        """Read the segments that are in order one by one, because each is measured."""
-        while not iterator.at_end:
-            row = iterator.row
-            mine = self.higher if iterator.from_higher else self.lower
-            if iterator.flags[row] & CONTROL:
-                break
-            if iterator.lengths[row] and not (
-                mine.started and iterator.sequences[row] == mine.next_sequence
-            ):
-                break
-            self.receive(iterator.segment(), iterator.shared)
-            iterator.advance()
 
     def receive(self, segment: Segment, shared: Segments) -> bool:
         """Add a segment; return false, without adding it, if it begins another connection."""
@@ -409,6 +401,29 @@ def count_in_order(tcp: TcpConnection, index: int, packets: int, payload_bytes: 
     if packets:
         tcp.packets[index] += packets
         tcp.payload_bytes[index] += payload_bytes
+
+
+def is_next(iterator: SegmentIterator, mine: HalfStream) -> bool:
+    """Tell whether a segment has no SYN, FIN, RST or window of 0, and its payload comes next."""
+    row = iterator.row
+    if iterator.flags[row] & CONTROL or not iterator.windows[row]:
+        return False
+    if not iterator.lengths[row]:
+        return True
+    return bool(mine.started) and iterator.sequences[row] == mine.next_sequence
+
+
+def is_usual(iterator: SegmentIterator, mine: HalfStream, meter: Meter) -> bool:
+    """Tell whether only round trips and counts are measured of a segment.
+
+    It is no duplicate, does not end the handshake, and cannot be a keep-alive probe.
+    """
+    row = iterator.row
+    if iterator.marks is not None and iterator.marks[row]:
+        return False
+    if not iterator.lengths[row] and iterator.sequences[row] != mine.next_sequence:
+        return False
+    return meter.awaited is None or meter.awaited != iterator.from_higher
 
 
 def may_repeat(iterator: SegmentIterator, mine: HalfStream) -> bool:

@@ -1,10 +1,12 @@
 # The C types of round_trips.py.
 cimport cython
 
+from kanalyze.model.tcp cimport RoundTrips
 from kanalyze.net.tcp.sequence_space cimport distance
 
 cdef enum:
     MOST_TIMED = 4096
+    LEAST_CELLS = 16
 
 cdef long long SEQUENCE_MASK
 
@@ -14,7 +16,7 @@ cdef class TimedSegments:
 
 
 cdef class RoundTripTimer:
-    cdef public object sums
+    cdef public RoundTrips sums
     cdef public TimedSegments all_timed
     cdef public bint has_sequence
     cdef public long long sequence
@@ -23,19 +25,33 @@ cdef class RoundTripTimer:
     cdef public long long sent
     cdef public bint has_acknowledged
     cdef public long long acknowledged
-    cdef public object starts
-    cdef public object ends
-    cdef public object times
+    cdef readonly long long[::1] starts
+    cdef readonly long long[::1] ends
+    cdef readonly long long[::1] times
+    cdef readonly Py_ssize_t first
+    cdef readonly Py_ssize_t last
 
     cpdef long long relative(self, long long sequence) noexcept
     @cython.locals(start=cython.longlong, end=cython.longlong)
     cpdef send(self, long long sequence, long long length, long long time_ns)
-    @cython.locals(relative=cython.longlong, count=cython.Py_ssize_t)
+    @cython.locals(relative=cython.longlong, until=cython.Py_ssize_t)
     cpdef acknowledge(self, long long sequence, long long time_ns)
     cpdef drop_all(self)
-    cdef _add(self, long long elapsed_ns)
     cdef _await(self, long long start, long long end, long long time_ns)
+    @cython.locals(count=cython.Py_ssize_t, room=cython.Py_ssize_t)
+    cdef _make_room(self)
     cdef _drop(self, Py_ssize_t count)
     cdef _note_sent(self, long long sequence, long long end)
-    @cython.locals(first=cython.Py_ssize_t, last=cython.Py_ssize_t)
+    @cython.locals(
+        first=cython.Py_ssize_t,
+        last=cython.Py_ssize_t,
+        dropped=cython.Py_ssize_t,
+        index=cython.Py_ssize_t,
+    )
     cdef _forget(self, long long start, long long end)
+
+
+@cython.locals(new_cells="long long[::1]", index=cython.Py_ssize_t)
+cdef long long[::1] moved(
+    long long[::1] cells, Py_ssize_t first, Py_ssize_t last, Py_ssize_t room
+)

@@ -27,6 +27,7 @@ if not cython.compiled:
     from kanalyze.net.tcp.sequence_space import distance
 
     MOST_TIMED = 4096
+    LEAST_CELLS = 16
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
@@ -38,6 +39,7 @@ MAX_TIMED_SEGMENTS: Final = 4096
 """Segments of a direction that wait for their acknowledgment: 6 MB of data at 1,460 bytes each.
 Beyond, the oldest gives no sample."""
 SEQUENCE_MASK = 0xFFFF_FFFF
+NO_CELLS: Final = memoryview(array("q"))
 MOST_RELATIVE: Final = 1 << 60
 """Largest relative number in a state: the sum of two fits into 63 bits."""
 
@@ -58,9 +60,11 @@ class RoundTripTimer:
         "acknowledged",
         "all_timed",
         "ends",
+        "first",
         "has_acknowledged",
         "has_sent",
         "has_sequence",
+        "last",
         "reference",
         "sent",
         "sequence",
@@ -84,19 +88,19 @@ class RoundTripTimer:
         self.has_acknowledged = False
         self.acknowledged = 0
         """The relative number up to which everything is acknowledged."""
-        self.starts = array("q")
-        """Relative numbers of the first bytes of the segments that wait, rising."""
-        self.ends = array("q")
-        """Relative numbers after their last bytes."""
-        self.times = array("q")
-        """Their times in ns."""
+        # The segments that wait: the first byte, the end and the time of each. ``[first, last)`` of
+        # the cells are in use, and rise.
+        self.starts = self.ends = self.times = NO_CELLS
+        self.first = self.last = 0
 
     def state(self) -> State:
         """Return what :meth:`load_state` takes."""
         return (
             *(self.has_sequence, self.sequence, self.reference, self.has_sent, self.sent),
             *(self.has_acknowledged, self.acknowledged),
-            *(tuple(self.starts), tuple(self.ends), tuple(self.times)),
+            tuple(self.starts[self.first : self.last]),
+            tuple(self.ends[self.first : self.last]),
+            tuple(self.times[self.first : self.last]),
         )
 
     def load_state(self, state: object) -> None:
@@ -104,16 +108,17 @@ class RoundTripTimer:
         values = fields(state, "bnibibittt")
         self.has_sequence, self.sequence, self.reference, self.has_sent, self.sent = values[:5]
         self.has_acknowledged, self.acknowledged = values[5:7]
-        self.starts, self.ends, self.times = (array("q", items(part, "i")) for part in values[7:])
-        count = len(self.starts)
-        if not count == len(self.ends) == len(self.times) <= MOST_TIMED:
+        starts, ends, times = (items(part, "i") for part in values[7:])
+        count = len(starts)
+        if not count == len(ends) == len(times) <= MOST_TIMED:
             raise ValueError("columns of times that are not of one length")
         if self.sequence > SEQUENCE_MASK or any(
             abs(number) > MOST_RELATIVE
-            for number in (self.reference, self.sent, self.acknowledged, *self.starts, *self.ends)
+            for number in (self.reference, self.sent, self.acknowledged, *starts, *ends)
         ):
             raise ValueError("a relative sequence number beyond all streams")
-        self.all_timed.count += count
+        for start, end, time_ns in zip(starts, ends, times, strict=True):
+            self._await(start, end, time_ns)
 
     def relative(self, sequence: int) -> int:
         """Turn a sequence number into the relative number nearest to the last new one."""
@@ -145,41 +150,46 @@ class RoundTripTimer:
         if not self.has_sent or relative > self.sent:
             self.sequence = sequence
             self.reference = relative
-        count = bisect_right(self.ends, relative)
-        if not count:
+        until = self.first
+        while until < self.last and self.ends[until] <= relative:
+            until += 1
+        if until == self.first:
             return
-        if self.ends[count - 1] == relative and time_ns >= self.times[count - 1]:
-            self._add(time_ns - self.times[count - 1])
-        self._drop(count)
+        if self.ends[until - 1] == relative and time_ns >= self.times[until - 1]:
+            self.sums.add(time_ns - self.times[until - 1])
+        self._drop(until - self.first)
 
     def drop_all(self) -> None:
         """Stop waiting for acknowledgments."""
-        self._drop(len(self.ends))
-
-    def _add(self, elapsed_ns: int) -> None:
-        """Add a sample to the sums."""
-        sums = self.sums
-        sums.samples += 1
-        sums.total_ns += elapsed_ns
-        if sums.least_ns is None or elapsed_ns < sums.least_ns:
-            sums.least_ns = elapsed_ns
-        if sums.most_ns is None or elapsed_ns > sums.most_ns:
-            sums.most_ns = elapsed_ns
+        self._drop(self.last - self.first)
 
     def _await(self, start: int, end: int, time_ns: int) -> None:
         """Wait for the acknowledgment of one more segment; above the limit, drop the oldest."""
-        self.starts.append(start)
-        self.ends.append(end)
-        self.times.append(time_ns)
+        if self.last - self.first == MOST_TIMED:
+            self._drop(1)
+        if self.last == len(self.ends):
+            self._make_room()
+        self.starts[self.last] = start
+        self.ends[self.last] = end
+        self.times[self.last] = time_ns
+        self.last += 1
         self.all_timed.count += 1
-        if len(self.ends) > MOST_TIMED:
-            self._drop(len(self.ends) - MOST_TIMED)
+
+    def _make_room(self) -> None:
+        """Move the cells in use to the beginning, of twice as many cells if half are in use."""
+        count = self.last - self.first
+        room = max(LEAST_CELLS, 2 * count)
+        self.starts = moved(self.starts, self.first, self.last, room)
+        self.ends = moved(self.ends, self.first, self.last, room)
+        self.times = moved(self.times, self.first, self.last, room)
+        self.first, self.last = 0, count
 
     def _drop(self, count: int) -> None:
         """Stop waiting for the first ``count`` segments."""
-        if count:
-            del self.starts[:count], self.ends[:count], self.times[:count]
-            self.all_timed.count -= count
+        self.first += count
+        self.all_timed.count -= count
+        if self.first == self.last:
+            self.first = self.last = 0
 
     def _note_sent(self, sequence: int, end: int) -> None:
         self.has_sent = True
@@ -190,7 +200,22 @@ class RoundTripTimer:
 
     def _forget(self, start: int, end: int) -> None:
         """Drop the segments that overlap with resent bytes: they give no sample."""
-        first, last = bisect_right(self.ends, start), bisect_left(self.starts, end)
-        if first < last:
-            del self.starts[first:last], self.ends[first:last], self.times[first:last]
-            self.all_timed.count -= last - first
+        first = bisect_right(self.ends, start, self.first, self.last)
+        last = bisect_left(self.starts, end, self.first, self.last)
+        dropped = last - first
+        if dropped <= 0:
+            return
+        for index in range(last, self.last):
+            self.starts[index - dropped] = self.starts[index]
+            self.ends[index - dropped] = self.ends[index]
+            self.times[index - dropped] = self.times[index]
+        self.last -= dropped
+        self.all_timed.count -= dropped
+
+
+def moved(cells: memoryview, first: int, last: int, room: int) -> memoryview:
+    """Return ``room`` new cells that begin with some of the old ones."""
+    new_cells = memoryview(array("q", bytes(8 * room)))
+    for index in range(first, last):
+        new_cells[index - first] = cells[index]
+    return new_cells

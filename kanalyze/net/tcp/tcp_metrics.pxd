@@ -31,10 +31,18 @@ cdef class Meter:
         flags=cython.longlong,
         first=cython.longlong,
         length=cython.longlong,
-        mine=RoundTripTimer,
-        other=RoundTripTimer,
     )
     cpdef take(self, Segment segment, bint is_out_of_window, bint is_last)
+    @cython.locals(mine=RoundTripTimer, other=RoundTripTimer)
+    cpdef time(
+        self,
+        long long from_higher,
+        long long flags,
+        long long first,
+        long long length,
+        long long acknowledgment,
+        long long time_ns,
+    )
     @cython.locals(flags=cython.longlong)
     cdef _take_control(self, Segment segment, index)
     cdef _take_syn(self, Segment segment, index)

@@ -103,14 +103,35 @@ class Meter:
             self._end_handshake(segment)
         if flags & RST or is_out_of_window:
             return
+        first = segment.sequence + (1 if flags & SYN else 0)
+        length = segment.length + (1 if is_last and segment.length else 0)
+        self.time(from_higher, flags, first, length, segment.acknowledgment, segment.time_ns)
+
+    def time(
+        self,
+        from_higher: int,
+        flags: int,
+        first: int,
+        length: int,
+        acknowledgment: int,
+        time_ns: int,
+    ) -> None:
+        """Measure round trips.
+
+        Args:
+            from_higher: 1 if the higher end sent the segment, else 0.
+            flags: the flags of TCP.
+            first: sequence number of the first byte of payload.
+            length: payload bytes, and the FIN if it follows them; 0 without payload.
+            acknowledgment: acknowledgment number.
+            time_ns: Unix time in ns.
+        """
         if flags & ACK:
             other = self.lower_timer if from_higher else self.higher_timer
-            other.acknowledge(segment.acknowledgment, segment.time_ns)
-        if segment.length:
-            first = segment.sequence + (1 if flags & SYN else 0)
-            length = segment.length + (1 if is_last else 0)
+            other.acknowledge(acknowledgment, time_ns)
+        if length:
             mine = self.higher_timer if from_higher else self.lower_timer
-            mine.send(first & SEQUENCE_MASK, length, segment.time_ns)
+            mine.send(first & SEQUENCE_MASK, length, time_ns)
 
     def _take_control(self, segment: Segment, index: int) -> None:
         flags = segment.flags

@@ -41,13 +41,12 @@ every core has some."""
 def buckets_for(captures: Sequence[FoundCapture], cores: int) -> int:
     """Return the default number of buckets.
 
-    Two for each core, or else one for each core, if so many tasks may read all captures. Otherwise
-    one for 64 MiB of captures, but at least two for each core; from 8 to 512.
+    One for each core, if so many tasks may read all captures: each reads all headers, and two for
+    each core took no less time by the clock. Otherwise one for 64 MiB of captures, but at least two
+    for each core; from 8 to 512.
     """
-    max_readings = _most_readings(captures)
-    for buckets in (TASKS_A_CORE * cores, cores):
-        if buckets <= max_readings:
-            return buckets
+    if cores <= _most_readings(captures):
+        return cores
     total_bytes = sum(capture.total_bytes or 0 for capture in captures)
     count = max(total_bytes // _BYTES_A_BUCKET, TASKS_A_CORE * cores)
     return min(max(count, _LEAST_BUCKETS), _MOST_BUCKETS)
@@ -69,10 +68,11 @@ def _is_plain_file(capture: FoundCapture) -> bool:
 def tasks_for(
     captures: Sequence[FoundCapture], stores: Stores, split_bytes: int, cores: int
 ) -> list[list[Split]]:
-    """Divide captures among tasks, and large ones into parts of about ``split_bytes``.
+    """Divide captures among tasks.
 
     A task has up to 1 GiB of consecutive captures, or less if cores would be idle. A capture that
-    cannot be opened is one part; the task that reads it reports why.
+    is larger than that is divided, into parts of at least ``split_bytes``. A capture that cannot be
+    opened is one part; the task that reads it reports why.
     """
     known_bytes = sum(capture.total_bytes or 0 for capture in captures)
     bytes_per_task = known_bytes // (TASKS_A_CORE * cores)
@@ -80,7 +80,7 @@ def tasks_for(
     tasks: list[list[Split]] = []
     room_bytes = 0
     for capture in captures:
-        for split in _splits(capture, stores, split_bytes):
+        for split in _splits(capture, stores, max(split_bytes, task_bytes)):
             size = (capture.total_bytes or split_bytes) // split.split_count
             if not tasks or size > room_bytes:
                 tasks.append([])

@@ -28,7 +28,7 @@ def samples(*events: tuple[str, int, int, int]) -> tuple[int | None, ...]:
             one.send(sequence % 2**32, length, time_ns)
         else:
             one.acknowledge(sequence % 2**32, time_ns)
-    assert len(one.starts) == len(one.ends) == len(one.times) == one.all_timed.count
+    assert one.last - one.first == one.all_timed.count
     return figures(one.sums)
 
 
@@ -107,11 +107,47 @@ def test_a_segment_that_fills_a_hole_gives_no_sample():
     assert samples(*events) == NO_SAMPLES
 
 
+def test_cells_are_used_again():
+    one = timer()
+    for i in range(10_000):
+        one.send(i * 10, 10, i)
+        one.send(i * 10 + 5, 5, i)
+        if i >= 3:
+            one.acknowledge((i - 3) * 10 + 10, i)
+    assert one.all_timed.count <= 4
+    assert len(one.ends) <= 32
+
+
+@pytest.mark.parametrize("first", [0, 1, 20, 40])
+def test_a_retransmission_takes_segments_out_of_the_middle(first):
+    """Whether or not cells before them are in use."""
+    one = timer()
+    for i in range(60):
+        one.send(i * 10, 10, i)
+    one.acknowledge(first * 10, 60)
+    before = one.sums.samples
+    one.send(450, 35, 61)
+    assert one.all_timed.count == 60 - first - 4
+    for i in range(first, 60):
+        one.acknowledge(i * 10 + 10, 100)
+    lost = sum(100 - i for i in range(45, 49))
+    assert one.sums.samples - before == 60 - first - 4
+    without = timer()
+    for i in range(60):
+        without.send(i * 10, 10, i)
+    without.acknowledge(first * 10, 60)
+    for i in range(first, 60):
+        without.acknowledge(i * 10 + 10, 100)
+    assert one.sums.total_ns == without.sums.total_ns - lost
+    assert one.all_timed.count == 0
+
+
 def test_segments_without_an_acknowledgment_take_bounded_memory():
     one = timer()
     for i in range(MAX_TIMED_SEGMENTS + 10):
         one.send(i * 10, 10, i)
-    assert one.all_timed.count == len(one.ends) == MAX_TIMED_SEGMENTS
+    assert one.all_timed.count == MAX_TIMED_SEGMENTS
+    assert len(one.starts) == len(one.ends) == len(one.times) <= 2 * MAX_TIMED_SEGMENTS
     one.acknowledge(100, 10**6)
     assert one.sums.samples == 0
     one.acknowledge(110, 10**6)

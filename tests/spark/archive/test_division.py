@@ -23,16 +23,15 @@ PLAIN, COMPRESSED, REMOTE = "a.pcap", "a.pcapng.ZST", "s3://captures/a.pcap"
 @pytest.mark.parametrize(
     ("name", "total_bytes", "cores", "buckets", "is_shuffled"),
     [
-        (PLAIN, 0, 1, 2, False),
-        (PLAIN, 1 << 50, 2, 4, False),
-        ("file:///a.pcap", 1 << 50, 2, 4, False),
-        (PLAIN, 0, 8, 16, False),
+        (PLAIN, 0, 1, 1, False),
+        (PLAIN, 1 << 50, 2, 2, False),
+        ("file:///a.pcap", 1 << 50, 2, 2, False),
         (PLAIN, 0, 9, 9, False),
         (PLAIN, 0, 16, 16, False),
         (PLAIN, 0, 17, 34, True),
         (PLAIN, 10 << 30, 17, 160, True),
         (PLAIN, 1 << 50, 17, 512, True),
-        *((name, 0, 1, 2, False) for name in (COMPRESSED, REMOTE)),
+        *((name, 0, 1, 1, False) for name in (COMPRESSED, REMOTE)),
         *((name, 1 << 50, 2, 2, False) for name in (COMPRESSED, REMOTE)),
         *((name, 0, 3, 8, True) for name in (COMPRESSED, REMOTE)),
         *((name, 640 * MIB, 4, 10, True) for name in (COMPRESSED, REMOTE)),
@@ -63,8 +62,10 @@ def test_a_large_file_is_read_by_several_tasks(tmp_path: Path) -> None:
     file = tmp_path / "large.pcap"
     file.write_bytes(pcap_file(timed([segment(payload=b"x" * 60_000)] * 100)))
     capture = FoundCapture(str(file), total_bytes=file.stat().st_size)
-    tasks = tasks_for([capture], Stores(), MIB, 1)
-    assert [len(task) for task in tasks] == [2, 2, 1]
+    assert [len(task) for task in tasks_for([capture], Stores(), MIB, 1)] == [1, 1]
+    assert [len(task) for task in tasks_for([capture], Stores(), MIB, 2)] == [1, 1, 1, 1]
+    # Parts of a size that the user wants are not smaller.
+    assert [len(task) for task in tasks_for([capture], Stores(), 2 * MIB, 2)] == [1, 1]
 
 
 def test_a_missing_file_is_left_for_a_task_to_report(tmp_path: Path) -> None:
