@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kanalyze.anonymization.anonymize import Anonymization, key_of
-from kanalyze.cli.analyze import catalog_of, left_out_reporter
+from kanalyze.cli.analyze import LeftOutReporter, catalog_of
 from kanalyze.cli.progress import progress_of
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
@@ -32,7 +32,7 @@ def anonymize(arguments: argparse.Namespace) -> None:
         strips_records=arguments.strip_records,
         ports=arguments.port,
         catalog=catalog_of(arguments),
-        leave_out=left_out_reporter(),
+        leave_out=LeftOutReporter(),
         **limits,
     )
     # Times and sizes may still say something about a network to those who know it, so only the

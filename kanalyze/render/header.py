@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.render.lines import Line
 from kanalyze.render.nothing import no_kafka_text
+from kanalyze.render.phrases import captures_text
 from kanalyze.render.text import shown
 from kanalyze.render.times import moment_text
 from kanalyze.render.units import (
@@ -42,11 +43,7 @@ def header_lines(summary: dict[str, Any]) -> Iterator[Line]:
 
 
 def _captured(capture: dict[str, Any]) -> Iterator[Line]:
-    names = capture["captures"]
-    title = shown(names[0]) if names else "no capture"
-    if len(names) > 1:
-        title += f" and {count_text(len(names) - 1)} more"
-    yield Line(title, style="bold")
+    yield Line(captures_text(capture["captures"]), style="bold")
     if capture["first_time_ns"] is None:
         yield Line("no packets")
         return
