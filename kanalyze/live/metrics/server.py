@@ -27,17 +27,17 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer, ThreadingMixIn
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
 
 from prometheus_client.exposition import choose_encoder, gzip_accepted
 
+from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import TracebackType
 
     from prometheus_client.registry import Collector, CollectorRegistry
 
@@ -95,7 +95,7 @@ def _is_address(text: str) -> bool:
     return True
 
 
-class MetricsServer:
+class MetricsServer(ClosedAtEnd):
     """Answers scrapes in its own threads until it is stopped."""
 
     def __init__(
@@ -132,22 +132,11 @@ class MetricsServer:
         """The URL to scrape."""
         return f"http://{self.address}{_PATH}"
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """Close the socket and wait for the thread; may be called again."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
 
 
 class _Request(io.RawIOBase):
