@@ -16,6 +16,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.common.caches import remember
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.decoding.kafka07 import trace_07, values_of
 from kanalyze.decoding.secrets import Redactor, hide
@@ -70,6 +71,7 @@ _NOTHING = Projection.of()
 EVERYTHING = Projection((), everything=True)
 """Select every field. Of records, select only the batch headers, so that no record is copied."""
 _MOST_PLANS = 4096
+"""Keys and versions of APIs come from the wire."""
 _INT16 = struct.Struct(">h").unpack_from
 _SIZE = struct.Struct(">i").pack
 _HEAD = struct.Struct(">hh").pack
@@ -313,7 +315,8 @@ class BodyReader:
         try:
             plan = self._plans[api_key, api_version, kind]
         except KeyError:
-            plan = self._make_plan(api_key, api_version, kind)
+            key = api_key, api_version, kind
+            plan = remember(self._plans, key, self._new_plan(*key), _MOST_PLANS)
         if plan is None:
             return None
         body = plain_body(data, plan.head, plan.header_version)
@@ -327,13 +330,6 @@ class BodyReader:
             return None
         values = self._drain(plan.decode)
         return DecodedMessage(plan.definition, plan.version, values, [], None, plan.secrets)
-
-    def _make_plan(self, api_key: int, api_version: int, kind: Kind) -> _MessagePlan | None:
-        # API keys and versions come from the wire: a hostile capture can have 2^32 different pairs.
-        if len(self._plans) >= _MOST_PLANS:
-            self._plans.clear()
-        plan = self._plans[api_key, api_version, kind] = self._new_plan(api_key, api_version, kind)
-        return plan
 
     def _new_plan(self, api_key: int, api_version: int, kind: Kind) -> _MessagePlan | None:
         """Return a plan equal to :meth:`locate_body`; None if the version depends on the bytes."""
