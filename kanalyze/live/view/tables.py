@@ -231,12 +231,15 @@ def _lowest_if_null(number: int | None) -> int:
     return -(2**63) if number is None else number
 
 
-_REQUESTS = _rate("requests", lambda entry: entry.requests)
 _ERRORS = _rate("errors", lambda entry: entry.errors, red=True)
-_SENT = _rate("sent", lambda entry: entry.request_bytes, "B", rank=3)
-_P50 = _number("p50", lambda entry: entry.p50_ns, duration_text, rank=1)
-_P99 = _number("p99", lambda entry: entry.p99_ns, duration_text)
-_RECEIVED = _rate("received", lambda entry: entry.response_bytes, "B", rank=2)
+_TRAFFIC = (
+    _rate("requests", lambda entry: entry.requests),
+    _ERRORS,
+    _rate("sent", lambda entry: entry.request_bytes, "B", rank=3),
+    _rate("received", lambda entry: entry.response_bytes, "B", rank=2),
+    _number("p50", lambda entry: entry.p50_ns, duration_text, rank=1),
+    _number("p99", lambda entry: entry.p99_ns, duration_text),
+)
 
 
 # -- APIs -----------------------------------------------------------------------------------------
@@ -268,12 +271,7 @@ _APIS = LiveTable(
     lambda snapshot: snapshot.apis,
     (
         _text("API", 20, _api, style="bold"),
-        _REQUESTS,
-        _ERRORS,
-        _SENT,
-        _RECEIVED,
-        _P50,
-        _P99,
+        *_TRAFFIC,
     ),
     1,
     lambda entry: (entry.api_name,),
@@ -304,12 +302,7 @@ _CLIENTS = LiveTable(
     (
         _text("client", 16, _client, style="bold"),
         _text("from", 13, lambda entry: shown(entry.client_ip), rank=4),
-        _REQUESTS,
-        _ERRORS,
-        _SENT,
-        _RECEIVED,
-        _P50,
-        _P99,
+        *_TRAFFIC,
     ),
     2,
     lambda entry: (entry.client_id, entry.client_ip),
@@ -338,12 +331,7 @@ _BROKERS = LiveTable(
     lambda snapshot: snapshot.brokers,
     (
         _text("broker", 16, _broker, style="bold"),
-        _REQUESTS,
-        _ERRORS,
-        _SENT,
-        _RECEIVED,
-        _P50,
-        _P99,
+        *_TRAFFIC,
     ),
     1,
     lambda entry: (entry.broker,),
