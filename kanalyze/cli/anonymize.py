@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kanalyze.anonymization.anonymize import Anonymization, key_of
 from kanalyze.cli.analyze import LeftOutReporter, catalog_of
 from kanalyze.cli.progress import progress_of
-from kanalyze.errors import UsageError
+from kanalyze.errors import UsageError, reason_of
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ def _key(text: str | None) -> bytes | None:
     try:
         return Path(text[1:]).read_bytes().strip()
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"--key: {text[1:]}: {reason}") from error
+        raise UsageError(f"--key: {text[1:]}: {reason_of(error)}") from error
 
 
 def _text(done: Anonymized, destination: str) -> str:

@@ -34,7 +34,7 @@ from prometheus_client.exposition import choose_encoder, gzip_accepted
 
 from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.errors import KanalyzeError, UsageError
+from kanalyze.errors import KanalyzeError, UsageError, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -113,8 +113,7 @@ class MetricsServer(ClosedAtEnd):
             own = {name.lower() for name in (*names, where.host, socket.gethostname())}
             self._server = _Server(family, address, registry, frozenset(own | {"localhost"}))
         except (OSError, UnicodeError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise KanalyzeError(f"cannot serve metrics on {where}: {reason}") from None
+            raise KanalyzeError(f"cannot serve metrics on {where}: {reason_of(error)}") from None
         self.address = ListenAddress(where.host, self._server.socket.getsockname()[1])
         """The address it listens on, with the actual port if 0 was given."""
         self._thread = Thread(

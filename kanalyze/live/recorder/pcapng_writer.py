@@ -28,7 +28,7 @@ from kanalyze.capture.formats.pcapng_encoder import (
     section_header,
 )
 from kanalyze.common.closing import ClosedAtEnd
-from kanalyze.errors import KanalyzeError, UsageError
+from kanalyze.errors import KanalyzeError, UsageError, reason_of
 from kanalyze.live.recorder.numbered_files import numbered_files, remove_oldest
 from kanalyze.tls.keylog import TLS_KEY_LOG
 
@@ -104,7 +104,7 @@ class PcapngWriter(ClosedAtEnd):
             with tempfile.TemporaryFile(dir=self._path.parent):
                 pass  # the folder is writable
         except OSError as error:
-            raise KanalyzeError(f"cannot write to {path}: {error.strerror or error}") from None
+            raise KanalyzeError(f"cannot write to {path}: {reason_of(error)}") from None
 
     def write(
         self, packets: PacketBatch, comments: Mapping[int, Sequence[str]] | None = None

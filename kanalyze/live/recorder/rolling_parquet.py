@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.closing import ClosedAtEnd
-from kanalyze.errors import KanalyzeError, UsageError
+from kanalyze.errors import KanalyzeError, UsageError, reason_of
 from kanalyze.export.parquet import ParquetWriter
 from kanalyze.live.recorder.numbered_files import (
     numbered_files,
@@ -107,7 +107,7 @@ class RollingParquet(ClosedAtEnd):
             files = numbered_files(self._folder, _NAME)
         except OSError as error:
             self._unlock()
-            raise KanalyzeError(f"cannot write to {folder}: {error.strerror or error}") from None
+            raise KanalyzeError(f"cannot write to {folder}: {reason_of(error)}") from None
         self._number = files[-1][0] if files else 0
 
     def add(self, block: RowBlock, now_ns: int, clock_ns: int) -> None:
