@@ -20,6 +20,7 @@ from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.render.nothing import no_kafka_text
 from kanalyze.runtime.pipeline import Analysis
+from kanalyze.tables.filters import FILTER_OPTIONS
 
 if TYPE_CHECKING:
     import argparse
@@ -41,23 +42,6 @@ __all__ = [
     "rows_of",
 ]
 
-_FILTERS = {
-    "apis": "api",
-    "client_ids": "client_id",
-    "client_ips": "client_ip",
-    "brokers": "broker",
-    "ports": "port",
-    "topics": "topic",
-    "partitions": "partition",
-    "groups": "group",
-    "statuses": "status",
-    "error_codes": "error",
-    "errors_only": "errors",
-    "slower_than": "slower_than",
-    "since": "since",
-    "until": "until",
-}
-"""The option for each argument of ``RowFilter.parse``."""
 _OF_CAPTURES = ("port", "topic_ids", "definitions", "keylog")
 """Options that change how packets are read."""
 _STANDARD_INPUT = "-"
@@ -160,7 +144,7 @@ def filters_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of :func:`.make_filter` from the options of a command."""
     return {
         name: getattr(arguments, option)
-        for name, option in _FILTERS.items()
+        for name, option in FILTER_OPTIONS.items()
         if hasattr(arguments, option)
     }
 
@@ -202,7 +186,7 @@ def report_if_none(
 def _typed_filters(arguments: argparse.Namespace) -> list[str]:
     """Return the filters as the user may have typed them."""
     words: list[str] = []
-    for option in (*_FILTERS.values(), "kind", "finding"):
+    for option in (*FILTER_OPTIONS.values(), "kind", "finding"):
         value = getattr(arguments, option, None)
         flag = f"--{option.replace('_', '-')}"
         if value is True:

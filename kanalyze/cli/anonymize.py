@@ -12,6 +12,7 @@ from kanalyze.cli.analyze import LeftOutReporter, catalog_of
 from kanalyze.cli.progress import progress_of
 from kanalyze.errors import UsageError, reason_of
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
+from kanalyze.render.units import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -56,11 +57,9 @@ def _key(text: str | None) -> bytes | None:
 
 
 def _text(done: Anonymized, destination: str) -> str:
-    messages, connections = done.messages, done.connections
     text = (
-        f"{destination}: {done.packets:,} {'packet' if done.packets == 1 else 'packets'}, "
-        f"{messages:,} {'message' if messages == 1 else 'messages'} on "
-        f"{connections:,} Kafka {'connection' if connections == 1 else 'connections'}"
+        f"{destination}: {counted(done.packets, 'packet')}, {counted(done.messages, 'message')} on "
+        f"{counted(done.connections, 'Kafka connection')}"
     )
     if done.unread_messages:
         text += f"; {done.unread_messages:,} could not be read to the end: their rest is blanked"

@@ -252,14 +252,9 @@ class BodyReader:
         if message is None:
             return None
         if api_key is None or version is None:
-            text = "a response to a request that was not seen"
-            return _undecoded(
-                None, Problem(AnomalyKind.ORPHAN_RESPONSE, 8, message.length - 8, None, text)
-            )
+            return _orphan(message, 8)
         if message.data is None:
-            return _undecoded(
-                None, Problem(AnomalyKind.MISSING_BYTES, 0, message.length, None, NOT_ALL_THERE)
-            )
+            return _missing(message)
         return self.message(message.data, api_key, version, kind)
 
     def message(self, data: bytes, api_key: int, api_version: int, kind: Kind) -> DecodedMessage:
@@ -424,20 +419,15 @@ def _decoded_07(exchange: Exchange, message: Message | None, kind: Kind) -> Deco
     """Decode a message of Kafka 0.7, for which there is no definition."""
     if message is None:
         return None
-    size = message.length - PREFIX_BYTES
     if exchange.request is None:
-        text = "a response to a request that was not seen"
-        return _undecoded(
-            None, Problem(AnomalyKind.ORPHAN_RESPONSE, PREFIX_BYTES, size, None, text)
-        )
+        return _orphan(message, PREFIX_BYTES)
+    size = message.length - PREFIX_BYTES
     if message.data is None and exchange.api_key is None and exchange.malformed:
         # The bytes of a message of unknown type are not kept.
         text = "not a Kafka 0.7 request, or incomplete"
         return _undecoded(None, Problem(AnomalyKind.MALFORMED_BODY, PREFIX_BYTES, size, None, text))
     if message.data is None:
-        return _undecoded(
-            None, Problem(AnomalyKind.MISSING_BYTES, 0, message.length, None, NOT_ALL_THERE)
-        )
+        return _missing(message)
     try:
         nodes = trace_07(exchange, kind)
     except WireError as error:
@@ -463,6 +453,17 @@ def _undecoded(
     definition: Definition | None, problem: Problem, tags: list[tuple[int, bytes]] | None = None
 ) -> DecodedMessage:
     return DecodedMessage(definition, None, None, tags or [], problem)
+
+
+def _orphan(message: Message, body: int) -> DecodedMessage:
+    text = "a response to a request that was not seen"
+    size = message.length - body
+    return _undecoded(None, Problem(AnomalyKind.ORPHAN_RESPONSE, body, size, None, text))
+
+
+def _missing(message: Message) -> DecodedMessage:
+    problem = Problem(AnomalyKind.MISSING_BYTES, 0, message.length, None, NOT_ALL_THERE)
+    return _undecoded(None, problem)
 
 
 def _unknown(located: BodyLocation, length: int) -> Problem:

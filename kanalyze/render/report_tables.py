@@ -198,8 +198,8 @@ def _count(title: str, name: str, rank: int = 0) -> _Shown:
     return _number(title, lambda item: count_text(item[name]), rank)
 
 
-def _size(title: str, name: str, rank: int = 0) -> _Shown:
-    return _number(title, lambda item: bytes_text(item[name]), rank)
+def _size(title: str, name: str) -> _Shown:
+    return _number(title, lambda item: bytes_text(item[name]))
 
 
 def _duration(title: str, name: str, rank: int = 0) -> _Shown:

@@ -34,9 +34,9 @@ _LOW_CHART_HEIGHT = 2
 _CHART_LABEL = 10
 
 
-def render_report(summary: _Item, console: Console, order: TableOrder | None = None) -> None:
+def render_report(summary: _Item, console: Console) -> None:
     """Print a summary on a rich console."""
-    print_lines(report_lines(summary, console.width, order), console)
+    print_lines(report_lines(summary, console.width), console)
 
 
 def print_lines(lines: Iterable[Line], console: Console) -> None:
