@@ -1,4 +1,4 @@
-"""The exceptions that leave this package.
+"""The exceptions that leave this package, and what the system says of an error.
 
 A bad argument or an unreadable input raises a :class:`KanalyzeError`, whose text is one line that
 can be shown to users. Bad *bytes* raise nothing: they become anomalies (see
@@ -7,7 +7,7 @@ can be shown to users. Bad *bytes* raise nothing: they become anomalies (see
 
 from __future__ import annotations
 
-__all__ = ["CaptureError", "DefinitionError", "KanalyzeError", "UsageError"]
+__all__ = ["CaptureError", "DefinitionError", "KanalyzeError", "UsageError", "reason_of"]
 
 
 class KanalyzeError(Exception):
@@ -24,3 +24,8 @@ class CaptureError(KanalyzeError):
 
 class DefinitionError(KanalyzeError):
     """A message definition breaks the rules of the definition language."""
+
+
+def reason_of(error: Exception) -> str:
+    """Return what the system says of an error, without its number and the name of a file."""
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

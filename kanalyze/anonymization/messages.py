@@ -20,6 +20,7 @@ from kanalyze.anonymization.plans import steps_of
 from kanalyze.anonymization.records import RecordBlanker, overlaps
 from kanalyze.anonymization.rules import WORDS, Rule
 from kanalyze.anonymization.tokens import blank, token
+from kanalyze.common.caches import remember
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.decoding.bodies import BodyReader
 from kanalyze.kafka.codec.compiler import Decoders
@@ -154,10 +155,8 @@ class MessageAnonymizer:
         key = definition.name, version, len(definition.releases)
         steps = self._plans.get(key)
         if steps is None:
-            if len(self._plans) >= _MOST_PLANS:
-                self._plans.clear()
-            layout = Layout(definition, version)
-            steps = self._plans[key] = steps_of(layout, definition.struct)
+            steps = steps_of(Layout(definition, version), definition.struct)
+            remember(self._plans, key, steps, _MOST_PLANS)
         return steps
 
     def content(self, rule: Rule, content: bytes) -> bytes:

@@ -21,6 +21,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
+from kanalyze.common.caches import remember
 from kanalyze.net.header_cursor import HeaderCursor
 from kanalyze.net.header_kinds import DROPPED, ETHERNET, IPV4, IPV6, LLC_FRAME, TCP
 from kanalyze.net.ip.ip_headers import read_ipv4, read_ipv6
@@ -161,10 +162,8 @@ class PacketAnonymizer:
         both = self._data[at : at + 12]
         stand_ins = self._known_macs.get(both)
         if stand_ins is None:
-            if len(self._known_macs) >= _MOST_KNOWN:
-                self._known_macs.clear()
             stand_ins = self._stand_ins.mac(both[:6]) + self._stand_ins.mac(both[6:])
-            self._known_macs[both] = stand_ins
+            remember(self._known_macs, both, stand_ins, _MOST_KNOWN)
         self._out[at : at + 12] = stand_ins
 
     def _cooked_address(self, at: int, end: int, header_end: int, *, is_mac: bool) -> None:
@@ -239,9 +238,8 @@ class PacketAnonymizer:
         both = self._data[at : at + 2 * size]
         addresses = self._known.get(both)
         if addresses is None:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            addresses = self._known[both] = _Addresses(both, self._stand_ins)
+            addresses = _Addresses(both, self._stand_ins)
+            remember(self._known, both, addresses, _MOST_KNOWN)
         self._out[at : at + 2 * size] = addresses.new
         return addresses
 

@@ -22,6 +22,7 @@ from random import Random
 from typing import Final, TypeVar
 
 from kanalyze.anonymization.permutations import Permutation, random_bytes
+from kanalyze.common.caches import remember
 
 __all__ = ["INTERNAL_TOPICS", "StandIns", "new_key"]
 
@@ -121,7 +122,7 @@ class StandIns:
         if stand_in is None:
             stand_in = self.name_but(name, INTERNAL_TOPICS)
             if len(name) <= _LONGEST_REMEMBERED:
-                _remember(self._names, name, stand_in)
+                remember(self._names, name, stand_in, _MOST_KNOWN)
         return stand_in
 
     def name_but(self, name: bytes, unchanged: frozenset[bytes]) -> bytes:
@@ -156,7 +157,7 @@ class StandIns:
             label = b"name " + bytes(kinds)
             permutation = Permutation(self._key, label, size)
             if len(kinds) <= _LONGEST_REMEMBERED:
-                _remember(self._permutations, kinds, permutation)
+                remember(self._permutations, kinds, permutation, _MOST_KNOWN)
         return permutation
 
     def _not_utf8(self, name: bytes) -> bytes:
@@ -176,7 +177,7 @@ class StandIns:
         stand_in = self._uuids.get(uuid)
         if stand_in is None:
             stand_in = self._uuid.of(int.from_bytes(uuid), _is_kept_uuid).to_bytes(16)
-            _remember(self._uuids, uuid, stand_in)
+            remember(self._uuids, uuid, stand_in, _MOST_KNOWN)
         return stand_in
 
     def mac(self, mac: bytes) -> bytes:
@@ -189,7 +190,7 @@ class StandIns:
         stand_in = self._macs.get(mac)
         if stand_in is None:
             stand_in = self._new_mac(mac)
-            _remember(self._macs, mac, stand_in)
+            remember(self._macs, mac, stand_in, _MOST_KNOWN)
         return stand_in
 
     def _new_mac(self, mac: bytes) -> bytes:
@@ -208,7 +209,7 @@ class StandIns:
         stand_in = self._addresses.get(address)
         if stand_in is None:
             stand_in = self._new_address(address)
-            _remember(self._addresses, address, stand_in)
+            remember(self._addresses, address, stand_in, _MOST_KNOWN)
         return stand_in
 
     def _new_address(self, address: bytes) -> bytes:
@@ -287,9 +288,3 @@ def _is_text(name: bytes) -> bool:
 
 def _is_kept_uuid(number: int) -> bool:
     return number < _KEPT_UUIDS
-
-
-def _remember(cache: dict[_K, _V], key: _K, value: _V) -> None:
-    if len(cache) >= _MOST_KNOWN:
-        cache.clear()
-    cache[key] = value

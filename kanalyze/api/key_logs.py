@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common import paths
-from kanalyze.common.argument_values import shown
+from kanalyze.common.argument_values import opening
 from kanalyze.errors import UsageError
 
 if TYPE_CHECKING:
@@ -46,14 +46,9 @@ def read_key_logs(files: Iterable[str]) -> KeyLog | None:
 
 def _read(path: str, log: KeyLog) -> None:
     lines_before, wrong_lines_before = log.lines, log.wrong_lines
-    try:
-        with paths.opened(path) as file:
-            while piece := file.read(_PIECE_BYTES):
-                log.feed(piece)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
-    except ValueError as error:  # a null byte
-        raise UsageError(f"not a path: {shown(path)}") from error
+    with opening(path), paths.opened(path) as file:
+        while piece := file.read(_PIECE_BYTES):
+            log.feed(piece)
     log.end()
     # An empty file is valid: the program has made no TLS connection.
     lines, wrong_lines = log.lines - lines_before, log.wrong_lines - wrong_lines_before

@@ -395,9 +395,6 @@ def save(
 
     arguments = _arguments("save", captures, options, MessageOptions.__optional_keys__)
     check_output(output, arguments["captures"])
-    limits = {}
-    if "max_memory_bytes" in arguments:
-        limits["max_memory_bytes"] = arguments["max_memory_bytes"]
     names = {
         "topic_ids": path_text("topic_ids", options.get("topic_ids")),
         "definitions": path_text("definitions", options.get("definitions")),
@@ -407,7 +404,7 @@ def save(
             analysis,
             os.fspath(output),
             {"port": arguments["ports"], **names},
-            **limits,
+            **_given(arguments, "max_memory_bytes"),
         )
 
 
@@ -502,12 +499,11 @@ def anonymize(
         raise UsageError(f"key: not a text: {shown(key)}")
     flags = {name: truth(name, options.get(name, False)) for name in ("strip_records", "force")}
     opened = partial(OutputFile, os.fspath(output), private=True, replaces_captures=flags["force"])
-    shared = ("catalog", "ports", "max_memory_bytes")
     anonymization = Anonymization(
         arguments["captures"],
         key_of(key.encode() if isinstance(key, str) else key),
         strips_records=flags["strip_records"],
-        **{name: arguments[name] for name in shared if name in arguments},
+        **_given(arguments, "catalog", "ports", "max_memory_bytes"),
     )
     return anonymization.run(opened)
 
@@ -750,6 +746,11 @@ def _arguments(
     return arguments
 
 
+def _given(arguments: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Return the arguments with these names, as far as there are any."""
+    return {name: arguments[name] for name in names if name in arguments}
+
+
 def _maker(arguments: dict[str, Any]) -> Callable[[], Analysis]:
     """Return a function that makes a new analysis with these arguments at each call."""
     make = partial(Analysis, **arguments)
@@ -775,13 +776,10 @@ def _maker_of_rows(arguments: dict[str, Any]) -> Callable[[], _AnyAnalysis]:
             )
     from kanalyze.api.saved import SavedAnalysis  # imported late: it imports DuckDB
 
-    limits = {}
-    if "max_memory_bytes" in arguments:
-        limits["max_memory_bytes"] = arguments["max_memory_bytes"]
     return partial(
         SavedAnalysis,
         files,
         row_filter=arguments["row_filter"],
         threads=arguments.get("jobs", 1),
-        **limits,
+        **_given(arguments, "max_memory_bytes"),
     )

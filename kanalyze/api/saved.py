@@ -14,7 +14,7 @@ from bisect import bisect_left
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.api.saved_tables import CONDITIONS, SavedTables
+from kanalyze.api.saved_tables import SavedTables
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.times import parse_time_ns
 from kanalyze.errors import UsageError
@@ -24,7 +24,7 @@ from kanalyze.runtime.table_run import TableRows
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS, AnomalyRow
 from kanalyze.tables.columns.block import Ints, RowBlock
 from kanalyze.tables.connections import CONNECTION_COLUMNS, ConnectionRow
-from kanalyze.tables.filters import RowFilter
+from kanalyze.tables.filters import FILTER_OPTIONS, RowFilter
 from kanalyze.tables.registry import ALWAYS, TABLES
 from kanalyze.tables.row import COLUMNS
 
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SavedAnalysis", "SavedConditions", "header_of"]
 
-_ORDER = (*list(CONDITIONS)[:-2], "slower_than_ns", "since", "until")
+_NAMES_IN_REPORT = {"slower_than": "slower_than_ns"}
+_ORDER = [_NAMES_IN_REPORT.get(option, option) for option in FILTER_OPTIONS.values()]
 """The names of conditions, in the order of a report."""
 
 

@@ -12,7 +12,7 @@ from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.export.arrow_blocks import block_of
 from kanalyze.queries.database import Database
 from kanalyze.queries.saved import SavedFileError
-from kanalyze.tables.filters import RowFilter
+from kanalyze.tables.filters import FILTER_OPTIONS, RowFilter
 from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
@@ -22,24 +22,9 @@ if TYPE_CHECKING:
     from kanalyze.tables.filters import BrokerAddress
     from kanalyze.tables.row import Column
 
-__all__ = ["CONDITIONS", "SavedTables"]
+__all__ = ["SavedTables"]
 
-CONDITIONS = {
-    "api": "apis",
-    "client_id": "client_ids",
-    "client_ip": "client_ips",
-    "broker": "brokers",
-    "port": "ports",
-    "topic": "topics",
-    "partition": "partitions",
-    "group": "groups",
-    "status": "statuses",
-    "error": "error_codes",
-    "errors": "errors_only",
-    "since": "since",
-    "until": "until",
-}
-"""The argument of ``RowFilter.parse`` for each condition in a report."""
+_ARGUMENTS = {option: argument for argument, option in FILTER_OPTIONS.items()}
 
 
 class SavedTables:
@@ -174,7 +159,7 @@ def _filter_of(conditions: Mapping[str, Any]) -> RowFilter:
     """Return the filter with these conditions; raises UsageError, TypeError or ValueError."""
     remaining = dict(conditions)
     slower_ns = remaining.pop("slower_than_ns", None)
-    arguments = {CONDITIONS[name]: value for name, value in remaining.items()}
+    arguments = {_ARGUMENTS[name]: value for name, value in remaining.items()}
     if slower_ns is not None:
         arguments["slower_than"] = f"{int(slower_ns)}ns"
     return RowFilter.parse(**arguments)

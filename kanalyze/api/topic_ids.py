@@ -9,6 +9,7 @@ import io
 from typing import TYPE_CHECKING
 
 from kanalyze.common import paths
+from kanalyze.common.argument_values import opening
 from kanalyze.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,13 +29,11 @@ def read_topic_ids(path: str | Path) -> dict[bytes, str]:
     Raises:
         UsageError: the file cannot be read, or is invalid; the text names it.
     """
-    try:
-        with io.TextIOWrapper(paths.opened(path), encoding="utf-8") as file:
+    with opening(path), io.TextIOWrapper(paths.opened(path), encoding="utf-8") as file:
+        try:
             text = file.read(_LARGEST_FILE_BYTES)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: not UTF-8 text") from error
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{path}: not UTF-8 text") from error
     # Imported late: only needed if there is a file.
     from kanalyze.tables.requests.topic_names import parse_topic_ids
 

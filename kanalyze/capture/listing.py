@@ -26,7 +26,7 @@ from kanalyze.capture.io.source import STDIN, capture_name
 from kanalyze.capture.io.urls import is_url, local_path, shown_url, split_url
 from kanalyze.common import paths
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.errors import CaptureError
+from kanalyze.errors import CaptureError, reason_of
 
 if TYPE_CHECKING:
     from kanalyze.capture.io.source import PathLike
@@ -123,7 +123,7 @@ def named_files(argument: PathLike, stores: Stores) -> NamedFiles:
     try:
         return _local(text)
     except OSError as error:
-        raise CaptureError(f"{text}: {(error.strerror or str(error)).lower()}") from error
+        raise CaptureError(f"{text}: {reason_of(error).lower()}") from error
 
 
 def nothing_named(argument: PathLike, named: NamedFiles) -> CaptureError:
@@ -178,8 +178,7 @@ def file_of(path: str, stores: Stores) -> InputFile:
     try:
         status = Path(path).stat()
     except (OSError, ValueError) as error:  # ValueError: characters that no path can have
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise MissingFileError(f"{path}: {(reason or str(error)).lower()}") from None
+        raise MissingFileError(f"{path}: {reason_of(error).lower()}") from None
     return InputFile(path, status.st_size, status.st_mtime_ns)
 
 

@@ -15,7 +15,7 @@ earliest time of it and the later packets of its batch (its key).
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kanalyze.capture.file_metadata import FileMetadata
 from kanalyze.capture.inputs import look_at
@@ -27,13 +27,13 @@ from kanalyze.capture.merge_cursor import BatchMerger, OpenCapture, first_packet
 from kanalyze.capture.packet_index import UNKNOWN_CAPTURE, PacketIndex
 from kanalyze.capture.reader import DEFAULT_BUFFER_BYTES, open_capture
 from kanalyze.common import paths
+from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.common.int_columns import rising
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Iterator, Sequence
-    from types import TracebackType
 
     from kanalyze.model.packets import PacketBatch
 
@@ -47,7 +47,7 @@ MergeInput: TypeAlias = FoundCapture | PathLike | BinaryFile
 last is read from its current position, after all inputs with names, and stays open."""
 
 
-class MergedCaptures:
+class MergedCaptures(ClosedAtEnd):
     """Captures read as one; a context manager that closes what it opened."""
 
     numbers_all_packets = True
@@ -122,17 +122,6 @@ class MergedCaptures:
         there is only one capture.
         """
         return self._packet_index.locate(number, self.names, is_alone=self._is_alone)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close all captures; binary files that were passed in stay open."""

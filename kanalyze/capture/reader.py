@@ -8,20 +8,20 @@ The content decides the format: pcap or pcapng, either of them may be compressed
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from kanalyze.capture.file_metadata import FileMetadata
 from kanalyze.capture.formats.parser import MOST_PACKETS
 from kanalyze.capture.formats.pcap import PCAP_MAGICS, PcapParser
 from kanalyze.capture.io.source import DamagedDataError, FileSource, open_source
 from kanalyze.common import paths
+from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.common.saved_files import MAGIC_BYTES, is_database
 from kanalyze.errors import CaptureError
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
     from kanalyze.capture.formats.parser import CaptureParser, Parsed
     from kanalyze.capture.io.source import BinaryFile, ByteSource, PathLike
@@ -93,7 +93,7 @@ def is_capture(path: PathLike) -> bool:
     return True
 
 
-class CaptureReader:
+class CaptureReader(ClosedAtEnd):
     """A capture being read; a context manager that closes its file."""
 
     def __init__(
@@ -134,17 +134,6 @@ class CaptureReader:
     def dropped_packets(self) -> int | None:
         """Packets that the capturing machine dropped so far; None where the file does not say."""
         return self._parser.dropped_packets
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the file, if it was opened for this reader."""

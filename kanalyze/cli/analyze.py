@@ -20,10 +20,11 @@ from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.render.nothing import no_kafka_text
 from kanalyze.runtime.pipeline import Analysis
+from kanalyze.tables.filters import FILTER_OPTIONS
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from pathlib import Path
 
     from kanalyze.api.saved import SavedAnalysis
     from kanalyze.kafka.session.message_bodies import KeepsBytes
@@ -31,32 +32,16 @@ if TYPE_CHECKING:
     from kanalyze.tls.keylog import KeyLog
 
 __all__ = [
+    "LeftOutReporter",
     "analysis_of",
     "catalog_of",
     "filters_of",
     "key_log_of",
-    "left_out_reporter",
+    "query_folders",
     "report_if_none",
     "rows_of",
 ]
 
-_FILTERS = {
-    "apis": "api",
-    "client_ids": "client_id",
-    "client_ips": "client_ip",
-    "brokers": "broker",
-    "ports": "port",
-    "topics": "topic",
-    "partitions": "partition",
-    "groups": "group",
-    "statuses": "status",
-    "error_codes": "error",
-    "errors_only": "errors",
-    "slower_than": "slower_than",
-    "since": "since",
-    "until": "until",
-}
-"""The option for each argument of ``RowFilter.parse``."""
 _OF_CAPTURES = ("port", "topic_ids", "definitions", "keylog")
 """Options that change how packets are read."""
 _STANDARD_INPUT = "-"
@@ -102,7 +87,7 @@ def analysis_of(
         ports=arguments.port,
         brokers=arguments.broker,
         topic_ids=read_topic_ids(arguments.topic_ids) if arguments.topic_ids else None,
-        leave_out=_LeftOutReporter(),
+        leave_out=LeftOutReporter(),
         **{name: value for name, value in settings.items() if value is not None},
     )
 
@@ -133,13 +118,14 @@ def rows_of(arguments: argparse.Namespace) -> Analysis | SavedAnalysis:
     )
 
 
-class _LeftOutReporter:
+class LeftOutReporter:
     """Reports the first files that cannot be read by name, then once that there are more."""
 
     def __init__(self) -> None:
         self._count = 0
 
     def __call__(self, anomaly: Anomaly) -> None:
+        """Report the file that an anomaly is about."""
         self._count += 1
         if self._count <= _MAX_LEFT_OUT:
             print_message(f"left out: {anomaly.detail}")
@@ -147,11 +133,6 @@ class _LeftOutReporter:
             print_message(
                 "more files are left out; kanalyze anomalies --kind capture_unreadable lists them"
             )
-
-
-def left_out_reporter() -> Callable[[Anomaly], object]:
-    """Return a function that reports files that cannot be read, only the first ones by name."""
-    return _LeftOutReporter()
 
 
 def catalog_of(arguments: argparse.Namespace) -> Catalog | None:
@@ -163,9 +144,16 @@ def filters_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of :func:`.make_filter` from the options of a command."""
     return {
         name: getattr(arguments, option)
-        for name, option in _FILTERS.items()
+        for name, option in FILTER_OPTIONS.items()
         if hasattr(arguments, option)
     }
+
+
+def query_folders(arguments: argparse.Namespace) -> list[Path]:
+    """Return the folder of ``--queries``, if it is given."""
+    from pathlib import Path  # imported late: few commands need it
+
+    return [] if arguments.queries is None else [Path(arguments.queries)]
 
 
 def report_if_none(
@@ -198,7 +186,7 @@ def report_if_none(
 def _typed_filters(arguments: argparse.Namespace) -> list[str]:
     """Return the filters as the user may have typed them."""
     words: list[str] = []
-    for option in (*_FILTERS.values(), "kind", "finding"):
+    for option in (*FILTER_OPTIONS.values(), "kind", "finding"):
         value = getattr(arguments, option, None)
         flag = f"--{option.replace('_', '-')}"
         if value is True:

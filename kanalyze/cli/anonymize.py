@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kanalyze.anonymization.anonymize import Anonymization, key_of
-from kanalyze.cli.analyze import catalog_of, left_out_reporter
+from kanalyze.cli.analyze import LeftOutReporter, catalog_of
 from kanalyze.cli.progress import progress_of
-from kanalyze.errors import UsageError
+from kanalyze.errors import UsageError, reason_of
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
+from kanalyze.render.units import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -32,7 +33,7 @@ def anonymize(arguments: argparse.Namespace) -> None:
         strips_records=arguments.strip_records,
         ports=arguments.port,
         catalog=catalog_of(arguments),
-        leave_out=left_out_reporter(),
+        leave_out=LeftOutReporter(),
         **limits,
     )
     # Times and sizes may still say something about a network to those who know it, so only the
@@ -52,16 +53,13 @@ def _key(text: str | None) -> bytes | None:
     try:
         return Path(text[1:]).read_bytes().strip()
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"--key: {text[1:]}: {reason}") from error
+        raise UsageError(f"--key: {text[1:]}: {reason_of(error)}") from error
 
 
 def _text(done: Anonymized, destination: str) -> str:
-    messages, connections = done.messages, done.connections
     text = (
-        f"{destination}: {done.packets:,} {'packet' if done.packets == 1 else 'packets'}, "
-        f"{messages:,} {'message' if messages == 1 else 'messages'} on "
-        f"{connections:,} Kafka {'connection' if connections == 1 else 'connections'}"
+        f"{destination}: {counted(done.packets, 'packet')}, {counted(done.messages, 'message')} on "
+        f"{counted(done.connections, 'Kafka connection')}"
     )
     if done.unread_messages:
         text += f"; {done.unread_messages:,} could not be read to the end: their rest is blanked"

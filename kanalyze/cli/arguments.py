@@ -10,7 +10,7 @@ import argparse
 import math
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import kanalyze
 from kanalyze.cli.hints import HelpFormatter, HintingParser, LazyCommand
@@ -319,26 +319,25 @@ def _commands() -> dict[str, tuple[str, str, Callable[[argparse.ArgumentParser],
 
 
 def _add_report(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "-o", "--output", metavar="FILE", default="-", help="output file (default: standard output)"
-    )
+    _add_output_file(command)
     command.add_argument(
         "--format",
         choices=_REPORT_FORMATS,
         help="default: by the ending of FILE; text on standard output",
     )
-    _add_order(command)
-    command.add_argument(
-        "--json",
-        metavar="FILE",
-        help="also write the report as JSON; if FILE is -, write only JSON, to standard output",
-    )
-    _add_html(command)
+    _add_tables_and_files(command)
     _add_input(command)
     _add_jobs(command)
 
 
-def _add_order(command: argparse.ArgumentParser) -> None:
+def _add_output_file(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "-o", "--output", metavar="FILE", default="-", help="output file (default: standard output)"
+    )
+
+
+def _add_tables_and_files(command: argparse.ArgumentParser) -> None:
+    """Add the options of all reports: the order of tables, other files, findings."""
     command.add_argument(
         "--sort",
         choices=_REPORT_SORTS,
@@ -352,9 +351,11 @@ def _add_order(command: argparse.ArgumentParser) -> None:
         help="for text and md: show at most N lines of each table (default: 5 to 40, depending on "
         "the table). JSON has all lines, except for the slowest requests: 10, or N if N is larger",
     )
-
-
-def _add_html(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--json",
+        metavar="FILE",
+        help="also write the report as JSON; if FILE is -, write only JSON, to standard output",
+    )
     command.add_argument(
         "--html",
         metavar="FILE",
@@ -364,13 +365,12 @@ def _add_html(command: argparse.ArgumentParser) -> None:
 
 
 def _add_findings(command: argparse._ActionsContainer) -> None:
-    command.add_argument(
+    _repeated(
+        command,
         "--threshold",
-        action="append",
-        default=[],
-        type=_threshold,
-        metavar="NAME=NUMBER",
-        help="set a threshold of a finding, such as throttled.least_requests=10; may be repeated",
+        "NAME=NUMBER",
+        "set a threshold of a finding, such as throttled.least_requests=10",
+        _threshold,
     )
     command.add_argument(
         "--queries", metavar="DIR", help="a folder with more findings to search for, NAME.sql"
@@ -381,10 +381,10 @@ def _add_requests(command: argparse.ArgumentParser) -> None:
     _add_output(
         command, ("perfetto",), "; perfetto: a trace for ui.perfetto.dev and chrome://tracing"
     )
-    command.add_argument(
+    _flag(
+        command,
         "--wireshark",
-        action="store_true",
-        help="instead of rows, write the display filter that shows their packets in Wireshark; one "
+        "instead of rows, write the display filter that shows their packets in Wireshark; one "
         "filter for each capture",
     )
     _add_input(command)
@@ -392,10 +392,8 @@ def _add_requests(command: argparse.ArgumentParser) -> None:
 
 
 def _add_records(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--values",
-        action="store_true",
-        help="also show keys, values and headers; bytes that are not text as base64",
+    _flag(
+        command, "--values", "also show keys, values and headers; bytes that are not text as base64"
     )
     command.add_argument(
         "--max-records",
@@ -432,24 +430,13 @@ def _add_anomalies(command: argparse.ArgumentParser) -> None:
 
 def _add_sql(command: argparse.ArgumentParser) -> None:
     command.add_argument("--query", metavar="NAME", help="run this query, one of --list")
-    command.add_argument(
-        "--list", action="store_true", help="list the queries and what they answer"
-    )
-    command.add_argument(
-        "--tables", action="store_true", help="list the tables, their columns and their meaning"
-    )
-    command.add_argument(
-        "--param",
-        action="append",
-        default=[],
-        type=_setting,
-        metavar="NAME=VALUE",
-        help="value of a parameter, written $NAME in SQL; may be repeated",
+    _flag(command, "--list", "list the queries and what they answer")
+    _flag(command, "--tables", "list the tables, their columns and their meaning")
+    _repeated(
+        command, "--param", "NAME=VALUE", "value of a parameter, written $NAME in SQL", _setting
     )
     command.add_argument("--queries", metavar="DIR", help="a folder with more queries, NAME.sql")
-    command.add_argument(
-        "-o", "--output", metavar="FILE", default="-", help="output file (default: standard output)"
-    )
+    _add_output_file(command)
     command.add_argument(
         "--format",
         choices=_FORMATS,
@@ -523,9 +510,7 @@ def _add_capture_output(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "-o", "--output", metavar="FILE", required=True, help="the capture to write, a pcapng file"
     )
-    command.add_argument(
-        "--force", action="store_true", help="replace FILE even if it is a capture"
-    )
+    _flag(command, "--force", "replace FILE even if it is a capture")
 
 
 def _add_extract(command: argparse.ArgumentParser) -> None:
@@ -536,29 +521,26 @@ def _add_extract(command: argparse.ArgumentParser) -> None:
         help="also the packets of the same connections up to this long before and after each "
         "request, such as 2s",
     )
-    command.add_argument(
+    _repeated(
+        command,
         "--finding",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="only the requests or connections that a finding of kanalyze report is about, such as "
-        "unanswered; may be repeated",
+        "NAME",
+        "only the requests or connections that a finding of kanalyze report is about, such as "
+        "unanswered",
     )
     extent = command.add_mutually_exclusive_group()
-    extent.add_argument(
+    _flag(
+        extent,
         "--with-handshake",
-        action="store_true",
-        help="also the beginning of the connections: TCP and TLS handshakes, ApiVersions, SASL",
+        "also the beginning of the connections: TCP and TLS handshakes, ApiVersions, SASL",
     )
-    extent.add_argument(
-        "--whole-connections",
-        action="store_true",
-        help="all packets of the connections that have selected requests",
+    _flag(
+        extent, "--whole-connections", "all packets of the connections that have selected requests"
     )
-    command.add_argument(
+    _flag(
+        command,
         "--with-secrets",
-        action="store_true",
-        help="add the TLS secrets of decrypted connections to the file: everyone who has the file "
+        "add the TLS secrets of decrypted connections to the file: everyone who has the file "
         "can read all of it, passwords included",
     )
     _add_input(command)
@@ -573,10 +555,10 @@ def _add_anonymize(command: argparse.ArgumentParser) -> None:
         help="a secret: captures with the same key have the same stand-ins; @FILE reads the key "
         "from a file, so that other users of the machine do not see it (default: a random key)",
     )
-    command.add_argument(
+    _flag(
+        command,
         "--strip-records",
-        action="store_true",
-        help="leave out records at the end of packets, as a snap length does: a smaller file with "
+        "leave out records at the end of packets, as a snap length does: a smaller file with "
         "the same requests",
     )
     command.add_argument(
@@ -596,9 +578,7 @@ def _add_anonymize(command: argparse.ArgumentParser) -> None:
 def _add_output(
     command: argparse.ArgumentParser, more_formats: Sequence[str] = (), about_formats: str = ""
 ) -> None:
-    command.add_argument(
-        "-o", "--output", metavar="FILE", default="-", help="output file (default: standard output)"
-    )
+    _add_output_file(command)
     command.add_argument(
         "--format",
         choices=(*_FORMATS, *more_formats),
@@ -610,18 +590,14 @@ def _add_output(
 
 
 def _add_decode(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "-o", "--output", metavar="FILE", default="-", help="output file (default: standard output)"
-    )
+    _add_output_file(command)
     command.add_argument(
         "--format",
         choices=("jsonl", "text"),
         help="jsonl: an object per request, as in the broker's request log (KIP-673); "
         "text: a tree with byte offsets; default: by the ending of FILE; jsonl on standard output",
     )
-    command.add_argument(
-        "--all", action="store_true", help="with text: do not shorten arrays, texts or bytes"
-    )
+    _flag(command, "--all", "with text: do not shorten arrays, texts or bytes")
     _add_input(command)
 
 
@@ -633,7 +609,7 @@ def _add_protocol(command: argparse.ArgumentParser) -> None:
         help="the name or key of an API: show its fields in every version; errors: show the error "
         "codes; default: list all APIs",
     )
-    command.add_argument("--json", action="store_true", help="write JSON")
+    _flag(command, "--json", "write JSON")
     _add_definitions(command)
 
 
@@ -646,18 +622,17 @@ def _add_live(command: argparse.ArgumentParser) -> None:
         metavar="IFACE",
         help="capture on this interface; on Linux any is all of them",
     )
-    source.add_argument("--list", action="store_true", help="list the interfaces")
+    _flag(source, "--list", "list the interfaces")
     source.add_argument(
         "pipe", nargs="?", metavar="-", type=_pipe, help="read a capture from standard input"
     )
     capture = command.add_argument_group("packets")
-    capture.add_argument(
+    _repeated(
+        capture,
         "--port",
-        action="append",
-        default=[],
-        type=_port,
-        metavar="N",
-        help="only packets with this TCP port, which is treated as a broker's; may be repeated",
+        "N",
+        "only packets with this TCP port, which is treated as a broker's",
+        _port,
     )
     _repeated(capture, "--host", "IP", "only packets with this address or network")
     capture.add_argument(
@@ -757,15 +732,13 @@ def _add_live_files(group: argparse._ArgumentGroup) -> None:
         help="save the packets of requests that --save-errors and --save-slower-than select "
         "(default: errors), at most 500 requests a second; TLS packets stay encrypted",
     )
-    group.add_argument(
+    _flag(
+        group,
         "--with-secrets",
-        action="store_true",
-        help="add the TLS secrets of decrypted connections to the file of --save: everyone who has "
+        "add the TLS secrets of decrypted connections to the file of --save: everyone who has "
         "the file can read all of it, passwords included",
     )
-    group.add_argument(
-        "--save-errors", action="store_true", help="save requests answered with an error code"
-    )
+    _flag(group, "--save-errors", "save requests answered with an error code")
     group.add_argument(
         "--save-slower-than",
         metavar="TIME",
@@ -803,13 +776,7 @@ def _add_batch(command: argparse.ArgumentParser) -> None:
         choices=("text", "json", "md"),
         help="format of the report on standard output (default: text)",
     )
-    _add_order(command)
-    command.add_argument(
-        "--json",
-        metavar="FILE",
-        help="also write the report as JSON; if FILE is -, write only JSON, to standard output",
-    )
-    _add_html(command)
+    _add_tables_and_files(command)
     _add_input(command, keys=False)
     _repeated(
         command.add_argument_group("TLS"),
@@ -835,15 +802,11 @@ def _add_archive(group: argparse._ArgumentGroup) -> None:
         metavar="SECONDS",
         help="leave files that changed less than this time ago to the next run (default: 60)",
     )
-    group.add_argument(
-        "--finish",
-        action="store_true",
-        help="the last run: read all files, and close open connections",
-    )
-    group.add_argument(
+    _flag(group, "--finish", "the last run: read all files, and close open connections")
+    _flag(
+        group,
         "--replace",
-        action="store_true",
-        help="begin again: replace all rows of the folder, also those of other captures or of "
+        "begin again: replace all rows of the folder, also those of other captures or of "
         "another archive",
     )
 
@@ -869,14 +832,7 @@ def _add_engine(group: argparse._ArgumentGroup) -> None:
         help="with Spark: local[*], spark://HOST:PORT, yarn, k8s://... (default: that of "
         "spark-submit, or all cores of this machine)",
     )
-    group.add_argument(
-        "--conf",
-        action="append",
-        default=[],
-        type=_setting,
-        metavar="KEY=VALUE",
-        help="a setting of Spark; may be repeated",
-    )
+    _repeated(group, "--conf", "KEY=VALUE", "a setting of Spark", _setting)
     group.add_argument(
         "--buckets",
         type=_count,
@@ -946,11 +902,7 @@ def _add_settings(
 
 
 def _add_no_progress(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--no-progress",
-        action="store_true",
-        help="do not show progress on standard error",
-    )
+    _flag(command, "--no-progress", "do not show progress on standard error")
 
 
 def _add_memory(command: argparse.ArgumentParser) -> None:
@@ -974,14 +926,13 @@ def _add_jobs(command: argparse.ArgumentParser) -> None:
 
 
 def _add_ports(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
+    _repeated(
+        group,
         "--port",
-        action="append",
-        default=[],
-        type=_port,
-        metavar="N",
-        help="only brokers on this TCP port, whose connections are treated as Kafka whatever their "
-        "bytes look like; may be repeated",
+        "N",
+        "only brokers on this TCP port, whose connections are treated as Kafka whatever their "
+        "bytes look like",
+        _port,
     )
 
 
@@ -1036,9 +987,7 @@ def _add_request_filters(group: argparse._ArgumentGroup) -> None:
     _repeated(
         group, "--error", "NAME", "error code, such as NOT_LEADER_OR_FOLLOWER or 6, in the response"
     )
-    group.add_argument(
-        "--errors", action="store_true", help="only requests answered with an error code"
-    )
+    _flag(group, "--errors", "only requests answered with an error code")
     group.add_argument(
         "--slower-than",
         metavar="TIME",
@@ -1068,9 +1017,24 @@ def _add_end_filters(group: argparse._ArgumentGroup, items: str) -> None:
     group.add_argument("--until", metavar="TIME", help=f"only {items} before this time")
 
 
-def _repeated(group: argparse._ArgumentGroup, flag: str, metavar: str, text: str) -> None:
+def _flag(group: argparse._ActionsContainer, flag: str, text: str) -> None:
+    group.add_argument(flag, action="store_true", help=text)
+
+
+def _repeated(
+    group: argparse._ActionsContainer,
+    flag: str,
+    metavar: str,
+    text: str,
+    type_: Callable[[str], Any] = str,
+) -> None:
     group.add_argument(
-        flag, action="append", default=[], metavar=metavar, help=f"{text}; may be repeated"
+        flag,
+        action="append",
+        default=[],
+        type=type_,
+        metavar=metavar,
+        help=f"{text}; may be repeated",
     )
 
 
@@ -1084,24 +1048,30 @@ def _size(text: str) -> int:
 
 def _jobs(text: str) -> int:
     """Parse a number of processes."""
-    if text.isascii() and text.isdigit() and 0 < int(text) <= _MAX_JOBS:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"not a number of jobs from 1 to {_MAX_JOBS}: {text!r}")
+    return _whole_number(text, _MAX_JOBS, f"a number of jobs from 1 to {_MAX_JOBS}")
 
 
 def _count(text: str) -> int:
     """Parse a count."""
-    if text.isascii() and text.isdigit() and 0 < int(text) <= _MAX_COUNT:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"not a number from 1 to {_MAX_COUNT}: {text!r}")
+    return _whole_number(text, _MAX_COUNT, f"a number from 1 to {_MAX_COUNT}")
 
 
 def _record_limit(text: str) -> int:
     """Parse a number of records; the header of a batch has 32 bits for it."""
-    digits = len(str(_MAX_RECORDS))  # int() refuses numbers with thousands of digits
-    if text.isascii() and text.isdigit() and len(text) <= digits and 0 < int(text) <= _MAX_RECORDS:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"not a number from 1 to {_MAX_RECORDS}: {text!r}")
+    return _whole_number(text, _MAX_RECORDS, f"a number from 1 to {_MAX_RECORDS}")
+
+
+def _port(text: str) -> int:
+    return _whole_number(text, 65535, "a TCP port")
+
+
+def _whole_number(text: str, most: int, what: str) -> int:
+    """Parse a number from 1 to ``most``, which the message calls ``what``."""
+    digits = text.lstrip("0") if text.isascii() and text.isdigit() else ""
+    # int() refuses numbers with thousands of digits.
+    if digits and len(digits) <= len(str(most)) and int(digits) <= most:
+        return int(digits)
+    raise argparse.ArgumentTypeError(f"not {what}: {text!r}")
 
 
 def _search(text: str) -> RecordSearch:
@@ -1152,13 +1122,6 @@ def _threshold(text: str) -> tuple[str, float]:
         if key and math.isfinite(float(value)):
             return key, float(value)
     raise argparse.ArgumentTypeError(f"not NAME=NUMBER: {text!r}")
-
-
-def _port(text: str) -> int:
-    # int() refuses numbers with thousands of digits.
-    if not (text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) < 65536):
-        raise argparse.ArgumentTypeError(f"not a TCP port: {text!r}")
-    return int(text)
 
 
 def _pipe(text: str) -> str:

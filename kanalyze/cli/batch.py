@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kanalyze.cli.analyze import filters_of, worker_count
 from kanalyze.cli.batch_progress import BatchProgress
 from kanalyze.cli.console import print_message
 from kanalyze.cli.progress import progress_of
-from kanalyze.cli.report import check_order, most_slowest, show_report, write_report
+from kanalyze.cli.report import (
+    check_order,
+    finding_settings,
+    most_slowest,
+    show_report,
+    write_report,
+)
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.render.report_tables import TableOrder
@@ -108,22 +113,19 @@ def _show_function(arguments: argparse.Namespace) -> Callable[[dict[str, Any]], 
 
 
 def _report_options(arguments: argparse.Namespace) -> ReportOptions:
-    from kanalyze.queries.findings import finding_kinds, with_thresholds
     from kanalyze.spark.reporting import ReportOptions, check_queries
 
     options = ReportOptions(most_slowest=most_slowest(arguments))
     if not arguments.threshold and arguments.queries is None:
         return options
-    folders = [] if arguments.queries is None else [Path(arguments.queries)]
-    kinds, thresholds = finding_kinds(*folders), dict(arguments.threshold)
-    with_thresholds(kinds, thresholds)  # raises UsageError for an unknown threshold
+    kinds, thresholds = finding_settings(arguments)
     options = options._replace(kinds=kinds, thresholds=thresholds)
     if arguments.engine == "spark":
         from kanalyze.spark.dialect import referenced_tables
 
         for kind in kinds:
             referenced_tables(kind.query)  # raises UsageError for SQL that Spark cannot run
-    elif folders:
+    elif arguments.queries is not None:
         check_queries(options)
     return options
 

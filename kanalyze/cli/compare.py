@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.api.comparing import compare_inputs, report_in
 from kanalyze.cli.analyze import filters_of, rows_of, worker_count
-from kanalyze.cli.console import is_plain, plain_width, print_message
+from kanalyze.cli.console import print_message, show_lines
 from kanalyze.cli.progress import progress_of
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
@@ -111,13 +111,5 @@ def _show(comparison: dict[str, Any], output_format: str) -> None:
         sys.stdout.write(summary_json(comparison))
     elif output_format == "md":
         sys.stdout.write(compare_markdown(comparison))
-    elif is_plain():
-        lines = compare_lines(comparison, plain_width())
-        sys.stdout.write("".join(f"{line.plain}\n" for line in lines))
     else:
-        from rich.console import Console
-        from rich.text import Text
-
-        console = Console(markup=False, emoji=False, highlight=False)
-        for line in compare_lines(comparison, console.width):
-            console.print(Text.assemble(*line.parts), highlight=False, soft_wrap=True)
+        show_lines(partial(compare_lines, comparison))

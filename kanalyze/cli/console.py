@@ -1,7 +1,7 @@
-"""The terminal of a command: messages on standard error, the width of standard output.
+"""The terminal of a command: messages on standard error, lines on standard output.
 
-In: the process's streams and environment. Out: lines on standard error; width and colour support.
-This module must not know which command runs, nor what is shown.
+In: the process's streams and environment; lines. Out: lines on the streams; width and colour
+support. This module must not know which command runs, nor what is shown.
 
 :func:`is_plain` and :func:`plain_width` return what rich's ``Console`` would, without importing
 rich, which takes as long as the rest of a short command.
@@ -12,8 +12,14 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-__all__ = ["is_plain", "plain_width", "print_message"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kanalyze.render.lines import Line
+
+__all__ = ["is_plain", "plain_width", "print_message", "show_lines"]
 
 _DEFAULT_WIDTH = 80
 
@@ -47,3 +53,16 @@ def plain_width() -> int:
             continue
         return width or _DEFAULT_WIDTH
     return _DEFAULT_WIDTH
+
+
+def show_lines(lines_of: Callable[[int], Iterable[Line]]) -> None:
+    """Write lines to standard output; ``lines_of`` makes them for a width."""
+    if is_plain():
+        sys.stdout.write("".join(f"{line.plain}\n" for line in lines_of(plain_width())))
+        return
+    from rich.console import Console
+
+    from kanalyze.render.terminal import print_lines
+
+    console = Console(markup=False, emoji=False, highlight=False)
+    print_lines(lines_of(console.width), console)

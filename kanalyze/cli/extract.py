@@ -24,6 +24,7 @@ from kanalyze.common.times import parse_duration_ns
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.extraction.extract import Extent, Selected, extract_packets
+from kanalyze.render.units import counted
 from kanalyze.tls.keylog import KeyLog
 
 if TYPE_CHECKING:
@@ -151,8 +152,8 @@ def _text(extracted: Extracted, destination: str) -> str:
     requests, connections = extracted.requests, extracted.connections
     text = f"{destination}: {extracted.packets:,} of {extracted.all_packets:,} packets, of "
     if requests:
-        text += f"{requests:,} {'request' if requests == 1 else 'requests'} on "
-    text += f"{connections:,} {'connection' if connections == 1 else 'connections'}"
+        text += f"{counted(requests, 'request')} on "
+    text += counted(connections, "connection")
     if extracted.uncommented_requests:
         text += f"; {extracted.uncommented_requests:,} requests are beyond the limit of comments"
     return text

@@ -6,12 +6,11 @@ import os
 import signal
 import time
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.api.filters import make_filter
 from kanalyze.api.topic_ids import read_topic_ids
-from kanalyze.cli.analyze import filters_of
+from kanalyze.cli.analyze import filters_of, query_folders
 from kanalyze.cli.console import print_message
 from kanalyze.cli.live_feed import open_feed
 from kanalyze.cli.live_keys import GivenUpReporter, key_logs_of
@@ -195,8 +194,7 @@ def _finding_kinds(arguments: argparse.Namespace, output_format: str) -> list[Fi
             if getattr(arguments, name):
                 raise UsageError(f"--{name} needs --json or --format view, which show findings")
         return None
-    folders = [] if arguments.queries is None else [Path(arguments.queries)]
-    return with_thresholds(finding_kinds(*folders), dict(arguments.threshold))
+    return with_thresholds(finding_kinds(*query_folders(arguments)), dict(arguments.threshold))
 
 
 def _sinks(new_sinks: Iterator[Sink]) -> list[Sink]:

@@ -20,7 +20,7 @@ from kanalyze.cli.arguments import parser
 from kanalyze.cli.console import print_message
 from kanalyze.common.compiled import is_compiled, is_pure_wanted
 from kanalyze.common.garbage_collection import collect_rarely
-from kanalyze.errors import KanalyzeError
+from kanalyze.errors import KanalyzeError, reason_of
 
 if TYPE_CHECKING:
     import argparse
@@ -135,7 +135,7 @@ def _fail(text: str) -> int:
 
 
 def _os_error_text(error: OSError) -> str:
-    reason = error.strerror or str(error) or type(error).__name__
+    reason = reason_of(error)
     # Of all files, only standard output has no name in its errors.
     name = error.filename or ("standard output" if error.errno in _FULL else None)
     return f"{name}: {reason}" if name else reason

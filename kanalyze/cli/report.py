@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.cli.analyze import rows_of, worker_count
-from kanalyze.cli.console import is_plain, plain_width
+from kanalyze.cli.analyze import query_folders, rows_of, worker_count
+from kanalyze.cli.console import plain_width, show_lines
 from kanalyze.cli.progress import progress_of
 from kanalyze.common import paths
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.render.report_tables import TableOrder
-from kanalyze.render.terminal import render_report, report_lines
+from kanalyze.render.terminal import report_lines
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-__all__ = ["check_order", "most_slowest", "report", "show_report", "write_report"]
+    from kanalyze.queries.findings import FindingKind
+
+__all__ = [
+    "check_order",
+    "finding_settings",
+    "most_slowest",
+    "report",
+    "show_report",
+    "write_report",
+]
 
 _ENDINGS = {".txt": "text", ".json": "json", ".md": "md", ".html": "html"}
 _ORDERED = ("text", "md")
@@ -35,13 +44,10 @@ def report(arguments: argparse.Namespace) -> None:
     from kanalyze.api.reports import names_of, page_of, report_on, tables_of
     from kanalyze.api.tables import opened_tables
     from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, REPORT_MEMORY_BYTES
-    from kanalyze.queries.findings import finding_kinds, with_thresholds
 
     report_format = _format(arguments)
     order = TableOrder(arguments.sort, arguments.limit)
-    folders = [] if arguments.queries is None else [Path(arguments.queries)]
-    kinds, thresholds = finding_kinds(*folders), dict(arguments.threshold)
-    with_thresholds(kinds, thresholds)  # raises UsageError for an unknown threshold
+    kinds, thresholds = finding_settings(arguments)
     has_page = arguments.html is not None or report_format == "html"
     with ExitStack() as stack:
 
@@ -84,6 +90,15 @@ def report(arguments: argparse.Namespace) -> None:
                 output.file.write(_bytes(summary, report_format, order))
 
         write_report(arguments.json, summarize, show if _is_shown(arguments) else None)
+
+
+def finding_settings(arguments: argparse.Namespace) -> tuple[list[FindingKind], dict[str, float]]:
+    """Return the kinds of findings to search for, and thresholds; raises UsageError."""
+    from kanalyze.queries.findings import finding_kinds, with_thresholds
+
+    kinds, thresholds = finding_kinds(*query_folders(arguments)), dict(arguments.threshold)
+    with_thresholds(kinds, thresholds)  # raises UsageError for an unknown threshold
+    return kinds, thresholds
 
 
 def _format(arguments: argparse.Namespace) -> str:
@@ -164,12 +179,7 @@ def show_report(summary: dict[str, Any], report_format: str, order: TableOrder) 
 
 
 def _show(summary: dict[str, Any], order: TableOrder | None = None) -> None:
-    if is_plain():
-        sys.stdout.write(_text(summary, order))
-        return
-    from rich.console import Console
-
-    render_report(summary, Console(markup=False, emoji=False, highlight=False), order)
+    show_lines(partial(report_lines, summary, order=order))
 
 
 def _text(summary: dict[str, Any], order: TableOrder | None) -> str:

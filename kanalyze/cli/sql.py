@@ -10,10 +10,9 @@ import sys
 import textwrap
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.cli.analyze import rows_of, worker_count
+from kanalyze.cli.analyze import query_folders, rows_of, worker_count
 from kanalyze.cli.console import plain_width, print_message
 from kanalyze.cli.output import TABLE, Output, default_format
 from kanalyze.cli.progress import progress_of
@@ -24,6 +23,7 @@ from kanalyze.queries.files import find_query, questions, words_of
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
 
     import pyarrow as pa
 
@@ -69,7 +69,7 @@ def _only_lists(arguments: argparse.Namespace) -> bool:
 
 def sql(arguments: argparse.Namespace) -> None:
     """Run a query over captures; raises KanalyzeError and OSError."""
-    folders = [] if arguments.queries is None else [Path(arguments.queries)]
+    folders = query_folders(arguments)
     if arguments.list:
         _list(folders)
         return

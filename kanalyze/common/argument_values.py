@@ -8,15 +8,16 @@ begins with the name. This module must not know what is done with them.
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, time, timedelta
 from operator import index
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kanalyze.common.sizes import parse_size
-from kanalyze.errors import UsageError
+from kanalyze.errors import UsageError, reason_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from decimal import Decimal
     from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
@@ -32,6 +33,7 @@ __all__ = [
     "count",
     "duration_text",
     "number_texts",
+    "opening",
     "parsed",
     "path_text",
     "path_texts",
@@ -247,6 +249,17 @@ def path_texts(name: str, value: object) -> tuple[str, ...]:
     """Return one path or several as texts; empty for None."""
     values = () if value is None else _several(value)
     return tuple(text for item in values if (text := path_text(name, item)) is not None)
+
+
+@contextmanager
+def opening(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Raise UsageError if the block cannot open or read a file; the text names it."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{path}: {reason_of(error)}") from error
+    except ValueError as error:  # a null byte
+        raise UsageError(f"not a path: {shown(path)}") from error
 
 
 def shown(value: Any) -> str:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.common.caches import remember
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.decoding.kafka07 import trace_07, values_of
 from kanalyze.decoding.secrets import Redactor, hide
@@ -70,6 +71,7 @@ _NOTHING = Projection.of()
 EVERYTHING = Projection((), everything=True)
 """Select every field. Of records, select only the batch headers, so that no record is copied."""
 _MOST_PLANS = 4096
+"""Keys and versions of APIs come from the wire."""
 _INT16 = struct.Struct(">h").unpack_from
 _SIZE = struct.Struct(">i").pack
 _HEAD = struct.Struct(">hh").pack
@@ -250,14 +252,9 @@ class BodyReader:
         if message is None:
             return None
         if api_key is None or version is None:
-            text = "a response to a request that was not seen"
-            return _undecoded(
-                None, Problem(AnomalyKind.ORPHAN_RESPONSE, 8, message.length - 8, None, text)
-            )
+            return _orphan(message, 8)
         if message.data is None:
-            return _undecoded(
-                None, Problem(AnomalyKind.MISSING_BYTES, 0, message.length, None, NOT_ALL_THERE)
-            )
+            return _missing(message)
         return self.message(message.data, api_key, version, kind)
 
     def message(self, data: bytes, api_key: int, api_version: int, kind: Kind) -> DecodedMessage:
@@ -313,7 +310,8 @@ class BodyReader:
         try:
             plan = self._plans[api_key, api_version, kind]
         except KeyError:
-            plan = self._make_plan(api_key, api_version, kind)
+            key = api_key, api_version, kind
+            plan = remember(self._plans, key, self._new_plan(*key), _MOST_PLANS)
         if plan is None:
             return None
         body = plain_body(data, plan.head, plan.header_version)
@@ -327,13 +325,6 @@ class BodyReader:
             return None
         values = self._drain(plan.decode)
         return DecodedMessage(plan.definition, plan.version, values, [], None, plan.secrets)
-
-    def _make_plan(self, api_key: int, api_version: int, kind: Kind) -> _MessagePlan | None:
-        # API keys and versions come from the wire: a hostile capture can have 2^32 different pairs.
-        if len(self._plans) >= _MOST_PLANS:
-            self._plans.clear()
-        plan = self._plans[api_key, api_version, kind] = self._new_plan(api_key, api_version, kind)
-        return plan
 
     def _new_plan(self, api_key: int, api_version: int, kind: Kind) -> _MessagePlan | None:
         """Return a plan equal to :meth:`locate_body`; None if the version depends on the bytes."""
@@ -428,20 +419,15 @@ def _decoded_07(exchange: Exchange, message: Message | None, kind: Kind) -> Deco
     """Decode a message of Kafka 0.7, for which there is no definition."""
     if message is None:
         return None
-    size = message.length - PREFIX_BYTES
     if exchange.request is None:
-        text = "a response to a request that was not seen"
-        return _undecoded(
-            None, Problem(AnomalyKind.ORPHAN_RESPONSE, PREFIX_BYTES, size, None, text)
-        )
+        return _orphan(message, PREFIX_BYTES)
+    size = message.length - PREFIX_BYTES
     if message.data is None and exchange.api_key is None and exchange.malformed:
         # The bytes of a message of unknown type are not kept.
         text = "not a Kafka 0.7 request, or incomplete"
         return _undecoded(None, Problem(AnomalyKind.MALFORMED_BODY, PREFIX_BYTES, size, None, text))
     if message.data is None:
-        return _undecoded(
-            None, Problem(AnomalyKind.MISSING_BYTES, 0, message.length, None, NOT_ALL_THERE)
-        )
+        return _missing(message)
     try:
         nodes = trace_07(exchange, kind)
     except WireError as error:
@@ -467,6 +453,17 @@ def _undecoded(
     definition: Definition | None, problem: Problem, tags: list[tuple[int, bytes]] | None = None
 ) -> DecodedMessage:
     return DecodedMessage(definition, None, None, tags or [], problem)
+
+
+def _orphan(message: Message, body: int) -> DecodedMessage:
+    text = "a response to a request that was not seen"
+    size = message.length - body
+    return _undecoded(None, Problem(AnomalyKind.ORPHAN_RESPONSE, body, size, None, text))
+
+
+def _missing(message: Message) -> DecodedMessage:
+    problem = Problem(AnomalyKind.MISSING_BYTES, 0, message.length, None, NOT_ALL_THERE)
+    return _undecoded(None, problem)
 
 
 def _unknown(located: BodyLocation, length: int) -> Problem:

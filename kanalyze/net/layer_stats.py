@@ -168,10 +168,10 @@ class LayerStats:
         self._count_by_kind.clear()
         return anomalies
 
-    def count_and_reserve(self, kind: AnomalyKind, count: int = 1) -> int:
-        """Count ``count`` anomalies of ``kind``; return how many more of the kind can be kept."""
+    def count_and_reserve(self, kind: AnomalyKind) -> int:
+        """Count an anomaly; return how many more of its kind can be kept."""
         counts = self.counters.anomalies
-        counts[kind] = counts.get(kind, 0) + count
+        counts[kind] = counts.get(kind, 0) + 1
         return max(self._most - self._count_by_kind.get(kind, 0), 0)
 
     def add_reserved(self, anomaly: Anomaly) -> None:

@@ -20,6 +20,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.queries.derived import DerivedViews
 from kanalyze.queries.files import built_in
@@ -37,8 +38,6 @@ from kanalyze.queries.scratch import ScratchFolder
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
-    from types import TracebackType
-    from typing import Self
 
     import pyarrow as pa
 
@@ -73,8 +72,8 @@ class QueryError(UsageError):
     """A query failed; the text is DuckDB's message in one line."""
 
 
-class Database:
-    """Tables that are filled once and queried often. A context manager, which removes its files."""
+class Database(ClosedAtEnd):
+    """Tables that are filled once and queried often. A ``with`` block removes its files."""
 
     def __init__(
         self,
@@ -147,17 +146,6 @@ class Database:
         self.headers, self.attached = attach_saved(self._connection, files, folder)
         for table in self.attached:
             self._connection.execute(view_of(table, shown_columns(table, names)))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Discard all tables and remove all files; a second call does nothing."""

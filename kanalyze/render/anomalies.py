@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.render.layout import TableColumn
+from kanalyze.render.phrases import connection_text, number_text
 from kanalyze.render.table import ReadableColumn
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import clock_text
@@ -24,17 +25,6 @@ def anomaly_status(row: AnomalyRow) -> str:
     return {"capture": "error", "net": "unanswered", "connection": "malformed"}[row.stage]
 
 
-def _time(row: AnomalyRow) -> str:
-    return MISSING if row.time_ns is None else clock_text(row.time_ns, decimals=6)
-
-
-def _connection(row: AnomalyRow) -> str:
-    if row.connection is None:
-        return MISSING
-    is_reused = (row.connection_number or 1) > 1
-    return shown(row.connection) + (f" #{row.connection_number}" if is_reused else "")
-
-
 def _message(row: AnomalyRow) -> str:
     if row.api_key is None:
         return MISSING
@@ -42,22 +32,21 @@ def _message(row: AnomalyRow) -> str:
     return shown(row.api_name or str(row.api_key)) + version
 
 
-def _number(value: int | None) -> str:
-    return MISSING if value is None else str(value)
-
-
 ANOMALY_TABLE: tuple[ReadableColumn, ...] = (
-    ReadableColumn(TableColumn("time", rank=4), _time),
-    ReadableColumn(TableColumn("packet", right=True), lambda row: _number(row.packet)),
+    ReadableColumn(TableColumn("time", rank=4), lambda row: clock_text(row.time_ns, decimals=6)),
+    ReadableColumn(TableColumn("packet", right=True), lambda row: number_text(row.packet)),
     ReadableColumn(TableColumn("anomaly"), lambda row: row.kind),
-    ReadableColumn(TableColumn("connection", least=30), _connection),
+    ReadableColumn(
+        TableColumn("connection", least=30),
+        lambda row: connection_text(row.connection, row.connection_number),
+    ),
     ReadableColumn(TableColumn("sender", least=12, rank=1), lambda row: shown(row.sender)),
     ReadableColumn(
-        TableColumn("offset", right=True, rank=2), lambda row: _number(row.stream_offset)
+        TableColumn("offset", right=True, rank=2), lambda row: number_text(row.stream_offset)
     ),
     ReadableColumn(
         TableColumn("size", right=True),
-        lambda row: MISSING if row.bytes is None else bytes_text(row.bytes),
+        lambda row: bytes_text(row.bytes),
     ),
     ReadableColumn(TableColumn("message", rank=3), _message),
     ReadableColumn(TableColumn("detail", least=8), lambda row: shown(row.detail or None)),

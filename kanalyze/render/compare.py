@@ -11,9 +11,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.render.layout import TableColumn, fitted, natural_widths
-from kanalyze.render.lines import Line, table_line
+from kanalyze.render.layout import TableColumn
+from kanalyze.render.lines import Line, fitted_table
 from kanalyze.render.markdown import markdown_table, markdown_text
+from kanalyze.render.phrases import captures_text
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import moment_text
 from kanalyze.render.units import bytes_text, count_text, duration_text, percent_text
@@ -65,13 +66,10 @@ def _lines(comparison: _Item, width: int) -> Iterator[Line]:
     for table in _tables(comparison):
         yield Line()
         yield Line(table.title, style=f"bold {table.style}".strip())
-        widths = fitted(table.columns, natural_widths(table.columns, table.rows), width)
-        yield table_line(
-            table.columns, widths, [(column.title, "bold") for column in table.columns]
-        )
-        for index, row in enumerate(table.rows):
-            yield table_line(table.columns, widths, [(cell, "") for cell in row])
-            for note in table.notes.get(index, ()):
+        cells = [[(text, "") for text in row] for row in table.rows]
+        for number, line in enumerate(fitted_table(table.columns, cells, width)):
+            yield line
+            for note in table.notes.get(number - 1, ()):  # the first line has the titles
                 yield Line(f"  {note}", style="dim")
         if table.more:
             yield Line(f"and {count_text(table.more)} more", style="dim")
@@ -135,14 +133,11 @@ def _head(comparison: _Item) -> Iterator[str]:
 
 
 def _side(side: _Item) -> str:
-    names = side["captures"] or []
-    title = shown(str(names[0])) if names else "no capture"
-    if len(names) > 1:
-        title += f" and {count_text(len(names) - 1)} more"
     when = "" if side["first_time_ns"] is None else f"{moment_text(side['first_time_ns'])} UTC, "
     rate = side["requests_per_s"]
     per_s = "" if rate is None else f" in {duration_text(side['span_ns'])}, {_per_s(rate)}"
     kind = " (report)" if side["made_of"] == "report" else ""
+    title = captures_text(side["captures"] or ())
     return f"{title}{kind}: {when}{count_text(side['requests'])} requests{per_s}"
 
 

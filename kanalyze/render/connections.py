@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.render.layout import TableColumn
+from kanalyze.render.phrases import connection_text
 from kanalyze.render.table import ReadableColumn
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import clock_text
@@ -63,14 +64,12 @@ def _protocol(row: ConnectionRow) -> str:
     return version if row.protocol == "tls" else f"{shown(row.protocol)}, {version}"
 
 
-def _arrow(row: ConnectionRow) -> str:
-    number = f" #{row.connection_number}" if row.connection_number > 1 else ""
-    return shown(row.connection) + number
-
-
 CONNECTION_TABLE: tuple[ReadableColumn, ...] = (
     ReadableColumn(TableColumn("start", rank=7), lambda row: clock_text(row.start_ns)),
-    ReadableColumn(TableColumn("connection", least=30), _arrow),
+    ReadableColumn(
+        TableColumn("connection", least=30),
+        lambda row: connection_text(row.connection, row.connection_number),
+    ),
     ReadableColumn(TableColumn("protocol"), _protocol),
     ReadableColumn(TableColumn("client", least=8, rank=6), lambda row: shown(row.client_id)),
     ReadableColumn(TableColumn("lifetime", right=True), lambda row: duration_text(row.duration_ns)),

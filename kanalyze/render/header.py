@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.render.lines import Line
 from kanalyze.render.nothing import no_kafka_text
+from kanalyze.render.phrases import captures_text
 from kanalyze.render.text import shown
 from kanalyze.render.times import moment_text
 from kanalyze.render.units import (
     at_least,
     bytes_text,
     count_text,
+    counted,
     duration_text,
     percent_text,
     records_text,
@@ -42,11 +44,7 @@ def header_lines(summary: dict[str, Any]) -> Iterator[Line]:
 
 
 def _captured(capture: dict[str, Any]) -> Iterator[Line]:
-    names = capture["captures"]
-    title = shown(names[0]) if names else "no capture"
-    if len(names) > 1:
-        title += f" and {count_text(len(names) - 1)} more"
-    yield Line(title, style="bold")
+    yield Line(captures_text(capture["captures"]), style="bold")
     if capture["first_time_ns"] is None:
         yield Line("no packets")
         return
@@ -54,7 +52,7 @@ def _captured(capture: dict[str, Any]) -> Iterator[Line]:
         f"{moment_text(capture['first_time_ns'])} to {moment_text(capture['last_time_ns'])} UTC "
         f"({duration_text(capture['duration_ns'])})"
     )
-    packets = _counted(capture["packets"], "packet")
+    packets = counted(capture["packets"], "packet")
     yield Line(f"{packets}, {bytes_text(capture['wire_bytes'])} on the wire")
 
 
@@ -65,7 +63,7 @@ def _described(quality: dict[str, Any]) -> Iterator[Line]:
     for text in _some(quality["comments"]):
         yield Line(f"comment: {text}")
     if quality["packet_comments"]:
-        yield Line(f"{_counted(quality['packet_comments'], 'comment')} on packets")
+        yield Line(f"{counted(quality['packet_comments'], 'comment')} on packets")
 
 
 def _tls(lines: list[dict[str, Any]]) -> Iterator[Line]:
@@ -102,7 +100,7 @@ def _connections(quality: dict[str, Any]) -> Iterator[Line]:
     guesses = {name: n for name, n in quality["other_protocols"].items() if name != "tls"}
     if guesses:
         kinds[-1] += f" ({', '.join(_by_count(guesses, _PROTOCOLS))})"
-    text = _counted(quality["connections"], "TCP connection")
+    text = counted(quality["connections"], "TCP connection")
     yield Line(f"{text}: {', '.join(kinds)}" if kinds else text)
     if quality["tunnels"]:
         inside = ", ".join(_by_count(quality["tunnels"]))
@@ -121,7 +119,7 @@ def _connections(quality: dict[str, Any]) -> Iterator[Line]:
         f"{bytes_text(quality['network_duplicate_bytes'])} duplicated by the network"
         if quality["network_duplicate_bytes"]
         else "",
-        f"{_counted(quality['out_of_order_packets'], 'packet')} out of order"
+        f"{counted(quality['out_of_order_packets'], 'packet')} out of order"
         if quality["out_of_order_packets"]
         else "",
     ]
@@ -200,9 +198,9 @@ def _totals(totals: dict[str, Any]) -> Iterator[Line]:
     }
     states = [f"{count_text(totals[key])} {word}" for key, word in words.items() if totals[key]]
     yield Line(
-        f"{_counted(totals['requests'], 'request')} "
+        f"{counted(totals['requests'], 'request')} "
         f"({bytes_text(totals['request_bytes'])}), "
-        f"{_counted(totals['responses'], 'response')} ({bytes_text(totals['response_bytes'])}): "
+        f"{counted(totals['responses'], 'response')} ({bytes_text(totals['response_bytes'])}): "
         f"{', '.join(states) or 'none'}"
     )
     refused = totals["refused_records"]
@@ -213,7 +211,7 @@ def _totals(totals: dict[str, Any]) -> Iterator[Line]:
     )
     if totals["throttled"]:
         waited = duration_text(totals["throttle_time_ms"] * 1_000_000)
-        yield Line(f"{_counted(totals['throttled'], 'response')} throttled, {waited} in all")
+        yield Line(f"{counted(totals['throttled'], 'response')} throttled, {waited} in all")
 
 
 def _acknowledged(totals: dict[str, Any]) -> str:
@@ -242,7 +240,7 @@ def refused_texts(quality: Mapping[str, Any]) -> Iterator[str]:
     """Yield how many connections were refused, and how many no broker answered."""
     for name, verb in (("refused", "refused by"), ("unanswered", "without an answer from")):
         if quality[f"{name}_connections"]:
-            count = _counted(quality[f"{name}_connections"], "connection")
+            count = counted(quality[f"{name}_connections"], "connection")
             yield f"{count} {verb} {_who(quality[f'{name}_by'])}"
 
 
@@ -250,8 +248,8 @@ def unread_texts(quality: Mapping[str, Any]) -> Iterator[str]:
     """Yield the broker ports whose connections were not recognised as Kafka, and a hint."""
     for port, total in quality["unread_ports"].items():
         yield (
-            f"{_counted(total['connections'], 'connection')} on port {port} not recognised as "
-            f"Kafka, {bytes_text(total['bytes'])} in {_counted(total['packets'], 'packet')}: "
+            f"{counted(total['connections'], 'connection')} on port {port} not recognised as "
+            f"Kafka, {bytes_text(total['bytes'])} in {counted(total['packets'], 'packet')}: "
             f"use --port {port} to read it as Kafka"
         )
 
@@ -266,7 +264,7 @@ def discarded_texts(quality: Mapping[str, Any]) -> Iterator[str]:
         yield f"{bytes_text(quality['late_bytes'])} sent after the end of a connection, not read"
     if quality["out_of_window_packets"]:
         yield (
-            f"{_counted(quality['out_of_window_packets'], 'packet')} "
+            f"{counted(quality['out_of_window_packets'], 'packet')} "
             f"({bytes_text(quality['out_of_window_bytes'])}) with a sequence number outside the "
             f"window, not read"
         )
@@ -293,7 +291,7 @@ def _warnings(summary: dict[str, Any]) -> Iterator[str]:
             )
         )
     if quality["dropped_packets"]:
-        yield f"{_counted(quality['dropped_packets'], 'packet')} dropped while capturing"
+        yield f"{counted(quality['dropped_packets'], 'packet')} dropped while capturing"
     yield from refused_texts(quality)
     if quality["lost_bytes"]:
         yield f"{bytes_text(quality['lost_bytes'])} sent but not in the capture"
@@ -303,11 +301,11 @@ def _warnings(summary: dict[str, Any]) -> Iterator[str]:
     yield from _undecoded(quality)
     yield from unread_texts(quality)
     if quality["lost_datagrams"]:
-        yield f"{_counted(quality['lost_datagrams'], 'IP packet')} with missing fragments"
+        yield f"{counted(quality['lost_datagrams'], 'IP packet')} with missing fragments"
     if quality["unreadable_packets"]:
-        yield f"{_counted(quality['unreadable_packets'], 'packet')} with unreadable headers"
+        yield f"{counted(quality['unreadable_packets'], 'packet')} with unreadable headers"
     if totals["orphan_response"]:
-        yield f"{_counted(totals['orphan_response'], 'response')} without a request"
+        yield f"{counted(totals['orphan_response'], 'response')} without a request"
     if summary["limited"]:
         yield f"too many {', '.join(summary['limited'])} to list each: the rest is summed up"
 
@@ -339,7 +337,3 @@ def _anomalies(anomalies: dict[str, dict[str, int]]) -> Iterator[Line]:
     items = sorted(anomalies.items(), key=lambda item: (-item[1]["count"], item[0]))
     kinds = [f"{kind} {count_text(total['count'])}" for kind, total in items]
     yield Line(f"anomalies: {', '.join(kinds)}", style="dim")
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count_text(count)} {noun}" + ("" if count == 1 else "s")

@@ -13,7 +13,7 @@ from kanalyze.common.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["GAP", "TableColumn", "cell_width", "fitted", "natural_widths", "padded"]
+__all__ = ["GAP", "TableColumn", "cell_width", "fitted", "line_width", "natural_widths", "padded"]
 
 GAP = 2
 """Spaces between columns."""
@@ -61,7 +61,7 @@ def fitted(
     if width is None:
         return widths
     for index in _by_rank(columns):
-        if _line_width(_least_widths(columns, widths)) <= width:
+        if line_width(_least_widths(columns, widths)) <= width:
             break
         widths[index] = None
     widths = _cut(widths, _least_widths(columns, widths), width)
@@ -101,7 +101,8 @@ def _least_widths(
     ]
 
 
-def _line_width(widths: Iterable[int | None]) -> int:
+def line_width(widths: Iterable[int | None]) -> int:
+    """Return the width of a table's lines; a column whose width is None is left out."""
     shown = [width for width in widths if width is not None]
     return sum(shown) + GAP * (len(shown) - 1)
 
@@ -109,7 +110,7 @@ def _line_width(widths: Iterable[int | None]) -> int:
 def _cut(widths: Sequence[int | None], least: Sequence[int | None], width: int) -> list[int | None]:
     """Narrow the widest column that may be cut, until the line fits."""
     cut = list(widths)
-    for _ in range(_line_width(cut) - width):
+    for _ in range(line_width(cut) - width):
         spare = [
             (now, -index)
             for index, (now, low) in enumerate(zip(cut, least, strict=True))

@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from kanalyze.render.layout import GAP, cell_width, padded
+from kanalyze.render.layout import GAP, cell_width, fitted, natural_widths, padded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from kanalyze.render.layout import TableColumn
 
-__all__ = ["Line", "table_line"]
+__all__ = ["Line", "fitted_table", "table_line"]
 
 _HANGING = 2
 _WORD = re.compile(r"\s*\S+\s*")
@@ -114,6 +114,19 @@ def _folded(word: str, width: int) -> list[str]:
         pieces[-1] += char
     pieces[-1] += word[len(word.rstrip()) :]
     return pieces
+
+
+def fitted_table(
+    columns: Sequence[TableColumn], rows: Sequence[Sequence[tuple[str, str]]], width: int | None
+) -> Iterator[Line]:
+    """Yield the titles of a table, in bold, then its rows; cells are texts with their styles.
+
+    Columns are narrowed or left out as :func:`~kanalyze.render.layout.fitted` says.
+    """
+    texts = ([text for text, _ in row] for row in rows)
+    widths = fitted(columns, natural_widths(columns, texts), width)
+    for row in ([(column.title, "bold") for column in columns], *rows):
+        yield table_line(columns, widths, row)
 
 
 def table_line(

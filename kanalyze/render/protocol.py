@@ -16,7 +16,8 @@ from kanalyze.kafka.schema.catalog import RELEASES, Catalog, Kind
 from kanalyze.kafka.schema.error_codes import is_retriable
 from kanalyze.kafka.schema.error_table import ERRORS
 from kanalyze.kafka.schema.versions import MAX_VERSION
-from kanalyze.render.layout import TableColumn, fitted, natural_widths, padded
+from kanalyze.render.layout import TableColumn
+from kanalyze.render.lines import fitted_table
 from kanalyze.render.text import MISSING
 
 if TYPE_CHECKING:
@@ -239,15 +240,8 @@ def _table(
     columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], width: int | None = None
 ) -> Iterator[str]:
     columns = [column._replace(title=escape(column.title)) for column in columns]
-    rows = [[escape(text) for text in row] for row in rows]
-    widths = fitted(columns, natural_widths(columns, rows), width)
-    for row in ([column.title for column in columns], *rows):
-        cells = (
-            padded(text, text_width, right=column.right)
-            for text, text_width, column in zip(row, widths, columns, strict=True)
-            if text_width is not None
-        )
-        yield "  ".join(cells).rstrip()
+    cells = [[(escape(text), "") for text in row] for row in rows]
+    yield from (line.plain for line in fitted_table(columns, cells, width))
 
 
 def _flexible(api: Api) -> str:

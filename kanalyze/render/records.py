@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.common.times import format_time
 from kanalyze.render.layout import TableColumn
+from kanalyze.render.phrases import number_text
 from kanalyze.render.table import ReadableColumn
 from kanalyze.render.text import MISSING, shown
-from kanalyze.render.times import clock_text
+from kanalyze.render.times import clock_text, moment_text
 
 if TYPE_CHECKING:
     from kanalyze.tables.records.rows import RecordRow
@@ -39,15 +39,11 @@ def record_status(row: RecordRow) -> str:
     return "malformed" if row.problem is not None or row.crc_ok is False else "ok"
 
 
-def _number(value: int | None) -> str:
-    return MISSING if value is None else str(value)
-
-
 def _written(row: RecordRow) -> str:
     time_ms = row.timestamp_ms
     if time_ms is None or not 0 <= time_ms <= _LAST_MS:
-        return _number(time_ms)
-    return format_time(time_ms * _NS_PER_MS)[:23].replace("T", " ")
+        return number_text(time_ms)
+    return moment_text(time_ms * _NS_PER_MS)
 
 
 def _state(row: RecordRow) -> str:
@@ -87,9 +83,8 @@ def _schema(row: RecordRow) -> str:
     """Return the schemas of key and value: ``KEY/VALUE``, or only that of the value."""
     key = row.key_schema_guid or row.key_schema_id
     value = row.value_schema_guid or row.value_schema_id
-    if key is None:
-        return MISSING if value is None else str(value)
-    return f"{key}/{MISSING if value is None else value}"
+    text = MISSING if value is None else str(value)
+    return text if key is None else f"{key}/{text}"
 
 
 _COLUMNS: tuple[ReadableColumn, ...] = (
@@ -97,13 +92,13 @@ _COLUMNS: tuple[ReadableColumn, ...] = (
     ReadableColumn(TableColumn("client", least=8), lambda row: shown(row.client_id)),
     ReadableColumn(TableColumn("API"), lambda row: row.api_name),
     ReadableColumn(TableColumn("topic", least=8), lambda row: shown(row.topic or row.topic_id)),
-    ReadableColumn(TableColumn("partition", right=True), lambda row: _number(row.partition)),
-    ReadableColumn(TableColumn("offset", right=True), lambda row: _number(row.offset)),
+    ReadableColumn(TableColumn("partition", right=True), lambda row: number_text(row.partition)),
+    ReadableColumn(TableColumn("offset", right=True), lambda row: number_text(row.offset)),
     ReadableColumn(TableColumn("timestamp", least=12, rank=3), _written),
-    ReadableColumn(TableColumn("key B", right=True), lambda row: _number(row.key_bytes)),
-    ReadableColumn(TableColumn("value B", right=True), lambda row: _number(row.value_bytes)),
+    ReadableColumn(TableColumn("key B", right=True), lambda row: number_text(row.key_bytes)),
+    ReadableColumn(TableColumn("value B", right=True), lambda row: number_text(row.value_bytes)),
     ReadableColumn(
-        TableColumn("headers", right=True, rank=2), lambda row: _number(row.header_count)
+        TableColumn("headers", right=True, rank=2), lambda row: number_text(row.header_count)
     ),
 )
 _VALUES: tuple[ReadableColumn, ...] = (
@@ -121,5 +116,5 @@ _LAST: tuple[ReadableColumn, ...] = (
     ReadableColumn(TableColumn("codec", rank=4), lambda row: shown(row.codec)),
     ReadableColumn(TableColumn("producer", right=True, rank=6), _producer),
     ReadableColumn(TableColumn("state", least=8), _state),
-    ReadableColumn(TableColumn("packet", right=True, rank=7), lambda row: _number(row.packet)),
+    ReadableColumn(TableColumn("packet", right=True, rank=7), lambda row: number_text(row.packet)),
 )

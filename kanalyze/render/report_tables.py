@@ -14,8 +14,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.model.tcp import Endpoint
 from kanalyze.render.latency_parts import PARTS
 from kanalyze.render.layout import TableColumn
+from kanalyze.render.phrases import api_text, listed, packets_text, status_text
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import clock_text, is_dated, moment_text
 from kanalyze.render.units import (
@@ -196,8 +198,8 @@ def _count(title: str, name: str, rank: int = 0) -> _Shown:
     return _number(title, lambda item: count_text(item[name]), rank)
 
 
-def _size(title: str, name: str, rank: int = 0) -> _Shown:
-    return _number(title, lambda item: bytes_text(item[name]), rank)
+def _size(title: str, name: str) -> _Shown:
+    return _number(title, lambda item: bytes_text(item[name]))
 
 
 def _duration(title: str, name: str, rank: int = 0) -> _Shown:
@@ -240,10 +242,7 @@ _TOPIC = _Shown(TableColumn("topic", least=16), _topic_name, "bold")
 
 
 def _texts(item: _Item, name: str) -> str:
-    texts = [shown(text) for text in item[name]]
-    if item[f"more_{name}"]:
-        texts.append("\u2026")
-    return ", ".join(texts) or MISSING
+    return listed([shown(text) for text in item[name]], more=item[f"more_{name}"])
 
 
 # -- tables ---------------------------------------------------------------------------------------
@@ -292,7 +291,7 @@ def _api_label(api: _Item) -> str:
         return "(other APIs)"
     if api["api_key"] is None:
         return "(response alone)"
-    name = shown(api["api_name"]) if api["api_name"] else f"(key {api['api_key']})"
+    name = api_text(api["api_name"], api["api_key"])
     return name if api["wire"] == "kafka" else f"{name} {shown(api['wire'])}"
 
 
@@ -330,8 +329,7 @@ def _whole_time(line: _Item) -> int:
 
 
 def _broker_address(item: _Item) -> str:
-    ip = item["broker_ip"]
-    return f"[{ip}]:{item['broker_port']}" if ":" in ip else f"{ip}:{item['broker_port']}"
+    return str(Endpoint(item["broker_ip"], item["broker_port"]))
 
 
 _BROKER = _Shown(TableColumn("broker address", least=14), _broker_address)
@@ -619,9 +617,15 @@ def _slowest(summary: _Item) -> _Content:
         _Shown(TableColumn("API", least=12), _api_and_version),
         _text("client", "client_id", 12),
         _Shown(TableColumn("topics", least=10, rank=2), lambda item: _texts(item, "topics")),
-        _Shown(TableColumn("status", least=10, rank=1), _status),
+        _Shown(
+            TableColumn("status", least=10, rank=1),
+            lambda item: status_text(item["status"], item["error_name"]),
+        ),
         _moment("at", "request_start_ns", dated=is_dated(summary["capture"]), rank=3),
-        _number("packets", _packets),
+        _number(
+            "packets",
+            lambda item: packets_text(item["request_packet"], item["response_packet"]),
+        ),
         _text("connection", "connection", 20, rank=5),
     )
     title = "Slowest requests (those that waited on purpose left out)"
@@ -645,14 +649,4 @@ def _large_parts(item: _Item) -> list[str]:
 
 
 def _api_and_version(item: _Item) -> str:
-    name = shown(item["api_name"]) if item["api_name"] else f"(key {item['api_key']})"
-    return f"{name} v{item['api_version']}"
-
-
-def _status(item: _Item) -> str:
-    return shown(item["error_name"]) if item["status"] == "error" else shown(item["status"])
-
-
-def _packets(item: _Item) -> str:
-    numbers = (item["request_packet"], item["response_packet"])
-    return " \u2192 ".join(MISSING if number is None else str(number) for number in numbers)
+    return f"{api_text(item['api_name'], item['api_key'])} v{item['api_version']}"

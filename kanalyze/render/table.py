@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.render.layout import GAP, TableColumn, fitted, natural_widths, padded
+from kanalyze.render.phrases import number_text, packets_text, status_text
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import clock_text
 from kanalyze.render.units import bytes_text, duration_text
@@ -171,18 +172,9 @@ def _latency(row: Row) -> str:
     return duration_text(row.latency_ns) + (" w" if row.waited else "")
 
 
-def _status(row: Row) -> str:
-    return shown(row.error_name) if row.status == "error" else row.status
-
-
 def _topics(row: Row) -> str:
     names = dict.fromkeys(item.topic or item.topic_id for item in row.partitions[:100])
     return ", ".join(shown(name) for name in names) or MISSING
-
-
-def _packets(row: Row) -> str:
-    numbers = (row.request_packet, row.response_packet)
-    return " \u2192 ".join(MISSING if number is None else str(number) for number in numbers)
 
 
 READABLE: tuple[ReadableColumn, ...] = (
@@ -198,10 +190,15 @@ READABLE: tuple[ReadableColumn, ...] = (
         TableColumn("received", right=True, rank=2), lambda row: bytes_text(row.response_bytes)
     ),
     # Wide enough to tell error names apart, because many begin with the same words.
-    ReadableColumn(TableColumn("status", least=20), _status),
+    ReadableColumn(
+        TableColumn("status", least=20), lambda row: status_text(row.status, row.error_name)
+    ),
     ReadableColumn(TableColumn("topics", least=8), _topics),
     ReadableColumn(TableColumn("group", least=8, rank=3), lambda row: shown(row.group_id)),
-    ReadableColumn(TableColumn("packets", right=True, rank=1), _packets),
+    ReadableColumn(
+        TableColumn("packets", right=True, rank=1),
+        lambda row: packets_text(row.request_packet, row.response_packet),
+    ),
 )
 """Columns of requests for people."""
 
@@ -211,16 +208,12 @@ READABLE: tuple[ReadableColumn, ...] = (
 
 def _plain(column: Column) -> ReadableColumn:
     pick = attrgetter(column.name)
-    text = _TEXTS.get(column.type, _number)
+    text = _TEXTS.get(column.type, number_text)
     is_number = column.type.startswith("int")
     return ReadableColumn(
         TableColumn(column.name, right=is_number, least=None if is_number else _LEAST),
         lambda row: text(pick(row)),
     )
-
-
-def _number(value: int | None) -> str:
-    return MISSING if value is None else str(value)
 
 
 def _bool(value: bool | None) -> str:

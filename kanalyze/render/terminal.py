@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kanalyze.render.chart import bar_lines, columns_for, largest, resampled
 from kanalyze.render.findings import finding_lines, left_out_text
 from kanalyze.render.header import header_lines
-from kanalyze.render.layout import fitted, natural_widths, padded
-from kanalyze.render.lines import Line, table_line
+from kanalyze.render.layout import padded
+from kanalyze.render.lines import Line, fitted_table
 from kanalyze.render.report_tables import TableOrder, report_tables
 from kanalyze.render.times import clock_text, is_dated
 from kanalyze.render.units import count_text, duration_text, rate_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rich.console import Console
 
     from kanalyze.render.report_tables import ReportTable
 
-__all__ = ["chart_lines", "render_report", "report_lines"]
+__all__ = ["chart_lines", "print_lines", "render_report", "report_lines"]
 
 _Item: TypeAlias = dict[str, Any]
 
@@ -34,11 +34,16 @@ _LOW_CHART_HEIGHT = 2
 _CHART_LABEL = 10
 
 
-def render_report(summary: _Item, console: Console, order: TableOrder | None = None) -> None:
+def render_report(summary: _Item, console: Console) -> None:
     """Print a summary on a rich console."""
+    print_lines(report_lines(summary, console.width), console)
+
+
+def print_lines(lines: Iterable[Line], console: Console) -> None:
+    """Print lines, with their styles, on a rich console."""
     from rich.text import Text
 
-    for line in report_lines(summary, console.width, order):
+    for line in lines:
         console.print(Text.assemble(*line.parts), highlight=False, soft_wrap=True)
 
 
@@ -66,12 +71,7 @@ def _table(table: ReportTable, width: int) -> Iterator[Line]:
     """Yield the title and the lines of a table."""
     yield Line()
     yield Line(table.title, style="bold cyan")
-    columns = table.columns
-    texts = [[text for text, _ in row] for row in table.rows]
-    widths = fitted(columns, natural_widths(columns, texts), width)
-    yield table_line(columns, widths, [(column.title, "bold") for column in columns])
-    for row in table.rows:
-        yield table_line(columns, widths, row)
+    yield from fitted_table(table.columns, table.rows, width)
     if table.more:
         yield Line(f"and {count_text(table.more)} more", style="dim")
     for note in table.notes:

@@ -13,6 +13,7 @@ __all__ = [
     "at_least",
     "bytes_text",
     "count_text",
+    "counted",
     "duration_text",
     "per_mille_text",
     "percent_text",
@@ -27,6 +28,11 @@ _SECOND = 1_000_000_000
 def count_text(count: int | None) -> str:
     """Return a number with commas between thousands: ``1,234,567``; ``-`` for null."""
     return MISSING if count is None else f"{count:,}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number and what is counted: ``1 packet``, ``2,000 packets``."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def bytes_text(size: int | None) -> str:

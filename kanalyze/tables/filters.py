@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from kanalyze.tables.row import Row
 
 __all__ = [
+    "FILTER_OPTIONS",
     "BrokerAddress",
     "NamedApis",
     "NamedPartition",
@@ -188,6 +189,25 @@ def parse_time_or_time_of_day(text: str) -> tuple[int | None, int | None]:
     """
     of_day_ns = parse_time_of_day_ns(text)
     return (parse_time_ns(text), None) if of_day_ns is None else (None, of_day_ns)
+
+
+FILTER_OPTIONS = {
+    "apis": "api",
+    "client_ids": "client_id",
+    "client_ips": "client_ip",
+    "brokers": "broker",
+    "ports": "port",
+    "topics": "topic",
+    "partitions": "partition",
+    "groups": "group",
+    "statuses": "status",
+    "error_codes": "error",
+    "errors_only": "errors",
+    "slower_than": "slower_than",
+    "since": "since",
+    "until": "until",
+}
+"""The name that each argument of :meth:`RowFilter.parse` has for users, in the order of reports."""
 
 
 class RowFilter:

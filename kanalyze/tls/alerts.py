@@ -70,11 +70,6 @@ class TlsAlert(NamedTuple):
     time_ns: int
     packet: int
 
-    @property
-    def is_close(self) -> bool:
-        """Whether it is a close_notify, which is no error."""
-        return self.description == "close_notify"
-
 
 def read_alert(
     content: bytes | memoryview, direction: int, time_ns: int, packet: int

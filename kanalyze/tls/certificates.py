@@ -25,7 +25,6 @@ _NS_PER_S: Final = 1_000_000_000
 _MOST_NS: Final = (1 << 63) - 1
 
 _SEQUENCE: Final = 0x30
-_SET: Final = 0x31
 _VERSION: Final = 0xA0
 _OBJECT_ID: Final = 6
 _UTC_TIME, _GENERALIZED_TIME = 23, 24

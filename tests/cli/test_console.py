@@ -5,7 +5,8 @@ import os
 import pytest
 from rich.console import Console
 
-from kanalyze.cli.console import is_plain, plain_width
+from kanalyze.cli.console import is_plain, plain_width, show_lines
+from kanalyze.render.lines import Line
 
 VARIABLES = ("COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE")
 
@@ -48,3 +49,14 @@ def test_environment_variables_can_force_colours(monkeypatch, name):
     monkeypatch.setenv(name, "1")
     assert not is_plain()
     assert Console().is_terminal
+
+
+def test_lines_are_made_for_the_width_and_have_colours_only_on_a_terminal(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "132")
+    show_lines(lambda width: [Line(f"width {width}", "bold")])
+    assert capsys.readouterr().out == "width 132\n"
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    show_lines(lambda width: [Line(f"width {width}", "bold")])
+    assert capsys.readouterr().out == "\x1b[1mwidth 132\x1b[0m\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from ipaddress import ip_address, ip_network
@@ -118,3 +119,14 @@ def test_paths_become_texts_and_sizes_numbers_of_bytes():
     assert values.size_bytes("memory", "2G") == 2 << 30
     with pytest.raises(UsageError, match="memory: "):
         values.size_bytes("memory", "2 apples")
+
+
+def test_a_file_that_cannot_be_opened_is_named(tmp_path):
+    path = tmp_path / "missing"
+    with (
+        pytest.raises(UsageError, match=f"^{re.escape(str(path))}: No such file"),
+        values.opening(path),
+    ):
+        path.read_bytes()
+    with pytest.raises(UsageError, match=r"^not a path: 'a\\x00'$"), values.opening("a\0"):
+        Path("a\0").read_bytes()

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from kanalyze.render.lines import Line
+from kanalyze.render.layout import TableColumn
+from kanalyze.render.lines import Line, fitted_table
 
 
 def fitted(line: Line, width: int) -> list[str]:
@@ -94,3 +95,16 @@ def test_a_word_of_a_command_that_is_too_long_is_broken_like_prose():
     lines = fitted(Line(f"  kanalyze report {'a' * 40}", is_command=True), 20)
     assert max(map(len, lines)) <= 20
     assert not any(line.endswith("\\") for line in lines)
+
+
+def test_a_table_has_its_titles_in_bold_and_is_narrowed_to_the_width():
+    columns = (TableColumn("name", least=4), TableColumn("size", right=True))
+    rows = [[("a long name", "red"), ("7", "")], [("b", ""), ("1234", "dim")]]
+    lines = list(fitted_table(columns, rows, 14))
+    assert [line.plain for line in lines] == [
+        "name      size",
+        "a long \u2026     7",
+        "b         1234",
+    ]
+    assert lines[0].parts[0] == ("name    ", "bold")
+    assert lines[1].parts[0] == ("a long \u2026", "red")

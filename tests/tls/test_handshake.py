@@ -103,7 +103,7 @@ def test_a_message_that_is_too_large_is_skipped() -> None:
 def test_alerts_have_names() -> None:
     alert = read_alert(b"\x02\x30", 1, 5, 7)
     assert alert is not None
-    assert (alert.level, alert.description, alert.is_close) == ("fatal", "unknown_ca", False)
+    assert (alert.level, alert.description) == ("fatal", "unknown_ca")
     odd = read_alert(b"\x07\xfe", 0, 5, 7)
     assert odd is not None
     assert (odd.level, odd.description) == ("7", "254")

@@ -14,15 +14,14 @@ import fcntl
 import select
 import threading
 import time
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from kanalyze.capture.io.source import FileSource, capture_name
 from kanalyze.capture.reader import DEFAULT_BUFFER_BYTES, CaptureReader
+from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.errors import KanalyzeError
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from kanalyze.capture.file_metadata import FileMetadata
     from kanalyze.capture.io.source import BinaryFile
     from kanalyze.model.anomalies import Anomaly
@@ -38,7 +37,7 @@ _PIPE_BYTES: Final = 1 << 20
 """Largest size of a pipe that Linux allows without privileges; the default is a sixteenth."""
 
 
-class PipeCapture:
+class PipeCapture(ClosedAtEnd):
     """A capture read as it comes; a context manager that stops reading.
 
     ``file`` is a pipe, or any readable file, preferably unbuffered; it stays open. A batch has the
@@ -99,17 +98,6 @@ class PipeCapture:
     def description(self) -> str:
         """What is read, for people."""
         return f"{self.name}: a capture as it is written"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def read(self, timeout_s: float) -> PacketBatch | None:
         """Return the packets since the last call, or None if none came in ``timeout_s``.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from kanalyze.capture.formats.packet_scan import ColumnMaker
 from kanalyze.capture.live.kernel_packets import KernelScan
 from kanalyze.capture.live.packet_socket import InterfaceState
-from kanalyze.errors import CaptureError
+from kanalyze.errors import CaptureError, reason_of
 
 if TYPE_CHECKING:
     from kanalyze.capture.formats.parser import Columns
@@ -98,7 +98,7 @@ class BpfFeed:
             return None
         except OSError as error:
             if error.errno not in (errno.ENXIO, errno.ENETDOWN):
-                raise CaptureError(f"capturing: {(error.strerror or '').lower()}") from error
+                raise CaptureError(f"capturing: {reason_of(error).lower()}") from error
             self._source.is_removed = error.errno == errno.ENXIO
             return None
         columns = bpf_columns(self._buffer[:end], self._source.link_type, self._snap_bytes)

@@ -12,17 +12,16 @@ from __future__ import annotations
 import select
 import socket
 import time
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kanalyze.capture.formats.parser import STANDARD_SNAP_BYTES
 from kanalyze.capture.live.kernel_filter import compile_filter
 from kanalyze.capture.live.packet_socket import InterfaceState
+from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError, UsageError
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from kanalyze.capture.formats.parser import Columns
     from kanalyze.model.packets import PacketBatch
 
@@ -75,7 +74,7 @@ class _Opened(NamedTuple):
     feed: _Feed
 
 
-class LiveCapture:
+class LiveCapture(ClosedAtEnd):
     """A capture of an interface; a context manager that ends it.
 
     ``interface`` is a name, on Linux also ``any``. ``filter_text`` is an expression in tcpdump's
@@ -153,17 +152,6 @@ class LiveCapture:
         if self._filter_text is not None:
             parts.append("filtered by the kernel")
         return f"{self.name}: {', '.join(parts)}"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def read(self, timeout_s: float) -> PacketBatch | None:
         """Return the packets since the last call, or None if none are due in ``timeout_s``.

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from kanalyze.capture.live.interfaces import ANY, COOKED, link_type_of
 from kanalyze.capture.live.kernel_filter import EVERYTHING, NOTHING, assembled, program_for
-from kanalyze.errors import CaptureError
+from kanalyze.errors import CaptureError, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -203,4 +203,4 @@ def _who_may(interface: str) -> str:
 def _reason(error: OSError) -> str:
     if error.errno == errno.ENODEV:
         return "no such interface"
-    return (error.strerror or str(error)).lower()
+    return reason_of(error).lower()

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from kanalyze.common.caches import remember
+
 if TYPE_CHECKING:
     from kanalyze.kafka.codec.compiler import Decoders
     from kanalyze.kafka.codec.decoder import BodyDecoder
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["DecodePlan", "DecodePlans", "FieldSelection", "MessageKind"]
 
 _MOST_PLANS = 4096
+"""Of each kind; keys and versions of APIs come from the wire."""
 
 MessageKind = Literal["request", "response"]
 
@@ -109,7 +112,7 @@ class DecodePlans:
         plan = self._requests.get(key)
         if plan is None:
             plan = self._make(api_key, version, "request")
-            _keep(self._requests, key, plan)
+            remember(self._requests, key, plan, _MOST_PLANS)
         self._last_request = plan
         return plan
 
@@ -122,7 +125,7 @@ class DecodePlans:
         plan = self._responses.get(key)
         if plan is None:
             plan = self._make(api_key, version, "response")
-            _keep(self._responses, key, plan)
+            remember(self._responses, key, plan, _MOST_PLANS)
         self._last_response = plan
         return plan
 
@@ -169,10 +172,3 @@ class DecodePlans:
 def _key_of(api_key: int, version: int) -> int:
     """Return one number for both, which have 16 bits each."""
     return api_key * 65536 + (version & 0xFFFF)
-
-
-def _keep(plans: dict[int, DecodePlan], key: int, plan: DecodePlan) -> None:
-    # Keys and versions come from the wire: a hostile capture could have 2^32 of them.
-    if len(plans) >= _MOST_PLANS:
-        plans.clear()
-    plans[key] = plan

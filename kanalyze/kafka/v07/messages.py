@@ -458,18 +458,18 @@ def _codec(codecs: set[int]) -> str | None:
 
 
 def _int16(frame: bytes | memoryview, at: int) -> int:
-    if at + 2 > len(frame):
-        raise Truncated(f"an int16 at {at} of {len(frame)} bytes")
-    return int(_INT16(frame, at)[0])
+    return _number(frame, at, 2)
 
 
 def _int32(frame: bytes | memoryview, at: int) -> int:
-    if at + 4 > len(frame):
-        raise Truncated(f"an int32 at {at} of {len(frame)} bytes")
-    return int(_INT32(frame, at)[0])
+    return _number(frame, at, 4)
 
 
 def _int64(frame: bytes | memoryview, at: int) -> int:
-    if at + 8 > len(frame):
-        raise Truncated(f"an int64 at {at} of {len(frame)} bytes")
-    return int(_INT64(frame, at)[0])
+    return _number(frame, at, 8)
+
+
+def _number(frame: bytes | memoryview, at: int, size: int) -> int:
+    if at + size > len(frame):
+        raise Truncated(f"an int{8 * size} at {at} of {len(frame)} bytes")
+    return int.from_bytes(frame[at : at + size], "big", signed=True)

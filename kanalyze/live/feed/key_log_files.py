@@ -16,8 +16,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common import paths
-from kanalyze.common.argument_values import shown
-from kanalyze.errors import UsageError
+from kanalyze.common.argument_values import opening
+from kanalyze.errors import UsageError, reason_of
 from kanalyze.tls.installed import require_ciphers
 from kanalyze.tls.keylog import LONGEST_LINE_BYTES, NOT_A_KEY_LOG, KeyLog
 
@@ -94,7 +94,7 @@ class KeyLogFiles:
             count = file.read(clock_ns)
         except OSError as error:
             file.close()
-            self._report(f"{file.path}: {error.strerror or error}")
+            self._report(f"{file.path}: {reason_of(error)}")
             return 0
         if count and file.has_no_secret:
             self._report(f"{file.path}: no line has a TLS secret")
@@ -109,12 +109,8 @@ class KeyLogFiles:
 def _opened(path: str, log: KeyLog, warn: Callable[[str], None]) -> _GrowingFile:
     """Open a file and read its present content; raises UsageError."""
     file = _GrowingFile(path, log)
-    try:
+    with opening(path):
         _read_all(partial(file.read, None))
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
-    except ValueError as error:  # a null byte
-        raise UsageError(f"not a path: {shown(path)}") from error
     if not file.is_open:
         warn(f"{path}: does not exist yet; it is read as soon as it does")
     if file.skipped_bytes:

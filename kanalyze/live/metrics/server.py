@@ -27,17 +27,17 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer, ThreadingMixIn
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
 
 from prometheus_client.exposition import choose_encoder, gzip_accepted
 
+from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.errors import KanalyzeError, UsageError
+from kanalyze.errors import KanalyzeError, UsageError, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import TracebackType
 
     from prometheus_client.registry import Collector, CollectorRegistry
 
@@ -95,7 +95,7 @@ def _is_address(text: str) -> bool:
     return True
 
 
-class MetricsServer:
+class MetricsServer(ClosedAtEnd):
     """Answers scrapes in its own threads until it is stopped."""
 
     def __init__(
@@ -113,8 +113,7 @@ class MetricsServer:
             own = {name.lower() for name in (*names, where.host, socket.gethostname())}
             self._server = _Server(family, address, registry, frozenset(own | {"localhost"}))
         except (OSError, UnicodeError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise KanalyzeError(f"cannot serve metrics on {where}: {reason}") from None
+            raise KanalyzeError(f"cannot serve metrics on {where}: {reason_of(error)}") from None
         self.address = ListenAddress(where.host, self._server.socket.getsockname()[1])
         """The address it listens on, with the actual port if 0 was given."""
         self._thread = Thread(
@@ -132,22 +131,11 @@ class MetricsServer:
         """The URL to scrape."""
         return f"http://{self.address}{_PATH}"
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """Close the socket and wait for the thread; may be called again."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
 
 
 class _Request(io.RawIOBase):

@@ -16,7 +16,7 @@ import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from kanalyze.capture.formats.pcapng_encoder import (
     LONGEST_OWN_BEGIN,
@@ -27,14 +27,14 @@ from kanalyze.capture.formats.pcapng_encoder import (
     numbered,
     section_header,
 )
-from kanalyze.errors import KanalyzeError, UsageError
+from kanalyze.common.closing import ClosedAtEnd
+from kanalyze.errors import KanalyzeError, UsageError, reason_of
 from kanalyze.live.recorder.numbered_files import numbered_files, remove_oldest
 from kanalyze.tls.keylog import TLS_KEY_LOG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from io import FileIO
-    from types import TracebackType
 
     from kanalyze.model.packets import PacketBatch
     from kanalyze.tls.keylog import KeyLog
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["PcapngWriter"]
 
 
-class PcapngWriter:
+class PcapngWriter(ClosedAtEnd):
     """Writes packets to a file, and starts another one when it is full.
 
     The current file is always ``NAME.pcapng``; full files are renamed to ``NAME-000001.pcapng``,
@@ -104,7 +104,7 @@ class PcapngWriter:
             with tempfile.TemporaryFile(dir=self._path.parent):
                 pass  # the folder is writable
         except OSError as error:
-            raise KanalyzeError(f"cannot write to {path}: {error.strerror or error}") from None
+            raise KanalyzeError(f"cannot write to {path}: {reason_of(error)}") from None
 
     def write(
         self, packets: PacketBatch, comments: Mapping[int, Sequence[str]] | None = None
@@ -150,17 +150,6 @@ class PcapngWriter:
             file.close()
             if not size:
                 self._path.unlink(missing_ok=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _create(self) -> FileIO:
         """Create the file, and lock it until it is closed."""

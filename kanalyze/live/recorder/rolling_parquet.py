@@ -14,9 +14,10 @@ import os
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
-from kanalyze.errors import KanalyzeError, UsageError
+from kanalyze.common.closing import ClosedAtEnd
+from kanalyze.errors import KanalyzeError, UsageError, reason_of
 from kanalyze.export.parquet import ParquetWriter
 from kanalyze.live.recorder.numbered_files import (
     numbered_files,
@@ -28,7 +29,6 @@ from kanalyze.tables.row import COLUMNS, with_times
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
 
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.row import Column
@@ -45,7 +45,7 @@ _PARTIAL: Final = re.compile(
 )
 
 
-class RollingParquet:
+class RollingParquet(ClosedAtEnd):
     """Writes rows to ``kanalyze-BEGIN-NUMBER.parquet``: BEGIN is a time in UTC, NUMBER rises.
 
     A file is created with its first row: without rows there is no file. All methods raise OSError,
@@ -107,7 +107,7 @@ class RollingParquet:
             files = numbered_files(self._folder, _NAME)
         except OSError as error:
             self._unlock()
-            raise KanalyzeError(f"cannot write to {folder}: {error.strerror or error}") from None
+            raise KanalyzeError(f"cannot write to {folder}: {reason_of(error)}") from None
         self._number = files[-1][0] if files else 0
 
     def add(self, block: RowBlock, now_ns: int, clock_ns: int) -> None:
@@ -153,7 +153,10 @@ class RollingParquet:
         remove_oldest(self._folder, _NAME, self._max_files)
 
     def close(self) -> None:
-        """Close the open file and unlock the folder; may be called again."""
+        """Close the open file and unlock the folder; may be called again.
+
+        After an error elsewhere these rows are still complete.
+        """
         try:
             self.roll()
         finally:
@@ -163,18 +166,6 @@ class RollingParquet:
         """Discard the open file and unlock the folder."""
         self._discard()
         self._unlock()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        # After an error elsewhere these rows are still complete.
-        self.close()
 
     def _create(self, now_ns: int, clock_ns: int) -> ParquetWriter:
         self._number += 1

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kanalyze.errors import reason_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -54,8 +56,7 @@ class WriteFailures:
         except OSError as error:
             self.count += 1
             if self.problem is None:
-                reason = error.strerror or str(error) or type(error).__name__
-                self.problem = f"cannot write {self.what} to {self._target}: {reason}"
+                self.problem = f"cannot write {self.what} to {self._target}: {reason_of(error)}"
                 self._warn(f"{self.problem}; trying again")
             self._written_at_failure, self._failed_ns = self._written(), clock_ns
         if (

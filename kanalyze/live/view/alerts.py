@@ -24,6 +24,7 @@ from kanalyze.live.view.tables import finding_text
 from kanalyze.live.window.snapshot import PIPE
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.render.header import discarded_texts, refused_texts, unread_texts
+from kanalyze.render.phrases import api_text
 from kanalyze.render.text import shown
 from kanalyze.render.units import count_text, duration_text, percent_text, rate_text
 
@@ -160,7 +161,7 @@ def _unanswered(snapshot: Snapshot) -> Iterator[Alert]:
     oldest = in_flight.oldest[0]
     age_ns = snapshot.time_ns - oldest.start_ns
     if age_ns >= _HANGING_NS:
-        api = _name(oldest.api_name) if oldest.api_name else f"(key {oldest.api_key})"
+        api = api_text(oldest.api_name, oldest.api_key, _name)
         # The capture may have lost the response.
         is_sure = not (capture.anomalies or {}).get(AnomalyKind.LOST_BYTES)
         text = "no response for " if is_sure else "no response, unless it was lost, for "

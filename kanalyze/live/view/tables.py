@@ -14,8 +14,9 @@ from kanalyze.common.bounded_text import bounded_text
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.live.window.row_choice import RowChoice, text_matches
 from kanalyze.model.tcp import Endpoint
-from kanalyze.render.layout import GAP, TableColumn, cell_width, fitted, natural_widths
+from kanalyze.render.layout import TableColumn, cell_width, fitted, line_width, natural_widths
 from kanalyze.render.lines import Line, table_line
+from kanalyze.render.phrases import api_text, listed, status_text
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import clock_text
 from kanalyze.render.units import at_least, bytes_text, count_text, duration_text, rate_text
@@ -139,7 +140,8 @@ def table_lines(
         max(width_needed, item.min_width)
         for width_needed, item in zip(natural, table.columns, strict=True)
     ]
-    widths = fitted(columns, padded_widths if _fit(padded_widths, width) else natural, width)
+    has_room = line_width(padded_widths) <= width
+    widths = fitted(columns, padded_widths if has_room else natural, width)
     titles = [
         (column.title, "bold underline" if index == by else "bold")
         for index, column in enumerate(columns)
@@ -158,10 +160,6 @@ def _marked(line: Line, width: int) -> Line:
         marked.append(text, f"{style} reverse".lstrip())
     marked.append(" " * (width - cell_width(line.plain)), "reverse")
     return marked
-
-
-def _fit(widths: Sequence[int], width: int) -> bool:
-    return sum(widths) + GAP * (len(widths) - 1) <= width
 
 
 def _is_other(entry: Any) -> bool:
@@ -233,12 +231,15 @@ def _lowest_if_null(number: int | None) -> int:
     return -(2**63) if number is None else number
 
 
-_REQUESTS = _rate("requests", lambda entry: entry.requests)
 _ERRORS = _rate("errors", lambda entry: entry.errors, red=True)
-_SENT = _rate("sent", lambda entry: entry.request_bytes, "B", rank=3)
-_P50 = _number("p50", lambda entry: entry.p50_ns, duration_text, rank=1)
-_P99 = _number("p99", lambda entry: entry.p99_ns, duration_text)
-_RECEIVED = _rate("received", lambda entry: entry.response_bytes, "B", rank=2)
+_TRAFFIC = (
+    _rate("requests", lambda entry: entry.requests),
+    _ERRORS,
+    _rate("sent", lambda entry: entry.request_bytes, "B", rank=3),
+    _rate("received", lambda entry: entry.response_bytes, "B", rank=2),
+    _number("p50", lambda entry: entry.p50_ns, duration_text, rank=1),
+    _number("p99", lambda entry: entry.p99_ns, duration_text),
+)
 
 
 # -- APIs -----------------------------------------------------------------------------------------
@@ -249,7 +250,7 @@ def _api(entry: ApiEntry) -> str:
         return "(other APIs)"
     if entry.api_key is None:
         return "(response alone)"
-    name = _name(entry.api_name) if entry.api_name else f"(key {entry.api_key})"
+    name = api_text(entry.api_name, entry.api_key, _name)
     if entry.wire != "kafka":
         name = f"{name} {shown(entry.wire)}"
     return f"{name} (waited)" if entry.waited else name
@@ -270,12 +271,7 @@ _APIS = LiveTable(
     lambda snapshot: snapshot.apis,
     (
         _text("API", 20, _api, style="bold"),
-        _REQUESTS,
-        _ERRORS,
-        _SENT,
-        _RECEIVED,
-        _P50,
-        _P99,
+        *_TRAFFIC,
     ),
     1,
     lambda entry: (entry.api_name,),
@@ -306,12 +302,7 @@ _CLIENTS = LiveTable(
     (
         _text("client", 16, _client, style="bold"),
         _text("from", 13, lambda entry: shown(entry.client_ip), rank=4),
-        _REQUESTS,
-        _ERRORS,
-        _SENT,
-        _RECEIVED,
-        _P50,
-        _P99,
+        *_TRAFFIC,
     ),
     2,
     lambda entry: (entry.client_id, entry.client_ip),
@@ -340,12 +331,7 @@ _BROKERS = LiveTable(
     lambda snapshot: snapshot.brokers,
     (
         _text("broker", 16, _broker, style="bold"),
-        _REQUESTS,
-        _ERRORS,
-        _SENT,
-        _RECEIVED,
-        _P50,
-        _P99,
+        *_TRAFFIC,
     ),
     1,
     lambda entry: (entry.broker,),
@@ -405,21 +391,15 @@ _TOPICS = LiveTable(
 
 
 def _slow_api(entry: _SlowEntry) -> str:
-    if entry["api_key"] is None:
-        return MISSING
-    name = _name(entry["api_name"]) if entry["api_name"] else f"(key {entry['api_key']})"
-    return f"{name} v{entry['api_version']}"
+    return _versioned_api(entry["api_name"], entry["api_key"], entry["api_version"])
+
+
+def _versioned_api(name: str | None, key: int | None, version: int | None) -> str:
+    return MISSING if key is None else f"{api_text(name, key, _name)} v{version}"
 
 
 def _slow_topics(entry: _SlowEntry) -> str:
-    names = [shown(name) for name in entry["topics"]]
-    if entry["more_topics"]:
-        names.append("\u2026")
-    return ", ".join(names) or MISSING
-
-
-def _slow_status(entry: _SlowEntry) -> str:
-    return shown(entry["error_name"]) if entry["status"] == "error" else shown(entry["status"])
+    return listed([shown(name) for name in entry["topics"]], more=entry["more_topics"])
 
 
 def _opened_slow(key: tuple[Any, ...]) -> OpenedLine | None:
@@ -436,7 +416,9 @@ _SLOWEST = LiveTable(
         _text("API", 12, _slow_api, style="bold"),
         _text("client", 12, lambda entry: shown(entry["client_id"])),
         _text("topics", 10, _slow_topics),
-        _text("status", 10, _slow_status, rank=2),
+        _text(
+            "status", 10, lambda entry: status_text(entry["status"], entry["error_name"]), rank=2
+        ),
         _number("at (UTC)", itemgetter("request_start_ns"), clock_text, rank=1),
         _text("connection", 24, lambda entry: shown(entry["connection"]), rank=3),
     ),
@@ -604,11 +586,7 @@ _FINDINGS = LiveTable(
 
 
 def _row_api(row: Row) -> str:
-    return _slow_api(row._asdict())
-
-
-def _row_status(row: Row) -> str:
-    return _slow_status(row._asdict())
+    return _versioned_api(row.api_name, row.api_key, row.api_version)
 
 
 def _row_broker(row: Row) -> str:
@@ -619,7 +597,7 @@ def _row_topics(row: Row) -> str:
     names = {item.topic or item.topic_id for item in row.partitions}
     names |= {item.topic for item in row.errors}
     topics = sorted(name for name in names if name is not None)
-    return ", ".join(map(shown, topics[:3])) + (", \u2026" * (len(topics) > 3)) or MISSING
+    return listed([shown(topic) for topic in topics], 3)
 
 
 REQUESTS = LiveTable(
@@ -629,7 +607,7 @@ REQUESTS = LiveTable(
     (
         _number("latency", lambda row: row.latency_ns, duration_text),
         _text("API", 12, _row_api, style="bold"),
-        _text("status", 10, _row_status),
+        _text("status", 10, lambda row: status_text(row.status, row.error_name)),
         _number("at (UTC)", lambda row: row.began_ns, clock_text),
         _text("client", 10, lambda row: shown(row.client_id), rank=1),
         _text("broker", 14, _row_broker, rank=2),

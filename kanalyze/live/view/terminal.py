@@ -21,7 +21,6 @@ from kanalyze.live.view.keys import KeyReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
     from rich.console import Console, RenderableType
     from rich.live import Live
@@ -83,12 +82,7 @@ class Terminal:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Restore the terminal."""
         self._live = self._keys_fd = None
         # A closed terminal need not be restored.

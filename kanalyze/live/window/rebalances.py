@@ -19,7 +19,8 @@ import numpy as np
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.live.window.grouped_rows import GroupedRows, key_of, value_at
-from kanalyze.live.window.row_measures import rows_of_items
+from kanalyze.live.window.keyed_sums import higher
+from kanalyze.live.window.row_measures import rows_with_items
 from kanalyze.tables.columns.numpy_arrays import WordArray
 
 if TYPE_CHECKING:
@@ -154,9 +155,9 @@ class RebalanceTotals:
         """Add the counts of ``other``, which are of the same group."""
         self.counts = _GroupCounts(*map(int.__add__, self.counts, other.counts))
         self.protocol = max(self.protocol or "", other.protocol or "") or None
-        self.longest_join_ns = _higher(self.longest_join_ns, other.longest_join_ns)
-        self.longest_sync_ns = _higher(self.longest_sync_ns, other.longest_sync_ns)
-        self.last_time_ns = _higher(self.last_time_ns, other.last_time_ns)
+        self.longest_join_ns = higher(self.longest_join_ns, other.longest_join_ns)
+        self.longest_sync_ns = higher(self.longest_sync_ns, other.longest_sync_ns)
+        self.last_time_ns = higher(self.last_time_ns, other.last_time_ns)
         self._failed = max(filter(None, (self._failed, other._failed)), default=None)
         self._has_more_members |= other._has_more_members
         for member, count in other._assignments.items():
@@ -312,12 +313,4 @@ def _has_error(rows: RowMeasures, error_name: str) -> NDArray[np.bool_]:
     lists = rows.lists("errors")
     names = lists.fields["name"]
     assert isinstance(names, WordArray)
-    has_error = np.zeros(len(rows), dtype=np.bool_)
-    has_error[rows_of_items(lists)[names.is_one_of({error_name})]] = True
-    return has_error
-
-
-def _higher(a: int | None, b: int | None) -> int | None:
-    if a is None or b is None:
-        return a if b is None else b
-    return max(a, b)
+    return rows_with_items(lists, names.is_one_of({error_name}))

@@ -117,16 +117,10 @@ class RecentRows:
 
 
 def _times_and_latencies(block: RowBlock) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the time and the latency of each row in ns; the lowest int64 if unknown.
-
-    The time is the start of the response, or of the request if there is no response.
-    """
+    """Return the time and the latency of each row in ns; the lowest int64 if unknown."""
     rows = RowMeasures(block.columns)
-    answered, sent = rows.known("response_start_ns"), rows.known("request_start_ns")
-    began = np.where(sent, rows.ints("request_start_ns").values, _EARLIEST_NS)
-    times = np.where(answered, rows.ints("response_start_ns").values, began)
     latencies = np.where(rows.known("latency_ns"), rows.ints("latency_ns").values, _EARLIEST_NS)
-    return times, latencies
+    return rows.times_ns(unknown=_EARLIEST_NS), latencies
 
 
 def _bytes_of(block: RowBlock) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from kanalyze.common.bounded_text import bounded_text
-from kanalyze.live.window.row_measures import rows_of_items
+from kanalyze.live.window.row_measures import rows_with_items
 from kanalyze.tables.columns.block import Ints
 from kanalyze.tables.columns.numpy_arrays import (
     IntArray,
@@ -99,7 +99,7 @@ class RowChoice:
             is_selected &= _has_topic(block, *self._topic)
         if self._error is not None:
             errors = lists_of(block.columns["errors"])
-            is_selected &= _has_item(errors, self._error, len(block))
+            is_selected &= _has_item(errors, self._error)
         if self._naming:
             is_selected &= _has_text(block, lambda text: text_matches(self._naming, (text,)))
         return is_selected
@@ -125,24 +125,18 @@ def _equals(values: IntArray | WordArray, expected: Any, *, null_is_0: bool = Fa
 def _has_topic(block: RowBlock, name: str | None, topic_id: str | None) -> Mask:
     partitions = lists_of(block.columns["partitions"])
     if name is None:
-        return _has_item(partitions, {"topic": None, "topic_id": topic_id}, len(block))
+        return _has_item(partitions, {"topic": None, "topic_id": topic_id})
     errors = lists_of(block.columns["errors"])
     topic = {"topic": name}
-    return _has_item(partitions, topic, len(block)) | _has_item(errors, topic, len(block))
+    return _has_item(partitions, topic) | _has_item(errors, topic)
 
 
-def _has_item(lists: ListArray, values: Mapping[str, str | int | None], rows: int) -> Mask:
+def _has_item(lists: ListArray, values: Mapping[str, str | int | None]) -> Mask:
     """Return which rows have an item with these values."""
     items = np.ones(int(lists.offsets[-1]), dtype=np.bool_)
     for name, value in values.items():
         items &= _equals(lists.fields[name], value)
-    return _rows_with(lists, items, rows)
-
-
-def _rows_with(lists: ListArray, items: Mask, rows: int) -> Mask:
-    has_item = np.zeros(rows, dtype=np.bool_)
-    has_item[rows_of_items(lists)[items]] = True
-    return has_item
+    return rows_with_items(lists, items)
 
 
 def _has_text(block: RowBlock, selects: Callable[[str], bool]) -> Mask:
@@ -156,5 +150,5 @@ def _has_text(block: RowBlock, selects: Callable[[str], bool]) -> Mask:
         lists = lists_of(block.columns[list_name])
         texts = lists.fields[name]
         assert isinstance(texts, WordArray)
-        has_text |= _rows_with(lists, texts.where(selects), len(block))
+        has_text |= rows_with_items(lists, texts.where(selects))
     return has_text

@@ -34,6 +34,7 @@ __all__ = [
     "RowMeasures",
     "held_back_on_purpose",
     "rows_of_items",
+    "rows_with_items",
 ]
 
 _PRODUCE_APIS = frozenset({"Produce", "MultiProduce"})
@@ -93,6 +94,15 @@ class RowMeasures:
         """Return for each row whether a number is not null."""
         valid = self.ints(name).valid
         return np.ones(len(self), dtype=np.bool_) if valid is None else valid
+
+    def times_ns(self, unknown: int) -> NDArray[np.int64]:
+        """Return the start of each response, or of the request if there is no response."""
+        sent = np.where(
+            self.known("request_start_ns"), self.ints("request_start_ns").values, unknown
+        )
+        return np.where(
+            self.known("response_start_ns"), self.ints("response_start_ns").values, sent
+        )
 
     @cached_property
     def traffic(self) -> tuple[NDArray[np.int64], ...]:
@@ -158,6 +168,13 @@ class PartitionMeasures(NamedTuple):
 def rows_of_items(lists: ListArray) -> NDArray[np.int64]:
     """Return the index of the row of each item of lists."""
     return np.repeat(np.arange(len(lists.offsets) - 1), np.diff(lists.offsets))
+
+
+def rows_with_items(lists: ListArray, items: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return for each row whether its list has one of the selected ``items``."""
+    has_item = np.zeros(len(lists.offsets) - 1, dtype=np.bool_)
+    has_item[rows_of_items(lists)[items]] = True
+    return has_item
 
 
 def _ints_at(lists: ListArray, name: str, items: NDArray[np.int64]) -> IntArray:

@@ -16,7 +16,7 @@ from kanalyze.common.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kanalyze.live.window.step_sums import Amounts
+    from kanalyze.live.window.sums import Amounts
     from kanalyze.model.anomalies import AnomalyKind
     from kanalyze.queries.findings import Finding
     from kanalyze.runtime.in_flight import InFlight

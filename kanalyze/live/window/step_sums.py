@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.live.window.grouped_rows import GroupedRows, key_of, value_at
 from kanalyze.live.window.keyed_sums import KeyedSums
 from kanalyze.live.window.latency_sketch import LatencySketch
 from kanalyze.live.window.rebalances import RebalanceTotals, add_groups
 from kanalyze.live.window.row_measures import rows_of_items
 from kanalyze.live.window.sums import (
+    Amounts,
     EndSums,
     EndTotals,
     ErrorSums,
     RecordSums,
     SlowestRows,
     TopicSums,
+    Traffic,
 )
 
 if TYPE_CHECKING:
@@ -34,11 +35,10 @@ if TYPE_CHECKING:
 __all__ = [
     "API_LIMIT",
     "MAX_SLOWEST",
-    "Amounts",
     "CaptureSums",
+    "PastStep",
     "RecentSums",
     "StepSums",
-    "Traffic",
 ]
 
 API_LIMIT = 128
@@ -46,41 +46,15 @@ API_LIMIT = 128
 MAX_SLOWEST = 20
 
 
-class Amounts(NamedTuple):
-    """Requests, and bytes of requests and responses."""
+class PastStep(Traffic):
+    """What is kept of each step: its traffic, longer than its other sums."""
 
-    requests: int
-    errors: int
-    """Requests with an error code other than 0."""
-    request_bytes: int
-    response_bytes: int
-
-
-class Traffic:
-    """A sum of :class:`Amounts`."""
-
-    __slots__ = ("errors", "p99_ns", "request_bytes", "requests", "response_bytes")
+    __slots__ = ("p99_ns",)
 
     def __init__(self) -> None:
-        self.requests = self.errors = self.request_bytes = self.response_bytes = 0
+        super().__init__()
         self.p99_ns: int | None = None
-        """:attr:`StepSums.p99_ns` of the step, set when the step leaves the window; not a sum."""
-
-    @property
-    def amounts(self) -> Amounts:
-        """The sum."""
-        return Amounts(self.requests, self.errors, self.request_bytes, self.response_bytes)
-
-    def add(self, amounts: Amounts) -> None:
-        """Add amounts."""
-        self.merge(amounts)
-
-    def merge(self, other: Traffic | Amounts) -> None:
-        """Add another sum."""
-        self.requests += other.requests
-        self.errors += other.errors
-        self.request_bytes += other.request_bytes
-        self.response_bytes += other.response_bytes
+        """:attr:`StepSums.p99_ns` of the step, set when the step leaves the window."""
 
 
 class CaptureSums:
@@ -127,7 +101,7 @@ class StepSums:
     def add(self, rows: RowMeasures) -> Amounts:
         """Add rows, at least one; return their amounts."""
         amounts = Amounts(*GroupedRows(np.zeros(len(rows), dtype=np.int64)).sums(*rows.traffic)[0])
-        self.traffic.add(amounts)
+        self.traffic.count(amounts)
         self._p99_ns = None
         self._add_apis(rows)
         # A response without its request has no client id.
@@ -139,7 +113,7 @@ class StepSums:
 
     def merge(self, other: StepSums) -> None:
         """Add the sums of another step."""
-        self.traffic.merge(other.traffic)
+        self.traffic.count(other.traffic)
         self.captured.merge(other.captured)
         self.apis.merge(other.apis)
         self.clients.merge(other.clients)

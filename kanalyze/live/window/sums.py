@@ -14,6 +14,7 @@ import numpy as np
 
 from kanalyze.common.bounded_text import bounded_text
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.live.window.keyed_sums import higher
 from kanalyze.live.window.latency_sketch import LatencySketch
 
 if TYPE_CHECKING:
@@ -25,12 +26,14 @@ if TYPE_CHECKING:
     from kanalyze.tables.row import Row
 
 __all__ = [
+    "Amounts",
     "EndSums",
     "EndTotals",
     "ErrorSums",
     "RecordSums",
     "SlowestRows",
     "TopicSums",
+    "Traffic",
 ]
 
 MAX_SLOWEST_TOPICS = 3
@@ -54,6 +57,16 @@ class RecordSums:
         self.unknown += other.unknown
 
 
+class Amounts(NamedTuple):
+    """Requests, and bytes of requests and responses."""
+
+    requests: int
+    errors: int
+    """Requests with an error code other than 0."""
+    request_bytes: int
+    response_bytes: int
+
+
 class EndSums(NamedTuple):
     """Sums over rows of one API, one client or one broker."""
 
@@ -65,42 +78,51 @@ class EndSums(NamedTuple):
     """Latencies of the rows that have one."""
 
 
-class EndTotals:
-    """Sums of one API, one client or one broker, to which rows are added."""
+class Traffic:
+    """Numbers of requests and of bytes, to which others are added."""
 
-    __slots__ = ("errors", "latency", "request_bytes", "requests", "response_bytes")
+    __slots__ = ("errors", "request_bytes", "requests", "response_bytes")
 
     def __init__(self) -> None:
-        self.requests = 0
-        self.errors = 0
-        self.request_bytes = 0
-        self.response_bytes = 0
+        self.requests = self.errors = self.request_bytes = self.response_bytes = 0
+
+    @property
+    def amounts(self) -> Amounts:
+        """The sums."""
+        return Amounts(self.requests, self.errors, self.request_bytes, self.response_bytes)
+
+    def count(self, more: Traffic | Amounts | EndSums) -> None:
+        """Add numbers of requests and of bytes."""
+        self.requests += more.requests
+        self.errors += more.errors
+        self.request_bytes += more.request_bytes
+        self.response_bytes += more.response_bytes
+
+
+class EndTotals(Traffic):
+    """Sums of one API, one client or one broker, to which rows are added."""
+
+    __slots__ = ("latency",)
+
+    def __init__(self) -> None:
+        super().__init__()
         self.latency = LatencySketch()
 
     def add(self, sums: EndSums) -> None:
         """Add rows of this API, client or broker."""
-        self.requests += sums.requests
-        self.errors += sums.errors
-        self.request_bytes += sums.request_bytes
-        self.response_bytes += sums.response_bytes
+        self.count(sums)
         self.latency.add_values(sums.latencies_ns)
 
     def merge(self, other: EndTotals) -> None:
         """Add another sum over the same API, client or broker."""
-        self.requests += other.requests
-        self.errors += other.errors
-        self.request_bytes += other.request_bytes
-        self.response_bytes += other.response_bytes
+        self.count(other)
         self.latency.merge(other.latency)
 
     @property
     def figures(self) -> tuple[int, int, int, int, int | None, int | None]:
         """Requests, errors, bytes of requests and of responses, p50 and p99 of latency."""
         sketch = self.latency
-        return (
-            *(self.requests, self.errors, self.request_bytes, self.response_bytes),
-            *(sketch.quantile(0.5), sketch.quantile(0.99)),
-        )
+        return (*self.amounts, sketch.quantile(0.5), sketch.quantile(0.99))
 
 
 class TopicSums:
@@ -137,8 +159,7 @@ class ErrorSums:
     def merge(self, other: ErrorSums) -> None:
         """Add another sum over the same error."""
         self.count += other.count
-        times = (self.last_time_ns, other.last_time_ns)
-        self.last_time_ns = max((time for time in times if time is not None), default=None)
+        self.last_time_ns = higher(self.last_time_ns, other.last_time_ns)
 
 
 class SlowestRows:

@@ -32,7 +32,8 @@ from kanalyze.live.window.snapshot import (
     Snapshot,
     TopicEntry,
 )
-from kanalyze.live.window.step_sums import Amounts, RecentSums, StepSums, Traffic
+from kanalyze.live.window.step_sums import PastStep, RecentSums, StepSums
+from kanalyze.live.window.sums import Amounts
 from kanalyze.live.window.time_ring import TimeRing
 from kanalyze.model.tcp import Endpoint
 from kanalyze.tables.columns.block import RowBlock
@@ -91,7 +92,7 @@ class Windows:
         self._recent_step = -(-max(recent, steps) // _RECENT_STEPS)
         self._window: TimeRing[StepSums] = TimeRing(lambda: StepSums(key_limit), steps)
         self._recent: TimeRing[RecentSums] = TimeRing(lambda: RecentSums(key_limit), _RECENT_STEPS)
-        self._history: TimeRing[Traffic] = TimeRing(Traffic, max(HISTORY_STEPS, steps))
+        self._history: TimeRing[PastStep] = TimeRing(PastStep, max(HISTORY_STEPS, steps))
         self._now_ns: int | None = None
         self._since_ns = self._packets_ns = 0
         self._rows = self._late_rows = 0
@@ -228,7 +229,7 @@ class Windows:
     def _add_to(self, number: int, block: RowBlock) -> None:
         rows = RowMeasures(block.columns)
         amounts = self._window.of(number).add(rows)
-        self._history.of(number).add(amounts)
+        self._history.of(number).count(amounts)
         self._recent.of(number // self._recent_step).add(rows, block)
         if self.recent_rows is not None:
             self.recent_rows.add(number, block)
@@ -238,10 +239,7 @@ class Windows:
         """Return the step of each row, clipped to the window; count late rows."""
         newest, oldest = self._window.newest, self._window.oldest
         rows = RowMeasures(block.columns)
-        response, request = rows.ints("response_start_ns"), rows.ints("request_start_ns")
-        times = np.where(rows.known("response_start_ns"), response.values, request.values)
-        is_known = rows.known("response_start_ns") | rows.known("request_start_ns")
-        numbers = np.where(is_known, times // self._step_ns, newest)
+        numbers = rows.times_ns(unknown=newest * self._step_ns) // self._step_ns
         is_late = numbers < oldest
         self._late_rows += int(np.count_nonzero(is_late))
         in_time = numbers[~is_late]

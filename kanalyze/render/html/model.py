@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.escaping import escape
 from kanalyze.render.latency_parts import PARTS
-from kanalyze.render.text import shown
+from kanalyze.render.phrases import api_text, listed, packets_text, status_text
+from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import is_dated
 from kanalyze.render.units import duration_text
 
@@ -125,18 +126,17 @@ def _clients(names: list[dict[str, Any]], clients: list[dict[str, Any]]) -> list
 
 
 def _some(line: Mapping[str, Any] | None, field: str) -> str:
-    if line is None or not line[field]:
-        return shown(None)
+    if line is None:
+        return MISSING
     texts = [shown(text) for text in line[field]]
-    more = line[f"more_{field}"] or len(texts) > _MOST_SOFTWARE
-    return ", ".join(texts[:_MOST_SOFTWARE]) + (", \u2026" if more else "")
+    return listed(texts, _MOST_SOFTWARE, more=line[f"more_{field}"])
 
 
 def _api(line: Mapping[str, Any]) -> dict[str, Any]:
     name, key = line["api_name"], line["api_key"]
     if key is None and name is None:
         return {"label": "(response alone)", "kind": ""}
-    label = shown(name) if name else f"(key {key})"
+    label = api_text(name, key)
     api = {
         "label": label if line["wire"] == "kafka" else f"{label} {shown(line['wire'])}",
         "kind": _KINDS.get(name, ""),
@@ -176,21 +176,18 @@ def _shown_points(columns: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
 
 
 def _slow(line: Mapping[str, Any]) -> dict[str, Any]:
-    name = line["api_name"]
-    is_error = line["status"] == "error"
     parts = _parts(line)
     return {
         **{key: line[key] for key in ("client", "api", "broker", "group", "topics", "bucket")},
         "latency": line["latency_ns"],
-        "api_label": f"{shown(name) if name else '(key ' + str(line['api_key']) + ')'} "
-        f"v{line['api_version']}",
+        "api_label": f"{api_text(line['api_name'], line['api_key'])} v{line['api_version']}",
         "client_label": shown(line["client_id"]),
-        "status": shown(line["error_name"]) if is_error else shown(line["status"]),
-        "is_error": is_error,
+        "status": status_text(line["status"], line["error_name"]),
+        "is_error": line["status"] == "error",
         "at": _us(line["request_start_ns"]),
         "parts": parts,
         "parts_label": _parts_text(parts),
-        "packets": f"{_number(line['request_packet'])} \u2192 {_number(line['response_packet'])}",
+        "packets": packets_text(line["request_packet"], line["response_packet"]),
         "packet": line["request_packet"],
         "connection": shown(line["connection"]),
     }
@@ -226,19 +223,14 @@ def _parts_text(parts: list[int]) -> str:
     return ", ".join(f"{name} {duration_text(took)}" for name, took in longest if took > least)
 
 
-def _number(number: int | None) -> str:
-    return shown(None) if number is None else str(number)
-
-
 def _event(line: Mapping[str, Any]) -> dict[str, Any]:
     begin = line["request_start_ns"]
-    is_error = line["status"] == "error"
     return {
         **{key: line[key] for key in ("group", "client", "api", "broker", "bucket")},
         "kind": _KINDS[line["api_name"]],
         "at": _us(begin),
         "took": max(line["end_ns"] - begin, 0),
-        "status": shown(line["error_name"]) if is_error else shown(line["status"]),
-        "is_error": is_error,
+        "status": status_text(line["status"], line["error_name"]),
+        "is_error": line["status"] == "error",
         "packet": line["request_packet"],
     }

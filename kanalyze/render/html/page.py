@@ -34,7 +34,7 @@ from kanalyze.render.html.svg import (
 )
 from kanalyze.render.html.tables import table_html, table_specs, tables_of
 from kanalyze.render.latency_parts import PARTS
-from kanalyze.render.text import shown
+from kanalyze.render.phrases import captures_text
 from kanalyze.render.times import clock_text
 from kanalyze.render.units import (
     bytes_text,
@@ -109,8 +109,8 @@ def _page(
     data = {**model, "tables": table_specs(table for table, _ in tables), **_LINES}
     return Template(_asset("page.html")).substitute(
         policy=_policy([library, script], [style]),
-        title=escape(f"{_captures_text(captures)} \u2013 Kafka on the wire"),
-        capture=escape(_captures_text(captures)),
+        title=escape(f"{captures_text(captures)} \u2013 Kafka on the wire"),
+        capture=escape(captures_text(captures)),
         style=style,
         span=escape(_span_text(report["capture"])),
         findings=findings_html(report.get("findings"), captures, cube["names"])
@@ -171,13 +171,6 @@ def _json_block(data: Mapping[str, Any]) -> str:
 
 
 # -- head -----------------------------------------------------------------------------------------
-
-
-def _captures_text(captures: list[str]) -> str:
-    if not captures:
-        return "no capture"
-    more = f" and {count_text(len(captures) - 1)} more" if len(captures) > 1 else ""
-    return shown(captures[0]) + more
 
 
 def _span_text(capture: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.render.phrases import listed
 from kanalyze.render.text import MISSING
 from kanalyze.render.times import clock_text
 from kanalyze.render.units import bytes_text, count_text, duration_text, records_text
@@ -427,7 +428,7 @@ def _versions_text(line: _Line, model: _Line) -> str:
 
 def _topics_text(line: _Line, model: _Line) -> str:
     names = [label_of(model, "topic", number) for number in line["topics"] if number != -2]
-    return ", ".join(names[:3]) + (", \u2026" if len(names) > 3 else "") or MISSING
+    return listed(names, 3)
 
 
 def _records(line: _Line, model: _Line) -> str:

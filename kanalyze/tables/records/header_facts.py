@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from kanalyze.kafka.records.types import Header
 
-__all__ = ["KNOWN_HEADERS", "NO_FACTS", "HeaderFacts", "facts_of"]
+__all__ = ["KNOWN_HEADERS", "HeaderFacts", "facts_of"]
 
 _TRACE_PARENT = b"traceparent"
 _KEY_SCHEMA, _VALUE_SCHEMA = b"__key_schema_id", b"__value_schema_id"
@@ -52,9 +52,6 @@ class HeaderFacts(NamedTuple):
     value_schema_id: int
     key_schema_guid: str | None
     value_schema_guid: str | None
-
-
-NO_FACTS = HeaderFacts(None, None, -1, -1, None, None)
 
 
 def facts_of(headers: Sequence[Header]) -> HeaderFacts:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kanalyze.common.caches import remember
 from kanalyze.decoding.metadata_log import METADATA_TOPICS, holds_credentials
 from kanalyze.decoding.secrets import HIDDEN
 from kanalyze.kafka.codec.projection import Projection
@@ -282,12 +283,6 @@ _MOST_CACHED = 4096
 """Limit of each cache: keys, versions and ids come from the wire."""
 
 
-def _remember(cache: dict[Any, Any], key: object, value: object) -> None:
-    if len(cache) >= _MOST_CACHED:
-        cache.clear()
-    cache[key] = value
-
-
 _REQUEST = Projection.of(
     "TopicData.Name",
     "TopicData.TopicId",
@@ -470,7 +465,7 @@ class RecordReader:
             projection = _RESPONSE if api_key == FETCH else _SHARE_RESPONSE
             decode = self._decoders.get(api_key, "response", version, projection)
             layout = _MessageLayout(b"", header_version, decode)
-        _remember(self._layouts, (api_key, api_version, version), layout)
+        remember(self._layouts, (api_key, api_version, version), layout, _MOST_CACHED)
         return layout
 
     def _body(self, data: bytes, layout: _MessageLayout) -> int:
@@ -481,7 +476,7 @@ class RecordReader:
 
     def _topic_id(self, topic_id: bytes) -> str | None:
         if topic_id not in self._topic_ids:
-            _remember(self._topic_ids, topic_id, topic_id_text(topic_id))
+            remember(self._topic_ids, topic_id, topic_id_text(topic_id), _MOST_CACHED)
         return self._topic_ids[topic_id]
 
     def _is_selected(self, part: _PartitionRecords) -> bool:

@@ -62,7 +62,7 @@ def fetch(server: MetricsServer, **headers: str) -> bytes:
 def test_the_server_answers_until_it_is_stopped() -> None:
     server = MetricsServer(Metrics().registry, LOOPBACK)
     assert b"kanalyze_build_info" in fetch(server)
-    server.stop()
+    server.close()
     with pytest.raises(urllib.error.URLError):
         fetch(server)
 
@@ -70,10 +70,10 @@ def test_the_server_answers_until_it_is_stopped() -> None:
 def test_stopping_ends_all_threads_and_frees_the_port() -> None:
     before = threading.active_count()
     server = MetricsServer(Metrics().registry, LOOPBACK)
-    server.stop()
-    server.stop()
+    server.close()
+    server.close()
     assert threading.active_count() == before
-    MetricsServer(Metrics().registry, server.address).stop()
+    MetricsServer(Metrics().registry, server.address).close()
 
 
 def test_a_port_in_use_is_reported_in_one_line() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kanalyze.live.window.row_measures import RowMeasures, rows_of_items
+from kanalyze.live.window.row_measures import RowMeasures, rows_of_items, rows_with_items
 from kanalyze.tables.columns.block import Lists, RowBlock, Words, columns_of_rows
 from tests.support.rows import failed, fetch, orphan, partition, row, unanswered
 
@@ -87,3 +87,17 @@ def test_only_words_in_use_are_kept():
     shared = Words(np.array([9, -1], dtype=np.int32), [str(number) for number in range(10)])
     measures = RowMeasures({**block.columns, "client_id": shared})
     assert measures.words("client_id").words == ["9"]
+
+
+def test_the_time_of_a_row_is_that_of_its_response_or_of_its_request():
+    rows = [row(), unanswered(), orphan()]
+    times = measures_of(*rows).times_ns(unknown=-7).tolist()
+    assert times == [rows[0].response_start_ns, rows[1].request_start_ns, rows[2].response_start_ns]
+    neither = row(request_start_ns=None, response_start_ns=None)
+    assert measures_of(neither).times_ns(unknown=-7).tolist() == [-7]
+
+
+def test_rows_with_items_are_those_that_have_a_selected_item():
+    errors = measures_of(row(), failed("t", 6, "X"), row()).lists("errors")
+    assert rows_with_items(errors, np.array([True])).tolist() == [False, True, False]
+    assert rows_with_items(errors, np.array([False])).tolist() == [False, False, False]

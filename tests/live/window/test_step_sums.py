@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kanalyze.live.window.row_measures import RowMeasures
-from kanalyze.live.window.step_sums import Amounts, CaptureSums, RecentSums, StepSums, Traffic
+from kanalyze.live.window.step_sums import CaptureSums, RecentSums, StepSums
+from kanalyze.live.window.sums import Amounts
 from kanalyze.tables.columns.block import RowBlock
 from tests.support.rows import orphan, row, rows
 
@@ -82,13 +83,6 @@ def test_adding_rows_returns_the_added_amounts():
     added = step.add(RowMeasures(RowBlock.of_rows([row(), orphan(), row(status="error")]).columns))
     assert added == Amounts(2, 1, 400, 150)
     assert step.traffic.amounts == added
-
-
-def test_amounts_beyond_64_bits_are_exact():
-    traffic = Traffic()
-    for _ in range(3):
-        traffic.add(Amounts(1, 0, 2**63 - 1, 0))
-    assert traffic.amounts.request_bytes == 3 * (2**63 - 1)
 
 
 def test_capture_sums_add_up():

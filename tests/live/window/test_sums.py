@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from kanalyze.live.window.latency_sketch import Latencies
-from kanalyze.live.window.sums import EndSums, EndTotals, ErrorSums, SlowestRows
+from kanalyze.live.window.sums import Amounts, EndSums, EndTotals, ErrorSums, SlowestRows, Traffic
 from tests.support.rows import START_NS, partition, row
 
 MOST_ROWS = 10
@@ -55,3 +55,10 @@ def test_a_request_without_a_latency_is_not_slow():
     slowest = SlowestRows(MOST_ROWS)
     slowest.add([row(latency_ns=None), row(latency_ns=3)], 3)
     assert [item["latency_ns"] for item in slowest.to_list()] == [3]
+
+
+def test_amounts_beyond_64_bits_are_exact():
+    traffic = Traffic()
+    for _ in range(3):
+        traffic.count(Amounts(1, 0, 2**63 - 1, 0))
+    assert traffic.amounts.request_bytes == 3 * (2**63 - 1)

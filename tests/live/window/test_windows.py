@@ -15,7 +15,8 @@ from kanalyze.common.int_columns import shifted
 from kanalyze.errors import UsageError
 from kanalyze.live.window.latency_sketch import EXACT_LIMIT, RELATIVE_ERROR
 from kanalyze.live.window.snapshot import CaptureState, Snapshot
-from kanalyze.live.window.step_sums import API_LIMIT, MAX_SLOWEST, Amounts
+from kanalyze.live.window.step_sums import API_LIMIT, MAX_SLOWEST
+from kanalyze.live.window.sums import Amounts
 from kanalyze.live.window.windows import HISTORY_STEPS, Windows
 from kanalyze.model.tcp import Endpoint
 from kanalyze.tables.columns.block import Ints, RowBlock, Words

@@ -6,7 +6,7 @@ import pytest
 
 from kanalyze.kafka.records.cursor import schema_id
 from kanalyze.kafka.records.types import Header
-from kanalyze.tables.records.header_facts import NO_FACTS, facts_of
+from kanalyze.tables.records.header_facts import HeaderFacts, facts_of
 
 # The example of the W3C recommendation "Trace Context".
 TRACE_ID, PARENT_ID = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -68,7 +68,7 @@ def test_a_schema_header_may_have_an_id_of_4_bytes():
 
 @pytest.mark.parametrize("value", [None, b"", b"\1", b"\1" + bytes(15), b"\2" + bytes(16)])
 def test_schema_headers_of_other_formats_are_ignored(value):
-    assert facts((b"__key_schema_id", value)) == NO_FACTS
+    assert facts((b"__key_schema_id", value)) == HeaderFacts(None, None, -1, -1, None, None)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,30 @@
+"""What is closed at the end of a ``with`` block.
+
+In: a class with a method ``close``. Out: the same class as a context manager. This module must not
+know what is closed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["ClosedAtEnd"]
+
+
+class ClosedAtEnd:
+    """Calls :meth:`close` at the end of a ``with`` block, after an error too."""
+
+    __slots__ = ()
+
+    def close(self) -> None:
+        """Release what is held, such as a file."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
