@@ -258,11 +258,14 @@ def _renumbered(batch: pa.RecordBatch, ids: NDArray[np.int64], first: int) -> pa
     """Return the lines of the requests ``ids``, which are renumbered from ``first`` on."""
     import pyarrow as pa
 
+    from kanalyze.export.arrow_arrays import array_of  # imported late, as pyarrow is
+
     index = batch.schema.get_field_index(REQUEST_ID.name)
     old = batch.column(index).to_numpy()
     indices = np.searchsorted(ids, old)
-    batch = batch.set_column(index, batch.schema.field(index), pa.array(indices + first))
-    return batch.filter(pa.array(np.append(ids, 0)[indices] == old))
+    numbers = array_of(indices + first, pa.int64())
+    batch = batch.set_column(index, batch.schema.field(index), numbers)
+    return batch.filter(array_of(np.append(ids, 0)[indices] == old, pa.bool_()))
 
 
 def _stored(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kanalyze.export.arrow_arrays import array_of
 from kanalyze.spark.archive.shuffle_schema import control_row, dump_report, from_arrow_stream
 from kanalyze.spark.archive.table_files import OPEN_ANOMALIES, TableFiles
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS, AnomalyRow
@@ -99,4 +100,4 @@ def _filtered(rows: pa.RecordBatch, row_filter: RowFilter) -> pa.RecordBatch:
     if row_filter.passes_all:
         return rows
     selected = [row_filter.matches_anomaly(row) for row in _as_rows(rows)]
-    return rows.filter(pa.array(selected, pa.bool_()))
+    return rows.filter(array_of(selected, pa.bool_()))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.export.arrow_arrays import array_of
 from kanalyze.spark.archive.packed_segments import BlockError
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def shuffle_batch(rows: Sequence[ShuffleRow]) -> pa.RecordBatch:
     """Return a batch of :data:`SHUFFLE_SCHEMA`."""
     columns = list(zip(*rows, strict=True)) or [()] * len(SHUFFLE_SCHEMA)
     arrays = [
-        pa.array(column, field.type) for column, field in zip(columns, SHUFFLE_SCHEMA, strict=True)
+        array_of(column, field.type) for column, field in zip(columns, SHUFFLE_SCHEMA, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=SHUFFLE_SCHEMA)
 
@@ -160,7 +161,7 @@ def control_row(schema: pa.Schema, kind: str, bucket: int, data: bytes) -> pa.Re
     arrays = [
         *(pa.nulls(1, field.type) for field in schema),
         *(
-            pa.array([value], field.type)
+            array_of([value], field.type)
             for value, field in zip(values, CONTROL_FIELDS, strict=True)
         ),
     ]

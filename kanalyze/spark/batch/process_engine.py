@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError, KanalyzeError
+from kanalyze.export.arrow_arrays import array_of
 from kanalyze.queries.scratch import ScratchFolder
 from kanalyze.spark.archive.division import TASKS_A_CORE
 from kanalyze.spark.archive.packet_anomalies import add_anomalies, write_anomalies
@@ -352,8 +353,12 @@ class _ScratchRows:
         ):
             for result in self._rebuilt:
                 for state in result.states:
-                    columns = [pa.array([state.bucket], pa.int32()), pa.array([state.row().data])]
-                    writer.write_batch(pa.record_batch(columns, schema=_STATES_SCHEMA))
+                    values = (state.bucket, state.row().data)
+                    columns = [
+                        array_of([value], field.type)
+                        for value, field in zip(values, _STATES_SCHEMA, strict=True)
+                    ]
+                    writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=_STATES_SCHEMA))
 
 
 def _end_with_parent() -> None:

@@ -56,6 +56,19 @@ def test_captures_keep_the_names_they_were_given(
     assert report(tmp_path / "out")["capture"]["captures"] == ["a.pcap"]
 
 
+def test_no_process_loads_pandas(tmp_path: Path) -> None:
+    """In each process it would take a quarter of a second, and 50 MB."""
+    (tmp_path / "pandas.py").write_text("raise AssertionError('pandas is imported')")
+    words = [sys.executable, "-m", "kanalyze", "batch", "--engine", "process", "--jobs", "2"]
+    options = ["--checkpoint", str(tmp_path / "checkpoint"), "--out", str(tmp_path / "out")]
+    subprocess.run(
+        [*words, *map(str, cut(path("groups"), tmp_path, 2)), *options, "--settle", "0"],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
+        check=True,
+        capture_output=True,
+    )
+
+
 def test_the_name_of_the_archive_may_look_like_a_pattern(tmp_path: Path) -> None:
     for name in ("out", "out[1]*"):
         assert batch("--jobs", 1, path("waits"), "--out", tmp_path / name) == 0
