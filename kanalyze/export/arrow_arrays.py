@@ -9,7 +9,7 @@ in each process.
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,24 +17,24 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike
-
 __all__ = ["array_of"]
 
 _MOST_BYTES = (1 << 31) - 1
 
 
-def array_of(values: ArrayLike | Sequence[bytes] | Sequence[str], kind: pa.DataType) -> pa.Array:
+def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """Return values as an array of an integer type, ``bool``, ``string`` or ``binary``.
+
+    Numbers may be an array of NumPy.
 
     Raises:
         ValueError: texts or bytes have 2 GiB or more together.
         UnicodeEncodeError: a text is not valid Unicode.
     """
     if pa.types.is_string(kind):
-        return _of_bytes([text.encode() for text in values], kind)  # type: ignore[union-attr]
+        return _of_bytes([text.encode() for text in values], kind)
     if pa.types.is_binary(kind):
-        return _of_bytes(values, kind)  # type: ignore[arg-type]
+        return _of_bytes(values, kind)
     numbers = np.ascontiguousarray(values, kind.to_pandas_dtype())
     data = np.packbits(numbers, bitorder="little") if pa.types.is_boolean(kind) else numbers
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(data)])
