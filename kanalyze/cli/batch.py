@@ -77,8 +77,10 @@ def _engine(arguments: argparse.Namespace, progress: BatchProgress) -> Iterator[
     if arguments.engine == "process":
         from kanalyze.spark.batch.process_engine import ProcessEngine
 
-        processes = ProcessEngine(worker_count(arguments))
-        with progress.shown(processes.tasks_done):
+        with (
+            ProcessEngine(worker_count(arguments)) as processes,
+            progress.shown(processes.tasks_done),
+        ):
             yield processes
         return
     from kanalyze.spark.batch.spark_engine import SparkEngine

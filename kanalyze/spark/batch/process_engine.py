@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError, KanalyzeError
 from kanalyze.export.arrow_arrays import array_of
@@ -53,6 +54,7 @@ from kanalyze.spark.shared_folder import SharedFolder, location_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from multiprocessing.process import BaseProcess
 
     from kanalyze.capture.listing import FoundCapture
     from kanalyze.capture.splits import Split
@@ -116,13 +118,25 @@ class _RebuildResult(NamedTuple):
 _RebuildAll: TypeAlias = "Callable[[Mapping[bytes, str]], list[_RebuildResult]]"
 
 
-class ProcessEngine:
-    """An :class:`~kanalyze.spark.batch.engine.Engine` of processes; with one core, of this one."""
+class ProcessEngine(ClosedAtEnd):
+    """An :class:`~kanalyze.spark.batch.engine.Engine` of processes; with one core, of this one.
+
+    They are started for the first tasks, and stay until a report is made or the engine is closed.
+    """
 
     def __init__(self, cores: int) -> None:
         """Use ``cores`` processes at a time, at least one."""
         self.cores = cores
         self._done = self._tasks = 0
+        self._pool: ProcessPoolExecutor | None = None
+        self._other_children: set[BaseProcess] = set()
+        """The child processes of this one that are not of the pool."""
+
+    def close(self) -> None:
+        """End the processes; the next tasks start others."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
 
     def tasks_done(self) -> tuple[int, int] | None:
         """Return how many tasks of the present phase are done, and how many there are in all.
@@ -158,7 +172,8 @@ class ProcessEngine:
         conditions: Mapping[str, Any],
         options: ReportOptions,
     ) -> dict[str, Any]:
-        """Return the report on tables, by DuckDB."""
+        """Return the report on tables, by DuckDB; the processes end, whose memory it can use."""
+        self.close()
         folder = SharedFolder(self.task_location(tables.out, ""))
         return report_on_files(
             folder, tables.files, quality, conditions, options, threads=self.cores
@@ -175,24 +190,30 @@ class ProcessEngine:
         self._done, self._tasks = 0, len(arguments)
         if min(self.cores, len(arguments)) <= 1:
             return list(map(self._count_done, itertools.starmap(task, arguments)))
-        context = get_context("forkserver")
-        context.set_forkserver_preload(_PRELOADED)
-        other_children = set(active_children())
-        process_count = min(self.cores, len(arguments))
-        with ProcessPoolExecutor(process_count, context, _end_with_parent) as pool:
-            futures = [pool.submit(task, *task_arguments) for task_arguments in arguments]
-            try:
-                for future in as_completed(futures):
-                    self._count_done(future.result())
-            except BrokenProcessPool:
-                raise KanalyzeError("a process of the batch died") from None
-            except BaseException:
-                # The results of running tasks are not needed, and may take minutes.
-                for process in set(active_children()) - other_children:
-                    process.terminate()
-                pool.shutdown(cancel_futures=True)
-                raise
-            return [future.result() for future in futures]
+        if self._pool is None:
+            context = get_context("forkserver")
+            context.set_forkserver_preload(_PRELOADED)
+            self._other_children = set(active_children())
+            self._pool = ProcessPoolExecutor(self.cores, context, _end_with_parent)
+        futures = [self._pool.submit(task, *task_arguments) for task_arguments in arguments]
+        try:
+            for future in as_completed(futures):
+                self._count_done(future.result())
+        except BrokenProcessPool:
+            self.close()
+            raise KanalyzeError("a process of the batch died") from None
+        except BaseException:
+            self._terminate()
+            raise
+        return [future.result() for future in futures]
+
+    def _terminate(self) -> None:
+        """End the processes at once: results of running tasks are not needed, and take minutes."""
+        for process in set(active_children()) - self._other_children:
+            process.terminate()
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
 
     def _count_done(self, result: _Result) -> _Result:
         self._done += 1

@@ -98,8 +98,10 @@ def test_buckets_are_rebuilt_for_topic_names_of_other_buckets(
 
 
 def test_a_process_that_dies_is_reported_in_one_line() -> None:
-    with pytest.raises(KanalyzeError, match="a process of the batch died"):
-        ProcessEngine(2).run(os.kill, [(0, signal.SIGCONT), (_own_pid(), signal.SIGKILL)])
+    with ProcessEngine(2) as engine:
+        with pytest.raises(KanalyzeError, match="a process of the batch died"):
+            engine.run(os.kill, [(0, signal.SIGCONT), (_own_pid(), signal.SIGKILL)])
+        assert engine.run(abs, [(-1,), (-2,)]) == [1, 2]
 
 
 class _own_pid:  # noqa: N801 - unpickled to a value
@@ -110,8 +112,19 @@ class _own_pid:  # noqa: N801 - unpickled to a value
 
 
 def test_an_error_in_a_task_ends_the_batch(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        ProcessEngine(2).run(os.stat, [(tmp_path,), (tmp_path / "none",)])
+    with ProcessEngine(2) as engine:
+        with pytest.raises(FileNotFoundError):
+            engine.run(os.stat, [(tmp_path,), (tmp_path / "none",)])
+        assert engine.run(abs, [(-1,), (-2,)]) == [1, 2]
+
+
+def test_processes_are_used_again_until_the_engine_is_closed() -> None:
+    with ProcessEngine(2) as engine:
+        workers = {pid for _ in range(3) for pid in engine.run(os.getpid, [()] * 4)}
+        assert len(workers) <= 2
+        engine.close()
+        assert workers.isdisjoint(engine.run(os.getpid, [()] * 4))
+    assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
 
 
 def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
