@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 __all__ = ["ParquetRows", "ParquetWriter"]
 
 _COLUMNS = with_times(COLUMNS)
+_RARELY_REPEATED = ("int64", "timestamp")
+"""Times, packet numbers, offsets and most sizes differ in every row. A dictionary would make them a
+third larger, and slower to write."""
 ROW_GROUP_ROWS = 20_000
 ROW_GROUP_BYTES = 8 << 20
 """Approximate Arrow size, in bytes, at which a row group is written."""
@@ -44,11 +47,18 @@ class ParquetRows:
         # Texts are dictionary-encoded, as in Parquet.
         self._maker = BatchMaker(columns, coded=True)
         self._groups = RowGroups(self.columns, most_rows=ROW_GROUP_ROWS, most_bytes=ROW_GROUP_BYTES)
+        paths = parquet_paths(columns)
         self._writer = pq.ParquetWriter(
             file,
             self._maker.schema,
             compression="zstd",
-            use_dictionary=_repeating(columns),
+            use_dictionary=[path for path, kind in paths.items() if kind not in _RARELY_REPEATED],
+            # 8 % less than plain numbers, which take a fifth longer to write and to read.
+            column_encoding={
+                path: "DELTA_BINARY_PACKED"
+                for path, kind in paths.items()
+                if kind in _RARELY_REPEATED
+            },
             store_schema=False,
         )
         self._pending: list[Any] = []
@@ -146,18 +156,6 @@ class ParquetWriter(FileWriter):
         """Remove the file."""
         self._rows.abort()
         super().abort()
-
-
-_RARELY_REPEATED = ("int64", "timestamp")
-
-
-def _repeating(columns: Sequence[Column]) -> list[str]:
-    """Return the paths of the columns to dictionary-encode.
-
-    Times, packet numbers, offsets and most sizes differ in every row. A dictionary would make them
-    a third larger, and slower to write.
-    """
-    return [path for path, kind in parquet_paths(columns).items() if kind not in _RARELY_REPEATED]
 
 
 class _Positioned:
