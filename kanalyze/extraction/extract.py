@@ -22,7 +22,6 @@ import numpy as np
 from kanalyze.capture.formats.pcapng_encoder import (
     PacketBlocks,
     interface_description,
-    numbered,
     section_header,
 )
 from kanalyze.common.named_tuples import NamedTuple
@@ -312,10 +311,8 @@ class _PacketWriter:
         row_of_number = {number: row for row, number in enumerate(packets.number)}
         comments_by_row = {row_of_number[number]: texts for number, texts in comments.items()}
         blocks = PacketBlocks(packets, comments_by_row)
-        new_link_types = [kind for kind in blocks.link_types if kind not in self._interfaces]
-        for link_type in new_link_types:
-            self._file.write(self._description(link_type))
-        self._interfaces |= numbered(new_link_types, len(self._interfaces))
+        descriptions, self._interfaces = blocks.interfaces(self._interfaces, self._description)
+        self._file.write(descriptions)
         self._file.write(blocks.encoded(self._interfaces))
         self.packets += len(packets)
 
