@@ -207,6 +207,8 @@ _MAX_JOBS = 256
 _MAX_COUNT = 65536
 _MAX_RECORDS = 2**31 - 1
 _MAX_SECONDS = 1e9
+_LONGEST_NUMBER = 4300
+"""int() refuses numbers with more digits."""
 _FAIL_ON = ("slower", "errors", "new", "gone", "any")
 _REPORT_FORMATS = ("text", "json", "md", "html")
 _REPORT_SORTS = ("requests", "errors", "bytes", "p50", "p90", "p99", "max")
@@ -1051,19 +1053,18 @@ def _count(text: str) -> int:
 
 def _record_limit(text: str) -> int:
     """Parse a number of records; the header of a batch has 32 bits for it."""
-    return _whole_number(text, _MAX_RECORDS, f"a number from 1 to {_MAX_RECORDS}")
+    return _whole_number(text, _MAX_RECORDS, f"a number from 1 to {_MAX_RECORDS}", longest=10)
 
 
 def _port(text: str) -> int:
-    return _whole_number(text, 65535, "a TCP port")
+    return _whole_number(text, 65535, "a TCP port", longest=5)
 
 
-def _whole_number(text: str, most: int, what: str) -> int:
-    """Parse a number from 1 to ``most``, which the message calls ``what``."""
-    digits = text.lstrip("0") if text.isascii() and text.isdigit() else ""
-    # int() refuses numbers with thousands of digits.
-    if digits and len(digits) <= len(str(most)) and int(digits) <= most:
-        return int(digits)
+def _whole_number(text: str, most: int, what: str, longest: int = _LONGEST_NUMBER) -> int:
+    """Parse a number from 1 to ``most``; messages say that it is not ``what``."""
+    is_number = text.isascii() and text.isdigit() and len(text) <= longest
+    if is_number and 0 < int(text) <= most:
+        return int(text)
     raise argparse.ArgumentTypeError(f"not {what}: {text!r}")
 
 
