@@ -29,7 +29,6 @@ from kanalyze.anonymization.streams import StreamPieces, StreamPlaces, StreamRan
 from kanalyze.capture.formats.pcapng_encoder import (
     PacketBlocks,
     interface_description,
-    numbered,
     section_header,
 )
 from kanalyze.common.named_tuples import NamedTuple
@@ -219,9 +218,8 @@ def _write(
     for batch in captures.batches():
         packets = _anonymous_batch(batch, anonymizer, payloads)
         blocks = PacketBlocks(packets, {})
-        new_link_types = [kind for kind in blocks.link_types if kind not in interfaces]
-        file.writelines(interface_description(link_type) for link_type in new_link_types)
-        interfaces |= numbered(new_link_types, len(interfaces))
+        descriptions, interfaces = blocks.interfaces(interfaces, interface_description)
+        file.write(descriptions)
         file.write(blocks.encoded(interfaces))
         written += len(packets)
     return written

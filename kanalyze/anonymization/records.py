@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from kanalyze.anonymization.recompression import compressed_to
 from kanalyze.kafka.records.checksums import crc32, crc32c
 from kanalyze.kafka.records.compression import decompress
-from kanalyze.kafka.records.types import DecompressionLimits
+from kanalyze.kafka.records.message_sets import MESSAGE_HEAD_BYTES, least_message_size, message_end
+from kanalyze.kafka.records.types import MOST_DEPTH, DecompressionLimits
+from kanalyze.kafka.wire import Malformed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,14 +33,11 @@ Ranges: TypeAlias = "Sequence[tuple[int, int]]"
 
 _HEADER_BYTES: Final = 61
 _ENTRY_HEAD_BYTES: Final = 12
-_MESSAGE_HEAD_BYTES: Final = 18
 _MAGIC_AT: Final = 16
 _CRC_AT: Final = 17
 _CRC_FROM: Final = 21
 _OLD_CRC_AT, _OLD_CRC_FROM = 12, 16
-_LEAST_SIZES: Final = (14, 22)
 _CODEC, _CONTROL = 0x07, 0x20
-_MOST_DEPTH: Final = 3
 _LIMITS: Final = DecompressionLimits()
 
 _FILL: Final = b"x" * (1 << 20)
@@ -50,7 +49,6 @@ _KNOWN_HEADERS: Final = frozenset(
 """Names of headers that standards define; they stay."""
 
 _length: Callable[[bytes | bytearray, int], tuple[int]] = struct.Struct(">i").unpack_from
-_head: Callable[[bytes | bytearray, int], tuple[int, ...]] = struct.Struct(">qi").unpack_from
 _crc = struct.Struct(">I")
 
 
@@ -92,13 +90,15 @@ class RecordBlanker:
     ) -> int:
         """Blank the batch or message at ``at``; return its end, or 0 if no other can follow it."""
         remaining_bytes = len(field) - at
-        if remaining_bytes < _MESSAGE_HEAD_BYTES:
+        if remaining_bytes < MESSAGE_HEAD_BYTES:
             return 0
         length, magic = _length(field, at + 8)[0], field[at + _MAGIC_AT]
-        least = _HEADER_BYTES - _ENTRY_HEAD_BYTES if magic == 2 else _LEAST_SIZES[min(magic, 1)]
-        if magic > 2 or length < least:
+        if magic > 2:
             return 0  # not a batch
-        head = _HEADER_BYTES if magic == 2 else _MESSAGE_HEAD_BYTES + 8 * magic
+        least = _HEADER_BYTES - _ENTRY_HEAD_BYTES if magic == 2 else least_message_size(magic)
+        if length < least:
+            return 0
+        head = _HEADER_BYTES if magic == 2 else MESSAGE_HEAD_BYTES + 8 * magic
         if remaining_bytes < head:
             out[at : at + _ENTRY_HEAD_BYTES] = field[at : at + _ENTRY_HEAD_BYTES]
             out[at + _MAGIC_AT] = magic
@@ -195,12 +195,12 @@ class RecordBlanker:
     def _message(self, message: bytes, depth: int) -> bytes:
         """Return a whole message of a message set without its contents."""
         magic, attributes = message[_MAGIC_AT], message[_MAGIC_AT + 1]
-        head = _MESSAGE_HEAD_BYTES + (8 if magic else 0)
+        head = MESSAGE_HEAD_BYTES + (8 if magic else 0)
         out = bytearray(len(message))
         out[:head] = message[:head]
         try:
             self._contents(message, head, out, attributes & _CODEC, depth)
-        except (_UnreadableRecords, struct.error):
+        except (_UnreadableRecords, Malformed, struct.error):
             out[head:] = bytes(len(out) - head)
             self.blanked_batches += 1
         old_crc = _crc.unpack_from(message, _OLD_CRC_AT)[0]
@@ -231,18 +231,12 @@ class RecordBlanker:
         wrong = magic == 0
         allowed = _LIMITS.allowed(len(packed))
         data, problem = decompress(codec, packed, allowed, wrong_lz4_checksum=wrong)
-        if problem is not None or depth > _MOST_DEPTH:
+        if problem is not None or depth > MOST_DEPTH:
             raise _UnreadableRecords
         messages = []
         at = 0
         while at < len(data):
-            if at + _MESSAGE_HEAD_BYTES > len(data):
-                raise _UnreadableRecords
-            _, size = _head(data, at)
-            magic = data[at + _MAGIC_AT]
-            end = at + _ENTRY_HEAD_BYTES + size
-            if magic > 1 or size < _LEAST_SIZES[magic] or end > len(data):
-                raise _UnreadableRecords
+            end = message_end(data, at)
             messages.append(self._message(data[at:end], depth + 1))
             at = end
         compressed = compressed_to(codec, b"".join(messages), packed, wrong_lz4_checksum=wrong)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.common.known import of_known
 from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.export.arrow_blocks import block_of
 from kanalyze.queries.database import Database
@@ -118,11 +119,7 @@ class SavedTables:
                 conditions = _filter_of(header["filter"]).conditions
                 first_ns = header["first_packet_ns"]
                 if first_ns is not None:
-                    before_ns = self.first_packet_ns
-                    first_ns = int(first_ns)
-                    self.first_packet_ns = (
-                        first_ns if before_ns is None else min(before_ns, first_ns)
-                    )
+                    self.first_packet_ns = of_known(min, self.first_packet_ns, int(first_ns))
             except (KeyError, TypeError, ValueError, UsageError):
                 raise SavedFileError(f"{path}: has a damaged header") from None
             if path == self.files[0]:

@@ -207,6 +207,8 @@ _MAX_JOBS = 256
 _MAX_COUNT = 65536
 _MAX_RECORDS = 2**31 - 1
 _MAX_SECONDS = 1e9
+_LONGEST_NUMBER = 4300
+"""int() refuses numbers with more digits."""
 _FAIL_ON = ("slower", "errors", "new", "gone", "any")
 _REPORT_FORMATS = ("text", "json", "md", "html")
 _REPORT_SORTS = ("requests", "errors", "bytes", "p50", "p90", "p99", "max")
@@ -344,23 +346,21 @@ def _add_tables_and_files(command: argparse.ArgumentParser) -> None:
         help="for text and md: sort the lines of tables by this figure, in descending order; p50 "
         "and so on are latencies (default: the order in JSON)",
     )
-    command.add_argument(
+    _option(
+        command,
         "--limit",
-        type=_count,
-        metavar="N",
-        help="for text and md: show at most N lines of each table (default: 5 to 40, depending on "
+        "N",
+        "for text and md: show at most N lines of each table (default: 5 to 40, depending on "
         "the table). JSON has all lines, except for the slowest requests: 10, or N if N is larger",
+        _count,
     )
-    command.add_argument(
+    _option(
+        command,
         "--json",
-        metavar="FILE",
-        help="also write the report as JSON; if FILE is -, write only JSON, to standard output",
+        "FILE",
+        "also write the report as JSON; if FILE is -, write only JSON, to standard output",
     )
-    command.add_argument(
-        "--html",
-        metavar="FILE",
-        help="also write the report as an HTML page that works offline",
-    )
+    _option(command, "--html", "FILE", "also write the report as an HTML page that works offline")
     _add_findings(command)
 
 
@@ -372,9 +372,7 @@ def _add_findings(command: argparse._ActionsContainer) -> None:
         "set a threshold of a finding, such as throttled.least_requests=10",
         _threshold,
     )
-    command.add_argument(
-        "--queries", metavar="DIR", help="a folder with more findings to search for, NAME.sql"
-    )
+    _option(command, "--queries", "DIR", "a folder with more findings to search for, NAME.sql")
 
 
 def _add_requests(command: argparse.ArgumentParser) -> None:
@@ -395,20 +393,22 @@ def _add_records(command: argparse.ArgumentParser) -> None:
     _flag(
         command, "--values", "also show keys, values and headers; bytes that are not text as base64"
     )
-    command.add_argument(
+    _option(
+        command,
         "--max-records",
-        type=_record_limit,
-        metavar="N",
-        help="read at most N records of a batch; a row with the problem too_many_records replaces "
+        "N",
+        "read at most N records of a batch; a row with the problem too_many_records replaces "
         "the others (default: 4 per byte of the batch on the wire, at least 1000; no valid batch "
         "has more)",
+        _record_limit,
     )
-    command.add_argument(
+    _option(
+        command,
         "--search",
-        type=_search,
-        metavar="BYTES",
-        help="only records with this text, or these bytes (hex:00ff), in the key, the value or a "
+        "BYTES",
+        "only records with this text, or these bytes (hex:00ff), in the key, the value or a "
         "header's value; the column found_in says where. Rows of unreadable batches are kept",
+        _search,
     )
     _add_output(command)
     _add_input(command)
@@ -429,13 +429,13 @@ def _add_anomalies(command: argparse.ArgumentParser) -> None:
 
 
 def _add_sql(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--query", metavar="NAME", help="run this query, one of --list")
+    _option(command, "--query", "NAME", "run this query, one of --list")
     _flag(command, "--list", "list the queries and what they answer")
     _flag(command, "--tables", "list the tables, their columns and their meaning")
     _repeated(
         command, "--param", "NAME=VALUE", "value of a parameter, written $NAME in SQL", _setting
     )
-    command.add_argument("--queries", metavar="DIR", help="a folder with more queries, NAME.sql")
+    _option(command, "--queries", "DIR", "a folder with more queries, NAME.sql")
     _add_output_file(command)
     command.add_argument(
         "--format",
@@ -453,10 +453,11 @@ def _add_compare(command: argparse.ArgumentParser) -> None:
         help="before: a capture, a folder of captures, a glob, a saved file, or a report as JSON",
     )
     command.add_argument("b", metavar="B", help="after: the same")
-    command.add_argument(
+    _option(
+        command,
         "--json",
-        metavar="FILE",
-        help="also write the comparison as JSON; if FILE is -, write only JSON, to standard output",
+        "FILE",
+        "also write the comparison as JSON; if FILE is -, write only JSON, to standard output",
     )
     command.add_argument(
         "--format",
@@ -465,35 +466,39 @@ def _add_compare(command: argparse.ArgumentParser) -> None:
         help="format on standard output (default: text)",
     )
     thresholds = command.add_argument_group("what to list")
-    thresholds.add_argument(
+    _option(
+        thresholds,
         "--at-least",
-        type=_number,
-        default=1.2,
-        metavar="TIMES",
-        help="list differences of at least this factor: slower, faster, more or less frequent "
+        "TIMES",
+        "list differences of at least this factor: slower, faster, more or less frequent "
         "(default: 1.2)",
+        _number,
+        1.2,
     )
-    thresholds.add_argument(
+    _option(
+        thresholds,
         "--least-ms",
-        type=_number,
-        default=1.0,
-        metavar="MS",
-        help="and, for latencies, of at least this many milliseconds (default: 1)",
+        "MS",
+        "and, for latencies, of at least this many milliseconds (default: 1)",
+        _number,
+        1.0,
     )
-    thresholds.add_argument(
+    _option(
+        thresholds,
         "--least-percent",
-        type=_number,
-        default=0.1,
-        metavar="PERCENT",
-        help="and, for errors, of at least this percentage of requests (default: 0.1)",
+        "PERCENT",
+        "and, for errors, of at least this percentage of requests (default: 0.1)",
+        _number,
+        0.1,
     )
-    thresholds.add_argument(
+    _option(
+        thresholds,
         "--fail-on",
-        type=_fail_on,
-        default=[],
-        metavar="WORDS",
-        help=f"exit with status 1 if there is any of these: {', '.join(_FAIL_ON)}; separate "
+        "WORDS",
+        f"exit with status 1 if there is any of these: {', '.join(_FAIL_ON)}; separate "
         "several by commas",
+        _fail_on,
+        [],
     )
     filters = _add_settings(command)
     _add_filters(filters)
@@ -515,10 +520,11 @@ def _add_capture_output(command: argparse.ArgumentParser) -> None:
 
 def _add_extract(command: argparse.ArgumentParser) -> None:
     _add_capture_output(command)
-    command.add_argument(
+    _option(
+        command,
         "--around",
-        metavar="TIME",
-        help="also the packets of the same connections up to this long before and after each "
+        "TIME",
+        "also the packets of the same connections up to this long before and after each "
         "request, such as 2s",
     )
     _repeated(
@@ -549,10 +555,11 @@ def _add_extract(command: argparse.ArgumentParser) -> None:
 
 def _add_anonymize(command: argparse.ArgumentParser) -> None:
     _add_capture_output(command)
-    command.add_argument(
+    _option(
+        command,
         "--key",
-        metavar="TEXT",
-        help="a secret: captures with the same key have the same stand-ins; @FILE reads the key "
+        "TEXT",
+        "a secret: captures with the same key have the same stand-ins; @FILE reads the key "
         "from a file, so that other users of the machine do not see it (default: a random key)",
     )
     _flag(
@@ -584,9 +591,7 @@ def _add_output(
         choices=(*_FORMATS, *more_formats),
         help=f"default: by the ending of FILE; table on standard output{about_formats}",
     )
-    command.add_argument(
-        "--columns", metavar="A,B,...", help="columns to write, in this order (default: all)"
-    )
+    _option(command, "--columns", "A,B,...", "columns to write, in this order (default: all)")
 
 
 def _add_decode(command: argparse.ArgumentParser) -> None:
@@ -635,17 +640,16 @@ def _add_live(command: argparse.ArgumentParser) -> None:
         _port,
     )
     _repeated(capture, "--host", "IP", "only packets with this address or network")
-    capture.add_argument(
-        "--filter",
-        metavar="TEXT",
-        help="only packets that match this tcpdump filter; needs libpcap",
+    _option(
+        capture, "--filter", "TEXT", "only packets that match this tcpdump filter; needs libpcap"
     )
-    capture.add_argument(
+    _option(
+        capture,
         "--buffer",
-        type=_size,
-        default=128 << 20,
-        metavar="SIZE",
-        help="the kernel's buffer for packets (default: 128M)",
+        "SIZE",
+        "the kernel's buffer for packets (default: 128M)",
+        _size,
+        128 << 20,
     )
     _add_row_filters(
         command.add_argument_group("requests (all must match; repeated values are alternatives)")
@@ -662,19 +666,12 @@ def _add_live(command: argparse.ArgumentParser) -> None:
 
 
 def _add_live_limits(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--topic-ids",
-        metavar="FILE",
-        help="names of topics by id: lines of 'ID NAME', or a JSON object",
+    _option(
+        group, "--topic-ids", "FILE", "names of topics by id: lines of 'ID NAME', or a JSON object"
     )
     _add_definitions(group)
-    group.add_argument(
-        "--max-memory",
-        type=_size,
-        metavar="SIZE",
-        help="memory for open connections (default: 1G)",
-    )
-    group.add_argument("--duration", type=_seconds, metavar="SECONDS", help="end after this time")
+    _option(group, "--max-memory", "SIZE", "memory for open connections (default: 1G)", _size)
+    _option(group, "--duration", "SECONDS", "end after this time", _seconds)
 
 
 def _add_live_output(group: argparse._ArgumentGroup) -> None:
@@ -684,18 +681,14 @@ def _add_live_output(group: argparse._ArgumentGroup) -> None:
         help="view: on the terminal; jsonl: a line of rates per interval; rows: a line per request "
         "(default: view on a terminal, else jsonl)",
     )
-    group.add_argument(
-        "--interval",
-        type=_seconds,
-        metavar="SECONDS",
-        help="the interval of --format jsonl (default: 1)",
-    )
-    group.add_argument("--json", metavar="FILE", help="also write the report at the end as JSON")
+    _option(group, "--interval", "SECONDS", "the interval of --format jsonl (default: 1)", _seconds)
+    _option(group, "--json", "FILE", "also write the report at the end as JSON")
     _add_findings(group)
-    group.add_argument(
+    _option(
+        group,
         "--metrics",
-        metavar="[HOST:]PORT",
-        help="serve metrics for Prometheus; only on this machine, unless HOST is given",
+        "[HOST:]PORT",
+        "serve metrics for Prometheus; only on this machine, unless HOST is given",
     )
     group.add_argument(
         "--metrics-host",
@@ -707,29 +700,21 @@ def _add_live_output(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_live_files(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--write", metavar="DIR", help="write rows to Parquet files in this folder")
-    group.add_argument(
+    _option(group, "--write", "DIR", "write rows to Parquet files in this folder")
+    _option(
+        group,
         "--write-every",
-        type=_seconds,
-        metavar="SECONDS",
-        help="start a new file after this time (default: 300)",
+        "SECONDS",
+        "start a new file after this time (default: 300)",
+        _seconds,
     )
-    group.add_argument(
-        "--write-size",
-        type=_size,
-        metavar="SIZE",
-        help="start a new file at this size (default: 256M)",
-    )
-    group.add_argument(
-        "--write-files",
-        type=_count,
-        metavar="N",
-        help="keep the newest N files (default: 288)",
-    )
-    group.add_argument(
+    _option(group, "--write-size", "SIZE", "start a new file at this size (default: 256M)", _size)
+    _option(group, "--write-files", "N", "keep the newest N files (default: 288)", _count)
+    _option(
+        group,
         "--save",
-        metavar="FILE.pcapng",
-        help="save the packets of requests that --save-errors and --save-slower-than select "
+        "FILE.pcapng",
+        "save the packets of requests that --save-errors and --save-slower-than select "
         "(default: errors), at most 500 requests a second; TLS packets stay encrypted",
     )
     _flag(
@@ -739,23 +724,11 @@ def _add_live_files(group: argparse._ArgumentGroup) -> None:
         "the file can read all of it, passwords included",
     )
     _flag(group, "--save-errors", "save requests answered with an error code")
-    group.add_argument(
-        "--save-slower-than",
-        metavar="TIME",
-        help="save requests with a higher latency, such as 500ms",
+    _option(
+        group, "--save-slower-than", "TIME", "save requests with a higher latency, such as 500ms"
     )
-    group.add_argument(
-        "--save-size",
-        type=_size,
-        metavar="SIZE",
-        help="start a new file at this size (default: 256M)",
-    )
-    group.add_argument(
-        "--save-files",
-        type=_count,
-        metavar="N",
-        help="keep the newest N files (default: 8)",
-    )
+    _option(group, "--save-size", "SIZE", "start a new file at this size (default: 256M)", _size)
+    _option(group, "--save-files", "N", "keep the newest N files (default: 8)", _count)
 
 
 def _add_completion(command: argparse.ArgumentParser) -> None:
@@ -790,17 +763,19 @@ def _add_batch(command: argparse.ArgumentParser) -> None:
 
 
 def _add_archive(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
+    _option(
+        group,
         "--checkpoint",
-        metavar="DIR",
-        help="a folder or URL for the state that the next run continues from",
+        "DIR",
+        "a folder or URL for the state that the next run continues from",
     )
-    group.add_argument(
+    _option(
+        group,
         "--settle",
-        type=_seconds,
-        default=60.0,
-        metavar="SECONDS",
-        help="leave files that changed less than this time ago to the next run (default: 60)",
+        "SECONDS",
+        "leave files that changed less than this time ago to the next run (default: 60)",
+        _seconds,
+        60.0,
     )
     _flag(group, "--finish", "the last run: read all files, and close open connections")
     _flag(
@@ -820,33 +795,37 @@ def _add_engine(group: argparse._ArgumentGroup) -> None:
         "start at once; the output is the same, and either continues what the other began "
         "(default: spark)",
     )
-    group.add_argument(
+    _option(
+        group,
         "--jobs",
-        type=_jobs,
-        metavar="N",
-        help="with --engine process: number of processes (default: number of cores)",
+        "N",
+        "with --engine process: number of processes (default: number of cores)",
+        _jobs,
     )
-    group.add_argument(
+    _option(
+        group,
         "--master",
-        metavar="URL",
-        help="with Spark: local[*], spark://HOST:PORT, yarn, k8s://... (default: that of "
+        "URL",
+        "with Spark: local[*], spark://HOST:PORT, yarn, k8s://... (default: that of "
         "spark-submit, or all cores of this machine)",
     )
     _repeated(group, "--conf", "KEY=VALUE", "a setting of Spark", _setting)
-    group.add_argument(
+    _option(
+        group,
         "--buckets",
-        type=_count,
-        metavar="N",
-        help="number of parts that connections are divided into (default: two per core where each "
+        "N",
+        "number of parts that connections are divided into (default: two per core where each "
         "task can read all captures; else one per 64M of captures, from 8 to 512); the first run "
         "of an archive decides",
+        _count,
     )
-    group.add_argument(
+    _option(
+        group,
         "--split-size",
-        type=_size,
-        default=64 << 20,
-        metavar="SIZE",
-        help="read larger pcap files in parts of about this size, in parallel (default: 64M)",
+        "SIZE",
+        "read larger pcap files in parts of about this size, in parallel (default: 64M)",
+        _size,
+        64 << 20,
     )
 
 
@@ -906,22 +885,23 @@ def _add_no_progress(command: argparse.ArgumentParser) -> None:
 
 
 def _add_memory(command: argparse.ArgumentParser) -> None:
-    command.add_argument_group("limits").add_argument(
+    _option(
+        command.add_argument_group("limits"),
         "--max-memory",
-        type=_size,
-        metavar="SIZE",
-        help="memory for open connections, such as 256M or 2G (default: 1G); dropped data is "
+        "SIZE",
+        "memory for open connections, such as 256M or 2G (default: 1G); dropped data is "
         "reported as an anomaly",
+        _size,
     )
 
 
 def _add_jobs(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
+    _option(
+        command,
         "--jobs",
-        type=_jobs,
-        metavar="N",
-        help="number of processes for large files (default: number of cores); the result is the "
-        "same",
+        "N",
+        "number of processes for large files (default: number of cores); the result is the same",
+        _jobs,
     )
 
 
@@ -938,20 +918,22 @@ def _add_ports(group: argparse._ArgumentGroup) -> None:
 
 def _add_detection(group: argparse._ArgumentGroup) -> None:
     _add_ports(group)
-    group.add_argument(
+    _option(
+        group,
         "--topic-ids",
-        metavar="FILE",
-        help="names of topics by id, for topics whose name is not in the capture: lines of "
+        "FILE",
+        "names of topics by id, for topics whose name is not in the capture: lines of "
         "'ID NAME', or a JSON object",
     )
     _add_definitions(group)
 
 
 def _add_definitions(group: argparse._ActionsContainer) -> None:
-    group.add_argument(
+    _option(
+        group,
         "--definitions",
-        metavar="DIR",
-        help="a folder of message definitions (*.json in Kafka's format) to add to the built-in "
+        "DIR",
+        "a folder of message definitions (*.json in Kafka's format) to add to the built-in "
         "ones, for example of another release, a fork or a vendor",
     )
 
@@ -988,10 +970,11 @@ def _add_request_filters(group: argparse._ArgumentGroup) -> None:
         group, "--error", "NAME", "error code, such as NOT_LEADER_OR_FOLLOWER or 6, in the response"
     )
     _flag(group, "--errors", "only requests answered with an error code")
-    group.add_argument(
+    _option(
+        group,
         "--slower-than",
-        metavar="TIME",
-        help="only requests with a higher latency, such as 10ms or 1.5s, except those that the "
+        "TIME",
+        "only requests with a higher latency, such as 10ms or 1.5s, except those that the "
         "broker held back on purpose",
     )
 
@@ -1008,17 +991,29 @@ def _add_address_filters(group: argparse._ArgumentGroup) -> None:
 
 def _add_end_filters(group: argparse._ArgumentGroup, items: str) -> None:
     _add_address_filters(group)
-    group.add_argument(
+    _option(
+        group,
         "--since",
-        metavar="TIME",
-        help=f"only {items} from this time on: ISO 8601 (UTC without a zone), a time of day such "
+        "TIME",
+        f"only {items} from this time on: ISO 8601 (UTC without a zone), a time of day such "
         "as 22:46 (on the day of the first packet), or Unix seconds",
     )
-    group.add_argument("--until", metavar="TIME", help=f"only {items} before this time")
+    _option(group, "--until", "TIME", f"only {items} before this time")
 
 
 def _flag(group: argparse._ActionsContainer, flag: str, text: str) -> None:
     group.add_argument(flag, action="store_true", help=text)
+
+
+def _option(
+    group: argparse._ActionsContainer,
+    flag: str,
+    metavar: str,
+    text: str,
+    type_: Callable[[str], Any] = str,
+    default: Any = None,
+) -> None:
+    group.add_argument(flag, type=type_, default=default, metavar=metavar, help=text)
 
 
 def _repeated(
@@ -1058,19 +1053,18 @@ def _count(text: str) -> int:
 
 def _record_limit(text: str) -> int:
     """Parse a number of records; the header of a batch has 32 bits for it."""
-    return _whole_number(text, _MAX_RECORDS, f"a number from 1 to {_MAX_RECORDS}")
+    return _whole_number(text, _MAX_RECORDS, f"a number from 1 to {_MAX_RECORDS}", longest=10)
 
 
 def _port(text: str) -> int:
-    return _whole_number(text, 65535, "a TCP port")
+    return _whole_number(text, 65535, "a TCP port", longest=5)
 
 
-def _whole_number(text: str, most: int, what: str) -> int:
-    """Parse a number from 1 to ``most``, which the message calls ``what``."""
-    digits = text.lstrip("0") if text.isascii() and text.isdigit() else ""
-    # int() refuses numbers with thousands of digits.
-    if digits and len(digits) <= len(str(most)) and int(digits) <= most:
-        return int(digits)
+def _whole_number(text: str, most: int, what: str, longest: int = _LONGEST_NUMBER) -> int:
+    """Parse a number from 1 to ``most``; messages say that it is not ``what``."""
+    is_number = text.isascii() and text.isdigit() and len(text) <= longest
+    if is_number and 0 < int(text) <= most:
+        return int(text)
     raise argparse.ArgumentTypeError(f"not {what}: {text!r}")
 
 

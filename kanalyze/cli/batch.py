@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from kanalyze.cli.analyze import filters_of, worker_count
-from kanalyze.cli.batch_progress import BatchProgress
 from kanalyze.cli.console import print_message
-from kanalyze.cli.progress import progress_of
+from kanalyze.cli.progress import Progress, progress_of
 from kanalyze.cli.report import (
     check_order,
     finding_settings,
@@ -34,7 +34,12 @@ if TYPE_CHECKING:
     from kanalyze.spark.reporting import ReportOptions
     from kanalyze.spark.source.readers import ReadPlan
 
-__all__ = ["batch"]
+__all__ = ["BatchProgress", "batch"]
+
+TasksDone: TypeAlias = "Callable[[], tuple[int, int] | None]"
+"""Returns how many tasks are done, and how many there are; None if nothing runs."""
+
+_TASKS = "tasks"
 
 
 def batch(arguments: argparse.Namespace) -> None:
@@ -202,3 +207,34 @@ def _session(arguments: argparse.Namespace) -> Iterator[SparkSession]:
     finally:
         if not was_running:
             spark.stop()
+
+
+class BatchProgress:
+    """The phase of a run and its tasks, shown inside the ``with`` block of :meth:`shown`."""
+
+    def __init__(self, progress: Progress | None = None) -> None:
+        """Show the phases with ``progress``; None makes one."""
+        self._progress = Progress() if progress is None else progress
+        self._phase = ""
+        self._tasks_done: TasksDone = lambda: None
+
+    def begin(self, phase: str) -> None:
+        """Begin a phase; on a terminal, print its name in a line of its own."""
+        self._phase = phase
+        self._progress.count(phase, self._tasks, _TASKS)
+        if self._progress.is_wanted and sys.stderr.isatty():
+            print_message(phase)
+
+    @contextmanager
+    def shown(self, tasks_done: TasksDone) -> Iterator[None]:
+        """Show the progress, in a thread of its own, while the block runs."""
+        self._tasks_done = tasks_done
+        with self._progress.shown():
+            yield
+
+    def _tasks(self) -> tuple[int, int] | None:
+        """Return the current counts of tasks.
+
+        ``_tasks_done`` is read at each call, because the first phase begins before Spark runs.
+        """
+        return self._tasks_done()

@@ -215,11 +215,16 @@ def _zsh_command(command: _Command) -> str:
 
 
 def _zsh_value(option: _Option) -> str:
+    return _value(option, ":value:({})", ":file:_files", ":value: ")
+
+
+def _value(option: _Option, of_choices: str, of_file: str, of_any: str) -> str:
+    """Return what says of which kind the value of an option is; empty if it has none."""
     if option.value is None:
         return ""
     if option.choices:
-        return f":value:({' '.join(option.choices)})"
-    return ":file:_files" if option.takes_files else ":value: "
+        return of_choices.format(" ".join(option.choices))
+    return of_file if option.takes_files else of_any
 
 
 # -- fish -----------------------------------------------------------------------------------------
@@ -247,8 +252,4 @@ def _fish(commands: Sequence[_Command]) -> str:
 
 
 def _fish_value(option: _Option) -> str:
-    if option.value is None:
-        return ""
-    if option.choices:
-        return f" -x -a '{' '.join(option.choices)}'"
-    return " -r -F" if option.takes_files else " -x"
+    return _value(option, " -x -a '{}'", " -r -F", " -x")

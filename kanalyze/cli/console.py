@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from kanalyze.render.lines import Line
 
-__all__ = ["is_plain", "plain_width", "print_message", "show_lines"]
+__all__ = ["is_plain", "plain_width", "print_message", "show_lines", "terminal_width"]
 
 _DEFAULT_WIDTH = 80
 
@@ -46,12 +46,14 @@ def plain_width() -> int:
     columns = os.environ.get("COLUMNS", "")
     if columns.isdigit() and int(columns):
         return int(columns)
-    for descriptor in (0, 1, 2):
-        try:
-            width = os.get_terminal_size(descriptor).columns
-        except OSError:
-            continue
-        return width or _DEFAULT_WIDTH
+    return terminal_width(0, 1, 2)
+
+
+def terminal_width(*descriptors: int) -> int:
+    """Return the width of the first of these files that is a terminal; 80 if none is."""
+    for descriptor in descriptors:
+        with suppress(OSError):
+            return os.get_terminal_size(descriptor).columns or _DEFAULT_WIDTH
     return _DEFAULT_WIDTH
 
 

@@ -16,7 +16,7 @@ import time
 from contextlib import contextmanager, redirect_stderr, suppress
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeAlias, cast
 
-from kanalyze.cli.console import print_message
+from kanalyze.cli.console import print_message, terminal_width
 from kanalyze.export.files import STANDARD_OUTPUT
 from kanalyze.render.progress import (
     BYTES,
@@ -38,7 +38,6 @@ _FIRST_LINE_S = 1.0
 _DRAW_S = 0.2
 _LOG_S = 10.0
 _LOG_CHECK_S = 1.0
-_DEFAULT_WIDTH = 80
 _PREFIX = "kanalyze: "
 _WIPE = "\r\x1b[K"
 
@@ -279,9 +278,9 @@ def _can_draw(stream: TextIO) -> bool:
 
 def _width(stream: TextIO) -> int:
     try:
-        return os.get_terminal_size(stream.fileno()).columns or _DEFAULT_WIDTH
+        return terminal_width(stream.fileno())
     except (OSError, ValueError):
-        return _DEFAULT_WIDTH
+        return terminal_width()
 
 
 def _is_in_foreground(stream: TextIO) -> bool:

@@ -12,6 +12,7 @@ last request: a TLS record cannot be decrypted without the records before it.
 
 from __future__ import annotations
 
+import shutil
 from collections import defaultdict
 from contextlib import nullcontext
 from tempfile import TemporaryFile
@@ -21,19 +22,18 @@ import numpy as np
 
 from kanalyze.capture.formats.pcapng_encoder import (
     PacketBlocks,
+    decryption_secrets,
     interface_description,
-    numbered,
     section_header,
 )
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
-from kanalyze.extraction.secrets import copy_with_secrets
-from kanalyze.extraction.selection import PacketSelection, Span, span_of
+from kanalyze.extraction.selection import PacketSelection, Span, ends_of, span_of
 from kanalyze.model.packet_arrays import to_column
-from kanalyze.model.tcp import Endpoint
 from kanalyze.net.endpoint_filter import EndpointFilter
 from kanalyze.net.headers import HeaderReader
 from kanalyze.net.layer_stats import LayerStats
+from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.table_run import Tables
 from kanalyze.tables.columns.numpy_arrays import ints_of
 from kanalyze.tls.keylog import TLS_KEY_LOG
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from kanalyze.capture.merge import MergedCaptures
     from kanalyze.export.files import OutputFile
     from kanalyze.model.packets import PacketBatch
-    from kanalyze.runtime.pipeline import Analysis
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.connections import ConnectionRow
     from kanalyze.tables.filters import RowFilter
@@ -198,7 +197,7 @@ class _Chosen:
             self._last_ns[key] = row.end_ns
         elif key not in self._last_ns:
             return
-        ends = Endpoint(row.client_ip, row.client_port), Endpoint(row.broker_ip, row.broker_port)
+        ends = ends_of(row)
         if row.tls_decrypted:
             self.decrypted_connections += 1
             self.selection.add_span(*ends, Span(row.start_ns, self._last_ns[key]))
@@ -253,8 +252,31 @@ def _write_with_secrets(
             if secrets.kind == TLS_KEY_LOG:
                 key_log.feed(secrets.data)
                 key_log.end()
-        copy_with_secrets(packets_file, output.file, key_log)
+        _copy_with_secrets(packets_file, output.file, key_log)
     return packets
+
+
+def _copy_with_secrets(packets: BinaryIO, target: BinaryIO, key_log: KeyLog) -> None:
+    """Copy a capture that kanalyze wrote, with the secrets of the sessions in it.
+
+    Args:
+        packets: the capture; it is read from its beginning, twice.
+        target: where to write.
+        key_log: secrets of any sessions; it notes which of them are used.
+
+    Raises:
+        OSError: a file cannot be read or written.
+    """
+    packets.seek(0)
+    for _ in Analysis([packets], keylog=key_log).batches():
+        pass
+    lines = b"".join(key_log.used_lines(set()))
+    head = section_header()
+    packets.seek(len(head))
+    target.write(head)
+    if lines:
+        target.write(decryption_secrets(TLS_KEY_LOG, lines))
+    shutil.copyfileobj(packets, target)
 
 
 def _fragments(batch: PacketBatch, spans: Sequence[Span]) -> NDArray[np.int64]:
@@ -312,10 +334,8 @@ class _PacketWriter:
         row_of_number = {number: row for row, number in enumerate(packets.number)}
         comments_by_row = {row_of_number[number]: texts for number, texts in comments.items()}
         blocks = PacketBlocks(packets, comments_by_row)
-        new_link_types = [kind for kind in blocks.link_types if kind not in self._interfaces]
-        for link_type in new_link_types:
-            self._file.write(self._description(link_type))
-        self._interfaces |= numbered(new_link_types, len(self._interfaces))
+        descriptions, self._interfaces = blocks.interfaces(self._interfaces, self._description)
+        self._file.write(descriptions)
         self._file.write(blocks.encoded(self._interfaces))
         self.packets += len(packets)
 

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kanalyze.net.segment_columns import SegmentColumns
+    from kanalyze.tables.connections import ConnectionRow
     from kanalyze.tables.row import Row
 
-__all__ = ["MOST_COMMENTED", "FoundPackets", "PacketSelection", "Span"]
+__all__ = ["MOST_COMMENTED", "FoundPackets", "PacketSelection", "Span", "ends_of", "span_of"]
 
 MOST_COMMENTED: Final = 1_000_000
 """Number of requests whose packets get comments; a comment takes some 100 bytes of memory."""
@@ -121,8 +122,7 @@ class PacketSelection:
 
     def add_request(self, row: Row, around_ns: int = 0) -> None:
         """Select the packets of a request, and those up to ``around_ns`` before and after it."""
-        ends = Endpoint(row.client_ip, row.client_port), Endpoint(row.broker_ip, row.broker_port)
-        connection = self._connection(*ends)
+        connection = self._connection(*ends_of(row))
         connection.spans.append(_widened(span_of(row), around_ns))
         self.requests += 1
         if self.requests <= MOST_COMMENTED:
@@ -169,6 +169,11 @@ class PacketSelection:
         if connection is None:
             connection = self._connections[int(hashes.both)] = _SelectedConnection(hashes.first)
         return connection
+
+
+def ends_of(row: Row | ConnectionRow) -> tuple[Endpoint, Endpoint]:
+    """Return the client and the broker of a row."""
+    return Endpoint(row.client_ip, row.client_port), Endpoint(row.broker_ip, row.broker_port)
 
 
 def span_of(row: Row) -> Span:

@@ -6,7 +6,7 @@ not know Kafka: there is no client and no broker here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, get_args
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields
@@ -14,6 +14,8 @@ from kanalyze.model.network_path import NetworkPath
 from kanalyze.model.tls import TlsConnection
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kanalyze.common.plain_values import State
 
 __all__ = [
@@ -23,7 +25,10 @@ __all__ = [
     "TcpConnection",
     "TcpMeasures",
     "end_of_two",
+    "open_connection",
 ]
+
+_T = TypeVar("_T")
 
 
 class Endpoint(NamedTuple):
@@ -223,6 +228,14 @@ def end_of_two(index: int | None) -> int | None:
     if index is not None and index not in (0, 1):
         raise ValueError(f"end {index} of a connection")
     return index
+
+
+def open_connection(connections: Mapping[int, _T], serial: int) -> _T:
+    """Return the connection with a serial; raises ValueError if none is open."""
+    connection = connections.get(serial)
+    if connection is None:
+        raise ValueError(f"no connection {serial} is open")
+    return connection
 
 
 def _elapsed_ns(begin_ns: int | None, end_ns: int | None) -> int | None:

@@ -15,6 +15,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
+from kanalyze.common.known import of_known
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.similar_names import similar
 from kanalyze.common.times import (
@@ -410,12 +411,9 @@ class RowFilter:
         None means no limit on that side.
         """
         narrowed = copy(self)
-        if first_ns is not None:
-            since_ns = narrowed.since_ns
-            narrowed.since_ns = first_ns if since_ns is None else max(first_ns, since_ns)
-        if last_ns is not None:
-            until_ns = narrowed.until_ns
-            narrowed.until_ns = last_ns + 1 if until_ns is None else min(last_ns + 1, until_ns)
+        until_ns = None if last_ns is None else last_ns + 1
+        narrowed.since_ns = of_known(max, first_ns, narrowed.since_ns)
+        narrowed.until_ns = of_known(min, until_ns, narrowed.until_ns)
         narrowed._checks = narrowed._chosen_checks()
         return narrowed
 

@@ -7,14 +7,16 @@ of an analysis. This module must not know how anything is counted.
 from __future__ import annotations
 
 from collections import Counter
+from operator import add
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.common.known import of_known
 from kanalyze.common.times import format_time
 from kanalyze.kafka.session.connection_summary import UnknownTotal
 from kanalyze.model.anomalies import AnomalyKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from kanalyze.capture.file_metadata import FileMetadata
     from kanalyze.kafka.session.connection_summary import ConnectionCounts
@@ -182,8 +184,8 @@ class CaptureQuality:
 
     def count_times(self, first_ns: int, last_ns: int) -> None:
         """Extend the time range of the capture to include packets between two times."""
-        self.first_time_ns = _combine_known(min, self.first_time_ns, first_ns)
-        self.last_time_ns = _combine_known(max, self.last_time_ns, last_ns)
+        self.first_time_ns = of_known(min, self.first_time_ns, first_ns)
+        self.last_time_ns = of_known(max, self.last_time_ns, last_ns)
 
     def count_connection(self, tcp: TcpConnection) -> None:
         """Count a TCP connection that is closed."""
@@ -276,8 +278,8 @@ class CaptureQuality:
     def merge(self, other: CaptureQuality) -> None:
         """Add the counters of another part of the analysis; the operation is associative."""
         self.captures.extend(name for name in other.captures if name not in self.captures)
-        self.first_time_ns = _combine_known(min, self.first_time_ns, other.first_time_ns)
-        self.last_time_ns = _combine_known(max, self.last_time_ns, other.last_time_ns)
+        self.first_time_ns = of_known(min, self.first_time_ns, other.first_time_ns)
+        self.last_time_ns = of_known(max, self.last_time_ns, other.last_time_ns)
         for name in _BY_NAME:
             _add_to(getattr(self, name), getattr(other, name))
         for name in _BY_ENDPOINT:
@@ -285,7 +287,7 @@ class CaptureQuality:
         for name in _BY_TEXT:
             _add_bounded(getattr(self, name), getattr(other, name), MOST_TEXTS)
         self._add_unknown(other.unknown_ports)
-        self.dropped_packets = _combine_known(_add, self.dropped_packets, other.dropped_packets)
+        self.dropped_packets = of_known(add, self.dropped_packets, other.dropped_packets)
         for name, count in vars(other).items():
             if name not in _NOT_SUMMED:
                 setattr(self, name, getattr(self, name) + count)
@@ -466,14 +468,3 @@ def _add_bounded(
         has_room = name in totals or len(totals) - (_OTHER in totals) < most
         key = name if has_room else _OTHER
         totals[key] = totals.get(key, 0) + count
-
-
-def _add(a: int, b: int) -> int:
-    return a + b
-
-
-def _combine_known(combine: Callable[[int, int], int], a: int | None, b: int | None) -> int | None:
-    """Return ``combine(a, b)``; if one of them is None, return the other."""
-    if a is None:
-        return b
-    return a if b is None else combine(a, b)

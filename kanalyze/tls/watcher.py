@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.plain_values import fields, items
 from kanalyze.model.streams import Chunk
+from kanalyze.model.tcp import open_connection
 from kanalyze.model.tls import SentAlert, TlsConnection
 from kanalyze.model.tls_record import ALERT, HEADER_BYTES
 from kanalyze.tls.alerts import read_alert
@@ -151,9 +152,8 @@ class TlsWatcher:
         watched, clear, passing = fields(state, "ttt")
         for item in items(watched, "t"):
             serial, connection_state = fields(item, "nt")
-            if serial not in connections:
-                raise ValueError(f"no connection {serial} is open")
-            connection = self._watched[serial] = WatchedConnection(connections[serial])
+            tcp = open_connection(connections, serial)
+            connection = self._watched[serial] = WatchedConnection(tcp)
             connection.load_state(connection_state)
             self._handshake_bytes += connection.buffered_bytes
         self._clear = dict([fields(item, "nn") for item in items(clear, "t")])

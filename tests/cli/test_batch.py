@@ -8,7 +8,7 @@ from kanalyze.api.reports import report_on, tables_of
 from kanalyze.api.tables import opened_tables
 from kanalyze.cli import batch
 from kanalyze.cli.arguments import parser
-from kanalyze.cli.batch_progress import BatchProgress
+from kanalyze.cli.batch import BatchProgress
 from kanalyze.cli.main import main
 from kanalyze.cli.progress import Progress
 from kanalyze.queries.findings import finding_kinds

@@ -18,7 +18,7 @@ from kanalyze.model.packet_arrays import PacketArrays, overlapping
 from kanalyze.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -30,7 +30,6 @@ __all__ = [
     "decryption_secrets",
     "interface_description",
     "is_written_by_kanalyze",
-    "numbered",
     "section_header",
 ]
 
@@ -97,11 +96,6 @@ def decryption_secrets(kind: int, data: bytes) -> bytes:
     return _block(_SECRETS, struct.pack("<II", kind, len(data)) + padded)
 
 
-def numbered(link_types: Iterable[int], first: int) -> dict[int, int]:
-    """Return the numbers of new interfaces, from ``first`` on, by link type."""
-    return {link_type: first + place for place, link_type in enumerate(link_types)}
-
-
 class PacketBlocks:
     """The blocks of some packets, whose size is known before they are encoded."""
 
@@ -119,11 +113,17 @@ class PacketBlocks:
         """Size of all blocks."""
         return int(self._offsets[-1])
 
-    @property
-    def link_types(self) -> list[int]:
-        """The link types of the packets, each once, rising."""
-        link_types: list[int] = np.unique(self._packets.link_type).tolist()
-        return link_types
+    def interfaces(
+        self, known: Mapping[int, int], description: Callable[[int], bytes]
+    ) -> tuple[bytes, dict[int, int]]:
+        """Return the blocks of new interfaces, and the numbers of all, by link type.
+
+        ``known`` are the numbers of the interfaces that the file has. ``description`` returns the
+        block of a link type's interface.
+        """
+        new = [kind for kind in np.unique(self._packets.link_type).tolist() if kind not in known]
+        numbers = {link_type: len(known) + place for place, link_type in enumerate(new)}
+        return b"".join(map(description, new)), {**known, **numbers}
 
     def encoded(self, interfaces: Mapping[int, int]) -> bytearray:
         """Return the blocks, in the order of the packets.

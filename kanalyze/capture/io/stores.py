@@ -16,6 +16,7 @@ from __future__ import annotations
 import importlib
 import io
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kanalyze.capture.io.urls import UrlParts, is_url, scrubbed, shown_url, split_url
@@ -134,14 +135,12 @@ class Stores:
 
         Raises :class:`CaptureError` when it cannot be opened.
         """
-        try:
+        with _asking(url):
             store, path = self._store(split_url(url))
             file = store.open(path)
             size = getattr(file, "size", None)
             if callable(size):
                 size = size()
-        except _errors() as error:
-            raise CaptureError(f"{shown_url(url)}: {_reason(error, url)}") from None
         stored = _ReadAhead(file, url, can_seek=store.can_seek)
         return stored, size if isinstance(size, int) else None
 
@@ -153,14 +152,12 @@ class Stores:
         Raises :class:`CaptureError` when the file system cannot be asked.
         """
         parts = split_url(url)
-        try:
+        with _asking(url):
             if "*" in parts.path or "[" in parts.path:
                 return sorted(self._matching(parts)), False
             store, path = self._store(parts)
             if store.is_folder(path):
                 return sorted(self._files(parts)), True
-        except _errors() as error:
-            raise CaptureError(f"{shown_url(url)}: {_reason(error, url)}") from None
         return [url], False
 
     def about(self, url: str) -> KnownFile | None:
@@ -168,11 +165,9 @@ class Stores:
 
         Raises :class:`CaptureError` when the file system cannot be asked.
         """
-        try:
+        with _asking(url):
             store, path = self._store(split_url(url))
             return store.about(path)
-        except _errors() as error:
-            raise CaptureError(f"{shown_url(url)}: {_reason(error, url)}") from None
 
     def _matching(self, parts: UrlParts) -> list[str]:
         """Match a pattern part by part."""
@@ -352,6 +347,15 @@ def _errors() -> tuple[type[Exception], ...]:
     errors: tuple[type[Exception], ...] = (OSError, ValueError, ImportError, NotImplementedError)
     client = sys.modules.get("aiohttp")
     return errors if client is None else (*errors, client.ClientError)
+
+
+@contextmanager
+def _asking(url: str) -> Iterator[None]:
+    """Raise CaptureError if the file system of a URL fails in the block."""
+    try:
+        yield
+    except _errors() as error:
+        raise CaptureError(f"{shown_url(url)}: {_reason(error, url)}") from None
 
 
 def _reason(error: Exception, url: str) -> str:

@@ -17,7 +17,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.kafka.records.batch import RecordBatch
 from kanalyze.kafka.records.checksums import crc32
 from kanalyze.kafka.records.compression import CODEC_NAMES, decompress
-from kanalyze.kafka.records.types import Record, RecordProblem, as_int64, note
+from kanalyze.kafka.records.types import MOST_DEPTH, Record, RecordProblem, as_int64, note
 from kanalyze.kafka.wire import Malformed
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     _Unpack: TypeAlias = Callable[[bytes, int], tuple[int, ...]]
 
-__all__ = ["MESSAGE_HEAD_BYTES", "least_message_size", "read_message"]
+__all__ = ["MESSAGE_HEAD_BYTES", "least_message_size", "message_end", "read_message"]
 
 MESSAGE_HEAD_BYTES = 18
 """Offset, size, CRC, magic, attributes."""
@@ -39,8 +39,6 @@ _CRC_FROM = 16
 _LEAST_SIZES = (14, 22)
 _APPEND_TIME = 0x08
 """Bit of a message's attributes, in magic 1."""
-_MOST_DEPTH = 3
-"""How deep compressed sets may nest. Producers write one level, and brokers accept no more."""
 
 # offset, size, CRC, magic, attributes
 _head: _Unpack = Struct(">qiIbB").unpack_from
@@ -156,7 +154,7 @@ def _inner_records(
     if wrapper.value is None:
         note(problems, RecordProblem.MALFORMED_RECORD)
         return
-    if depth > _MOST_DEPTH:
+    if depth > MOST_DEPTH:
         note(problems, RecordProblem.NESTED_TOO_DEEP)
         return
     data, problem = decompress(
@@ -216,6 +214,12 @@ def _messages(data: bytes, problems: list[RecordProblem]) -> Iterator[_LegacyMes
 
 def _next_message(data: bytes, at: int) -> tuple[_LegacyMessage, int]:
     """Read the message at ``at``; return it and the index after it. Raises Malformed."""
+    end = message_end(data, at)
+    return _message(data, at, end), end
+
+
+def message_end(data: bytes, at: int) -> int:
+    """Return the end of the message at ``at``; raises Malformed if there is no whole message."""
     if at + MESSAGE_HEAD_BYTES > len(data):
         raise Malformed("the set ends within a message")
     size = _entry_head(data, at)[1]
@@ -223,4 +227,4 @@ def _next_message(data: bytes, at: int) -> tuple[_LegacyMessage, int]:
     end = at + _ENTRY_HEAD_BYTES + size
     if magic > 1 or size < _LEAST_SIZES[magic] or end > len(data):
         raise Malformed("no message of magic 0 or 1")
-    return _message(data, at, end), end
+    return end

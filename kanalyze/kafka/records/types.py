@@ -10,6 +10,7 @@ import enum
 from kanalyze.common.named_tuples import NamedTuple
 
 __all__ = [
+    "MOST_DEPTH",
     "DecompressionLimits",
     "Header",
     "Record",
@@ -17,6 +18,11 @@ __all__ = [
     "as_int64",
     "note",
 ]
+
+
+MOST_DEPTH = 3
+"""How deep compressed sets of messages may nest. Producers write one level, and brokers accept no
+more."""
 
 
 class RecordProblem(enum.StrEnum):

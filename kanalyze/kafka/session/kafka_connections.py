@@ -18,8 +18,7 @@ from kanalyze.kafka.session.events import ConnectionEvents
 from kanalyze.kafka.session.exchange import Peers
 from kanalyze.kafka.session.resync import RequestLocator
 from kanalyze.kafka.session.stream_items import divide, last_packet_about, loss_packet
-from kanalyze.kafka.session.undecided import open_connection
-from kanalyze.model.tcp import end_of_two
+from kanalyze.model.tcp import end_of_two, open_connection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -20,8 +20,8 @@ from kanalyze.kafka.session.connection_summary import ConnectionCounts, Connecti
 from kanalyze.kafka.session.events import SessionEvents
 from kanalyze.kafka.session.kafka_connections import KafkaConnections
 from kanalyze.kafka.session.stream_items import payload_bytes
-from kanalyze.kafka.session.undecided import KafkaStart, UndecidedConnections, open_connection
-from kanalyze.model.tcp import end_of_two
+from kanalyze.kafka.session.undecided import KafkaStart, UndecidedConnections
+from kanalyze.model.tcp import end_of_two, open_connection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -22,6 +22,7 @@ from kanalyze.kafka.session.detection import (
 from kanalyze.kafka.session.stream_items import payload_bytes
 from kanalyze.kafka.session.tls import is_alert, is_client_hello
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
+from kanalyze.model.tcp import open_connection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,7 +41,6 @@ __all__ = [
     "KafkaStart",
     "NotKafka",
     "UndecidedConnections",
-    "open_connection",
 ]
 
 BrokerSide: TypeAlias = "Callable[[str, int], bool]"
@@ -250,14 +250,6 @@ class UndecidedConnections:
         if protocol == "unknown" and self._detector.is_tls(undecided):
             protocol = "tls"
         return _tls(undecided) if protocol == "tls" else NotKafka(undecided.tcp, protocol, None)
-
-
-def open_connection(connections: Mapping[int, TcpConnection], serial: int) -> TcpConnection:
-    """Return an open connection; raises ValueError if there is none with this serial."""
-    tcp = connections.get(serial)
-    if tcp is None:
-        raise ValueError(f"no connection {serial} is open")
-    return tcp
 
 
 def _start(undecided: UndecidedConnection, match: KafkaMatch) -> KafkaStart:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.kafka.records.types import (
+    MOST_DEPTH,
     DecompressionLimits,
     Record,
     RecordProblem,
@@ -40,8 +41,6 @@ _LENGTH_BYTES = 4
 _LEAST_HEAD_BYTES = 5
 """Magic and checksum; one more in magic 1."""
 _UNKNOWN_CODEC = 3
-_MOST_DEPTH = 3
-"""How deeply compressed messages may be nested. Producers nest once; brokers accept no more."""
 _int32 = Struct(">i").unpack_from
 _uint32 = Struct(">I").unpack_from
 
@@ -136,7 +135,7 @@ def _count_inside(budget: _Budget07, codec: int, payload: bytes, depth: int) -> 
             count += 1
             continue
         inside = None
-        if depth < _MOST_DEPTH:
+        if depth < MOST_DEPTH:
             inner = plain[message.payload : message.end]
             inside = _count_inside(budget, message.codec, inner, depth + 1)
         if inside is None:
@@ -215,7 +214,7 @@ def _inside(
     depth: int = 1,
 ) -> Iterator[Record]:
     """Read the messages in a compressed payload, and those nested in them."""
-    if depth > _MOST_DEPTH:
+    if depth > MOST_DEPTH:
         note(problems, RecordProblem.NESTED_TOO_DEEP)
         return
     plain, problem = budget.decompressed(codec, payload)

@@ -11,7 +11,8 @@ from one response to the next.
 from __future__ import annotations
 
 import struct
-from typing import Literal, TypeAlias
+from itertools import islice
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from kanalyze.kafka.v07.messages import (
     parse_messages,
 )
 from kanalyze.kafka.wire import WireError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["Request07Locator", "Response07Locator"]
 
@@ -53,13 +57,12 @@ class Request07Locator(FrameLocator):
         limit = len(view) - _HEAD_BYTES + 1
         if limit <= 0:
             return None, 0
-        tries = _MOST_TRIES
-        for index in _candidates(view, limit):
-            if not may_fit(view[index : index + _LONGEST_HEAD_BYTES], _SIZE(view, index)[0]):
-                continue
-            tries -= 1
-            if tries < 0:
-                break
+        fitting = (
+            index
+            for index in _candidates(view, limit)
+            if may_fit(view[index : index + _LONGEST_HEAD_BYTES], _SIZE(view, index)[0])
+        )
+        for index in islice(fitting, _MOST_TRIES):
             verdict = self.verdict(view[index:])
             if verdict == "yes" and self._may_continue(view, index):
                 return index, index
@@ -99,18 +102,14 @@ class Response07Locator(FrameLocator):
         limit = len(view) - 6 + 1
         if limit <= 0:
             return None, 0
-        octets = np.frombuffer(view, np.uint8)
         # An error code is -1 to 4, and most often 0.
-        possible = octets[:limit] <= _LARGEST_LEAD_BYTE
-        possible &= octets[4 : limit + 4] == 0
-        possible &= octets[5 : limit + 5] <= max(ERROR_NAMES_07)
-        tries = _MOST_TRIES
-        for index in np.flatnonzero(possible)[:_MOST_CANDIDATES].tolist():
-            if not 2 <= _SIZE(view, index)[0] <= len(view) - index - 4:
-                continue
-            tries -= 1
-            if tries < 0:
-                break
+        possible = _may_begin(np.frombuffer(view, np.uint8), limit, max(ERROR_NAMES_07))
+        fitting = (
+            index
+            for index in np.flatnonzero(possible)[:_MOST_CANDIDATES].tolist()
+            if 2 <= _SIZE(view, index)[0] <= len(view) - index - 4
+        )
+        for index in islice(fitting, _MOST_TRIES):
             if self._leads_to_the_end(view, index):
                 return index, index
         return None, max(0, limit - _MOST_UNCONFIRMED_BYTES)
@@ -143,12 +142,18 @@ def _may_be_a_body(body: memoryview) -> bool:
     return not messages.bad_checksums and messages.whole_bytes > 0
 
 
+def _may_begin(octets: NDArray[np.uint8], limit: int, most: int) -> NDArray[np.bool_]:
+    """Return where below ``limit`` a size could stand, and a number from 0 to ``most`` after it."""
+    possible = octets[:limit] <= _LARGEST_LEAD_BYTE
+    possible &= octets[4 : limit + 4] == 0
+    possible &= octets[5 : limit + 5] <= most
+    return possible
+
+
 def _candidates(view: memoryview, limit: int) -> list[int]:
     """Return the indices below ``limit`` where a size, a type and a length could stand."""
     octets = np.frombuffer(view, np.uint8)
-    possible = octets[:limit] <= _LARGEST_LEAD_BYTE
-    possible &= octets[4 : limit + 4] == 0
-    possible &= octets[5 : limit + 5] <= max(RequestType)
+    possible = _may_begin(octets, limit, max(RequestType))
     possible &= octets[6 : limit + 6] == 0
     possible &= octets[7 : limit + 7] > 0
     indices: list[int] = np.flatnonzero(possible)[:_MOST_CANDIDATES].tolist()

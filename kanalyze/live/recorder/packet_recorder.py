@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from kanalyze.errors import UsageError
+from kanalyze.extraction.selection import ends_of
 from kanalyze.live.recorder.packet_ring import PacketRing
 from kanalyze.live.window.row_measures import held_back_on_purpose
-from kanalyze.model.tcp import Endpoint
 from kanalyze.net.endpoint_hashes import EndpointHashes
 from kanalyze.render.packet_comments import comment_of
 from kanalyze.tables.columns.numpy_arrays import ints_of, lists_of, words_of
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kanalyze.live.recorder.packet_ring import SelectedPackets
     from kanalyze.model.packets import PacketBatch
     from kanalyze.model.streams import TokenBytes
+    from kanalyze.model.tcp import Endpoint
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.filters import RowFilter
     from kanalyze.tables.row import Row
@@ -211,8 +212,7 @@ class PacketRecorder:
         """Return the time spans of packets to record, by connection."""
         spans: defaultdict[tuple[Endpoint, Endpoint], list[tuple[int, int]]] = defaultdict(list)
         for row in rows:
-            client = Endpoint(row.client_ip, row.client_port)
-            spans[client, Endpoint(row.broker_ip, row.broker_port)].append(_span(row))
+            spans[ends_of(row)].append(_span(row))
         return {
             EndpointHashes.of(*endpoints): of_connection
             for endpoints, of_connection in spans.items()

@@ -15,6 +15,7 @@ import re
 import stat
 import tempfile
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,6 @@ from kanalyze.capture.formats.pcapng_encoder import (
     decryption_secrets,
     interface_description,
     is_written_by_kanalyze,
-    numbered,
     section_header,
 )
 from kanalyze.common.closing import ClosedAtEnd
@@ -123,10 +123,9 @@ class PcapngWriter(ClosedAtEnd):
         head = b"" if self._size else section_header()
         sessions = set(self._sessions)
         head += self._secrets(sessions)
-        new_types = [number for number in blocks.link_types if number not in self._interfaces]
-        interfaces = self._interfaces | numbered(new_types, len(self._interfaces))
-        descriptions = (interface_description(number, name=self._interface) for number in new_types)
-        self._append(file, head + b"".join(descriptions), blocks.encoded(interfaces))
+        description = partial(interface_description, name=self._interface)
+        descriptions, interfaces = blocks.interfaces(self._interfaces, description)
+        self._append(file, head + descriptions, blocks.encoded(interfaces))
         self._interfaces, self._sessions = interfaces, sessions
         self.packets += len(packets)
 

@@ -159,15 +159,15 @@ def _rates(snapshot: Snapshot, width: int) -> Line:
     if snapshot.p99_ns is not None:
         _add(line, f"p99 {duration_text(snapshot.p99_ns)}", "bold", width)
         _add(line, f"p50 {duration_text(snapshot.p50_ns)}", "", width)
-    # In whole steps, so that the text does not change all the time.
-    _add(line, f"last {duration_text(_rounded_up(window_ns, snapshot.step_ns))}", "dim", width)
+    _add(line, f"last {_span_text(window_ns, snapshot)}", "dim", width)
     _add(line, f"sent {rate_text(traffic.request_bytes, window_ns, 'B')}", "", width)
     _add(line, f"received {rate_text(traffic.response_bytes, window_ns, 'B')}", "", width)
     return line
 
 
-def _rounded_up(number: int, unit: int) -> int:
-    return -(-number // unit) * unit
+def _span_text(span_ns: int, snapshot: Snapshot) -> str:
+    """Return a span of time in whole steps, so that the text does not change all the time."""
+    return duration_text(-(-span_ns // snapshot.step_ns) * snapshot.step_ns)
 
 
 def _alerts(snapshot: Snapshot, width: int, most: int) -> list[Line]:
@@ -366,7 +366,7 @@ def _requests(
     rows = () if opened is None else opened.rows
     count = 0 if opened is None else opened.total
     span_ns = snapshot.recent_ns if line is not None and line.is_recent else snapshot.window_ns
-    span = duration_text(_rounded_up(span_ns, snapshot.step_ns))
+    span = _span_text(span_ns, snapshot)
     order = "latest" if state.latest else "slowest"
     name = MISSING if line is None else line.name
     title = f"{table.name}: {name}: {count_text(count)} requests in {span}, {order} first"
@@ -384,9 +384,8 @@ def _requests(
         is_of_requests = finding is None or finding.command == "requests"
         nothing = "no requests in this time" if is_of_requests else "not about requests"
         return [*head, Line(nothing, style="dim")], state
-    selected = state.index - state.first if state.index >= 0 else None
     by = _TIME_COLUMN if state.latest else 0
-    lines = table_lines(REQUESTS, visible, snapshot, width, by=by, selected=selected)
+    lines = table_lines(REQUESTS, visible, snapshot, width, by=by, selected=state.selected_line)
     return [*head, *lines], state
 
 
@@ -468,7 +467,7 @@ def _chosen(
             width,
             by=order.by,
             reverse=order.reverse,
-            selected=state.index - state.first if state.index >= 0 else None,
+            selected=state.selected_line,
         )
     )
     if len(entries) > len(visible):
@@ -482,7 +481,7 @@ def _nothing(table: LiveTable, snapshot: Snapshot, state: ViewState) -> str:
     """Return why a table is empty."""
     latest = snapshot.findings
     if table.finds and latest is not None and latest.requests and not latest.findings:
-        span = duration_text(_rounded_up(latest.span_ns, snapshot.step_ns))
+        span = _span_text(latest.span_ns, snapshot)
         return f"none in the last {count_text(latest.requests)} requests, of {span}"
     return "nothing matches" if state.shown_pattern() else "nothing yet"
 

@@ -101,6 +101,11 @@ class ViewState:
         """Return the filter in effect; while it is typed, the text so far."""
         return self.pattern if self.typed is None else self.typed
 
+    @property
+    def selected_line(self) -> int | None:
+        """The line of the selected entry among the visible ones; None if none is selected."""
+        return None if self.index == _NONE else self.index - self.first
+
     def settled(self, keys: Sequence[Hashable], room: int) -> ViewState:
         """Return the state for entries with these identities, of which ``room`` are visible.
 

@@ -12,7 +12,7 @@ from kanalyze.common.bounded_text import bounded_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Key", "KeyedSums", "higher"]
+__all__ = ["Key", "KeyedSums"]
 
 Key: TypeAlias = tuple[str | int | None, ...]
 
@@ -81,10 +81,3 @@ class KeyedSums(Generic[T]):
         if self.others is None:
             self.others = self._make()
         return self.others
-
-
-def higher(a: int | None, b: int | None) -> int | None:
-    """Return the higher of two numbers, of which either may be unknown."""
-    if a is None or b is None:
-        return a if b is None else b
-    return max(a, b)

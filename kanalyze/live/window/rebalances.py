@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kanalyze.common.known import of_known
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.live.window.grouped_rows import GroupedRows, key_of, value_at
-from kanalyze.live.window.keyed_sums import higher
 from kanalyze.live.window.row_measures import rows_with_items
 from kanalyze.tables.columns.numpy_arrays import WordArray
 
@@ -155,9 +155,9 @@ class RebalanceTotals:
         """Add the counts of ``other``, which are of the same group."""
         self.counts = _GroupCounts(*map(int.__add__, self.counts, other.counts))
         self.protocol = max(self.protocol or "", other.protocol or "") or None
-        self.longest_join_ns = higher(self.longest_join_ns, other.longest_join_ns)
-        self.longest_sync_ns = higher(self.longest_sync_ns, other.longest_sync_ns)
-        self.last_time_ns = higher(self.last_time_ns, other.last_time_ns)
+        self.longest_join_ns = of_known(max, self.longest_join_ns, other.longest_join_ns)
+        self.longest_sync_ns = of_known(max, self.longest_sync_ns, other.longest_sync_ns)
+        self.last_time_ns = of_known(max, self.last_time_ns, other.last_time_ns)
         self._failed = max(filter(None, (self._failed, other._failed)), default=None)
         self._has_more_members |= other._has_more_members
         for member, count in other._assignments.items():

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kanalyze.common.bounded_text import bounded_text
+from kanalyze.common.known import of_known
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.live.window.keyed_sums import higher
 from kanalyze.live.window.latency_sketch import LatencySketch
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class ErrorSums:
     def merge(self, other: ErrorSums) -> None:
         """Add another sum over the same error."""
         self.count += other.count
-        self.last_time_ns = higher(self.last_time_ns, other.last_time_ns)
+        self.last_time_ns = of_known(max, self.last_time_ns, other.last_time_ns)
 
 
 class SlowestRows:

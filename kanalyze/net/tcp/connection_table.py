@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kanalyze.common.plain_values import fields, items
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
+from kanalyze.model.tcp import open_connection
 from kanalyze.net.tcp.connection import OpenConnection
 from kanalyze.net.tcp.half_open import HalfOpenConnection
 from kanalyze.net.tcp.idle_timer import IdleTimer
@@ -85,9 +86,8 @@ class ConnectionTable:
             half_open_connection = HalfOpenConnection.from_state(item)
             self.half_open[half_open_connection.pair] = half_open_connection
         for serial in items(serials, "n"):
-            if serial not in by_serial:
-                raise ValueError(f"no connection {serial} is open")
-            self.with_holes[by_serial[serial].pair] = by_serial[serial]
+            connection = open_connection(by_serial, serial)
+            self.with_holes[connection.pair] = connection
         self._time_wait.load_state(time_wait)
         if (self._idle_timer is None) != (idle is None):
             raise ValueError("silence counts in one run alone")

@@ -16,7 +16,7 @@ from kanalyze.render.latency_parts import PARTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["Sum", "sums_of"]
+__all__ = ["Sum", "kind_of", "sums_of"]
 
 _QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
 _COUNTS = (
@@ -118,14 +118,18 @@ class Sum:
         return quantiles
 
 
+def kind_of(model: Mapping[str, Any], api: int) -> str:
+    """Return the kind of the API with a number, such as ``produce``; empty for the others."""
+    return model["names"]["api"][api]["kind"] if api >= 0 else ""
+
+
 def sums_of(model: Mapping[str, Any]) -> dict[str, Any]:
     """Return the lines of each table, the ``totals``, and sums by span of time (``times``)."""
     tables: dict[str, dict[tuple[Any, ...], Sum]] = {name: {} for name in _GROUPED}
     total = Sum(())
     times = [Sum((bucket,)) for bucket in range(model["buckets"])]
     for cell in _lines(model["cells"]):
-        api = cell["api"]
-        kind = model["names"]["api"][api]["kind"] if api >= 0 else ""
+        kind = kind_of(model, cell["api"])
         counts_requests, has_waited = not cell["is_again"], bool(cell["waited"])
         for name, keys in _GROUPED.items():
             if _is_skipped(name, cell):
@@ -235,8 +239,7 @@ def _batches(
     batches: dict[tuple[Any, ...], Counter[str]] = {}
     high_watermarks: dict[tuple[Any, ...], int | None] = {}
     for cell in _lines(model["batches"]):
-        api = cell["api"]
-        produces = api >= 0 and model["names"]["api"][api]["kind"] == "produce"
+        produces = kind_of(model, cell["api"]) == "produce"
         if is_produce and (not produces or cell["codec"] is None):
             continue
         key, direction = key_of(cell), "in" if produces else "out"

@@ -10,6 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.render.html.sums import kind_of
 from kanalyze.render.phrases import listed
 from kanalyze.render.text import MISSING
 from kanalyze.render.times import clock_text
@@ -432,8 +433,6 @@ def _topics_text(line: _Line, model: _Line) -> str:
 
 
 def _records(line: _Line, model: _Line) -> str:
-    api = line["key"][0]
-    kind = model["names"]["api"][api]["kind"] if api >= 0 else ""
-    if kind not in ("produce", "fetch"):
+    if kind_of(model, line["key"][0]) not in ("produce", "fetch"):
         return MISSING
     return records_text(line["records"], known=not line["uncounted"])

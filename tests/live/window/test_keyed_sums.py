@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.live.window.keyed_sums import KeyedSums, higher
+from kanalyze.live.window.keyed_sums import KeyedSums
 
 
 @dataclass
@@ -67,7 +67,3 @@ def test_long_texts_in_a_key_are_shortened():
     ((key, count),) = list(counts)
     assert count.value == 2
     assert len(str(key[0])) < 300
-
-
-def test_the_higher_of_two_numbers_may_be_unknown():
-    assert (higher(1, 2), higher(2, None), higher(None, 1), higher(None, None)) == (2, 2, 1, None)
