@@ -814,7 +814,7 @@ def _add_engine(group: argparse._ArgumentGroup) -> None:
         group,
         "--buckets",
         "N",
-        "number of parts that connections are divided into (default: two per core where each "
+        "number of parts that connections are divided into (default: one per core where each "
         "task can read all captures; else one per 64M of captures, from 8 to 512); the first run "
         "of an archive decides",
         _count,
@@ -823,7 +823,7 @@ def _add_engine(group: argparse._ArgumentGroup) -> None:
         group,
         "--split-size",
         "SIZE",
-        "read larger pcap files in parts of about this size, in parallel (default: 64M)",
+        "several tasks may read a pcap file, in parts of at least this size (default: 64M)",
         _size,
         64 << 20,
     )

@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 _SPLIT_BYTES: Final = 256 << 20
-_CORES: Final = 8
+_CORES: Final = 16
 """Assumed number of cores: Spark Connect does not tell it. A number too high costs little."""
 _PACKETS_BUCKETS: Final = 64
 
@@ -215,9 +215,9 @@ def open_archive(
         payload: shuffle the payload of records too. It is most of a capture's bytes, and only
             :meth:`Archive.records` needs it.
         buckets: the number of parts that connections are divided into, each rebuilt by a task; None
-            for 16 if captures are plain files, else one for 64 MiB, from 16 to 512. Up to 16 (2 if
+            for 16 if captures are plain files, else one for 64 MiB, from 32 to 512. Up to 16 (2 if
             captures are compressed or remote), each task reads all captures.
-        split_bytes: how much of a large pcap file a task reads.
+        split_bytes: several tasks may read a pcap file, in parts of at least this size.
         options: ``port``, ``broker``, ``definitions``, ``max_memory`` as :func:`kanalyze.requests`
             has them (the memory of all buckets together); ``keylog``: files, folders, globs or
             URLs of TLS secrets, which all tasks can open; and ``mode``: ``"failfast"``, or
