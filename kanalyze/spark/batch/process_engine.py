@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.errors import CaptureError, KanalyzeError
+from kanalyze.errors import CaptureError, KanalyzeError, reason_of
 from kanalyze.export.arrow_arrays import array_of
 from kanalyze.queries.scratch import ScratchFolder
 from kanalyze.spark.archive.division import TASKS_A_CORE
@@ -401,7 +401,7 @@ def _scratch_errors() -> Iterator[None]:
         yield
     except OSError as error:
         raise KanalyzeError(
-            f"temporary files in {tempfile.gettempdir()}: {error.strerror}"
+            f"temporary files in {tempfile.gettempdir()}: {reason_of(error)}"
         ) from None
 
 
