@@ -29,6 +29,7 @@ from kanalyze.net.shard import ALL_CONNECTIONS, Shard
 from kanalyze.runtime.analysis_inputs import AnalysisInputs, CaptureInput
 from kanalyze.runtime.monitor import RunMonitor
 from kanalyze.runtime.request_runs import ExchangeRun, RequestRun
+from kanalyze.runtime.row_source import RowSource
 from kanalyze.runtime.run_context import RunContext
 from kanalyze.runtime.settings import AnalysisSettings, broker_side
 from kanalyze.runtime.stages import DEFAULT_MEMORY_BYTES, MemoryBounds
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 __all__ = ["Analysis", "CaptureInput"]
 
 
-class Analysis:
+class Analysis(RowSource):
     """One pass over captures that are read as one stream of packets.
 
     Iterate exactly one of :meth:`batches`, :meth:`row_batches`, :meth:`exchange_blocks`,
@@ -245,18 +246,6 @@ class Analysis:
             yield selected.of(TableRows([], [], unreadable))
         for rows in run.rows():
             yield selected.of(rows)
-
-    def line_blocks(self, table: str) -> Iterator[RowBlock]:
-        """Yield the lines of one table, such as ``groups``, whose lines belong to requests."""
-        for rows in self.table_rows([table], others=False):
-            for _, block in rows.lines:
-                yield block
-
-    def row_batches(self) -> Iterator[list[Row]]:
-        """Yield the rows as objects; otherwise like :meth:`batches`."""
-        for block in self.batches():
-            for piece in block.pieces():
-                yield piece.rows()
 
     def exchange_blocks(
         self, note: Callable[[RowBlock], object] | None = None
