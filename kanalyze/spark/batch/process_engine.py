@@ -16,6 +16,7 @@ import threading
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import active_children, connection, get_context, parent_process
 from operator import attrgetter
 from pathlib import Path
@@ -115,7 +116,8 @@ class _RebuildResult(NamedTuple):
     states: list[_Block]
 
 
-_RebuildAll: TypeAlias = "Callable[[Mapping[bytes, str]], list[_RebuildResult]]"
+_RebuildTask: TypeAlias = "Callable[[Mapping[bytes, str]], _RebuildResult]"
+"""Rebuilds some buckets, given names of topics by id."""
 
 
 class ProcessEngine(ClosedAtEnd):
@@ -262,9 +264,9 @@ class _ScratchCaptures:
         names = {**self.read_summary.topic_names, **(saved.names if saved else {})}
         states = [] if saved is None else self._states(saved.states_url)
         job = with_keys(job, self.read_summary.keyed)
-        rebuild_all = self._from_blocks(job, states) if job.shuffles else self._shards(job, states)
+        tasks = self._from_blocks(job, states) if job.shuffles else self._shards(job, states)
         while True:
-            rebuilt = rebuild_all(names)
+            rebuilt = self._engine.run(_rebuild_task, [(task, names) for task in tasks])
             summary = RebuildSummary([report for result in rebuilt for report in result.reports])
             missing = summary.missing_names(names)
             if not missing:
@@ -273,11 +275,8 @@ class _ScratchCaptures:
         anomalies = [block for block in self._blocks if block.bucket == ANOMALY_BUCKET]
         yield _ScratchRows(self._engine, job, self.read_summary, summary, rebuilt, anomalies)
 
-    def _from_blocks(self, job: Job, states: Sequence[_Block]) -> _RebuildAll:
-        """Return a function that rebuilds all buckets from the blocks of captures.
-
-        It takes names of topics by id.
-        """
+    def _from_blocks(self, job: Job, states: Sequence[_Block]) -> list[_RebuildTask]:
+        """Return tasks that rebuild all buckets from the blocks of captures."""
         by_bucket: dict[int, list[_Block | ShuffleRow]] = {}
         blocks_and_rows: list[_Block | ShuffleRow] = [*states, *self._blocks]
         for block in [*blocks_and_rows, *self.read_summary.reassembled]:
@@ -288,26 +287,18 @@ class _ScratchCaptures:
         # Few tasks make few files. There are more tasks than cores, as buckets differ in size.
         count = TASKS_A_CORE * self._engine.cores
         groups = [sorted(by_bucket)[first::count] for first in range(count)]
+        packets_before, folder = self.read_summary.packets_before, str(self._folder)
         tasks = [[by_bucket[bucket] for bucket in group] for group in groups if group]
-        packets_before = self.read_summary.packets_before
+        return [partial(_rebuild_from_blocks, job, packets_before, folder, task) for task in tasks]
 
-        def rebuild_all(names: Mapping[bytes, str]) -> list[_RebuildResult]:
-            arguments = [(job, packets_before, names, task, str(self._folder)) for task in tasks]
-            return self._engine.run(_rebuild_blocks_task, arguments)
-
-        return rebuild_all
-
-    def _shards(self, job: Job, states: Sequence[_Block]) -> _RebuildAll:
-        """Return a function that rebuilds all buckets from captures; see :meth:`_from_blocks`."""
-        captures = self.read_summary.captures
+    def _shards(self, job: Job, states: Sequence[_Block]) -> list[_RebuildTask]:
+        """Return tasks that rebuild all buckets from captures, one each."""
+        captures, folder = self.read_summary.captures, str(self._folder)
         state_of = {state.bucket: state for state in states}
-        tasks = [(bucket, state_of.get(bucket)) for bucket in range(job.buckets)]
-
-        def rebuild_all(names: Mapping[bytes, str]) -> list[_RebuildResult]:
-            arguments = [(job, captures, names, *task, str(self._folder)) for task in tasks]
-            return self._engine.run(_rebuild_shard_task, arguments)
-
-        return rebuild_all
+        return [
+            partial(_rebuild_shard, job, captures, folder, bucket, state_of.get(bucket))
+            for bucket in range(job.buckets)
+        ]
 
     def _states(self, url: str) -> list[_Block]:
         """Copy saved states to a temporary file."""
@@ -422,25 +413,30 @@ def _read_task(job: Job, parts: Sequence[tuple[int, Split]], path: str) -> _Read
     return result
 
 
-def _rebuild_blocks_task(
+def _rebuild_task(task: _RebuildTask, names: Mapping[bytes, str]) -> _RebuildResult:
+    """Do a task with the names of topics that are known by now."""
+    return task(names)
+
+
+def _rebuild_from_blocks(
     job: Job,
     packets_before: Mapping[tuple[str, int], int],
-    names: Mapping[bytes, str],
-    buckets: Sequence[Sequence[_Block | ShuffleRow]],
     folder: str,
+    buckets: Sequence[Sequence[_Block | ShuffleRow]],
+    names: Mapping[bytes, str],
 ) -> _RebuildResult:
     """Rebuild buckets from blocks."""
     path = Path(folder) / f"states-{buckets[0][0].bucket}-{os.getpid()}"
     return _collect(rebuild(job, packets_before, names, _batches(buckets)), path)
 
 
-def _rebuild_shard_task(
+def _rebuild_shard(
     job: Job,
     captures: Sequence[FoundCapture],
-    names: Mapping[bytes, str],
+    folder: str,
     bucket: int,
     state: _Block | None,
-    folder: str,
+    names: Mapping[bytes, str],
 ) -> _RebuildResult:
     """Rebuild a bucket from captures."""
     path = Path(folder) / f"states-{bucket}-{os.getpid()}"
