@@ -17,7 +17,7 @@ from kanalyze.runtime.connection_run import row_of_connection
 from kanalyze.runtime.request_runs import step_blocks
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS
 from kanalyze.tables.cluster.reader import ClusterLines
-from kanalyze.tables.columns.block import RowBlock, columns_of_rows
+from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.connections import CONNECTION_COLUMNS
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.connections import ConnectionRow
     from kanalyze.tables.records.rows import RecordReader
     from kanalyze.tables.requests.row_assembler import RowAssembler
-    from kanalyze.tables.row import AnyRow, Column
 
 __all__ = [
     "RECORDS",
@@ -92,9 +91,9 @@ class TableRows(NamedTuple):
         for block in self.requests:
             yield "requests", block
         if self.connections:
-            yield "connections", _block_of(self.connections, CONNECTION_COLUMNS)
+            yield "connections", RowBlock.of_rows(self.connections, CONNECTION_COLUMNS)
         if self.anomalies:
-            yield "anomalies", _block_of(self.anomalies, ANOMALY_COLUMNS)
+            yield "anomalies", RowBlock.of_rows(self.anomalies, ANOMALY_COLUMNS)
         yield from self.lines
 
 
@@ -221,7 +220,3 @@ def _record_reader(context: RunContext) -> RecordReader:
 
     catalog, limits = context.settings.catalog, DecompressionLimits()
     return RecordReader(catalog, Decoders(catalog), limits=limits, row_filter=context.row_filter)
-
-
-def _block_of(rows: Sequence[AnyRow], columns: Sequence[Column]) -> RowBlock:
-    return RowBlock(len(rows), columns_of_rows(rows, columns))
