@@ -27,27 +27,23 @@ import pyarrow.parquet as pq
 
 from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.errors import CaptureError, KanalyzeError, reason_of
+from kanalyze.errors import KanalyzeError, reason_of
 from kanalyze.export.arrow_arrays import array_of
 from kanalyze.queries.scratch import ScratchFolder
 from kanalyze.spark.archive.division import TASKS_A_CORE
 from kanalyze.spark.archive.packet_anomalies import add_anomalies, write_anomalies
-from kanalyze.spark.archive.planning import (
-    ReadSummary,
-    RebuildSummary,
-    splits_to_reread,
-    without_splits,
-)
+from kanalyze.spark.archive.planning import ReadSummary, RebuildSummary, read_in_tasks
 from kanalyze.spark.archive.shuffle_schema import (
     ANOMALY_BUCKET,
     FIRST_KEY_NS,
     REPORT_BUCKET,
+    SHUFFLE_KEY,
     ShuffleRow,
     load_report,
     read_shuffle_rows,
     shuffle_batch,
 )
-from kanalyze.spark.archive.table_files import TableFiles, merge_files, small_files
+from kanalyze.spark.archive.table_files import TableFiles, merge_files, with_small_merged
 from kanalyze.spark.archive.tasks import read_splits, rebuild, rebuild_shards, with_keys
 from kanalyze.spark.batch.engine import StagedFile
 from kanalyze.spark.reporting import report_on_files
@@ -232,31 +228,18 @@ class _ScratchCaptures:
         self._engine = engine
         self._folder = folder
         self._job = job
-        parts = itertools.count()
-        groups = [[(next(parts), split) for split in task] for task in tasks]
-        reports, blocks = self._read(groups)
-        # A part that began within a packet is read once more, from the packet's beginning.
-        while splits := splits_to_reread(reports):
-            new_reports, new_blocks = self._read([[(next(parts), split)] for split in splits])
-            reports = [*without_splits(reports, splits), *new_reports]
-            blocks += new_blocks
-        unreadable = [report.unreadable for report in reports if report.unreadable is not None]
-        if unreadable and not job.plan.options.leave_out_unreadable:
-            raise CaptureError(unreadable[0])
-        self._blocks = blocks
+        self._blocks: list[_Block] = []
+        leaves_out = job.plan.options.leave_out_unreadable
+        reports = read_in_tasks(tasks, self._read, leaves_out_unreadable=leaves_out)
         self.read_summary = ReadSummary(reports, job.buckets)
 
-    def _read(
-        self, groups: Sequence[Sequence[tuple[int, Split]]]
-    ) -> tuple[list[CaptureReport], list[_Block]]:
+    def _read(self, groups: Sequence[Sequence[tuple[int, Split]]]) -> list[CaptureReport]:
         results = self._engine.run(
             _read_task,
             [(self._job, group, str(self._folder / f"blocks-{group[0][0]}")) for group in groups],
         )
-        return (
-            [report for result in results for report in result.reports],
-            [block for result in results for block in result.blocks],
-        )
+        self._blocks += [block for result in results for block in result.blocks]
+        return [report for result in results for report in result.reports]
 
     @contextmanager
     def rebuilt(self, job: Job, saved: SavedConnections | None) -> Iterator[_ScratchRows]:
@@ -283,7 +266,7 @@ class _ScratchCaptures:
             if block.bucket >= 0:
                 by_bucket.setdefault(block.bucket, []).append(block)
         for blocks in by_bucket.values():
-            blocks.sort(key=attrgetter(*ShuffleRow._fields[:6]))
+            blocks.sort(key=attrgetter(*SHUFFLE_KEY))
         # Few tasks make few files. There are more tasks than cores, as buckets differ in size.
         count = TASKS_A_CORE * self._engine.cores
         groups = [sorted(by_bucket)[first::count] for first in range(count)]
@@ -351,11 +334,11 @@ class _ScratchRows:
         for control in write_anomalies(packets_before, row_filter, self._job.staging, batches):
             written += load_report(control.column("_data")[0].as_py())
         written += [file for result in self._rebuilt for file in result.files]
-        groups = small_files(written)
-        merged = self._engine.run(merge_files, [(self._job.staging, group) for group in groups])
-        small = {file for group in groups for file in group}
-        written = [*merged, *(file for file in written if file not in small)]
-        return [StagedFile(file.table, file.name) for file in written]
+        whole = with_small_merged(written, self._merged)
+        return [StagedFile(file.table, file.name) for file in whole]
+
+    def _merged(self, groups: Sequence[Sequence[WrittenFile]]) -> list[WrittenFile]:
+        return self._engine.run(merge_files, [(self._job.staging, group) for group in groups])
 
     def write_states(self, url: str) -> None:
         folder = SharedFolder(location_of(url))
