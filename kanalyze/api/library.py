@@ -33,7 +33,7 @@ from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.stages import MemoryBounds
-from kanalyze.tables.columns.block import RowBlock, columns_of_rows
+from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.row import COLUMNS, with_times
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class Rows(Results[RowT]):
             yield from self._run(self._blocks)
             return
         for rows in self.batches():
-            yield RowBlock(len(rows), columns_of_rows(rows, self.columns))
+            yield RowBlock.of_rows(rows, self.columns)
 
     def to_arrow(self) -> pa.Table:
         """Return all rows as a ``pyarrow.Table``."""

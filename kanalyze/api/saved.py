@@ -20,6 +20,7 @@ from kanalyze.common.times import parse_time_ns
 from kanalyze.errors import UsageError
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
 from kanalyze.queries.saved import ID_COLUMN, REQUEST_ID
+from kanalyze.runtime.row_source import RowSource
 from kanalyze.runtime.table_run import TableRows
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS, AnomalyRow
 from kanalyze.tables.columns.block import Ints, RowBlock
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from kanalyze.runtime.pipeline import Analysis
     from kanalyze.tables.quality import CaptureQuality
     from kanalyze.tables.registry import TableSpec
-    from kanalyze.tables.row import Row
 
 __all__ = ["SavedAnalysis", "SavedConditions", "header_of"]
 
@@ -49,7 +49,7 @@ class SavedConditions(NamedTuple):
     conditions: dict[str, Any]
 
 
-class SavedAnalysis:
+class SavedAnalysis(RowSource):
     """Rows of saved files, one file after the other; has the methods of an analysis for rows."""
 
     def __init__(
@@ -124,12 +124,6 @@ class SavedAnalysis:
         for block, _ in self._requests():
             yield block
 
-    def row_batches(self) -> Iterator[list[Row]]:
-        """Yield the rows as objects; otherwise like :meth:`batches`."""
-        for block in self.batches():
-            for piece in block.pieces():
-                yield piece.rows()
-
     def connection_batches(self) -> Iterator[list[ConnectionRow]]:
         """Yield the rows of connections that match the filter; otherwise like :meth:`batches`."""
         for block in self._opened.blocks("connections", CONNECTION_COLUMNS):
@@ -164,12 +158,6 @@ class SavedAnalysis:
         for table in more:
             for block in self._lines(table, request_ids):
                 yield TableRows([], [], [], lines=[(table, block)])
-
-    def line_blocks(self, table: str) -> Iterator[RowBlock]:
-        """Yield the lines of one table whose lines belong to requests."""
-        for rows in self.table_rows([table], others=False):
-            for _, block in rows.lines:
-                yield block
 
     def tables(self, selected: Collection[str]) -> tuple[TableSpec, ...]:
         """Return the selected tables, those of every run, and those with lines of requests.

@@ -1,7 +1,7 @@
 """What is closed at the end of a ``with`` block.
 
-In: a class with a method ``close``. Out: the same class as a context manager. This module must not
-know what is closed.
+In: a class with a method ``close``, and perhaps ``abort``. Out: the same class as a context
+manager. This module must not know what is closed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["ClosedAtEnd"]
+__all__ = ["ClosedAtEnd", "ClosedOrAborted"]
 
 
 class ClosedAtEnd:
@@ -28,3 +28,19 @@ class ClosedAtEnd:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class ClosedOrAborted(ClosedAtEnd):
+    """Calls :meth:`close` at the end of a ``with`` block, but :meth:`abort` after an error."""
+
+    __slots__ = ()
+
+    def abort(self) -> None:
+        """Discard what is unfinished, such as a file."""
+        raise NotImplementedError
+
+    def __exit__(self, *error: object) -> None:
+        if error[0] is None:
+            self.close()
+        else:
+            self.abort()

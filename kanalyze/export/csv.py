@@ -25,7 +25,7 @@ from kanalyze.export.column_texts import JsonTexts, WordTexts, number_cells
 from kanalyze.export.files import OutputFile
 from kanalyze.export.lines import Cells, LineWriter, TextCells
 from kanalyze.export.writer import FileWriter
-from kanalyze.tables.columns.block import RowBlock, columns_of_rows
+from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.row import COLUMNS
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class CsvWriter(FileWriter):
 
     def write(self, rows: Sequence[AnyRow]) -> None:
         """Write rows; raises OSError."""
-        self.write_block(RowBlock(len(rows), columns_of_rows(rows, self._columns)))
+        self.write_block(RowBlock.of_rows(rows, self._columns))
 
     def write_block(self, block: RowBlock) -> None:
         """Write the rows of a block like ``write``."""

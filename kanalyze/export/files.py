@@ -14,12 +14,12 @@ import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO
 
+from kanalyze.common.closing import ClosedOrAborted
 from kanalyze.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-    from types import TracebackType
 
     from _typeshed import ReadableBuffer
 
@@ -36,7 +36,7 @@ _NEW_MODE = 0o666
 """Permissions of a new file, before the umask is applied."""
 
 
-class OutputFile:
+class OutputFile(ClosedOrAborted):
     """A file that is written once, from beginning to end.
 
     A regular file is written under a temporary name in the same folder, and renamed when it is
@@ -120,20 +120,6 @@ class OutputFile:
         with suppress(OSError):
             self.file.close()
         self._remove()
-
-    def __enter__(self) -> OutputFile:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()
 
     def _remove(self) -> None:
         if self._partial is not None:

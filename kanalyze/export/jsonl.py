@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kanalyze.export.column_texts import JsonTexts, json_lines
 from kanalyze.export.files import OutputFile
 from kanalyze.export.writer import FileWriter
-from kanalyze.tables.columns.block import RowBlock, columns_of_rows
+from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.row import COLUMNS
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ class JsonLinesWriter(FileWriter):
 
     def write(self, rows: Iterable[AnyRow]) -> None:
         """Write rows; raises OSError."""
-        buffered = list(rows)
-        self.write_block(RowBlock(len(buffered), columns_of_rows(buffered, self._columns)))
+        self.write_block(RowBlock.of_rows(list(rows), self._columns))
 
     def write_block(self, block: RowBlock) -> None:
         """Write the rows of a block like ``write``."""

@@ -51,6 +51,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.common.caches import remember
 from kanalyze.decoding.values import api_key_name
 from kanalyze.export.column_texts import JsonTexts, WordTexts
 from kanalyze.export.json_tape import Form, TapeJson, bytes_text, json_line
@@ -148,9 +149,8 @@ class LogLines:
         """
         head = self._heads.get((api_key, api_version, name))
         if head is None:
-            _make_room(self._heads)
-            head = self._new_head(api_key, api_version, name)
-            self._heads[api_key, api_version, name] = head
+            new_head = self._new_head(api_key, api_version, name)
+            head = remember(self._heads, (api_key, api_version, name), new_head, _MOST_KNOWN)
         number = "null" if correlation_id is None else correlation_id
         client = "null" if client_id is None else self._text(client_id)
         tags = ""
@@ -177,8 +177,7 @@ class LogLines:
         """Return a text that is likely to be repeated, as JSON."""
         line = self._texts.get(text)
         if line is None:
-            _make_room(self._texts)
-            line = self._texts[text] = json_line(text)
+            line = remember(self._texts, text, json_line(text), _MOST_KNOWN)
         return line
 
     def _body(self, message: DecodedMessage | None) -> str:
@@ -204,11 +203,6 @@ class LogLines:
         request, response = self._body(inner.request), self._body(inner.response)
         problems = _problems(inner.request, inner.response)
         return f'{head},"request":{request},"response":{response}{problems}'
-
-
-def _make_room(texts: dict[Any, str]) -> None:
-    if len(texts) >= _MOST_KNOWN:
-        texts.clear()
 
 
 # -- members besides the messages -----------------------------------------------------------------

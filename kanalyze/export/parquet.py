@@ -17,7 +17,7 @@ from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.export.row_groups import RowGroups
 from kanalyze.export.schema import arrow_schema, integer_columns, parquet_paths
 from kanalyze.export.writer import FileWriter
-from kanalyze.tables.columns.block import RowBlock, columns_of_rows
+from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.row import COLUMNS, with_times
 
 if TYPE_CHECKING:
@@ -136,8 +136,7 @@ class ParquetWriter(FileWriter):
         """Write rows; raises OSError."""
         columns = self._rows.columns
         for first in range(0, len(rows), ROW_GROUP_ROWS):
-            part = rows[first : first + ROW_GROUP_ROWS]
-            self.write_block(RowBlock(len(part), columns_of_rows(part, columns)))
+            self.write_block(RowBlock.of_rows(rows[first : first + ROW_GROUP_ROWS], columns))
 
     def write_block(self, block: RowBlock) -> None:
         """Write the rows of a block like ``write``; raises OSError."""

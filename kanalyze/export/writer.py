@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, Self
 
+from kanalyze.common.closing import ClosedOrAborted
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
 
     from kanalyze.export.files import OutputFile
     from kanalyze.tables.columns.block import RowBlock
@@ -39,15 +40,10 @@ class RowWriter(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
 
-class FileWriter:
+class FileWriter(ClosedOrAborted):
     """Base of writers: closes and aborts the output file."""
 
     def __init__(self, output: OutputFile) -> None:
@@ -60,17 +56,3 @@ class FileWriter:
     def abort(self) -> None:
         """Remove the file."""
         self.output.abort()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()

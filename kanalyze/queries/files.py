@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.similar_names import known_or_similar
-from kanalyze.errors import UsageError
+from kanalyze.errors import UsageError, reason_of
 
 __all__ = ["Query", "built_in", "find_query", "questions", "read_queries", "words_of"]
 
@@ -50,7 +50,7 @@ def read_queries(folder: Path) -> dict[str, Query]:
     try:
         files = sorted(file for file in folder.iterdir() if file.suffix == _SUFFIX)
     except OSError as error:
-        raise UsageError(f"{folder}: {error.strerror}") from None
+        raise UsageError(f"{folder}: {reason_of(error)}") from None
     return {file.stem: _read(file) for file in files}
 
 
@@ -88,7 +88,7 @@ def _read(file: Path) -> Query:
             raise UsageError(f"{file}: an SQL file may have at most 1 MiB")
         text = file.read_text(encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{file}: {error.strerror}") from None
+        raise UsageError(f"{file}: {reason_of(error)}") from None
     except UnicodeDecodeError:
         raise UsageError(f"{file}: not UTF-8 text") from None
     lines = text.splitlines()

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.tcp import TcpConnection
+    from kanalyze.net.shard import Shard
     from kanalyze.runtime.run_context import RunContext
     from kanalyze.runtime.settings import AnalysisSettings
-    from kanalyze.runtime.stages import Captures, Stages
+    from kanalyze.runtime.stages import BatchEvents, Captures, Stages
 
-__all__ = ["AnomalyRun", "anomaly_rows"]
+__all__ = ["AnomalyRun", "StepAnomalyRows", "anomaly_rows"]
 
 
 class AnomalyRun:
@@ -35,22 +36,42 @@ class AnomalyRun:
         """
         context = self._context
         captures = context.open()
-        is_first = context.settings.shard.is_first
-        stages = context.settings.stages(every_anomaly=True)
-        if is_first:
-            yield from self._selected(context.inputs.left_out, stages, captures)
-        reported = 0
+        settings = context.settings
+        stages = settings.stages(every_anomaly=True)
+        if settings.shard.is_first:
+            left_out = context.inputs.left_out
+            yield from self._selected(
+                anomaly_rows(left_out, settings, captures, stages.client_index)
+            )
+        step_rows = StepAnomalyRows(settings, stages, captures, settings.shard)
         for step in context.steps(stages, captures):
-            capture_anomalies = captures.anomalies[reported:] if is_first else []
-            reported = len(captures.anomalies)
-            yield from self._selected([*capture_anomalies, *step.anomalies], stages, captures)
+            yield from self._selected(step_rows.of(step))
 
-    def _selected(
-        self, anomalies: Iterable[Anomaly], stages: Stages, captures: Captures
-    ) -> Iterator[list[AnomalyRow]]:
-        rows = anomaly_rows(anomalies, self._context.settings, captures, stages.client_index)
+    def _selected(self, rows: Iterable[AnomalyRow]) -> Iterator[list[AnomalyRow]]:
         if selected := [row for row in rows if self._context.row_filter.matches_anomaly(row)]:
             yield selected
+
+
+class StepAnomalyRows:
+    """Rows of the anomalies of each batch of events, and of the captures as they are read."""
+
+    def __init__(
+        self, settings: AnalysisSettings, stages: Stages, captures: Captures, shard: Shard
+    ) -> None:
+        """Make rows for a shard; anomalies of captures belong to the first one."""
+        self._settings = settings
+        self._stages = stages
+        self._captures = captures
+        self._is_first = shard.is_first
+        self._reported_anomalies = 0
+
+    def of(self, step: BatchEvents) -> list[AnomalyRow]:
+        """Return the rows of a batch of events, before filtering."""
+        captures = self._captures
+        capture_anomalies = captures.anomalies[self._reported_anomalies :] if self._is_first else []
+        self._reported_anomalies = len(captures.anomalies)
+        anomalies = [*capture_anomalies, *step.anomalies]
+        return anomaly_rows(anomalies, self._settings, captures, self._stages.client_index)
 
 
 def anomaly_rows(

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 from kanalyze.tables.connections import ConnectionRow, connection_row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from kanalyze.kafka.session.connection_summary import ConnectionSummary
     from kanalyze.runtime.run_context import RunContext
     from kanalyze.runtime.stages import Captures
+    from kanalyze.tables.filters import RowFilter
 
-__all__ = ["ConnectionRun", "row_of_connection"]
+__all__ = ["ConnectionRun", "matching_connections", "row_of_connection"]
 
 
 class ConnectionRun:
@@ -31,14 +32,20 @@ class ConnectionRun:
         context = self._context
         captures = context.open()
         for step in context.steps(context.settings.stages(connections=True), captures):
-            rows = [row_of_connection(summary, captures) for summary in step.summaries]
-            selected = [row for row in rows if context.row_filter.matches_connection(row)]
-            if selected:
-                yield selected
+            if rows := matching_connections(step.summaries, captures, context.row_filter):
+                yield rows
+
+
+def matching_connections(
+    summaries: Iterable[ConnectionSummary], captures: Captures, row_filter: RowFilter
+) -> list[ConnectionRow]:
+    """Return the rows of connections that match a filter."""
+    rows = (row_of_connection(summary, captures) for summary in summaries)
+    return list(filter(row_filter.matches_connection, rows))
 
 
 def row_of_connection(summary: ConnectionSummary, captures: Captures) -> ConnectionRow:
-    """Return the row of a closed connection."""
+    """Return the row of a connection, which is complete if it has closed."""
     tcp = summary.tcp
     capture, packet = captures.locate(tcp.first_packet or 0)
     is_kafka = summary.protocol.startswith("kafka")

@@ -28,7 +28,8 @@ from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.net.shard import ALL_CONNECTIONS, Shard
 from kanalyze.runtime.analysis_inputs import AnalysisInputs, CaptureInput
 from kanalyze.runtime.monitor import RunMonitor
-from kanalyze.runtime.request_runs import ExchangeRun, RequestRun
+from kanalyze.runtime.request_runs import ExchangeRun, MonitoredSteps, RequestRun
+from kanalyze.runtime.row_source import RowSource
 from kanalyze.runtime.run_context import RunContext
 from kanalyze.runtime.settings import AnalysisSettings, broker_side
 from kanalyze.runtime.stages import DEFAULT_MEMORY_BYTES, MemoryBounds
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 __all__ = ["Analysis", "CaptureInput"]
 
 
-class Analysis:
+class Analysis(RowSource):
     """One pass over captures that are read as one stream of packets.
 
     Iterate exactly one of :meth:`batches`, :meth:`row_batches`, :meth:`exchange_blocks`,
@@ -196,12 +197,14 @@ class Analysis:
             task = WorkerTask(inputs.captures, inputs.stores, context.settings, tables)
             self._workers = Workers(task, count, context.names, context.quality)
             self._started = self._workers
-        elif tables is not None:
+            return
+        steps = MonitoredSteps(context, captures, self.monitor, self._on_tokens)
+        if tables is None:
+            self._started = RequestRun(steps)
+        else:
             from kanalyze.runtime.table_run import TableRun  # imported late: large tables
 
-            self._started = TableRun(context, captures, tables, self.monitor, self._on_tokens)
-        else:
-            self._started = RequestRun(context, captures, self.monitor, self._on_tokens)
+            self._started = TableRun(steps, tables)
 
     def close(self) -> None:
         """End what :meth:`start` began; may be called at any time."""
@@ -246,18 +249,6 @@ class Analysis:
         for rows in run.rows():
             yield selected.of(rows)
 
-    def line_blocks(self, table: str) -> Iterator[RowBlock]:
-        """Yield the lines of one table, such as ``groups``, whose lines belong to requests."""
-        for rows in self.table_rows([table], others=False):
-            for _, block in rows.lines:
-                yield block
-
-    def row_batches(self) -> Iterator[list[Row]]:
-        """Yield the rows as objects; otherwise like :meth:`batches`."""
-        for block in self.batches():
-            for piece in block.pieces():
-                yield piece.rows()
-
     def exchange_blocks(
         self, note: Callable[[RowBlock], object] | None = None
     ) -> Iterator[tuple[list[Exchange], RowBlock]]:
@@ -291,12 +282,10 @@ class Analysis:
 
         The rows are those that there would be if the capture ended now. For a run in this process.
         """
-        from kanalyze.runtime.connection_run import row_of_connection  # imported late, as above
+        from kanalyze.runtime.connection_run import matching_connections  # imported late, as above
 
-        captures = self._context.inputs.opened
         summaries = islice(self.monitor.open_summaries(), most)
-        rows = (row_of_connection(summary, captures) for summary in summaries)
-        return [row for row in rows if self.row_filter.matches_connection(row)]
+        return matching_connections(summaries, self._context.inputs.opened, self.row_filter)
 
     def anomaly_batches(self) -> Iterator[list[AnomalyRow]]:
         """Yield a row for each anomaly, as they are found.

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from kanalyze.model.streams import TokenBytes
     from kanalyze.runtime.monitor import RunMonitor
     from kanalyze.runtime.run_context import RunContext
-    from kanalyze.runtime.stages import BatchEvents, Captures
+    from kanalyze.runtime.stages import BatchEvents, Captures, Stages
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.requests.row_assembler import RowAssembler
 
-__all__ = ["ExchangeRun", "RequestRun", "step_blocks"]
+__all__ = ["ExchangeRun", "MonitoredSteps", "RequestRun", "step_blocks"]
 
 
-class RequestRun:
-    """Rows of requests, read in this process."""
+class MonitoredSteps:
+    """The batches of events of a run in this process; a monitor follows its stages."""
 
     def __init__(
         self,
@@ -34,22 +34,33 @@ class RequestRun:
         on_tokens: Callable[[Sequence[TokenBytes]], None] | None,
     ) -> None:
         """``monitor`` gets the running stages; for ``on_tokens`` see :class:`.Analysis`."""
-        self._context = context
-        self._captures = captures
+        self.context = context
+        self.captures = captures
         self._monitor = monitor
         self._on_tokens = on_tokens
 
-    def blocks(self) -> Iterator[RowBlock]:
-        """Yield all rows, once."""
-        context = self._context
-        assembler = context.row_assembler(self._captures)
-        stages = context.settings.stages()
+    def of(self, stages: Stages) -> Iterator[BatchEvents]:
+        """Read the captures to their end; yield the events of each batch of packets, once."""
         self._monitor.begin(stages)
-        for step in context.steps(stages, self._captures):
+        for step in self.context.steps(stages, self.captures):
             if self._on_tokens is not None and step.token_bytes:
                 self._on_tokens(step.token_bytes)
-            yield from step_blocks(step, assembler)
+            yield step
         self._monitor.end()
+
+
+class RequestRun:
+    """Rows of requests, read in this process."""
+
+    def __init__(self, steps: MonitoredSteps) -> None:
+        self._steps = steps
+
+    def blocks(self) -> Iterator[RowBlock]:
+        """Yield all rows, once."""
+        context = self._steps.context
+        assembler = context.row_assembler(self._steps.captures)
+        for step in self._steps.of(context.settings.stages()):
+            yield from step_blocks(step, assembler)
 
 
 class ExchangeRun:

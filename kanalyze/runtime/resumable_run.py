@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.runtime.connection_run import row_of_connection
+from kanalyze.runtime.connection_run import matching_connections
 from kanalyze.runtime.one_pass import close_connections
 from kanalyze.runtime.state import load_state, save_state
 from kanalyze.runtime.table_run import SelectedRows, StepRows
@@ -80,5 +80,4 @@ class ResumableRun:
             return quality, []
         (stages, captures), self._open = self._open, None
         summaries = close_connections(stages, quality).summaries
-        rows = [row_of_connection(summary, captures) for summary in summaries]
-        return quality, list(filter(self._context.row_filter.matches_connection, rows))
+        return quality, matching_connections(summaries, captures, self._context.row_filter)

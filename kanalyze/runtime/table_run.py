@@ -12,21 +12,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.runtime.anomaly_run import anomaly_rows
+from kanalyze.runtime.anomaly_run import StepAnomalyRows
 from kanalyze.runtime.connection_run import row_of_connection
 from kanalyze.runtime.request_runs import step_blocks
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS
 from kanalyze.tables.cluster.reader import ClusterLines
-from kanalyze.tables.columns.block import RowBlock, columns_of_rows
+from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.connections import CONNECTION_COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from kanalyze.kafka.session.exchange import Exchange
-    from kanalyze.model.streams import TokenBytes
     from kanalyze.net.shard import Shard
-    from kanalyze.runtime.monitor import RunMonitor
+    from kanalyze.runtime.request_runs import MonitoredSteps
     from kanalyze.runtime.run_context import RunContext
     from kanalyze.runtime.settings import AnalysisSettings
     from kanalyze.runtime.stages import BatchEvents, Captures, Stages
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.connections import ConnectionRow
     from kanalyze.tables.records.rows import RecordReader
     from kanalyze.tables.requests.row_assembler import RowAssembler
-    from kanalyze.tables.row import AnyRow, Column
 
 __all__ = [
     "RECORDS",
@@ -93,42 +91,27 @@ class TableRows(NamedTuple):
         for block in self.requests:
             yield "requests", block
         if self.connections:
-            yield "connections", _block_of(self.connections, CONNECTION_COLUMNS)
+            yield "connections", RowBlock.of_rows(self.connections, CONNECTION_COLUMNS)
         if self.anomalies:
-            yield "anomalies", _block_of(self.anomalies, ANOMALY_COLUMNS)
+            yield "anomalies", RowBlock.of_rows(self.anomalies, ANOMALY_COLUMNS)
         yield from self.lines
 
 
 class TableRun:
     """Rows of all tables, read in this process."""
 
-    def __init__(
-        self,
-        context: RunContext,
-        captures: Captures,
-        tables: Tables,
-        monitor: RunMonitor,
-        on_tokens: Callable[[Sequence[TokenBytes]], None] | None,
-    ) -> None:
-        """``monitor`` gets the running stages; for ``on_tokens`` see :class:`.Analysis`."""
-        self._context = context
-        self._captures = captures
+    def __init__(self, steps: MonitoredSteps, tables: Tables) -> None:
+        self._steps = steps
         self._tables = tables
-        self._monitor = monitor
-        self._on_tokens = on_tokens
 
     def rows(self) -> Iterator[TableRows]:
         """Yield all rows, once; files that cannot be read have no rows."""
-        context, captures, tables = self._context, self._captures, self._tables
+        context, captures, tables = self._steps.context, self._steps.captures, self._tables
         settings = context.settings
         stages = settings.stages(connections=tables.others, every_anomaly=tables.others)
         step_rows = StepRows(settings, tables, stages, captures, context.row_assembler(captures))
-        self._monitor.begin(stages)
-        for step in context.steps(stages, captures):
-            if self._on_tokens is not None and step.token_bytes:
-                self._on_tokens(step.token_bytes)
+        for step in self._steps.of(stages):
             yield from step_rows.of(step)
-        self._monitor.end()
 
 
 class StepRows:
@@ -167,22 +150,13 @@ class OtherRows:
     def __init__(
         self, settings: AnalysisSettings, stages: Stages, captures: Captures, shard: Shard
     ) -> None:
-        self._settings = settings
-        self._stages = stages
         self._captures = captures
-        self._is_first = shard.is_first
-        self._reported_anomalies = 0
+        self._anomalies = StepAnomalyRows(settings, stages, captures, shard)
 
     def of(self, step: BatchEvents) -> tuple[list[ConnectionRow], list[AnomalyRow]]:
         """Return the rows of a batch of events."""
-        captures = self._captures
-        capture_anomalies = captures.anomalies[self._reported_anomalies :] if self._is_first else []
-        self._reported_anomalies = len(captures.anomalies)
-        anomalies = [*capture_anomalies, *step.anomalies]
-        return (
-            [row_of_connection(summary, captures) for summary in step.summaries],
-            anomaly_rows(anomalies, self._settings, captures, self._stages.client_index),
-        )
+        connections = [row_of_connection(summary, self._captures) for summary in step.summaries]
+        return connections, self._anomalies.of(step)
 
 
 class SelectedRows:
@@ -246,7 +220,3 @@ def _record_reader(context: RunContext) -> RecordReader:
 
     catalog, limits = context.settings.catalog, DecompressionLimits()
     return RecordReader(catalog, Decoders(catalog), limits=limits, row_filter=context.row_filter)
-
-
-def _block_of(rows: Sequence[AnyRow], columns: Sequence[Column]) -> RowBlock:
-    return RowBlock(len(rows), columns_of_rows(rows, columns))

@@ -13,10 +13,11 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.capture.io.stores import Stores
 from kanalyze.common.argument_values import duration_text, number_texts, path_texts, time_text
+from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.errors import UsageError
 from kanalyze.spark.archive.anomaly_table import anomaly_table
 from kanalyze.spark.archive.archive import read_captures, read_packets
@@ -29,8 +30,6 @@ from kanalyze.spark.source.readers import make_plan
 from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from pyspark.sql import DataFrame, SparkSession
 
     from kanalyze.spark.archive.archive import ArchiveSegments, RebuiltConnections
@@ -53,7 +52,7 @@ _CORES: Final = 16
 _PACKETS_BUCKETS: Final = 64
 
 
-class Archive:
+class Archive(ClosedAtEnd):
     """Packets partitioned by connection, which Spark caches until :meth:`close`.
 
     A context manager. Each table is rebuilt when it is requested, and cached too.
@@ -67,17 +66,6 @@ class Archive:
         self._captured = captured
         self._options = options
         self._rebuilt_tables: list[RebuiltConnections] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def unreadable(self) -> dict[str, str]:

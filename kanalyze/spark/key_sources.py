@@ -27,7 +27,7 @@ from kanalyze.capture.listing import file_of, named_files
 from kanalyze.capture.reader import open_capture
 from kanalyze.common import paths
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.errors import CaptureError, UsageError
+from kanalyze.errors import CaptureError, UsageError, reason_of
 from kanalyze.tls.installed import are_ciphers_installed, require_ciphers
 from kanalyze.tls.keylog import NOT_A_KEY_LOG, TLS_KEY_LOG, KeyLog
 
@@ -199,7 +199,7 @@ def _pieces(path: str, most_bytes: int | None, stores: Stores) -> Iterator[bytes
     except CaptureError as error:
         raise UsageError(str(error)) from error
     except OSError as error:
-        raise UsageError(f"{capture_name(path)}: {error.strerror or error}") from error
+        raise UsageError(f"{capture_name(path)}: {reason_of(error)}") from error
 
 
 def _secrets_in(capture: KeyedCapture, stores: Stores) -> Iterable[bytes]:

@@ -16,7 +16,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
 from kanalyze.queries.findings import finding_kinds, with_thresholds
 from kanalyze.queries.report import MOST_SLOWEST, report_with_findings
-from kanalyze.spark.archive.table_files import columns_of
+from kanalyze.spark.archive.table_files import ARCHIVE_TABLES, columns_of
 from kanalyze.spark.shared_folder import SharedFolder
 from kanalyze.tables.cluster.carried import REQUEST_ID
 from kanalyze.tables.quality import CaptureQuality
@@ -34,9 +34,6 @@ __all__ = ["MakePage", "ReportOptions", "check_queries", "report_by", "report_on
 
 MakePage: TypeAlias = "Callable[[dict[str, Any], QueryEngine], None]"
 """Makes something from a report, with an engine for queries on the same tables."""
-
-
-_TABLES = ("requests", "connections", "anomalies", "groups", "metadata")
 
 
 class ReportOptions(NamedTuple):
@@ -96,7 +93,7 @@ def report_by(
 def check_queries(options: ReportOptions) -> None:
     """Raise UsageError if the query of a finding fails on tables without rows."""
     folder = SharedFolder("")
-    files: dict[str, list[str]] = {table: [] for table in _TABLES}
+    files: dict[str, list[str]] = {table: [] for table in ARCHIVE_TABLES}
     report_on_files(folder, files, CaptureQuality(), None, options._replace(make_page=None))
 
 

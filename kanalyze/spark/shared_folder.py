@@ -24,7 +24,7 @@ from kanalyze.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["FileEntry", "SharedFolder", "location_of"]
+__all__ = ["FileEntry", "SharedFolder", "location_of", "names_of_location"]
 
 _PATTERN: Final = frozenset("*?[")
 _OBJECT_STORES: Final = frozenset({"s3", "gcs", "abfs"})
@@ -33,6 +33,13 @@ _OBJECT_STORES: Final = frozenset({"s3", "gcs", "abfs"})
 def location_of(url: str) -> str:
     """Return a folder's URL as :class:`SharedFolder` takes it; Hadoop writes ``file:/path``."""
     return url if is_url(url) else url.removeprefix("file:")
+
+
+def names_of_location(location: str) -> tuple[str, str]:
+    """Return what messages call a path or a URL, without credentials, and its URL for Spark."""
+    if is_url(location):
+        return shown_url(location), location.rstrip("/")
+    return location, f"file:{Path(location).resolve()}"
 
 
 class FileEntry(NamedTuple):
@@ -58,10 +65,8 @@ class SharedFolder:
         """
         self._location = location
         self._label = label
-        self.shown = shown_url(location) if is_url(location) else location
-        """The location for messages, without credentials."""
-        self.url = location.rstrip("/") if is_url(location) else f"file:{Path(location).resolve()}"
-        """The location for readers of tables."""
+        self.shown, self.url = names_of_location(location)
+        """The location for messages, without credentials, and for readers of tables."""
         try:
             if is_url(location):
                 self._system, self._root = FileSystem.from_uri(location)
@@ -86,30 +91,24 @@ class SharedFolder:
         parent = path.rpartition("/")[0]
         is_atomic = self._system.type_name in _OBJECT_STORES
         written_path = path if is_atomic else f"{parent}/.{uuid.uuid4().hex}"
-        try:
+        with self.errors():
             self._system.create_dir(parent)
             with self._system.open_output_stream(written_path) as target:
                 target.write(data)
             if not is_atomic:
                 self._system.move(written_path, path)
-        except (ArrowException, OSError) as error:
-            raise self._error(error) from None
 
     def new_file(self, name: str) -> Any:
         """Return a stream into a new file, which others may see before it is closed."""
         path = self._path(name)
-        try:
+        with self.errors():
             self._system.create_dir(path.rpartition("/")[0])
             return self._system.open_output_stream(path)
-        except (ArrowException, OSError) as error:
-            raise self._error(error) from None
 
     def open_file(self, name: str) -> Any:
         """Return a file to read, as :class:`pyarrow.NativeFile`."""
-        try:
+        with self.errors():
             return self._system.open_input_file(self._path(name))
-        except (ArrowException, OSError) as error:
-            raise self._error(error) from None
 
     def plain_path(self, name: str) -> str | None:
         """Return the local path of a file; None if it is remote, or would be read as a pattern."""
@@ -135,11 +134,9 @@ class SharedFolder:
     def move(self, old: str, new: str) -> None:
         """Rename a file; an existing file with the new name is replaced."""
         path = self._path(new)
-        try:
+        with self.errors():
             self._system.create_dir(path.rpartition("/")[0])
             self._system.move(self._path(old), path)
-        except (ArrowException, OSError) as error:
-            raise self._error(error) from None
 
     def remove(self, name: str) -> None:
         """Remove a file, or a folder with all that is in it, if it is there."""
@@ -156,10 +153,8 @@ class SharedFolder:
             raise self._error(error) from None
 
     def _list(self, selector: FileSelector) -> Iterable[Any]:
-        try:
+        with self.errors():
             entries: list[Any] = self._system.get_file_info(selector)
-        except (ArrowException, OSError) as error:
-            raise self._error(error) from None
         return entries
 
     @contextmanager

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 
+from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.queries.files import built_in
 from kanalyze.spark.dialect import referenced_derived_tables, spark_sql
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
-    from typing import Self
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -30,7 +29,7 @@ MOST_EXACT_ROWS = 2_000_000
 """Quantiles of more requests are not exact: a task would hold all values of a group in memory."""
 
 
-class SparkTables:
+class SparkTables(ClosedAtEnd):
     """A :class:`~kanalyze.queries.engine.QueryEngine`: tables as views with unique names.
 
     A context manager; closing it removes the views, and their rows from Spark's cache.
@@ -53,17 +52,6 @@ class SparkTables:
         for name, table in {**tables, "requests": numbered}.items():
             self._create_view(name, self._cache(name, table))
         self.has_exact_quantiles = numbered.count() <= MOST_EXACT_ROWS
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Remove all tables; a second call does nothing."""

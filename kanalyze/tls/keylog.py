@@ -96,7 +96,6 @@ class KeyLog:
         lines: lines read so far, without empty ones and comments.
         other_lines: valid lines whose labels are not needed.
         wrong_lines: lines that are not of a key log.
-        dropped_secrets: secrets that were dropped because there were too many.
     """
 
     def __init__(self, most_secrets: int = MOST_SECRETS, *, grows: bool = False) -> None:
@@ -111,7 +110,6 @@ class KeyLog:
         self.lines = 0
         self.other_lines = 0
         self.wrong_lines = 0
-        self.dropped_secrets = 0
 
     def __len__(self) -> int:
         return len(self._secrets)
@@ -205,10 +203,8 @@ class KeyLog:
         self.version += 1
         if len(self._secrets) > self._most_secrets:
             # Drop a quarter at once, so that the total time is linear in the lines.
-            oldest = list(islice(self._secrets, self._most_secrets // 4 + 1))
-            for oldest_key in oldest:
-                del self._secrets[oldest_key]
-            self.dropped_secrets += len(oldest)
+            for oldest in list(islice(self._secrets, self._most_secrets // 4 + 1)):
+                del self._secrets[oldest]
 
     def _count_wrong(self) -> None:
         self.lines += 1

@@ -15,7 +15,7 @@ rebuilt when their rows are requested.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 from pyspark import StorageLevel
@@ -23,17 +23,13 @@ from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kanalyze.errors import CaptureError
-from kanalyze.spark.archive.planning import (
-    ReadSummary,
-    RebuildSummary,
-    splits_to_reread,
-    without_splits,
-)
+from kanalyze.spark.archive.planning import ReadSummary, RebuildSummary, read_in_tasks
 from kanalyze.spark.archive.shuffle_schema import (
     ANOMALY_BUCKET,
     CONTROL_FIELDS,
     FIRST_KEY_NS,
     REPORT_BUCKET,
+    SHUFFLE_KEY,
     SHUFFLE_SCHEMA,
     from_arrow_stream,
     load_report,
@@ -61,12 +57,18 @@ if TYPE_CHECKING:
     from kanalyze.spark.archive.tasks import Job
     from kanalyze.tables.row import Column
 
-__all__ = ["ArchiveSegments", "RebuiltConnections", "read_captures", "read_packets"]
+__all__ = [
+    "ArchiveSegments",
+    "RebuiltConnections",
+    "each_in_a_task",
+    "read_captures",
+    "read_packets",
+]
 
+_Item = TypeVar("_Item")
 _Rebuild: TypeAlias = (
     "Callable[[Mapping[bytes, str], Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]"
 )
-_ORDER: Final = ("bucket", "first_key_ns", "file_time_ns", "capture", "part", "first_packet")
 _STORAGE_LEVEL: Final = StorageLevel.MEMORY_AND_DISK
 
 
@@ -125,7 +127,7 @@ class ArchiveSegments:
             segments = segments.unionAll(_as_shuffle_rows(states))
         segments = segments.repartitionById(job.buckets, F.col("bucket"))
         run = partial(rebuild, job, self.read_summary.packets_before)
-        return RebuiltConnections(segments.sortWithinPartitions(*_ORDER), run, job, names)
+        return RebuiltConnections(segments.sortWithinPartitions(*SHUFFLE_KEY), run, job, names)
 
     def close(self) -> None:
         """Remove the segments from Spark's cache."""
@@ -268,24 +270,19 @@ def read_captures(
     Raises:
         CaptureError: a capture is unreadable, and the plan does not leave such captures out.
     """
-    parts: list[Split] = []
-    groups = []
-    for task in tasks:
-        groups.append([(len(parts) + index, split) for index, split in enumerate(task)])
-        parts += task
-    blocks = [_read(spark, job, groups)]
-    reports = _reports(blocks[0])
-    # A part that began within a packet is read once more, from the packet's beginning.
-    while splits := splits_to_reread(reports):
-        groups = [[(len(parts) + index, split)] for index, split in enumerate(splits)]
-        parts += splits
+    blocks: list[DataFrame] = []
+
+    def read(groups: Sequence[Sequence[tuple[int, Split]]]) -> list[CaptureReport]:
         blocks.append(_read(spark, job, groups))
-        reports = [*without_splits(reports, splits), *_reports(blocks[-1])]
-    unreadable = [report.unreadable for report in reports if report.unreadable is not None]
-    if unreadable and not job.plan.options.leave_out_unreadable:
+        return _reports(blocks[-1])
+
+    leaves_out = job.plan.options.leave_out_unreadable
+    try:
+        reports = read_in_tasks(tasks, read, leaves_out_unreadable=leaves_out)
+    except CaptureError:
         for part in blocks:
             part.unpersist()
-        raise CaptureError(unreadable[0])
+        raise
     return ArchiveSegments(spark, job, blocks, reports)
 
 
@@ -302,15 +299,25 @@ def _read(
     spark: SparkSession, job: Job, groups: Sequence[Sequence[tuple[int, Split]]]
 ) -> DataFrame:
     """Read groups of parts, each in a task."""
+    rows = each_in_a_task(spark, partial(read_splits, job), groups, SHUFFLE_SCHEMA)
+    return rows.persist(_STORAGE_LEVEL)
 
-    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+
+def each_in_a_task(
+    spark: SparkSession,
+    work: Callable[[_Item], Iterator[pa.RecordBatch]],
+    items: Sequence[_Item],
+    schema: pa.Schema,
+) -> DataFrame:
+    """Return the rows that ``work`` makes of each item, in a task for each."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for index in batch.column(0).to_pylist():
-                yield from read_splits(job, groups[index])
+                yield from work(items[index])
 
-    count = len(groups)
-    tasks = spark.range(0, count, 1, max(count, 1))
-    return tasks.mapInArrow(read, from_arrow_schema(SHUFFLE_SCHEMA)).persist(_STORAGE_LEVEL)
+    count = len(items)
+    return spark.range(0, count, 1, max(count, 1)).mapInArrow(run, from_arrow_schema(schema))
 
 
 def _reports(blocks: DataFrame) -> list[CaptureReport]:

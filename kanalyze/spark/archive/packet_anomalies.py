@@ -15,7 +15,7 @@ from kanalyze.export.arrow_arrays import array_of
 from kanalyze.spark.archive.shuffle_schema import control_row, dump_report, from_arrow_stream
 from kanalyze.spark.archive.table_files import OPEN_ANOMALIES, TableFiles
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS, AnomalyRow
-from kanalyze.tables.columns.block import RowBlock, columns_of_rows
+from kanalyze.tables.columns.block import RowBlock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ def add_anomalies(
     final_rows = [*read_summary.anomaly_rows, *more_rows]
     retried_table = OPEN_ANOMALIES if keeps_open else "anomalies"
     for table, rows in (("anomalies", final_rows), (retried_table, read_summary.retryable_rows)):
-        files.add(table, RowBlock(len(rows), columns_of_rows(rows, ANOMALY_COLUMNS)))
+        files.add(table, RowBlock.of_rows(rows, ANOMALY_COLUMNS))
 
 
 def write_anomalies(
@@ -57,8 +57,7 @@ def write_anomalies(
     files = TableFiles(staging)
     try:
         for rows in anomalies_of_packets(packets_before, row_filter, batches):
-            block = RowBlock(len(rows), columns_of_rows(_as_rows(rows), ANOMALY_COLUMNS))
-            files.add("anomalies", block)
+            files.add("anomalies", RowBlock.of_rows(_as_rows(rows), ANOMALY_COLUMNS))
         written = files.finish()
     except BaseException:
         files.abort()

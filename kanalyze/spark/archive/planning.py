@@ -7,11 +7,13 @@ the combined reports of all buckets. Must not know: which engine runs tasks, nor
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING
 
 from kanalyze.capture.inputs import reading_order
 from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.splits import check_splits
+from kanalyze.errors import CaptureError
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.spark.archive.partitioner import reassemble_fragments
 from kanalyze.spark.archive.shuffle_schema import block_row
@@ -19,13 +21,53 @@ from kanalyze.tables.anomalies import anomaly_row
 from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Sequence
+    from collections.abc import Callable, Container, Iterable, Sequence
 
     from kanalyze.capture.splits import Split, SplitEnds
     from kanalyze.spark.archive.shuffle_schema import BucketReport, CaptureReport
     from kanalyze.tables.anomalies import AnomalyRow
 
-__all__ = ["ReadSummary", "RebuildSummary", "splits_to_reread", "without_splits"]
+__all__ = [
+    "ReadSummary",
+    "RebuildSummary",
+    "read_in_tasks",
+    "splits_to_reread",
+    "without_splits",
+]
+
+
+def read_in_tasks(
+    tasks: Sequence[Sequence[Split]],
+    read: Callable[[list[list[tuple[int, Split]]]], Sequence[CaptureReport]],
+    *,
+    leaves_out_unreadable: bool,
+) -> list[CaptureReport]:
+    """Have tasks read captures, and return the reports for :class:`ReadSummary`.
+
+    A part that began within a packet is read once more, from the packet's beginning.
+
+    Args:
+        tasks: the parts of captures that each task reads.
+        read: runs tasks, given the parts that each of them reads, with their numbers; returns the
+            reports of all parts.
+        leaves_out_unreadable: whether captures that cannot be read are left out.
+
+    Raises:
+        CaptureError: a capture cannot be read, and must not be left out.
+    """
+    numbers = count()
+
+    def numbered(splits: Sequence[Split]) -> list[tuple[int, Split]]:
+        return [(next(numbers), split) for split in splits]
+
+    reports = list(read([numbered(splits) for splits in tasks]))
+    while splits := splits_to_reread(reports):
+        new_reports = read([numbered([split]) for split in splits])
+        reports = [*without_splits(reports, splits), *new_reports]
+    unreadable = [report.unreadable for report in reports if report.unreadable is not None]
+    if unreadable and not leaves_out_unreadable:
+        raise CaptureError(unreadable[0])
+    return reports
 
 
 class ReadSummary:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from kanalyze.spark.archive.shuffle_schema import control_row
 from kanalyze.spark.archive.table_files import OPEN_CONNECTIONS
 from kanalyze.tables.cluster.carried import REQUEST_ID
-from kanalyze.tables.columns.block import Ints, RowBlock, columns_of_rows
+from kanalyze.tables.columns.block import Ints, RowBlock
 from kanalyze.tables.registry import TABLES
 
 if TYPE_CHECKING:
@@ -63,8 +63,7 @@ class FileRows:
 
     def open_connections(self, rows: list[ConnectionRow]) -> Iterator[pa.RecordBatch]:
         """Write these rows; nothing is yielded."""
-        columns = columns_of_rows(rows, TABLES["connections"].columns)
-        self._files.add(OPEN_CONNECTIONS, RowBlock(len(rows), columns))
+        self._files.add(OPEN_CONNECTIONS, RowBlock.of_rows(rows, TABLES["connections"].columns))
         yield from ()
 
 

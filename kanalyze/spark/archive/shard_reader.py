@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 
 from kanalyze.capture.io.source import capture_name
 from kanalyze.capture.io.urls import absolute_path
-from kanalyze.capture.merge import MergedCaptures
 from kanalyze.errors import CaptureError
 from kanalyze.export.row_groups import utf8
 from kanalyze.net.headers import HeaderReader
 from kanalyze.net.layer_stats import LayerStats
-from kanalyze.spark.archive.packet_locations import dump_locations, load_locations
+from kanalyze.spark.archive.continued_captures import ContinuedCaptures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,15 +33,12 @@ if TYPE_CHECKING:
 __all__ = ["ShardReader"]
 
 
-class ShardReader:
+class ShardReader(ContinuedCaptures):
     """The segments of one bucket as one stream.
 
     It takes the place of :class:`~kanalyze.spark.archive.shuffle_reader.ShuffleReader`.
     """
 
-    numbers_all_packets = True
-    can_be_read_again = False
-    description = None
     dropped_packets: int | None = None
     progress: tuple[int, int | None] = (0, None)
 
@@ -67,9 +63,6 @@ class ShardReader:
         Raises:
             BlockError: the state is damaged.
         """
-        self._index, names = load_locations(state)
-        counts = [capture.most_packets or 0 for capture in captures]
-        self._last_packet = self._index.packets + sum(counts)
         self._shard = shard
         absolute = [
             capture._replace(path=absolute_path(capture.path, folder)) for capture in captures
@@ -79,20 +72,20 @@ class ShardReader:
             for opened, capture in zip(absolute, captures, strict=True)
         }
         """The names of captures in rows, by the names under which they are opened."""
-        self._captures = MergedCaptures(
-            absolute, stores=stores, packet_index=self._index, names=names
-        )
+        super().__init__(absolute, stores, state)
+        counts = [capture.most_packets or 0 for capture in captures]
+        self._last_packet = self._merged.packets + sum(counts)
         self.anomalies: list[Anomaly] = []
         """Empty: they were reported when the captures were read before."""
 
     @property
     def names(self) -> list[str]:
         """Captures opened so far, as they were given."""
-        return [self._names_in_rows.get(name, name) for name in self._captures.names]
+        return [self._names_in_rows.get(name, name) for name in super().names]
 
     def locate(self, number: int) -> tuple[str, int | None]:
         """Return the capture of a packet and its number there; see ``MergedCaptures.locate``."""
-        name, within = self._captures.locate(number)
+        name, within = self._merged.locate(number)
         return self._names_in_rows.get(name, name), within
 
     def batches(self) -> Iterator[SegmentColumns]:
@@ -102,13 +95,9 @@ class ShardReader:
             CaptureError: a capture cannot be read, or has lost packets since it was read before.
         """
         headers = HeaderReader(LayerStats())
-        for batch in self._captures.batches():
+        for batch in self._merged.batches():
             segments = headers.read(batch, self._shard)
             if len(segments):
                 yield segments
-        if self._captures.packets != self._last_packet:
+        if self._merged.packets != self._last_packet:
             raise CaptureError("a capture was changed while it was read: run again")
-
-    def save_state(self) -> str:
-        """Return where packets are, for the rows of a later job."""
-        return dump_locations(self._index, self.names)

@@ -29,6 +29,7 @@ __all__ = [
     "CONTROL_FIELDS",
     "FIRST_KEY_NS",
     "REPORT_BUCKET",
+    "SHUFFLE_KEY",
     "SHUFFLE_SCHEMA",
     "BucketReport",
     "CaptureReport",
@@ -87,6 +88,10 @@ class ShuffleRow(NamedTuple):
     part: int
     first_packet: int
     data: bytes | memoryview
+
+
+SHUFFLE_KEY: Final = ShuffleRow._fields[:-1]
+"""The columns by which rows are sorted."""
 
 
 class CaptureReport(NamedTuple):

@@ -26,12 +26,13 @@ from kanalyze.tables.requests.began import all_began_ns
 from kanalyze.tables.row import COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.row import Column
 
 __all__ = [
+    "ARCHIVE_TABLES",
     "OPEN_ANOMALIES",
     "OPEN_CONNECTIONS",
     "OPEN_TABLES",
@@ -41,7 +42,11 @@ __all__ = [
     "hour_folder",
     "merge_files",
     "small_files",
+    "with_small_merged",
 ]
+
+ARCHIVE_TABLES: Final = ("requests", "connections", "anomalies", "groups", "metadata")
+"""The tables of an archive; the files of each are in a folder of its name."""
 
 OPEN_CONNECTIONS: Final = "open_connections"
 """Connections that continue in later captures, with the values known so far."""
@@ -162,6 +167,16 @@ def small_files(files: Iterable[WrittenFile]) -> list[list[WrittenFile]]:
             groups[-1].append(file)
             room_bytes -= file.total_bytes
     return [group for group in groups if len(group) > 1]
+
+
+def with_small_merged(
+    files: Sequence[WrittenFile],
+    merge: Callable[[Sequence[Sequence[WrittenFile]]], Sequence[WrittenFile]],
+) -> list[WrittenFile]:
+    """Return files with the same rows, after ``merge`` has merged each group of small files."""
+    groups = small_files(files)
+    small = {file for group in groups for file in group}
+    return [*merge(groups), *(file for file in files if file not in small)]
 
 
 def merge_files(location: str, group: Sequence[WrittenFile]) -> WrittenFile:

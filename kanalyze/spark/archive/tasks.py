@@ -57,7 +57,7 @@ from kanalyze.spark.archive.shuffle_schema import (
     unpack_state,
     with_control_columns,
 )
-from kanalyze.spark.archive.table_files import TableFiles
+from kanalyze.spark.archive.table_files import ARCHIVE_TABLES, TableFiles
 from kanalyze.spark.archive.topic_name_scan import TopicNameScan
 from kanalyze.spark.key_sources import keyed_capture, with_captures
 from kanalyze.spark.source.readers import TablePartition, read_partition
@@ -91,7 +91,7 @@ __all__ = [
 ]
 
 
-OTHER_TABLES = frozenset({"connections", "anomalies", "groups", "metadata"})
+OTHER_TABLES = frozenset(ARCHIVE_TABLES) - {"requests"}
 """Tables that can be made in the same pass as requests."""
 
 

@@ -16,7 +16,7 @@ from kanalyze.spark.archive.shuffle_schema import (
     with_control_columns,
 )
 from kanalyze.spark.schema import arrow_schema, as_spark
-from kanalyze.tables.columns.block import RowBlock, columns_of_rows
+from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.registry import TABLES
 
 if TYPE_CHECKING:
@@ -83,8 +83,8 @@ class YieldedRows:
             if batches:
                 yield self._flush(name)
         if rows and "connections" in self._makers:
-            columns = columns_of_rows(rows, TABLES["connections"].columns)
-            batches = list(self._batches("connections", RowBlock(len(rows), columns)))
+            block = RowBlock.of_rows(rows, TABLES["connections"].columns)
+            batches = list(self._batches("connections", block))
             yield self.control(OPEN_CONNECTIONS, to_arrow_stream(batches))
 
     def _batches(self, name: str, block: RowBlock) -> Iterator[pa.RecordBatch]:

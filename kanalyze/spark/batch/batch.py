@@ -31,6 +31,7 @@ from kanalyze.errors import KanalyzeError
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.render.json import summary_json
 from kanalyze.spark.archive.division import buckets_for, shuffles, tasks_for
+from kanalyze.spark.archive.table_files import ARCHIVE_TABLES
 from kanalyze.spark.archive.tasks import OTHER_TABLES, Job
 from kanalyze.spark.batch.checkpoint import Checkpoint
 from kanalyze.spark.batch.commit import STAGING, Commit, Commits
@@ -38,7 +39,6 @@ from kanalyze.spark.batch.engine import SavedConnections, TableFolders
 from kanalyze.spark.batch.run_lock import only_run
 from kanalyze.spark.batch.run_plan import (
     OPEN_PREFIXES,
-    TABLES,
     captures_text,
     options_of,
     plan_run,
@@ -238,7 +238,7 @@ class _BatchRun:
     def _report(self, quality: CaptureQuality, moved: Sequence[tuple[str, str]]) -> dict[str, Any]:
         """Return the report on all rows: of earlier runs, and of this one."""
         conditions = self.plan.row_filter.conditions
-        files = {table: self._files(table, moved) for table in TABLES}
+        files = {table: self._files(table, moved) for table in ARCHIVE_TABLES}
         return self.engine.report(TableFolders(self.out, files), quality, conditions, self.options)
 
     def _files(self, table: str, moved: Sequence[tuple[str, str]]) -> list[str]:

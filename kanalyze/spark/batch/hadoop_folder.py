@@ -11,14 +11,13 @@ pyarrow (:mod:`kanalyze.spark.shared_folder`). A reader of a file sees all of it
 from __future__ import annotations
 
 import uuid
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JJavaError
 
-from kanalyze.capture.io.urls import is_url, scrubbed, shown_url
+from kanalyze.capture.io.urls import scrubbed
 from kanalyze.errors import UsageError
-from kanalyze.spark.shared_folder import FileEntry
+from kanalyze.spark.shared_folder import FileEntry, names_of_location
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,10 +38,8 @@ class HadoopFolder:
         self._jvm: Any = gateway.jvm
         self._fs: Any = self._jvm.org.apache.hadoop.fs
         self._location = location
-        self.shown = shown_url(location) if is_url(location) else location
-        """The location for messages, without credentials."""
-        self.url = location.rstrip("/") if is_url(location) else f"file:{Path(location).resolve()}"
-        """The location for readers and writers of Spark."""
+        self.shown, self.url = names_of_location(location)
+        """The location for messages, without credentials, and for readers and writers of Spark."""
         try:
             path = self._fs.Path(self.url)
             settings = context.hadoopConfiguration()

@@ -16,6 +16,7 @@ import threading
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import active_children, connection, get_context, parent_process
 from operator import attrgetter
 from pathlib import Path
@@ -26,27 +27,23 @@ import pyarrow.parquet as pq
 
 from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.errors import CaptureError, KanalyzeError
+from kanalyze.errors import KanalyzeError, reason_of
 from kanalyze.export.arrow_arrays import array_of
 from kanalyze.queries.scratch import ScratchFolder
 from kanalyze.spark.archive.division import TASKS_A_CORE
 from kanalyze.spark.archive.packet_anomalies import add_anomalies, write_anomalies
-from kanalyze.spark.archive.planning import (
-    ReadSummary,
-    RebuildSummary,
-    splits_to_reread,
-    without_splits,
-)
+from kanalyze.spark.archive.planning import ReadSummary, RebuildSummary, read_in_tasks
 from kanalyze.spark.archive.shuffle_schema import (
     ANOMALY_BUCKET,
     FIRST_KEY_NS,
     REPORT_BUCKET,
+    SHUFFLE_KEY,
     ShuffleRow,
     load_report,
     read_shuffle_rows,
     shuffle_batch,
 )
-from kanalyze.spark.archive.table_files import TableFiles, merge_files, small_files
+from kanalyze.spark.archive.table_files import TableFiles, merge_files, with_small_merged
 from kanalyze.spark.archive.tasks import read_splits, rebuild, rebuild_shards, with_keys
 from kanalyze.spark.batch.engine import StagedFile
 from kanalyze.spark.reporting import report_on_files
@@ -115,7 +112,8 @@ class _RebuildResult(NamedTuple):
     states: list[_Block]
 
 
-_RebuildAll: TypeAlias = "Callable[[Mapping[bytes, str]], list[_RebuildResult]]"
+_RebuildTask: TypeAlias = "Callable[[Mapping[bytes, str]], _RebuildResult]"
+"""Rebuilds some buckets, given names of topics by id."""
 
 
 class ProcessEngine(ClosedAtEnd):
@@ -230,31 +228,18 @@ class _ScratchCaptures:
         self._engine = engine
         self._folder = folder
         self._job = job
-        parts = itertools.count()
-        groups = [[(next(parts), split) for split in task] for task in tasks]
-        reports, blocks = self._read(groups)
-        # A part that began within a packet is read once more, from the packet's beginning.
-        while splits := splits_to_reread(reports):
-            new_reports, new_blocks = self._read([[(next(parts), split)] for split in splits])
-            reports = [*without_splits(reports, splits), *new_reports]
-            blocks += new_blocks
-        unreadable = [report.unreadable for report in reports if report.unreadable is not None]
-        if unreadable and not job.plan.options.leave_out_unreadable:
-            raise CaptureError(unreadable[0])
-        self._blocks = blocks
+        self._blocks: list[_Block] = []
+        leaves_out = job.plan.options.leave_out_unreadable
+        reports = read_in_tasks(tasks, self._read, leaves_out_unreadable=leaves_out)
         self.read_summary = ReadSummary(reports, job.buckets)
 
-    def _read(
-        self, groups: Sequence[Sequence[tuple[int, Split]]]
-    ) -> tuple[list[CaptureReport], list[_Block]]:
+    def _read(self, groups: Sequence[Sequence[tuple[int, Split]]]) -> list[CaptureReport]:
         results = self._engine.run(
             _read_task,
             [(self._job, group, str(self._folder / f"blocks-{group[0][0]}")) for group in groups],
         )
-        return (
-            [report for result in results for report in result.reports],
-            [block for result in results for block in result.blocks],
-        )
+        self._blocks += [block for result in results for block in result.blocks]
+        return [report for result in results for report in result.reports]
 
     @contextmanager
     def rebuilt(self, job: Job, saved: SavedConnections | None) -> Iterator[_ScratchRows]:
@@ -262,9 +247,9 @@ class _ScratchCaptures:
         names = {**self.read_summary.topic_names, **(saved.names if saved else {})}
         states = [] if saved is None else self._states(saved.states_url)
         job = with_keys(job, self.read_summary.keyed)
-        rebuild_all = self._from_blocks(job, states) if job.shuffles else self._shards(job, states)
+        tasks = self._from_blocks(job, states) if job.shuffles else self._shards(job, states)
         while True:
-            rebuilt = rebuild_all(names)
+            rebuilt = self._engine.run(_rebuild_task, [(task, names) for task in tasks])
             summary = RebuildSummary([report for result in rebuilt for report in result.reports])
             missing = summary.missing_names(names)
             if not missing:
@@ -273,41 +258,30 @@ class _ScratchCaptures:
         anomalies = [block for block in self._blocks if block.bucket == ANOMALY_BUCKET]
         yield _ScratchRows(self._engine, job, self.read_summary, summary, rebuilt, anomalies)
 
-    def _from_blocks(self, job: Job, states: Sequence[_Block]) -> _RebuildAll:
-        """Return a function that rebuilds all buckets from the blocks of captures.
-
-        It takes names of topics by id.
-        """
+    def _from_blocks(self, job: Job, states: Sequence[_Block]) -> list[_RebuildTask]:
+        """Return tasks that rebuild all buckets from the blocks of captures."""
         by_bucket: dict[int, list[_Block | ShuffleRow]] = {}
         blocks_and_rows: list[_Block | ShuffleRow] = [*states, *self._blocks]
         for block in [*blocks_and_rows, *self.read_summary.reassembled]:
             if block.bucket >= 0:
                 by_bucket.setdefault(block.bucket, []).append(block)
         for blocks in by_bucket.values():
-            blocks.sort(key=attrgetter(*ShuffleRow._fields[:6]))
+            blocks.sort(key=attrgetter(*SHUFFLE_KEY))
         # Few tasks make few files. There are more tasks than cores, as buckets differ in size.
         count = TASKS_A_CORE * self._engine.cores
         groups = [sorted(by_bucket)[first::count] for first in range(count)]
+        packets_before, folder = self.read_summary.packets_before, str(self._folder)
         tasks = [[by_bucket[bucket] for bucket in group] for group in groups if group]
-        packets_before = self.read_summary.packets_before
+        return [partial(_rebuild_from_blocks, job, packets_before, folder, task) for task in tasks]
 
-        def rebuild_all(names: Mapping[bytes, str]) -> list[_RebuildResult]:
-            arguments = [(job, packets_before, names, task, str(self._folder)) for task in tasks]
-            return self._engine.run(_rebuild_blocks_task, arguments)
-
-        return rebuild_all
-
-    def _shards(self, job: Job, states: Sequence[_Block]) -> _RebuildAll:
-        """Return a function that rebuilds all buckets from captures; see :meth:`_from_blocks`."""
-        captures = self.read_summary.captures
+    def _shards(self, job: Job, states: Sequence[_Block]) -> list[_RebuildTask]:
+        """Return tasks that rebuild all buckets from captures, one each."""
+        captures, folder = self.read_summary.captures, str(self._folder)
         state_of = {state.bucket: state for state in states}
-        tasks = [(bucket, state_of.get(bucket)) for bucket in range(job.buckets)]
-
-        def rebuild_all(names: Mapping[bytes, str]) -> list[_RebuildResult]:
-            arguments = [(job, captures, names, *task, str(self._folder)) for task in tasks]
-            return self._engine.run(_rebuild_shard_task, arguments)
-
-        return rebuild_all
+        return [
+            partial(_rebuild_shard, job, captures, folder, bucket, state_of.get(bucket))
+            for bucket in range(job.buckets)
+        ]
 
     def _states(self, url: str) -> list[_Block]:
         """Copy saved states to a temporary file."""
@@ -360,11 +334,11 @@ class _ScratchRows:
         for control in write_anomalies(packets_before, row_filter, self._job.staging, batches):
             written += load_report(control.column("_data")[0].as_py())
         written += [file for result in self._rebuilt for file in result.files]
-        groups = small_files(written)
-        merged = self._engine.run(merge_files, [(self._job.staging, group) for group in groups])
-        small = {file for group in groups for file in group}
-        written = [*merged, *(file for file in written if file not in small)]
-        return [StagedFile(file.table, file.name) for file in written]
+        whole = with_small_merged(written, self._merged)
+        return [StagedFile(file.table, file.name) for file in whole]
+
+    def _merged(self, groups: Sequence[Sequence[WrittenFile]]) -> list[WrittenFile]:
+        return self._engine.run(merge_files, [(self._job.staging, group) for group in groups])
 
     def write_states(self, url: str) -> None:
         folder = SharedFolder(location_of(url))
@@ -401,7 +375,7 @@ def _scratch_errors() -> Iterator[None]:
         yield
     except OSError as error:
         raise KanalyzeError(
-            f"temporary files in {tempfile.gettempdir()}: {error.strerror}"
+            f"temporary files in {tempfile.gettempdir()}: {reason_of(error)}"
         ) from None
 
 
@@ -422,25 +396,30 @@ def _read_task(job: Job, parts: Sequence[tuple[int, Split]], path: str) -> _Read
     return result
 
 
-def _rebuild_blocks_task(
+def _rebuild_task(task: _RebuildTask, names: Mapping[bytes, str]) -> _RebuildResult:
+    """Do a task with the names of topics that are known by now."""
+    return task(names)
+
+
+def _rebuild_from_blocks(
     job: Job,
     packets_before: Mapping[tuple[str, int], int],
-    names: Mapping[bytes, str],
-    buckets: Sequence[Sequence[_Block | ShuffleRow]],
     folder: str,
+    buckets: Sequence[Sequence[_Block | ShuffleRow]],
+    names: Mapping[bytes, str],
 ) -> _RebuildResult:
     """Rebuild buckets from blocks."""
     path = Path(folder) / f"states-{buckets[0][0].bucket}-{os.getpid()}"
     return _collect(rebuild(job, packets_before, names, _batches(buckets)), path)
 
 
-def _rebuild_shard_task(
+def _rebuild_shard(
     job: Job,
     captures: Sequence[FoundCapture],
-    names: Mapping[bytes, str],
+    folder: str,
     bucket: int,
     state: _Block | None,
-    folder: str,
+    names: Mapping[bytes, str],
 ) -> _RebuildResult:
     """Rebuild a bucket from captures."""
     path = Path(folder) / f"states-{bucket}-{os.getpid()}"

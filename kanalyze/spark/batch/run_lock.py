@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.errors import UsageError
+from kanalyze.errors import UsageError, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,7 @@ def only_run(out: Folder) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
     except OSError as error:
-        raise UsageError(f"{out.shown}: {error.strerror}") from None
+        raise UsageError(f"{out.shown}: {reason_of(error)}") from None
     try:
         _lock(lock, path, out.shown)
         try:

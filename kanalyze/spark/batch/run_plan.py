@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
-from kanalyze.spark.archive.table_files import OPEN_TABLES
+from kanalyze.spark.archive.table_files import ARCHIVE_TABLES, OPEN_TABLES
 from kanalyze.spark.batch.checkpoint import Checkpoint, CheckpointFolder
 from kanalyze.spark.batch.inventory import find_files, select
 
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from kanalyze.spark.batch.inventory import InputFile
     from kanalyze.spark.source.readers import ReadPlan
 
-__all__ = ["TABLES", "RunPlan", "Settings", "captures_text", "options_of", "plan_run"]
+__all__ = ["RunPlan", "Settings", "captures_text", "options_of", "plan_run"]
 
-TABLES: Final = ("requests", "connections", "anomalies", "groups", "metadata")
-"""Folders with rows."""
 OPEN_PREFIXES: Final = {staged: f"{table}/open-" for staged, table in OPEN_TABLES.items()}
 """Names of files with rows that the next run replaces begin with these."""
 _NS_PER_S: Final = 1_000_000_000
@@ -98,7 +96,7 @@ def plan_run(
     """
     rows = [
         entry.name
-        for table in TABLES
+        for table in ARCHIVE_TABLES
         for entry in out.files(table)
         if entry.name.endswith(".parquet")
     ]
@@ -108,7 +106,7 @@ def plan_run(
     if settings.checkpoint is None:
         return _plan_without_checkpoint(settings, out, last, rows, warn)
     checkpoint = open_folder(settings.checkpoint)
-    if any(f"{checkpoint.url}/".startswith(f"{out.url}/{table}/") for table in TABLES):
+    if any(f"{checkpoint.url}/".startswith(f"{out.url}/{table}/") for table in ARCHIVE_TABLES):
         raise UsageError(f"{checkpoint.shown}: is a folder of rows, and no place for a checkpoint")
     folder = CheckpointFolder(checkpoint)
     return _plan_with_checkpoint(plan, settings, out, last, rows, folder, warn)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import uuid
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from kanalyze.capture.io.stores import arrow_url
 from kanalyze.capture.io.urls import is_url
@@ -26,7 +26,7 @@ from kanalyze.spark.archive.anomaly_table import (
     frame_of_anomalies,
     write_anomalies_of_packets,
 )
-from kanalyze.spark.archive.archive import read_captures
+from kanalyze.spark.archive.archive import each_in_a_task, read_captures
 from kanalyze.spark.archive.packet_anomalies import add_anomalies
 from kanalyze.spark.archive.shuffle_schema import (
     CONTROL_FIELDS,
@@ -40,7 +40,7 @@ from kanalyze.spark.archive.table_files import (
     TableFiles,
     columns_of,
     merge_files,
-    small_files,
+    with_small_merged,
 )
 from kanalyze.spark.batch.commit import STAGING
 from kanalyze.spark.batch.engine import StagedFile
@@ -52,7 +52,7 @@ from kanalyze.spark.schema import spark_schema
 from kanalyze.spark.shared_folder import SharedFolder, location_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -228,13 +228,8 @@ class _SparkRows:
             *write_anomalies_of_packets(self._captured, self._job.staging),
             *self._rebuilt.files,
         ]
-        groups = small_files(written)
-        small = {file for group in groups for file in group}
-        written = [
-            *_merged(self._spark, self._job.staging, groups),
-            *(file for file in written if file not in small),
-        ]
-        return [StagedFile(file.table, file.name) for file in written]
+        whole = with_small_merged(written, partial(_merged, self._spark, self._job.staging))
+        return [StagedFile(file.table, file.name) for file in whole]
 
     def _staged_by_spark(
         self, out: Folder, more_anomalies: Sequence[AnomalyRow]
@@ -283,16 +278,12 @@ def _merged(
     if not groups:
         return []
 
-    def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for index in batch.column(0).to_pylist():
-                merged = [merge_files(location, groups[index])]
-                yield control_row(pa.schema([]), "files", -1, dump_report(merged))
+    def merge(group: Sequence[WrittenFile]) -> Iterator[pa.RecordBatch]:
+        merged = [merge_files(location, group)]
+        yield control_row(pa.schema([]), "files", -1, dump_report(merged))
 
-    tasks = spark.range(0, len(groups), 1, len(groups))
-    schema = from_arrow_schema(pa.schema(CONTROL_FIELDS))
-    collected = tasks.mapInArrow(merge, schema).select("_data").collect()
-    return [file for row in collected for file in load_report(row[0])]
+    rows = each_in_a_task(spark, merge, groups, pa.schema(CONTROL_FIELDS))
+    return [file for row in rows.select("_data").collect() for file in load_report(row[0])]
 
 
 def most_rows_here(master: str) -> int | None:

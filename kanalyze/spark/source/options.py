@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.sizes import parse_size
 from kanalyze.errors import UsageError
+from kanalyze.tables.filters import FILTER_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -200,21 +201,12 @@ _ALL_PARSERS: Final[dict[str, _Parse]] = {
 _PARSERS: Final = {name.lower(): parse for name, parse in _ALL_PARSERS.items()}
 _NAMES: Final = {name.lower(): name for name in _ALL_PARSERS}
 _FILTERS: Final = {
-    "api": "apis",
-    "clientid": "client_ids",
-    "clientip": "client_ips",
-    "broker": "brokers",
-    "topic": "topics",
-    "partition": "partitions",
-    "group": "groups",
-    "status": "statuses",
-    "error": "error_codes",
-    "errors": "errors_only",
-    "slowerthan": "slower_than",
-    "since": "since",
-    "until": "until",
+    option.replace("_", ""): argument
+    for argument, option in FILTER_OPTIONS.items()
+    if argument != "ports"
 }
-"""Options that are conditions on rows, with their names as arguments of the filter."""
+"""Options that are conditions on rows, with their names as arguments of the filter. The option
+``port`` is not among them: it also says which ends are brokers."""
 
 _COMMON: Final = ("path", "paths", "table", "columns", "mode", "numPartitions")
 TIME_OPTIONS: Final = ("since", "until")

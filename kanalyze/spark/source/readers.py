@@ -41,7 +41,7 @@ from kanalyze.spark.source.options import (
 )
 from kanalyze.spark.source.packets import PACKET_COLUMNS, packet_batches
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS, anomaly_row
-from kanalyze.tables.columns.block import RowBlock, columns_of_rows
+from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.columns.numpy_arrays import ints_of
 from kanalyze.tables.connections import CONNECTION_COLUMNS
 from kanalyze.tables.records.row import VALUE_COLUMNS, columns_of_records
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from kanalyze.spark.key_sources import KeySources
     from kanalyze.spark.source.options import Options
     from kanalyze.tables.filters import RowFilter
-    from kanalyze.tables.row import AnyRow, Column
+    from kanalyze.tables.row import Column
 
 __all__ = [
     "TABLES",
@@ -293,10 +293,6 @@ def _of_blocks(blocks: _Blocks) -> _Batches:
     return batches
 
 
-def _block(rows: Sequence[AnyRow], plan: ReadPlan) -> RowBlock:
-    return RowBlock(len(rows), columns_of_rows(rows, plan.columns))
-
-
 def _requests(plan: ReadPlan, partition: TablePartition) -> Iterator[RowBlock]:
     if not partition.is_empty:
         yield from plan.analysis(partition).batches()
@@ -319,15 +315,16 @@ def _records(plan: ReadPlan, partition: TablePartition) -> Iterator[RowBlock]:
 def _connections(plan: ReadPlan, partition: TablePartition) -> Iterator[RowBlock]:
     if not partition.is_empty:
         for rows in plan.analysis(partition).connection_batches():
-            yield _block(rows, plan)
+            yield RowBlock.of_rows(rows, plan.columns)
 
 
 def _anomalies(plan: ReadPlan, partition: TablePartition) -> Iterator[RowBlock]:
     left_out = [anomaly_row(anomaly) for anomaly in partition.unreadable]
-    yield _block([row for row in left_out if plan.row_filter.matches_anomaly(row)], plan)
+    matching = [row for row in left_out if plan.row_filter.matches_anomaly(row)]
+    yield RowBlock.of_rows(matching, plan.columns)
     if not partition.is_empty:
         for rows in plan.analysis(partition).anomaly_batches():
-            yield _block(rows, plan)
+            yield RowBlock.of_rows(rows, plan.columns)
 
 
 def _rows_of_requests(table: str) -> _Blocks:

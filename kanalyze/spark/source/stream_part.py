@@ -16,10 +16,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.capture.io.stores import Stores
-from kanalyze.capture.merge import MergedCaptures
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError
-from kanalyze.spark.archive.packet_locations import dump_locations, load_locations
+from kanalyze.spark.archive.continued_captures import ContinuedCaptures
 from kanalyze.spark.archive.shuffle_schema import pack_state, unpack_state
 from kanalyze.spark.source.readers import TablePartition
 
@@ -115,32 +114,21 @@ def _read_checked(folder: SharedFolder, name: str) -> bytes:
     return body
 
 
-class _StreamCaptures:
-    """Captures whose packets are numbered after those of earlier batches; a ``stages.Captures``."""
+class _StreamCaptures(ContinuedCaptures):
+    """The captures of one batch."""
 
-    can_be_read_again = False
-    numbers_all_packets = True
     description = None
     """Secrets inside captures are not used: a connection would not have them in the next batch."""
 
     def __init__(self, captures: Sequence[FoundCapture], locations: str | None) -> None:
-        self._index, names = load_locations(locations)
-        self._captures = MergedCaptures(
-            captures, stores=Stores(), packet_index=self._index, names=names
-        )
-        self.names = self._captures.names
-        self.anomalies = self._captures.anomalies
-        self.batches = self._captures.batches
-        self.locate = self._captures.locate
+        super().__init__(captures, Stores(), locations)
+        self.anomalies = self._merged.anomalies
+        self.batches = self._merged.batches
 
     @property
     def dropped_packets(self) -> int | None:
-        return self._captures.dropped_packets
+        return self._merged.dropped_packets
 
     @property
     def progress(self) -> tuple[int, int | None]:
-        return self._captures.progress
-
-    def save_state(self) -> str:
-        """Return where packets are, for the rows of later batches."""
-        return dump_locations(self._index, self.names)
+        return self._merged.progress

@@ -191,7 +191,7 @@ class ClusterLines:
                 lines = len(offsets) - before
                 rows.extend([fact.row] * lines)
                 repeats.extend([len(events) - 1] * lines)
-        shared = RowBlock(len(events), columns_of_rows(events, _EVENT_COLUMNS)).take(repeats)
+        shared = RowBlock.of_rows(events, _EVENT_COLUMNS).take(repeats)
         return rows, {**shared.columns, **columns_of_rows(offsets, _OFFSET_COLUMNS)}
 
     def _named_event(self, event: GroupEvent) -> GroupEvent:

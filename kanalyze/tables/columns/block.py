@@ -103,9 +103,9 @@ class RowBlock:
         other tables may have any columns."""
 
     @classmethod
-    def of_rows(cls, rows: Sequence[Row]) -> RowBlock:
-        """Return rows as a block; raises OverflowError for a number outside int64."""
-        return cls(len(rows), columns_of_rows(rows))
+    def of_rows(cls, rows: Sequence[AnyRow], columns: Sequence[Column] = COLUMNS) -> RowBlock:
+        """Return these columns of rows of any table; for errors see :func:`columns_of_rows`."""
+        return cls(len(rows), columns_of_rows(rows, columns))
 
     @classmethod
     def joined(cls, blocks: Sequence[RowBlock]) -> RowBlock:

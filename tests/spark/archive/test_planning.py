@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kanalyze.capture.splits import Split, SplitEnds
+from kanalyze.errors import CaptureError
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.spark.archive.partitioner import UnmatchedFragment
-from kanalyze.spark.archive.planning import ReadSummary, splits_to_reread, without_splits
+from kanalyze.spark.archive.planning import (
+    ReadSummary,
+    read_in_tasks,
+    splits_to_reread,
+    without_splits,
+)
 from kanalyze.spark.archive.shuffle_schema import CaptureReport
 from kanalyze.tables.quality import CaptureQuality
 from tests.spark.archive.test_partitioner import fragments_of
@@ -63,6 +71,31 @@ def test_a_part_that_began_at_a_wrong_offset_is_read_again() -> None:
     read_summary = ReadSummary(reports, 4)
     assert read_summary.packets_before == {("a.pcap", 0): 0, ("a.pcap", 3): 5, ("a.pcap", 2): 13}
     assert read_summary.quality.packets == 20
+
+
+def test_parts_are_numbered_in_the_order_in_which_tasks_read_them() -> None:
+    ends = {0: (24, 110), 1: (130, 230), 2: (230, 300), 3: (110, 230)}
+    tasks_run = []
+
+    def read(groups: list[list[tuple[int, Split]]]) -> list[CaptureReport]:
+        tasks_run.append([[part for part, _ in group] for group in groups])
+        return [
+            report_of_part(part, split.split_index, ends[part], 5)
+            for group in groups
+            for part, split in group
+        ]
+
+    splits = [Split("a.pcap", index, 3, 100 * index, 100 * index + 100, True) for index in range(3)]
+    reports = read_in_tasks([splits[:2], splits[2:]], read, leaves_out_unreadable=False)
+    assert tasks_run == [[[0, 1], [2]], [[3]]]
+    assert sorted(report.part for report in reports) == [0, 2, 3]
+
+
+def test_a_capture_that_cannot_be_read_is_an_error_unless_it_is_left_out() -> None:
+    reports = [report_of_unreadable("b.pcap", "b.pcap: is no capture")]
+    assert read_in_tasks([], lambda _: reports, leaves_out_unreadable=True) == reports
+    with pytest.raises(CaptureError, match=r"^b\.pcap: is no capture$"):
+        read_in_tasks([], lambda _: reports, leaves_out_unreadable=False)
 
 
 def test_parts_after_a_broken_one_do_not_count() -> None:

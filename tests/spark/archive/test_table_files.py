@@ -12,19 +12,20 @@ import pytest
 from kanalyze.spark.archive.row_sink import numbered
 from kanalyze.spark.archive.table_files import (
     TableFiles,
+    WrittenFile,
     columns_of,
     hour_folder,
     merge_files,
     small_files,
+    with_small_merged,
 )
 from kanalyze.tables.columns.block import RowBlock
 from tests.support.captures import often
 from tests.support.rows import row
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
-
-    from kanalyze.spark.archive.table_files import WrittenFile
 
 HOUR_NS = 3_600 * 10**9
 BEGAN_NS = 490_000 * HOUR_NS  # 2025-11-24T16:00
@@ -139,6 +140,21 @@ def test_many_small_files_of_a_folder_are_merged(tmp_path: Path) -> None:
     )
     assert merged_table.schema == separate_tables.schema
     assert merged_table.sort_by("request_id").equals(separate_tables.sort_by("request_id"))
+
+
+def test_merged_files_take_the_place_of_small_ones() -> None:
+    small = [WrittenFile("groups", f"groups/{number}", 1, 100) for number in range(9)]
+    large = WrittenFile("groups", "groups/large", 1, 64 << 20)
+    merged = WrittenFile("groups", "groups/merged", 9, 900)
+    groups_merged = []
+
+    def merge(groups: Sequence[Sequence[WrittenFile]]) -> list[WrittenFile]:
+        groups_merged.extend(groups)
+        return [merged for _ in groups]
+
+    assert with_small_merged([*small, large], merge) == [merged, large]
+    assert groups_merged == [small]
+    assert with_small_merged([large], merge) == [large]
 
 
 def test_few_files_and_large_files_are_not_merged(tmp_path: Path) -> None:
