@@ -42,10 +42,12 @@ SHARED = (
 """Small folders whose tests run in one process."""
 
 ENVIRONMENT = {
-    name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+    **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
+    "OPENBLAS_NUM_THREADS": "1",
 }
 """The environment of all commands. Tests start hundreds of processes, each of which would compile
-all modules that it imports, and pytest would rewrite hypothesis each time it starts."""
+all modules that it imports, and pytest would rewrite hypothesis each time it starts. Threads for
+matrices, which nothing here has, would spin for 50 ms in each process that imports NumPy."""
 
 NO_TESTS = 5
 """Exit status of pytest if it has run no test: all tests of a folder may be long ones."""
@@ -105,10 +107,11 @@ def _files_of_other_parts(folder: Path, parts: int) -> list[list[Path]]:
 def _tests(name: str, marks: str, folders: Sequence[str], ignored: Sequence[Path] = ()) -> Command:
     # Several processes cannot share pytest's cache. Files are left out rather than named: pytest
     # collects a file that is named even if conftest.py ignores it, as where tshark is missing.
-    options = ["-q", "-p", "no:cacheprovider", "-m", marks]
+    # No test needs log records, which pytest would catch for each test.
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:logging", "-m", marks]
     leave_out = [f"--ignore={path}" for path in ignored]
     named = [str(TESTS / folder) for folder in folders]
-    arguments = [str(BIN / "pytest"), *options, *leave_out, *named]
+    arguments = [sys.executable, "-m", "tools.run_tests", *options, *leave_out, *named]
     return Command(name, arguments, frozenset({0, NO_TESTS}))
 
 
