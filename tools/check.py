@@ -30,16 +30,17 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 TESTS = ROOT / "tests"
 
-SLOW_FOLDERS = {"cli": 3, "spark": 1, "live": 2, "queries": 1}
+SLOW_FOLDERS = {"cli": 3, "spark": 1, "live": 2}
 """Folders of tests that take longest, and among how many processes their files are dealt. They are
 started before all others, in this order."""
 
 SHARED = (
-    ("docs", "api", "export", "runtime", "extraction", "anonymization"),
+    ("queries", "docs"),  # both look for findings in all captures
+    ("api", "export", "runtime", "extraction", "anonymization"),
     ("tls", "tables", "decoding"),
     ("benchmarks", "captures", "common", "fuzz", "model"),
 )
-"""Small folders whose tests run in one process."""
+"""Folders whose tests run in one process, those that take longest first."""
 
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
@@ -85,10 +86,10 @@ def commands(*, long: bool) -> list[Command]:
             for name, parts in SLOW_FOLDERS.items()
             for part, others in enumerate(_files_of_other_parts(TESTS / name, parts), 1)
         ),
-        Command("mypy", [str(BIN / "mypy")]),
         _tests("tests/*.py", f"{marks}not spark", ["."], [TESTS / name for name in folders]),
-        *(_tests(f"tests/{name}", f"{marks}not spark", [name]) for name in alone),
+        Command("mypy", [str(BIN / "mypy")]),
         *(_tests(f"tests/ {' '.join(names)}", f"{marks}not spark", names) for names in SHARED),
+        *(_tests(f"tests/{name}", f"{marks}not spark", [name]) for name in alone),
         Command("lint-imports", [str(BIN / "lint-imports"), "--no-logo"]),
         Command("ruff check", [str(BIN / "ruff"), "check", "."]),
         Command("ruff format", [str(BIN / "ruff"), "format", "--check", "."]),
