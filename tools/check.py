@@ -5,10 +5,10 @@
 Runs the linter, the formatter's check, the import contracts, the type checker and the tests, all of
 them even if one fails, and exits with 1 if one failed.
 
-The tests of each folder run in a process of their own: a process that collects all tests takes 7 to
-18 s for that, and the tests of a folder share cached results, such as the rows of a capture. Two
-commands more than there are processors run at a time, because many tests wait: for a terminal, an
-interface, another process. Commands that take long are started first.
+The tests of a folder run in one process, because they share cached results, such as the rows of a
+capture. Small folders share a process: its start and its imports take a second. Two commands more
+than there are processors run at a time, because many tests wait: for a terminal, an interface,
+another process. Commands that take long are started first.
 """
 
 from __future__ import annotations
@@ -30,9 +30,25 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 TESTS = ROOT / "tests"
 
-SLOW_FOLDERS = {"cli": 3, "spark": 2, "live": 2, "queries": 1}
+SLOW_FOLDERS = {"cli": 3, "spark": 1, "live": 1}
 """Folders of tests that take longest, and among how many processes their files are dealt. They are
 started before all others, in this order."""
+
+SHARED = (
+    ("queries", "docs"),  # both look for findings in all captures
+    ("api", "export", "runtime", "extraction", "anonymization"),
+    ("tls", "tables", "decoding"),
+    ("benchmarks", "captures", "common", "fuzz", "model"),
+)
+"""Folders whose tests run in one process, those that take longest first."""
+
+ENVIRONMENT = {
+    **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
+    "OPENBLAS_NUM_THREADS": "1",
+}
+"""The environment of all commands. Tests start hundreds of processes, each of which would compile
+all modules that it imports, and pytest would rewrite hypothesis each time it starts. Threads for
+matrices, which nothing here has, would spin for 50 ms in each process that imports NumPy."""
 
 NO_TESTS = 5
 """Exit status of pytest if it has run no test: all tests of a folder may be long ones."""
@@ -60,18 +76,20 @@ class Result(NamedTuple):
 def commands(*, long: bool) -> list[Command]:
     """Return all commands, in the order in which they are started."""
     folders = sorted({path.relative_to(TESTS).parts[0] for path in TESTS.glob("*/**/test_*.py")})
-    fast = [folder for folder in folders if folder not in SLOW_FOLDERS]
+    shared = {name for names in SHARED for name in names}
+    alone = [name for name in folders if name not in SLOW_FOLDERS and name not in shared]
     marks = "" if long else "not long and "
     return [
-        _tests("tests/spark, on Spark", f"{marks}spark", TESTS / "spark"),
+        _tests("tests/spark, on Spark", f"{marks}spark", ["spark"]),
         *(
-            _tests(f"tests/{name}, {part} of {parts}", f"{marks}not spark", TESTS / name, others)
+            _tests(f"tests/{name}, {part} of {parts}", f"{marks}not spark", [name], others)
             for name, parts in SLOW_FOLDERS.items()
             for part, others in enumerate(_files_of_other_parts(TESTS / name, parts), 1)
         ),
+        _tests("tests/*.py", f"{marks}not spark", ["."], [TESTS / name for name in folders]),
         Command("mypy", [str(BIN / "mypy")]),
-        _tests("tests/*.py", f"{marks}not spark", TESTS, [TESTS / name for name in folders]),
-        *(_tests(f"tests/{name}", f"{marks}not spark", TESTS / name) for name in fast),
+        *(_tests(f"tests/ {' '.join(names)}", f"{marks}not spark", names) for names in SHARED),
+        *(_tests(f"tests/{name}", f"{marks}not spark", [name]) for name in alone),
         Command("lint-imports", [str(BIN / "lint-imports"), "--no-logo"]),
         Command("ruff check", [str(BIN / "ruff"), "check", "."]),
         Command("ruff format", [str(BIN / "ruff"), "format", "--check", "."]),
@@ -87,12 +105,14 @@ def _files_of_other_parts(folder: Path, parts: int) -> list[list[Path]]:
     return [[file for file in files if file not in files[part::parts]] for part in range(parts)]
 
 
-def _tests(name: str, marks: str, folder: Path, ignored: Sequence[Path] = ()) -> Command:
+def _tests(name: str, marks: str, folders: Sequence[str], ignored: Sequence[Path] = ()) -> Command:
     # Several processes cannot share pytest's cache. Files are left out rather than named: pytest
     # collects a file that is named even if conftest.py ignores it, as where tshark is missing.
-    options = ["-q", "-p", "no:cacheprovider", "-m", marks]
+    # No test needs log records, which pytest would catch for each test.
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:logging", "-m", marks]
     leave_out = [f"--ignore={path}" for path in ignored]
-    arguments = [str(BIN / "pytest"), *options, *leave_out, str(folder)]
+    named = [str(TESTS / folder) for folder in folders]
+    arguments = [sys.executable, "-m", "tools.run_tests", *options, *leave_out, *named]
     return Command(name, arguments, frozenset({0, NO_TESTS}))
 
 
@@ -102,6 +122,7 @@ def run(command: Command) -> Result:
     process = subprocess.run(
         command.arguments,
         cwd=ROOT,
+        env=ENVIRONMENT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kanalyze.common import int_columns
+from tests.support.captures import often
 from tests.support.packets import pcap_file
 
 ROOT = Path(__file__).parent.parent.parent
@@ -182,8 +183,9 @@ def test_listing_interfaces_does_not_import_the_pipeline():
     assert not modules & {"kanalyze.runtime.pipeline", "kanalyze.api.library", "kanalyze.live"}
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("command", ["report", "requests", "connections", "anomalies"])
+@pytest.mark.parametrize(
+    "command", often(["report", "requests", "connections", "anomalies"], ["report"])
+)
 def test_only_live_imports_modules_for_live(command):
     modules = imported(command, CAPTURE)
     assert not {name for name in modules if name.startswith("kanalyze.live")}

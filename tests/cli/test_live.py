@@ -8,7 +8,6 @@ import json
 import os
 import queue
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -30,7 +29,7 @@ from tests.support.captures import often, path
 from tests.support.compare import nameless
 from tests.support.few_findings import WITH_FEW_FINDINGS
 from tests.support.scraping import count_read, served_at
-from tests.support.waiting import LONG_S, wait_until
+from tests.support.waiting import LONG_S, next_line, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,8 +67,7 @@ class Live:
     def error_line(self) -> str:
         """Return the next line of its standard error."""
         assert self._process.stderr is not None
-        assert select.select([self._process.stderr], [], [], LONG_S)[0]
-        return self._process.stderr.readline().decode()
+        return next_line(self._process.stderr).decode()
 
     def send(self, number: signal.Signals) -> None:
         self._process.send_signal(number)

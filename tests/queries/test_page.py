@@ -234,6 +234,7 @@ def figures(latencies_ns: Iterable[int | None]) -> list[int | None]:
     return [known[name] for name in ("p50", "p90", "p99", "max")]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", EVERY)
 def test_exact_quantiles_match_plain_python(name: str) -> None:
     rows, _ = analysis(name)

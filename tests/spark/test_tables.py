@@ -236,7 +236,7 @@ def test_quantiles_of_many_rows_are_within_a_stated_error(
 # -- answers --------------------------------------------------------------------------------------
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(5)
 @pytest.mark.parametrize(("query", "parameters"), list(query_cases()))
 def test_an_answer_is_the_same_as_on_one_machine(
     query: Query,
@@ -290,7 +290,7 @@ def with_parameters() -> Iterator[Any]:
             yield pytest.param(query, PARAMETERS, id=f"{kind}: {query.name}")
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("query", "parameters"), list(with_parameters()))
 def test_spark_can_plan_a_query(
     query: Query,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 import signal
 import subprocess
 import sys
@@ -10,7 +9,7 @@ import tempfile
 from typing import TYPE_CHECKING, Self
 
 from tests.support.scraping import count_read, served_at
-from tests.support.waiting import LONG_S, wait_until
+from tests.support.waiting import LONG_S, next_line, wait_until
 
 if TYPE_CHECKING:
     from tests.support.netns import Namespace
@@ -87,8 +86,7 @@ class Asked:
         """Return the address of its metrics, which it prints after it begins to listen."""
         assert self._process.stderr is not None
         while True:
-            assert select.select([self._process.stderr], [], [], LONG_S)[0], self._messages
-            line = self._process.stderr.readline().decode()
+            line = next_line(self._process.stderr).decode()
             assert line, self._messages
             if (url := served_at(line)) is not None:
                 return url

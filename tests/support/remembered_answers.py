@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -16,9 +17,7 @@ import pyarrow as pa
 from kanalyze.queries.database import Database
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pytest
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kanalyze.queries.files import Query
 
@@ -32,9 +31,22 @@ class RememberedAnswers:
         self._answers: dict[tuple[Any, ...], bytes] = {}
         self._rows: WeakKeyDictionary[Database, Any] = WeakKeyDictionary()
         """A hash of the content of a database; None if it is not known."""
+        self._methods = self._made_methods()
+        self._usual = {name: getattr(Database, name) for name in self._methods}
 
-    def patch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def repeated(self) -> Iterator[None]:
         """Let databases repeat answers that were given before on the same rows."""
+        for name, method in self._methods.items():
+            setattr(Database, name, method)
+        try:
+            yield
+        finally:
+            for name, usual in self._usual.items():
+                setattr(Database, name, usual)
+
+    def _made_methods(self) -> dict[str, Callable[..., Any]]:
+        """Return the methods of a database that note its rows, or repeat an answer."""
         attach, create, insert, answer = (
             getattr(Database, name) for name in ("attach", "create", "insert", "answer")
         )
@@ -71,10 +83,7 @@ class RememberedAnswers:
                 self._answers[key] = pickle.dumps(answer(database, query, parameters, most))
             return pickle.loads(self._answers[key])  # type: ignore[no-any-return]
 
-        monkeypatch.setattr(Database, "attach", attached)
-        monkeypatch.setattr(Database, "create", created)
-        monkeypatch.setattr(Database, "insert", inserted)
-        monkeypatch.setattr(Database, "answer", answered)
+        return {"attach": attached, "create": created, "insert": inserted, "answer": answered}
 
     def _note(self, database: Database, *parts: Any) -> None:
         rows = self._rows.setdefault(database, hashlib.blake2b())

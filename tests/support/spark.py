@@ -38,9 +38,10 @@ _CHEAP = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # Workers are forked from a process that has imported what tasks import.
     "spark.python.daemon.module": "tests.support.spark_daemon",
-    # Class files of Spark are trusted: verifying them takes seconds.
+    # Class files of Spark are trusted: verifying them takes seconds. With room for objects and for
+    # compiled code, few are thrown away and made again.
     "spark.driver.defaultJavaOptions": (
-        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms1g"
+        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms1g -Xmn512m -XX:ReservedCodeCacheSize=240m"
         " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
     ),
 }

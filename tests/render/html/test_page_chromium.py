@@ -18,6 +18,7 @@ from tests.render.html.test_page import HOSTILE, hostile_page
 from tests.support import tls_captures
 from tests.support.browser import Page, browser_page
 from tests.support.captures import analysis
+from tests.support.cases import for_each
 from tests.support.pages import report_and_cube, report_and_cube_of
 from tests.support.plain_report import plain_report
 
@@ -156,7 +157,7 @@ def test_charts_are_drawn(page: Page) -> None:
     assert min(colours) > 3
 
 
-@pytest.mark.parametrize("part", ["findings", "capture", "filter", "overview", "shapes", "apis"])
+@for_each("part", ["findings", "capture", "filter", "overview", "shapes", "apis"])
 def test_each_part_is_visible(page: Page, part: str) -> None:
     assert page.run(f"document.getElementById('{part}').offsetHeight") > 40
 
