@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from kanalyze.common.garbage_collection import collect_rarely
 from kanalyze.queries import findings
 from kanalyze.queries.files import built_in
 from tests.support import broker, netns, rights
@@ -189,7 +190,7 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
         gc.freeze()
         # The same as in a process of kanalyze: rows are many objects without cycles.
-        gc.set_threshold(100_000, 50, 100)
+        collect_rarely()
         # DuckDB's binding reports objects that are left at the end of the process, so they are
         # unfrozen there. Before that, pytest runs the garbage collector twice, which would take
         # seconds with all collected objects.
