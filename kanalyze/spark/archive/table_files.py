@@ -1,7 +1,7 @@
 """Writes the rows of tables to Parquet files in a shared folder, from within a task.
 
-In: blocks of rows. Out: files, and their names and sizes. Must not know: which task runs here, nor
-which files are committed.
+In: blocks of rows. Out: files, and their names and sizes. This module must not know which task runs
+here, nor which files are committed.
 
 Spark may run a task twice, also at the same time. So two attempts never write a file of the same
 name, and only the files that the report of a successful task names are committed; the others are
