@@ -26,8 +26,7 @@ from kanalyze.tables.anomalies import ANOMALY_COLUMNS, AnomalyRow
 from kanalyze.tables.columns.block import Ints, RowBlock
 from kanalyze.tables.connections import CONNECTION_COLUMNS, ConnectionRow
 from kanalyze.tables.filters import FILTER_OPTIONS, RowFilter
-from kanalyze.tables.registry import ALWAYS, TABLES
-from kanalyze.tables.row import COLUMNS
+from kanalyze.tables.registry import ALWAYS, TABLES, stored_columns
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -185,7 +184,7 @@ class SavedAnalysis(RowSource):
 
     def _requests(self) -> Iterator[tuple[RowBlock, Sequence[int]]]:
         """Yield the requests that match the filter, and the request id of each."""
-        for block in self._opened.blocks("requests", (ID_COLUMN, *COLUMNS)):
+        for block in self._opened.blocks("requests", stored_columns("requests")):
             ids = block.columns.pop(REQUEST_ID)
             assert isinstance(ids, Ints)
             indices: Sequence[int] = range(len(block))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kanalyze.tables.quality import CaptureQuality
     from kanalyze.tables.row import Column
 
-__all__ = ["OpenedTables", "create_tables", "fill", "opened_tables"]
+__all__ = ["OpenedTables", "create_tables", "fill", "insert_quality", "opened_tables"]
 
 
 class OpenedTables(NamedTuple):
@@ -104,8 +104,12 @@ def fill(
         for name, block in rows.blocks():
             database.insert(name, makers[name].of_block(block))
     if QUALITY in makers:
-        facts = list(quality_facts(analysis.quality))
-        database.insert(QUALITY, makers[QUALITY].of_rows(facts))
+        insert_quality(database, makers[QUALITY], analysis.quality)
+
+
+def insert_quality(database: Database, maker: BatchMaker, quality: CaptureQuality) -> None:
+    """Put the quality of the captures into its table."""
+    database.insert(QUALITY, maker.of_rows(list(quality_facts(quality))))
 
 
 def create_tables(

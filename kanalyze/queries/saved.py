@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.errors import KanalyzeError
 from kanalyze.tables.cluster.carried import REQUEST_ID as ID_COLUMN
-from kanalyze.tables.registry import ALWAYS, TABLES
+from kanalyze.tables.registry import ALWAYS, TABLES, stored_columns
 from kanalyze.tables.row import Column, time_name
 
 if TYPE_CHECKING:
@@ -142,8 +142,7 @@ class _Attached:
 
     def select(self, table: str, shift: Mapping[str, int]) -> str:
         """Return the SQL that selects the rows of a table, with numbers increased by ``shift``."""
-        spec = TABLES[table].columns
-        columns = (ID_COLUMN, *spec) if table == "requests" else spec
+        columns = stored_columns(table)
         kinds = _types_of(self._connection, columns)
         expressions = []
         for column, kind in zip(columns, kinds, strict=True):
@@ -227,10 +226,8 @@ def _union(connection: duckdb.DuckDBPyConnection, files: Sequence[_Attached]) ->
 
 def shown_columns(table: str, names: Container[str] | None = None) -> list[tuple[str, str | None]]:
     """Return the columns of a table for :func:`view_of`; only those with ``names``, if given."""
-    spec = TABLES[table].columns
-    columns = (ID_COLUMN, *spec) if table == "requests" else spec
     names_and_times: list[tuple[str, str | None]] = []
-    for column in columns:
+    for column in stored_columns(table):
         time = time_name(column.name) if column.is_time else None
         if names is None:
             names_and_times.append((column.name, time))

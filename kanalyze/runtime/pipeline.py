@@ -9,6 +9,7 @@ An :class:`Analysis` checks its settings and starts one run. Each kind of run ha
 :class:`~kanalyze.runtime.request_runs.RequestRun`,
 :class:`~kanalyze.runtime.workers.Workers`,
 :class:`~kanalyze.runtime.request_runs.ExchangeRun`,
+:class:`~kanalyze.runtime.table_run.TableRun`,
 :class:`~kanalyze.runtime.connection_run.ConnectionRun`,
 :class:`~kanalyze.runtime.anomaly_run.AnomalyRun` and
 :class:`~kanalyze.runtime.resumable_run.ResumableRun`. What they share is in

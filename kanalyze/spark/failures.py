@@ -1,7 +1,7 @@
 """Turns the errors of Spark into one line.
 
 In: errors of PySpark, whose texts contain the stack traces of two languages. Out: a KanalyzeError.
-Must not know: which job failed.
+This module must not know which job failed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Where tasks find the secrets of TLS: in files, and in captures that contain secrets.
 
 In: the paths that a user names, and what tasks found in captures. Out: :class:`KeySources` for
-tasks; in a task, a :class:`~kanalyze.tls.keylog.KeyLog`. Must not know: Spark, nor what secrets are
-for.
+tasks; in a task, a :class:`~kanalyze.tls.keylog.KeyLog`. This module must not know Spark, nor what
+secrets are for.
 
 Tasks read the secrets themselves from the files. So Spark knows only names of files: no secret is
 in a plan, a closure, a broadcast, a shuffle or a cache. Spark may write any of these to disk. A

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.api.reports import names_of
-from kanalyze.api.tables import create_tables
+from kanalyze.api.tables import create_tables, insert_quality
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
 from kanalyze.queries.findings import finding_kinds, with_thresholds
@@ -20,7 +20,7 @@ from kanalyze.spark.archive.table_files import ARCHIVE_TABLES, columns_of
 from kanalyze.spark.shared_folder import SharedFolder
 from kanalyze.tables.cluster.carried import REQUEST_ID
 from kanalyze.tables.quality import CaptureQuality
-from kanalyze.tables.quality_facts import QUALITY, quality_facts
+from kanalyze.tables.quality_facts import QUALITY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -127,8 +127,7 @@ def report_on_files(
         makers = create_tables(database, columns, names and names | {REQUEST_ID.name})
         for table in files:
             _insert(database, table, folder, files[table], makers[table].schema)
-        facts = list(quality_facts(quality))
-        database.insert(QUALITY, makers[QUALITY].of_rows(facts))
+        insert_quality(database, makers[QUALITY], quality)
         has_tables = partial(_has_tables, database.tables)
         return report_by(database, quality, conditions, options, has_tables)
 

@@ -1,6 +1,7 @@
 """Starts a Spark session, or says in one line what is missing.
 
-In: the URL of a master, settings. Out: a ``SparkSession``. Must not know: what it is used for.
+In: the URL of a master, settings. Out: a ``SparkSession``. This module must not know what it is
+used for.
 
 This module can be imported without pyspark. An active session (a notebook's, a platform's) is used
 with its own settings.

@@ -24,7 +24,7 @@ from kanalyze.tables.row import COLUMNS, Column, with_times
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["ALWAYS", "SQL_TABLES", "TABLES", "TableSpec", "choose_tables"]
+__all__ = ["ALWAYS", "SQL_TABLES", "TABLES", "TableSpec", "choose_tables", "stored_columns"]
 
 
 class TableSpec(NamedTuple):
@@ -72,13 +72,20 @@ TABLES: dict[str, TableSpec] = {
 ALWAYS = ("requests", "connections", "anomalies")
 """Tables that are always made, at almost no cost; the others are made only on request."""
 
+
+def stored_columns(table: str) -> tuple[Column, ...]:
+    """Return the columns of a table where its rows are stored: requests have their numbers."""
+    columns = TABLES[table].columns
+    return (REQUEST_ID, *columns) if table == "requests" else columns
+
+
 _OF_REQUEST = (
     *("request_id", "capture", "connection", "connection_number", "client_ip", "broker_ip"),
     *("broker_port", "client_id", "principal", "group_id", "wire", "api_key", "api_name"),
     *("api_version", "correlation_id", "request_start_ns", "response_start_ns", "latency_ns"),
     *("waited", "request_packet", "response_packet"),
 )
-_BY_NAME = {column.name: column for column in (REQUEST_ID, *COLUMNS)}
+_BY_NAME = {column.name: column for column in stored_columns("requests")}
 
 
 def _view(
@@ -104,7 +111,7 @@ def _view(
 _COUNTED = _BY_NAME["record_count"]._replace(name="request_record_count")
 SQL_TABLES: dict[str, TableSpec] = {
     **{name: table._replace(columns=with_times(table.columns)) for name, table in TABLES.items()},
-    "requests": TABLES["requests"]._replace(columns=with_times((REQUEST_ID, *COLUMNS))),
+    "requests": TABLES["requests"]._replace(columns=with_times(stored_columns("requests"))),
     "partitions": _view("partitions", ("status", "acks"), {}, (_COUNTED,)),
     "errors": _view("errors", (), {"code": "error_code", "name": "error_name"}),
 }

@@ -4,7 +4,7 @@ from kanalyze.api.tables import fill
 from kanalyze.errors import UsageError
 from kanalyze.queries.database import Database, QueryError
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.tables.registry import ALWAYS, SQL_TABLES, TABLES, choose_tables
+from kanalyze.tables.registry import ALWAYS, SQL_TABLES, TABLES, choose_tables, stored_columns
 from tests.support.captures import path
 
 
@@ -19,6 +19,12 @@ def test_every_column_has_its_own_name_and_a_meaning(table) -> None:
     assert len(set(names)) == len(names)
     for column in table.columns:
         assert all(part.meaning for part in (column, *column.fields)), column.name
+
+
+def test_where_rows_are_stored_requests_have_numbers() -> None:
+    (number, *columns) = stored_columns("requests")
+    assert (number.name, tuple(columns)) == ("request_id", TABLES["requests"].columns)
+    assert stored_columns("groups") == TABLES["groups"].columns
 
 
 def test_selected_tables_are_the_named_ones_and_the_default_ones() -> None:

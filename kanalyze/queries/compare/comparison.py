@@ -70,9 +70,14 @@ class Thresholds(NamedTuple):
 
         Raises UsageError for an invalid value.
         """
+        defaults = cls()
         ratio, time_ms, percent = (
             default if value is None else value
-            for value, default in ((at_least, 1.2), (least_ms, 1), (least_percent, 0.1))
+            for value, default in (
+                (at_least, defaults.at_least),
+                (least_ms, defaults.least_ns / 1_000_000),
+                (least_percent, defaults.least_share * 100),
+            )
         )
         for name, value in (("at_least", ratio), ("least_ms", time_ms), ("least_percent", percent)):
             if isinstance(value, bool) or not isinstance(value, int | float):

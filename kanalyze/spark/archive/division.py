@@ -1,7 +1,7 @@
 """How the work on captures is divided: into tasks that read them, and buckets of connections.
 
-In: captures with their sizes. Out: parts of captures for each task, a number of buckets. Must not
-know: Spark, nor what tasks do.
+In: captures with their sizes. Out: parts of captures for each task, a number of buckets. This
+module must not know Spark, nor what tasks do.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Where the packets of earlier jobs are, as text: part of the saved state of a bucket.
 
-In: a packet index and the names of its captures. Out: text, and back. Must not know: who reads
-captures.
+In: a packet index and the names of its captures. Out: text, and back. This module must not know who
+reads captures.
 """
 
 from __future__ import annotations

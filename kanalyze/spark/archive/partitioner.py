@@ -1,7 +1,7 @@
 """Partitions the segments of a capture, or of a part of one, by connection.
 
 In: packet batches. Out: blocks (:class:`SegmentBlock`), each with segments of one bucket;
-anomalies; statistics of the packets. Must not know: other captures, files, Spark.
+anomalies; statistics of the packets. This module must not know other captures, files or Spark.
 
 A bucket is a hash of the connection (:mod:`kanalyze.net.shard`), the same in every capture.
 """

@@ -1,7 +1,8 @@
 """Finds the payload that no row needs, so that it is not shuffled.
 
 In: the segments of one capture (or a part of one), in batches, and of those that follow it. Out:
-holes: byte ranges of record data. Must not know: where segments go, nor what other tasks read.
+holes: byte ranges of record data. This module must not know where segments go, nor what other tasks
+read.
 
 The stages that make rows run over these captures alone, and note which bytes of each large frame
 the decoders read. The bytes that they skip are a hole. A frame is kept whole if it cannot be

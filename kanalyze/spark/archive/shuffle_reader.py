@@ -1,7 +1,8 @@
 """Merges the blocks of one bucket: many captures become one stream of segments.
 
 In: sorted blocks of segments. Out: segments by time, numbered over all captures, and the capture
-and number of each packet. Must not know: how blocks were sent, nor what segments are for.
+and number of each packet. This module must not know how blocks were sent, nor what segments are
+for.
 
 It takes the place of :class:`~kanalyze.capture.merge.MergedCaptures`, and has the same order: by
 time, with the order of each capture kept.

@@ -1,7 +1,7 @@
 """Writes the rows of tables to Parquet files in a shared folder, from within a task.
 
-In: blocks of rows. Out: files, and their names and sizes. Must not know: which task runs here, nor
-which files are committed.
+In: blocks of rows. Out: files, and their names and sizes. This module must not know which task runs
+here, nor which files are committed.
 
 Spark may run a task twice, also at the same time. So two attempts never write a file of the same
 name, and only the files that the report of a successful task names are committed; the others are
@@ -20,10 +20,8 @@ import numpy as np
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.export.parquet import ParquetRows
 from kanalyze.spark.shared_folder import SharedFolder
-from kanalyze.tables.cluster.carried import REQUEST_ID
-from kanalyze.tables.registry import TABLES
+from kanalyze.tables.registry import stored_columns
 from kanalyze.tables.requests.began import all_began_ns
-from kanalyze.tables.row import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -79,9 +77,7 @@ class WrittenFile(NamedTuple):
 
 def columns_of(table: str) -> Sequence[Column]:
     """Return the columns of a table's files; requests have their numbers."""
-    if table == _REQUESTS:
-        return (REQUEST_ID, *COLUMNS)
-    return TABLES[OPEN_TABLES.get(table, table)].columns
+    return stored_columns(OPEN_TABLES.get(table, table))
 
 
 def hour_folder(hour: int) -> str:

@@ -1,7 +1,7 @@
 """Searches segments for Metadata responses, for the names of topics by their ids.
 
-In: the segments of a capture, in batches. Out: names. Must not know: other captures, nor what names
-are for.
+In: the segments of a capture, in batches. Out: names. This module must not know other captures, nor
+what names are for.
 
 A topic's name is valid in the whole archive, and messages since KIP-516 have only ids. The task
 that rebuilds a connection needs names from other connections. If they are found only then, all

@@ -1,7 +1,7 @@
 """Runs the tasks of a batch on this machine, without Spark: the same tasks, in a few processes.
 
-In: a number of processes. Out: see :mod:`kanalyze.spark.batch.engine`. Must not know: which run
-this is, nor what a task does.
+In: a number of processes. Out: see :mod:`kanalyze.spark.batch.engine`. This module must not know
+which run this is, nor what a task does.
 
 Data that Spark would shuffle is in files of a temporary folder: a task that reads captures writes
 its blocks to a file, and the task that rebuilds a bucket reads the bucket's blocks from all files.

@@ -1,7 +1,7 @@
 """The quality of captures as JSON values, so that a later run can add to it.
 
-In: quality. Out: JSON values, and from them equal quality. Must not know: where the values are
-stored.
+In: quality. Out: JSON values, and from them equal quality. This module must not know where the
+values are stored.
 
 The values are checked when they are loaded: each must have the type of its attribute.
 """

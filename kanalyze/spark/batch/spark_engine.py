@@ -1,6 +1,7 @@
 """Runs the tasks of a batch on Spark.
 
-In: a session. Out: see :mod:`kanalyze.spark.batch.engine`. Must not know: which run this is.
+In: a session. Out: see :mod:`kanalyze.spark.batch.engine`. This module must not know which run this
+is.
 
 Tasks write rows themselves, with pyarrow. To send a row through the JVM takes several times as long
 as to make it. Where pyarrow cannot write, Spark does.

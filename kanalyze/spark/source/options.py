@@ -1,7 +1,7 @@
 """The options of the data source: what their texts mean.
 
-In: the options of ``spark.read.format("kanalyze").option(...)``. Out: :class:`Options`. Must not
-know: how a table is read, nor pyspark.
+In: the options of ``spark.read.format("kanalyze").option(...)``. Out: :class:`Options`. This module
+must not know how a table is read, nor pyspark.
 
 Filters have the names of the arguments of :func:`kanalyze.requests`, in Spark's spelling
 (``slowerThan``); case does not matter. An option that a table does not have is an error: ignoring a

@@ -1,7 +1,7 @@
 """The tables of the data source: their partitions, and the rows of each.
 
-In: options. Out: a :class:`ReadPlan`, its partitions, and Arrow batches of each. Must not know:
-Spark, which :mod:`kanalyze.spark.source.datasource` speaks to.
+In: options. Out: a :class:`ReadPlan`, its partitions, and Arrow batches of each. This module must
+not know Spark, which :mod:`kanalyze.spark.source.datasource` speaks to.
 
 A connection may continue in the next capture, and a Python data source cannot shuffle. So each task
 reads all packets, but follows only the connections of its shard: the rows of all partitions

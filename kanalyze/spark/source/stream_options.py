@@ -1,7 +1,7 @@
 """The options that only streams have: what their texts mean.
 
-In: options as Spark hands them over. Out: :class:`StreamOptions`, and the others. Must not know:
-pyspark, nor how a stream is read.
+In: options as Spark hands them over. Out: :class:`StreamOptions`, and the others. This module must
+not know pyspark, nor how a stream is read.
 """
 
 from __future__ import annotations
