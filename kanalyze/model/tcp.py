@@ -85,7 +85,8 @@ class RoundTrips:
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
-        return self.samples, self.total_ns, self.least_ns, self.most_ns
+        bounds = (self._least_ns, self._most_ns) if self.samples else (None, None)
+        return self.samples, self.total_ns, *bounds
 
     @classmethod
     def from_state(cls, state: object) -> RoundTrips:
