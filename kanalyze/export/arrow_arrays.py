@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-__all__ = ["array_of"]
+__all__ = ["array_of", "arrays_of"]
 
 _MOST_BYTES = (1 << 31) - 1
 
@@ -38,6 +38,11 @@ def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     numbers = np.ascontiguousarray(values, kind.to_pandas_dtype())
     data = np.packbits(numbers, bitorder="little") if pa.types.is_boolean(kind) else numbers
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(data)])
+
+
+def arrays_of(columns: Iterable[Sequence[Any]], fields: Iterable[pa.Field]) -> list[pa.Array]:
+    """Return columns as arrays of the types of fields; see :func:`array_of`."""
+    return [array_of(values, field.type) for values, field in zip(columns, fields, strict=True)]
 
 
 def _of_bytes(values: Sequence[bytes | memoryview], kind: pa.DataType) -> pa.Array:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.export.arrow_arrays import array_of
+from kanalyze.export.arrow_arrays import arrays_of
 from kanalyze.spark.archive.packed_segments import BlockError
 
 if TYPE_CHECKING:
@@ -139,10 +139,7 @@ def block_row(block: SegmentBlock, file_time_ns: int, capture: str, part: int) -
 def shuffle_batch(rows: Sequence[ShuffleRow]) -> pa.RecordBatch:
     """Return a batch of :data:`SHUFFLE_SCHEMA`."""
     columns = list(zip(*rows, strict=True)) or [()] * len(SHUFFLE_SCHEMA)
-    arrays = [
-        array_of(column, field.type) for column, field in zip(columns, SHUFFLE_SCHEMA, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=SHUFFLE_SCHEMA)
+    return pa.RecordBatch.from_arrays(arrays_of(columns, SHUFFLE_SCHEMA), schema=SHUFFLE_SCHEMA)
 
 
 def read_shuffle_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[ShuffleRow]:
@@ -165,10 +162,7 @@ def control_row(schema: pa.Schema, kind: str, bucket: int, data: bytes) -> pa.Re
     values = (kind, bucket, data)
     arrays = [
         *(pa.nulls(1, field.type) for field in schema),
-        *(
-            array_of([value], field.type)
-            for value, field in zip(values, CONTROL_FIELDS, strict=True)
-        ),
+        *arrays_of(([value] for value in values), CONTROL_FIELDS),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=_with_control_fields(schema))
 

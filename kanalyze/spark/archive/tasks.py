@@ -173,9 +173,8 @@ def read_splits(job: Job, parts: Iterable[tuple[int, Split]]) -> Iterator[pa.Rec
     blocks are ignored.
     """
     task_state = _TaskState(job.pruner(), job.topic_names())
-    with collecting_rarely():
-        for part, split in parts:
-            yield from _read_split(job, task_state, part, split)
+    for part, split in parts:
+        yield from _read_split(job, task_state, part, split)
 
 
 class _TaskState(NamedTuple):
@@ -249,7 +248,8 @@ class _CapturePartitioning:
         """Yield the blocks and anomalies of some packets."""
         if self._start_ns is None:
             self._start_ns = int(batch.time_ns[0])
-        partitioned = self.partitioner.feed(batch)
+        with collecting_rarely():
+            partitioned = self.partitioner.feed(batch)
         yield from self._blocks(partitioned.blocks)
         yield from self._anomalies(partitioned.anomalies)
 

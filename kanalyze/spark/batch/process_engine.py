@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError, reason_of
-from kanalyze.export.arrow_arrays import array_of
+from kanalyze.export.arrow_arrays import arrays_of
 from kanalyze.queries.scratch import ScratchFolder
 from kanalyze.spark.archive.division import TASKS_A_CORE
 from kanalyze.spark.archive.packet_anomalies import add_anomalies, write_anomalies
@@ -349,10 +349,7 @@ class _ScratchRows:
             for result in self._rebuilt:
                 for state in result.states:
                     values = (state.bucket, state.row().data)
-                    columns = [
-                        array_of([value], field.type)
-                        for value, field in zip(values, _STATES_SCHEMA, strict=True)
-                    ]
+                    columns = arrays_of(([value] for value in values), _STATES_SCHEMA)
                     writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=_STATES_SCHEMA))
 
 
