@@ -815,7 +815,7 @@ def _add_engine(group: argparse._ArgumentGroup) -> None:
         "--buckets",
         "N",
         "number of parts that connections are divided into (default: one per core where each "
-        "task can read all captures; else one per 64M of captures, from 8 to 512); the first run "
+        "task can read all captures; else one per 256M of captures, from 8 to 512); the first run "
         "of an archive decides",
         _count,
     )

@@ -204,7 +204,7 @@ def open_archive(
         payload: shuffle the payload of records too. It is most of a capture's bytes, and only
             :meth:`Archive.records` needs it.
         buckets: the number of parts that connections are divided into, each rebuilt by a task; None
-            for 16 if captures are plain files, else one for 64 MiB, from 32 to 512. Up to 16 (2 if
+            for 16 if captures are plain files, else one for 256 MiB, from 32 to 512. Up to 16 (2 if
             captures are compressed or remote), each task reads all captures.
         split_bytes: several tasks may read a pcap file, in parts of at least this size.
         options: ``port``, ``broker``, ``definitions``, ``max_memory`` as :func:`kanalyze.requests`

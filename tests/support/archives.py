@@ -6,15 +6,18 @@ What Spark does between tasks (a shuffle, a sort) is done here by ``sorted``.
 from __future__ import annotations
 
 import random
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from kanalyze.capture.splits import Split
 from kanalyze.spark.archive.planning import ReadSummary, splits_to_reread, without_splits
 from kanalyze.spark.archive.shuffle_schema import (
     ANOMALY_BUCKET,
+    BLOCKS_BUCKET,
     CONTROL_FIELDS,
     FIRST_KEY_NS,
     REPORT_BUCKET,
@@ -30,6 +33,7 @@ from kanalyze.spark.archive.tasks import (
     read_splits,
     rebuild,
     rebuild_shards,
+    rebuild_written,
 )
 from kanalyze.spark.source.readers import make_plan
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS, AnomalyRow
@@ -40,11 +44,18 @@ from tests.support.disorder.capture_files import read_packets
 from tests.support.packets import Packet, pcap_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
     from kanalyze.spark.archive.shuffle_schema import CaptureReport
+
+
+Sent: TypeAlias = Literal["shuffled", "written", "read again"]
+"""How segments come to the task of their bucket: by Spark, in files, or from captures once more."""
+WAYS: Final[tuple[Sent, ...]] = get_args(Sent)
+_A_FOLDER = "a folder"
+"""Stands for a folder for blocks that :func:`rebuilt` makes."""
 
 
 class Cut(NamedTuple):
@@ -115,7 +126,8 @@ class Rebuilt(NamedTuple):
 def a_job(
     buckets: int = 4,
     *,
-    shuffles: bool = True,
+    sent: Sent = "shuffled",
+    folder: Path | str = _A_FOLDER,
     prunes_payload: bool = True,
     keeps_open: bool = False,
     run: int = 0,
@@ -125,10 +137,11 @@ def a_job(
         make_plan(options),
         buckets,
         prunes_payload,
-        shuffles=shuffles,
+        shuffles=sent != "read again",
         others=OTHER_TABLES,
         run=run,
         keeps_open=keeps_open,
+        block_folder=str(folder) if sent == "written" else None,
     )
 
 
@@ -177,7 +190,20 @@ def rebuilt(
     states: Sequence[ShuffleRow] = (),
     names: Mapping[bytes, str] | None = None,
 ) -> Rebuilt:
-    """Rebuild files as an archive does: segments are shuffled, or files are read again."""
+    """Rebuild files as an archive does; see :data:`Sent`."""
+    if job.block_folder != _A_FOLDER:
+        return _rebuilt_from(job, files, parts, states, names)
+    with TemporaryDirectory() as folder:
+        return _rebuilt_from(job._replace(block_folder=folder), files, parts, states, names)
+
+
+def _rebuilt_from(
+    job: Job,
+    files: Sequence[str],
+    parts: int,
+    states: Sequence[ShuffleRow],
+    names: Mapping[bytes, str] | None,
+) -> Rebuilt:
     sent, reports = read_all(job, files, parts)
     read_summary = ReadSummary(reports, job.buckets)
     blocks = [*states, *read_summary.reassembled, *(one for one in sent if one.bucket >= 0)]
@@ -189,12 +215,24 @@ def rebuilt(
                 row if row.packet is None else row._replace(packet=row.packet + before)
                 for row in _anomaly_rows(one.data)
             ]
+    groups = [
+        group
+        for one in sent
+        if one.bucket == BLOCKS_BUCKET
+        for group in load_report(bytes(one.data))
+    ]
     known = dict(names or {})
     while True:
-        batches = _shuffled(job, blocks, read_summary, known)
         if not job.shuffles:
-            batches = _read_again(job, states, read_summary, known)
-        found = _rebuilt(batches)
+            batches = _of_each_bucket(
+                partial(rebuild_shards, job, read_summary.captures, known), job, states
+            )
+        elif job.block_folder is not None:
+            written = read_summary.written_blocks(job.block_folder, groups)
+            batches = _of_each_bucket(partial(rebuild_written, job, written, known), job, states)
+        else:
+            batches = _shuffled(job, blocks, read_summary, known)
+        found = _run_of(batches)
         told = found.names
         needed = {topic_id: told[topic_id] for topic_id in found.unnamed if topic_id in told}
         if not needed:
@@ -223,16 +261,17 @@ def _shuffled(
         yield from rebuild(job, read_summary.packets_before, known, sent)
 
 
-def _read_again(
-    job: Job, states: Sequence[ShuffleRow], read_summary: ReadSummary, known: dict[bytes, str]
+def _of_each_bucket(
+    rebuild_buckets: Callable[[list[tuple[int, Any]]], Iterator[pa.RecordBatch]],
+    job: Job,
+    states: Sequence[ShuffleRow],
 ) -> Iterator[pa.RecordBatch]:
     state_of = {state.bucket: state.data for state in states}
     for bucket in range(job.buckets):
-        state = (bucket, state_of.get(bucket))
-        yield from rebuild_shards(job, read_summary.captures, known, [state])
+        yield from rebuild_buckets([(bucket, state_of.get(bucket))])
 
 
-def _rebuilt(batches: Iterable[pa.RecordBatch]) -> _Run:
+def _run_of(batches: Iterable[pa.RecordBatch]) -> _Run:
     rows: list[Row] = []
     anomalies: list[AnomalyRow] = []
     states: list[ShuffleRow] = []

@@ -5,12 +5,13 @@ This module must not know what tasks do with packets (:mod:`kanalyze.spark.archi
 where rows go.
 
 Every capture (a large one in parts) is read by a task. In a job that shuffles, its segments go to
-the bucket of their connection, sorted by time, and each bucket is rebuilt as a stream. Otherwise
-the task of a bucket reads all captures once more (:mod:`kanalyze.spark.archive.tasks`). In between,
-the driver does what no task can: it checks where the parts of a file meet, reassembles IP
-datagrams whose fragments are in several captures, and resolves names of topics that only another
-connection has. So this is not lazy: packets are read when an archive is opened, and connections are
-rebuilt when their rows are requested.
+the bucket of their connection, sorted by time, and each bucket is rebuilt as a stream. They go
+through files that tasks write, or, where tasks share no folder, through Spark's shuffle, which
+takes several times as long. Otherwise the task of a bucket reads all captures once more
+(:mod:`kanalyze.spark.archive.tasks`). In between, the driver does what no task can: it checks where
+the parts of a file meet, reassembles IP datagrams whose fragments are in several captures, and
+resolves names of topics that only another connection has. So this is not lazy: packets are read
+when an archive is opened, and connections are rebuilt when their rows are requested.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from kanalyze.errors import CaptureError
 from kanalyze.spark.archive.planning import ReadSummary, RebuildSummary, read_in_tasks
 from kanalyze.spark.archive.shuffle_schema import (
     ANOMALY_BUCKET,
+    BLOCKS_BUCKET,
     CONTROL_FIELDS,
     FIRST_KEY_NS,
     REPORT_BUCKET,
@@ -41,6 +43,7 @@ from kanalyze.spark.archive.tasks import (
     read_splits,
     rebuild,
     rebuild_shards,
+    rebuild_written,
     with_keys,
 )
 from kanalyze.spark.schema import arrow_schema, as_spark, spark_schema
@@ -51,8 +54,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from kanalyze.capture.listing import FoundCapture
     from kanalyze.capture.splits import Split
+    from kanalyze.spark.archive.block_files import BlockGroup
     from kanalyze.spark.archive.shuffle_schema import CaptureReport
     from kanalyze.spark.archive.table_files import WrittenFile
     from kanalyze.spark.archive.tasks import Job
@@ -70,6 +73,10 @@ _Item = TypeVar("_Item")
 _Rebuild: TypeAlias = (
     "Callable[[Mapping[bytes, str], Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]"
 )
+_RebuildBuckets: TypeAlias = (
+    "Callable[[Mapping[bytes, str], Iterable[tuple[int, memoryview | None]]],"
+    " Iterator[pa.RecordBatch]]"
+)
 _STORAGE_LEVEL: Final = StorageLevel.MEMORY_AND_DISK
 
 
@@ -77,11 +84,20 @@ class ArchiveSegments:
     """Segments of all captures, by bucket; Spark caches them until :meth:`close`."""
 
     def __init__(
-        self, spark: SparkSession, job: Job, blocks: list[DataFrame], reports: list[CaptureReport]
+        self,
+        spark: SparkSession,
+        job: Job,
+        blocks: list[DataFrame],
+        reports: list[CaptureReport],
+        groups: Sequence[BlockGroup] = (),
     ) -> None:
-        """Combine the blocks and reports of the tasks that read captures."""
+        """Combine the blocks and reports of the tasks that read captures.
+
+        ``groups`` are those of blocks in files, if the job has a folder for blocks.
+        """
         self._spark = spark
         self._cached_blocks = blocks
+        self._groups = groups
         self.job = job
         self.read_summary = ReadSummary(reports, job.buckets)
         """The reports of all captures, combined."""
@@ -118,10 +134,11 @@ class ArchiveSegments:
         """
         job = with_keys(self.job if job is None else job, self.read_summary.keyed)
         names = {**self.read_summary.topic_names, **(names or {})}
-        if not job.shuffles:
-            run_shards = partial(_rebuild_shards, job, self.read_summary.captures)
+        rebuild_buckets = self._rebuilding(job)
+        if rebuild_buckets is not None:
+            buckets = _buckets(self._spark, job.buckets, states)
             return RebuiltConnections(
-                _buckets(self._spark, job.buckets, states), run_shards, job, names
+                buckets, partial(_rebuild_buckets, rebuild_buckets), job, names
             )
         segments = self.blocks().where(F.col("bucket") >= 0)
         if states is not None:
@@ -129,6 +146,16 @@ class ArchiveSegments:
         segments = segments.repartitionById(job.buckets, F.col("bucket"))
         run = partial(rebuild, job, self.read_summary.packets_before)
         return RebuiltConnections(segments.sortWithinPartitions(*SHUFFLE_KEY), run, job, names)
+
+    def _rebuilding(self, job: Job) -> _RebuildBuckets | None:
+        """Return what tasks do with buckets; None if Spark shuffles the segments."""
+        if not job.shuffles:
+            return partial(rebuild_shards, job, self.read_summary.captures)
+        folder = self.job.block_folder
+        if folder is None:
+            return None
+        blocks = self.read_summary.written_blocks(folder, self._groups)
+        return partial(rebuild_written, job, blocks)
 
     def close(self) -> None:
         """Remove the segments from Spark's cache."""
@@ -225,9 +252,8 @@ def _buckets(spark: SparkSession, count: int, states: DataFrame | None) -> DataF
     return saved.unionAll(buckets).repartitionById(count, F.col("bucket"))
 
 
-def _rebuild_shards(
-    job: Job,
-    captures: Sequence[FoundCapture],
+def _rebuild_buckets(
+    rebuild: _RebuildBuckets,
     names: Mapping[bytes, str],
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
@@ -237,7 +263,7 @@ def _rebuild_shards(
         for bucket, data in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
             state = memoryview(data.as_buffer()) if data.is_valid else None
             states[bucket] = state or states.get(bucket)
-    yield from rebuild_shards(job, captures, names, states.items())
+    yield from rebuild(names, states.items())
 
 
 def _from_streams(
@@ -272,10 +298,13 @@ def read_captures(
         CaptureError: a capture is unreadable, and the plan does not leave such captures out.
     """
     blocks: list[DataFrame] = []
+    written: list[BlockGroup] = []
 
     def read(groups: Sequence[Sequence[tuple[int, Split]]]) -> list[CaptureReport]:
         blocks.append(_read(spark, job, groups))
-        return _reports(blocks[-1])
+        reports, block_groups = _reports(blocks[-1])
+        written.extend(block_groups)
+        return reports
 
     leaves_out = job.plan.options.leave_out_unreadable
     try:
@@ -284,7 +313,7 @@ def read_captures(
         for part in blocks:
             part.unpersist()
         raise
-    return ArchiveSegments(spark, job, blocks, reports)
+    return ArchiveSegments(spark, job, blocks, reports, written)
 
 
 def read_packets(spark: SparkSession, job: Job, packets: DataFrame) -> ArchiveSegments:
@@ -293,7 +322,7 @@ def read_packets(spark: SparkSession, job: Job, packets: DataFrame) -> ArchiveSe
     blocks = sorted_packets.mapInArrow(
         partial(partition_packets, job), from_arrow_schema(SHUFFLE_SCHEMA)
     ).persist(_STORAGE_LEVEL)
-    return ArchiveSegments(spark, job, [blocks], _reports(blocks))
+    return ArchiveSegments(spark, job, [blocks], _reports(blocks)[0])
 
 
 def _read(
@@ -321,9 +350,15 @@ def each_in_a_task(
     return spark.range(0, count, 1, max(count, 1)).mapInArrow(run, from_arrow_schema(schema))
 
 
-def _reports(blocks: DataFrame) -> list[CaptureReport]:
-    rows = blocks.where(F.col("bucket") == REPORT_BUCKET).select("data").collect()
-    return [load_report(row[0]) for row in rows]
+def _reports(blocks: DataFrame) -> tuple[list[CaptureReport], list[BlockGroup]]:
+    """Return the reports of tasks that read captures, and the blocks that they wrote to files."""
+    # In one query, so that reports and files are of the same attempts of tasks.
+    controls = blocks.where(F.col("bucket").isin(REPORT_BUCKET, BLOCKS_BUCKET))
+    rows = controls.select("bucket", "data").collect()
+    return (
+        [load_report(data) for bucket, data in rows if bucket == REPORT_BUCKET],
+        [group for bucket, data in rows if bucket == BLOCKS_BUCKET for group in load_report(data)],
+    )
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:

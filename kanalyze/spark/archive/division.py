@@ -31,7 +31,7 @@ _MOST_SLOW_READINGS: Final = 2
 """The same if a capture is compressed, or is read through a network."""
 _LEAST_BUCKETS: Final = 8
 _MOST_BUCKETS: Final = 512
-_BYTES_A_BUCKET: Final = 64 << 20
+_BYTES_A_BUCKET: Final = 256 << 20
 _LEAST_BYTES_A_TASK: Final = 1 << 20
 _MOST_BYTES_A_TASK: Final = 1 << 30
 """Messages that began before a task's first packet are not pruned. So few tasks are better, if
@@ -42,8 +42,8 @@ def buckets_for(captures: Sequence[FoundCapture], cores: int) -> int:
     """Return the default number of buckets.
 
     One for each core, if so many tasks may read all captures: each reads all headers, and two for
-    each core took no less time by the clock. Otherwise one for 64 MiB of captures, but at least two
-    for each core; from 8 to 512.
+    each core took no less time by the clock. Otherwise one for 256 MiB of captures, but at least
+    two for each core; from 8 to 512.
     """
     if cores <= _most_readings(captures):
         return cores

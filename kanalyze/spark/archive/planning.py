@@ -8,6 +8,7 @@ the combined reports of all buckets. This module must not know which engine runs
 from __future__ import annotations
 
 from itertools import count
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from kanalyze.capture.inputs import reading_order
@@ -15,6 +16,7 @@ from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.splits import check_splits
 from kanalyze.errors import CaptureError
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
+from kanalyze.spark.archive.block_files import BlockFile, CapturePart, WrittenBlocks
 from kanalyze.spark.archive.partitioner import reassemble_fragments
 from kanalyze.spark.archive.shuffle_schema import block_row
 from kanalyze.tables.anomalies import anomaly_row
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
 
     from kanalyze.capture.splits import Split, SplitEnds
+    from kanalyze.spark.archive.block_files import BlockGroup
     from kanalyze.spark.archive.shuffle_schema import BucketReport, CaptureReport
     from kanalyze.tables.anomalies import AnomalyRow
 
@@ -75,6 +78,7 @@ class ReadSummary:
 
     def __init__(self, reports: Sequence[CaptureReport], buckets: int) -> None:
         """Combine reports; ``buckets`` is how many buckets there are."""
+        self._buckets = buckets
         self.unreadable = {
             report.capture: report.unreadable for report in reports if report.unreadable is not None
         }
@@ -89,6 +93,13 @@ class ReadSummary:
         valid.sort(key=_by_time)
         self.captures = _captures(valid)
         """The valid captures, by time; empty for a table of packets."""
+        self._parts = {
+            report.part: CapturePart(
+                *(report.capture, report.file_time_ns),
+                self.packets_before[report.capture, report.part],
+            )
+            for report in valid
+        }
         fragments = reassemble_fragments([report.fragments for report in valid], buckets)
         self.quality = CaptureQuality()
         """Statistics of packets; those of connections are in the reports of buckets."""
@@ -117,6 +128,22 @@ class ReadSummary:
         """Anomalies of captures that are left out, and of datagrams that stayed incomplete."""
         self.retryable_rows = [row for row in left_out_rows if row.capture in self.retryable]
         """Anomalies of captures that a later job may be able to read."""
+
+    def written_blocks(self, location: str, groups: Iterable[BlockGroup]) -> WrittenBlocks:
+        """Return the blocks of valid captures, and of :attr:`reassembled` segments, in files.
+
+        Args:
+            location: the folder of the files.
+            groups: the groups that tasks wrote there; not for a table of packets.
+
+        Raises:
+            UsageError: the blocks of reassembled segments cannot be written there.
+        """
+        file = BlockFile(location, self._buckets)
+        for block in self.reassembled:
+            file.add(block)
+        by_time = sorted([*groups, *file.finish()], key=attrgetter("first_key_ns"))
+        return WrittenBlocks(location, by_time, self._parts)
 
     def _row(self, report: CaptureReport, anomaly: Anomaly) -> AnomalyRow:
         packets_before = self.packets_before[report.capture, report.part]

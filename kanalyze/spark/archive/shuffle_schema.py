@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kanalyze.capture.splits import SplitEnds
+    from kanalyze.spark.archive.block_files import BlockGroup
     from kanalyze.spark.archive.partitioner import SegmentBlock, UnmatchedFragment
     from kanalyze.spark.archive.table_files import WrittenFile
     from kanalyze.spark.key_sources import KeyedCapture
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ANOMALY_BUCKET",
+    "BLOCKS_BUCKET",
     "CONTROL_FIELDS",
     "FIRST_KEY_NS",
     "REPORT_BUCKET",
@@ -51,6 +53,8 @@ REPORT_BUCKET: Final = -1
 """The bucket of a control row that holds a :class:`CaptureReport`."""
 ANOMALY_BUCKET: Final = -2
 """The bucket of a control row that holds rows of anomalies, as an Arrow stream."""
+BLOCKS_BUCKET: Final = -3
+"""The bucket of a control row that holds the :class:`~.block_files.BlockGroup` of a task."""
 FIRST_KEY_NS: Final = -(1 << 62)
 """The sort key of a bucket's saved state, which comes before all segments of the bucket."""
 
@@ -203,7 +207,9 @@ def unpack_state(data: bytes) -> tuple[str, bytes]:
         raise BlockError(f"the state of a bucket is damaged: {error}") from error
 
 
-def dump_report(report: CaptureReport | BucketReport | Sequence[WrittenFile]) -> bytes:
+def dump_report(
+    report: CaptureReport | BucketReport | Sequence[WrittenFile] | Sequence[BlockGroup],
+) -> bytes:
     """Serialize a report for the driver of the same job."""
     return pickle.dumps(report, pickle.HIGHEST_PROTOCOL)
 

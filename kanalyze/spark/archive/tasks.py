@@ -5,13 +5,15 @@ This module must not know pyspark, nor which task runs where. A task's output de
 alone, byte for byte, so Spark may run it again.
 
 Segments come to the task of their bucket in one of two ways. In a job that shuffles, the task that
-reads a capture divides its segments into blocks. Otherwise the task of a bucket reads all captures
-once more, and keeps the segments of its own connections.
+reads a capture divides its segments into blocks, and writes them to a file, or yields them where no
+folder is shared. Otherwise the task of a bucket reads all captures once more, and keeps the
+segments of its own connections.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import chain, groupby, starmap
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -35,6 +37,7 @@ from kanalyze.model.packet_arrays import PacketArrays
 from kanalyze.net.shard import Shard
 from kanalyze.runtime.settings import broker_side
 from kanalyze.runtime.table_run import first_request_id
+from kanalyze.spark.archive.block_files import BlockFile
 from kanalyze.spark.archive.partitioner import ConnectionPartitioner
 from kanalyze.spark.archive.payload_pruning import PayloadPruner
 from kanalyze.spark.archive.row_sink import FileRows
@@ -42,6 +45,7 @@ from kanalyze.spark.archive.shard_reader import ShardReader
 from kanalyze.spark.archive.shuffle_reader import ShuffledBlock, ShuffleReader
 from kanalyze.spark.archive.shuffle_schema import (
     ANOMALY_BUCKET,
+    BLOCKS_BUCKET,
     FIRST_KEY_NS,
     REPORT_BUCKET,
     BucketReport,
@@ -68,11 +72,12 @@ from kanalyze.tables.quality import CaptureQuality
 from kanalyze.tables.requests.extract import Extractors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kanalyze.capture.listing import FoundCapture
     from kanalyze.capture.splits import Split, SplitEnds
     from kanalyze.model.packets import PacketBatch
+    from kanalyze.spark.archive.block_files import WrittenBlocks
     from kanalyze.spark.archive.partitioner import SegmentBlock
     from kanalyze.spark.archive.row_sink import BucketSink
     from kanalyze.spark.key_sources import KeyedCapture
@@ -87,6 +92,7 @@ __all__ = [
     "read_splits",
     "rebuild",
     "rebuild_shards",
+    "rebuild_written",
     "with_keys",
 ]
 
@@ -119,6 +125,8 @@ class Job(NamedTuple):
     """The base of relative paths; tasks run in other folders."""
     staging: str | None = None
     """Where tasks write the rows of all tables; None if they are yielded."""
+    block_folder: str | None = None
+    """Where tasks write blocks, if the job shuffles; None if they are yielded."""
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -166,15 +174,43 @@ def with_keys(job: Job, keyed: Sequence[KeyedCapture]) -> Job:
 def read_splits(job: Job, parts: Iterable[tuple[int, Split]]) -> Iterator[pa.RecordBatch]:
     """Partition captures, or parts of them, one after another; yield their blocks and reports.
 
+    A job with a folder for blocks has them written there, and their groups are yielded at the end.
+
     Parts should be sorted by time: then a message that begins in one and ends in the next can be
     pruned too.
 
     A capture that cannot be opened or read does not end the job: its report says why, and its
     blocks are ignored.
+
+    Raises:
+        UsageError: blocks cannot be written.
     """
     task_state = _TaskState(job.pruner(), job.topic_names())
-    for part, split in parts:
-        yield from _read_split(job, task_state, part, split)
+    batches = chain.from_iterable(
+        _read_split(job, task_state, part, split) for part, split in parts
+    )
+    if job.block_folder is None:
+        yield from batches
+    else:
+        yield from _with_blocks_in_file(BlockFile(job.block_folder, job.buckets), batches)
+
+
+def _with_blocks_in_file(
+    file: BlockFile, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Write blocks to a file; yield the other rows, and at the end the groups of blocks."""
+    try:
+        for batch in batches:
+            for row in read_shuffle_rows([batch]):
+                if row.bucket >= 0:
+                    file.add(row)
+                else:
+                    yield shuffle_batch([row])
+        groups = file.finish()
+    except BaseException:
+        file.abort()
+        raise
+    yield shuffle_batch([ShuffleRow(BLOCKS_BUCKET, 0, 0, "", -1, 0, dump_report(groups))])
 
 
 class _TaskState(NamedTuple):
@@ -356,6 +392,25 @@ def rebuild(
     yield from _rebuild(job, topic_ids, sources)
 
 
+def rebuild_written(
+    job: Job,
+    blocks: WrittenBlocks,
+    topic_ids: Mapping[bytes, str],
+    states: Iterable[tuple[int, bytes | memoryview | None]],
+) -> Iterator[pa.RecordBatch]:
+    """Rebuild the connections of buckets from blocks in files; otherwise as :func:`rebuild_shards`.
+
+    Raises:
+        UsageError, BlockError: blocks cannot be read.
+        StateError, BlockError: a saved state cannot be loaded.
+    """
+
+    def segments(bucket: int, locations: str | None) -> ShuffleReader:
+        return ShuffleReader(blocks.of_bucket(bucket), locations)
+
+    yield from _rebuild(job, topic_ids, starmap(partial(_source, segments), states))
+
+
 def rebuild_shards(
     job: Job,
     captures: Sequence[FoundCapture],
@@ -378,13 +433,10 @@ def rebuild_shards(
     """
     stores = Stores()
 
-    def source(bucket: int, state: bytes | memoryview | None) -> _BucketSource:
-        locations, saved_state = (None, None) if state is None else unpack_state(bytes(state))
-        shard = Shard(bucket, job.buckets)
-        segments = ShardReader(captures, shard, stores, locations, job.folder)
-        return _BucketSource(bucket, segments, saved_state)
+    def segments(bucket: int, locations: str | None) -> ShardReader:
+        return ShardReader(captures, Shard(bucket, job.buckets), stores, locations, job.folder)
 
-    yield from _rebuild(job, topic_ids, starmap(source, states))
+    yield from _rebuild(job, topic_ids, starmap(partial(_source, segments), states))
 
 
 class _BucketSource(NamedTuple):
@@ -393,6 +445,16 @@ class _BucketSource(NamedTuple):
     bucket: int
     segments: ShuffleReader | ShardReader
     saved_state: bytes | None
+
+
+def _source(
+    segments: Callable[[int, str | None], ShuffleReader | ShardReader],
+    bucket: int,
+    state: bytes | memoryview | None,
+) -> _BucketSource:
+    """Return the source of a bucket; ``segments`` opens it, given where earlier packets are."""
+    locations, saved_state = (None, None) if state is None else unpack_state(bytes(state))
+    return _BucketSource(bucket, segments(bucket, locations), saved_state)
 
 
 def _rebuild(

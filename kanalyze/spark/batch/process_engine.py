@@ -3,8 +3,8 @@
 In: a number of processes. Out: see :mod:`kanalyze.spark.batch.engine`. This module must not know
 which run this is, nor what a task does.
 
-Data that Spark would shuffle is in files of a temporary folder: a task that reads captures writes
-its blocks to a file, and the task that rebuilds a bucket reads the bucket's blocks from all files.
+What tasks hand on to each other is in files of a temporary folder: blocks of segments, anomalies of
+packets, and states of connections.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing import active_children, connection, get_context, parent_process
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
@@ -35,16 +34,20 @@ from kanalyze.spark.archive.packet_anomalies import add_anomalies, write_anomali
 from kanalyze.spark.archive.planning import ReadSummary, RebuildSummary, read_in_tasks
 from kanalyze.spark.archive.shuffle_schema import (
     ANOMALY_BUCKET,
-    FIRST_KEY_NS,
+    BLOCKS_BUCKET,
     REPORT_BUCKET,
-    SHUFFLE_KEY,
     ShuffleRow,
     load_report,
     read_shuffle_rows,
     shuffle_batch,
 )
 from kanalyze.spark.archive.table_files import TableFiles, merge_files, with_small_merged
-from kanalyze.spark.archive.tasks import read_splits, rebuild, rebuild_shards, with_keys
+from kanalyze.spark.archive.tasks import (
+    read_splits,
+    rebuild_shards,
+    rebuild_written,
+    with_keys,
+)
 from kanalyze.spark.batch.engine import StagedFile
 from kanalyze.spark.reporting import report_on_files
 from kanalyze.spark.shared_folder import SharedFolder, location_of
@@ -53,8 +56,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from multiprocessing.process import BaseProcess
 
-    from kanalyze.capture.listing import FoundCapture
     from kanalyze.capture.splits import Split
+    from kanalyze.spark.archive.block_files import BlockGroup
     from kanalyze.spark.archive.shuffle_schema import CaptureReport
     from kanalyze.spark.archive.table_files import WrittenFile
     from kanalyze.spark.archive.tasks import Job
@@ -77,31 +80,40 @@ _BLOBS: Final[dict[str, Any]] = {
 """States are compressed, may have hundreds of MB each, and are never compared."""
 
 
-class _Block(NamedTuple):
-    """A block in a file. Sorted as tuples, the blocks of a bucket are in order."""
+class _Stored(NamedTuple):
+    """Data in a file."""
 
-    bucket: int
-    first_key_ns: int
-    file_time_ns: int
-    capture: str
-    part: int
-    first_packet: int
     path: str
     offset: int
     length: int
 
-    def row(self) -> ShuffleRow:
-        """Return the block with its data."""
+    def read(self) -> bytes:
+        """Return the data."""
         with Path(self.path).open("rb", buffering=0) as file:
-            data = os.pread(file.fileno(), self.length, self.offset)
-        return ShuffleRow(*self[:6], data)
+            return os.pread(file.fileno(), self.length, self.offset)
+
+
+class _State(NamedTuple):
+    """The saved state of a bucket."""
+
+    bucket: int
+    stored: _Stored
+
+
+class _Anomalies(NamedTuple):
+    """Anomalies of packets of a part of a capture, as an Arrow stream."""
+
+    capture: str
+    part: int
+    stored: _Stored
 
 
 class _ReadResult(NamedTuple):
     """The result of a task that reads captures."""
 
-    blocks: list[_Block]
     reports: list[CaptureReport]
+    groups: list[BlockGroup]
+    anomalies: list[_Anomalies]
 
 
 class _RebuildResult(NamedTuple):
@@ -109,11 +121,13 @@ class _RebuildResult(NamedTuple):
 
     reports: list[Any]
     files: list[WrittenFile]
-    states: list[_Block]
+    states: list[_State]
 
 
-_RebuildTask: TypeAlias = "Callable[[Mapping[bytes, str]], _RebuildResult]"
-"""Rebuilds some buckets, given names of topics by id."""
+_Rebuild: TypeAlias = (
+    "Callable[[Mapping[bytes, str], Iterable[tuple[int, bytes | None]]], Iterator[pa.RecordBatch]]"
+)
+"""Rebuilds buckets, given names of topics by id, and the buckets with their saved states."""
 
 
 class ProcessEngine(ClosedAtEnd):
@@ -227,18 +241,19 @@ class _ScratchCaptures:
         """Read them; raises CaptureError as :func:`.archive.read_captures`."""
         self._engine = engine
         self._folder = folder
-        self._job = job
-        self._blocks: list[_Block] = []
+        self._job = job._replace(block_folder=str(folder))
+        self._groups: list[BlockGroup] = []
+        self._anomalies: list[_Anomalies] = []
         leaves_out = job.plan.options.leave_out_unreadable
         reports = read_in_tasks(tasks, self._read, leaves_out_unreadable=leaves_out)
         self.read_summary = ReadSummary(reports, job.buckets)
 
     def _read(self, groups: Sequence[Sequence[tuple[int, Split]]]) -> list[CaptureReport]:
-        results = self._engine.run(
-            _read_task,
-            [(self._job, group, str(self._folder / f"blocks-{group[0][0]}")) for group in groups],
-        )
-        self._blocks += [block for result in results for block in result.blocks]
+        paths = [str(self._folder / f"anomalies-{parts[0][0]}") for parts in groups]
+        arguments = [(self._job, *task) for task in zip(groups, paths, strict=True)]
+        results = self._engine.run(_read_task, arguments)
+        self._groups += [group for result in results for group in result.groups]
+        self._anomalies += [one for result in results for one in result.anomalies]
         return [report for result in results for report in result.reports]
 
     @contextmanager
@@ -247,43 +262,35 @@ class _ScratchCaptures:
         names = {**self.read_summary.topic_names, **(saved.names if saved else {})}
         states = [] if saved is None else self._states(saved.states_url)
         job = with_keys(job, self.read_summary.keyed)
-        tasks = self._from_blocks(job, states) if job.shuffles else self._shards(job, states)
+        state_of = {state.bucket: state for state in states}
+        rebuild, groups = self._rebuilding(job)
+        tasks = [
+            [(bucket, state_of.get(bucket)) for bucket in buckets] for buckets in groups if buckets
+        ]
+        folder = str(self._folder)
         while True:
-            rebuilt = self._engine.run(_rebuild_task, [(task, names) for task in tasks])
+            arguments = [(rebuild, names, folder, buckets) for buckets in tasks]
+            rebuilt = self._engine.run(_rebuild_task, arguments)
             summary = RebuildSummary([report for result in rebuilt for report in result.reports])
             missing = summary.missing_names(names)
             if not missing:
                 break
             names.update(missing)
-        anomalies = [block for block in self._blocks if block.bucket == ANOMALY_BUCKET]
-        yield _ScratchRows(self._engine, job, self.read_summary, summary, rebuilt, anomalies)
+        yield _ScratchRows(self._engine, job, self.read_summary, summary, rebuilt, self._anomalies)
 
-    def _from_blocks(self, job: Job, states: Sequence[_Block]) -> list[_RebuildTask]:
-        """Return tasks that rebuild all buckets from the blocks of captures."""
-        by_bucket: dict[int, list[_Block | ShuffleRow]] = {}
-        blocks_and_rows: list[_Block | ShuffleRow] = [*states, *self._blocks]
-        for block in [*blocks_and_rows, *self.read_summary.reassembled]:
-            if block.bucket >= 0:
-                by_bucket.setdefault(block.bucket, []).append(block)
-        for blocks in by_bucket.values():
-            blocks.sort(key=attrgetter(*SHUFFLE_KEY))
+    def _rebuilding(self, job: Job) -> tuple[_Rebuild, list[range]]:
+        """Return what tasks do, and the buckets of each task."""
+        if not job.shuffles:
+            captures = self.read_summary.captures
+            buckets = [range(bucket, bucket + 1) for bucket in range(job.buckets)]
+            return partial(rebuild_shards, job, captures), buckets
+        blocks = self.read_summary.written_blocks(str(self._folder), self._groups)
         # Few tasks make few files. There are more tasks than cores, as buckets differ in size.
         count = TASKS_A_CORE * self._engine.cores
-        groups = [sorted(by_bucket)[first::count] for first in range(count)]
-        packets_before, folder = self.read_summary.packets_before, str(self._folder)
-        tasks = [[by_bucket[bucket] for bucket in group] for group in groups if group]
-        return [partial(_rebuild_from_blocks, job, packets_before, folder, task) for task in tasks]
+        buckets = [range(first, job.buckets, count) for first in range(count)]
+        return partial(rebuild_written, job, blocks), buckets
 
-    def _shards(self, job: Job, states: Sequence[_Block]) -> list[_RebuildTask]:
-        """Return tasks that rebuild all buckets from captures, one each."""
-        captures, folder = self.read_summary.captures, str(self._folder)
-        state_of = {state.bucket: state for state in states}
-        return [
-            partial(_rebuild_shard, job, captures, folder, bucket, state_of.get(bucket))
-            for bucket in range(job.buckets)
-        ]
-
-    def _states(self, url: str) -> list[_Block]:
+    def _states(self, url: str) -> list[_State]:
         """Copy saved states to a temporary file."""
         folder = SharedFolder(location_of(url))
         path = self._folder / "states"
@@ -296,8 +303,8 @@ class _ScratchCaptures:
                     for batch in pq.ParquetFile(file).iter_batches(batch_size=1):
                         for bucket, data in zip(*batch.columns, strict=True):
                             state = data.as_buffer()
-                            block = (int(bucket.as_py()), FIRST_KEY_NS, 0, "", -1, 0)
-                            states.append(_Block(*block, str(path), target.tell(), state.size))
+                            stored = _Stored(str(path), target.tell(), state.size)
+                            states.append(_State(bucket.as_py(), stored))
                             target.write(state)
         return states
 
@@ -312,7 +319,7 @@ class _ScratchRows:
         read_summary: ReadSummary,
         summary: RebuildSummary,
         rebuilt: Sequence[_RebuildResult],
-        anomalies: Sequence[_Block],
+        anomalies: Sequence[_Anomalies],
     ) -> None:
         self.summary = summary
         self._engine = engine
@@ -326,9 +333,10 @@ class _ScratchRows:
         files = TableFiles(self._job.staging)
         add_anomalies(files, self._read, more_anomalies, keeps_open=self._job.keeps_open)
         batches = (
-            shuffle_batch([block.row()]).select(["capture", "part", "data"])
-            for block in self._anomalies
+            shuffle_batch([ShuffleRow(ANOMALY_BUCKET, 0, 0, capture, part, 0, stored.read())])
+            for capture, part, stored in self._anomalies
         )
+        batches = (batch.select(["capture", "part", "data"]) for batch in batches)
         row_filter, packets_before = self._job.plan.row_filter, self._read.packets_before
         written = files.finish()
         for control in write_anomalies(packets_before, row_filter, self._job.staging, batches):
@@ -348,7 +356,7 @@ class _ScratchRows:
         ):
             for result in self._rebuilt:
                 for state in result.states:
-                    values = (state.bucket, state.row().data)
+                    values = (state.bucket, state.stored.read())
                     columns = arrays_of(([value] for value in values), _STATES_SCHEMA)
                     writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=_STATES_SCHEMA))
 
@@ -380,71 +388,40 @@ def _scratch_errors() -> Iterator[None]:
 
 
 def _read_task(job: Job, parts: Sequence[tuple[int, Split]], path: str) -> _ReadResult:
-    """Read captures; write blocks to a new file."""
-    result = _ReadResult([], [])
+    """Read captures; write anomalies to a new file."""
+    result = _ReadResult([], [], [])
     with _scratch_errors(), Path(path).open("xb") as file:
         for row in read_shuffle_rows(read_splits(job, parts)):
             if row.bucket == REPORT_BUCKET:
                 result.reports.append(load_report(bytes(row.data)))
+            elif row.bucket == BLOCKS_BUCKET:
+                result.groups.extend(load_report(bytes(row.data)))
             else:
-                location = (path, file.tell(), len(row.data))
-                result.blocks.append(_Block(*row[:6], *location))
+                stored = _Stored(path, file.tell(), len(row.data))
+                result.anomalies.append(_Anomalies(row.capture, row.part, stored))
                 file.write(row.data)
     return result
 
 
-def _rebuild_task(task: _RebuildTask, names: Mapping[bytes, str]) -> _RebuildResult:
-    """Do a task with the names of topics that are known by now."""
-    return task(names)
-
-
-def _rebuild_from_blocks(
-    job: Job,
-    packets_before: Mapping[tuple[str, int], int],
-    folder: str,
-    buckets: Sequence[Sequence[_Block | ShuffleRow]],
+def _rebuild_task(
+    rebuild: _Rebuild,
     names: Mapping[bytes, str],
-) -> _RebuildResult:
-    """Rebuild buckets from blocks."""
-    path = Path(folder) / f"states-{buckets[0][0].bucket}-{os.getpid()}"
-    return _collect(rebuild(job, packets_before, names, _batches(buckets)), path)
-
-
-def _rebuild_shard(
-    job: Job,
-    captures: Sequence[FoundCapture],
     folder: str,
-    bucket: int,
-    state: _Block | None,
-    names: Mapping[bytes, str],
+    buckets: Sequence[tuple[int, _State | None]],
 ) -> _RebuildResult:
-    """Rebuild a bucket from captures."""
-    path = Path(folder) / f"states-{bucket}-{os.getpid()}"
-    saved = None if state is None else state.row().data
-    return _collect(rebuild_shards(job, captures, names, [(bucket, saved)]), path)
-
-
-def _collect(batches: Iterable[pa.RecordBatch], path: Path) -> _RebuildResult:
-    """Collect the batches of a task that rebuilds buckets; write states to a new file.
-
-    Rows are in staged files already.
-    """
+    """Rebuild buckets; write their states to a new file. Rows are in staged files already."""
     rebuilt = _RebuildResult([], [], [])
+    path = Path(folder) / f"states-{buckets[0][0]}-{os.getpid()}"
+    saved = ((bucket, state and state.stored.read()) for bucket, state in buckets)
     with _scratch_errors(), path.open("wb") as states:
-        for batch in batches:
+        for batch in rebuild(names, saved):
             kind, bucket, data = (batch.column(name)[0].as_py() for name in batch.schema.names)
             if kind == "report":
                 rebuilt.reports.append(load_report(data))
             elif kind == "files":
                 rebuilt.files.extend(load_report(data))
             else:
-                location = (str(path), states.tell(), len(data))
-                rebuilt.states.append(_Block(bucket, FIRST_KEY_NS, 0, "", -1, 0, *location))
+                stored = _Stored(str(path), states.tell(), len(data))
+                rebuilt.states.append(_State(bucket, stored))
                 states.write(data)
     return rebuilt
-
-
-def _batches(buckets: Iterable[Iterable[_Block | ShuffleRow]]) -> Iterator[pa.RecordBatch]:
-    for blocks in buckets:
-        for block in blocks:
-            yield shuffle_batch([block.row() if isinstance(block, _Block) else block])

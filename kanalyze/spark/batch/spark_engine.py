@@ -79,6 +79,8 @@ _SMALL_LOCAL_BYTES: Final = 100_000_000_000
 _MOST_ROWS_HERE: Final = 10_000_000
 """Up to this many rows in files, the driver of a cluster makes the report by itself. DuckDB takes
 some 10 s for a million, in bounded memory; Spark takes a second or more to plan each query."""
+_BLOCKS: Final = "blocks"
+"""Where segments are, in the staging folder, which is removed at the end of the run."""
 _STATES_SCHEMA: Final = "bucket int, data binary"
 _MOST_STATE_FILES: Final = 16
 
@@ -131,7 +133,12 @@ class SparkEngine:
 
     @contextmanager
     def read(self, job: Job, tasks: Sequence[Sequence[Split]]) -> Iterator[_SparkCaptures]:
-        """Read captures; Spark caches their segments while the block runs."""
+        """Read captures.
+
+        While the block runs, their segments are in the staging folder, or Spark caches them.
+        """
+        if job.staging is not None:
+            job = job._replace(block_folder=f"{job.staging}/{_BLOCKS}")
         with failures_in_one_line():
             captured = read_captures(self._spark, job, tasks)
             try:

@@ -26,7 +26,7 @@ from kanalyze.tables.quality import CaptureQuality
 from kanalyze.tables.row import COLUMNS
 from tests.support import kafka as k
 from tests.support import topic_ids as t
-from tests.support.archives import a_job, cut, placed, rows_of
+from tests.support.archives import WAYS, a_job, cut, placed, rows_of
 from tests.support.captures import NAMES, analysis, path
 from tests.support.cut_captures import packets_of, write_pcap
 from tests.support.packets import START_NS, Packet, pcap_file, timed
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from kanalyze.spark.archive.archive import ArchiveSegments, RebuiltConnections
     from kanalyze.spark.archive.tasks import Job
     from kanalyze.tables.row import Row
+    from tests.support.archives import Sent
 
 COUNTS = (1, 2, 7, 50)
 BUCKETS = range(1, 9)
@@ -109,14 +110,14 @@ class Case(NamedTuple):
     name: str
     count: int
     buckets: int
-    shuffles: bool
+    sent: Sent
 
 
 def all_cases() -> list[Case]:
     """Each capture in each number of files, with a random number of buckets."""
     noise = random.Random(1)
     return [
-        Case(name, count, noise.choice(BUCKETS), noise.random() < 0.5)
+        Case(name, count, noise.choice(BUCKETS), noise.choice(WAYS))
         for name, count in product(NAMES, COUNTS)
     ]
 
@@ -137,17 +138,17 @@ def extent_and_quality(quality: CaptureQuality) -> tuple[dict[str, Any], dict[st
 def assert_rows_of_one_process(spark: SparkSession, case: Case, folder: Path) -> None:
     files = cut(case.name, case.count, folder)
 
-    job = a_job(case.buckets, shuffles=case.shuffles)
+    job = a_job(case.buckets, sent=case.sent, folder=folder / "blocks")
     archive = read_archive(spark, job, divided_among_tasks(files.files, case))
 
     assert counted(archive.rows) == counted(kanalyze.requests(*files.files))
     assert counted(archive.rows) == counted(placed(analysis(case.name)[0], files))
 
 
-@pytest.mark.parametrize("shuffles", [True, False])
-def test_rows_match_one_process(spark: SparkSession, shuffles: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sent", WAYS)
+def test_rows_match_one_process(spark: SparkSession, sent: Sent, tmp_path: Path) -> None:
     """`test_tasks.py` has other numbers of files and buckets, without Spark."""
-    assert_rows_of_one_process(spark, Case("waits", 7, 8, shuffles), tmp_path)
+    assert_rows_of_one_process(spark, Case("waits", 7, 8, sent), tmp_path)
 
 
 @pytest.mark.long
@@ -373,10 +374,10 @@ def test_topic_names_of_earlier_jobs_are_used(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("shuffles", [True, False])
+@pytest.mark.parametrize("sent", WAYS)
 @pytest.mark.parametrize("name", ["basics", "cluster"])
 def test_three_jobs_in_a_row_give_the_rows_of_one(
-    spark: SparkSession, name: str, shuffles: bool, tmp_path: Path
+    spark: SparkSession, name: str, sent: Sent, tmp_path: Path
 ) -> None:
     files = cut(name, 7, tmp_path).files
     rows: list[Row] = []
@@ -384,7 +385,7 @@ def test_three_jobs_in_a_row_give_the_rows_of_one(
     with ExitStack() as stack:
         states, names = None, {}
         for job_files, keeps_open in ((files[:2], True), (files[2:5], True), (files[5:], False)):
-            job = a_job(5, keeps_open=keeps_open, shuffles=shuffles)
+            job = a_job(5, keeps_open=keeps_open, sent=sent, folder=tmp_path / "blocks")
             captured = stack.enter_context(
                 closing(read_captures(spark, job, divided_among_tasks(job_files, name)))
             )

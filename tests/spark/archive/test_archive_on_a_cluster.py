@@ -12,7 +12,7 @@ import kanalyze
 from tests.spark.drivers.archive import EVENTS, DriverSettings, hashed
 from tests.spark.drivers.marking import GO_ON, READING, REBUILDING, marks_in
 from tests.support import kafka as k
-from tests.support.archives import cut
+from tests.support.archives import WAYS, cut
 from tests.support.cut_captures import CutPacket, write_pcap
 from tests.support.packets import START_NS
 from tests.support.spark_cluster import WORKERS
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.spark.drivers.marking import Mark
+    from tests.support.archives import Sent
     from tests.support.spark_cluster import Driver, StandaloneCluster
 
 pytestmark = pytest.mark.long
@@ -31,7 +32,7 @@ ARCHIVE = "tests.spark.drivers.archive"
 CAPTURES = ("cluster", "codecs", "errors", "groups", "transactions")
 PARTITIONS = 8
 HELD_FROM = 4
-BOTH = pytest.mark.parametrize("shuffles", [True, False])
+EACH_WAY = pytest.mark.parametrize("sent", WAYS)
 MIB = 1 << 20
 
 
@@ -44,14 +45,14 @@ def cut_captures(count: int, folder: Path) -> list[str]:
     return files
 
 
-@BOTH
+@EACH_WAY
 @pytest.mark.parametrize("count", [7, 50])
 def test_rows_match_one_process(
-    cluster: StandaloneCluster, count: int, shuffles: bool, tmp_path: Path
+    cluster: StandaloneCluster, count: int, sent: Sent, tmp_path: Path
 ) -> None:
     files = cut_captures(count, tmp_path)
 
-    found = cluster.run(ARCHIVE, DriverSettings(sorted(files), shuffles=shuffles).text())
+    found = cluster.run(ARCHIVE, DriverSettings(sorted(files), sent=sent).text())
 
     assert found["rows"] == hashed(kanalyze.requests(*files))
 
@@ -93,17 +94,17 @@ def waiting_tasks(driver: Driver, phase: str) -> list[Mark]:
     return waiting if len(waiting) == WORKERS else []
 
 
-@BOTH
+@EACH_WAY
 @pytest.mark.parametrize("phase", [READING, REBUILDING])
 def test_rows_are_the_same_when_a_worker_is_lost(
-    cluster: StandaloneCluster, phase: str, shuffles: bool, tmp_path: Path
+    cluster: StandaloneCluster, phase: str, sent: Sent, tmp_path: Path
 ) -> None:
     files = cut_captures(7, tmp_path)
     driver_settings = DriverSettings(
         sorted(files),
         PARTITIONS,
         PARTITIONS,
-        shuffles=shuffles,
+        sent=sent,
         held_phase=phase,
         held_from=HELD_FROM,
     )
@@ -179,13 +180,17 @@ def enormous(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(
-    ("prunes_payload", "shuffles"), [(True, True), (False, True), (True, False)]
+    ("prunes_payload", "sent"),
+    [
+        *((True, sent) for sent in WAYS),
+        *((False, sent) for sent in WAYS if sent != "read again"),
+    ],
 )
 def test_an_enormous_connection_needs_little_memory(
-    cluster: StandaloneCluster, enormous: Path, prunes_payload: bool, shuffles: bool
+    cluster: StandaloneCluster, enormous: Path, prunes_payload: bool, sent: Sent
 ) -> None:
     driver_settings = DriverSettings(
-        [str(enormous)], buckets=2, prunes_payload=prunes_payload, shuffles=shuffles
+        [str(enormous)], buckets=2, prunes_payload=prunes_payload, sent=sent
     )
 
     found = cluster.run(ARCHIVE, driver_settings.text())

@@ -18,7 +18,7 @@ from kanalyze.spark.archive.shuffle_schema import unpack_state
 from kanalyze.spark.archive.tasks import with_keys
 from kanalyze.tables.registry import TABLES
 from tests.support import tls_captures
-from tests.support.archives import a_job, read_all, rebuilt
+from tests.support.archives import WAYS, a_job, read_all, rebuilt
 from tests.support.captures import in_turn
 from tests.support.cut_captures import cut, packets_of, write_pcap
 from tests.support.disorder import altered
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from tests.support.archives import Rebuilt
+    from tests.support.archives import Rebuilt, Sent
 
 FEW = ("tls12-aes256cbc-sha1", "tls13-key-update", "tls13-late", "tls13-sasl")
 WHOLE = [*tls_captures.RECORDED, *tls_captures.LATE, *tls_captures.LOST]
@@ -86,7 +86,7 @@ def assert_same_as_one_process(found: Rebuilt, files: list[str], keys: str) -> N
 def test_rows_match_one_process(name: str, count: int, tmp_path: Path) -> None:
     files = [str(file) for file in cut(tls_captures.path(name), tmp_path, count)]
     keys = str(tls_captures.keylog(name))
-    found = rebuilt(a_job(3, keylog=keys, shuffles=count in (1, 7)), files)
+    found = rebuilt(a_job(3, keylog=keys, sent=WAYS[count % len(WAYS)]), files)
     assert_same_as_one_process(found, files, keys)
     if count == 1 and name in READ_BY_TSHARK:
         assert len(found.rows) == len(tls_captures.read_by_tshark(name))
@@ -134,28 +134,26 @@ def assert_same_in_disorder(label: str, name: str, round_number: int, folder: Pa
     write(change, folder, name)
     files = sorted(map(str, folder.iterdir()))
     keys = str(tls_captures.keylog(name))
-    found = rebuilt(a_job(3, keylog=keys, shuffles=round_number % 2 == 0), files)
+    found = rebuilt(a_job(3, keylog=keys, sent=WAYS[round_number % len(WAYS)]), files)
     assert found.rows
     assert_same_as_one_process(found, files, keys)
 
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
-    ("name", "shuffles"),
+    ("name", "sent"),
     in_turn(
         ["tls12-aes128gcm", "tls13-key-update", "tls13-sasl"],
-        [True, False],
+        WAYS,
         ["tls12-aes128gcm", "tls13-key-update"],
     ),
 )
-def test_three_jobs_in_a_row_give_the_rows_of_one(
-    name: str, shuffles: bool, tmp_path: Path
-) -> None:
+def test_three_jobs_in_a_row_give_the_rows_of_one(name: str, sent: Sent, tmp_path: Path) -> None:
     files = [str(file) for file in cut(tls_captures.path(name), tmp_path, 7)]
     keys = str(tls_captures.keylog(name))
     whole = rebuilt(a_job(keylog=keys), files)
 
-    job = a_job(keeps_open=True, keylog=keys, shuffles=shuffles)
+    job = a_job(keeps_open=True, keylog=keys, sent=sent)
     first = rebuilt(job, files[:2])
     second = rebuilt(job._replace(run=1), files[2:5], states=first.states, names=first.names)
     last = job._replace(run=2, keeps_open=False)
@@ -216,14 +214,14 @@ def with_secrets_in_the_first(name: str, folder: Path) -> list[str]:
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("shuffles", [True, False])
+@pytest.mark.parametrize("sent", ["shuffled", "read again"])
 @pytest.mark.parametrize("name", tls_captures.WITH_SECRETS)
 def test_secrets_inside_a_capture_decrypt_packets_of_other_captures(
-    name: str, shuffles: bool, tmp_path: Path
+    name: str, sent: Sent, tmp_path: Path
 ) -> None:
     files = with_secrets_in_the_first(name, tmp_path)
-    job = a_job(3, shuffles=shuffles)
-    sent, reports = read_all(job, files)
+    job = a_job(3, sent=sent)
+    shuffled, reports = read_all(job, files)
     assert [report.keyed.blocks for report in reports if report.keyed is not None] == [1]
     summary = ArchiveSegments(None, job, [], reports)  # type: ignore[arg-type]
     keyed = with_keys(job, summary.read_summary.keyed)
@@ -233,7 +231,7 @@ def test_secrets_inside_a_capture_decrypt_packets_of_other_captures(
     # The place of the secrets is sent to tasks, not the secrets.
     secrets = secrets_of(name)
     assert secrets
-    everything = [pickle.dumps((keyed, reports)), *(bytes(row.data) for row in sent)]
+    everything = [pickle.dumps((keyed, reports)), *(bytes(row.data) for row in shuffled)]
     for secret in secrets:
         assert not any(secret in data or secret.hex().encode() in data for data in everything)
 

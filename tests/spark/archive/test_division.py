@@ -29,12 +29,12 @@ PLAIN, COMPRESSED, REMOTE = "a.pcap", "a.pcapng.ZST", "s3://captures/a.pcap"
         (PLAIN, 0, 9, 9, False),
         (PLAIN, 0, 16, 16, False),
         (PLAIN, 0, 17, 34, True),
-        (PLAIN, 10 << 30, 17, 160, True),
+        (PLAIN, 40 << 30, 17, 160, True),
         (PLAIN, 1 << 50, 17, 512, True),
         *((name, 0, 1, 1, False) for name in (COMPRESSED, REMOTE)),
         *((name, 1 << 50, 2, 2, False) for name in (COMPRESSED, REMOTE)),
         *((name, 0, 3, 8, True) for name in (COMPRESSED, REMOTE)),
-        *((name, 640 * MIB, 4, 10, True) for name in (COMPRESSED, REMOTE)),
+        *((name, 2560 * MIB, 4, 10, True) for name in (COMPRESSED, REMOTE)),
     ],
 )
 def test_number_of_buckets_and_choice_of_shuffling(

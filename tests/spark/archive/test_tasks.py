@@ -18,7 +18,7 @@ from kanalyze.spark.archive.planning import ReadSummary
 from kanalyze.spark.archive.table_files import OPEN_CONNECTIONS
 from kanalyze.spark.archive.tasks import rebuild_shards
 from kanalyze.tables.registry import TABLES
-from tests.support.archives import a_job, cut, placed, read_all, rebuilt, rows_of
+from tests.support.archives import WAYS, a_job, cut, placed, read_all, rebuilt, rows_of
 from tests.support.captures import NAMES, analysis, in_turn
 from tests.support.cut_captures import packets_of, write_pcap
 from tests.support.disorder import TRANSFORMATIONS, Stage, altered
@@ -29,13 +29,14 @@ if TYPE_CHECKING:
 
     from kanalyze.tables.anomalies import AnomalyRow
     from kanalyze.tables.row import Row
+    from tests.support.archives import Sent
 
 BUCKETS = {1: 3, 2: 1, 7: 8, 50: 5}
 """Numbers of buckets, by number of files."""
-WAYS = list(product(BUCKETS, [True, False]))
-"""Numbers of files, and whether segments are shuffled or read again by each task."""
+FILES_AND_WAYS = list(product(BUCKETS, WAYS))
+"""Numbers of files, and how segments are sent."""
 PCAP_HEADER_BYTES = 24
-BOTH = pytest.mark.parametrize("shuffles", [True, False])
+EACH_WAY = pytest.mark.parametrize("sent", WAYS)
 OFTEN = ("basics", "codecs", "errors", "ipv6", "old-0-8-2-2", "sasl", "snaplen", "tls")
 
 
@@ -49,13 +50,13 @@ def read(files: list[str]) -> tuple[list[Row], Analysis]:
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize(("name", "way"), in_turn(NAMES, WAYS, OFTEN))
-def test_rows_match_one_process(name: str, way: tuple[int, bool], tmp_path: Path) -> None:
-    count, shuffles = way
+@pytest.mark.parametrize(("name", "way"), in_turn(NAMES, FILES_AND_WAYS, OFTEN))
+def test_rows_match_one_process(name: str, way: tuple[int, Sent], tmp_path: Path) -> None:
+    count, sent = way
     files = cut(name, count, tmp_path)
     rows, run = read(files.files)
 
-    actual = rebuilt(a_job(BUCKETS[count], shuffles=shuffles), files.files)
+    actual = rebuilt(a_job(BUCKETS[count], sent=sent), files.files)
 
     assert counted(actual.rows) == counted(rows)
     assert counted(actual.rows) == counted(placed(analysis(name)[0], files))
@@ -66,18 +67,18 @@ def test_rows_match_one_process(name: str, way: tuple[int, bool], tmp_path: Path
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
-    ("name", "shuffles"),
+    ("name", "sent"),
     in_turn(
         ["basics", "errors", "large", "mock", "snaplen", "tls"],
-        [True, False],
+        WAYS,
         ["mock", "snaplen", "tls"],
     ),
 )
-def test_anomalies_match_one_process(name: str, shuffles: bool, tmp_path: Path) -> None:
+def test_anomalies_match_one_process(name: str, sent: Sent, tmp_path: Path) -> None:
     files = cut(name, 7, tmp_path).files
     rows = [row for batch in Analysis(files).anomaly_batches() for row in batch]
 
-    actual = rebuilt(a_job(shuffles=shuffles), files)
+    actual = rebuilt(a_job(sent=sent), files)
 
     assert counted(actual.anomalies) == counted(rows)
 
@@ -98,10 +99,11 @@ def joined(
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
-    ("name", "way"), in_turn(["cluster", "fault-stale-leader", "groups", "next-groups"], WAYS[1:])
+    ("name", "way"),
+    in_turn(["cluster", "fault-stale-leader", "groups", "next-groups"], FILES_AND_WAYS[1:]),
 )
-def test_other_tables_match_one_process(name: str, way: tuple[int, bool], tmp_path: Path) -> None:
-    count, shuffles = way
+def test_other_tables_match_one_process(name: str, way: tuple[int, Sent], tmp_path: Path) -> None:
+    count, sent = way
     files = cut(name, count, tmp_path).files
     rows: list[Row] = []
     expected: dict[str, list[dict[str, Any]]] = {}
@@ -111,7 +113,7 @@ def test_other_tables_match_one_process(name: str, way: tuple[int, bool], tmp_pa
             lines = BatchMaker(TABLES[table].columns).of_block(block).to_pylist()
             expected.setdefault(table, []).extend(lines)
 
-    actual = rebuilt(a_job(BUCKETS[count], shuffles=shuffles), files)
+    actual = rebuilt(a_job(BUCKETS[count], sent=sent), files)
 
     assert len(set(actual.request_ids)) == len(actual.rows)
     for table in OF_REQUESTS:
@@ -130,27 +132,29 @@ def test_other_tables_match_one_process(name: str, way: tuple[int, bool], tmp_pa
     ("name", "ways"),
     in_turn(
         IN_A_ROW,
-        [(False, True, False), (True, True, True), (False, False, False)],
+        [
+            ("read again", "shuffled", "written"),
+            ("shuffled", "shuffled", "shuffled"),
+            ("written", "written", "read again"),
+        ],
         ("groups", "sasl", "tls"),
     ),
 )
 def test_three_jobs_in_a_row_give_the_rows_of_one(
-    name: str, ways: tuple[bool, bool, bool], tmp_path: Path
+    name: str, ways: tuple[Sent, Sent, Sent], tmp_path: Path
 ) -> None:
     """Each job may send segments to buckets in another way."""
     files = cut(name, 7, tmp_path).files
     whole = rebuilt(a_job(), files)
 
-    first = rebuilt(a_job(keeps_open=True, shuffles=ways[0]), files[:2])
+    first = rebuilt(a_job(keeps_open=True, sent=ways[0]), files[:2])
     second = rebuilt(
-        a_job(keeps_open=True, run=1, shuffles=ways[1]),
+        a_job(keeps_open=True, run=1, sent=ways[1]),
         files[2:5],
         states=first.states,
         names=first.names,
     )
-    third = rebuilt(
-        a_job(run=2, shuffles=ways[2]), files[5:], states=second.states, names=second.names
-    )
+    third = rebuilt(a_job(run=2, sent=ways[2]), files[5:], states=second.states, names=second.names)
 
     jobs = (first, second, third)
     rows = [row for job in jobs for row in job.rows]
@@ -170,13 +174,13 @@ def test_three_jobs_in_a_row_give_the_rows_of_one(
 
 
 def assert_two_jobs_give_the_rows_of_one(
-    name: str, places: Iterable[int], shuffles: bool, folder: Path
+    name: str, places: Iterable[int], sent: Sent, folder: Path
 ) -> None:
     """Two jobs over a capture that is cut at a packet give the rows of one process."""
     (file,) = cut(name, 1, folder).files
     packets = packets_of(Path(file))
     files = [str(folder / "first"), str(folder / "second")]
-    job = a_job(2, keeps_open=True, shuffles=shuffles)
+    job = a_job(2, keeps_open=True, sent=sent)
     for place in places:
         write_pcap(Path(files[0]), packets[:place])
         write_pcap(Path(files[1]), packets[place:])
@@ -188,19 +192,19 @@ def assert_two_jobs_give_the_rows_of_one(
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
-    ("name", "shuffles"), in_turn(("cluster", "groups", "sasl", "transactions"), [True, False])
+    ("name", "sent"), in_turn(("cluster", "groups", "sasl", "transactions"), WAYS)
 )
-def test_two_jobs_give_the_rows_of_one(name: str, shuffles: bool, tmp_path: Path) -> None:
-    assert_two_jobs_give_the_rows_of_one(name, range(7, 200, 80), shuffles, tmp_path)
+def test_two_jobs_give_the_rows_of_one(name: str, sent: Sent, tmp_path: Path) -> None:
+    assert_two_jobs_give_the_rows_of_one(name, range(7, 200, 80), sent, tmp_path)
 
 
 @pytest.mark.long
-@BOTH
+@EACH_WAY
 @pytest.mark.parametrize("name", ["basics", "mock", "next-groups", "transactions", "waits"])
 def test_two_jobs_give_the_rows_of_one_when_cut_at_any_packet(
-    name: str, shuffles: bool, tmp_path: Path
+    name: str, sent: Sent, tmp_path: Path
 ) -> None:
-    assert_two_jobs_give_the_rows_of_one(name, range(1, 300), shuffles, tmp_path)
+    assert_two_jobs_give_the_rows_of_one(name, range(1, 300), sent, tmp_path)
 
 
 def test_open_connections_are_reported_as_far_as_they_were_read(tmp_path: Path) -> None:
@@ -215,14 +219,16 @@ def test_open_connections_are_reported_as_far_as_they_were_read(tmp_path: Path) 
 
 
 @pytest.mark.few(1)
-@BOTH
-def test_a_large_file_may_be_read_in_parts(shuffles: bool, tmp_path: Path) -> None:
+@EACH_WAY
+def test_a_large_file_may_be_read_in_parts(sent: Sent, tmp_path: Path) -> None:
     (file,) = cut("large", 1, tmp_path).files
     whole = rebuilt(a_job(), [file])
 
-    parts = rebuilt(a_job(shuffles=shuffles), [file], parts=5)
+    parts = rebuilt(a_job(sent=sent), [file], parts=5)
 
-    assert {block.part for block in parts.sent} == ({0, 1, 2, 3, 4} if shuffles else set())
+    assert {block.part for block in parts.sent} == (
+        {0, 1, 2, 3, 4} if sent == "shuffled" else set()
+    )
     assert counted(parts.rows) == counted(whole.rows)
     assert parts.quality.to_dict() == whole.quality.to_dict()
 
@@ -237,14 +243,14 @@ def test_record_data_is_not_sent(tmp_path: Path) -> None:
     assert sent_bytes(prunes_payload=True) < 0.6 * sent_bytes(prunes_payload=False)
 
 
-@BOTH
-def test_a_file_that_is_no_capture_is_left_out(shuffles: bool, tmp_path: Path) -> None:
+@EACH_WAY
+def test_a_file_that_is_no_capture_is_left_out(sent: Sent, tmp_path: Path) -> None:
     files = cut("waits", 2, tmp_path).files
     rows, _ = read(files)
     foreign = tmp_path / "notes.pcap"
     foreign.write_text("no packets here")
 
-    actual = rebuilt(a_job(shuffles=shuffles), [*files, str(foreign)])
+    actual = rebuilt(a_job(sent=sent), [*files, str(foreign)])
 
     assert counted(actual.rows) == counted(rows)
     (left_out,) = [row for row in actual.anomalies if row.kind == "capture_unreadable"]
@@ -254,14 +260,14 @@ def test_a_file_that_is_no_capture_is_left_out(shuffles: bool, tmp_path: Path) -
 
 
 @pytest.mark.few(1)
-@BOTH
-def test_a_truncated_file_is_read_to_its_end(shuffles: bool, tmp_path: Path) -> None:
+@EACH_WAY
+def test_a_truncated_file_is_read_to_its_end(sent: Sent, tmp_path: Path) -> None:
     files = cut("waits", 3, tmp_path).files
     broken = tmp_path / files[1]
     broken.write_bytes(broken.read_bytes()[:-7])
     rows, _ = read(files)
 
-    actual = rebuilt(a_job(shuffles=shuffles), files)
+    actual = rebuilt(a_job(sent=sent), files)
 
     assert counted(actual.rows) == counted(rows)
     (truncated,) = [row for row in actual.anomalies if row.kind == "capture_truncated"]
@@ -269,22 +275,22 @@ def test_a_truncated_file_is_read_to_its_end(shuffles: bool, tmp_path: Path) -> 
 
 
 @pytest.mark.few(2)
-@BOTH
+@EACH_WAY
 @pytest.mark.parametrize("label", ["two capture points", "five capture points"])
 def test_overlapping_captures_give_the_rows_of_one_process(
-    label: str, shuffles: bool, tmp_path: Path
+    label: str, sent: Sent, tmp_path: Path
 ) -> None:
     write(altered("groups", label), tmp_path, "groups")
     files = [str(file) for file in tmp_path.iterdir()]
     rows, _ = read(files)
 
-    assert counted(rebuilt(a_job(shuffles=shuffles), files).rows) == counted(rows)
+    assert counted(rebuilt(a_job(sent=sent), files).rows) == counted(rows)
 
 
 def test_packets_appended_between_the_two_reads_are_ignored(tmp_path: Path) -> None:
     files = cut("waits", 3, tmp_path).files
     rows, _ = read(files)
-    job = a_job(1, shuffles=False)
+    job = a_job(1, sent="read again")
     _, reports = read_all(job, files)
     captures = ReadSummary(reports, job.buckets).captures
     (more,) = cut("basics", 1, tmp_path).files
@@ -303,7 +309,7 @@ def test_packets_appended_between_the_two_reads_are_ignored(tmp_path: Path) -> N
 
 def test_a_capture_that_shrank_between_the_two_reads_is_an_error(tmp_path: Path) -> None:
     files = cut("waits", 3, tmp_path).files
-    job = a_job(1, shuffles=False)
+    job = a_job(1, sent="read again")
     _, reports = read_all(job, files)
     captures = ReadSummary(reports, job.buckets).captures
     first = Path(files[0])
@@ -337,5 +343,5 @@ def test_captures_in_disorder_over_several_files_match_one_process(
     files = [str(file) for file in tmp_path.iterdir()]
     rows, _ = read(files)
 
-    shuffles = len(label) % 2 == 0
-    assert counted(rebuilt(a_job(3, shuffles=shuffles), files).rows) == counted(rows)
+    sent = WAYS[len(label) % len(WAYS)]
+    assert counted(rebuilt(a_job(3, sent=sent), files).rows) == counted(rows)

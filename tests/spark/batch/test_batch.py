@@ -522,6 +522,21 @@ def test_killed_runs_neither_add_nor_lose_rows(run, growing, tmp_path, monkeypat
     assert {name.split("/run-")[1][:6] for name in row_files(growing.out)} == {"000001", "000002"}
 
 
+@pytest.mark.usefixtures("few_findings")
+def test_an_archive_grows_whose_segments_are_sent_in_files(
+    run: Any, growing: Growing, tmp_path: Path
+) -> None:
+    growing.add(0, 1)
+    assert run("--buckets", 17, *growing.arguments).status == 0
+    growing.add(2, 3, 4, 5)
+    assert run("--buckets", 17, *growing.arguments, "--finish").status == 0
+    expected = Expected(tmp_path, growing.folder.iterdir())
+    for table, expected_rows in expected.tables.items():
+        assert rows(growing.out, table) == expected_rows
+    assert report(growing.out) == expected.report
+    assert not list(growing.out.rglob("*.blocks"))
+
+
 @pytest.fixture(scope="module")
 def begun(engine: list[str], tmp_path_factory: pytest.TempPathFactory) -> Growing:
     """An archive after its first run; tests must not change it."""

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.long
 BATCH = "tests.spark.drivers.batch"
-BUCKETS = 6
 
 
 @pytest.fixture
@@ -38,11 +37,13 @@ def captures(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("buckets", [6, 17])
 def test_the_loss_of_a_worker_changes_no_row(
-    cluster: StandaloneCluster, captures: Path, tmp_path: Path
+    cluster: StandaloneCluster, buckets: int, captures: Path, tmp_path: Path
 ) -> None:
+    """Both when each task reads all captures, and when segments are sent in files."""
     expected, out = Expected(tmp_path, captures.iterdir()), tmp_path / "out"
-    arguments = [str(captures), "--out", str(out), "--buckets", str(BUCKETS)]
+    arguments = [str(captures), "--out", str(out), "--buckets", str(buckets)]
     with cluster.driver(BATCH, *arguments) as driver:
 
         def is_waiting() -> bool:

@@ -80,13 +80,13 @@ def test_buckets_are_rebuilt_for_topic_names_of_other_buckets(
 ) -> None:
     """So it is if there is no Metadata response, or an encrypted one."""
     rebuilt = []
-    rebuild = process_engine._rebuild_shard
+    rebuild = process_engine._rebuild_task
 
     def counting(*arguments: Any) -> Any:
         rebuilt.append(arguments)
         return rebuild(*arguments)
 
-    monkeypatch.setattr(process_engine, "_rebuild_shard", counting)
+    monkeypatch.setattr(process_engine, "_rebuild_task", counting)
     arguments = ["--jobs", 1, "--buckets", 4, path("cluster")]
     assert batch(*arguments, "--out", tmp_path / "found") == 0
     first_count = len(rebuilt)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from kanalyze.capture.splits import Split
     from kanalyze.tables.row import Row
+    from tests.support.archives import Sent
 
 EVENTS = "events"
 
@@ -40,7 +41,7 @@ class DriverSettings(NamedTuple):
     """How many tasks read files, or parts of large ones."""
     split_bytes: int = 64 << 20
     prunes_payload: bool = True
-    shuffles: bool = True
+    sent: Sent = "shuffled"
     held_phase: str | None = None
     held_from: int = 0
     """This and ``held_phase`` are attributes of :class:`MarkingJob`."""
@@ -63,7 +64,8 @@ def main(master: str, folder: str, text: str) -> None:
         a_job(
             driver_settings.buckets,
             prunes_payload=driver_settings.prunes_payload,
-            shuffles=driver_settings.shuffles,
+            sent=driver_settings.sent,
+            folder=Path(folder) / "blocks",
         ),
         folder,
         driver_settings.held_phase,
