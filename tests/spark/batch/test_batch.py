@@ -526,6 +526,12 @@ def test_killed_runs_neither_add_nor_lose_rows(run, growing, tmp_path, monkeypat
 def test_an_archive_grows_whose_segments_are_sent_in_files(
     run: Any, growing: Growing, tmp_path: Path
 ) -> None:
+    assert_segments_in_files_give_the_rows_of_one_process(run, growing, tmp_path)
+
+
+def assert_segments_in_files_give_the_rows_of_one_process(
+    run: Any, growing: Growing, tmp_path: Path
+) -> None:
     growing.add(0, 1)
     assert run("--buckets", 17, *growing.arguments).status == 0
     growing.add(2, 3, 4, 5)

@@ -20,6 +20,7 @@ from tests.spark.batch.test_batch import (
     Expected,
     archive,
     assert_growing_archive_matches_one_run,
+    assert_segments_in_files_give_the_rows_of_one_process,
     begun,
     captures,
     expected,
@@ -31,7 +32,6 @@ from tests.spark.batch.test_batch import (
     rows,
     run,
     run_with_more,
-    test_an_archive_grows_whose_segments_are_sent_in_files,
     test_anomalies_describe_damaged_and_unreadable_files,
     test_lines_have_the_id_of_their_request,
     test_missing_captures_are_reported_in_one_line,
@@ -61,7 +61,6 @@ __all__ = [
     "one_run_out",
     "readable",
     "run",
-    "test_an_archive_grows_whose_segments_are_sent_in_files",
     "test_anomalies_describe_damaged_and_unreadable_files",
     "test_lines_have_the_id_of_their_request",
     "test_missing_captures_are_reported_in_one_line",
@@ -86,6 +85,14 @@ def test_a_growing_archive_on_spark_ends_with_the_rows_of_one_run(
     is_killed: bool, run: Any, archive: Growing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert_growing_archive_matches_one_run(is_killed, run, archive, tmp_path, monkeypatch)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("few_findings")
+def test_an_archive_grows_whose_segments_are_sent_in_files(
+    run: Any, growing: Growing, tmp_path: Path
+) -> None:
+    assert_segments_in_files_give_the_rows_of_one_process(run, growing, tmp_path)
 
 
 @pytest.mark.long
