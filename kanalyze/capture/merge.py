@@ -24,7 +24,7 @@ from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.io.urls import is_url
 from kanalyze.capture.listing import FoundCapture, can_be_read_twice
 from kanalyze.capture.merge_cursor import BatchMerger, OpenCapture, first_packets, slice_of
-from kanalyze.capture.packet_index import UNKNOWN_CAPTURE, PacketIndex
+from kanalyze.capture.packet_index import UNKNOWN_CAPTURE, PacketIndex, PacketRun
 from kanalyze.capture.reader import DEFAULT_BUFFER_BYTES, open_capture
 from kanalyze.common import paths
 from kanalyze.common.closing import ClosedAtEnd
@@ -49,8 +49,6 @@ last is read from its current position, after all inputs with names, and stays o
 
 class MergedCaptures(ClosedAtEnd):
     """Captures read as one; a context manager that closes what it opened."""
-
-    numbers_all_packets = True
 
     def __init__(
         self,
@@ -122,6 +120,13 @@ class MergedCaptures(ClosedAtEnd):
         there is only one capture.
         """
         return self._packet_index.locate(number, self.names, is_alone=self._is_alone)
+
+    def runs_between(self, low: int, high: int, most: int) -> list[PacketRun] | None:
+        """Return the runs of packets from ``low`` to ``high``, each in one capture.
+
+        None if there are more than ``most``, or if a packet has no number in its capture.
+        """
+        return self._packet_index.runs_between(low, high, most, self.names)
 
     def close(self) -> None:
         """Close all captures; binary files that were passed in stay open."""

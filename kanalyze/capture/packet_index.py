@@ -11,15 +11,27 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.int_columns import shifted
+from kanalyze.common.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["UNKNOWN_CAPTURE", "PacketIndex"]
+__all__ = ["UNKNOWN_CAPTURE", "PacketIndex", "PacketRun"]
 
 MAX_RUNS: Final = 1_000_000
 UNKNOWN_CAPTURE: Final = "(unknown)"
 """Name of the capture of a packet whose run was dropped."""
+
+
+class PacketRun(NamedTuple):
+    """Consecutive packets that are consecutive in one capture."""
+
+    first: int
+    """Number of the first packet over all captures."""
+    shift: int
+    """What is added to these numbers for those in the capture."""
+    capture: str
+    """Name of the capture."""
 
 
 class PacketIndex:
@@ -96,6 +108,26 @@ class PacketIndex:
         if index < 0 or number >= self._end:
             return None
         return self._capture[index], self._within[index] + number - self._first[index]
+
+    def runs_between(
+        self, low: int, high: int, most: int, names: Sequence[str]
+    ) -> list[PacketRun] | None:
+        """Return the runs of packets from ``low`` to ``high``; the first one may begin before.
+
+        None if there are more than ``most``, or if the run of a packet was dropped.
+        """
+        start = bisect_right(self._first, low) - 1
+        end = bisect_right(self._first, high)
+        if start < 0 or high >= self._end or end - start > most:
+            return None
+        return [
+            PacketRun(
+                self._first[index],
+                self._within[index] - self._first[index],
+                names[self._capture[index]],
+            )
+            for index in range(start, end)
+        ]
 
     def locate(
         self, number: int, names: Sequence[str], *, is_alone: bool

@@ -14,6 +14,7 @@ from array import array
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from kanalyze.capture.packet_index import PacketRun
 from kanalyze.common.int_columns import total
 from kanalyze.live.window.snapshot import CaptureState
 from kanalyze.model.packets import PacketBatch
@@ -122,7 +123,6 @@ class LiveSource:
         """
         self.names = [name]
         self.can_be_read_again = False
-        self.numbers_all_packets = False
         self.progress: tuple[int, int | None] = (0, None)
         self.anomalies: list[Anomaly] = []
         self._feed = feed
@@ -144,6 +144,10 @@ class LiveSource:
     def locate(self, number: int) -> tuple[str, int | None]:
         """Return the capture of a packet, and its number there."""
         return self.names[0], number
+
+    def runs_between(self, low: int, high: int, most: int) -> list[PacketRun]:  # noqa: ARG002 - as in Captures
+        """Return the only run: packets are numbered as they come."""
+        return [PacketRun(low, 0, self.names[0])]
 
     def batches(self) -> Iterator[PacketBatch]:
         """Yield packets as they come, until a tick ends the capture.

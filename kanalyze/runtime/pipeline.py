@@ -134,7 +134,6 @@ class Analysis(RowSource):
             shard=shard,
             idle_ns=idle_ns,
             topic_ids=dict(topic_ids or {}),
-            has_packet_numbers=source is None or source.numbers_all_packets,
             keylog=keylog,
         )
         row_filter = RowFilter() if row_filter is None else row_filter

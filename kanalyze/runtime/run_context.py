@@ -67,7 +67,7 @@ class RunContext:
 
     def row_assembler(self, captures: Captures) -> RowAssembler:
         """Return a new row assembler."""
-        return self.settings.row_assembler(captures.locate, self.names)
+        return self.settings.row_assembler(captures, self.names)
 
     @property
     def row_filter(self) -> RowFilter:

@@ -18,14 +18,14 @@ from kanalyze.tables.requests.extract import Extractors
 from kanalyze.tables.requests.row_assembler import RowAssembler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from typing import Self
 
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.message_bodies import KeepsBytes
     from kanalyze.kafka.session.undecided import BrokerSide
     from kanalyze.net.shard import Shard
-    from kanalyze.runtime.stages import MemoryBounds
+    from kanalyze.runtime.stages import Captures, MemoryBounds
     from kanalyze.tables.cluster.reader import ClusterReader
     from kanalyze.tables.requests.name_search import NameReader
     from kanalyze.tables.requests.topic_names import TopicNames
@@ -47,8 +47,6 @@ class AnalysisSettings(NamedTuple):
     """The connections that get rows."""
     idle_ns: int | None
     topic_ids: Mapping[bytes, str]
-    has_packet_numbers: bool
-    """True if consecutive packets of the input have consecutive numbers."""
     keylog: KeyLog | None = None
     """The secrets that decrypt TLS; None for none. Its ``repr`` shows no secret."""
 
@@ -103,22 +101,14 @@ class AnalysisSettings(NamedTuple):
             keylog=self.keylog,
         )
 
-    def row_assembler(
-        self, locate: Callable[[int], tuple[str, int | None]], names: TopicNames
-    ) -> RowAssembler:
+    def row_assembler(self, captures: Captures, names: TopicNames) -> RowAssembler:
         """Return a new row assembler.
 
         Args:
-            locate: maps a packet number over the whole input to the capture and the number there.
+            captures: where packets are.
             names: names of topics; the assembler adds those that it learns.
         """
-        return RowAssembler(
-            self.catalog,
-            self.extractors,
-            locate,
-            names,
-            are_all_numbered=self.has_packet_numbers,
-        )
+        return RowAssembler(self.catalog, self.extractors, captures, names)
 
 
 def broker_side(ports: Sequence[int], brokers: Sequence[str]) -> BrokerSide | None:

@@ -28,9 +28,10 @@ from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
 from kanalyze.runtime.tls_stage import TlsStage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kanalyze.capture.file_metadata import FileMetadata
+    from kanalyze.capture.packet_index import PacketRun
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.events import SessionEvents
@@ -94,9 +95,6 @@ class Captures(Protocol):
     anomalies: list[Anomaly]
     """The anomalies of the captures themselves so far."""
     can_be_read_again: bool
-    numbers_all_packets: bool
-    """Consecutive packets of the input have consecutive numbers: a capture cannot begin between two
-    numbers unnoticed."""
 
     @property
     def names(self) -> list[str]:
@@ -123,7 +121,14 @@ class Captures(Protocol):
         ...
 
     def locate(self, number: int) -> tuple[str, int | None]:
-        """Return the capture of a packet, and the packet's number in it."""
+        """Return the capture of a packet, and the packet's number in it; None if not known."""
+        ...
+
+    def runs_between(self, low: int, high: int, most: int) -> Sequence[PacketRun] | None:
+        """Return the runs of packets from ``low`` to ``high``, each in one capture.
+
+        None if there are more than ``most``, or if a packet has no number in its capture.
+        """
         ...
 
 

@@ -340,7 +340,7 @@ def _send_rows(task: WorkerTask, shard: Shard, pipe: Connection) -> None:
     names, quality = _LearnedNames(settings.topic_ids), CaptureQuality()
     # Batches must end where they end in one process: the order of some rows depends on it.
     captures = MergedCaptures(task.inputs, stores=task.stores)
-    assembler = settings.row_assembler(captures.locate, names)
+    assembler = settings.row_assembler(captures, names)
     tables = task.tables
     has_other_rows = tables is not None and tables.others
     stages = settings.stages(shard, connections=has_other_rows, every_anomaly=has_other_rows)

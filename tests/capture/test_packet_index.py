@@ -46,6 +46,38 @@ def test_each_packet_is_found_however_captures_take_turns(batches):
     assert index.runs == (changes + 1 if expected else 0)
 
 
+NAMES = ("a.pcap", "b.pcap", "c.pcap", "d.pcap")
+
+
+@given(
+    owners=st.lists(st.integers(0, 3), min_size=1, max_size=40),
+    low=st.integers(1, 40),
+    high=st.integers(1, 40),
+)
+def test_the_runs_between_two_packets_locate_each_packet(owners, low, high):
+    low, high = sorted((min(low, len(owners)), min(high, len(owners))))
+    index = PacketIndex()
+    for number, owner in enumerate(owners, 1):
+        index.add(owner, number * 3, 1)
+    runs = index.runs_between(low, high, 50, NAMES)
+    for number in range(low, high + 1):
+        run = [run for run in runs if run.first <= number][-1]
+        located = run.capture, number + run.shift
+        assert located == index.locate(number, NAMES, is_alone=False)
+
+
+def test_there_are_no_runs_if_a_packet_has_no_place():
+    index = PacketIndex(max_runs=2)
+    assert index.runs_between(1, 1, 9, NAMES) is None
+    for turn in range(4):
+        index.add(turn % 2, turn + 1, 1)
+    assert index.find(1) is None
+    assert index.runs_between(1, 4, 9, NAMES) is None
+    assert index.runs_between(4, 5, 9, NAMES) is None
+    assert index.runs_between(3, 4, 1, NAMES) is None
+    assert index.runs_between(3, 4, 2, NAMES) == [(3, 0, "a.pcap"), (4, 0, "b.pcap")]
+
+
 def test_the_oldest_runs_are_forgotten_and_the_latest_are_kept():
     index = PacketIndex(max_runs=100)
     for turn in range(5000):

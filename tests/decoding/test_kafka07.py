@@ -14,7 +14,7 @@ from kanalyze.render.tree import TreeText
 from kanalyze.tables.requests.extract import Extractors
 from kanalyze.tables.requests.row_assembler import RowAssembler
 from tests.support import kafka07 as old
-from tests.support.building import rows_of_exchanges
+from tests.support.building import OneCapture, rows_of_exchanges
 from tests.support.decoding import CATALOG, READER, json_of
 from tests.support.talk import Talk
 
@@ -30,7 +30,7 @@ def talk(keep: KeepsBytes = lambda _: True, **options: Any) -> Talk:
 
 
 def decoded(conversation: Talk) -> list[dict[str, Any]]:
-    builder = RowAssembler(CATALOG, EXTRACTORS, lambda number: ("x.pcap", number))
+    builder = RowAssembler(CATALOG, EXTRACTORS, OneCapture("x.pcap"))
     rows = rows_of_exchanges(builder, conversation.exchanges)
     return [
         json.loads(json_of(e, row)) for e, row in zip(conversation.exchanges, rows, strict=True)
@@ -38,7 +38,7 @@ def decoded(conversation: Talk) -> list[dict[str, Any]]:
 
 
 def tree_lines(conversation: Talk, *, everything: bool = False) -> list[str]:
-    builder = RowAssembler(CATALOG, EXTRACTORS, lambda number: ("x.pcap", number))
+    builder = RowAssembler(CATALOG, EXTRACTORS, OneCapture("x.pcap"))
     tree = TreeText(READER, everything=everything)
     rows = rows_of_exchanges(builder, conversation.exchanges)
     return [

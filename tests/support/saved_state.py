@@ -71,7 +71,7 @@ class Run:
         extractors = Extractors(catalog)
         reader = MessageReader(catalog, Decoders(catalog), extractors.needed_fields)
         stages = Stages(reader, catalog, **self._settings)
-        return stages, RowAssembler(catalog, extractors, self.captures.locate, self._names)
+        return stages, RowAssembler(catalog, extractors, self.captures, self._names)
 
     def take(self, batch: PacketBatch | None) -> None:
         """Feed a batch; None ends the capture."""

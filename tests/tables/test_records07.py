@@ -15,7 +15,7 @@ from kanalyze.tables.records.rows import RecordReader, RecordRow, has_records
 from kanalyze.tables.requests.extract import Extractors
 from kanalyze.tables.requests.row_assembler import RowAssembler
 from tests.support import kafka07 as old
-from tests.support.building import rows_of_exchanges
+from tests.support.building import OneCapture, rows_of_exchanges
 from tests.support.talk import BROKER, CLIENT, Talk
 
 CATALOG = Catalog()
@@ -30,7 +30,7 @@ def talk() -> Talk:
 
 
 def rows_of(talk: Talk, **options) -> list[RecordRow]:
-    builder = RowAssembler(CATALOG, Extractors(CATALOG), lambda number: ("x.pcap", number))
+    builder = RowAssembler(CATALOG, Extractors(CATALOG), OneCapture("x.pcap"))
     pairs = list(zip(talk.exchanges, rows_of_exchanges(builder, talk.exchanges), strict=True))
     reader = RecordReader(CATALOG, DECODERS, values_as="base64", **options)
     return [row for rows in reader.row_batches(pairs) for row in rows]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support import kafka as k
 from tests.support import topic_ids as t
-from tests.support.building import rows_of_exchanges
+from tests.support.building import OneCapture, rows_of_exchanges
 from tests.support.streams import TIME_NS
 from tests.support.talk import CLIENT, Talk
 
@@ -27,9 +27,7 @@ def rows_of(core: SimpleNamespace) -> RowsOf:
 
     def rows_of(talk: Talk) -> list[Row]:
         extractors = core.extract.Extractors(talk.catalog)
-        builder = core.row_assembler.RowAssembler(
-            talk.catalog, extractors, lambda number: ("x.pcap", number)
-        )
+        builder = core.row_assembler.RowAssembler(talk.catalog, extractors, OneCapture("x.pcap"))
         return rows_of_exchanges(builder, map(core.given, talk.exchanges))
 
     return rows_of

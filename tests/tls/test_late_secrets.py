@@ -14,6 +14,7 @@ from kanalyze.tls.facts import Decryption
 from kanalyze.tls.keylog import KeyLog
 from kanalyze.tls.streams import DecryptedStreams
 from tests.support import tls_captures
+from tests.support.building import OneCapture
 
 FEW = ["tls13-aes128gcm", "tls12-aes128gcm", "tls12-aes256cbc-sha1", "tls13-mutual"]
 OTHER = "tls-no-suite"
@@ -22,23 +23,20 @@ STEP_PACKETS = 16
 LAST = 1 << 62
 
 
-class Captured:
+class Captured(OneCapture):
     """A capture, a few packets at a time; secrets are added between two batches."""
 
     can_be_read_again = False
-    numbers_all_packets = True
     description = None
     dropped_packets = None
     progress = (0, None)
 
     def __init__(self, name: str, log: KeyLog, keys: dict[int, bytes]) -> None:
         """``keys`` are pieces of the key log, by the number of the batch before which they come."""
+        super().__init__(name)
         self.names = [name]
         self.anomalies: list[object] = []
         self._log, self._keys = log, keys
-
-    def locate(self, number: int) -> tuple[str, int]:
-        return self.names[0], number
 
     def batches(self):
         number = 0

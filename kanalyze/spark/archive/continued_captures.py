@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from kanalyze.capture.io.stores import Stores
     from kanalyze.capture.listing import FoundCapture
+    from kanalyze.capture.packet_index import PacketRun
 
 __all__ = ["ContinuedCaptures"]
 
@@ -23,7 +24,6 @@ __all__ = ["ContinuedCaptures"]
 class ContinuedCaptures:
     """Base of what reads such captures as :class:`~kanalyze.runtime.stages.Captures`."""
 
-    numbers_all_packets = True
     can_be_read_again = False
     description = None
 
@@ -51,6 +51,10 @@ class ContinuedCaptures:
     def locate(self, number: int) -> tuple[str, int | None]:
         """Return the capture of a packet and its number there; see ``MergedCaptures.locate``."""
         return self._merged.locate(number)
+
+    def runs_between(self, low: int, high: int, most: int) -> list[PacketRun] | None:
+        """Return runs of packets; see ``MergedCaptures.runs_between``."""
+        return self._merged.runs_between(low, high, most)
 
     def save_state(self) -> str:
         """Return where packets are, for the rows of a later job."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from kanalyze.capture.io.stores import Stores
     from kanalyze.capture.listing import FoundCapture
+    from kanalyze.capture.packet_index import PacketRun
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.net.segment_columns import SegmentColumns
     from kanalyze.net.shard import Shard
@@ -81,12 +82,23 @@ class ShardReader(ContinuedCaptures):
     @property
     def names(self) -> list[str]:
         """Captures opened so far, as they were given."""
-        return [self._names_in_rows.get(name, name) for name in super().names]
+        return [self._name_in_rows(name) for name in super().names]
 
     def locate(self, number: int) -> tuple[str, int | None]:
         """Return the capture of a packet and its number there; see ``MergedCaptures.locate``."""
         name, within = self._merged.locate(number)
-        return self._names_in_rows.get(name, name), within
+        return self._name_in_rows(name), within
+
+    def runs_between(self, low: int, high: int, most: int) -> list[PacketRun] | None:
+        """Return runs of packets; see ``MergedCaptures.runs_between``."""
+        runs = super().runs_between(low, high, most)
+        if runs is None:
+            return None
+        return [run._replace(capture=self._name_in_rows(run.capture)) for run in runs]
+
+    def _name_in_rows(self, opened: str) -> str:
+        """Return the name of a capture in rows, given the one under which it was opened."""
+        return self._names_in_rows.get(opened, opened)
 
     def batches(self) -> Iterator[SegmentColumns]:
         """Yield all segments in batches, none of which is empty; their numbers rise.

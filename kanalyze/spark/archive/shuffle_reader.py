@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from kanalyze.common.byte_copies import joined
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.model.packet_arrays import to_column
 from kanalyze.spark.archive.packed_segments import concat_segments, select_rows, unpack
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from kanalyze.capture.packet_index import PacketRun
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.net.segment_columns import SegmentColumns
 
@@ -86,7 +88,6 @@ class ShuffleReader:
         self.dropped_packets: int | None = None
         self.progress: tuple[int, int | None] = (0, None)
         self.can_be_read_again = False
-        self.numbers_all_packets = False
         self.description = None
         self._index = {name: index for index, name in enumerate(self.names)}
         # No capture has index -1: the first packet begins a run.
@@ -96,6 +97,10 @@ class ShuffleReader:
     def locate(self, number: int) -> tuple[str, int | None]:
         """Return the capture of a packet and its number there; see ``MergedCaptures.locate``."""
         return self._packet_index.locate(number, self.names, is_alone=False)
+
+    def runs_between(self, low: int, high: int, most: int) -> list[PacketRun] | None:
+        """Return runs of packets; see ``MergedCaptures.runs_between``."""
+        return self._packet_index.runs_between(low, high, most, self.names)
 
     def batches(self) -> Iterator[SegmentColumns]:
         """Yield all segments in batches, none of which is empty; their numbers rise.
@@ -217,9 +222,7 @@ def _slice(part: _PendingSegments, span: slice) -> _PendingSegments:
     segments = select_rows(part.segments, rows)
     if len(rows) < len(part.key_ns):
         start, captured = segments.payload_start, segments.captured_bytes
-        buffer = segments.buffer
-        spans = zip(start.tolist(), (start + captured).tolist(), strict=True)
-        segments.buffer = memoryview(b"".join([buffer[begin:end] for begin, end in spans]))
+        segments.buffer = memoryview(joined(segments.buffer, start, start + captured))
         segments.payload_start = np.cumsum(captured) - captured
     return _PendingSegments(
         part.source, part.capture, segments, part.key_ns[span], part.within[span]

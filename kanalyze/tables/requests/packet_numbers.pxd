@@ -6,8 +6,7 @@ from kanalyze.tables.columns.buffers cimport IntBuffer, WordBuffer
 
 @cython.final
 cdef class PacketNumbers:
-    cdef object _locate
-    cdef bint _are_all_numbered
+    cdef object _locations
     cdef WordBuffer _capture
     cdef IntBuffer _requests
     cdef IntBuffer _responses

@@ -9,33 +9,45 @@ Compiled by Cython, with the types in ``packet_numbers.pxd``; uncompiled it does
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kanalyze.tables.columns.buffers import IntBuffer, WordBuffer, ints_of, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
-__all__ = ["PacketNumbers"]
+    from kanalyze.capture.packet_index import PacketRun
+
+__all__ = ["PacketLocations", "PacketNumbers"]
 
 _LARGEST_INT64 = 2**63 - 1
 _MOST_RUNS = 64
 """With more runs, for example if captures overlap in time, rows are numbered one by one."""
 
 
+class PacketLocations(Protocol):
+    """Where packets are that have numbers over all captures."""
+
+    def locate(self, number: int) -> tuple[str, int | None]:
+        """Return the capture of a packet, and the packet's number in it; None if not known."""
+        ...
+
+    def runs_between(self, low: int, high: int, most: int) -> Sequence[PacketRun] | None:
+        """Return the runs of packets from ``low`` to ``high``.
+
+        None if there are more than ``most``, or if a packet has no number in its capture.
+        """
+        ...
+
+
 class PacketNumbers:
     """The columns of captures and packets of the rows of requests."""
 
     def __init__(
-        self,
-        buffers: dict[str, IntBuffer | WordBuffer],
-        locate: Callable[[int], tuple[str, int | None]],
-        *,
-        are_all_numbered: bool,
+        self, buffers: dict[str, IntBuffer | WordBuffer], locations: PacketLocations
     ) -> None:
         """Use ``buffers``; see :class:`~kanalyze.tables.requests.row_assembler.RowAssembler`."""
-        self._locate = locate
-        self._are_all_numbered = are_all_numbered
+        self._locations = locations
         self._capture: WordBuffer = words_of(buffers, "capture")
         self._requests: IntBuffer = ints_of(buffers, "request_packet")
         self._responses: IntBuffer = ints_of(buffers, "response_packet")
@@ -48,17 +60,12 @@ class PacketNumbers:
             low, high = min(low, buffer.least(count)), max(high, buffer.largest(count))
         if high < 0:
             self._capture.fill(count, self._capture.code(""))
-            return
-        if not (self._are_all_numbered and self._number_runs(count, low, high)):
+        elif not self._number_runs(count, low, high):
             self._number_each(count)
 
     def _number_runs(self, count: int, low: int, high: int) -> bool:
-        """Number the rows by runs: each is a range of consecutive packets of one capture.
-
-        Returns false, and changes nothing, if there are too many runs from packet ``low`` to
-        ``high``, or if a packet has no number.
-        """
-        runs = _runs_between(self._locate, low, high)
+        """Number the rows by runs of packets; return false if that is not possible."""
+        runs = self._locations.runs_between(low, high, _MOST_RUNS)
         if not runs:
             return False
         numbers = [(first, shift, self._capture.code(capture)) for first, shift, capture in runs]
@@ -97,37 +104,6 @@ class PacketNumbers:
             for buffer in (self._responses, self._requests):
                 packet = buffer.get(at)
                 if packet is not None:
-                    capture, number = self._locate(packet)
+                    capture, number = self._locations.locate(packet)
                     buffer.change(at, number)
             self._capture.put(at, capture)
-
-
-def _runs_between(
-    locate: Callable[[int], tuple[str, int | None]], low: int, high: int
-) -> list[tuple[int, int, str]]:
-    """Return the runs of consecutive packets of one capture from packet ``low`` to ``high``.
-
-    A run is its first packet, the number to add to its packets' numbers, and the capture. The list
-    is empty if a packet has no number, or if there are too many runs.
-
-    A run ends where the difference between the two numbers of a packet changes. So its end is found
-    by binary search.
-    """
-    runs: list[tuple[int, int, str]] = []
-    first = low
-    while first <= high:
-        capture, number = locate(first)
-        if number is None or len(runs) == _MOST_RUNS:
-            return []
-        shift = number - first
-        runs.append((first, shift, capture))
-        last, beyond = first, high + 1
-        middle = high
-        while beyond - last > 1:
-            if locate(middle) == (capture, middle + shift):
-                last = middle
-            else:
-                beyond = middle
-            middle = (last + beyond) // 2
-        first = beyond
-    return runs

@@ -52,13 +52,14 @@ if not cython.compiled:
     from kanalyze.tables.requests.summaries import RECORD_BYTES, RECORD_COUNT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.exchange import Exchange, Message
     from kanalyze.tables.columns.block import ColumnValues, Ints
     from kanalyze.tables.requests.extract import Extractors
+    from kanalyze.tables.requests.packet_numbers import PacketLocations
     from kanalyze.tables.requests.summaries import ExchangeSummary
 
 __all__ = ["RowAssembler", "with_names"]
@@ -89,20 +90,16 @@ class RowAssembler:
         self,
         catalog: Catalog,
         extractors: Extractors,
-        locate: Callable[[int], tuple[str, int | None]],
+        locations: PacketLocations,
         names: TopicNames | None = None,
-        *,
-        are_all_numbered: bool = True,
     ) -> None:
         """Begin without rows.
 
         Args:
             catalog: names of APIs.
             extractors: summarize decoded bodies.
-            locate: maps a packet number over the whole input to the capture and the number there.
+            locations: where the packets of the whole input are.
             names: the known names of topic ids; None if none are known.
-            are_all_numbered: whether consecutive packets of the input have consecutive numbers. If
-                not, a capture may begin between two numbers, and each packet is located by itself.
         """
         self._most_bytes = _MOST_BYTES
         self._extractors = extractors
@@ -122,7 +119,7 @@ class RowAssembler:
         self._errors = ErrorWriter(buffers, self._topics)
         self._anomalies = ListWriter(buffers, "anomalies")
         self._latency_parts = PartsWriter(buffers)
-        self._packets = PacketNumbers(buffers, locate, are_all_numbered=are_all_numbered)
+        self._packets = PacketNumbers(buffers, locations)
         self._name_columns()
 
     def state(self, connections: Collection[int]) -> State:

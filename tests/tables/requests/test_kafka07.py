@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kanalyze.tables.requests.extract import Extractors
 from kanalyze.tables.requests.row_assembler import RowAssembler
 from tests.support import kafka07 as old
-from tests.support.building import rows_of_exchanges
+from tests.support.building import OneCapture, rows_of_exchanges
 from tests.support.talk import Talk
 
 if TYPE_CHECKING:
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 
 def rows_of(talk: Talk) -> list[Row]:
-    builder = RowAssembler(
-        talk.catalog, Extractors(talk.catalog), lambda number: ("x.pcap", number)
-    )
+    builder = RowAssembler(talk.catalog, Extractors(talk.catalog), OneCapture("x.pcap"))
     return rows_of_exchanges(builder, talk.exchanges)
 
 

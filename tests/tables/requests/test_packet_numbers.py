@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kanalyze.capture.packet_index import PacketIndex, PacketRun
 from kanalyze.tables.columns.buffers import buffers_of
 from kanalyze.tables.requests.packet_numbers import PacketNumbers
 from kanalyze.tables.row import COLUMNS
@@ -12,23 +13,35 @@ NAMES = ("capture", "request_packet", "response_packet")
 COLUMNS_OF_PACKETS = [column for column in COLUMNS if column.name in NAMES]
 
 
-def place(number: int) -> tuple[str, int | None]:
-    """Packets 0 to 9 are in one capture, the others in a second one; each begins at 1."""
-    return ("a.pcap", number + 1) if number < 10 else ("b.pcap", number - 9)
+class Locations:
+    """Where packets are."""
+
+    def __init__(self, *runs: tuple[int, int, int], names=("a.pcap", "b.pcap")) -> None:
+        """Each run is the index of a capture, its first packet's number there, and a count."""
+        self._names = names
+        self._index = PacketIndex(max_runs=max(len(runs), 1))
+        for run in runs:
+            self._index.add(*run)
+
+    def locate(self, number: int) -> tuple[str, int | None]:
+        return self._index.locate(number, self._names, is_alone=len(self._names) == 1)
+
+    def runs_between(self, low: int, high: int, most: int) -> list[PacketRun] | None:
+        return self._index.runs_between(low, high, most, self._names)
 
 
-def nowhere(_: int) -> tuple[str, int | None]:
-    return "pipe", None
+TWO_FILES = Locations((0, 1, 10), (1, 1, 10))
+"""Packets 1 to 10 are in one capture, those from 11 on in a second one."""
 
 
-def numbered(rows, place_of=place, *, are_all_numbered=True):
+def numbered(rows, locations=TWO_FILES):
     buffers = buffers_of(COLUMNS_OF_PACKETS)
     for name in NAMES:
         buffers[name].make_room(len(rows))
     for at, (request, response) in enumerate(rows):
         buffers["request_packet"].put_any(at, request)
         buffers["response_packet"].put_any(at, response)
-    PacketNumbers(buffers, place_of, are_all_numbered=are_all_numbered).number(len(rows))
+    PacketNumbers(buffers, locations).number(len(rows))
     captures = buffers["capture"].drain(len(rows))
     packets = [
         (buffers["request_packet"].get(at), buffers["response_packet"].get(at))
@@ -37,36 +50,39 @@ def numbered(rows, place_of=place, *, are_all_numbered=True):
     return [captures.words[code] for code in captures.codes], packets
 
 
-@pytest.mark.parametrize("are_all_numbered", [True, False])
 @pytest.mark.parametrize(
     ("rows", "captures", "packets"),
     [
-        ([(0, 3), (2, None)], ["a.pcap"] * 2, [(1, 4), (3, None)]),
-        ([(12, 19)], ["b.pcap"], [(3, 10)]),
-        ([(1, 2), (11, 12)], ["a.pcap", "b.pcap"], [(2, 3), (2, 3)]),
-        ([(9, 10)], ["a.pcap"], [(10, 1)]),
-        ([(None, 4)], ["a.pcap"], [(None, 5)]),
-        ([(None, None), (4, None)], ["", "a.pcap"], [(None, None), (5, None)]),
+        ([(1, 4), (3, None)], ["a.pcap"] * 2, [(1, 4), (3, None)]),
+        ([(13, 20)], ["b.pcap"], [(3, 10)]),
+        ([(2, 3), (12, 13)], ["a.pcap", "b.pcap"], [(2, 3), (2, 3)]),
+        ([(10, 11)], ["a.pcap"], [(10, 1)]),
+        ([(None, 5)], ["a.pcap"], [(None, 5)]),
+        ([(None, None), (5, None)], ["a.pcap"] * 2, [(None, None), (5, None)]),
+        ([(None, None), (5, 12)], ["", "a.pcap"], [(None, None), (5, 2)]),
         ([(None, None)], [""], [(None, None)]),
         ([], [], []),
     ],
 )
-def test_a_row_belongs_to_the_capture_of_its_request(rows, captures, packets, are_all_numbered):
-    if rows == [(None, None), (4, None)] and are_all_numbered:
-        captures = ["a.pcap"] * 2  # all rows are of one capture
-    assert numbered(rows, are_all_numbered=are_all_numbered) == (captures, packets)
+def test_a_row_belongs_to_the_capture_of_its_request(rows, captures, packets):
+    assert numbered(rows) == (captures, packets)
 
 
 def test_the_number_of_an_unnumbered_packet_is_null():
-    assert numbered([(3, 4)], nowhere) == (["pipe"], [(None, None)])
+    assert numbered([(3, 4)], Locations(names=("pipe",))) == (["pipe"], [(None, None)])
 
 
-def test_numbers_with_gaps_are_looked_up_one_by_one():
-    """Another capture may begin and end between two numbers that were left out."""
+def test_captures_may_take_turns():
+    """In one bucket of an archive another capture may have a single packet between two."""
+    turns = Locations((0, 1, 4), (1, 7, 1), (0, 6, 2))
+    rows = [(4, None), (5, 6), (6, 7)]
+    assert numbered(rows, turns) == (
+        ["a.pcap", "b.pcap", "a.pcap"],
+        [(4, None), (7, 6), (6, 7)],
+    )
 
-    def between(number: int) -> tuple[str, int | None]:
-        return ("b.pcap", 1) if number == 5 else ("a.pcap", number + 1)
 
-    rows = [(4, None), (5, None), (6, None)]
-    found = numbered(rows, between, are_all_numbered=False)
-    assert found == (["a.pcap", "b.pcap", "a.pcap"], [(5, None), (1, None), (7, None)])
+def test_with_many_turns_rows_are_numbered_one_by_one():
+    turns = Locations(*((number % 2, number, 1) for number in range(1, 201)))
+    rows = [(number, None) for number in range(1, 201)]
+    assert numbered(rows, turns) == (["b.pcap", "a.pcap"] * 100, rows)
