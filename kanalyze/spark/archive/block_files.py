@@ -22,6 +22,7 @@ import pyarrow as pa
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.spark.archive.packed_segments import BlockError
 from kanalyze.spark.archive.shuffle_reader import ShuffledBlock
+from kanalyze.spark.archive.shuffle_schema import BlockGroup
 from kanalyze.spark.shared_folder import SharedFolder
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from kanalyze.spark.archive.shuffle_schema import ShuffleRow
 
-__all__ = ["BlockFile", "BlockGroup", "CapturePart", "WrittenBlocks"]
+__all__ = ["BlockFile", "CapturePart", "WrittenBlocks"]
 
 _GROUP_BYTES: Final = 64 << 20
 """How many bytes of blocks a task buffers. A group takes 8 bytes for each bucket in the driver."""
@@ -38,17 +39,6 @@ _READ_BYTES: Final = 256 << 10
 each group whose blocks are from the same time."""
 _HEADER: Final = struct.Struct("<iqqI")
 """Before each block: number of the part of a capture, key, first packet, length in bytes."""
-
-
-class BlockGroup(NamedTuple):
-    """Where blocks are in a file; sorted by bucket, then by time and capture."""
-
-    first_key_ns: int
-    """The lowest key of a block in the group."""
-    file: str
-    """Name of the file in the folder."""
-    starts: array[int]
-    """Index of the first byte of each bucket in the file; at the end the index after the last."""
 
 
 class CapturePart(NamedTuple):

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
 
     from kanalyze.capture.splits import Split, SplitEnds
-    from kanalyze.spark.archive.block_files import BlockGroup
-    from kanalyze.spark.archive.shuffle_schema import BucketReport, CaptureReport
+    from kanalyze.spark.archive.shuffle_schema import BlockGroup, BucketReport, CaptureReport
     from kanalyze.tables.anomalies import AnomalyRow
 
 __all__ = [

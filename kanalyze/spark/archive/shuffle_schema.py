@@ -16,10 +16,10 @@ from kanalyze.export.arrow_arrays import arrays_of
 from kanalyze.spark.archive.packed_segments import BlockError
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kanalyze.capture.splits import SplitEnds
-    from kanalyze.spark.archive.block_files import BlockGroup
     from kanalyze.spark.archive.partitioner import SegmentBlock, UnmatchedFragment
     from kanalyze.spark.archive.table_files import WrittenFile
     from kanalyze.spark.key_sources import KeyedCapture
@@ -33,6 +33,7 @@ __all__ = [
     "REPORT_BUCKET",
     "SHUFFLE_KEY",
     "SHUFFLE_SCHEMA",
+    "BlockGroup",
     "BucketReport",
     "CaptureReport",
     "ShuffleRow",
@@ -54,7 +55,7 @@ REPORT_BUCKET: Final = -1
 ANOMALY_BUCKET: Final = -2
 """The bucket of a control row that holds rows of anomalies, as an Arrow stream."""
 BLOCKS_BUCKET: Final = -3
-"""The bucket of a control row that holds the :class:`~.block_files.BlockGroup` of a task."""
+"""The bucket of a control row that holds each :class:`BlockGroup` of a task."""
 FIRST_KEY_NS: Final = -(1 << 62)
 """The sort key of a bucket's saved state, which comes before all segments of the bucket."""
 
@@ -119,6 +120,17 @@ class CaptureReport(NamedTuple):
     topic_names: Mapping[bytes, str] | None = None
     """Names of topics, by id, that the task had found up to the end of this part; None if the part
     was not read."""
+
+
+class BlockGroup(NamedTuple):
+    """Where blocks are in a file; sorted by bucket, then by time and capture."""
+
+    first_key_ns: int
+    """The lowest key of a block in the group."""
+    file: str
+    """Name of the file in the folder."""
+    starts: array[int]
+    """Index of the first byte of each bucket in the file; at the end the index after the last."""
 
 
 class BucketReport(NamedTuple):

@@ -57,8 +57,7 @@ if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
     from kanalyze.capture.splits import Split
-    from kanalyze.spark.archive.block_files import BlockGroup
-    from kanalyze.spark.archive.shuffle_schema import CaptureReport
+    from kanalyze.spark.archive.shuffle_schema import BlockGroup, CaptureReport
     from kanalyze.spark.archive.table_files import WrittenFile
     from kanalyze.spark.archive.tasks import Job
     from kanalyze.spark.batch.commit import Folder

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from kanalyze.errors import UsageError
 from kanalyze.spark.archive import block_files
-from kanalyze.spark.archive.block_files import BlockFile, BlockGroup, CapturePart, WrittenBlocks
+from kanalyze.spark.archive.block_files import BlockFile, CapturePart, WrittenBlocks
 from kanalyze.spark.archive.packed_segments import BlockError
-from kanalyze.spark.archive.shuffle_schema import ShuffleRow
+from kanalyze.spark.archive.shuffle_schema import BlockGroup, ShuffleRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
