@@ -16,7 +16,7 @@ from tests.spark.drivers.marking import GO_ON, REBUILDING, marks_in
 from tests.support.captures import path
 from tests.support.cut_captures import cut
 from tests.support.spark import settings
-from tests.support.spark_cluster import kill_tree
+from tests.support.spark_cluster import WORKERS, kill_tree
 from tests.support.waiting import LONG_S, wait_until
 
 if TYPE_CHECKING:
@@ -46,11 +46,11 @@ def test_the_loss_of_a_worker_changes_no_row(
     arguments = [str(captures), "--out", str(out), "--buckets", str(buckets)]
     with cluster.driver(BATCH, *arguments) as driver:
 
-        def is_waiting() -> bool:
+        def are_waiting() -> bool:
             started = {mark.partition for mark in marks_in(driver.folder, REBUILDING)}
-            return max(started, default=0) >= HELD_FROM
+            return sum(partition >= HELD_FROM for partition in started) == WORKERS
 
-        wait_until(is_waiting, "buckets are rebuilt")
+        wait_until(are_waiting, "each worker has a waiting task")
         cluster.kill_worker(0)
         (driver.folder / GO_ON).touch()
         assert driver.result() == 0
