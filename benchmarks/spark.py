@@ -6,10 +6,11 @@
 Repeats captures of `benchmarks.captures`, which are made where they are missing, as a rotating
 tcpdump would have written them, and deletes them afterwards, one set after the other; fifty-fold
 takes 9 GB of disk. Every command runs once, in turn: `kanalyze batch` in processes and on each
-master; `kanalyze requests`, which makes the same rows in one process; `kanalyze report`, which
-makes the same report; and tshark by hand, over one file after another and over as many at once as
-there are cores (only up to ten-fold, and on one set of each kind). The number of rows has to be the
-same. Prints tables in Markdown and writes them. Needs Linux, Java and tshark.
+master, with as few tasks as it chooses, and with so many that segments are sent from task to task;
+`kanalyze requests`, which makes the same rows in one process; `kanalyze report`, which makes the
+same report; and tshark by hand, over one file after another and over as many at once as there are
+cores (only up to ten-fold, and on one set of each kind). The number of rows has to be the same.
+Prints tables in Markdown and writes them. Needs Linux, Java and tshark.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ _FILE_HEADER_BYTES = 24
 _COUNT = "import sys, pyarrow.dataset as d; print(d.dataset(sys.argv[1]).count_rows())"
 _REQUESTS = "kanalyze requests --jobs 1"
 _REPORT = "kanalyze report --jobs 1"
+_WAYS = ((), ("--buckets", "17"))
+"""Each task that makes rows reads all captures; and segments are sent to it."""
 
 
 class Set(NamedTuple):
@@ -104,14 +107,14 @@ def count_rows(table: Path) -> int:
     return int(output_of(sys.executable, "-c", _COUNT, str(table)))
 
 
-def run_batch(folder: Path, master: str, scratch: Path) -> Result:
-    """Measure `kanalyze batch`."""
+def run_batch(folder: Path, master: str, scratch: Path, more: Sequence[str]) -> Result:
+    """Measure `kanalyze batch`, with more arguments."""
     out, log = scratch / "out", scratch / "log"
     log.mkdir()
     try:
         # Spark's own files go there too, and are deleted though it were killed.
         local = {"SPARK_LOCAL_DIRS": str(scratch / "local")}
-        run = measure_tree(batch_command(folder, out, master, log), local)
+        run = measure_tree([*batch_command(folder, out, master, log), *more], local)
         table = out / "requests"
         rows = count_rows(table) if table.exists() else 0
         return Result(run, cores_of(master), rows, event_log.stages_in(log))
@@ -120,10 +123,10 @@ def run_batch(folder: Path, master: str, scratch: Path) -> Result:
             shutil.rmtree(made, ignore_errors=True)
 
 
-def run_processes(folder: Path, scratch: Path) -> Result:
+def run_processes(folder: Path, scratch: Path, more: Sequence[str]) -> Result:
     """Measure `kanalyze batch --engine process`, with as many processes as there are cores."""
     out = scratch / "out"
-    words = ["batch", str(folder), "--out", str(out), "--engine", "process"]
+    words = ["batch", str(folder), "--out", str(out), "--engine", "process", *more]
     try:
         run = measure_tree([programs.KANALYZE, *words])
         table = out / "requests"
@@ -158,9 +161,13 @@ def measure(name: str, folder: Path, masters: Sequence[str], ports: list[int] | 
         scratch = Path(text)
         # The first one brings the files into the page cache, as far as making them did not.
         results = {_REQUESTS: run_requests(folder, scratch)}
-        results["kanalyze batch --engine process"] = run_processes(folder, scratch)
-        for master in masters:
-            results[f"kanalyze batch {master}"] = run_batch(folder, master, scratch)
+        for more in _WAYS:
+            options = " ".join(("", *more))
+            processes = run_processes(folder, scratch, more)
+            results[f"kanalyze batch --engine process{options}"] = processes
+            for master in masters:
+                on_spark = run_batch(folder, master, scratch, more)
+                results[f"kanalyze batch {master}{options}"] = on_spark
     counts = {command: result.rows for command, result in results.items()}
     if len(set(counts.values())) > 1:
         raise BenchmarkError(f"{name}: not the same rows: {counts}")
