@@ -22,18 +22,19 @@ is that of all processes; *MB/s a core* is by wall, of the cores it was given. *
 resident memory of the largest process; *together* that of all, what they share counted once (PSS),
 looked at once a second. *empty* is one capture without packets: start-up, which is not in the hours
 that a TB takes: *core-hours* are wall time times cores, *CPU-hours* what they worked. In *random*
-what no row needs was made random bytes, which do not compress; how much of a capture is written to
-the shuffle lies between the two for real data."""
+what no row needs was made random bytes, which do not compress. With `--buckets 17` segments are
+sent from task to task in files."""
 _PROCESS_NOTES = """\
 CPU by process, as far as it was seen (five times a second), the program that starts Spark among
-*other*; memory is the peak of one process, what it shares included. *blocks* are what is written to
-the shuffle to rebuild connections, once; *all shuffles* what Spark wrote to any."""
+*other*; memory is the peak of one process, what it shares included. *shuffles* is what Spark wrote
+to any."""
 _STAGE_NOTES = """\
 Seconds that tasks ran, from Spark's event log: of the JVM and the Python worker together, so that
 each takes a core at most. *rebuild* is done twice where names of topics have to be told from one
 part of the connections to another; *MB/s* and *rows/s* are what one core does."""
 _TASK_NOTES = """\
-The tasks of a job that shuffles, in one process without Spark, quickest of some rounds."""
+The tasks of a job that sends segments, in one process without Spark, quickest of some rounds.
+*blocks* is what is sent, as a share of the capture."""
 _SECONDS_PER_HOUR = 3600
 _TB = 1e12
 
@@ -75,11 +76,6 @@ def hours_per_tb(empty: Folder, folder: Folder, command: str) -> tuple[float, fl
     return core_s * a_byte, cpu_s * a_byte
 
 
-def blocks_bytes(stages: Iterable[Stage]) -> int:
-    """Return what was shuffled to be rebuilt, once."""
-    return min((stage.shuffle_read_bytes for stage in stages if stage.kind == REBUILD), default=0)
-
-
 def markdown(folders: Sequence[Folder], tasks: Mapping[str, Took], facts: Iterable[str]) -> str:
     """Return the whole page; ``facts`` are lines to put before the tables."""
     lines = "\n".join(f"- {fact}" for fact in facts)
@@ -112,17 +108,15 @@ def _commands(folders: Sequence[Folder]) -> str:
 
 def _processes(folders: Sequence[Folder]) -> str:
     heads = ["captures", "command", "CPU s: JVM", "Python workers", "other"]
-    heads += ["MiB: JVM", "one worker", "other", "blocks MB", "of the captures", "all shuffles MB"]
-    table = [_line(heads), "|---|---|" + "---:|" * 9]
+    heads += ["MiB: JVM", "one worker", "other", "shuffles MB"]
+    table = [_line(heads), "|---|---|" + "---:|" * 7]
     for folder, command, result in _of_spark(folders):
         run = result.run
-        shuffled = blocks_bytes(result.stages)
-        share = f"{shuffled / folder.capture_bytes:.2%}"
         cells = [folder.name, command]
         cells += [f"{run.cpu_of(kind):,.1f}" for kind in (JVM, WORKER, OTHER)]
         cells += [_mib(run.peak_of(kind)) for kind in (JVM, WORKER, OTHER)]
         written = sum(stage.shuffle_written_bytes for stage in result.stages)
-        cells += [f"{shuffled / 1e6:,.1f}", share, f"{written / 1e6:,.1f}"]
+        cells += [f"{written / 1e6:,.1f}"]
         table.append(_line(cells))
     return "\n".join(table)
 

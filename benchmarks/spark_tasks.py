@@ -50,7 +50,7 @@ class Took(NamedTuple):
 
     capture_bytes: int
     block_bytes: int
-    """What goes through the shuffle, as it is written by the tasks."""
+    """What is sent from the tasks that read to those that rebuild."""
     rows: int
     """Of all connections."""
     read_s: float

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.event_log import READ, REBUILD, Stage
 from benchmarks.process_tree import JVM, OTHER, WORKER, ProcessUse, TreeRun
-from benchmarks.spark_tables import Folder, Result, blocks_bytes, hours_per_tb, markdown
+from benchmarks.spark_tables import Folder, Result, hours_per_tb, markdown
 from benchmarks.spark_tasks import Took
 
 MIB = 1 << 20
@@ -44,8 +44,8 @@ def test_a_line_has_rates_per_core() -> None:
     assert lines("bulk", "2,000.0", "32", BATCH) == [expected]
 
 
-def test_processes_are_listed_by_kind_and_the_shuffle_by_its_share() -> None:
-    processes = ["5.0", "17.0", "1.0", "900", "210", "50", "40.0", "2.00%", "81.0"]
+def test_processes_are_listed_by_kind() -> None:
+    processes = ["5.0", "17.0", "1.0", "900", "210", "50", "81.0"]
     stages = ["20.0", "100", "10.0", "2", "400", "1,000", "2.0"]
     assert lines("bulk", BATCH) == [processes, stages]
     assert lines("empty", BATCH) == []
@@ -59,8 +59,3 @@ def test_hours_per_terabyte_do_not_include_the_start_up() -> None:
     # Two cores take 40 s for 2 GB, and use 18 s of CPU time.
     expected = pytest.approx((80 * 500 / 3600, 18 * 500 / 3600))
     assert hours_per_tb(EMPTY, BULK, BATCH) == expected
-
-
-def test_shuffled_bytes_are_those_of_one_rebuilding() -> None:
-    assert blocks_bytes(STAGES) == 40_000_000
-    assert blocks_bytes([]) == 0
