@@ -1,10 +1,11 @@
 """What the process that runs a batch does besides its tasks: does it grow with the captures?
 
-    python -m benchmarks.driver_work [--master URL] FOLDER [FOLDER ...]
+    python -m benchmarks.driver_work [--master URL] [--buckets N] FOLDER [FOLDER ...]
 
 Runs `kanalyze batch` on each folder of captures, and prints a table in Markdown: CPU time of the
 process that started the tasks, without and with the report, which is made in it, and the wall time.
-Tasks run in two processes, or on a Spark cluster, whose driver has a JVM that counts too.
+Tasks run in two processes, or on a Spark cluster, whose driver has a JVM that counts too. With more
+than 16 buckets segments are sent from task to task.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def _engine(master: str | None) -> tuple[Engine, Callable[[], float]]:
     return SparkEngine(spark, warn=print), lambda: time.process_time() + cpu_s_of(pid)
 
 
-def _phases(folder: Path, engine: Engine, cpu_s: Callable[[], float]) -> list[_Phase]:
+def _phases(
+    folder: Path, engine: Engine, cpu_s: Callable[[], float], buckets: int | None
+) -> list[_Phase]:
     """Run a batch; return what its phases took in this process."""
     begun: list[_Phase] = []
 
@@ -57,7 +60,7 @@ def _phases(folder: Path, engine: Engine, cpu_s: Callable[[], float]) -> list[_P
         begun.append(_Phase(name, cpu_s(), time.monotonic()))
 
     with tempfile.TemporaryDirectory() as out:
-        settings = Settings((str(folder),), out)
+        settings = Settings((str(folder),), out, buckets=buckets)
         plan = make_plan({"table": "requests"})
         begin("planning")
         run_batch(engine, plan, settings, warn=print, report_phase=begin)
@@ -72,6 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--master", help="the URL of a Spark master; none: two processes")
+    parser.add_argument("--buckets", type=int, help="as of kanalyze batch")
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
     chosen = parser.parse_args(arguments)
     engine, cpu_s = _engine(chosen.master)
@@ -79,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("|---|---:|---:|---:|---:|")
     for folder in chosen.folders:
         size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
-        phases = _phases(folder, engine, cpu_s)
+        phases = _phases(folder, engine, cpu_s, chosen.buckets)
         report_s = sum(phase.cpu_s for phase in phases if phase.name == _REPORT)
         driver_s = sum(phase.cpu_s for phase in phases) - report_s
         wall_s = sum(phase.wall_s for phase in phases)

@@ -3,8 +3,8 @@
 In: a session, paths or a DataFrame, options. Out: DataFrames. This module must not know what tasks
 do.
 
-With many buckets, Spark shuffles segments to the task of their bucket; with few, each of these tasks
-reads all captures again, which takes less time. The functions work through Spark Connect too.
+With many buckets, Spark shuffles segments to the task of their bucket; with few, each of these
+tasks reads all captures again, which takes less time. The functions work through Spark Connect too.
 kanalyze must be installed where tasks run. Captures are read when a function is called, not when
 its rows are.
 """

@@ -34,9 +34,11 @@ __all__ = ["BlockFile", "CapturePart", "WrittenBlocks"]
 
 _GROUP_BYTES: Final = 64 << 20
 """How many bytes of blocks a task buffers. A group takes 8 bytes for each bucket in the driver."""
-_READ_BYTES: Final = 256 << 10
-"""How many bytes are read from a file at once. While a bucket is read, this much is buffered for
-each group whose blocks are from the same time."""
+_READ_BYTES: Final = 16 << 20
+"""How many bytes are read from a file at once, if no other group has blocks of the same time. A
+store takes some 30 ms for each read."""
+_LEAST_READ_BYTES: Final = 256 << 10
+"""How many at least: captures of a hundred brokers may be of the same time."""
 _HEADER: Final = struct.Struct("<iqqI")
 """Before each block: number of the part of a capture, key, first packet, length in bytes."""
 
@@ -140,26 +142,27 @@ class WrittenBlocks(NamedTuple):
         for index, group in enumerate(self.groups):
             # No block of this group and of those after it is earlier.
             yield from _earliest(unread, group.first_key_ns)
-            _push(unread, index, self._read(folder, group, bucket))
+            buffer_bytes = max(_READ_BYTES // (len(unread) + 1), _LEAST_READ_BYTES)
+            _push(unread, index, self._read(folder, group, bucket, buffer_bytes))
         yield from _earliest(unread, None)
 
     def _read(
-        self, folder: SharedFolder, group: BlockGroup, bucket: int
+        self, folder: SharedFolder, group: BlockGroup, bucket: int, buffer_bytes: int
     ) -> Iterator[ShuffledBlock]:
-        """Yield the blocks of a bucket in one group."""
+        """Yield the blocks of a bucket in one group; ``buffer_bytes`` are read at once."""
         start, end = group.starts[bucket : bucket + 2]
         if start == end:
             return
         with folder.open_file(group.file) as file, folder.errors():
-            ranged = pa.BufferedInputStream(file.get_stream(start, end - start), _READ_BYTES)
-            with closing(ranged):
+            ranged = file.get_stream(start, end - start)
+            with closing(pa.BufferedInputStream(ranged, min(end - start, buffer_bytes))) as stream:
                 while start < end:
-                    header = ranged.read(_HEADER.size)
+                    header = stream.read(_HEADER.size)
                     if len(header) < _HEADER.size:
                         raise BlockError(f"{group.file}: is damaged")
                     number, first_key_ns, first_packet, length = _HEADER.unpack(header)
                     start += _HEADER.size + length
-                    data = ranged.read_buffer(length) if start <= end else b""
+                    data = stream.read_buffer(length) if start <= end else b""
                     if len(data) < length:
                         raise BlockError(f"{group.file}: is damaged")
                     part = self.parts.get(number)

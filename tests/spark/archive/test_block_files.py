@@ -138,9 +138,12 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
         written(tmp_path / "blocks", [block(0, 1, data=b"x")])
 
 
-def test_only_a_little_of_a_file_is_buffered(tmp_path: Path) -> None:
-    """The blocks of one bucket are read one by one, not all at once."""
+def test_only_a_little_of_a_file_is_buffered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The blocks of one bucket are not read all at once."""
     size = 1 << 20
+    monkeypatch.setattr(block_files, "_READ_BYTES", size)
     groups = written(tmp_path, (block(0, key, packet=key, data=bytes(size)) for key in range(8)))
     blocks = WrittenBlocks(str(tmp_path), groups, PARTS).of_bucket(0)
     assert len(next(blocks).data) == size
