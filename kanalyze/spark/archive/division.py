@@ -24,9 +24,10 @@ __all__ = ["TASKS_A_CORE", "buckets_for", "shuffles", "tasks_for"]
 TASKS_A_CORE: Final = 2
 """More than one, as tasks take different times."""
 _MOST_READINGS: Final = 16
-"""How many tasks may read all captures, if these are plain files. Compared with making rows,
-reading headers takes some 5 % of the time (30 % if batches are large), and sending segments takes
-two to eight times as long."""
+"""How many tasks may read all captures, if these are plain files. Reading headers takes some 5 %
+of the time of making rows (30 % if batches are large). Sending segments in files takes as long as
+some six readings, but as much disk as half of the captures; by Spark's shuffle it takes as long as
+forty."""
 _MOST_SLOW_READINGS: Final = 2
 """The same if a capture is compressed, or is read through a network."""
 _LEAST_BUCKETS: Final = 8
