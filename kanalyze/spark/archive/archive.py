@@ -122,6 +122,8 @@ class ArchiveSegments:
         job: Job | None = None,
         states: DataFrame | None = None,
         names: Mapping[bytes, str] | None = None,
+        *,
+        most_tasks: int | None = None,
     ) -> RebuiltConnections:
         """Rebuild all connections.
 
@@ -130,12 +132,15 @@ class ArchiveSegments:
             states: :attr:`RebuiltConnections.states` of a job that kept connections open, over the
                 captures before these.
             names: names of topics by id, known from captures before these.
+            most_tasks: the number of tasks among which buckets are divided, unless Spark shuffles
+                their segments; None for one each.
         """
         job = with_keys(self.job if job is None else job, self.read_summary.keyed)
         names = {**self.read_summary.topic_names, **(names or {})}
         rebuild_buckets = self._rebuilding(job)
         if rebuild_buckets is not None:
-            buckets = _buckets(self._spark, job.buckets, states)
+            tasks = min(job.buckets, most_tasks or job.buckets)
+            buckets = _buckets(self._spark, job.buckets, tasks, states)
             return RebuiltConnections(
                 buckets, partial(_rebuild_buckets, rebuild_buckets), job, names
             )
@@ -239,16 +244,16 @@ class RebuiltConnections:
         self._rows_and_reports.unpersist()
 
 
-def _buckets(spark: SparkSession, count: int, states: DataFrame | None) -> DataFrame:
-    """Return all buckets, one in each partition, with their saved states or null."""
+def _buckets(spark: SparkSession, count: int, tasks: int, states: DataFrame | None) -> DataFrame:
+    """Return all buckets with null, and those with saved states once more, divided among tasks."""
     bucket = F.col("id").cast("int").alias("bucket")
     data = F.lit(None).cast("binary").alias("data")
-    buckets = spark.range(0, count, 1, count).select(bucket, data)
+    buckets = spark.range(0, count, 1, tasks).select(bucket, data)
     if states is None:
         return buckets
     # No join: states may be larger than what Spark broadcasts or sorts in memory.
     saved = states.select(F.col("bucket").cast("int").alias("bucket"), "data")
-    return saved.unionAll(buckets).repartitionById(count, F.col("bucket"))
+    return saved.unionAll(buckets).repartitionById(tasks, F.pmod("bucket", F.lit(tasks)))
 
 
 def _rebuild_buckets(
@@ -257,12 +262,26 @@ def _rebuild_buckets(
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Rebuild the buckets of a partition of :func:`_buckets`."""
-    states: dict[int, memoryview | None] = {}
+    yield from rebuild(names, _with_states(batches))
+
+
+def _with_states(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, memoryview | None]]:
+    """Yield each bucket once, with its saved state or None; those with a state come first.
+
+    Only the states of one batch are in memory.
+    """
+    buckets: list[int] = []
+    with_state: set[int] = set()
     for batch in batches:
         for bucket, data in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
-            state = memoryview(data.as_buffer()) if data.is_valid else None
-            states[bucket] = state or states.get(bucket)
-    yield from rebuild(names, states.items())
+            if data.is_valid:
+                with_state.add(bucket)
+                yield bucket, memoryview(data.as_buffer())
+            else:
+                buckets.append(bucket)
+    for bucket in buckets:
+        if bucket not in with_state:
+            yield bucket, None
 
 
 def _from_streams(

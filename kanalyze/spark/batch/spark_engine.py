@@ -28,6 +28,7 @@ from kanalyze.spark.archive.anomaly_table import (
     write_anomalies_of_packets,
 )
 from kanalyze.spark.archive.archive import each_in_a_task, read_captures
+from kanalyze.spark.archive.division import TASKS_A_CORE
 from kanalyze.spark.archive.packet_anomalies import add_anomalies
 from kanalyze.spark.archive.shuffle_schema import (
     CONTROL_FIELDS,
@@ -83,6 +84,7 @@ _BLOCKS: Final = "blocks"
 """Where segments are, in the staging folder, which is removed at the end of the run."""
 _STATES_SCHEMA: Final = "bucket int, data binary"
 _MOST_STATE_FILES: Final = 16
+_DYNAMIC: Final = "spark.dynamicAllocation.enabled"
 
 
 class SparkEngine:
@@ -96,6 +98,7 @@ class SparkEngine:
         self._most_rows_here = most_rows_here(self._master)
         self._locations: dict[str, str | None] = {}
         self.cores: int = spark.sparkContext.defaultParallelism
+        self._most_tasks = most_tasks(self.cores, spark.sparkContext.getConf().get(_DYNAMIC))
 
     def advice(self, total_bytes: int) -> str | None:
         """Return a warning if processes take less time for captures of this size, or None."""
@@ -142,7 +145,7 @@ class SparkEngine:
         with failures_in_one_line():
             captured = read_captures(self._spark, job, tasks)
             try:
-                yield _SparkCaptures(self._spark, captured)
+                yield _SparkCaptures(self._spark, captured, self._most_tasks)
             finally:
                 captured.close()
 
@@ -180,9 +183,12 @@ class SparkEngine:
 class _SparkCaptures:
     """Captures in Spark's cache."""
 
-    def __init__(self, spark: SparkSession, captured: ArchiveSegments) -> None:
+    def __init__(
+        self, spark: SparkSession, captured: ArchiveSegments, most_tasks: int | None
+    ) -> None:
         self._spark = spark
         self._captured = captured
+        self._most_tasks = most_tasks
 
     @property
     def read_summary(self) -> ReadSummary:
@@ -192,10 +198,10 @@ class _SparkCaptures:
     def rebuilt(self, job: Job, saved: SavedConnections | None) -> Iterator[_SparkRows]:
         """Rebuild all connections; Spark caches their rows and reports while the block runs."""
         if saved is None:
-            rebuilt = self._captured.rebuild(job)
+            rebuilt = self._captured.rebuild(job, most_tasks=self._most_tasks)
         else:
             states = self._spark.read.schema(_STATES_SCHEMA).parquet(saved.states_url)
-            rebuilt = self._captured.rebuild(job, states, saved.names)
+            rebuilt = self._captured.rebuild(job, states, saved.names, most_tasks=self._most_tasks)
         try:
             yield _SparkRows(self._spark, self._captured, rebuilt, job)
         finally:
@@ -277,6 +283,19 @@ def advice_for(master: str, total_bytes: int) -> str | None:
         f"{bytes_text(total_bytes)} of captures{machine}: --engine process does the same in less "
         "time"
     )
+
+
+def most_tasks(cores: int, dynamic: str | None) -> int | None:
+    """Return among how many tasks buckets are divided at most; None for one each.
+
+    Few tasks make few files, and the small files of an hour have to be merged. There are more tasks
+    than cores, as buckets differ in size.
+
+    Args:
+        cores: of the cluster at its start.
+        dynamic: Spark's setting whether more may come.
+    """
+    return None if dynamic == "true" else TASKS_A_CORE * cores
 
 
 def _merged(

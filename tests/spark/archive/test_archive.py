@@ -17,7 +17,7 @@ from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.splits import MIN_SPLIT_BYTES, Split, plan_splits
 from kanalyze.errors import CaptureError
 from kanalyze.model.anomalies import AnomalyKind
-from kanalyze.spark.archive.archive import read_captures, read_packets
+from kanalyze.spark.archive.archive import _with_states, read_captures, read_packets
 from kanalyze.spark.schema import spark_schema
 from kanalyze.spark.source.datasource import KanalyzeDataSource
 from kanalyze.spark.source.packets import packet_batches
@@ -407,3 +407,11 @@ def requests_quality(files: Sequence[str]) -> CaptureQuality:
     assert sum(map(len, rows.batches())) > 0
     assert rows.quality is not None
     return rows.quality
+
+
+def test_a_bucket_comes_once_with_its_saved_state_if_there_is_one() -> None:
+    schema = pa.schema([("bucket", pa.int32()), ("data", pa.binary())])
+    rows = [[(1, None), (2, b"two")], [(2, None), (3, None)], [(1, b"one")]]
+    batches = [pa.record_batch(list(zip(*some, strict=True)), schema=schema) for some in rows]
+    found = [(bucket, state and bytes(state)) for bucket, state in _with_states(batches)]
+    assert found == [(2, b"two"), (1, b"one"), (3, None)]

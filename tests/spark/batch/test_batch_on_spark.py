@@ -87,6 +87,11 @@ def test_a_growing_archive_on_spark_ends_with_the_rows_of_one_run(
     assert_growing_archive_matches_one_run(is_killed, run, archive, tmp_path, monkeypatch)
 
 
+def test_tasks_are_few_unless_cores_may_be_added() -> None:
+    assert spark_engine.most_tasks(3, None) == spark_engine.most_tasks(3, "false") == 6
+    assert spark_engine.most_tasks(3, "true") is None
+
+
 @pytest.mark.long
 @pytest.mark.usefixtures("few_findings")
 def test_an_archive_grows_whose_segments_are_sent_in_files(
