@@ -192,10 +192,8 @@ class Database(ClosedAtEnd):
             INSERT INTO {ROWS}.{table} SELECT {names}
             FROM read_parquet($files, hive_partitioning => false)
         """
-        try:
+        with self._errors_as(KanalyzeError):
             self._connection.execute(sql, {"files": list(files)})
-        except self._error as error:
-            raise KanalyzeError(_one_line(error)) from None
 
     def batches(self, table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield some columns of all rows of a table, in order, in batches.
@@ -205,11 +203,9 @@ class Database(ClosedAtEnd):
         """
         self._insert_all()
         names = ", ".join(map(quoted, columns))
-        try:
+        with self._errors_as(QueryError):
             relation = self._connection.sql(f"SELECT {names} FROM {ROWS}.{table}")
             yield from relation.to_arrow_reader(_READ_ROWS)
-        except self._error as error:
-            raise QueryError(_one_line(error)) from None
 
     def values(self, sql: str, parameters: Mapping[str, object]) -> list[tuple[Any, ...]]:
         """Return the rows of one of our own statements.
@@ -218,10 +214,8 @@ class Database(ClosedAtEnd):
             QueryError: the statement fails.
         """
         self._insert_all()
-        try:
+        with self._errors_as(QueryError):
             return self._connection.execute(sql, parameters).fetchall()
-        except self._error as error:
-            raise QueryError(_one_line(error)) from None
 
     def finish(self, header: Mapping[str, Any]) -> None:
         """Write everything to the file, with a header of plain values.
@@ -230,7 +224,7 @@ class Database(ClosedAtEnd):
             KanalyzeError: the file cannot be written.
         """
         self._insert_all()
-        try:
+        with self._errors_as(KanalyzeError):
             for view in _SAVED_VIEWS:
                 self._connection.execute(
                     f"CREATE VIEW main.{view} AS {built_in('tables')[view].sql}"
@@ -240,8 +234,6 @@ class Database(ClosedAtEnd):
                 f"INSERT INTO {ROWS}.header VALUES (?, ?)", header_lines(header)
             )
             self._connection.execute("CHECKPOINT")
-        except self._error as error:
-            raise KanalyzeError(_one_line(error)) from None
 
     def ask(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
         """Return the result of one SQL query.
@@ -253,13 +245,11 @@ class Database(ClosedAtEnd):
         Raises:
             QueryError: the query is invalid or fails.
         """
-        try:
+        with self._errors_as(QueryError):
             _check(sql)
             self._prepare(sql)
             result = self._connection.sql(sql, params=dict(parameters or {}))
             return result.to_arrow_table()
-        except self._error as error:
-            raise QueryError(_one_line(error)) from None
 
     @contextmanager
     def answer_file(
@@ -276,13 +266,11 @@ class Database(ClosedAtEnd):
             QueryError: see :meth:`ask`.
         """
         path = self._folder.path / "answer"
-        try:
+        with self._errors_as(QueryError):
             _check(sql)
             self._prepare(sql)
             copy = f"COPY ({sql.strip().rstrip(';')}\n) TO '{path}' ({_COPY_OPTIONS[file_format]})"
             self._connection.execute(copy, dict(parameters))
-        except self._error as error:
-            raise QueryError(_one_line(error)) from None
         try:
             with path.open("rb") as file:
                 yield file
@@ -342,11 +330,17 @@ class Database(ClosedAtEnd):
     def _run_with(self, incoming: pa.Table, sql: str) -> None:
         """Run a statement that reads ``incoming``."""
         self._connection.register(_INCOMING, incoming)
-        try:
+        with self._errors_as(KanalyzeError):
             self._connection.execute(sql)
             self._connection.unregister(_INCOMING)
+
+    @contextmanager
+    def _errors_as(self, kind: type[KanalyzeError]) -> Iterator[None]:
+        """Raise ``kind``, with DuckDB's message in one line, for DuckDB's errors in the block."""
+        try:
+            yield
         except self._error as error:
-            raise KanalyzeError(_one_line(error)) from None
+            raise kind(_one_line(error)) from None
 
 
 def _check(sql: str) -> None:
