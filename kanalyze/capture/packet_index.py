@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kanalyze.common.int_columns import shifted
 from kanalyze.common.named_tuples import NamedTuple
@@ -16,7 +16,7 @@ from kanalyze.common.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["UNKNOWN_CAPTURE", "PacketIndex", "PacketRun"]
+__all__ = ["UNKNOWN_CAPTURE", "PacketIndex", "PacketLocations", "PacketRun"]
 
 MAX_RUNS: Final = 1_000_000
 UNKNOWN_CAPTURE: Final = "(unknown)"
@@ -32,6 +32,21 @@ class PacketRun(NamedTuple):
     """What is added to these numbers for those in the capture."""
     capture: str
     """Name of the capture."""
+
+
+class PacketLocations(Protocol):
+    """Where packets are that have numbers over all captures."""
+
+    def locate(self, number: int) -> tuple[str, int | None]:
+        """Return the capture of a packet, and the packet's number in it; None if not known."""
+        ...
+
+    def runs_between(self, low: int, high: int, most: int) -> Sequence[PacketRun] | None:
+        """Return the runs of packets from ``low`` to ``high``, each in one capture.
+
+        None if there are more than ``most``, or if a packet has no number in its capture.
+        """
+        ...
 
 
 class PacketIndex:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from kanalyze.capture.packet_index import PacketLocations
 from kanalyze.common.garbage_collection import collecting_rarely
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields
@@ -28,10 +29,9 @@ from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
 from kanalyze.runtime.tls_stage import TlsStage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from kanalyze.capture.file_metadata import FileMetadata
-    from kanalyze.capture.packet_index import PacketRun
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.events import SessionEvents
@@ -89,7 +89,7 @@ class MemoryBounds(NamedTuple):
         )
 
 
-class Captures(Protocol):
+class Captures(PacketLocations, Protocol):
     """The inputs: :class:`~kanalyze.capture.merge.MergedCaptures`, or a substitute."""
 
     anomalies: list[Anomaly]
@@ -118,17 +118,6 @@ class Captures(Protocol):
 
     def batches(self) -> Iterator[PacketBatch] | Iterator[SegmentColumns]:
         """Yield all packets, once, in batches that are not empty."""
-        ...
-
-    def locate(self, number: int) -> tuple[str, int | None]:
-        """Return the capture of a packet, and the packet's number in it; None if not known."""
-        ...
-
-    def runs_between(self, low: int, high: int, most: int) -> Sequence[PacketRun] | None:
-        """Return the runs of packets from ``low`` to ``high``, each in one capture.
-
-        None if there are more than ``most``, or if a packet has no number in its capture.
-        """
         ...
 
 

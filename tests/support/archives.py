@@ -32,8 +32,7 @@ from kanalyze.spark.archive.tasks import (
     Job,
     read_splits,
     rebuild,
-    rebuild_shards,
-    rebuild_written,
+    rebuilding,
 )
 from kanalyze.spark.source.readers import make_plan
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS, AnomalyRow
@@ -223,15 +222,11 @@ def _rebuilt_from(
     ]
     known = dict(names or {})
     while True:
-        if not job.shuffles:
-            batches = _of_each_bucket(
-                partial(rebuild_shards, job, read_summary.captures, known), job, states
-            )
-        elif job.block_folder is not None:
-            written = read_summary.written_blocks(job.block_folder, groups)
-            batches = _of_each_bucket(partial(rebuild_written, job, written, known), job, states)
-        else:
+        if job.shuffles and job.block_folder is None:
             batches = _shuffled(job, blocks, read_summary, known)
+        else:
+            rebuild_buckets = rebuilding(job, read_summary, job.block_folder or "", groups)
+            batches = _of_each_bucket(partial(rebuild_buckets, known), job, states)
         found = _run_of(batches)
         told = found.names
         needed = {topic_id: told[topic_id] for topic_id in found.unnamed if topic_id in told}

@@ -42,8 +42,7 @@ from kanalyze.spark.archive.tasks import (
     partition_packets,
     read_splits,
     rebuild,
-    rebuild_shards,
-    rebuild_written,
+    rebuilding,
     with_keys,
 )
 from kanalyze.spark.schema import arrow_schema, as_spark, spark_schema
@@ -57,7 +56,7 @@ if TYPE_CHECKING:
     from kanalyze.capture.splits import Split
     from kanalyze.spark.archive.shuffle_schema import BlockGroup, CaptureReport
     from kanalyze.spark.archive.table_files import WrittenFile
-    from kanalyze.spark.archive.tasks import Job
+    from kanalyze.spark.archive.tasks import Job, RebuildBuckets
     from kanalyze.tables.row import Column
 
 __all__ = [
@@ -71,10 +70,6 @@ __all__ = [
 _Item = TypeVar("_Item")
 _Rebuild: TypeAlias = (
     "Callable[[Mapping[bytes, str], Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]"
-)
-_RebuildBuckets: TypeAlias = (
-    "Callable[[Mapping[bytes, str], Iterable[tuple[int, memoryview | None]]],"
-    " Iterator[pa.RecordBatch]]"
 )
 _STORAGE_LEVEL: Final = StorageLevel.MEMORY_AND_DISK
 
@@ -137,8 +132,9 @@ class ArchiveSegments:
         """
         job = with_keys(self.job if job is None else job, self.read_summary.keyed)
         names = {**self.read_summary.topic_names, **(names or {})}
-        rebuild_buckets = self._rebuilding(job)
-        if rebuild_buckets is not None:
+        folder = self.job.block_folder
+        if not job.shuffles or folder is not None:
+            rebuild_buckets = rebuilding(job, self.read_summary, folder or "", self._groups)
             tasks = min(job.buckets, most_tasks or job.buckets)
             buckets = _buckets(self._spark, job.buckets, tasks, states)
             return RebuiltConnections(
@@ -150,16 +146,6 @@ class ArchiveSegments:
         segments = segments.repartitionById(job.buckets, F.col("bucket"))
         run = partial(rebuild, job, self.read_summary.packets_before)
         return RebuiltConnections(segments.sortWithinPartitions(*SHUFFLE_KEY), run, job, names)
-
-    def _rebuilding(self, job: Job) -> _RebuildBuckets | None:
-        """Return what tasks do with buckets; None if Spark shuffles the segments."""
-        if not job.shuffles:
-            return partial(rebuild_shards, job, self.read_summary.captures)
-        folder = self.job.block_folder
-        if folder is None:
-            return None
-        blocks = self.read_summary.written_blocks(folder, self._groups)
-        return partial(rebuild_written, job, blocks)
 
     def close(self) -> None:
         """Remove the segments from Spark's cache."""
@@ -257,7 +243,7 @@ def _buckets(spark: SparkSession, count: int, tasks: int, states: DataFrame | No
 
 
 def _rebuild_buckets(
-    rebuild: _RebuildBuckets,
+    rebuild: RebuildBuckets,
     names: Mapping[bytes, str],
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain, groupby, starmap
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -79,7 +79,9 @@ if TYPE_CHECKING:
     from kanalyze.model.packets import PacketBatch
     from kanalyze.spark.archive.block_files import WrittenBlocks
     from kanalyze.spark.archive.partitioner import SegmentBlock
+    from kanalyze.spark.archive.planning import ReadSummary
     from kanalyze.spark.archive.row_sink import BucketSink
+    from kanalyze.spark.archive.shuffle_schema import BlockGroup
     from kanalyze.spark.key_sources import KeyedCapture
     from kanalyze.spark.source.readers import ReadPlan
     from kanalyze.tables.anomalies import AnomalyRow
@@ -88,14 +90,22 @@ if TYPE_CHECKING:
 __all__ = [
     "OTHER_TABLES",
     "Job",
+    "RebuildBuckets",
     "partition_packets",
     "read_splits",
     "rebuild",
     "rebuild_shards",
     "rebuild_written",
+    "rebuilding",
     "with_keys",
 ]
 
+
+RebuildBuckets: TypeAlias = (
+    "Callable[[Mapping[bytes, str], Iterable[tuple[int, bytes | memoryview | None]]],"
+    " Iterator[pa.RecordBatch]]"
+)
+"""Rebuilds buckets, given names of topics by id, and the buckets with their saved states."""
 
 OTHER_TABLES = frozenset(ARCHIVE_TABLES) - {"requests"}
 """Tables that can be made in the same pass as requests."""
@@ -390,6 +400,25 @@ def rebuild(
         for bucket, rows in groupby(read_shuffle_rows(batches), key=attrgetter("bucket"))
     )
     yield from _rebuild(job, topic_ids, sources)
+
+
+def rebuilding(
+    job: Job, read_summary: ReadSummary, folder: str, groups: Iterable[BlockGroup]
+) -> RebuildBuckets:
+    """Return what rebuilds buckets, given names of topics and the buckets with their saved states.
+
+    Args:
+        job: which rows.
+        read_summary: the captures that were read.
+        folder: where tasks wrote blocks, if the job shuffles.
+        groups: the groups of these blocks.
+
+    Raises:
+        UsageError: the blocks of reassembled segments cannot be written.
+    """
+    if not job.shuffles:
+        return partial(rebuild_shards, job, read_summary.captures)
+    return partial(rebuild_written, job, read_summary.written_blocks(folder, groups))
 
 
 def rebuild_written(

@@ -16,10 +16,9 @@ import threading
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from functools import partial
 from multiprocessing import active_children, connection, get_context, parent_process
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -42,24 +41,19 @@ from kanalyze.spark.archive.shuffle_schema import (
     shuffle_batch,
 )
 from kanalyze.spark.archive.table_files import TableFiles, merge_files, with_small_merged
-from kanalyze.spark.archive.tasks import (
-    read_splits,
-    rebuild_shards,
-    rebuild_written,
-    with_keys,
-)
+from kanalyze.spark.archive.tasks import read_splits, rebuilding, with_keys
 from kanalyze.spark.batch.engine import StagedFile
 from kanalyze.spark.reporting import report_on_files
 from kanalyze.spark.shared_folder import SharedFolder, location_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from multiprocessing.process import BaseProcess
 
     from kanalyze.capture.splits import Split
     from kanalyze.spark.archive.shuffle_schema import BlockGroup, CaptureReport
     from kanalyze.spark.archive.table_files import WrittenFile
-    from kanalyze.spark.archive.tasks import Job
+    from kanalyze.spark.archive.tasks import Job, RebuildBuckets
     from kanalyze.spark.batch.commit import Folder
     from kanalyze.spark.batch.engine import SavedConnections, TableFolders
     from kanalyze.spark.reporting import ReportOptions
@@ -121,12 +115,6 @@ class _RebuildResult(NamedTuple):
     reports: list[Any]
     files: list[WrittenFile]
     states: list[_State]
-
-
-_Rebuild: TypeAlias = (
-    "Callable[[Mapping[bytes, str], Iterable[tuple[int, bytes | None]]], Iterator[pa.RecordBatch]]"
-)
-"""Rebuilds buckets, given names of topics by id, and the buckets with their saved states."""
 
 
 class ProcessEngine(ClosedAtEnd):
@@ -262,9 +250,11 @@ class _ScratchCaptures:
         states = [] if saved is None else self._states(saved.states_url)
         job = with_keys(job, self.read_summary.keyed)
         state_of = {state.bucket: state for state in states}
-        rebuild, groups = self._rebuilding(job)
+        rebuild = rebuilding(job, self.read_summary, str(self._folder), self._groups)
         tasks = [
-            [(bucket, state_of.get(bucket)) for bucket in buckets] for buckets in groups if buckets
+            [(bucket, state_of.get(bucket)) for bucket in buckets]
+            for buckets in self._buckets(job)
+            if buckets
         ]
         folder = str(self._folder)
         while True:
@@ -277,17 +267,11 @@ class _ScratchCaptures:
             names.update(missing)
         yield _ScratchRows(self._engine, job, self.read_summary, summary, rebuilt, self._anomalies)
 
-    def _rebuilding(self, job: Job) -> tuple[_Rebuild, list[range]]:
-        """Return what tasks do, and the buckets of each task."""
-        if not job.shuffles:
-            captures = self.read_summary.captures
-            buckets = [range(bucket, bucket + 1) for bucket in range(job.buckets)]
-            return partial(rebuild_shards, job, captures), buckets
-        blocks = self.read_summary.written_blocks(str(self._folder), self._groups)
+    def _buckets(self, job: Job) -> list[range]:
+        """Return the buckets of each task that rebuilds some."""
         # Few tasks make few files. There are more tasks than cores, as buckets differ in size.
-        count = TASKS_A_CORE * self._engine.cores
-        buckets = [range(first, job.buckets, count) for first in range(count)]
-        return partial(rebuild_written, job, blocks), buckets
+        count = TASKS_A_CORE * self._engine.cores if job.shuffles else job.buckets
+        return [range(first, job.buckets, count) for first in range(count)]
 
     def _states(self, url: str) -> list[_State]:
         """Copy saved states to a temporary file."""
@@ -331,11 +315,11 @@ class _ScratchRows:
         assert self._job.staging is not None, "tasks write rows"
         files = TableFiles(self._job.staging)
         add_anomalies(files, self._read, more_anomalies, keeps_open=self._job.keeps_open)
-        batches = (
-            shuffle_batch([ShuffleRow(ANOMALY_BUCKET, 0, 0, capture, part, 0, stored.read())])
+        rows = (
+            ShuffleRow(ANOMALY_BUCKET, 0, 0, capture, part, 0, stored.read())
             for capture, part, stored in self._anomalies
         )
-        batches = (batch.select(["capture", "part", "data"]) for batch in batches)
+        batches = (shuffle_batch([row]).select(["capture", "part", "data"]) for row in rows)
         row_filter, packets_before = self._job.plan.row_filter, self._read.packets_before
         written = files.finish()
         for control in write_anomalies(packets_before, row_filter, self._job.staging, batches):
@@ -403,7 +387,7 @@ def _read_task(job: Job, parts: Sequence[tuple[int, Split]], path: str) -> _Read
 
 
 def _rebuild_task(
-    rebuild: _Rebuild,
+    rebuild: RebuildBuckets,
     names: Mapping[bytes, str],
     folder: str,
     buckets: Sequence[tuple[int, _State | None]],

@@ -9,35 +9,18 @@ Compiled by Cython, with the types in ``packet_numbers.pxd``; uncompiled it does
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kanalyze.tables.columns.buffers import IntBuffer, WordBuffer, ints_of, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from kanalyze.capture.packet_index import PacketLocations
 
-    from kanalyze.capture.packet_index import PacketRun
-
-__all__ = ["PacketLocations", "PacketNumbers"]
+__all__ = ["PacketNumbers"]
 
 _LARGEST_INT64 = 2**63 - 1
 _MOST_RUNS = 64
 """With more runs, for example if captures overlap in time, rows are numbered one by one."""
-
-
-class PacketLocations(Protocol):
-    """Where packets are that have numbers over all captures."""
-
-    def locate(self, number: int) -> tuple[str, int | None]:
-        """Return the capture of a packet, and the packet's number in it; None if not known."""
-        ...
-
-    def runs_between(self, low: int, high: int, most: int) -> Sequence[PacketRun] | None:
-        """Return the runs of packets from ``low`` to ``high``.
-
-        None if there are more than ``most``, or if a packet has no number in its capture.
-        """
-        ...
 
 
 class PacketNumbers:

@@ -54,12 +54,12 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from kanalyze.capture.packet_index import PacketLocations
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.exchange import Exchange, Message
     from kanalyze.tables.columns.block import ColumnValues, Ints
     from kanalyze.tables.requests.extract import Extractors
-    from kanalyze.tables.requests.packet_numbers import PacketLocations
     from kanalyze.tables.requests.summaries import ExchangeSummary
 
 __all__ = ["RowAssembler", "with_names"]
