@@ -194,12 +194,13 @@ class ProcessEngine(ClosedAtEnd):
             context.set_forkserver_preload(_PRELOADED)
             self._other_children = set(active_children())
             self._pool = ProcessPoolExecutor(self.cores, context, _end_with_parent)
-        futures = [self._pool.submit(task, *task_arguments) for task_arguments in arguments]
         try:
+            futures = [self._pool.submit(task, *task_arguments) for task_arguments in arguments]
             for future in as_completed(futures):
                 self._count_done(future.result())
         except BrokenProcessPool:
-            self.close()
+            # A process that was started while the pool broke is not ended by the pool.
+            self._terminate()
             raise KanalyzeError("a process of the batch died") from None
         except BaseException:
             self._terminate()

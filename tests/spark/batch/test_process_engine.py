@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,6 +23,9 @@ from tests.spark.batch.test_batch import counted, report, rows
 from tests.support.captures import ROOT, path
 from tests.support.cut_captures import cut
 from tests.support.waiting import LONG_S, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 pytestmark = pytest.mark.usefixtures("few_findings")
 
@@ -102,6 +106,17 @@ def test_a_process_that_dies_is_reported_in_one_line() -> None:
         with pytest.raises(KanalyzeError, match="a process of the batch died"):
             engine.run(os.kill, [(0, signal.SIGCONT), (_own_pid(), signal.SIGKILL)])
         assert engine.run(abs, [(-1,), (-2,)]) == [1, 2]
+
+
+def test_a_process_that_dies_before_all_tasks_are_submitted_is_reported_too() -> None:
+    class Slowly(list[tuple[object, int]]):
+        def __iter__(self) -> Iterator[tuple[object, int]]:
+            yield self[0]
+            wait_until(lambda: not multiprocessing.active_children(), "the process has died")
+            yield self[1]
+
+    with ProcessEngine(2) as engine, pytest.raises(KanalyzeError, match="process of the batch"):
+        engine.run(os.kill, Slowly([(_own_pid(), signal.SIGKILL), (0, signal.SIGCONT)]))
 
 
 class _own_pid:  # noqa: N801 - unpickled to a value
