@@ -43,7 +43,7 @@ cdef class StateReader:
 
 
 @cython.locals(index=cython.Py_ssize_t)
-cpdef tuple fields(state, str kinds)
+cpdef tuple fields(state, str kinds, tuple defaults=*)
 @cython.locals(index=cython.Py_ssize_t)
 cpdef tuple items(state, str kinds)
 cpdef bint is_of_kind(value, str letter) except -1

@@ -203,7 +203,7 @@ class StateReader:
 # -- checks ---------------------------------------------------------------------------------------
 
 
-def fields(state: object, kinds: str) -> tuple[Any, ...]:
+def fields(state: object, kinds: str, defaults: tuple[Any, ...] = ()) -> tuple[Any, ...]:
     """Return ``state`` if it is a tuple of values of certain kinds.
 
     Args:
@@ -211,11 +211,17 @@ def fields(state: object, kinds: str) -> tuple[Any, ...]:
         kinds: a letter for each value: ``i`` an integer, ``n`` an integer from 0 to 2^62, ``b``
             true or false, ``s`` a text, ``y`` bytes, ``t`` a tuple. A capital letter allows None,
             too; ``*`` allows anything.
+        defaults: the last values that a state of an older format may lack, all of them together:
+            the layout of a class grows only at its end.
 
     Raises:
         ValueError: the state is not such a tuple.
     """
-    if not isinstance(state, tuple) or len(state) != len(kinds):
+    if not isinstance(state, tuple):
+        raise ValueError(f"no {len(kinds)} values")  # noqa: TRY004 - a state that is refused
+    if defaults and len(state) == len(kinds) - len(defaults):
+        state += defaults
+    if len(state) != len(kinds):
         raise ValueError(f"no {len(kinds)} values")
     for index in range(len(kinds)):
         if not is_of_kind(state[index], kinds[index]):

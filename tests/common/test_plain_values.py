@@ -233,3 +233,11 @@ def test_the_constants_are_the_same_in_python_and_in_c() -> None:
     with uncompiled() as modules:
         python_constants = vars(modules["kanalyze.common.plain_values"])
         assert {name: python_constants[name] for name in c_constants} == c_constants
+
+
+def test_a_state_of_an_older_format_may_lack_the_last_fields() -> None:
+    assert fields((1, b"x"), "iyiS", (7, None)) == (1, b"x", 7, None)
+    assert fields((1, b"x", 3, "a"), "iyiS", (7, None)) == (1, b"x", 3, "a")
+    for state in [(1,), (1, b"x", 3), (1, b"x", 3, "a", 5)]:
+        with pytest.raises(ValueError, match="4 values"):
+            fields(state, "iyiS", (7, None))
