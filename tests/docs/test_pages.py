@@ -27,6 +27,14 @@ def test_every_page_is_in_the_menu_once() -> None:
     assert sorted(named) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
 
 
+def test_nothing_is_installed_from_an_index_where_it_is_not() -> None:
+    # Once it is installed from a clone, pip adds an extra to it by name: only the first command of
+    # a block would look for the project on the index.
+    for page in pages():
+        text = (ROOT / page).read_text(encoding="utf-8")
+        assert not re.search(r"^pip install '?kanalyze", text, re.MULTILINE), page
+
+
 @pytest.mark.parametrize(
     "page", [*map(str, (p.relative_to(ROOT) for p in pages())), "CONTRIBUTING.md"]
 )
