@@ -89,10 +89,17 @@ def check_same_work(capture: Path, ours: int, theirs: int) -> None:
 
 
 def machine() -> str:
-    """Return one line on the machine, the system, Python and the libraries."""
+    """Return one line on the machine, the system, Python, the libraries and the revision."""
     cores = f"{os.cpu_count()} cores of {_processor()}"
     libraries = [f"{name} {version(name)}" for name in ("numpy", "pyarrow", "kanalyze")]
-    return ", ".join([cores, platform.system(), f"Python {platform.python_version()}", *libraries])
+    python = f"Python {platform.python_version()}"
+    return ", ".join([cores, platform.system(), python, *libraries, f"revision {revision()}"])
+
+
+def revision() -> str:
+    """Return which state of the code is measured: figures of another one say nothing of it."""
+    folder = str(Path(__file__).resolve().parent)
+    return output_of("git", "-C", folder, "describe", "--always", "--dirty", "--abbrev=10").strip()
 
 
 def versions() -> str:
