@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields, items
 from kanalyze.tls.cipher_suites import TLS_1_2, TLS_1_3, cipher_suite
+from kanalyze.tls.installed import require_ciphers
 from kanalyze.tls.key_schedule import keys_12, keys_13, next_traffic_secret
 from kanalyze.tls.keylog import SecretKind
 
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 
     from kanalyze.common.plain_values import State
     from kanalyze.tls.cipher_suites import CipherSuite
-    from kanalyze.tls.ciphers import RecordCipher
+    from kanalyze.tls.key_schedule import DirectionKeys
     from kanalyze.tls.keylog import KeyLog
+    from kanalyze.tls.record_cipher import RecordCipher
 
 __all__ = [
     "APPLICATION",
@@ -121,15 +123,13 @@ class Epochs13:
         updates = max(0, epoch - APPLICATION)
         if secret is None or updates > _MOST_UPDATES:
             return []
-        from kanalyze.tls.ciphers import record_cipher  # needs the extra "tls"
-
         record_ciphers = []
         suites = suites_13(secret) if self._suite is None else (self._suite,)
         for suite in suites:
             current = secret
             for _ in range(updates):
                 current = next_traffic_secret(suite, current)
-            record_ciphers.append(record_cipher(suite, keys_13(suite, current)))
+            record_ciphers.append(_cipher(suite, keys_13(suite, current)))
         return record_ciphers
 
     def after(self, epoch: int, *, is_uncertain: bool) -> Iterable[int]:
@@ -203,11 +203,22 @@ class Epochs12:
             secret = self._log.find(handshake.session_id, SecretKind.SESSION)
         if secret is None:
             return []
-        from kanalyze.tls.ciphers import record_cipher  # needs the extra "tls"
-
         keys = keys_12(suite, secret, handshake.server_random, client_random)[self._end]
-        return [record_cipher(suite, keys, encrypt_then_mac=handshake.encrypt_then_mac)]
+        return [_cipher(suite, keys, encrypt_then_mac=handshake.encrypt_then_mac)]
 
     def after(self, epoch: int, *, is_uncertain: bool) -> Iterable[int]:
         """Return the epoch that may follow: its ChangeCipherSpec may be missing."""
         return (epoch + 1,) if is_uncertain and epoch + 1 in self._handshakes else ()
+
+
+def _cipher(
+    suite: CipherSuite, keys: DirectionKeys, *, encrypt_then_mac: bool = False
+) -> RecordCipher:
+    """Return the cipher of a suite; raises UsageError if the package with the ciphers is missing.
+
+    Only here is it needed: there is a secret that fits a session, or one to be tried.
+    """
+    require_ciphers()
+    from kanalyze.tls.ciphers import record_cipher
+
+    return record_cipher(suite, keys, encrypt_then_mac=encrypt_then_mac)

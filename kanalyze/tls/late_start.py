@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from kanalyze.common.plain_values import State
     from kanalyze.tls.cipher_suites import CipherSuite
-    from kanalyze.tls.ciphers import RecordCipher
     from kanalyze.tls.epochs import Handshake12
     from kanalyze.tls.keylog import KeyLog
+    from kanalyze.tls.record_cipher import RecordCipher
     from kanalyze.tls.records import TlsRecord
 
 __all__ = ["MOST_TRIALS", "FittingSession", "LateStarts"]

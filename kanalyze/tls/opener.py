@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kanalyze.common.plain_values import State
-    from kanalyze.tls.ciphers import Opened, RecordCipher
     from kanalyze.tls.epochs import Epochs
+    from kanalyze.tls.record_cipher import Opened, RecordCipher
     from kanalyze.tls.records import TlsRecord
 
 __all__ = ["ANY_NUMBER", "RecordOpener"]

@@ -1,7 +1,7 @@
 # The C types of protection.py.
 cimport cython
 
-from kanalyze.tls.ciphers cimport Opened
+from kanalyze.tls.record_cipher cimport Opened
 from kanalyze.tls.opener cimport RecordOpener
 from kanalyze.tls.records cimport TlsRecord
 

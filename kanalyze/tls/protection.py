@@ -19,10 +19,10 @@ from kanalyze.tls.opener import ANY_NUMBER, RecordOpener
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
-    from kanalyze.tls.ciphers import Opened
     from kanalyze.tls.epochs import Epochs
     from kanalyze.tls.late_start import FittingSession, LateStarts
     from kanalyze.tls.negotiation import Negotiation
+    from kanalyze.tls.record_cipher import Opened
     from kanalyze.tls.records import LostRecords, TlsRecord
 
 __all__ = ["LATE_RECORDS", "Protection"]
