@@ -36,6 +36,7 @@ __all__ = [
     "Epochs12",
     "Epochs13",
     "Handshake12",
+    "MasterName",
     "has_secrets_13",
     "suites_13",
 ]
@@ -139,6 +140,27 @@ class Epochs13:
         return range(epoch + 1, epoch + 1 + _MOST_UNSEEN_UPDATES) if is_uncertain else ()
 
 
+class MasterName(NamedTuple):
+    """Under which name a key log has a master secret of TLS 1.2."""
+
+    name: bytes
+    """The random of a ClientHello, or the id of a session."""
+    kind: SecretKind
+    """``MASTER`` or ``SESSION``."""
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return self.name, int(self.kind)
+
+    @classmethod
+    def from_state(cls, state: object) -> MasterName:
+        """Make one from a state; raises ValueError for any other value."""
+        name, kind = fields(state, "yn")
+        if kind not in (SecretKind.MASTER, SecretKind.SESSION):
+            raise ValueError("no master secret")
+        return cls(name, SecretKind(kind))
+
+
 class Handshake12(NamedTuple):
     """The values that the keys of TLS 1.2 depend on, besides the master secret."""
 
@@ -148,20 +170,35 @@ class Handshake12(NamedTuple):
     """The id that the server gave the session; empty without one."""
     suite: CipherSuite
     encrypt_then_mac: bool
+    resumes: MasterName | None = None
+    """Whose master secret opens the records, if the key log has none under the names of this
+    session: an earlier one's, which this one resumes."""
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
         identity = self.client_random, self.server_random, self.session_id
-        return *identity, self.suite.number, self.encrypt_then_mac
+        resumes = None if self.resumes is None else self.resumes.state()
+        return *identity, self.suite.number, self.encrypt_then_mac, resumes
+
+    def master_name(self, log: KeyLog) -> MasterName | None:
+        """Return the name under which a key log has the master secret; None if it has none."""
+        names = [
+            MasterName(self.client_random, SecretKind.MASTER),
+            MasterName(self.session_id, SecretKind.SESSION),
+        ]
+        names += [] if self.resumes is None else [self.resumes]
+        return next((name for name in names if log.find(*name) is not None), None)
 
     @classmethod
     def from_state(cls, state: object) -> Handshake12:
         """Make one from a state; raises ValueError for any other value."""
-        client_random, server_random, session_id, number, encrypt_then_mac = fields(state, "yyynb")
+        *identity, number, encrypt_then_mac, resumes = fields(state, "yyynbT", (None,))
         suite = cipher_suite(number)
         if suite is None or suite.version != TLS_1_2:
             raise ValueError("no suite of TLS 1.2")
-        return cls(client_random, server_random, session_id, suite, encrypt_then_mac)
+        earlier = None if resumes is None else MasterName.from_state(resumes)
+        client_random, server_random, session_id = identity
+        return cls(client_random, server_random, session_id, suite, encrypt_then_mac, earlier)
 
 
 class Epochs12:
@@ -192,15 +229,23 @@ class Epochs12:
         self._handshakes[epoch] = handshake
         self._handshakes.pop(epoch - 2, None)
 
+    def resume(self, epoch: int, name: MasterName) -> None:
+        """Note whose master secret an epoch uses again."""
+        self._handshakes[epoch] = self._handshakes[epoch]._replace(resumes=name)
+
+    def master_name(self, epoch: int) -> MasterName | None:
+        """Return the name of the master secret of an epoch; None if the log has none."""
+        handshake = self._handshakes.get(epoch)
+        return None if handshake is None else handshake.master_name(self._log)
+
     def ciphers(self, epoch: int) -> list[RecordCipher]:
         """Return the cipher that may open the records of an epoch; none without a secret."""
         handshake = self._handshakes.get(epoch)
         if handshake is None:
             return []
         client_random, suite = handshake.client_random, handshake.suite
-        secret = self._log.find(client_random, SecretKind.MASTER)
-        if secret is None:
-            secret = self._log.find(handshake.session_id, SecretKind.SESSION)
+        name = handshake.master_name(self._log)
+        secret = None if name is None else self._log.find(*name)
         if secret is None:
             return []
         keys = keys_12(suite, secret, handshake.server_random, client_random)[self._end]

@@ -18,6 +18,7 @@ cdef class Protection:
     cdef public RecordOpener _prospect
     cdef public object _prospect_of
     cdef public bint is_sealed
+    cdef public bint _is_first
     cdef public RecordOpener opener
 
     cpdef bint covers(self, TlsRecord record) except -1
