@@ -28,16 +28,12 @@ def read_key_logs(files: Iterable[str]) -> KeyLog | None:
 
     Raises:
         UsageError: a file cannot be read, or has lines but no secrets; the text names the file.
-            Or the library for decryption is not installed.
     """
     log: KeyLog | None = None
     for path in files:
         if log is None:
-            # Checked only if there are keys.
-            from kanalyze.tls.installed import require_ciphers
-            from kanalyze.tls.keylog import KeyLog
+            from kanalyze.tls.keylog import KeyLog  # imported late: only with keys
 
-            require_ciphers()
             log = KeyLog()
         _read(path, log)
         log.names.append(os.path.split(path)[1])

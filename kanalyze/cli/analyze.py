@@ -217,6 +217,9 @@ def key_log_of(arguments: argparse.Namespace) -> KeyLog | None:
     if not file or not paths.exists(file):
         return None
     try:
+        from kanalyze.tls.installed import require_ciphers  # imported late: only with keys
+
+        require_ciphers()
         return read_key_logs([file])
     except UsageError as error:
         print_message(f"{KEY_LOG_VARIABLE} is ignored: {error}")

@@ -2,6 +2,7 @@
 cimport cython
 
 from kanalyze.common.byte_copies cimport copy_from_array
+from kanalyze.tls.record_cipher cimport Opened, RecordCipher, opened_record
 from kanalyze.tls.records cimport TlsRecord
 
 cdef enum:
@@ -9,25 +10,6 @@ cdef enum:
     FEW_BYTES = 1024
 
 cdef Py_ssize_t _PROTECTED_BYTES, _NONCE_BYTES
-
-
-@cython.final
-cdef class Opened:
-    cdef public int kind
-    cdef public object content
-
-
-@cython.locals(made=Opened)
-cdef Opened _opened(int kind, content)
-
-
-cdef class RecordCipher:
-    cdef readonly object overhead_bytes
-    cdef readonly long long least_bytes
-    cdef readonly bint tries_numbers
-
-    cpdef Opened open(self, TlsRecord record, unsigned long long number)
-    cpdef object number(self, TlsRecord record, object within)
 
 
 cdef class _Aead13Cipher(RecordCipher):

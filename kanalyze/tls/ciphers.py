@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20
 
 from kanalyze.model.tls_record import APPLICATION_DATA
 from kanalyze.tls.cipher_suites import TLS_1_3
+from kanalyze.tls.record_cipher import RecordCipher
 
 try:
     import cython
@@ -34,6 +35,7 @@ except ModuleNotFoundError:  # the stand-in for an environment without Cython
 
 if not cython.compiled:
     from kanalyze.common.byte_copies import copy_from_array
+    from kanalyze.tls.record_cipher import opened_record
 
     APPLICATION = 23  # APPLICATION_DATA
     FEW_BYTES = 1024  # up to this size, a copy is faster than a memoryview
@@ -41,9 +43,10 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from kanalyze.tls.cipher_suites import CipherSuite
     from kanalyze.tls.key_schedule import DirectionKeys
+    from kanalyze.tls.record_cipher import Opened
     from kanalyze.tls.records import TlsRecord, TrialRange
 
-__all__ = ["Opened", "RecordCipher", "record_cipher"]
+__all__ = ["record_cipher"]
 
 NUMBERS = (1 << 64) - 1
 """Mask of the 64 bits of a sequence number."""
@@ -53,55 +56,6 @@ _BLOCK_BYTES = 16
 _EXPLICIT_NONCE_BYTES = 8
 _PROTECTED_BYTES, _NONCE_BYTES = 13, 12
 _Aead: TypeAlias = "AESGCM | AESCCM | ChaCha20Poly1305"
-
-
-class Opened:
-    """The content of a record.
-
-    Attributes:
-        kind: content type; in TLS 1.3 the inner one.
-        content: the plaintext without padding and tag.
-    """
-
-    __slots__ = ("content", "kind")
-
-    def __init__(self, kind: int, content: bytes | memoryview) -> None:
-        self.kind, self.content = kind, content
-
-
-def _opened(kind: int, content: bytes | memoryview) -> Opened:
-    """Make an :class:`Opened` in a third of the time that calling the class takes."""
-    made = Opened.__new__(Opened)
-    made.kind, made.content = kind, content
-    return made
-
-
-class RecordCipher:
-    """Opens the records of one direction.
-
-    Attributes:
-        overhead_bytes: bytes of a record's body beside the content; None where that varies.
-        least_bytes: least size of a record's body.
-        tries_numbers: whether :meth:`number` tries numbers in turn.
-    """
-
-    __slots__ = ("least_bytes", "overhead_bytes", "tries_numbers")
-
-    def __init__(self, overhead_bytes: int | None, least_bytes: int) -> None:
-        self.overhead_bytes, self.least_bytes = overhead_bytes, least_bytes
-        self.tries_numbers = True
-
-    def open(self, record: TlsRecord, number: int) -> Opened | None:
-        """Return the content of a record; None if its tag or MAC is wrong."""
-        raise NotImplementedError
-
-    def number(self, record: TlsRecord, within: TrialRange) -> int | None:
-        """Return the sequence number that opens a record; None if none ``within`` does."""
-        highest = min(within.highest, within.lowest + within.most_trials - 1)
-        for number in range(within.lowest, highest + 1):
-            if self.open(record, number) is not None:
-                return number
-        return None
 
 
 def record_cipher(
@@ -157,7 +111,7 @@ class _Aead13Cipher(RecordCipher):
             if end < 0:
                 return None
         content = inner[:end] if end <= FEW_BYTES else memoryview(inner)[:end]
-        return _opened(inner[end], content)
+        return opened_record(inner[end], content)
 
 
 class _Gcm13Cipher(_Aead13Cipher):
@@ -227,7 +181,7 @@ class _Aead12Cipher(RecordCipher):
             content = self._decrypt(self.nonce(body, number), sealed, protected)
         except InvalidTag:
             return None
-        return _opened(record.kind, content)
+        return opened_record(record.kind, content)
 
 
 class _ImplicitNonceCipher(_Aead12Cipher):
@@ -338,7 +292,7 @@ class _CbcCipher(RecordCipher):
     def _opened(self, record: TlsRecord, parts: tuple[bytes, bytes]) -> Opened | None:
         """Return the content of a record whose MAC is right."""
         content = self._content(parts[0]) if self._mac_last else parts[0]
-        return None if content is None else _opened(record.kind, content)
+        return None if content is None else opened_record(record.kind, content)
 
     def _content(self, body: bytes) -> bytes | None:
         """Decrypt a body and remove IV and padding; None if the padding is wrong."""

@@ -2,7 +2,7 @@
 cimport cython
 
 from kanalyze.tls.application_data cimport ApplicationData
-from kanalyze.tls.ciphers cimport Opened
+from kanalyze.tls.record_cipher cimport Opened
 from kanalyze.tls.opener cimport RecordOpener
 from kanalyze.tls.protection cimport Protection
 from kanalyze.tls.record_queue cimport RecordQueue

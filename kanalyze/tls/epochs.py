@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields, items
 from kanalyze.tls.cipher_suites import TLS_1_2, TLS_1_3, cipher_suite
+from kanalyze.tls.installed import require_ciphers
 from kanalyze.tls.key_schedule import keys_12, keys_13, next_traffic_secret
 from kanalyze.tls.keylog import SecretKind
 
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 
     from kanalyze.common.plain_values import State
     from kanalyze.tls.cipher_suites import CipherSuite
-    from kanalyze.tls.ciphers import RecordCipher
+    from kanalyze.tls.key_schedule import DirectionKeys
     from kanalyze.tls.keylog import KeyLog
+    from kanalyze.tls.record_cipher import RecordCipher
 
 __all__ = [
     "APPLICATION",
@@ -34,6 +36,7 @@ __all__ = [
     "Epochs12",
     "Epochs13",
     "Handshake12",
+    "MasterName",
     "has_secrets_13",
     "suites_13",
 ]
@@ -121,15 +124,13 @@ class Epochs13:
         updates = max(0, epoch - APPLICATION)
         if secret is None or updates > _MOST_UPDATES:
             return []
-        from kanalyze.tls.ciphers import record_cipher  # needs the extra "tls"
-
         record_ciphers = []
         suites = suites_13(secret) if self._suite is None else (self._suite,)
         for suite in suites:
             current = secret
             for _ in range(updates):
                 current = next_traffic_secret(suite, current)
-            record_ciphers.append(record_cipher(suite, keys_13(suite, current)))
+            record_ciphers.append(_cipher(suite, keys_13(suite, current)))
         return record_ciphers
 
     def after(self, epoch: int, *, is_uncertain: bool) -> Iterable[int]:
@@ -137,6 +138,27 @@ class Epochs13:
         if epoch < APPLICATION:
             return range(epoch + 1, APPLICATION + 1)
         return range(epoch + 1, epoch + 1 + _MOST_UNSEEN_UPDATES) if is_uncertain else ()
+
+
+class MasterName(NamedTuple):
+    """Under which name a key log has a master secret of TLS 1.2."""
+
+    name: bytes
+    """The random of a ClientHello, or the id of a session."""
+    kind: SecretKind
+    """``MASTER`` or ``SESSION``."""
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return self.name, int(self.kind)
+
+    @classmethod
+    def from_state(cls, state: object) -> MasterName:
+        """Make one from a state; raises ValueError for any other value."""
+        name, kind = fields(state, "yn")
+        if kind not in (SecretKind.MASTER, SecretKind.SESSION):
+            raise ValueError("no master secret")
+        return cls(name, SecretKind(kind))
 
 
 class Handshake12(NamedTuple):
@@ -148,20 +170,35 @@ class Handshake12(NamedTuple):
     """The id that the server gave the session; empty without one."""
     suite: CipherSuite
     encrypt_then_mac: bool
+    resumes: MasterName | None = None
+    """Whose master secret opens the records, if the key log has none under the names of this
+    session: an earlier one's, which this one resumes."""
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
         identity = self.client_random, self.server_random, self.session_id
-        return *identity, self.suite.number, self.encrypt_then_mac
+        resumes = None if self.resumes is None else self.resumes.state()
+        return *identity, self.suite.number, self.encrypt_then_mac, resumes
+
+    def master_name(self, log: KeyLog) -> MasterName | None:
+        """Return the name under which a key log has the master secret; None if it has none."""
+        names = [
+            MasterName(self.client_random, SecretKind.MASTER),
+            MasterName(self.session_id, SecretKind.SESSION),
+        ]
+        names += [] if self.resumes is None else [self.resumes]
+        return next((name for name in names if log.find(*name) is not None), None)
 
     @classmethod
     def from_state(cls, state: object) -> Handshake12:
         """Make one from a state; raises ValueError for any other value."""
-        client_random, server_random, session_id, number, encrypt_then_mac = fields(state, "yyynb")
+        *identity, number, encrypt_then_mac, resumes = fields(state, "yyynbT", (None,))
         suite = cipher_suite(number)
         if suite is None or suite.version != TLS_1_2:
             raise ValueError("no suite of TLS 1.2")
-        return cls(client_random, server_random, session_id, suite, encrypt_then_mac)
+        earlier = None if resumes is None else MasterName.from_state(resumes)
+        client_random, server_random, session_id = identity
+        return cls(client_random, server_random, session_id, suite, encrypt_then_mac, earlier)
 
 
 class Epochs12:
@@ -192,22 +229,41 @@ class Epochs12:
         self._handshakes[epoch] = handshake
         self._handshakes.pop(epoch - 2, None)
 
+    def resume(self, epoch: int, name: MasterName) -> None:
+        """Note whose master secret an epoch uses again."""
+        self._handshakes[epoch] = self._handshakes[epoch]._replace(resumes=name)
+
+    def master_name(self, epoch: int) -> MasterName | None:
+        """Return the name of the master secret of an epoch; None if the log has none."""
+        handshake = self._handshakes.get(epoch)
+        return None if handshake is None else handshake.master_name(self._log)
+
     def ciphers(self, epoch: int) -> list[RecordCipher]:
         """Return the cipher that may open the records of an epoch; none without a secret."""
         handshake = self._handshakes.get(epoch)
         if handshake is None:
             return []
         client_random, suite = handshake.client_random, handshake.suite
-        secret = self._log.find(client_random, SecretKind.MASTER)
-        if secret is None:
-            secret = self._log.find(handshake.session_id, SecretKind.SESSION)
+        name = handshake.master_name(self._log)
+        secret = None if name is None else self._log.find(*name)
         if secret is None:
             return []
-        from kanalyze.tls.ciphers import record_cipher  # needs the extra "tls"
-
         keys = keys_12(suite, secret, handshake.server_random, client_random)[self._end]
-        return [record_cipher(suite, keys, encrypt_then_mac=handshake.encrypt_then_mac)]
+        return [_cipher(suite, keys, encrypt_then_mac=handshake.encrypt_then_mac)]
 
     def after(self, epoch: int, *, is_uncertain: bool) -> Iterable[int]:
         """Return the epoch that may follow: its ChangeCipherSpec may be missing."""
         return (epoch + 1,) if is_uncertain and epoch + 1 in self._handshakes else ()
+
+
+def _cipher(
+    suite: CipherSuite, keys: DirectionKeys, *, encrypt_then_mac: bool = False
+) -> RecordCipher:
+    """Return the cipher of a suite; raises UsageError if the package with the ciphers is missing.
+
+    Only here is it needed: there is a secret that fits a session, or one to be tried.
+    """
+    require_ciphers()
+    from kanalyze.tls.ciphers import record_cipher
+
+    return record_cipher(suite, keys, encrypt_then_mac=encrypt_then_mac)

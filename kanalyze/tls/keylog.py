@@ -139,7 +139,7 @@ class KeyLog:
         return self._secrets.get((name, kind))
 
     def randoms(self, kind: SecretKind) -> Iterator[bytes]:
-        """Yield the randoms of all sessions with a secret of a kind, the latest first."""
+        """Yield the randoms (or ids) of all sessions with a secret of a kind, the latest first."""
         return (random for random, other_kind in reversed(self._secrets) if other_kind is kind)
 
     def note_used(self, *names: bytes) -> None:

@@ -8,7 +8,8 @@ ChaCha20-Poly1305, numbers are tried. The more sessions the log has, the fewer n
 each, down to some tens, so only a connection that has not sent more records yet is found. Keys that
 were updated before the capture began are not found.
 
-All trials together are bounded by :data:`MOST_TRIALS`.
+All trials together are bounded by :data:`MOST_TRIALS`. The secrets of sessions that are resumed are
+found by trial too: :attr:`LateStarts.earlier`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields
+from kanalyze.tls.earlier_sessions import EarlierSessions
 from kanalyze.tls.epochs import APPLICATION, Epochs12, Epochs13, suites_13
 from kanalyze.tls.keylog import SecretKind
 from kanalyze.tls.opener import ANY_NUMBER
@@ -27,9 +29,9 @@ if TYPE_CHECKING:
 
     from kanalyze.common.plain_values import State
     from kanalyze.tls.cipher_suites import CipherSuite
-    from kanalyze.tls.ciphers import RecordCipher
     from kanalyze.tls.epochs import Handshake12
     from kanalyze.tls.keylog import KeyLog
+    from kanalyze.tls.record_cipher import RecordCipher
     from kanalyze.tls.records import TlsRecord
 
 __all__ = ["MOST_TRIALS", "FittingSession", "LateStarts"]
@@ -64,14 +66,17 @@ class LateStarts:
     def __init__(self, log: KeyLog, most_trials: int = MOST_TRIALS) -> None:
         self._log = log
         self.trials_left = most_trials
+        self.earlier = EarlierSessions(log)
 
     def state(self) -> State:
         """Return what :meth:`load_state` takes."""
-        return (self.trials_left,)
+        return self.trials_left, self.earlier.state()
 
     def load_state(self, state: object) -> None:
         """Continue from a state; raises ValueError for any other value."""
-        (self.trials_left,) = fields(state, "i")
+        self.trials_left, earlier = fields(state, "iT", (None,))
+        if earlier is not None:
+            self.earlier.load_state(earlier)
 
     def find_13(
         self, record: TlsRecord, end: int | None, suite: CipherSuite | None

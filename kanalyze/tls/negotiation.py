@@ -28,6 +28,8 @@ from kanalyze.tls.facts import TlsFacts
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.tls.cipher_suites import CipherSuite
+    from kanalyze.tls.earlier_sessions import Ends
+    from kanalyze.tls.epochs import MasterName
     from kanalyze.tls.handshake import ClientHello, HandshakeMessage, ServerHello
     from kanalyze.tls.keylog import KeyLog
     from kanalyze.tls.records import TlsRecord
@@ -55,13 +57,15 @@ class Negotiation:
         facts: what is known so far.
         handshakes: how many handshakes began, by their ClientHello.
         log: the key log.
+        ends: between whom the session is.
         both_epochs_12: the epochs of TLS 1.2 of the client, then those of the server.
     """
 
-    _NOT_SAVED = ("log",)
+    _NOT_SAVED = ("ends", "log")
 
-    def __init__(self, log: KeyLog) -> None:
+    def __init__(self, log: KeyLog, ends: Ends) -> None:
         self.log = log
+        self.ends = ends
         self.facts = TlsFacts()
         self.handshakes = 0
         self.client_hello: ClientHello | None = None
@@ -153,10 +157,32 @@ class Negotiation:
 
     @property
     def names(self) -> tuple[bytes, ...]:
-        """The names of this session in the key log: client random and session id, if known."""
-        hello = self.server_hello
+        """The names of this session in the key log, if known: client random and session id.
+
+        Of a resumed one, also the name of the session whose secret it uses.
+        """
+        hello, master = self.server_hello, self.master_name
         session_id = b"" if hello is None or self.is_13 else hello.session_id
-        return tuple(name for name in (self.client_random, session_id) if name)
+        resumed = b"" if master is None else master.name
+        names = (self.client_random, session_id, resumed)
+        return tuple(dict.fromkeys(name for name in names if name))
+
+    @property
+    def master_name(self) -> MasterName | None:
+        """The name of the master secret of TLS 1.2 in the key log; None if it is not known."""
+        return self.both_epochs_12[0].master_name(0)
+
+    @property
+    def may_be_resumed_12(self) -> bool:
+        """Whether this is TLS 1.2, and no message shows that its session is a new one."""
+        hello = self.server_hello
+        is_12 = hello is not None and hello.version == TLS_1_2
+        return is_12 and self.handshakes == 1 and self.facts.resumed is not False
+
+    def resume(self, name: MasterName) -> None:
+        """Use the master secret of an earlier session."""
+        for epochs in self.both_epochs_12:
+            epochs.resume(0, name)
 
     @property
     def lacks_secrets(self) -> bool:

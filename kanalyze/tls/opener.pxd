@@ -1,7 +1,7 @@
 # The C types of opener.py.
 cimport cython
 
-from kanalyze.tls.ciphers cimport Opened, RecordCipher
+from kanalyze.tls.record_cipher cimport Opened, RecordCipher
 from kanalyze.tls.records cimport TlsRecord
 
 cdef int EARLY

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kanalyze.common.plain_values import State
-    from kanalyze.tls.ciphers import Opened, RecordCipher
     from kanalyze.tls.epochs import Epochs
+    from kanalyze.tls.record_cipher import Opened, RecordCipher
     from kanalyze.tls.records import TlsRecord
 
 __all__ = ["ANY_NUMBER", "RecordOpener"]
@@ -70,7 +70,8 @@ class RecordOpener:
     def __init__(self, epochs: Epochs, epoch: int, uncertain: int = 0) -> None:
         self._epochs = epochs
         self._ciphers: list[RecordCipher] | None = None
-        """Ciphers of the current epoch; None before they are looked up."""
+        """Ciphers of the current epoch. Without any, they are looked up for each record: the key
+        log may have grown, or the other direction shows which session is resumed."""
         self._number = 0
         self._found: _RecordPlace | None = None
         self._found_offset = -1
@@ -138,11 +139,6 @@ class RecordOpener:
         self.epoch, self.uncertain, self._number = epoch, 0, 0
         self._ciphers, self._found = None, None
 
-    def refresh(self) -> None:
-        """Look up the keys again, because the key log has grown."""
-        if not self._ciphers:
-            self._ciphers = None
-
     def open(self, record: TlsRecord) -> Opened | None:
         """Return the content of the next record; None if it cannot be decrypted."""
         ciphers = self._current()
@@ -205,6 +201,6 @@ class RecordOpener:
             self._work_left -= cost * (trials if cipher.tries_numbers else 1)
 
     def _current(self) -> list[RecordCipher]:
-        if self._ciphers is None:
+        if not self._ciphers:
             self._ciphers = self._epochs.ciphers(self.epoch)
         return self._ciphers

@@ -1,7 +1,7 @@
 # The C types of protection.py.
 cimport cython
 
-from kanalyze.tls.ciphers cimport Opened
+from kanalyze.tls.record_cipher cimport Opened
 from kanalyze.tls.opener cimport RecordOpener
 from kanalyze.tls.records cimport TlsRecord
 
@@ -18,6 +18,7 @@ cdef class Protection:
     cdef public RecordOpener _prospect
     cdef public object _prospect_of
     cdef public bint is_sealed
+    cdef public bint _is_first
     cdef public RecordOpener opener
 
     cpdef bint covers(self, TlsRecord record) except -1

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.plain_values import fields
 from kanalyze.model.tls_record import APPLICATION_DATA, HANDSHAKE_RECORD, HEADER_BYTES
+from kanalyze.tls.earlier_sessions import RecordPlace
 from kanalyze.tls.epochs import APPLICATION, EARLY, HANDSHAKE, Epochs13
 from kanalyze.tls.handshake import is_hello
 from kanalyze.tls.hello_order import has_hello_of
@@ -19,10 +20,10 @@ from kanalyze.tls.opener import ANY_NUMBER, RecordOpener
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
-    from kanalyze.tls.ciphers import Opened
     from kanalyze.tls.epochs import Epochs
     from kanalyze.tls.late_start import FittingSession, LateStarts
     from kanalyze.tls.negotiation import Negotiation
+    from kanalyze.tls.record_cipher import Opened
     from kanalyze.tls.records import LostRecords, TlsRecord
 
 __all__ = ["LATE_RECORDS", "Protection"]
@@ -41,7 +42,7 @@ class Protection:
 
     __slots__ = (
         *("_from_start", "_late_records", "_late_starts", "_may_be_missing", "_negotiation"),
-        "_direction",
+        *("_direction", "_is_first"),
         *("_prospect", "_prospect_of", "is_sealed", "opener"),
     )
     _NOT_SAVED = (
@@ -62,6 +63,8 @@ class Protection:
         """Tries whether a record is encrypted, before encryption is known to have begun."""
         self._prospect_of: object = None
         """The client random and ServerHello that the keys of ``_prospect`` depend on."""
+        self._is_first = True
+        """Whether no record was opened yet."""
         self.is_sealed = False
         self.opener: RecordOpener | None = None
 
@@ -73,12 +76,13 @@ class Protection:
         state_13 = epochs.state() if isinstance(epochs, Epochs13) else None
         return (
             *(self._late_records, self._may_be_missing, self.is_sealed, state_13),
-            None if opener is None else opener.state(),
+            *(None if opener is None else opener.state(), self._is_first),
         )
 
     def load_state(self, state: object) -> None:
         """Continue from a state, with that of the negotiation; raises ValueError for any other."""
-        late, self._may_be_missing, self.is_sealed, epochs, opener = fields(state, "nnbTT")
+        late, self._may_be_missing, *others = fields(state, "nnbTTb", (True,))
+        self.is_sealed, epochs, opener, self._is_first = others
         self._late_records = min(late, LATE_RECORDS)
         if opener is not None:
             negotiation, end = self._negotiation, self._negotiation.end_of(self._direction)
@@ -92,8 +96,6 @@ class Protection:
     def keys_came(self) -> None:
         """Try secrets again, because the key log has grown."""
         self._late_records = max(self._late_records, 1)
-        if self.opener is not None:
-            self.opener.refresh()
 
     def seal(self) -> None:
         """Note that records are encrypted from here on, and find the keys."""
@@ -120,7 +122,11 @@ class Protection:
         """Return the content of an encrypted record; None if it cannot be decrypted."""
         if self.opener is None:
             self._find_keys(record)
+        if self._is_first:
+            self._find_earlier_session(record)
         opened = None if self.opener is None else self.opener.open(record)
+        if self._is_first and opened is not None:
+            self._note_first()
         self._may_be_missing = 0 if opened is not None else self._may_be_missing + 1
         return opened
 
@@ -188,6 +194,27 @@ class Protection:
                 return
             negotiation.adopt(session.client_random, self._direction ^ session.end, session.suite)
         self.opener = self._new_opener()
+
+    def _find_earlier_session(self, record: TlsRecord) -> None:
+        """Find the keys if the key log has none, and the session may be a resumed one."""
+        negotiation, opener = self._negotiation, self.opener
+        end, client_random = negotiation.end_of(self._direction), negotiation.client_random
+        handshake = None if client_random is None else negotiation.handshake_12(client_random)
+        if opener is None or end is None or handshake is None or not self._late_records:
+            return
+        if negotiation.may_be_resumed_12 and not opener.has_keys:
+            self._late_records -= 1
+            place = RecordPlace(negotiation.ends, opener.uncertain)
+            name = self._late_starts.earlier.find(record, end, handshake, place)
+            if name is not None:
+                negotiation.resume(name)
+
+    def _note_first(self) -> None:
+        """Note that a record was opened, and with which master secret."""
+        self._is_first = False
+        name = self._negotiation.master_name
+        if name is not None:
+            self._late_starts.earlier.note(self._negotiation.ends, name)
 
     def _find_session(self, record: TlsRecord) -> FittingSession | None:
         negotiation = self._negotiation

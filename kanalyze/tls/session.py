@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.common.plain_values import fields
 from kanalyze.tls.direction import TlsDirection
+from kanalyze.tls.earlier_sessions import NOBODY
 from kanalyze.tls.facts import Decryption, TlsFacts
 from kanalyze.tls.negotiation import Negotiation
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.model.streams import StreamItem
     from kanalyze.tls.alerts import TlsAlert
+    from kanalyze.tls.earlier_sessions import Ends
     from kanalyze.tls.keylog import KeyLog
     from kanalyze.tls.late_start import LateStarts
 
@@ -46,18 +48,21 @@ class TlsSession:
         log: KeyLog,
         late_starts: LateStarts,
         from_start: tuple[bool, bool],
+        ends: Ends = NOBODY,
     ) -> None:
         """Begin.
 
         Args:
             log: the secrets; may be empty.
-            late_starts: finds sessions that began before the capture, in the same log.
+            late_starts: finds sessions that began before the capture, or that are resumed, in the
+                same log.
             from_start: by direction, whether the first byte that will be fed is the first one that
                 was sent.
+            ends: whose sessions are tried first if this one is resumed.
         """
         self._log = log
         self._log_version = log.version
-        self._negotiation = Negotiation(log)
+        self._negotiation = Negotiation(log, ends)
         first, second = (
             TlsDirection(
                 direction,

@@ -337,7 +337,8 @@ class DecryptedStreams:
         return True
 
     def _new_session(self, tcp: TcpConnection) -> TlsSession:
-        return TlsSession(self._log, self._late_starts, _starts_seen(tcp))
+        one, other = sorted([end.ip for end in tcp.endpoints])
+        return TlsSession(self._log, self._late_starts, _starts_seen(tcp), (one, other))
 
     def _note_lost_keys(self, connection: _Connection, update: StreamUpdate) -> None:
         """Report, once, that a connection cannot be decrypted any further."""

@@ -38,12 +38,12 @@ def extension(kind: int, data: bytes) -> bytes:
     return kind.to_bytes(2, "big") + vector(2, data)
 
 
-def client_hello(more: bytes = b"") -> bytes:
+def client_hello(more: bytes = b"", random: bytes = CLIENT_RANDOM) -> bytes:
     names = extension(0, vector(2, b"\0" + vector(2, b"broker.example")))
     versions = extension(43, vector(1, b"\x7a\x7a\x03\x04\x03\x03"))
     protocols = extension(16, vector(2, vector(1, b"kafka")))
     suites = b"\x3a\x3a" + SUITE_13.to_bytes(2, "big") + SUITE_12.to_bytes(2, "big")
-    body = b"\x03\x03" + CLIENT_RANDOM + vector(1, SESSION_ID) + vector(2, suites) + b"\x01\0"
+    body = b"\x03\x03" + random + vector(1, SESSION_ID) + vector(2, suites) + b"\x01\0"
     return record(22, message(1, body + vector(2, names + versions + protocols + more)))
 
 
@@ -113,12 +113,17 @@ class Made(NamedTuple):
 
 
 def conversation(
-    suite_number: int, contents: list[tuple[int, bytes]], *, encrypt_then_mac: bool = False
+    suite_number: int,
+    contents: list[tuple[int, bytes]],
+    *,
+    encrypt_then_mac: bool = False,
+    client_random: bytes = CLIENT_RANDOM,
 ) -> Made:
     suite = cipher_suite(suite_number)
     assert suite is not None
     sealers: list[Sealer | CbcSealer]
-    parts = [(0, client_hello()), (1, server_hello(suite_number, encrypt_then_mac))]
+    hello = client_hello(random=client_random)
+    parts = [(0, hello), (1, server_hello(suite_number, encrypt_then_mac))]
     if suite_number == SUITE_13:
         for end in (1, 0):
             sealer = Sealer(keys_13(suite, HANDSHAKE[end]), is_13=True)
@@ -126,7 +131,7 @@ def conversation(
             parts += [(end, CHANGE), (end, sealer.seal(22, text))]
         sealers = [Sealer(keys_13(suite, TRAFFIC[end]), is_13=True) for end in (0, 1)]
     else:
-        both = keys_12(suite, MASTER, SERVER_RANDOM, CLIENT_RANDOM)
+        both = keys_12(suite, MASTER, SERVER_RANDOM, client_random)
         sealers = [
             CbcSealer(keys, mac_last=encrypt_then_mac)
             if suite.mode == "cbc"
