@@ -18,7 +18,7 @@ Unix time; it is computed when it is queried.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.errors import KanalyzeError, UsageError
@@ -37,7 +37,7 @@ from kanalyze.queries.saved import (
 from kanalyze.queries.scratch import ScratchFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -50,6 +50,7 @@ REPORT_MEMORY_BYTES = 64 << 20
 """Usual memory limit of a report in bytes. Its queries aggregate, so they rarely need more memory
 for more rows."""
 
+_Result = TypeVar("_Result")
 _INCOMING = "incoming"
 _COPY_OPTIONS = {
     "csv": "FORMAT csv, HEADER true",
@@ -58,6 +59,8 @@ _COPY_OPTIONS = {
 }
 _TABLES = "tables"
 """The name of the file among the databases of a connection."""
+_NO_ROOM = "failed to pin block"
+"""Part of DuckDB's messages of any kind, if a block does not fit into memory."""
 _HINTS = ("Did you mean", "Candidate bindings:")
 """How lines of DuckDB's messages begin that suggest other names."""
 _READ_ROWS = 4096
@@ -95,7 +98,6 @@ class Database(ClosedAtEnd):
         import duckdb
 
         self._error: type[Exception] = duckdb.Error
-        self._out_of_memory: type[Exception] = duckdb.OutOfMemoryException
         self._memory = MemoryLimit(usual_memory_bytes, max_memory_bytes)
         self._query_threads = threads
         self._folder = ScratchFolder()
@@ -285,19 +287,19 @@ class Database(ClosedAtEnd):
         ``parameters`` may have more names than the query.
         """
         values = {name: parameters[name] for name in query.parameters}
-        while True:
-            try:
-                self._prepare(query.sql)
-                # Not by a DuckDB relation, which is planned twice.
-                result = self._connection.execute(query.sql, values)
-                break
-            except self._error as error:
-                is_out_of_memory = isinstance(error, self._out_of_memory)
-                if not (is_out_of_memory and self._memory.allow_more(self._connection)):
-                    raise QueryError(f"query {query.name!r}: {_one_line(error)}") from None
-        names = [column[0] for column in result.description]
-        lines = result.fetchall() if most is None else result.fetchmany(most)
-        return [dict(zip(names, line, strict=True)) for line in lines]
+
+        def lines() -> list[dict[str, Any]]:
+            self._prepare(query.sql)
+            # Not by a DuckDB relation, which is planned twice.
+            result = self._connection.execute(query.sql, values)
+            names = [column[0] for column in result.description]
+            some = result.fetchall() if most is None else result.fetchmany(most)
+            return [dict(zip(names, line, strict=True)) for line in some]
+
+        try:
+            return self._with_enough_memory(lines)
+        except self._error as error:
+            raise QueryError(f"query {query.name!r}: {_one_line(error)}") from None
 
     def interrupt(self) -> None:
         """Interrupt the query of another thread, if there is one; it raises a QueryError there."""
@@ -331,8 +333,20 @@ class Database(ClosedAtEnd):
         """Run a statement that reads ``incoming``."""
         self._connection.register(_INCOMING, incoming)
         with self._errors_as(KanalyzeError):
-            self._connection.execute(sql)
+            self._with_enough_memory(lambda: self._connection.execute(sql))
             self._connection.unregister(_INCOMING)
+
+    def _with_enough_memory(self, run: Callable[[], _Result]) -> _Result:
+        """Return what ``run`` returns; it runs again with more memory as long as it lacks some.
+
+        Raises DuckDB's error if the most that is allowed is not enough, or if it is another one.
+        """
+        while True:
+            try:
+                return run()
+            except self._error as error:
+                if not (_lacks_memory(error) and self._memory.allow_more(self._connection)):
+                    raise
 
     @contextmanager
     def _errors_as(self, kind: type[KanalyzeError]) -> Iterator[None]:
@@ -363,6 +377,16 @@ def _timestamp_name(field: pa.Field) -> str | None:
     """Return the name of the timestamp column beside a column; None if it is not a time."""
     name = (field.metadata or {}).get(b"timestamp")
     return None if name is None else name.decode("utf-8")
+
+
+def _lacks_memory(error: Exception) -> bool:
+    """Return whether a statement failed because the memory limit was reached.
+
+    A commit that fails for that reason is another kind of error.
+    """
+    import duckdb
+
+    return isinstance(error, duckdb.OutOfMemoryException) or _NO_ROOM in str(error)
 
 
 def _one_line(error: Exception) -> str:

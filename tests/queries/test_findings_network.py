@@ -27,6 +27,7 @@ from tests.support.filled import filled
 from tests.support.findings import findings_in
 from tests.support.loss import packets_of
 from tests.support.packets import Packet, pcap_file
+from tests.support.rows import partition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -568,14 +569,130 @@ def test_a_capture_of_both_sides_of_a_nat_has_each_request_twice(tmp_path: Path)
         kind = kind_of_finding(built_in("findings")["capture_twice"])
         [finding] = findings_of(database, [kind])
         sums = database.ask(
-            "SELECT count(*) AS n, sum(requests) AS requests FROM connections WHERE requests >= 5 "
-            "AND client_ip = '127.0.0.1' AND connection IN "
-            "(SELECT connection FROM requests WHERE record_count > 0)"
+            "SELECT count(*) AS n, sum(requests) AS requests FROM connections "
+            "WHERE requests > 0 AND client_ip = '127.0.0.1'"
         ).to_pylist()[0]
     assert finding.what == (
         f"{sums['n']} connections between 127.0.0.1 and 127.0.0.1:9092 are the same as those "
         f"between 10.9.8.7 and 127.0.0.1:9092: {sums['requests']} requests are in the capture twice"
     )
+
+
+US = 1_000
+CLIENT, OTHER_CLIENT, BROKER, OTHER_BROKER = "10.0.0.1", "10.9.9.9", "10.0.0.2", "10.0.0.3"
+
+
+def side(
+    client: tuple[str, int],
+    broker: str,
+    sent_us: Sequence[int],
+    answered_us: Sequence[int],
+    **changes: Any,
+) -> Tables:
+    """A connection, and its requests with ids from 1 on, as librdkafka counts them."""
+    ip, port = client
+    own = {
+        "connection": f"{ip}:{port}>{broker}:9092",
+        "connection_number": 1,
+        "client_ip": ip,
+        "client_port": port,
+        "broker_ip": broker,
+        "broker_port": 9092,
+    }
+    times = {"start_ns": START_NS + sent_us[0] * US, "end_ns": START_NS + answered_us[-1] * US}
+    plain = {"partitions": [], "record_count": None, "api_name": "Metadata", "api_key": 3}
+    requests = [
+        request(sent * US, (answered - sent) * US, correlation_id=n, **{**own, **plain, **changes})
+        for n, (sent, answered) in enumerate(zip(sent_us, answered_us, strict=True), start=1)
+    ]
+    return {
+        "requests": requests,
+        "connections": [connection(requests=len(requests), **own, **times)],
+    }
+
+
+def both(one: Tables, other: Tables) -> Tables:
+    return {table: [*one[table], *other[table]] for table in one}
+
+
+def copied(count: int, apart_us: int, *, client: Any, broker: str, **changes: Any) -> Tables:
+    """Requests before and after a NAT: every packet of the second side comes later."""
+    sent = [n * 7_000 for n in range(count)]
+    answered = [at + 2_000 for at in sent]
+    later = ([at + apart_us for at in times] for times in (sent, answered))
+    return both(
+        side((CLIENT, 5000), BROKER, sent, answered, **changes),
+        side(client, broker, *later, **changes),
+    )
+
+
+@pytest.mark.parametrize("count", [1, 2, 6])
+def test_packets_before_and_after_a_nat_are_twice_in_the_capture_without_records(
+    count: int,
+) -> None:
+    for client, broker in (((CLIENT, 5000), OTHER_BROKER), ((OTHER_CLIENT, 5000), BROKER)):
+        [text] = texts(findings("capture_twice", copied(count, 40, client=client, broker=broker)))
+        words = "1 request is" if count == 1 else f"{count} requests are"
+        assert text.endswith(f": {words} in the capture twice")
+    # Few requests may be alike by chance.
+    far = copied(count, 6_000, client=(CLIENT, 5000), broker=OTHER_BROKER)
+    assert len(findings("capture_twice", far)) == (count >= 5)
+
+
+def test_copies_on_both_sides_of_a_full_second_are_twice_in_the_capture() -> None:
+    before_us = -20 - START_NS // US % 1_000_000
+    sent = [before_us + n * 7_000 for n in range(6)]
+    answered = [at + 2_000 for at in sent]
+    later = ([at + 40 for at in times] for times in (sent, answered))
+    tables = both(
+        side((CLIENT, 5000), BROKER, sent, answered),
+        side((CLIENT, 5000), OTHER_BROKER, *later),
+    )
+    starts_s = {row.start_ns // S for row in tables["connections"]}
+    assert len(starts_s) == 2
+    assert len(findings("capture_twice", tables)) == 1
+
+
+def test_with_another_port_the_offsets_of_records_or_the_times_show_a_copy() -> None:
+    other = {"client": (OTHER_CLIENT, 6000), "broker": BROKER}
+    assert findings("capture_twice", copied(6, 40, **other)) == []
+    produced = {"api_name": "Produce", "api_key": 0, "partitions": [partition(base_offset=7)]}
+    assert len(findings("capture_twice", copied(2, 40, **other, **produced))) == 1
+    # Without an answer (acks=0) there is no offset.
+    produced["partitions"] = [partition(base_offset=None)]
+    assert findings("capture_twice", copied(6, 40, **other, **produced)) == []
+    # Each request passes the first side first, and each response the second.
+    sent = [n * 7_000 for n in range(6)]
+    tables = both(
+        side((CLIENT, 5000), BROKER, sent, [at + 2_000 for at in sent]),
+        side((OTHER_CLIENT, 6000), BROKER, [at + 40 for at in sent], [at + 1_960 for at in sent]),
+    )
+    assert len(findings("capture_twice", tables)) == 1
+
+
+def test_clients_that_count_from_one_alike_are_no_copies() -> None:
+    """librdkafka counts the requests of each connection from 1, and connects to all brokers."""
+    for client, broker in (((CLIENT, 5001), OTHER_BROKER), ((OTHER_CLIENT, 5001), BROKER)):
+        for count in (1, 2, 6):
+            for apart_us in (0, 40, 3_000):
+                tables = copied(count, apart_us, client=client, broker=broker)
+                assert findings("capture_twice", tables) == [], (client, broker, count, apart_us)
+    # The same port, but the responses are of different brokers.
+    sent = [0, 7_000]
+    tables = both(
+        side((CLIENT, 5000), BROKER, sent, [at + 2_000 for at in sent], response_bytes=100),
+        side((CLIENT, 5000), OTHER_BROKER, sent, [at + 2_000 for at in sent], response_bytes=101),
+    )
+    assert findings("capture_twice", tables) == []
+
+
+def test_a_copy_is_found_among_many_connections_that_look_the_same() -> None:
+    tables = copied(2, 40, client=(CLIENT, 5000), broker=OTHER_BROKER)
+    for number in range(100):
+        at_us = [number * 300, number * 300 + 7_000]
+        other = side((CLIENT, 7000 + number), BROKER, at_us, [at + 2_000 for at in at_us])
+        tables = both(tables, other)
+    assert len(findings("capture_twice", tables)) == 1
 
 
 def test_tls_is_reported_only_if_it_may_carry_kafka() -> None:

@@ -79,15 +79,16 @@ FILTER = struct(
 
 _NO_LATENCIES = "count is 0 or null"
 _LATENCY = struct(
-    "a summary of durations, exact if there are few; see sql/tables/quantiles.sql",
+    "a summary of durations, exact if there are few; see sql/tables/quantiles.sql. A duration is "
+    "negative if the response was captured before the request",
     {
         "count": count("durations", null=f"not computed, for {_OTHERS}"),
-        "min": count("the shortest", unit="ns", null=_NO_LATENCIES),
-        "p50": count("the median, by nearest rank", unit="ns", null=_NO_LATENCIES),
-        "p90": count("the 90th percentile", unit="ns", null=_NO_LATENCIES),
-        "p99": count("the 99th percentile", unit="ns", null=_NO_LATENCIES),
-        "max": count("the longest", unit="ns", null=_NO_LATENCIES),
-        "mean": count("the mean, rounded down", unit="ns", null=_NO_LATENCIES),
+        "min": integer("the shortest", unit="ns", null=_NO_LATENCIES),
+        "p50": integer("the median, by nearest rank", unit="ns", null=_NO_LATENCIES),
+        "p90": integer("the 90th percentile", unit="ns", null=_NO_LATENCIES),
+        "p99": integer("the 99th percentile", unit="ns", null=_NO_LATENCIES),
+        "max": integer("the longest", unit="ns", null=_NO_LATENCIES),
+        "mean": integer("the mean, rounded down", unit="ns", null=_NO_LATENCIES),
     },
 )
 _PARTS = {"latency_summary": _LATENCY}
@@ -129,7 +130,7 @@ _TOTALS = {
     "fetched_record_bytes": count("the same", unit="B"),
     "fetched_records_known": truth("false: there were more, which could not be counted"),
     "throttled": count("responses with a throttle time above 0"),
-    "throttle_time_ms": count("sum of throttle times", unit="ms"),
+    "throttle_time_ms": integer("sum of throttle times", unit="ms"),
 }
 
 _NO_REQUEST = "responses without a request"
@@ -168,7 +169,7 @@ _API = {
         "false: there were more, which could not be counted", null=_NO_RECORDS
     ),
     "throttled": count("responses with a throttle time above 0"),
-    "throttle_time_ms": count("sum of throttle times", unit="ms"),
+    "throttle_time_ms": integer("sum of throttle times", unit="ms"),
     "waited": _WAITED,
     "latency_ns": _latency(),
     "total_time_ns": _total_time("requests that did not wait on purpose"),
@@ -240,13 +241,13 @@ _GROUP = {
     "requests": count("requests that name it"),
     "joins": count("of these, JoinGroup"),
     "syncs": count("of these, SyncGroup"),
-    "rebalance_time_ns": count(
+    "rebalance_time_ns": integer(
         "of JoinGroup and SyncGroup, from first byte to last, summed over the members",
         unit="ns",
         null="no complete response was captured",
     ),
-    "longest_join_ns": count("the longest JoinGroup", unit="ns", null="no complete response"),
-    "longest_sync_ns": count("the longest SyncGroup", unit="ns", null="no complete response"),
+    "longest_join_ns": integer("the longest JoinGroup", unit="ns", null="no complete response"),
+    "longest_sync_ns": integer("the longest SyncGroup", unit="ns", null="no complete response"),
     "errors": count("of these, with an error code other than 0"),
 }
 _BROKER = {
@@ -401,7 +402,11 @@ _SLOW = {
     "api_name": _API_NAME,
     "api_version": integer("version of the API", null="unknown"),
     "correlation_id": integer("pairs the response with the request", null="kafka-0.7 has none"),
-    "latency_ns": count("from the request's last byte to the response's first", unit="ns"),
+    "latency_ns": integer(
+        "from the request's last byte to the response's first; negative if the response was "
+        "captured first",
+        unit="ns",
+    ),
     "total_time_ns": integer(
         "from the request's first byte to the response's last",
         unit="ns",
@@ -432,8 +437,13 @@ _SPAN = {
 _NO_LATENCY = "no request began in the bucket that was answered and did not wait on purpose"
 
 
-def _per_bucket(meaning: str, *, unit: str = "", null: str | None = None) -> Schema:
-    return listed(f"{meaning}, for each bucket", count(meaning, unit=unit, null=null))
+def _per_bucket(meaning: str, *, unit: str = "") -> Schema:
+    return listed(f"{meaning}, for each bucket", count(meaning, unit=unit))
+
+
+def _latency_per_bucket(meaning: str) -> Schema:
+    value = integer(meaning, unit="ns", null=_NO_LATENCY)
+    return listed(f"{meaning}, for each bucket", value)
 
 
 _THROUGHPUT = {
@@ -445,10 +455,10 @@ _THROUGHPUT = {
 }
 _LATENCY_SERIES = {
     **_SPAN,
-    "p50": _per_bucket("median of the latency", unit="ns", null=_NO_LATENCY),
-    "p90": _per_bucket("90th percentile of the latency", unit="ns", null=_NO_LATENCY),
-    "p99": _per_bucket("99th percentile of the latency", unit="ns", null=_NO_LATENCY),
-    "max": _per_bucket("longest latency", unit="ns", null=_NO_LATENCY),
+    "p50": _latency_per_bucket("median of the latency"),
+    "p90": _latency_per_bucket("90th percentile of the latency"),
+    "p99": _latency_per_bucket("99th percentile of the latency"),
+    "max": _latency_per_bucket("longest latency"),
 }
 
 _CONCERNS = {

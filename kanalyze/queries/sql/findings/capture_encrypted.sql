@@ -17,7 +17,7 @@ SELECT
     broker_port,
     concat(
         count(*), CASE WHEN count(*) = 1 THEN ' connection speaks' ELSE ' connections speak' END, ' TLS, ',
-        sum(client_payload_bytes + broker_payload_bytes), ' B'
+        sum(client_payload_bytes) + sum(broker_payload_bytes), ' B'
     ) AS what,
     count(*) AS weight,
     min(start_ns) AS first_time_ns,

@@ -10,15 +10,15 @@
 -- parameter least_packets = 1: or minimum number of packets that the capturing program dropped
 WITH lost AS (
     SELECT
-        coalesce(sum(client_lost_bytes + broker_lost_bytes), 0) AS bytes,
-        sum(client_payload_bytes + broker_payload_bytes) AS captured_bytes,
+        coalesce(sum(client_lost_bytes) + sum(broker_lost_bytes), 0) AS bytes,
+        sum(client_payload_bytes) + sum(broker_payload_bytes) AS captured_bytes,
         count(*) AS connections,
         min(start_ns) AS first_time_ns,
         max(end_ns) AS last_time_ns,
         min(first_packet) AS first_packet
     FROM connections
     WHERE
-        client_lost_bytes + broker_lost_bytes > 0
+        (client_lost_bytes > 0 OR broker_lost_bytes > 0)
         AND client_packets > 0
         AND broker_packets > 0
 ),

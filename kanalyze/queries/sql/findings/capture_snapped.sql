@@ -8,14 +8,14 @@
 -- parameter least_bytes = 1: minimum number of bytes cut off
 WITH cut AS (
     SELECT
-        sum(client_snapped_bytes + broker_snapped_bytes) AS bytes,
-        sum(client_payload_bytes + broker_payload_bytes) AS captured_bytes,
+        sum(client_snapped_bytes) + sum(broker_snapped_bytes) AS bytes,
+        sum(client_payload_bytes) + sum(broker_payload_bytes) AS captured_bytes,
         count(*) AS connections,
         min(start_ns) AS first_time_ns,
         max(end_ns) AS last_time_ns,
         min(first_packet) AS first_packet
     FROM connections
-    WHERE client_snapped_bytes + broker_snapped_bytes > 0
+    WHERE client_snapped_bytes > 0 OR broker_snapped_bytes > 0
 )
 SELECT
     concat(

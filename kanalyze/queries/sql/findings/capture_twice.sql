@@ -2,27 +2,40 @@
 --
 -- severity: 33
 -- show: connections
--- sure: likely: the same requests, with the same records of the same partitions, at almost the same time, between different addresses.
+-- sure: likely: the same requests, with the same ids and sizes, at almost the same time, between different addresses; and the same port of the client, or the same offsets of produced records, or each request of one connection within the time of the same request of the other.
 -- why: Every request on them counts twice, and its client or its broker seems to be two: the capture was made on both sides of a NAT, a load balancer or a service proxy.
 -- repair: Capture on one side: on one interface instead of all (-i any captures both sides on a host that forwards), or use --broker or --client-ip here to select one side.
--- parameter least_requests = 5: minimum number of requests on a connection
+-- parameter least_requests = 5: number of requests from which on a connection may be as far apart as longest_apart_ms; with fewer, a tenth of that
 -- parameter longest_apart_ms = 50: maximum ms between the two sides
 WITH sides AS (
     SELECT
         connection,
         connection_number,
         client_ip,
+        client_port,
         broker_ip,
         broker_port,
+        coalesce(client_id, '') AS client_id,
         requests,
         start_ns,
         end_ns,
         first_packet,
-        CAST(floor(start_ns / 1000000000) AS BIGINT) AS start_s,
-        client_payload_bytes - client_retransmitted_bytes - client_duplicate_bytes AS client_bytes,
-        broker_payload_bytes - broker_retransmitted_bytes - broker_duplicate_bytes AS broker_bytes
+        CAST(client_payload_bytes AS DOUBLE) - client_retransmitted_bytes - client_duplicate_bytes
+            AS client_bytes,
+        CAST(broker_payload_bytes AS DOUBLE) - broker_retransmitted_bytes - broker_duplicate_bytes
+            AS broker_bytes
     FROM connections
-    WHERE requests >= $least_requests
+    WHERE requests > 0
+),
+-- Copies are compared with the next few that look the same, because a client may open thousands.
+placed AS (
+    SELECT
+        *,
+        row_number() OVER (
+            PARTITION BY requests, client_id, client_bytes, broker_bytes
+            ORDER BY start_ns, connection, connection_number
+        ) AS place
+    FROM sides
 ),
 paired AS (
     SELECT
@@ -31,113 +44,153 @@ paired AS (
         other.connection_number AS other_number,
         other.client_ip AS other_client_ip,
         other.broker_ip AS other_broker_ip,
-        other.broker_port AS other_broker_port
-    FROM sides AS one
-    JOIN sides AS other
+        other.broker_port AS other_broker_port,
+        one.broker_ip = other.broker_ip AND one.broker_port = other.broker_port AS has_same_broker,
+        -- A NAT changes the address of one end, and usually no port of the client.
+        one.client_port = other.client_port
+        AND (
+            one.client_ip = other.client_ip
+            OR (one.broker_ip = other.broker_ip AND one.broker_port = other.broker_port)
+        ) AS has_same_port,
+        $longest_apart_ms * 1000000 AS longest_apart_ns,
+        CASE WHEN one.requests >= $least_requests THEN 1 ELSE 0.1 END * $longest_apart_ms * 1000000
+            AS apart_ns
+    FROM placed AS one
+    CROSS JOIN (
+        VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10), (11), (12), (13), (14), (15), (16)
+    ) AS steps (step)
+    JOIN placed AS other
         ON one.requests = other.requests
+        AND one.client_id = other.client_id
         AND one.client_bytes = other.client_bytes
         AND one.broker_bytes = other.broker_bytes
-        AND one.start_s = other.start_s
+        AND one.place + steps.step = other.place
     WHERE
         (
             one.client_ip <> other.client_ip
             OR one.broker_ip <> other.broker_ip
             OR one.broker_port <> other.broker_port
         )
-        AND (
-            one.start_ns < other.start_ns
-            OR (one.start_ns = other.start_ns AND one.connection < other.connection)
-        )
         AND other.start_ns - one.start_ns <= $longest_apart_ms * 1000000
         AND abs(other.end_ns - one.end_ns) <= $longest_apart_ms * 1000000
 ),
--- The totals of connections are compared first, because comparing requests one by one takes long.
-carried AS (
+wanted AS (
+    SELECT
+        connection,
+        connection_number
+    FROM paired
+    UNION
+    SELECT
+        other_connection AS connection,
+        other_number AS connection_number
+    FROM paired
+),
+numbered AS (
     SELECT
         requests.connection,
         requests.connection_number,
-        count(*) AS comparable,
-        sum(correlation_id) AS correlation_ids,
-        sum(record_count) AS records,
-        sum(record_bytes) AS record_bytes
+        api_key,
+        api_version,
+        correlation_id,
+        client_id,
+        request_start_ns,
+        response_start_ns,
+        request_bytes,
+        response_bytes,
+        error_code,
+        member_id,
+        transactional_id,
+        partitions,
+        api_name = 'Produce'
+        AND array_length(list_filter(partitions, lambda p: p.base_offset >= 0)) > 0 AS has_offset,
+        row_number() OVER (
+            PARTITION BY requests.connection, requests.connection_number
+            ORDER BY request_start_ns, request_packet, correlation_id
+        ) AS place
     FROM requests
-    JOIN (
-        SELECT
-            connection,
-            connection_number
-        FROM paired
-        UNION
-        SELECT
-            other_connection AS connection,
-            other_number AS connection_number
-        FROM paired
-    ) AS wanted
+    JOIN wanted
         ON requests.connection = wanted.connection
         AND requests.connection_number = wanted.connection_number
-    WHERE correlation_id IS NOT NULL AND api_key IS NOT NULL AND request_start_ns IS NOT NULL
-    GROUP BY requests.connection, requests.connection_number
-    HAVING sum(record_count) > 0
+    WHERE request_start_ns IS NOT NULL
 ),
-pairs AS (
-    SELECT paired.*
-    FROM paired
-    JOIN carried AS mine
-        ON paired.connection = mine.connection
-        AND paired.connection_number = mine.connection_number
-    JOIN carried AS theirs
-        ON paired.other_connection = theirs.connection
-        AND paired.other_number = theirs.connection_number
-        AND mine.comparable = theirs.comparable
-        AND mine.correlation_ids = theirs.correlation_ids
-        AND mine.records = theirs.records
-        AND mine.record_bytes IS NOT DISTINCT FROM theirs.record_bytes
-),
--- A client may do the same with several brokers, but a partition is led by one of them.
 alike AS (
     SELECT
-        pairs.connection,
-        pairs.connection_number,
-        pairs.other_connection,
-        pairs.other_number,
-        count(*) AS requests_alike,
-        count(*) FILTER (WHERE mine.record_count > 0) AS with_records
-    FROM pairs
-    JOIN requests AS mine
-        ON mine.connection = pairs.connection
-        AND mine.connection_number = pairs.connection_number
-    JOIN requests AS theirs
-        ON theirs.connection = pairs.other_connection
-        AND theirs.connection_number = pairs.other_number
-        AND theirs.correlation_id = mine.correlation_id
-        AND theirs.api_key = mine.api_key
-        AND theirs.request_bytes IS NOT DISTINCT FROM mine.request_bytes
-        AND theirs.response_bytes IS NOT DISTINCT FROM mine.response_bytes
-        AND theirs.partitions IS NOT DISTINCT FROM mine.partitions
-    WHERE abs(theirs.request_start_ns - mine.request_start_ns) <= $longest_apart_ms * 1000000
+        paired.connection,
+        paired.connection_number,
+        paired.other_connection,
+        paired.other_number,
+        -- The offset of produced records is given once.
+        bool_or(mine.has_offset) AS has_offset,
+        max(abs(theirs.request_start_ns - mine.request_start_ns)) AS requests_apart_ns,
+        max(abs(theirs.response_start_ns - mine.response_start_ns)) AS responses_apart_ns,
+        bool_and(
+            mine.request_start_ns <= theirs.request_start_ns
+            AND theirs.response_start_ns <= mine.response_start_ns
+        ) AS is_around,
+        bool_and(
+            theirs.request_start_ns <= mine.request_start_ns
+            AND mine.response_start_ns <= theirs.response_start_ns
+        ) AS is_within,
+        count(mine.response_start_ns) AS responses
+    FROM paired
+    JOIN numbered AS mine
+        ON paired.connection = mine.connection
+        AND paired.connection_number = mine.connection_number
+    JOIN numbered AS theirs
+        ON paired.other_connection = theirs.connection
+        AND paired.other_number = theirs.connection_number
+        AND mine.place = theirs.place
+        AND mine.api_key IS NOT DISTINCT FROM theirs.api_key
+        AND mine.api_version IS NOT DISTINCT FROM theirs.api_version
+        AND mine.correlation_id IS NOT DISTINCT FROM theirs.correlation_id
+        AND mine.client_id IS NOT DISTINCT FROM theirs.client_id
+        AND mine.request_bytes IS NOT DISTINCT FROM theirs.request_bytes
+        AND mine.response_bytes IS NOT DISTINCT FROM theirs.response_bytes
+        AND mine.error_code IS NOT DISTINCT FROM theirs.error_code
+        AND mine.member_id IS NOT DISTINCT FROM theirs.member_id
+        AND mine.transactional_id IS NOT DISTINCT FROM theirs.transactional_id
+        AND mine.partitions IS NOT DISTINCT FROM theirs.partitions
     GROUP BY
-        pairs.connection, pairs.connection_number, pairs.other_connection, pairs.other_number
+        paired.connection, paired.connection_number, paired.other_connection, paired.other_number
+    HAVING count(*) = max(paired.requests)
 )
 SELECT
-    pairs.broker_ip,
-    pairs.broker_port,
+    paired.broker_ip,
+    paired.broker_port,
     concat(
-        count(*), ' connections between ', pairs.client_ip, ' and ', pairs.broker_ip, ':',
-        pairs.broker_port, ' are the same as those between ', pairs.other_client_ip, ' and ',
-        pairs.other_broker_ip, ':', pairs.other_broker_port, ': ', sum(pairs.requests),
-        ' requests are in the capture twice'
+        count(*), CASE WHEN count(*) = 1 THEN ' connection' ELSE ' connections' END, ' between ',
+        paired.client_ip, ' and ', paired.broker_ip, ':', paired.broker_port,
+        CASE WHEN count(*) = 1 THEN ' is the same as that between ' ELSE ' are the same as those between ' END,
+        paired.other_client_ip, ' and ', paired.other_broker_ip, ':', paired.other_broker_port, ': ',
+        sum(paired.requests), CASE WHEN sum(paired.requests) = 1 THEN ' request is' ELSE ' requests are' END,
+        ' in the capture twice'
     ) AS what,
     count(*) AS weight,
-    min(pairs.start_ns) AS first_time_ns,
-    max(pairs.end_ns) AS last_time_ns,
-    min(pairs.first_packet) AS first_packet
-FROM pairs
+    min(paired.start_ns) AS first_time_ns,
+    max(paired.end_ns) AS last_time_ns,
+    min(paired.first_packet) AS first_packet
+FROM paired
 JOIN alike
-    ON pairs.connection = alike.connection
-    AND pairs.connection_number = alike.connection_number
-    AND pairs.other_connection = alike.other_connection
-    AND pairs.other_number = alike.other_number
-WHERE alike.requests_alike = pairs.requests AND alike.with_records > 0
+    ON paired.connection = alike.connection
+    AND paired.connection_number = alike.connection_number
+    AND paired.other_connection = alike.other_connection
+    AND paired.other_number = alike.other_number
+WHERE
+    greatest(requests_apart_ns, coalesce(responses_apart_ns, 0)) <= apart_ns
+    AND (
+        has_same_port
+        OR has_offset
+        OR (
+            has_same_broker
+            AND responses >= $least_requests
+            AND greatest(requests_apart_ns, responses_apart_ns) <= 0.1 * longest_apart_ns
+            AND (is_around OR is_within)
+            AND least(requests_apart_ns, responses_apart_ns) > 0
+        )
+    )
 GROUP BY
-    pairs.client_ip, pairs.broker_ip, pairs.broker_port,
-    pairs.other_client_ip, pairs.other_broker_ip, pairs.other_broker_port
-ORDER BY weight DESC, pairs.broker_ip, pairs.broker_port, pairs.other_broker_ip, pairs.other_broker_port
+    paired.client_ip, paired.broker_ip, paired.broker_port,
+    paired.other_client_ip, paired.other_broker_ip, paired.other_broker_port
+ORDER BY
+    weight DESC, paired.broker_ip, paired.broker_port, paired.other_broker_ip, paired.other_broker_port,
+    paired.client_ip, paired.other_client_ip

@@ -16,8 +16,8 @@ WITH sent AS (
         requests.request_packet,
         requests.request_end_ns - requests.request_start_ns AS sending_ns,
         -- Lost packets are also sent again after 200 ms.
-        coalesce(connections.client_retransmitted_packets, 0)
-        + connections.client_out_of_order_packets = 0
+        coalesce(connections.client_retransmitted_packets, 0) = 0
+        AND connections.client_out_of_order_packets = 0
         AND requests.request_bytes <= $largest_bytes AS may_be
     FROM requests
     JOIN connections

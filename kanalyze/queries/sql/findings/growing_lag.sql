@@ -15,14 +15,13 @@ WITH fetched AS (
         request_start_ns,
         request_packet,
         high_watermark,
-        high_watermark - (base_offset + record_count) AS lag
+        -- Offsets may have any value of 64 bits, which no sum may exceed.
+        CASE
+            WHEN record_count > 0 AND base_offset >= 0 AND high_watermark >= base_offset
+                THEN high_watermark - base_offset - record_count
+        END AS lag
     FROM partitions
-    WHERE
-        api_name = 'Fetch'
-        AND record_count > 0
-        AND base_offset IS NOT NULL
-        AND high_watermark >= base_offset + record_count
-        AND response_start_ns IS NOT NULL
+    WHERE api_name = 'Fetch' AND response_start_ns IS NOT NULL
 ),
 ends AS (
     SELECT
@@ -36,6 +35,7 @@ ends AS (
         max(request_start_ns) AS last_time_ns,
         min(request_packet) AS first_packet
     FROM fetched
+    WHERE lag >= 0
     GROUP BY client_id, topic, "partition"
 ),
 commits AS (
@@ -46,7 +46,7 @@ commits AS (
         min(group_id) AS group_id,
         max(committed_offset) AS committed_offset
     FROM groups
-    WHERE event = 'commit' AND error_code = 0
+    WHERE event = 'commit' AND error_code = 0 AND committed_offset >= 0
     GROUP BY client_id, topic, "partition"
 )
 SELECT

@@ -12,7 +12,7 @@ WITH of_clients AS (
     SELECT
         client_id,
         is_produce,
-        sum(coalesce(request_bytes, 0) + coalesce(response_bytes, 0)) AS bytes,
+        sum(coalesce(request_bytes, 0)) + sum(coalesce(response_bytes, 0)) AS bytes,
         min(api_name) AS api_name,
         min(request_start_ns) AS first_time_ns,
         max(request_start_ns) AS last_time_ns,

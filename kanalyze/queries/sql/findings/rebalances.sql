@@ -107,7 +107,7 @@ changes AS (
         group_id,
         member_id,
         client_id,
-        last_round + 1 AS round,
+        CAST(last_round AS BIGINT) + 1 AS round,
         left_ns AS at_ns,
         CASE WHEN left_ns IS NULL THEN 'were lost without leaving' ELSE 'left' END AS change
     FROM members

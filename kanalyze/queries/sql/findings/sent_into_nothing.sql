@@ -16,7 +16,8 @@ WITH resent AS (
     WHERE
         client_retransmitted_packets >= $least_retransmissions
         -- If the capture has gaps, or only one direction, the response may be in a missing part.
-        AND client_lost_bytes + broker_lost_bytes = 0
+        AND client_lost_bytes = 0
+        AND broker_lost_bytes = 0
         AND broker_packets > 0
 ),
 spoken AS (
@@ -102,14 +103,14 @@ SELECT
     broker_ip,
     broker_port,
     concat(
-        CAST(sum(requests) AS BIGINT), ' without an answer within ', round(max(waited_ns) / 1e9 * 10) / 10,
-        ' s, with ', CAST(sum(retransmitted) AS BIGINT), ' retransmissions',
+        sum(requests), ' without an answer within ', round(max(waited_ns) / 1e9 * 10) / 10,
+        ' s, with ', sum(retransmitted), ' retransmissions',
         CASE
             WHEN max(silence_ns) IS NULL THEN ''
             ELSE concat('; before, the connection was idle for ', round(max(silence_ns) / 1e9 * 10) / 10, ' s')
         END
     ) AS what,
-    CAST(sum(requests) AS BIGINT) AS weight,
+    sum(requests) AS weight,
     min(first_time_ns) AS first_time_ns,
     max(last_time_ns) AS last_time_ns,
     min(first_packet) AS first_packet

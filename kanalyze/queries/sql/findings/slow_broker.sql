@@ -24,7 +24,7 @@ binned AS (
         api_name,
         broker_ip,
         broker_port,
-        CAST(sign(time_ns) * floor(ln(abs(time_ns) + 1) * 252) AS INTEGER) AS bin,
+        CAST(sign(time_ns) * floor(ln(abs(CAST(time_ns AS DOUBLE)) + 1) * 252) AS INTEGER) AS bin,
         count(*) AS many,
         min(time_ns) AS lowest,
         max(time_ns) AS highest,
@@ -36,7 +36,7 @@ binned AS (
         api_name,
         broker_ip,
         broker_port,
-        CAST(sign(time_ns) * floor(ln(abs(time_ns) + 1) * 252) AS INTEGER)
+        CAST(sign(time_ns) * floor(ln(abs(CAST(time_ns AS DOUBLE)) + 1) * 252) AS INTEGER)
 ),
 ranked AS (
     SELECT

@@ -11,13 +11,13 @@
 WITH divided AS (
     SELECT
         *,
-        work_total_time_ns + coalesce(client_network_ns, 0) AS whole_ns,
-        broker_network_ns + coalesce(client_network_ns, 0) AS round_trip_ns,
+        CAST(work_total_time_ns AS DOUBLE) + coalesce(client_network_ns, 0) AS whole_ns,
+        CAST(broker_network_ns AS DOUBLE) + coalesce(client_network_ns, 0) AS round_trip_ns,
         -- Sending waits for the network if packets were lost, or if the receive window was closed.
-        broker_network_ns + coalesce(client_network_ns, 0) + retransmission_wait_ns
+        CAST(broker_network_ns AS DOUBLE) + coalesce(client_network_ns, 0) + retransmission_wait_ns
         + CASE
             WHEN retransmitted_packets > 0 OR zero_windows > 0
-                THEN coalesce(request_send_ns, 0) + coalesce(response_send_ns, 0)
+                THEN CAST(coalesce(request_send_ns, 0) AS DOUBLE) + coalesce(response_send_ns, 0)
             ELSE 0
         END AS network_ns
     FROM measured

@@ -34,7 +34,8 @@ in_order AS (
 judged AS (
     SELECT
         *,
-        request_start_ns >= told_ns AND request_start_ns < told_ns + to_wait_ms * 1000000 AS is_early
+        request_start_ns >= told_ns
+        AND request_start_ns - told_ns < CAST(to_wait_ms AS BIGINT) * 1000000 AS is_early
     FROM in_order
 )
 SELECT

@@ -33,7 +33,8 @@ WITH waiting AS (
         -- A member of a group waits for the other members.
         AND requests.api_name NOT IN ('JoinGroup', 'SyncGroup')
         -- If the capture has gaps, or only one direction, the response may be in a missing part.
-        AND connections.client_lost_bytes + connections.broker_lost_bytes = 0
+        AND connections.client_lost_bytes = 0
+        AND connections.broker_lost_bytes = 0
         AND connections.broker_packets > 0
 )
 SELECT

@@ -17,7 +17,7 @@ WITH attempts AS (
         closed_by,
         client_syn_retransmissions,
         broker_payload_bytes > 0 AS is_answered,
-        opened_by = 'client' AND client_payload_bytes + broker_payload_bytes = 0
+        opened_by = 'client' AND client_payload_bytes = 0 AND broker_payload_bytes = 0
         AND (
             ("end" = 'reset' AND closed_by = 'broker')
             OR (broker_packets = 0 AND client_syn_retransmissions > 0)

@@ -28,6 +28,10 @@ JOIN page_requests AS r ON m.request_id = r.request_id
 WHERE
     NOT m.has_waited
     AND m.total_time_ns IS NOT NULL
+    AND m.request_send_ns IS NOT NULL
+    AND m.broker_network_ns IS NOT NULL
+    AND m.retransmission_wait_ns IS NOT NULL
+    AND m.pipeline_wait_ns IS NOT NULL
     AND m.broker_time_ns IS NOT NULL
     AND m.response_send_ns IS NOT NULL
 GROUP BY 1, 2, 3, 4, 5, 6, 7, 8

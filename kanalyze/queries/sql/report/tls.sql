@@ -11,9 +11,9 @@ SELECT
     CAST(sum(CASE WHEN tls_resumed THEN 1 WHEN NOT tls_resumed THEN 0 END) AS BIGINT) AS resumed,
     CAST(sum(CASE WHEN tls_mutual THEN 1 WHEN NOT tls_mutual THEN 0 END) AS BIGINT) AS mutual,
     percentile_disc(0.5) WITHIN GROUP (ORDER BY tls_handshake_ns) AS handshake_p50_ns,
-    CAST(sum(client_payload_bytes) AS BIGINT) AS client_bytes,
-    CAST(sum(broker_payload_bytes) AS BIGINT) AS broker_bytes,
-    CAST(sum(estimated_requests) AS BIGINT) AS estimated_requests,
+    sum(client_payload_bytes) AS client_bytes,
+    sum(broker_payload_bytes) AS broker_bytes,
+    sum(estimated_requests) AS estimated_requests,
     percentile_disc(0.5) WITHIN GROUP (ORDER BY estimated_response_time_median_ns)
         AS estimated_response_time_p50_ns
 FROM connections

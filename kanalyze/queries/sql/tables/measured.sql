@@ -12,8 +12,8 @@ SELECT
     waited IS TRUE AS has_waited,
     CASE WHEN waited IS NOT TRUE THEN latency_ns END AS work_latency_ns,
     CASE WHEN waited IS NOT TRUE THEN total_time_ns END AS work_total_time_ns,
-    CAST(sign(latency_ns) * floor(ln(abs(latency_ns) + 1) * 252) AS INTEGER) AS latency_bin,
-    CAST(sign(total_time_ns) * floor(ln(abs(total_time_ns) + 1) * 252) AS INTEGER)
+    CAST(sign(latency_ns) * floor(ln(abs(CAST(latency_ns AS DOUBLE)) + 1) * 252) AS INTEGER) AS latency_bin,
+    CAST(sign(total_time_ns) * floor(ln(abs(CAST(total_time_ns AS DOUBLE)) + 1) * 252) AS INTEGER)
         AS total_time_bin,
     -- There were records, but their number is unknown.
     record_count IS NULL AND CASE

@@ -94,7 +94,7 @@ amounts AS (
 amount_bins AS (
     SELECT
         *,
-        CAST(sign(amount) * floor(ln(abs(amount) + 1) * 252) AS INTEGER) AS bin
+        CAST(sign(amount) * floor(ln(abs(CAST(amount AS DOUBLE)) + 1) * 252) AS INTEGER) AS bin
     FROM amounts
     WHERE amount IS NOT NULL
 ),
