@@ -44,17 +44,21 @@ class RunMonitor:
     connections are unknown.
     """
 
-    def __init__(self, settings: AnalysisSettings, quality: CaptureQuality) -> None:
-        """Monitor a run with these settings, which adds its counts to ``quality``."""
-        self._settings = settings
+    def __init__(self, quality: CaptureQuality) -> None:
+        """Monitor a run that adds its counts to ``quality``."""
         self._quality = quality
         self._stages: Stages | None = None
+        self._settings: AnalysisSettings
         self._given_up: list[GivenUp] = []
         """Connections that the end of the run gave up, and that were not returned yet."""
 
-    def begin(self, stages: Stages) -> None:
-        """Note that ``stages`` begin to read."""
-        self._stages = stages
+    def begin(self, stages: Stages, settings: AnalysisSettings) -> None:
+        """Note that ``stages`` begin to read.
+
+        ``settings`` are those that made them: what they decode of a request depends on the tables
+        of the run, so only these settings can read it.
+        """
+        self._stages, self._settings = stages, settings
 
     def end(self) -> None:
         """Note that the stages have read to the end; ``quality`` has all of their counts."""

@@ -146,7 +146,7 @@ class Analysis(RowSource):
         self.quality = self._context.quality
         self.names = self._context.names
         """Names of topics by id, and ids without a name; complete when all rows were yielded."""
-        self.monitor = RunMonitor(settings, self.quality)
+        self.monitor = RunMonitor(self.quality)
         """The state of :meth:`batches` while it runs."""
 
     @property

@@ -41,7 +41,7 @@ class MonitoredSteps:
 
     def of(self, stages: Stages) -> Iterator[BatchEvents]:
         """Read the captures to their end; yield the events of each batch of packets, once."""
-        self._monitor.begin(stages)
+        self._monitor.begin(stages, self.context.settings)
         for step in self.context.steps(stages, self.captures):
             if self._on_tokens is not None and step.token_bytes:
                 self._on_tokens(step.token_bytes)
