@@ -220,8 +220,19 @@ class CaptureReader(ClosedAtEnd):
         if not magic:
             raise NotACaptureError(f"{self.name}: is empty")
         raise NotACaptureError(
-            f"{self.name}: is not a pcap or pcapng file (it begins with {magic.hex(' ')})"
+            f"{self.name}: is not a pcap or pcapng file{self._what_it_is(magic)}"
         )
+
+    def _what_it_is(self, magic: bytes) -> str:
+        """Return the end of a message about a file that is no capture."""
+        from kanalyze.capture.formats.foreign import LOOK_BYTES, foreign_format  # rarely needed
+
+        if self.total_bytes is not None:  # a pipe may be silent for long: what came is enough
+            self._fill(min(LOOK_BYTES, len(self._buffer)))
+        known = foreign_format(bytes(self._buffer[: min(self._end, LOOK_BYTES)]))
+        if known is None:
+            return f" (it begins with {magic.hex(' ')})"
+        return f" but {known.name}: {known.advice}"
 
     def _fill(self, least: int) -> None:
         """Read until ``least`` bytes are buffered or the source ends."""
