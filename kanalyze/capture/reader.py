@@ -3,7 +3,9 @@
 In: a path or a binary file. Out: :class:`kanalyze.model.PacketBatch`. Must not know: what is
 inside a packet, nor who reads.
 
-The content decides the format: pcap or pcapng, either of them may be compressed (once).
+The content decides the format: pcap or pcapng, either of them may be compressed (once). Where
+captures follow each other in one file, as ``cat`` writes them, all are read: their packets are in
+the order of the file and numbered on, and an anomaly says where another one begins.
 """
 
 from __future__ import annotations
@@ -11,8 +13,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.capture.file_metadata import FileMetadata
-from kanalyze.capture.formats.parser import MOST_PACKETS
-from kanalyze.capture.formats.pcap import PCAP_MAGICS, PcapParser
+from kanalyze.capture.formats.magics import PCAP_MAGICS, PCAPNG_MAGIC, is_capture_magic
+from kanalyze.capture.formats.parser import MOST_PACKETS, corrupt
+from kanalyze.capture.formats.pcap import PcapParser
 from kanalyze.capture.io.source import DamagedDataError, FileSource, open_source
 from kanalyze.common import paths
 from kanalyze.common.closing import ClosedAtEnd
@@ -42,7 +45,8 @@ MIN_BUFFER_BYTES: Final = 64
 """Least size of a buffer: the headers at the beginning of a file fit."""
 _LOOK_BYTES: Final = 4 << 10
 _MAGIC_BYTES: Final = 4
-_PCAPNG_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
+_MOST_NAMED: Final = 10
+"""Captures in one file whose beginning is named."""
 
 
 class NotACaptureError(CaptureError):
@@ -117,7 +121,13 @@ class CaptureReader(ClosedAtEnd):
         self._buffer = memoryview(bytearray(max(min(needed, self._buffer_bytes), MIN_BUFFER_BYTES)))
         self._start = 0
         self._end = 0
+        self._buffer_offset = 0
+        """Offset in the capture, once decompressed, of the first byte of the buffer."""
         self._at_end = False
+        self._more_captures = 0
+        """Captures in the file after the first."""
+        self._dropped_before: int | None = None
+        """Packets that were dropped according to the captures before the present one."""
         self._parser = self._begin()
 
     @property
@@ -133,7 +143,9 @@ class CaptureReader(ClosedAtEnd):
     @property
     def dropped_packets(self) -> int | None:
         """Packets that the capturing machine dropped so far; None where the file does not say."""
-        return self._parser.dropped_packets
+        known = (self._dropped_before, self._parser.dropped_packets)
+        drops = [count for count in known if count is not None]
+        return sum(drops) if drops else None
 
     def close(self) -> None:
         """Close the file, if it was opened for this reader."""
@@ -156,8 +168,10 @@ class CaptureReader(ClosedAtEnd):
             if parsed.anomaly is not None:
                 self.anomalies.append(parsed.anomaly)
                 return
-            if parsed.is_last:
+            if parsed.is_last or (parsed.begins_capture and not self._begin_another()):
                 return
+            if parsed.begins_capture:
+                continue
             if parsed.position == before and not self._more(parsed):
                 self._note_rest()
                 return
@@ -166,18 +180,52 @@ class CaptureReader(ClosedAtEnd):
         """Detect the format and read the header; return the parser."""
         self._fill(_MAGIC_BYTES)
         magic = self._magic()
-        if not _is_magic(magic):
+        if not is_capture_magic(magic):
             magic = self._decompressed(magic)
         parser = self._choose(magic)
-        parsed = parser.start(self._buffer, self._end)
-        while parsed is None:
-            if self._end == len(self._buffer):
-                self._grow()
+        self._start_parser(parser)
+        return parser
+
+    def _start_parser(self, parser: CaptureParser) -> None:
+        """Let a parser read the header at the present position."""
+        while True:
+            unread = self._end - self._start
+            parsed = parser.start(self._buffer[self._start : self._end], unread)
+            if parsed is not None:
+                self._start += parsed.position
+                return
+            self._make_room()
             if not self._read():
                 raise CaptureError(f"{self.name}: the file's header is cut short")
-            parsed = parser.start(self._buffer, self._end)
-        self._start = parsed.position
-        return parser
+
+    def _begin_another(self) -> bool:
+        """Read the header of the capture that begins here; false if it cannot be read."""
+        self._more_captures += 1
+        detail = (
+            f"another capture begins at byte {self._buffer_offset + self._start}: it is read on"
+        )
+        if self._more_captures <= _MOST_NAMED:
+            self.anomalies.append(Anomaly(AnomalyKind.ANOTHER_CAPTURE, detail=detail))
+        else:
+            self._note_unnamed()
+        parser = self._choose(bytes(self._buffer[self._start : self._start + _MAGIC_BYTES]))
+        try:
+            self._start_parser(parser)
+        except CaptureError as error:
+            self.anomalies.append(corrupt(str(error).removeprefix(f"{self.name}: ")))
+            return False
+        self._dropped_before = self.dropped_packets
+        self._parser = parser
+        return True
+
+    def _note_unnamed(self) -> None:
+        """Say how many more captures begin in the file than are named."""
+        kind = AnomalyKind.ANOTHER_CAPTURE
+        at = next(at for at, found in enumerate(self.anomalies) if found.kind == kind)
+        at += _MOST_NAMED - 1
+        detail = self.anomalies[at].detail.partition(";")[0]
+        more = self._more_captures - _MOST_NAMED
+        self.anomalies[at] = Anomaly(kind, detail=f"{detail}; {more} more begin after it")
 
     def _magic(self) -> bytes:
         return bytes(self._buffer[: min(self._end, _MAGIC_BYTES)])
@@ -205,7 +253,7 @@ class CaptureReader(ClosedAtEnd):
     def _choose(self, magic: bytes) -> CaptureParser:
         if magic in PCAP_MAGICS:
             return PcapParser(self.name, self.description)
-        if magic == _PCAPNG_MAGIC:
+        if magic == PCAPNG_MAGIC:
             from kanalyze.capture.formats.pcapng import PcapngParser  # not for most captures
 
             return PcapngParser(self.name, self.description)
@@ -220,8 +268,19 @@ class CaptureReader(ClosedAtEnd):
         if not magic:
             raise NotACaptureError(f"{self.name}: is empty")
         raise NotACaptureError(
-            f"{self.name}: is not a pcap or pcapng file (it begins with {magic.hex(' ')})"
+            f"{self.name}: is not a pcap or pcapng file{self._what_it_is(magic)}"
         )
+
+    def _what_it_is(self, magic: bytes) -> str:
+        """Return the end of a message about a file that is no capture."""
+        from kanalyze.capture.formats.foreign import LOOK_BYTES, foreign_format  # rarely needed
+
+        if self.total_bytes is not None:  # a pipe may be silent for long: what came is enough
+            self._fill(min(LOOK_BYTES, len(self._buffer)))
+        known = foreign_format(bytes(self._buffer[: min(self._end, LOOK_BYTES)]))
+        if known is None:
+            return f" (it begins with {magic.hex(' ')})"
+        return f" but {known.name}: {known.advice}"
 
     def _fill(self, least: int) -> None:
         """Read until ``least`` bytes are buffered or the source ends."""
@@ -233,13 +292,21 @@ class CaptureReader(ClosedAtEnd):
         if self._at_end:
             return False
         unread = self._end - self._start
+        assert unread < len(self._buffer) or parsed.record_bytes > unread, (
+            "a parser that uses nothing of a whole record"
+        )
+        self._make_room()
+        return self._read()
+
+    def _make_room(self) -> None:
+        """Move the unread bytes to the beginning of the buffer, and let it grow if it is full."""
+        unread = self._end - self._start
         if self._start:
             self._buffer[:unread] = self._buffer[self._start : self._end]
+            self._buffer_offset += self._start
             self._start, self._end = 0, unread
         if unread == len(self._buffer):
-            assert parsed.record_bytes > unread, "a parser that uses nothing of a whole record"
             self._grow()
-        return self._read()
 
     def _grow(self) -> None:
         """Double the buffer: memory is allocated for bytes that came, not for lengths in a file."""
@@ -267,10 +334,6 @@ class CaptureReader(ClosedAtEnd):
             self.anomalies.append(
                 Anomaly(AnomalyKind.CAPTURE_TRUNCATED, length=unread, detail=detail)
             )
-
-
-def _is_magic(start: bytes) -> bool:
-    return start in PCAP_MAGICS or start == _PCAPNG_MAGIC
 
 
 class _Rest:

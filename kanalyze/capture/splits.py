@@ -22,8 +22,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
+from kanalyze.capture.formats.magics import PCAP_MAGICS
 from kanalyze.capture.formats.parser import MOST_PACKETS, Parsed
-from kanalyze.capture.formats.pcap import PCAP_MAGICS, PcapParser
+from kanalyze.capture.formats.pcap import PcapParser
 from kanalyze.capture.formats.pcap_boundary import CHAIN_BYTES, find_boundary
 from kanalyze.capture.io.source import open_source
 from kanalyze.capture.listing import can_be_read_twice
@@ -225,6 +226,7 @@ class SplitReader(CaptureReader):
         self._file.seek(offset)
         self._source = _Portions(self._file, None if split.end is None else split.end - offset)
         self._start = self._end = 0
+        self._buffer_offset = offset
         self._at_end = False
         self._split_parser = _SplitParser(parser, split, offset, self._file.total_bytes, near_ns)
         return self._split_parser

@@ -43,6 +43,10 @@ class AnomalyKind(enum.StrEnum):
         "capture_corrupt",
         "a record of the file contradicts itself; reading stopped there",
     )
+    ANOTHER_CAPTURE = (
+        "another_capture",
+        "another capture begins within the file; it is read on, with its packets numbered on",
+    )
     CAPTURE_UNREADABLE = (
         "capture_unreadable",
         "a file that is no capture, or cannot be read; left out",

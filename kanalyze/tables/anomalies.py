@@ -96,6 +96,7 @@ _CAPTURE_KINDS = frozenset(
     {
         AnomalyKind.CAPTURE_TRUNCATED,
         AnomalyKind.CAPTURE_CORRUPT,
+        AnomalyKind.ANOTHER_CAPTURE,
         AnomalyKind.CAPTURE_UNREADABLE,
     }
 )

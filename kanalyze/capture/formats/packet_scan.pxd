@@ -7,6 +7,7 @@ cdef enum:
     NS_PER_S = 1000000000
     MAX_RECORD_BYTES = 268435456
     STANDARD_SNAP_BYTES = 262144
+    LATE_S = 2712797184
     LIKELY_BEFORE_S = 86400
     LIKELY_AFTER_S = 31622400
 
@@ -88,7 +89,8 @@ cdef class PcapRecords:
         data="const unsigned char[::1]", is_big_endian=cython.bint, header_bytes=cython.Py_ssize_t,
         captured_at=cython.Py_ssize_t, wire_at=cython.Py_ssize_t, at=cython.Py_ssize_t,
         last=cython.Py_ssize_t, captured=cython.longlong, packet=cython.Py_ssize_t,
-        time_ns=cython.longlong, wire=cython.longlong,
+        seconds=cython.longlong, time_ns=cython.longlong, wire=cython.longlong,
+        is_odd=cython.bint,
     )
     cpdef Py_ssize_t scan(
         self, object buffer, Py_ssize_t start, Py_ssize_t end, ColumnMaker maker, Py_ssize_t most

@@ -17,6 +17,7 @@ try:
 except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
     from kanalyze.common.compiled import cython
 
+from kanalyze.capture.formats.magics import BEGIN_BYTES, begins_capture
 from kanalyze.capture.formats.parser import Columns
 
 if not cython.compiled:
@@ -25,6 +26,7 @@ if not cython.compiled:
     NS_PER_S = 1_000_000_000
     MAX_RECORD_BYTES = 256 << 20
     STANDARD_SNAP_BYTES = 262_144
+    LATE_S = 0xA1B20000
     LIKELY_BEFORE_S, LIKELY_AFTER_S = 86_400, 366 * 86_400
 
     INTERFACE, OBSOLETE_PACKET, SIMPLE_PACKET, NAMES, STATISTICS, ENHANCED_PACKET = range(1, 7)
@@ -178,8 +180,8 @@ class PcapRecords:
     def scan(self, buffer: memoryview, start: int, end: int, maker: ColumnMaker, most: int) -> int:
         """Add the records from ``start`` on to ``maker``, until it has ``most``.
 
-        Returns the index where reading stopped: at an incomplete or too large record, or because
-        ``maker`` has ``most``.
+        Returns the index where reading stopped: at an incomplete or too large record, at the header
+        of another capture, or because ``maker`` has ``most``.
         """
         data = buffer
         is_big_endian, header_bytes = self._is_big_endian, self.header_bytes
@@ -191,8 +193,12 @@ class PcapRecords:
             packet = at + header_bytes
             if captured > self._most_captured or captured > end - packet:
                 break
-            time_ns = u32(data, at, is_big_endian) * NS_PER_S
-            time_ns += u32(data, at + 4, is_big_endian) * self._ns_per_unit
+            seconds = u32(data, at, is_big_endian)
+            # As a record, the header of another capture has no bytes, or an odd time.
+            is_odd = captured == 0 or seconds >= LATE_S or seconds == SECTION
+            if is_odd and begins_capture(bytes(buffer[at : at + BEGIN_BYTES])):
+                break
+            time_ns = seconds * NS_PER_S + u32(data, at + 4, is_big_endian) * self._ns_per_unit
             wire = u32(data, at + wire_at, is_big_endian)
             maker.add(time_ns, packet, captured, wire, self._link_type)
             at = packet + captured

@@ -93,6 +93,8 @@ class Parsed(NamedTuple):
     """Set if the record at ``position`` is corrupt: nothing after it can be read."""
     is_last: bool = False
     """Whether nothing after these packets is to be read."""
+    begins_capture: bool = False
+    """Whether the header of another capture is at ``position``, as after ``cat a.pcap b.pcap``."""
 
 
 class CaptureParser(Protocol):

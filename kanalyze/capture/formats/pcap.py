@@ -16,9 +16,10 @@ ones. Before version 2.3, the two lengths of a record were in the opposite order
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from kanalyze.capture.file_metadata import CaptureInterface, FileMetadata
+from kanalyze.capture.formats.magics import BEGIN_BYTES, PCAP_MAGICS, begins_capture
 from kanalyze.capture.formats.packet_scan import ColumnMaker, PcapRecords
 from kanalyze.capture.formats.parser import (
     MAX_RECORD_BYTES,
@@ -27,40 +28,12 @@ from kanalyze.capture.formats.parser import (
     Parsed,
     corrupt,
 )
-from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError
 
 if TYPE_CHECKING:
     from array import array
 
-__all__ = ["PCAP_MAGICS", "PcapParser"]
-
-
-class _Variant(NamedTuple):
-    order: str
-    """Byte order, as :mod:`struct` writes it."""
-    ns_per_unit: int
-    """Nanoseconds in a unit of the second time field."""
-    file_header_bytes: int = 24
-    record_header_bytes: int = 16
-
-
-_BYTE_ORDERS: Final[tuple[tuple[Literal["big", "little"], str], ...]] = (
-    ("big", ">"),
-    ("little", "<"),
-)
-PCAP_MAGICS: Final = {
-    magic.to_bytes(4, byteorder): _Variant(order, *layout)
-    for magic, layout in {
-        0xA1B2C3D4: (1000,),
-        0xA1B23C4D: (1,),
-        0xA1B2CD34: (1000, 24, 24),
-        0x1C0001AB: (1000, 28),
-        0x1C0001AC: (1, 28),
-    }.items()
-    for byteorder, order in _BYTE_ORDERS
-}
-"""The variants, by the first four bytes of the file."""
+__all__ = ["PcapParser"]
 
 _LINK_TYPE_MASK: Final = 0xFFFF
 """The bits above the link type are the length of the frame check sequence and flags. Packets may
@@ -120,6 +93,8 @@ class PcapParser:
         columns = self._maker.take()
         if end - position < self.header_bytes:
             return Parsed(columns, position)
+        if begins_capture(bytes(buffer[position : position + BEGIN_BYTES])):
+            return Parsed(columns, position, begins_capture=True)
         captured = self._records.captured_bytes(buffer, position)
         if captured > self._max_captured_bytes:
             anomaly = corrupt(

@@ -13,6 +13,7 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.capture.file_metadata import FileMetadata
+from kanalyze.capture.formats.magics import BEGIN_BYTES, PCAPNG_BYTE_ORDERS, begins_capture
 from kanalyze.capture.formats.packet_scan import ColumnMaker, PcapngBlocks, Stop
 from kanalyze.capture.formats.parser import MAX_RECORD_BYTES, MOST_PACKETS, Parsed, corrupt
 from kanalyze.capture.formats.pcapng_blocks import INTERFACE, SectionMetadata
@@ -25,7 +26,6 @@ __all__ = ["PcapngParser"]
 
 _MIN_BLOCK_BYTES: Final = 12
 _MIN_SECTION_BYTES: Final = 28
-_BYTE_ORDERS: Final = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
 
 
 class PcapngParser:
@@ -66,6 +66,9 @@ class PcapngParser:
                 parsed = self._section(buffer, at, end)
             elif self._blocks.stop == Stop.BLOCK:
                 parsed = self._block(buffer, at)
+            elif begins_capture(bytes(buffer[at : min(at + BEGIN_BYTES, end)])):
+                parsed = Parsed(None, at, begins_capture=True)
+                break
             else:
                 parsed = Parsed(None, at, *self._next_block())
                 break
@@ -87,7 +90,7 @@ class PcapngParser:
         """Begin a section: it has its own byte order, and its interfaces follow."""
         if end - start < _MIN_SECTION_BYTES:
             return Parsed(None, start, _MIN_SECTION_BYTES)
-        order = _BYTE_ORDERS.get(bytes(buffer[start + 8 : start + 12]))
+        order = PCAPNG_BYTE_ORDERS.get(bytes(buffer[start + 8 : start + 12]))
         if order is None:
             return Parsed(None, start, 0, corrupt("a section with an unknown byte order"))
         size, _magic, major = struct.unpack_from(f"{order}IIH", buffer, start + 4)
