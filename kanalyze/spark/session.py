@@ -39,8 +39,6 @@ _LOOPBACK: Final = "127.0.0.1"
 _LOG_CONFIGURATION: Final = Path(__file__).with_name("log4j2.properties")
 
 _SETTINGS: Final = {
-    # Without it Spark pushes no filter down to a Python data source.
-    "spark.sql.python.filterPushdown.enabled": "true",
     # Times are integers of nanoseconds; timestamps made of them have the same day everywhere.
     "spark.sql.session.timeZone": "UTC",
     # A shuffled block of segments has up to some MB. A Python worker holds two batches and its own

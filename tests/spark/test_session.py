@@ -162,7 +162,6 @@ def test_a_started_session_has_our_settings(spark: SparkSession) -> None:
     """kanalyze started the session of these tests."""
     assert spark.sparkContext.appName == "tests"
     expected = {
-        "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.maxBytesPerBatch": "16777216",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -186,7 +185,7 @@ except UsageError as error:
     print(error)
 else:
     print(spark.sparkContext.master, spark.conf.get("spark.sql.session.timeZone"))
-    print(spark.conf.get("spark.sql.python.filterPushdown.enabled"))
+    print(spark.conf.get("spark.sql.execution.arrow.maxBytesPerBatch"))
     spark.stop()
 """
 
@@ -222,7 +221,7 @@ def test_a_setting_that_the_jvm_refuses_is_reported_in_one_line() -> None:
 @pytest.mark.long
 def test_a_session_prints_nothing() -> None:
     ended = run(sys.executable, "-c", START)
-    assert ended.stdout == "local[*] UTC\ntrue\n"
+    assert ended.stdout == "local[*] UTC\n16777216\n"
     # The JVM itself prints a warning about a module that Spark needs.
     noise = [line for line in ended.stderr.splitlines() if "incubator modules" not in line]
     assert noise == []
@@ -241,7 +240,7 @@ def test_settings_of_spark_submit_are_kept(tmp_path: Path) -> None:
     ]
     environment = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
     ended = run(submit, "--master", "local[1]", *settings, str(script), **environment)
-    assert ended.stdout == "local[1] Asia/Tokyo\ntrue\n"
+    assert ended.stdout == "local[1] Asia/Tokyo\n16777216\n"
 
 
 # -- the rest of the tool -------------------------------------------------------------------------

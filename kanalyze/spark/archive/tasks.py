@@ -569,6 +569,6 @@ def _other_rows(
     from kanalyze.spark.schema import as_spark  # imported late: needs pyspark
 
     plan = job.plan.with_names(topic_ids)
-    for batch in read_partition(plan, TablePartition((), segments=source), lambda block: block):
+    for batch in read_partition(plan, TablePartition((), segments=source)):
         for rows in as_spark(batch, plan.columns):
             yield with_control_columns(rows)

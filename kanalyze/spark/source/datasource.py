@@ -8,24 +8,21 @@ This is for some gigabytes. A Python data source cannot shuffle: every task read
 archives use ``kanalyze.spark.requests``.
 
 Spark does not prune the columns of a Python data source: use option ``columns``, or a schema of
-fewer columns. Spark pushes filters down if :func:`register` was called.
+fewer columns. Nor does this one take filters of Spark: PySpark 4.3 keeps the reader of a query, and
+the filters it took, for all later queries of the same DataFrame. Options filter at the source.
 """
 
 from __future__ import annotations
 
-from array import array
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from kanalyze.capture.io.source import capture_name
 from kanalyze.capture.io.stores import Stores
 from kanalyze.errors import UsageError
 from kanalyze.spark.failures import without_stack_trace
 from kanalyze.spark.schema import as_requested, spark_schema
-from kanalyze.spark.source.pushdown import can_take, column_of, matching
 from kanalyze.spark.source.readers import (
     TablePartition,
     captures_of,
@@ -34,39 +31,30 @@ from kanalyze.spark.source.readers import (
     read_partition,
 )
 from kanalyze.spark.source.stream_options import table_options
-from kanalyze.tables.columns.block import RowBlock, Words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
-    from pyspark.sql.datasource import DataSourceStreamReader, Filter
+    from pyspark.sql.datasource import DataSourceStreamReader
     from pyspark.sql.types import StructType
 
     from kanalyze.spark.source.readers import ReadPlan
 
-__all__ = ["FilteringDataSource", "KanalyzeDataSource", "register"]
-
-_PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
+__all__ = ["KanalyzeDataSource", "register"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``spark.read.format("kanalyze")`` known to a session, with filters applied by kanalyze.
-
-    Turns on ``spark.sql.python.filterPushdown.enabled``: without it Spark refuses a data source
-    that takes filters. ``spark.dataSource.register(KanalyzeDataSource)`` leaves the setting as it
-    is, and the filters to Spark; the rows are the same.
-    """
-    spark.conf.set(_PUSHDOWN, "true")
+    """Make ``spark.read.format("kanalyze")`` known to a session, also if it is known already."""
     try:
-        spark.dataSource.register(FilteringDataSource)
+        spark.dataSource.register(KanalyzeDataSource)
     except AnalysisException as error:
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
         # Spark uses the session that was active last: creating a DataFrame activates this one.
         spark.createDataFrame([], "nothing int")
-        spark.dataSource.register(FilteringDataSource)
+        spark.dataSource.register(KanalyzeDataSource)
 
 
 class KanalyzeDataSource(DataSource):
@@ -120,18 +108,6 @@ class KanalyzeDataSource(DataSource):
         return CaptureStream(plan.options.paths, self.options, schema)
 
 
-class FilteringDataSource(KanalyzeDataSource):
-    """A :class:`KanalyzeDataSource` that applies filters before rows go to Spark.
-
-    See :func:`register`.
-    """
-
-    @without_stack_trace()
-    def reader(self, schema: StructType) -> CaptureSourceReader:
-        """See :class:`KanalyzeDataSource`."""
-        return FilteringSourceReader(_plan(self.options, schema), schema)
-
-
 def _plan(options: Mapping[str, str], schema: StructType) -> ReadPlan:
     """Return the plan for a schema. Raises UsageError if a user gave a column another type."""
     plan = make_plan(options, schema.fieldNames())
@@ -151,8 +127,6 @@ class CaptureSourceReader(DataSourceReader):
         """Read the columns of the plan, which must be those of the schema."""
         self._plan = plan
         self._schema = schema
-        self._conditions: list[Filter] = []
-        """All of them must hold."""
 
     @without_stack_trace()
     def partitions(self) -> Sequence[InputPartition]:
@@ -162,8 +136,6 @@ class CaptureSourceReader(DataSourceReader):
             CaptureError: a capture is missing, or a file is no capture; the text names it.
         """
         captures, unreadable = captures_of(self._plan.options, Stores())
-        if self._plan.table.is_by_capture:
-            captures = [file for file in captures if self._may_pass(capture_name(file.path))]
         return [InputPartition(part) for part in partitions_of(self._plan, captures, unreadable)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -174,25 +146,6 @@ class CaptureSourceReader(DataSourceReader):
         """
         part = partition.value
         assert isinstance(part, TablePartition)
-        choose = partial(matching, conditions=self._conditions)
         with without_stack_trace():
-            for batch in read_partition(self._plan, part, choose):
+            for batch in read_partition(self._plan, part):
                 yield from as_requested(batch, self._plan.columns, self._schema)
-
-    def _may_pass(self, capture: str) -> bool:
-        """Return whether rows of a capture may pass the filters on the capture's name."""
-        block = RowBlock(1, {"capture": Words(array("i", [0]), [capture])})
-        conditions = [test for test in self._conditions if column_of(test) == "capture"]
-        return len(matching(block, conditions)) > 0
-
-
-class FilteringSourceReader(CaptureSourceReader):
-    """Reads captures once, and applies the filters that it supports."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802 - Spark's
-        """Accept the filters that are supported; return the others."""
-        for condition in filters:
-            if can_take(condition, self._plan.columns):
-                self._conditions.append(condition)
-            else:
-                yield condition

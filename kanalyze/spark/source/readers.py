@@ -154,10 +154,8 @@ class ReadPlan:
         )
 
 
-_Choose: TypeAlias = "Callable[[RowBlock], RowBlock]"
-"""Returns the selected rows of a block."""
 _Blocks: TypeAlias = "Callable[[ReadPlan, TablePartition], Iterator[RowBlock]]"
-_Batches: TypeAlias = "Callable[[ReadPlan, TablePartition, _Choose], Iterator[pa.RecordBatch]]"
+_Batches: TypeAlias = "Callable[[ReadPlan, TablePartition], Iterator[pa.RecordBatch]]"
 _Divide: TypeAlias = "Callable[[Options, Sequence[FoundCapture]], list[TablePartition]]"
 
 
@@ -171,8 +169,6 @@ class SourceTable(NamedTuple):
     batches: _Batches
     on_request: frozenset[str] = frozenset()
     """Columns that need ``values=true``: they have users' data."""
-    is_by_capture: bool = False
-    """True if a capture's rows do not depend on other captures."""
 
 
 def make_plan(raw_options: Mapping[str, str], names: Sequence[str] | None = None) -> ReadPlan:
@@ -240,16 +236,14 @@ def partitions_of(
     return [first._replace(unreadable=tuple(unreadable)), *others]
 
 
-def read_partition(
-    plan: ReadPlan, partition: TablePartition, choose: _Choose
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a partition that ``choose`` selects, with the columns of the plan.
+def read_partition(plan: ReadPlan, partition: TablePartition) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a partition, with the columns of the plan.
 
     Raises:
         CaptureError: a capture cannot be opened or read.
     """
     with collecting_rarely():
-        yield from plan.table.batches(plan, partition, choose)
+        yield from plan.table.batches(plan, partition)
 
 
 # -- partitions -----------------------------------------------------------------------------------
@@ -281,14 +275,11 @@ def _whole_captures(options: Options, captures: Sequence[FoundCapture]) -> list[
 def _of_blocks(blocks: _Blocks) -> _Batches:
     """Make batches from blocks of rows."""
 
-    def batches(
-        plan: ReadPlan, partition: TablePartition, choose: _Choose
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(plan: ReadPlan, partition: TablePartition) -> Iterator[pa.RecordBatch]:
         maker = BatchMaker(plan.columns)
         for block in blocks(plan, partition):
-            chosen = choose(block)
-            if len(chosen):
-                yield maker.of_block(chosen)
+            if len(block):
+                yield maker.of_block(block)
 
     return batches
 
@@ -337,19 +328,15 @@ def _rows_of_requests(table: str) -> _Blocks:
     return blocks
 
 
-def _packets(
-    plan: ReadPlan, partition: TablePartition, choose: _Choose
-) -> Iterator[pa.RecordBatch]:
+def _packets(plan: ReadPlan, partition: TablePartition) -> Iterator[pa.RecordBatch]:
     stores = Stores()
     since_ns, until_ns = plan.row_filter.since_ns, plan.row_filter.until_ns
 
-    def selected(block: RowBlock) -> RowBlock:
-        return choose(_between(block, since_ns, until_ns))
+    def choose(block: RowBlock) -> RowBlock:
+        return _between(block, since_ns, until_ns)
 
     for capture in partition.captures:
-        yield from packet_batches(
-            capture.path, columns=plan.columns, choose=selected, stores=stores
-        )
+        yield from packet_batches(capture.path, columns=plan.columns, choose=choose, stores=stores)
 
 
 def _between(block: RowBlock, since_ns: int | None, until_ns: int | None) -> RowBlock:
@@ -384,8 +371,6 @@ TABLES: Final[dict[str, SourceTable]] = {
         )
         for table in ("groups", "metadata")
     },
-    "packets": SourceTable(
-        PACKET_COLUMNS, TIME_OPTIONS, _whole_captures, _packets, is_by_capture=True
-    ),
+    "packets": SourceTable(PACKET_COLUMNS, TIME_OPTIONS, _whole_captures, _packets),
 }
 """The tables by name. A table is added here, and nowhere else."""

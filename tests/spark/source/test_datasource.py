@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
 from functools import reduce
@@ -11,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql.datasource import EqualTo, In
 from pyspark.sql.functions import spark_partition_id, udf
 
 import kanalyze
 import kanalyze.spark
-from kanalyze.spark.source.datasource import FilteringDataSource, KanalyzeDataSource, register
+from kanalyze.spark.source.datasource import KanalyzeDataSource, register
 from tests.support.captures import FOLDER, NAMES, path
 from tests.support.disorder.capture_files import read_packets
 from tests.support.packets import Packet, pcap_file
@@ -30,32 +28,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-
 
 @pytest.fixture(scope="module")
 def plain(spark: SparkSession) -> SparkSession:
-    """A session in which Spark applies all filters."""
+    """A session that knows the data source."""
     session = own_session(spark)
-    session.conf.set(PUSHDOWN, "false")
     session.dataSource.register(KanalyzeDataSource)
     return session
-
-
-@pytest.fixture(scope="module")
-def pushing(spark: SparkSession) -> SparkSession:
-    """A session in which the data source applies filters."""
-    session = spark.newSession()
-    session.conf.set(PUSHDOWN, "false")
-    register(session)
-    return session
-
-
-def test_registering_again_changes_nothing(pushing: SparkSession) -> None:
-    register(pushing)
-    later = pushing.newSession()
-    register(later)
-    assert later.read.format("kanalyze").load(str(path("any"))).count() > 0
 
 
 def read(spark: SparkSession, *captures: str | Path, **options: Any) -> DataFrame:
@@ -153,72 +132,7 @@ def test_a_connection_that_continues_in_another_file_gives_the_same_rows(plain, 
     assert counted(found.drop_columns(places)) == counted(whole.drop_columns(places))
 
 
-# -- filters --------------------------------------------------------------------------------------
-
-PREDICATES = {
-    "latency_ns > 200000 and client_id like 'aiokafka%'": [
-        "GreaterThan(latency_ns,200000)",
-        "StringStartsWith(client_id,aiokafka)",
-    ],
-    "waited or broker_port = 9092": [],
-    "not waited and size(partitions) = 1": ["Not(EqualTo(waited,true))"],
-}
-MORE_PREDICATES = {
-    "api_name = 'Produce' and status <> 'ok'": ["EqualTo(api_name,Produce)", "Not(EqualTo(status"],
-    "api_key in (0, 1, 18) and error_code <> 0": ["In(api_key, [0,1,18])"],
-    "group_id is null and request_packet between 20 and 400": ["IsNull(group_id)"],
-}
-
-
-def plan_text(frame: DataFrame, capsys: pytest.CaptureFixture[str]) -> str:
-    frame.explain("formatted")
-    return capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    "predicates",
-    [PREDICATES, pytest.param(MORE_PREDICATES, marks=pytest.mark.long)],
-    ids=["some", "more"],
-)
-def test_pushed_filters_give_the_same_rows_as_filters_of_spark(plain, pushing, capsys, predicates):
-    captures = [path("errors"), path("groups")]
-    all_rows = read(plain, *captures)
-    assert "PushedFilters" not in plan_text(all_rows.where("api_key = 1"), capsys)
-    all_rows = plain.createDataFrame(all_rows.toArrow())
-    found, expected = [], []
-    for predicate, pushed in predicates.items():
-        frame = read(pushing, *captures).where(predicate)
-        plan = plan_text(frame, capsys)
-        assert all(pushed_filter in plan for pushed_filter in pushed), plan
-        found.append(counted(frame.toArrow()))
-        expected.append(counted(all_rows.where(predicate).toArrow()))
-    assert found == expected
-    assert all(found)
-
-
-def test_captures_that_a_filter_excludes_are_not_read_for_packets(pushing):
-    captures = [path("mock"), path("errors"), path("basics")]
-    packets = read(pushing, *captures, table="packets")
-    filtered = packets.where(f"capture = '{captures[1]}' and captured_bytes > 100")
-    expected = [p for p in read_packets(captures[1].read_bytes()) if len(p.data) > 100]
-    assert filtered.count() == len(expected) > 0
-    assert packets.where("capture = 'elsewhere'").count() == 0
-
-    source = FilteringDataSource({"paths": json.dumps(EVERY), "table": "packets"})
-    reader = source.reader(packets.schema)
-    on_capture = In(("capture",), (EVERY[3], "elsewhere"))
-    on_data = EqualTo(("data",), b"")
-    assert list(reader.pushFilters([on_capture, on_data])) == [on_data]
-    (partition,) = reader.partitions()
-    assert [capture.path for capture in partition.value.captures] == [EVERY[3]]
-
-
-def test_all_captures_are_read_for_requests_despite_a_filter(pushing):
-    source = FilteringDataSource({"paths": json.dumps(EVERY)})
-    reader = source.reader(read(pushing, *EVERY).schema)
-    assert list(reader.pushFilters([EqualTo(("capture",), EVERY[3])])) == []
-    (partition,) = reader.partitions()
-    assert len(partition.value.captures) == len(EVERY)
+# -- registering ----------------------------------------------------------------------------------
 
 
 def test_the_package_exports_the_data_source():
@@ -226,9 +140,15 @@ def test_the_package_exports_the_data_source():
     assert kanalyze.spark.KanalyzeDataSource is KanalyzeDataSource
 
 
-def test_registering_turns_filter_pushdown_on(plain, pushing):
-    assert plain.conf.get(PUSHDOWN) == "false"
-    assert pushing.conf.get(PUSHDOWN) == "true"
+def test_registering_again_changes_nothing(spark: SparkSession) -> None:
+    session = spark.newSession()
+    settings = session.conf.getAll
+    register(session)
+    register(session)
+    assert session.conf.getAll == settings
+    later = session.newSession()
+    register(later)
+    assert later.read.format("kanalyze").load(str(path("any"))).count() > 0
 
 
 # -- options --------------------------------------------------------------------------------------

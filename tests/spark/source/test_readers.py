@@ -8,7 +8,7 @@ import pickle
 import shutil
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -37,13 +37,6 @@ from tests.support.definitions import vendor_folder
 from tests.support.packets import pcap_file, segment, timed
 from tests.support.spark_tables import as_on_spark
 
-if TYPE_CHECKING:
-    from kanalyze.tables.columns.block import RowBlock
-
-
-def unchanged(block: RowBlock) -> RowBlock:
-    return block
-
 
 def seconds(time_ns: int) -> str:
     return f"{time_ns // 1_000_000_000}.{time_ns % 1_000_000_000:09d}"
@@ -56,7 +49,7 @@ def rows(*captures: str, **options: str) -> list[dict[str, Any]]:
     found = []
     for part in parts:
         loaded_plan, loaded_part = pickle.loads(pickle.dumps((plan, part)))
-        for batch in read_partition(loaded_plan, loaded_part, unchanged):
+        for batch in read_partition(loaded_plan, loaded_part):
             found += batch.to_pylist()
     return found
 
@@ -183,7 +176,7 @@ def test_a_task_needs_no_file_but_the_captures(tmp_path):
     shutil.rmtree(folder)
     plan = pickle.loads(packed)
     (part,) = partitions_of(plan, *captures_of(plan.options, Stores()))
-    (row,) = [row for batch in read_partition(plan, part, unchanged) for row in batch.to_pylist()]
+    (row,) = [row for batch in read_partition(plan, part) for row in batch.to_pylist()]
     assert [item["topic"] for item in row["partitions"]] == ["orders"]
     assert plan.catalog.api(1000).name == "VendorThing"
 
@@ -236,7 +229,7 @@ def test_packets_are_divided_by_capture():
 def test_a_part_without_captures_has_no_rows(table):
     plan = make_plan({"path": "x", "table": table})
     (part,) = partitions_of(plan, [], [])
-    assert sum(map(len, read_partition(plan, part, unchanged))) == 0
+    assert sum(map(len, read_partition(plan, part))) == 0
 
 
 # -- errors ---------------------------------------------------------------------------------------
