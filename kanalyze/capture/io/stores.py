@@ -283,9 +283,9 @@ def _connect(parts: UrlParts) -> tuple[_Store, str]:
     try:
         core = importlib.import_module("fsspec.core")
     except ImportError:
-        needed = "fsspec and aiohttp" if parts.scheme.lower() in _WEB else "fsspec"
         raise CaptureError(
-            f"{shown_url(url)}: to read {parts.scheme}:// install {needed}"
+            f"{shown_url(url)}: reading {parts.scheme}:// needs fsspec: "
+            "pip install 'kanalyze[remote]'"
         ) from None
     system, path = core.url_to_fs(url)
     return _FsspecStore(system, is_web=parts.scheme.lower() in _WEB), path
