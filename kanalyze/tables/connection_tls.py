@@ -93,17 +93,31 @@ def _failure(tcp: TcpConnection, tls: TlsConnection) -> _Failure | None:
     """Return why TLS failed; None where nothing shows that it did."""
     if tls.is_clear_client:
         return _Failure("plaintext_on_tls_port", 1 - (tls.client_index or 0))
+    if _is_closed_without_a_word(tcp, tls):
+        return _Failure("tls_on_plaintext_port", tcp.closed_by)
     for alert in tls.alerts:
         if _is_failure(alert, tls):
             return _Failure(alert.name, alert.direction)
     if tls.is_complete or tls.offered_versions is None or tls.client_index is None:
         return None
-    server_index = 1 - tls.client_index
-    if tls.version is None and tcp.packets[server_index] and not tcp.payload_bytes[server_index]:
-        return None if tcp.end == "open" else _Failure("tls_on_plaintext_port", tcp.closed_by)
+    if tls.version is None and tcp.end == "open":
+        return None
     if tcp.closed_by is None or any(tcp.lost_bytes) or any(tcp.snapped_bytes):
         return None
     return _Failure("closed", tcp.closed_by)
+
+
+def _is_closed_without_a_word(tcp: TcpConnection, tls: TlsConnection) -> bool:
+    """Return whether the server closes as soon as it has a ClientHello, and sends nothing.
+
+    So does a listener without TLS. A client that leaves by itself shows nothing; one that was left
+    may send an alert.
+    """
+    if tls.client_index is None or tls.offered_versions is None or tls.version is not None:
+        return False
+    server_index = 1 - tls.client_index
+    has_sent = tcp.payload_bytes[server_index] or tcp.lost_bytes[server_index]
+    return tcp.end != "open" and tcp.closed_by == server_index and not has_sent
 
 
 def _is_failure(alert: SentAlert, tls: TlsConnection) -> bool:

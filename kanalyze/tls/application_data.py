@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.plain_values import fields, items
+from kanalyze.model.tls_record import HEADER_BYTES
 from kanalyze.tls.epochs import APPLICATION, EARLY, HANDSHAKE
 from kanalyze.tls.plaintext import PlaintextWriter
 from kanalyze.tls.records import TlsRecord
@@ -28,6 +29,9 @@ __all__ = ["ApplicationData"]
 
 _MOST_EARLY_BYTES: Final = 1 << 16
 _MOST_CONTENT_BYTES: Final = 1 << 14
+_NONE_OPENED: Final = -1
+_VARIES: Final = -2
+"""In place of the overhead of records: before the first, and if it is not always the same."""
 
 
 class ApplicationData:
@@ -40,7 +44,7 @@ class ApplicationData:
 
     __slots__ = (
         *("_early", "_from_start", "_has_data", "_missing_bytes", "_negotiation", "_writer"),
-        *("early_bytes", "plaintext_bytes"),
+        *("_first_size", "_has_sizes", "_overhead", "early_bytes", "plaintext_bytes"),
     )
     _NOT_SAVED = ("_negotiation", "early_bytes")
 
@@ -53,6 +57,12 @@ class ApplicationData:
         """Bytes of the records since the last one that was read."""
         self._has_data = False
         """Whether this epoch had application data yet."""
+        self._overhead = _NONE_OPENED
+        """Bytes of the body of each opened record beside its content: tag and any padding."""
+        self._first_size = 0
+        """Size of the content of the first of these records."""
+        self._has_sizes = False
+        """Whether contents of several sizes had this overhead."""
         self.early_bytes = 0
         self.plaintext_bytes = 0
 
@@ -62,12 +72,16 @@ class ApplicationData:
             *(self._from_start, self._writer.state(), self._missing_bytes, self._has_data),
             self.plaintext_bytes,
             tuple([(content, record.state()) for content, record in self._early]),
+            *(self._overhead, self._first_size, self._has_sizes),
         )
 
     def load_state(self, state: object) -> None:
         """Continue from a state; raises ValueError for any other value."""
-        self._from_start, writer, self._missing_bytes, *others = fields(state, "btnbnt")
-        self._has_data, self.plaintext_bytes, early = others
+        self._from_start, writer, self._missing_bytes, *others = fields(
+            state, "btnbntinb", (_NONE_OPENED, 0, False)
+        )
+        self._has_data, self.plaintext_bytes, early, *overhead = others
+        self._overhead, self._first_size, self._has_sizes = overhead
         self._writer.load_state(writer)
         for entry in items(early, "t"):
             content, record = fields(entry, "yt")
@@ -82,6 +96,8 @@ class ApplicationData:
         """Begin an epoch."""
         opener.begin(epoch)
         self._has_data = False
+        if not self._negotiation.is_13:
+            self._overhead = _NONE_OPENED  # of another suite, perhaps
 
     def add(self, content: bytes | memoryview, record: TlsRecord, is_early: bool) -> None:
         """Add the content of a record."""
@@ -108,6 +124,21 @@ class ApplicationData:
             for content, record in early:
                 self._write(content, record)
 
+    def note_opened(self, record: TlsRecord, size: int) -> None:
+        """Note how large the content of a record is, whatever kind it has.
+
+        Padding of TLS 1.3 is part of the overhead. Java pads each record with 16 bytes. If others
+        pad to a multiple of a size, or at random, contents of several sizes show it.
+        """
+        overhead = len(record.body) - size
+        if overhead == self._overhead:
+            if size != self._first_size:
+                self._has_sizes = True
+        elif self._overhead == _NONE_OPENED:
+            self._overhead, self._first_size, self._has_sizes = overhead, size, False
+        else:
+            self._overhead = _VARIES
+
     def miss(self, size: int) -> None:
         """Note bytes of records that are lost, or that could not be decrypted."""
         self._missing_bytes += size
@@ -123,7 +154,7 @@ class ApplicationData:
         if count == 0 or (opener.began_unseen and missing_bytes < 2 * opener.least_bytes):
             return
         length = None
-        overhead = opener.overhead_bytes
+        overhead = self._known_overhead(opener)
         if count is not None and self._has_data and overhead is not None:
             length = missing_bytes - count * overhead
             if not 0 < length <= count * _MOST_CONTENT_BYTES:
@@ -145,6 +176,13 @@ class ApplicationData:
     def _write(self, content: bytes | memoryview, record: TlsRecord) -> None:
         self.plaintext_bytes += len(content)
         self._writer.add(content, record)
+
+    def _known_overhead(self, opener: RecordOpener) -> int | None:
+        """Return the overhead of every record, also of those missing; None if it may vary."""
+        least, overhead = opener.overhead_bytes, HEADER_BYTES + self._overhead
+        if least is None or self._overhead == _VARIES:
+            return None
+        return overhead if self._has_sizes or overhead == least else None
 
     def _missing_data(self, opener: RecordOpener) -> int | None:
         """Return how many missing records may have had application data; None if not known."""

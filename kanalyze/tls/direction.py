@@ -259,6 +259,7 @@ class TlsDirection:
         self._opened += 1
         opener = self._protection.opener
         assert opener is not None
+        self._data.note_opened(record, len(opened.content))
         self._data.note_missing(opener, record)
         self._read_content(opened.kind, opened.content, record, True)
 

@@ -35,7 +35,9 @@ _MOST_HANDSHAKE_BYTES: Final = 1 << 18
 """A handshake with long chains of certificates takes a tenth."""
 _SESSION_BYTES: Final = 1 << 13
 """Memory of a session without the bytes that it buffers."""
-_MOST_PERHAPS_ALERTS: Final = 4
+_MOST_HELD: Final = 16
+"""Records that are held while the first of them may be an alert. Those after it are of the other
+end, and of a longer run only the first ones and the last count for the estimate."""
 _MOST_UNDECIDED: Final = 64
 """Out of order, records may come before the hellos; if so many do, a hello is lost."""
 _NO_KEYS: Final = KeyLog()
@@ -48,7 +50,7 @@ class WatchedConnection:
     __slots__ = (
         *("_client_index", "_estimate", "_fed_bytes", "_headers", "_hidden_alerts", "_is_13"),
         "_is_sealed",
-        *("_perhaps_alerts", "_session", "_undecided", "tls"),
+        *("_held", "_session", "_undecided", "tls"),
     )
 
     _NOT_SAVED = ("tls",)
@@ -69,8 +71,8 @@ class WatchedConnection:
         self._estimate = RequestEstimate()
         self._is_sealed = [False, False]
         """By direction, whether encrypted data came."""
-        self._perhaps_alerts: list[tuple[int, SealedData]] = []
-        """The latest records if their sizes may be those of alerts, with their directions."""
+        self._held: list[tuple[int, SealedData]] = []
+        """The latest records from one on that may be an alert, with their directions."""
         self._hidden_alerts: list[int] = []
         """Directions of alerts that are encrypted."""
 
@@ -135,14 +137,27 @@ class WatchedConnection:
             if len(self._hidden_alerts) < MOST_ALERTS:
                 self._hidden_alerts.append(direction)
             return
-        waiting = self._perhaps_alerts
-        is_perhaps_alert = self._is_13 and data.body_bytes in SEALED_ALERT_BYTES
-        if is_perhaps_alert:
-            waiting.append((direction, data))
-        while waiting and (not is_perhaps_alert or len(waiting) > _MOST_PERHAPS_ALERTS):
-            self._take_data(*waiting.pop(0), client_index)
-        if not is_perhaps_alert:
+        held = self._held
+        if held or self._may_be_alert(data):
+            held.append((direction, data))
+            while held and self._is_data(0):
+                self._take_data(*held.pop(0), client_index)
+            if len(held) > _MOST_HELD:
+                del held[-2]
+        else:
             self._take_data(direction, data, client_index)
+
+    def _may_be_alert(self, data: SealedData) -> bool:
+        return self._is_13 and data.body_bytes in SEALED_ALERT_BYTES
+
+    def _is_data(self, index: int) -> bool:
+        """Tell whether a held record is data: its size says so, or its sender sent more.
+
+        What the other end sends means nothing: it may not have seen an alert yet.
+        """
+        direction, data = self._held[index]
+        later = self._held[index + 1 :]
+        return not self._may_be_alert(data) or any(sender == direction for sender, _ in later)
 
     def _take_data(self, direction: int, data: SealedData, client_index: int | None) -> None:
         self._is_sealed[direction] = True
@@ -154,13 +169,12 @@ class WatchedConnection:
 
     def _end(self, client_index: int | None) -> None:
         """Decide whether the last records are alerts or data, when the connection closes."""
-        waiting, self._perhaps_alerts = self._perhaps_alerts, []
-        for index, (direction, data) in enumerate(waiting):
-            is_last = all(later != direction for later, _ in waiting[index + 1 :])
-            if is_last and self._is_alert(direction, data.body_bytes, client_index):
-                self._hidden_alerts.append(direction)
-            else:
+        for index, (direction, data) in enumerate(self._held):
+            if self._is_data(index) or not self._is_alert(direction, data.body_bytes, client_index):
                 self._take_data(direction, data, client_index)
+            else:
+                self._hidden_alerts.append(direction)
+        self._held = []
         tls = self.tls
         if not tls.is_decrypted:
             hidden = [SentAlert(direction, None, ENCRYPTED) for direction in self._hidden_alerts]
@@ -181,7 +195,7 @@ class WatchedConnection:
             None if self._session is None else self._session.state(),
             *(self._fed_bytes, self._client_index, self._is_13, *self._is_sealed),
             tuple(self._hidden_alerts),
-            _records_state(self._perhaps_alerts),
+            _records_state(self._held),
             _records_state(self._undecided),
             tuple([headers.state() for headers in self._headers]),
             self._estimate.state(),
@@ -191,14 +205,14 @@ class WatchedConnection:
         """Continue from a state; raises ValueError for any other value."""
         session, self._fed_bytes, direction, self._is_13, *others = fields(state, "TnNbbbttttt")
         self._client_index = end_of_two(direction)
-        *self._is_sealed, hidden, waiting, undecided, headers, estimate = others
+        *self._is_sealed, hidden, held, undecided, headers, estimate = others
         if session is None:
             self._session = None
         else:
             assert self._session is not None
             self._session.load_state(session)
         self._hidden_alerts = list(items(hidden, "n"))
-        self._perhaps_alerts = _records_of(waiting)
+        self._held = _records_of(held)
         self._undecided = _records_of(undecided)
         one, other = fields(headers, "tt")
         self._headers = RecordHeaders.from_state(one), RecordHeaders.from_state(other)

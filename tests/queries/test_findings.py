@@ -353,6 +353,21 @@ def wrong_protocol() -> Any:
     return [], [*with_tls(2, tls_failure="plaintext_on_tls_port"), *with_tls(1)]
 
 
+@fault("wrong_protocol", "2 connections in 1.0 s that begin with TLS on a port without it")
+def tls_on_a_plaintext_port() -> Any:
+    other = with_tls(3, tls_version="TLS 1.3", broker_port=9_191)
+    return [], [*with_tls(2, tls_failure="tls_on_plaintext_port"), *other]
+
+
+@fault(
+    "tls_failed",
+    "2 TLS connections in 1.0 s fail: the broker closes before the handshake is over",
+)
+def closed_after_the_hello_where_others_speak_tls() -> Any:
+    closed = {"tls_failure": "tls_on_plaintext_port", "tls_failed_by": "broker"}
+    return [], [*with_tls(2, **closed), *with_tls(3, tls_version="TLS 1.3")]
+
+
 @fault("tls_failed", "2 TLS connections in 1.0 s fail: the client sends the alert unknown_ca")
 def tls_failed() -> Any:
     refused = {"tls_failure": "unknown_ca", "tls_failed_by": "client"}

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from kanalyze.tls.cipher_suites import cipher_suite
 from kanalyze.tls.key_schedule import DirectionKeys, keys_12, keys_13
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CLIENT_RANDOM, SERVER_RANDOM = bytes(range(32)), bytes(range(32, 64))
 SESSION_ID = bytes(range(64, 96))
@@ -57,11 +60,22 @@ def server_hello(suite: int, encrypt_then_mac: bool = False) -> bytes:
     return record(22, message(2, body + vector(2, chosen)))
 
 
+Padding: TypeAlias = "Callable[[int, int], int]"
+"""Returns the padding of a record of TLS 1.3, by its number and the size of its content."""
+
+
+def some_padding(number: int, _size: int) -> int:
+    return number % 3
+
+
 class Sealer:
     """Encrypts records of AES-GCM, as one end would."""
 
-    def __init__(self, keys: DirectionKeys, *, is_13: bool) -> None:
+    def __init__(
+        self, keys: DirectionKeys, *, is_13: bool, padding: Padding = some_padding
+    ) -> None:
         self._aead, self._iv, self._is_13 = AESGCM(keys.key), keys.iv, is_13
+        self._padding = padding
         self.number = 0
 
     def seal(self, kind: int, content: bytes) -> bytes:
@@ -70,7 +84,7 @@ class Sealer:
             nonce = (1000 + number).to_bytes(8, "big")
             protected = number.to_bytes(8, "big") + record(kind, content)[:5]
             return record(kind, nonce + self._aead.encrypt(self._iv + nonce, content, protected))
-        inner = content + bytes((kind,)) + bytes(number % 3)  # some padding
+        inner = content + bytes((kind,)) + bytes(self._padding(number, len(content)))
         header = b"\x17\x03\x03" + (len(inner) + 16).to_bytes(2, "big")
         nonce = (int.from_bytes(self._iv, "big") ^ number).to_bytes(12, "big")
         return header + self._aead.encrypt(nonce, inner, header)
@@ -118,6 +132,7 @@ def conversation(
     *,
     encrypt_then_mac: bool = False,
     client_random: bytes = CLIENT_RANDOM,
+    padding: Padding = some_padding,
 ) -> Made:
     suite = cipher_suite(suite_number)
     assert suite is not None
@@ -126,10 +141,11 @@ def conversation(
     parts = [(0, hello), (1, server_hello(suite_number, encrypt_then_mac))]
     if suite_number == SUITE_13:
         for end in (1, 0):
-            sealer = Sealer(keys_13(suite, HANDSHAKE[end]), is_13=True)
+            sealer = Sealer(keys_13(suite, HANDSHAKE[end]), is_13=True, padding=padding)
             text = message(8, b"\0\0") + FINISHED if end else FINISHED
             parts += [(end, CHANGE), (end, sealer.seal(22, text))]
-        sealers = [Sealer(keys_13(suite, TRAFFIC[end]), is_13=True) for end in (0, 1)]
+        keys = [keys_13(suite, secret) for secret in TRAFFIC]
+        sealers = [Sealer(each, is_13=True, padding=padding) for each in keys]
     else:
         both = keys_12(suite, MASTER, SERVER_RANDOM, client_random)
         sealers = [

@@ -61,6 +61,20 @@ def alert(sender: int, name: str, level: str | None = "fatal") -> dict[str, Any]
         (HANDSHAKE, {"lost_bytes": [0, 1]}, (None, None)),
         (HELLO, {"payload_bytes": [900, 0]}, ("tls_on_plaintext_port", "broker")),
         (HELLO, {"payload_bytes": [900, 0], "end": "open"}, (None, None)),
+        # A client that leaves by itself, and one that says so after it was left.
+        (HELLO, {"payload_bytes": [900, 0], "closed_by": CLIENT}, ("closed", "client")),
+        (
+            {**HELLO, **alert(CLIENT, "decode_error")},
+            {"payload_bytes": [900, 0]},
+            ("tls_on_plaintext_port", "broker"),
+        ),
+        (
+            {**HELLO, **alert(CLIENT, "user_canceled", "warning")},
+            {"payload_bytes": [900, 0], "closed_by": CLIENT},
+            ("closed", "client"),
+        ),
+        (HELLO, {"payload_bytes": [900, 0], "lost_bytes": [0, 7]}, (None, None)),
+        ({**HELLO, **alert(BROKER, "protocol_version")}, {}, ("protocol_version", "broker")),
         (HELLO, {"payload_bytes": [900, 0], "packets": [9, 0], "closed_by": None}, (None, None)),
         (
             {"is_clear_client": True, "client_index": CLIENT, **alert(BROKER, "internal_error")},

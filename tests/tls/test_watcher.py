@@ -15,6 +15,7 @@ from kanalyze.model.tcp import Endpoint, TcpConnection
 from kanalyze.model.tls import ENCRYPTED, SentAlert, TlsConnection
 from kanalyze.tls.watcher import TlsWatcher
 from tests.support import tls_captures
+from tests.support import tls_made as made
 from tests.support.captures import path
 from tests.support.reference import batches_of
 from tests.support.tls_talk import Sent, Setting, items_of, talk
@@ -240,6 +241,48 @@ def test_an_alert_after_an_unseen_start_does_not_identify_a_client_without_tls()
     items = [(0, chunk(b"\0\0\0\x10\0\x12\0\3")), (1, chunk(b"\x15\3\3\0\x02\x02\x50"))]
     TlsWatcher(MOST_BYTES).feed(updates_of(tcp, items))
     assert tcp.tls is None or not tcp.tls.is_clear_client
+
+
+FINISHED = made.record(23, bytes(53))
+HELLOS = [Sent(*part) for part in made.conversation(made.SUITE_13, []).parts[:5]]
+HELLOS.append(Sent(0, FINISHED))
+SMALL, LARGE = 60, 900
+
+
+def data(side: int, size: int) -> Sent:
+    return Sent(side, made.record(23, bytes(size)))
+
+
+@pytest.mark.parametrize("alert_bytes", [19, 35])
+@pytest.mark.parametrize("before", [0, 1, 3])
+@pytest.mark.parametrize("after", [0, 1, 2, 40])
+def test_records_of_the_client_after_an_alert_of_the_broker_leave_it_an_alert(
+    after: int, before: int, alert_bytes: int
+) -> None:
+    """A client may send requests before it sees that the broker refuses it."""
+    client = [data(0, SMALL)]
+    tls = watched([*HELLOS, *client * before, data(1, alert_bytes), *client * after])
+    assert tls is not None
+    assert tls.alerts == (SentAlert(1, None, ENCRYPTED),)
+    assert tls.estimated_requests == 0
+
+
+@pytest.mark.parametrize("size", [19, 35])
+@pytest.mark.parametrize("between", [1, 2, 40])
+def test_records_of_the_size_of_alerts_are_data_if_their_sender_sends_more(
+    between: int, size: int
+) -> None:
+    turn = [*[data(0, SMALL)] * between, data(1, size)]
+    tls = watched([*HELLOS, *turn * 5, data(0, SMALL), *[data(1, LARGE)] * between])
+    assert tls is not None
+    assert tls.alerts == ()
+    assert tls.is_complete
+    assert tls.estimated_requests == 6
+    # And the other way round.
+    turn = [data(0, size), *[data(1, LARGE)] * between]
+    tls = watched([*HELLOS, data(0, SMALL), data(1, LARGE), *turn * 5, data(0, SMALL)])
+    assert tls is not None
+    assert (tls.alerts, tls.estimated_requests) == ((), 6)
 
 
 def test_a_missing_packet_loses_only_its_records() -> None:
