@@ -306,8 +306,19 @@ def _warnings(summary: dict[str, Any]) -> Iterator[str]:
         yield f"{counted(quality['unreadable_packets'], 'packet')} with unreadable headers"
     if totals["orphan_response"]:
         yield f"{counted(totals['orphan_response'], 'response')} without a request"
+    yield from _negative_latencies(summary["apis"])
     if summary["limited"]:
         yield f"too many {', '.join(summary['limited'])} to list each: the rest is summed up"
+
+
+def _negative_latencies(apis: list[dict[str, Any]]) -> Iterator[str]:
+    latencies = [line["latency_ns"] for api in apis for line in (api, api["waited"])]
+    least_ns = min((latency["min"] for latency in latencies if latency["count"]), default=0)
+    if least_ns < 0:
+        yield (
+            f"negative latencies, down to {duration_text(least_ns)}: responses captured before "
+            "their requests (two capture points, or packets out of order)"
+        )
 
 
 def _who(counts: dict[str, int]) -> str:

@@ -104,6 +104,8 @@ def own_key(row: Row, topic: str | None, cube: Mapping[str, Any]) -> tuple[Any, 
 
 
 def bin_of(latency_ns: int) -> int:
+    if latency_ns < 0:
+        return -1 - bin_of(-latency_ns)
     return math.floor(math.log(max(latency_ns, 1)) / math.log(BIN_RATIO))
 
 

@@ -69,6 +69,7 @@
   const two = (number) => String(number).padStart(2, "0");
   const durationText = (ns) => {
     if (ns === null) return MISSING;
+    if (ns < 0) return `-${durationText(-ns)}`;
     for (const [unit, size] of [["ns", 1], ["\u00b5s", 1e3], ["ms", 1e6]]) {
       if (three(ns / size) < 1000) return `${digits(ns / size)} ${unit}`;
     }
@@ -143,7 +144,7 @@
     sum.uncounted += cell.uncounted;
     sum.throttled += cell.throttled;
     if (isTimed && cell.max_ns !== null) {
-      sum.max = Math.max(sum.max || 0, cell.max_ns);
+      sum.max = sum.max === null ? cell.max_ns : Math.max(sum.max, cell.max_ns);
       for (let at = 0; at < cell.latencies.length; at += 2) {
         const bin = cell.latencies[at];
         sum.bins.set(bin, (sum.bins.get(bin) || 0) + cell.latencies[at + 1]);
@@ -161,6 +162,9 @@
     return found;
   };
   const exact = Object.fromEntries(Object.keys(model.exact).map((name) => [name, exactOf(name)]));
+  // Bins below 0 have negative latencies: bin -1 - b has those of which bin b has the opposite.
+  const middleOf = (bin) => (bin < 0 ? -1 : 1) * model.bin_ratio ** Math.abs(bin + 0.5);
+  const placeOf = (ns) => Math.sign(ns) * (Math.log(Math.max(Math.abs(ns), 1)) / Math.log(model.bin_ratio));
   const finished = (sum, name) => {
     const bins = [...sum.bins].sort((a, b) => a[0] - b[0]);
     const many = bins.reduce((total, pair) => total + pair[1], 0);
@@ -168,7 +172,7 @@
       const rank = Math.max(Math.ceil(many * share), 1);
       let seen = 0;
       const bin = bins.find((pair) => (seen += pair[1]) >= rank);
-      sum[quantile] = bin ? Math.min(model.bin_ratio ** (bin[0] + 0.5), sum.max) : null;
+      sum[quantile] = bin ? Math.min(middleOf(bin[0]), sum.max) : null;
     }
     const known = isSelected() || !exact[name] ? undefined : exact[name].get(sum.key.join());
     if (known) [sum.p50, sum.p90, sum.p99, sum.max] = known;
@@ -445,7 +449,7 @@
   const NARROW = [400, 150, 19];
   let [WIDTH, LABEL, MOST_LETTERS] = WIDE;
   const [LEFT, RIGHT, TOP, AXIS, HEIGHT] = [62, 8, 8, 20, 150];
-  const [AFTER, BAR, MOST_BARS, FEW_MARKS] = [70, 18, 20, 3];
+  const [AFTER, BAR, MOST_BARS, FEW_MARKS, MANY_MARKS] = [70, 18, 20, 3, 6];
   const BINS_TOGETHER = 4;
   const LEVELS = 6;
   const at = (number) => String(Math.floor(number * 10 + 0.5) / 10);
@@ -464,14 +468,18 @@
     old.replaceWith(svg);
   };
   const drawNothing = (id) => draw(id, 40, [word(LEFT, 24, "nothing to draw")]);
-  // Powers of ten; if these are few, their multiples by 2 and 5 too.
+  // Powers of ten and their negatives; of a thousand if they are many, and their multiples by 2 and 5
+  // too if they are few.
   const roundValues = (first, last) => {
-    const of = (factors) =>
-      Array.from({ length: 13 }, (_, power) => factors.map((factor) => factor * 10 ** power)).flat()
-        .map((value) => [value, Math.log(value) / Math.log(model.bin_ratio)])
+    const of = (factors, step) => {
+      const values = Array.from({ length: Math.ceil(19 / step) }, (_, power) => factors.map((factor) => factor * 10 ** (power * step))).flat();
+      return [...values.filter((value) => value > 1).reverse().map((value) => -value), ...values]
+        .map((value) => [value, placeOf(value)])
         .filter(([, place]) => first <= place && place <= last);
-    const powers = of([1]);
-    return powers.length >= FEW_MARKS ? powers : of([1, 2, 5]);
+    };
+    const [thousands, powers] = [of([1], 3), of([1], 1)];
+    if (thousands.length >= MANY_MARKS) return thousands;
+    return powers.length >= FEW_MARKS ? powers : of([1, 2, 5], 1);
   };
   const timeMarks = (left, bottom) => [
     shape("path", { d: `M${left} ${bottom}H${WIDTH - RIGHT}`, class: "axis" }),
@@ -495,7 +503,7 @@
     }
     for (const name of ["p50", "p99"]) {
       if (!sum[name]) continue;
-      const x = LEFT + (Math.log(sum[name]) / Math.log(model.bin_ratio) - first) * step;
+      const x = LEFT + (placeOf(sum[name]) - first) * step;
       parts.push(shape("path", { d: `M${at(x)} ${TOP}V${bottom}`, class: `mark ${name}` }));
       const isLast = x > WIDTH - 40;
       parts.push(word(isLast ? x - 3 : x + 3, TOP + (name === "p50" ? 9 : 21), name, isLast ? "end" : "start", "lb strong"));
@@ -540,15 +548,15 @@
   const drawBars = (id, lines, isShare) => {
     if (!lines.length) return drawNothing(id);
     const shown = lines.slice(0, MOST_BARS);
-    const most = Math.max(...shown.map(([, parts]) => total(parts))) || 1;
+    const most = Math.max(1, ...shown.map(([, parts]) => total(parts)));
     const drawn = [];
     shown.forEach(([name, parts, took], number) => {
       const y = number * BAR + 4;
-      const scale = (WIDTH - LABEL - AFTER) / (isShare ? total(parts) || 1 : most);
+      const scale = (WIDTH - LABEL - AFTER) / (isShare ? Math.max(total(parts), 1) : most);
       let x = LABEL;
       drawn.push(word(LABEL - 8, y + 11, cut(name, MOST_LETTERS), "end"));
       parts.forEach((part, place) => {
-        const wide = Math.max(part * scale, isShare || !part ? 0 : 1);
+        const wide = Math.max(part * scale, isShare || part <= 0 ? 0 : 1);
         if (wide) drawn.push(shape("rect", { x: at(x), y, width: at(wide), height: 13, class: `w ${model.parts[place]}` }));
         x += wide;
       });
@@ -609,6 +617,8 @@
     { id: "chart-bytes", text: (value) => short(value, "B") + "/s", lines: [["sent", "--accent", 1], ["received", "--second", 1]], scale: perSecond },
     { id: "chart-latency", text: (value) => (value === null ? MISSING : durationText(Math.round(value))), lines: [["p50", "--accent", 0], ["p99", "--bad", 0]], scale: 1, isLog: true },
   ];
+  const [LOGARITHMIC, ASINH] = [3, 4]; // uPlot's numbers; a logarithm has no negative latencies
+  const hasNegative = cells.some((cell) => cell.latencies.some((bin, at) => at % 2 === 0 && bin < 0));
   const drawn = CHARTS.filter((chart) => byId(chart.id));
   let charts = [];
   let isDrawing = false;
@@ -630,7 +640,7 @@
       legend: { live: true },
       scales: {
         x: { time: true, range: [starts[0], starts[0] + (model.buckets * model.bucket_us) / 1e6] },
-        y: chart.isLog ? { distr: 3 } : { range: (plot, low, high) => [0, (high || 1) * 1.05] },
+        y: chart.isLog ? { distr: hasNegative ? ASINH : LOGARITHMIC } : { range: (plot, low, high) => [0, (high || 1) * 1.05] },
       },
       axes: [
         { ...axis, size: 26, space: 70, values: (plot, splits) => splits.map((value) => clockText(value * 1e6).replace(/\.000$/, "")) },

@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import zlib
 from functools import cache
 from html import escape
@@ -240,7 +241,7 @@ def _tiles_html(totals: Mapping[str, Any]) -> str:
 
 
 def _whole(value: float | None) -> int | None:
-    return None if value is None else int(value)
+    return None if value is None else math.floor(value)
 
 
 # -- charts and tables ----------------------------------------------------------------------------

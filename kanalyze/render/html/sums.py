@@ -11,12 +11,13 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.common.known import of_known
 from kanalyze.render.latency_parts import PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["Sum", "kind_of", "sums_of"]
+__all__ = ["Sum", "bin_position", "kind_of", "sums_of"]
 
 _QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
 _COUNTS = (
@@ -98,7 +99,7 @@ class Sum:
         counts["uncounted"] += cell["uncounted"]
         counts["throttled"] += cell["throttled"]
         if is_timed and cell["max_ns"] is not None:
-            self.most_ns = max(self.most_ns or 0, cell["max_ns"])
+            self.most_ns = of_known(max, self.most_ns, cell["max_ns"])
             pairs = cell["latencies"]
             for bin_number, count in zip(pairs[::2], pairs[1::2], strict=True):
                 self.bins[bin_number] += count
@@ -113,9 +114,20 @@ class Sum:
             for bin_number in sorted(self.bins):
                 counted += self.bins[bin_number]
                 if counted >= rank:
-                    quantiles[name] = min(ratio ** (bin_number + 0.5), self.most_ns or 0)
+                    quantiles[name] = min(_middle_ns(bin_number, ratio), self.most_ns or 0)
                     break
         return quantiles
+
+
+def _middle_ns(bin_number: int, ratio: float) -> float:
+    """Return the middle of a bin of latencies in ns; see ``sql/page/cells.sql``."""
+    middle_ns: float = ratio ** (abs(bin_number + 0.5))
+    return middle_ns if bin_number >= 0 else -middle_ns
+
+
+def bin_position(latency_ns: float, ratio: float) -> float:
+    """Return where a latency is among the bins: bin b is between the positions b and b + 1."""
+    return math.copysign(math.log(max(abs(latency_ns), 1)) / math.log(ratio), latency_ns)
 
 
 def kind_of(model: Mapping[str, Any], api: int) -> str:

@@ -13,6 +13,7 @@ from collections import Counter
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kanalyze.render.html.sums import bin_position
 from kanalyze.render.html.tables import label_of
 from kanalyze.render.times import clock_text
 from kanalyze.render.units import count_text, duration_text
@@ -34,6 +35,7 @@ _MOST_GROUPS = 12
 _LABEL, _AFTER, _BAR = 240, 70, 18
 _MOST_LETTERS = 34
 _FEW_MARKS = 3
+_MANY_MARKS = 6
 
 
 def _element(tag: str, text: str | None = None, **attributes: Any) -> str:
@@ -73,14 +75,16 @@ def _nothing(label: str) -> str:
 def _round_values(first: int, last: int, ratio: float) -> list[tuple[int, float]]:
     """Return round numbers of ns in the range of the bins, each with its position among the bins.
 
-    They are powers of ten, and if these are few, also their multiples by 2 and 5.
+    They are powers of ten and their negatives; powers of a thousand if these are many, and also
+    their multiples by 2 and 5 if they are few.
     """
     marks: list[tuple[int, float]] = []
-    for factors in ((1,), (1, 2, 5)):
-        values = [factor * 10**power for power in range(13) for factor in factors]
-        positions = [(value, math.log(value) / math.log(ratio)) for value in values]
+    for factors, step in (((1,), 3), ((1,), 1), ((1, 2, 5), 1)):
+        values = [factor * 10**power for power in range(0, 19, step) for factor in factors]
+        signed = [*(-value for value in reversed(values) if value > 1), *values]
+        positions = [(value, bin_position(value, ratio)) for value in signed]
         marks = [(value, position) for value, position in positions if first <= position <= last]
-        if len(marks) >= _FEW_MARKS:
+        if len(marks) >= (_MANY_MARKS if step > 1 else _FEW_MARKS):
             break
     return marks
 
@@ -105,7 +109,7 @@ def latency_histogram(bins: Mapping[int, int], quantiles: Mapping[str, Any], rat
     for name in ("p50", "p99"):
         value = quantiles[name]
         if value:
-            x = _LEFT + (math.log(value) / math.log(ratio) - first) * step
+            x = _LEFT + (bin_position(value, ratio) - first) * step
             parts.append(_element("path", d=f"M{_at(x)} {_TOP}V{bottom}", class_=f"mark {name}"))
             is_last, y = x > WIDTH - 40, _TOP + (9 if name == "p50" else 21)
             text_x, anchor = (x - 3, "end") if is_last else (x + 3, "start")
@@ -117,8 +121,8 @@ def latency_histogram(bins: Mapping[int, int], quantiles: Mapping[str, Any], rat
 
 
 def _latency_marks(first: int, last: int, step: float, ratio: float, bottom: int) -> Iterable[str]:
-    for value_ns, bin_position in _round_values(first, last, ratio):
-        x = _LEFT + (bin_position - first) * step
+    for value_ns, position in _round_values(first, last, ratio):
+        x = _LEFT + (position - first) * step
         yield _element("path", d=f"M{_at(x)} {bottom}v4", class_="axis")
         yield _text(x, bottom + 16, duration_text(value_ns), "middle")
 
@@ -204,14 +208,14 @@ def _bars(
     if not lines:
         return _nothing(label)
     lines = lines[:_MOST_BARS]
-    most = max(sum(parts) for _, parts, _ in lines) or 1
+    most = max(1, *(sum(parts) for _, parts, _ in lines))
     drawn = []
     for number, (name, parts, took) in enumerate(lines):
         y, x = number * _BAR + 4, float(_LABEL)
-        scale = (WIDTH - _LABEL - _AFTER) / ((sum(parts) or 1) if is_share else most)
+        scale = (WIDTH - _LABEL - _AFTER) / (max(sum(parts), 1) if is_share else most)
         drawn.append(_text(_LABEL - 8, y + 11, _cut(name, _MOST_LETTERS), "end"))
         for class_, part in zip(classes, parts, strict=False):
-            wide = max(part * scale, 0 if is_share or not part else 1)
+            wide = max(part * scale, 0 if is_share or part <= 0 else 1)
             if wide:
                 drawn.append(
                     _element(

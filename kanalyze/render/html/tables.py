@@ -6,6 +6,7 @@ In: the model of a page and its sums. Out: HTML, and the columns as plain values
 
 from __future__ import annotations
 
+import math
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -411,7 +412,7 @@ def _number_text(kind: str, value: float | None, model: _Line) -> str:
     if kind == "bytes":
         return bytes_text(int(value))
     if kind == "ns":
-        return duration_text(int(value))
+        return duration_text(math.floor(value))
     if kind == "time":
         return clock_text(int(value) * 1000, dated=model["dated"])
     return count_text(int(value))

@@ -6,22 +6,30 @@ import base64
 import functools
 import hashlib
 import json
+import math
 import random
 import re
 import zlib
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import kanalyze
 from kanalyze.render.html import html_page
+from kanalyze.render.html.model import model_of
 from kanalyze.render.html.page import MOST_BYTES
+from kanalyze.render.html.sums import sums_of
+from kanalyze.render.json import summary_json
+from tests.queries.json_schema.test_published import violations
 from tests.queries.test_page import crowd, many_rows
 from tests.support import rows as sample_rows
-from tests.support.captures import NAMES, often
+from tests.support.captures import NAMES, analysis, often
 from tests.support.pages import report_and_cube, report_and_cube_of
+
+if TYPE_CHECKING:
+    from kanalyze.tables.row import Row
 
 ASSETS = Path(kanalyze.__file__).parent / "render" / "html"
 HOSTILE = (
@@ -239,6 +247,42 @@ def test_every_capture_has_a_page(name: str) -> None:
     assert len(page.encode()) < MOST_BYTES
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("name", often(NAMES, ("basics", "errors", "cluster")))
+def test_a_capture_whose_responses_come_before_their_requests_has_a_page(name: str) -> None:
+    rows, _ = analysis(name)
+    reversed_rows = [negative(row) for row in rows]
+    report, cube = report_and_cube(reversed_rows)
+    page = html_page(report, cube)
+    assert violations("report", json.loads(summary_json(report))) == []
+    if all(row.latency_ns is None for row in rows):
+        return
+    assert "WARNING: negative latencies, down to -" in page
+    figures = sums_of(model_of(report, cube))["totals"]
+    latencies = sorted(row.latency_ns for row in reversed_rows if row.latency_ns and not row.waited)
+    if latencies:
+        assert figures["max"] == latencies[-1] < 0
+        assert figures["p50"] == pytest.approx(latencies[math.ceil(len(latencies) / 2) - 1], 0.004)
+
+
+def negative(row: Row) -> Row:
+    """Return a row whose response was captured before its request."""
+    if row.latency_ns is None or row.request_end_ns is None:
+        return row
+    start_ns = row.request_end_ns - max(row.latency_ns, 1)
+    unknown = dict.fromkeys(("request_send_ns", "broker_network_ns", "retransmission_wait_ns"))
+    return row._replace(
+        response_start_ns=start_ns,
+        response_end_ns=start_ns,
+        latency_ns=start_ns - row.request_end_ns,
+        total_time_ns=start_ns - (row.request_start_ns or row.request_end_ns),
+        pipeline_wait_ns=None,
+        broker_time_ns=None,
+        response_send_ns=None,
+        **unknown,
+    )
 
 
 def test_there_is_no_note_on_limits_if_none_is_reached() -> None:

@@ -15,6 +15,7 @@ from kanalyze.model.tcp import Endpoint
 from kanalyze.render.html import html_page
 from kanalyze.render.units import bytes_text, count_text, duration_text
 from tests.render.html.test_page import HOSTILE, hostile_page
+from tests.support import rows as sample_rows
 from tests.support import tls_captures
 from tests.support.browser import Page, browser_page
 from tests.support.captures import analysis
@@ -145,6 +146,28 @@ def test_scripts_do_not_change_the_newly_opened_page(page: Page, folder: Path) -
     finally:
         page.tell("Emulation.setScriptExecutionDisabled", value=False)
     page.asked_for.pop()
+
+
+def test_negative_latencies_are_drawn_by_scripts_as_without(browser: Page, folder: Path) -> None:
+    path = folder / "negative.html"
+    latencies_ns = (-10_000, -10_000, -1, 0, 1, 5_000, 2**62, -(2**62))
+    rows = [
+        sample_rows.row(latency_ns=latency_ns, broker_time_ns=None) for latency_ns in latencies_ns
+    ]
+    path.write_text(html_page(*report_and_cube(rows)), encoding="utf-8")
+    show(browser, path)
+    texts, drawings = browser.run(TEXTS_OF_TABLES), browser.run(DRAWINGS)
+    tile = "document.getElementById('tile-p50').textContent"
+    p50 = browser.run(tile)
+    browser.tell("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        browser.open(path)
+        assert browser.run(TEXTS_OF_TABLES) == texts
+        assert browser.run(DRAWINGS) == drawings
+        assert browser.run(tile) == p50 == "-1 ns"
+    finally:
+        browser.tell("Emulation.setScriptExecutionDisabled", value=False)
+    assert browser.console == []
 
 
 def test_charts_are_drawn(page: Page) -> None:

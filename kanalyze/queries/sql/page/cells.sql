@@ -1,7 +1,8 @@
 -- Sums of requests by all dimensions of the page, and by spans of time.
 --
 -- A request counts when it begins. `latencies` has the number of latencies in each bin: bin b has
--- those from 1.1^b ns to below 1.1^(b + 1) ns.
+-- those from 1.1^b ns to below 1.1^(b + 1) ns. Bins below 0 have negative latencies, of responses
+-- that were captured before their requests: bin -1 - b has those of which bin b has the opposite.
 SELECT
     CASE WHEN client < $clients THEN client ELSE -1 END AS client,
     CASE WHEN api < $apis THEN api ELSE -1 END AS api,
@@ -23,7 +24,13 @@ SELECT
     count(*) FILTER (WHERE is_throttled) AS throttled,
     max(latency_ns) AS max_ns,
     histogram(
-        CAST(floor(ln(CASE WHEN latency_ns < 1 THEN 1 ELSE latency_ns END) / ln(1.1)) AS INTEGER)
+        CAST(
+            CASE
+                WHEN latency_ns < 0 THEN -1 - floor(ln(-CAST(latency_ns AS DOUBLE)) / ln(1.1))
+                ELSE floor(ln(CASE WHEN latency_ns < 1 THEN 1 ELSE latency_ns END) / ln(1.1))
+            END
+            AS INTEGER
+        )
     ) AS latencies
 FROM page_requests
 GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
