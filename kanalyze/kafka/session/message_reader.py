@@ -30,6 +30,7 @@ from kanalyze.kafka.codec.failures import (
     UNKNOWN_API,
     unknown_version,
 )
+from kanalyze.kafka.codec.probable_errors import with_probable_error
 from kanalyze.kafka.codec.values import Texts
 from kanalyze.kafka.framing.headers import (
     RequestHeader,
@@ -219,6 +220,24 @@ class MessageReader:
 
     def response_body(self, frame: Frame, api_key: int, api_version: int) -> DecodedBody:
         """Read the selected fields of the response to a request of that key and version."""
+        body = self._response_body(frame, api_key, api_version)
+        if body.read_as == NO_VERSION:
+            return DecodedBody(
+                None, None, body.problem, self._guessed(body, frame, api_key, api_version)
+            )
+        return body
+
+    def _guessed(self, body: DecodedBody, frame: Frame, api_key: int, api_version: int) -> str:
+        """Say why a response was not read, and which error it probably has."""
+        try:
+            data = self.beginning(frame)
+        except WireError:  # the first bytes are missing
+            return body.detail
+        catalog, length = self._catalog, frame.length
+        data = data[:length]
+        return with_probable_error(body.detail, catalog, api_key, api_version, data, length)
+
+    def _response_body(self, frame: Frame, api_key: int, api_version: int) -> DecodedBody:
         plan = self._plans.response(api_key, api_version)
         at = 8
         if plan.header_version > 0 and _has_no_tags(frame):
