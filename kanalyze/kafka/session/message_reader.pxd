@@ -26,6 +26,7 @@ cdef class DecodedBody:
     cdef readonly int read_as
     cdef readonly object problem
     cdef readonly object detail
+    cdef readonly long long left_over
 
 
 cdef class MessageReader:

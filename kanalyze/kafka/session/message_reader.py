@@ -40,7 +40,7 @@ from kanalyze.kafka.framing.headers import (
 from kanalyze.kafka.records.first_records import first_records
 from kanalyze.kafka.session.decode_plans import DecodePlans
 from kanalyze.kafka.session.failure_details import FailureDetails
-from kanalyze.kafka.session.message_checks import MessageChecks, response_body_at
+from kanalyze.kafka.session.message_checks import MessageChecks, is_padding, response_body_at
 from kanalyze.kafka.session.session_fields import SessionFields
 from kanalyze.kafka.wire import Malformed, WireError
 from kanalyze.model.anomalies import AnomalyKind
@@ -92,7 +92,7 @@ class DecodedBody:
     left over. ``read_as`` is the version for compiled modules, ``NO_VERSION`` in place of None.
     """
 
-    __slots__ = ("detail", "problem", "read_as", "taped")
+    __slots__ = ("detail", "left_over", "problem", "read_as", "taped")
 
     def __init__(
         self,
@@ -100,12 +100,15 @@ class DecodedBody:
         version: int | None,
         problem: AnomalyKind | None,
         detail: str = "",
+        left_over: int = 0,
     ) -> None:
         self.taped = taped
         self.read_as = NO_VERSION if version is None else version
         self.problem = problem
         self.detail = detail
         """Which field failed, and why, in words."""
+        self.left_over = left_over
+        """Number of bytes after the body that nothing is known of: padding does not count."""
 
     @property
     def version(self) -> int | None:
@@ -365,9 +368,9 @@ class MessageReader:
         taped = self._taped(decode)
         if exact:
             return _read_body(taped, plan.version)
-        return DecodedBody(
-            taped, plan.version, AnomalyKind.TRAILING_BYTES, f"byte {end}: {LEFT_OVER}"
-        )
+        left_over = 0 if is_padding(frame, end) else frame.length - end
+        detail = f"byte {end}: {LEFT_OVER}"
+        return DecodedBody(taped, plan.version, AnomalyKind.TRAILING_BYTES, detail, left_over)
 
     def _taped(self, decode: BodyDecoder) -> Taped:
         """Return the body that was decoded last, copied to the tape that is shared by bodies."""
@@ -394,6 +397,7 @@ def _read_body(taped: Taped, version: int | None) -> DecodedBody:
     body.read_as = NO_VERSION if version is None else version
     body.problem = None
     body.detail = ""
+    body.left_over = 0
     return body
 
 
