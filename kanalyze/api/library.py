@@ -249,7 +249,7 @@ def requests(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[Row
               their bytes look like.
             - ``port``: TCP ports of brokers, 1 to 65535. Ends with one of them are also treated
               as brokers, whatever their bytes look like.
-            - ``errors``: True for only rows with an error code.
+            - ``errors``: True for only rows with an error code, or whose response was not read.
             - ``slower_than``: only rows with a latency above it; a timedelta, or a text such as
               ``"10ms"``. Responses that were held back on purpose do not match.
             - ``since``, ``until``: only requests that began at ``since`` or later, and before

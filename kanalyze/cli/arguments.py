@@ -969,7 +969,11 @@ def _add_request_filters(group: argparse._ArgumentGroup) -> None:
     _repeated(
         group, "--error", "NAME", "error code, such as NOT_LEADER_OR_FOLLOWER or 6, in the response"
     )
-    _flag(group, "--errors", "only requests answered with an error code")
+    _flag(
+        group,
+        "--errors",
+        "only requests answered with an error code, or with a response that was not read",
+    )
     _option(
         group,
         "--slower-than",

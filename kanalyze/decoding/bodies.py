@@ -29,6 +29,7 @@ from kanalyze.kafka.codec.failures import (
     unknown_version,
 )
 from kanalyze.kafka.codec.interpreter import read_message
+from kanalyze.kafka.codec.probable_errors import with_probable_error
 from kanalyze.kafka.codec.projection import Projection
 from kanalyze.kafka.framing.headers import (
     RequestHeader,
@@ -259,6 +260,15 @@ class BodyReader:
 
     def message(self, data: bytes, api_key: int, api_version: int, kind: Kind) -> DecodedMessage:
         """Decode a frame, size prefix included; raises nothing, whatever the bytes are."""
+        decoded = self._decoded(data, api_key, api_version, kind)
+        if kind == "response" and decoded.problem is not None and decoded.body is None:
+            reason = with_probable_error(
+                decoded.problem.reason, self.catalog, api_key, api_version, data, len(data)
+            )
+            return decoded._replace(problem=decoded.problem._replace(reason=reason))
+        return decoded
+
+    def _decoded(self, data: bytes, api_key: int, api_version: int, kind: Kind) -> DecodedMessage:
         planned = self._decode_planned(data, api_key, api_version, kind)
         if planned is not None:
             return planned

@@ -31,17 +31,19 @@ first :data:`MOST` entries.
   :data:`MOST` brokers), connections on a broker's port that were not recognised, and captured TCP
   data that belongs to no stream
 - ``packets_per_s wire_bytes_per_s dropped_packets_per_s``
-- ``requests_per_s errors_per_s request_bytes_per_s response_bytes_per_s``; ``error_share``: the
-  share of requests with an error code other than 0, from 0 to 1
+- ``requests_per_s errors_per_s request_bytes_per_s response_bytes_per_s unread_per_s``: ``unread``
+  are requests whose response was not read; ``error_share``: the share of the other requests that
+  have an error code other than 0, from 0 to 1; null if there are no others
 - ``p50_ns p99_ns``: quantiles of latency, without requests that were held back on purpose; null if
   there are none
 - ``idle_ns``: the time since the last packet
 - ``apis``, most requests first: ``wire api_key api_name waited other requests_per_s errors_per_s
-  request_bytes_per_s response_bytes_per_s p50_ns p99_ns``; ``waited``: true in the entry of the
-  requests whose response the broker held back on purpose; latencies are null if there are none
+  request_bytes_per_s response_bytes_per_s unread_per_s p50_ns p99_ns``; ``waited``: true
+  in the entry of the requests whose response the broker held back on purpose; latencies are null if
+  there are none
 - ``clients``, most requests first: ``client_id client_ip other requests_per_s errors_per_s
-  request_bytes_per_s response_bytes_per_s p50_ns p99_ns``; latencies without requests that were
-  held back on purpose, null if there are none
+  request_bytes_per_s response_bytes_per_s unread_per_s p50_ns p99_ns``; latencies
+  without requests that were held back on purpose, null if there are none
 - ``brokers``, most requests first: ``broker``, and the same fields as clients from ``other`` on
 - ``topics``, most bytes first: ``topic topic_id other produce_requests_per_s
   produced_records_per_s produced_bytes_per_s``, the same for fetch, ``records_known errors_per_s``
@@ -78,6 +80,7 @@ _AMOUNTS = frozenset(
     {
         "requests",
         "errors",
+        "unread",
         "request_bytes",
         "response_bytes",
         "produce_requests",
@@ -109,7 +112,7 @@ def rates(snapshot: Snapshot, most: int = MOST) -> dict[str, Any]:
         "wire_bytes_per_s": _rate(snapshot, snapshot.wire_bytes),
         "dropped_packets_per_s": _rate(snapshot, snapshot.dropped_packets),
         **_entry(snapshot, snapshot.traffic),
-        "error_share": round(snapshot.error_share, 6),
+        "error_share": None if snapshot.error_share is None else round(snapshot.error_share, 6),
         "p50_ns": snapshot.p50_ns,
         "p99_ns": snapshot.p99_ns,
         "idle_ns": snapshot.idle_ns,

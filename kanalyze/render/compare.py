@@ -35,7 +35,12 @@ _CHANGES = (
     ("fails_less", "Fails less", "green"),
     ("faster", "Faster", "green"),
 )
-_MEASURES = {"errors": "errors", "unanswered": "unanswered", "throttled": "throttled"}
+_MEASURES = {
+    "errors": "errors",
+    "unanswered": "unanswered",
+    "throttled": "throttled",
+    "unread": "not read",
+}
 
 
 class _Table(NamedTuple):

@@ -179,7 +179,7 @@ def _condition(name: str, value: Any) -> str:
     if name == "saved":
         return f"as saved: {'; '.join(_condition(*item) for item in value.items())}"
     if name == "errors":
-        return "with errors"
+        return "with errors, or with a response that was not read"
     if name == "slower_than_ns":
         return f"slower than {duration_text(value)}"
     values = value if isinstance(value, list) else [value]

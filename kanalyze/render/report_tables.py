@@ -225,6 +225,18 @@ _UNANSWERED = _Shown(
     lambda item: count_text(item["unanswered"]),
     _red_if("unanswered"),
 )
+_UNREAD = _Shown(
+    TableColumn("not read", right=True),
+    lambda item: count_text(item["unread"]),
+    _red_if("unread"),
+)
+
+
+def _errors_of(lines: Iterable[_Item]) -> tuple[_Shown, ...]:
+    """Return the column of errors, and of responses that may have some, if there are such."""
+    return (_ERRORS, _UNREAD) if any(line["unread"] for line in lines) else (_ERRORS,)
+
+
 _BYTES = _number("bytes", lambda item: bytes_text(item["request_bytes"] + item["response_bytes"]))
 _SENT = _size("sent", "request_bytes")
 _RECEIVED = _size("received", "response_bytes")
@@ -256,7 +268,7 @@ def _apis(summary: _Item, order: TableOrder, *, is_wide: bool) -> _Content:
     columns = (
         _Shown(TableColumn("API", least=20), lambda item: item["label"], "bold"),
         _REQUESTS,
-        _ERRORS,
+        *_errors_of(apis),
         *((_SENT, _RECEIVED) if is_wide else (_BYTES,)),
         _number("records", _records, rank=3),
         _latency("p50"),
@@ -280,7 +292,8 @@ def _api_lines(api: _Item) -> Iterator[_Item]:
             for name in _SEPARATE_SUMS
         }
         yield {**api, **not_waited, "label": label}
-    yield {**api, **waited, "label": f"{label} (waited)"}
+    # A response that was not read shows no wait.
+    yield {**api, **waited, "unread": 0, "label": f"{label} (waited)"}
 
 
 _SEPARATE_SUMS = ("requests", "errors", "request_bytes", "response_bytes", "record_count")
@@ -389,7 +402,7 @@ def _clients(summary: _Item) -> _Content:
         _Shown(TableColumn("from", least=13, rank=2), lambda item: _texts(item, "client_ips")),
         _Shown(TableColumn("user", least=6, rank=3), lambda item: _texts(item, "principals")),
         _REQUESTS,
-        _ERRORS,
+        *_errors_of(summary["clients"]),
         _BYTES,
         _latency("p99"),
     )
@@ -404,7 +417,7 @@ def _client_apis(summary: _Item) -> _Content:
         _CLIENT,
         _API,
         _REQUESTS,
-        _ERRORS,
+        *_errors_of(lines),
         *((_UNANSWERED,) if any(line["unanswered"] for line in lines) else ()),
         _BYTES,
         _latency("p50", rank=1),
@@ -480,7 +493,7 @@ def _groups(summary: _Item) -> _Content:
         _duration("rebalancing", "rebalance_time_ns"),
         _duration("longest join", "longest_join_ns", rank=1),
         _duration("longest sync", "longest_sync_ns", rank=3),
-        _ERRORS,
+        *_errors_of(summary["groups"]),
     )
     return _Content("Consumer groups", summary["groups"], columns, sorted_title="Consumer groups")
 
@@ -489,7 +502,7 @@ def _brokers(summary: _Item) -> _Content:
     columns = (
         _name("broker", "broker", "(other brokers)"),
         _REQUESTS,
-        _ERRORS,
+        *_errors_of(summary["brokers"]),
         _SENT,
         _RECEIVED,
         _latency("p50", rank=1),

@@ -276,7 +276,8 @@ class RowFilter:
             statuses: status words.
             error_codes: error codes in the response, at any level; 0 matches a response without
                 errors.
-            errors_only: only rows with an error code other than 0, at any level.
+            errors_only: only rows with an error code other than 0, at any level, and rows whose
+                response was not read: nobody knows whether it has one.
             slower_than_ns: only rows with a latency above this, in ns. Responses that the broker
                 held back on purpose do not match.
             since_ns: only requests that began at this Unix time in ns or later. A response without
@@ -343,7 +344,8 @@ class RowFilter:
             groups: globs.
             statuses: see :func:`parse_status`.
             error_codes: see :func:`parse_error`.
-            errors_only: only rows with an error code other than 0.
+            errors_only: only rows with an error code other than 0, or with a response that was
+                not read.
             slower_than: a duration with a unit.
             since: a time of day, or see :func:`~kanalyze.common.times.parse_time_ns`.
             until: like ``since``.
@@ -663,8 +665,17 @@ def _group_matches(row_filter: RowFilter, group_id: str | None) -> bool:
     return _any_glob(group_id, row_filter.groups)
 
 
-def _failed(_row_filter: RowFilter, has_errors: bool, status: str) -> bool:
-    return has_errors or status == "error"
+def _may_have_failed(
+    _row_filter: RowFilter,
+    has_errors: bool,
+    status: str,
+    error_code: int | None,
+    response_ns: int | None,
+) -> bool:
+    """Return whether a response has an error code, or was not read."""
+    if has_errors or status == "error":
+        return True
+    return status == "malformed" and error_code is None and response_ns is not None
 
 
 def _is_slower(row_filter: RowFilter, latency_ns: int | None, waited: bool | None) -> bool:
@@ -690,7 +701,11 @@ _CHECKS: tuple[_Check, ...] = (
         _api_matches,
     ),
     _Check(lambda row_filter: bool(row_filter.statuses), ("status",), _status_matches),
-    _Check(lambda row_filter: row_filter.errors_only, ("has_errors", "status"), _failed),
+    _Check(
+        lambda row_filter: row_filter.errors_only,
+        ("has_errors", "status", "error_code", "response_start_ns"),
+        _may_have_failed,
+    ),
     _Check(
         lambda row_filter: bool(row_filter.error_codes), ("codes", "error_code"), _error_matches
     ),

@@ -123,9 +123,10 @@ class CaptureQuality:
         self.kafka_bytes = 0
         """The part of this on Kafka connections."""
         self.decoded_bytes = 0
-        """The part of this in frames whose body was decoded to the end."""
+        """The part of this in frames whose body was decoded, without bytes left over after it."""
         self.undecoded_bytes = 0
-        """The part of this in frames whose body was not."""
+        """The part of this in frames whose body was not, or after a body. Up to four zero bytes,
+        which some clients write, do not count: they are padding."""
         self.skipped_bytes = 0
         """The part of this that was skipped in the search for a frame boundary."""
         self.lost_bytes = 0

@@ -41,6 +41,7 @@ def plain_report(rows: Sequence[Row]) -> dict[str, Any]:
                 "syncs": sum(row.api_name == "SyncGroup" for row in requests_of(members)),
                 **rebalance_times(members),
                 "errors": failed(members),
+                "unread": unread(members),
             }
             for key, members in by_requests(rows, lambda row: (row.group_id,))
             if key[0] is not None
@@ -74,6 +75,14 @@ def requests_of(rows: Iterable[Row]) -> list[Row]:
 
 def failed(rows: Iterable[Row]) -> int:
     return sum(row.status == "error" for row in rows)
+
+
+def unread(rows: Iterable[Row]) -> int:
+    """Rows with a response of which no code was read, other than orphans."""
+    return sum(
+        row.status == "malformed" and row.response_start_ns is not None and row.error_code is None
+        for row in rows
+    )
 
 
 def rebalance_times(rows: Iterable[Row]) -> dict[str, int | None]:
@@ -147,6 +156,7 @@ def traffic(rows: Sequence[Row]) -> dict[str, Any]:
     return {
         "requests": len(requests_of(rows)),
         "errors": failed(rows),
+        "unread": unread(rows),
         "request_bytes": total(row.request_bytes for row in rows),
         "response_bytes": total(row.response_bytes for row in rows),
         "latency_ns": durations(row.latency_ns for row in rows if not row.waited),
@@ -191,6 +201,7 @@ def totals(rows: Sequence[Row]) -> dict[str, Any]:
         "produced_records": sum(map(records_of, produced)),
         "produced_record_bytes": sum(map(record_bytes_of, produced)),
         "produced_records_known": not any(map(is_uncounted, produced)),
+        "unread": unread(rows),
         "refused_records": total(item.record_count for row in produced for item in refused(row)),
         "acknowledged_records": sum(map(records_of, answered)),
         "acknowledged_record_bytes": sum(map(record_bytes_of, answered)),

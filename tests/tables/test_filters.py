@@ -280,6 +280,20 @@ def test_errors_only_leaves_rows_with_error_codes():
     assert not row_filter.matches(unanswered())
 
 
+def test_errors_only_keeps_rows_whose_response_was_not_read():
+    row_filter = parse(errors_only=True)
+    no_code = {"status": "malformed", "error_code": None, "error_name": None}
+    rows = [
+        row(**no_code),
+        row(status="malformed"),  # of the request alone
+        row(**no_code, response_start_ns=None, latency_ns=None),
+        orphan(),
+    ]
+    expected = [True, False, False, False]
+    assert [row_filter.matches(item) for item in rows] == expected
+    assert row_filter.numbers(RowBlock.of_rows(rows)) == [0]
+
+
 def test_slower_than_is_strict_and_leaves_out_fetches_that_waited():
     row_filter = parse(slower_than="2ms")
     assert row_filter.matches(row(latency_ns=2_000_001))

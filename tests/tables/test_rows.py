@@ -10,7 +10,7 @@ from tests.support import kafka as k
 from tests.support import topic_ids as t
 from tests.support.building import OneCapture, rows_of_exchanges
 from tests.support.streams import TIME_NS
-from tests.support.talk import CLIENT, Talk
+from tests.support.talk import BROKER, CLIENT, Talk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,6 +134,34 @@ def test_an_unknown_api_is_named_by_its_number(rows_of: RowsOf) -> None:
     row = rows_of(talk)[1]
     assert (row.api_name, row.api_key, row.api_version) == ("Unknown999", 999, 5)
     assert (row.latency_ns, row.error_code) == (2, None)
+
+
+def test_a_response_that_was_not_read_is_not_ok(rows_of: RowsOf) -> None:
+    newest = Talk().catalog.api(k.HEARTBEAT)
+    assert newest is not None
+    newer = newest.versions.highest + 5
+    asked = b"\x02g" + (1).to_bytes(4, "big") + b"\x02m" + b"\0" + b"\0"
+    failed = bytes(4) + (25).to_bytes(2, "big")
+    talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
+    talk.client(k.request(10000, 0, 2, b"\x08cluster")).broker(k.response(2, bytes(6) + b"\x1f\0"))
+    talk.client(k.request(k.HEARTBEAT, newer, 3, asked, tags=b"\0"))
+    talk.broker(k.response(3, failed + b"\0more", tags=b"\0"))
+    # The same version, whose body is that of the newest known one: that is read.
+    talk.client(k.request(k.HEARTBEAT, newer, 4, asked, tags=b"\0"))
+    talk.broker(k.response(4, failed + b"\0", tags=b"\0"))
+    _, unknown_api, unknown_version, read = rows_of(talk)
+    for row in (unknown_api, unknown_version):
+        assert (row.status, row.error_code, row.error_name) == ("malformed", None, None)
+        assert row.errors == []
+    assert unknown_api.anomalies == ["unknown_api"]
+    assert unknown_version.anomalies == ["unknown_api_version"]
+    assert (read.status, read.error_name) == ("error", "UNKNOWN_MEMBER_ID")
+    details = [anomaly.detail for anomaly in talk.anomalies if anomaly.direction == BROKER]
+    assert details == [
+        "no definition has this API; probably error 31 CLUSTER_AUTHORIZATION_FAILED",
+        "known are the versions 0-4; probably error 25 UNKNOWN_MEMBER_ID",
+        "known are the versions 0-4",
+    ]
 
 
 def fetches(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kanalyze.kafka.schema.error_table import ERRORS
 
-__all__ = ["error_code", "error_name", "is_retriable"]
+__all__ = ["error_code", "error_name", "is_known", "is_retriable"]
 
 _UNKNOWN = "UNKNOWN_"
 
@@ -27,6 +27,11 @@ def error_code(name: str) -> int | None:
     if digits != name and digits.removeprefix("-").isdecimal() and len(digits) <= len("-32768"):
         return int(digits)
     return next((code for code, (known, _) in ERRORS.items() if known == name), None)
+
+
+def is_known(code: int) -> bool:
+    """Whether Kafka has this error code; 0 is one of them."""
+    return code in ERRORS
 
 
 def is_retriable(code: int) -> bool:

@@ -52,7 +52,7 @@ _TOO_LARGE = DecodedBody(
 
 
 class MessageBodies:
-    """Reads the bodies of one connection; counts whole frames by whether the body was read."""
+    """Reads the bodies of one connection; counts bytes by whether the body was read."""
 
     __slots__ = ("_keep", "_reader", "_undetached", "decoded_bytes", "undecoded_bytes")
     _NOT_SAVED = ("_keep", "_reader", "_undetached")
@@ -157,7 +157,8 @@ class MessageBodies:
         if message.read_as == NO_VERSION:
             self.undecoded_bytes += frame.length
         else:
-            self.decoded_bytes += frame.length
+            self.decoded_bytes += frame.length - body.left_over
+            self.undecoded_bytes += body.left_over
         problem = body.problem
         if problem is not None:
             if problem in (AnomalyKind.MALFORMED_BODY, AnomalyKind.MISSING_BYTES):

@@ -17,7 +17,7 @@ cdef class MessageChecks:
     cdef object _decoders
     cdef dict _request_checks
 
-    @cython.locals(check=BodyDecoder, trailing_bytes=cython.longlong)
+    @cython.locals(check=BodyDecoder)
     cpdef bint whole_request_fits(self, Frame frame, RequestHeader header) except -1
     @cython.locals(plan=DecodePlan)
     cpdef bint confirms_response(self, Frame frame, int api_key, int api_version) except -1

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.framing.headers import RequestHeader
     from kanalyze.kafka.session.decode_plans import DecodePlans
 
-__all__ = ["MessageChecks"]
+__all__ = ["MessageChecks", "is_padding", "response_body_at"]
 
 _INT16 = struct.Struct(">h").unpack_from
 _PADDING_BYTES = 4
@@ -103,10 +103,8 @@ class MessageChecks:
         check = self._request_check(header.api_key, header.api_version)
         if check is None:
             return False
-        if check.run(frame, header.body) is None:
-            trailing_bytes = frame.length - check.end
-            if trailing_bytes <= _PADDING_BYTES and not any(frame.read(check.end, trailing_bytes)):
-                return True
+        if check.run(frame, header.body) is None and is_padding(frame, check.end):
+            return True
         superseded = self._superseded_check(header)
         return superseded is not None and _fills(superseded, frame, header.body)
 
@@ -147,6 +145,17 @@ class MessageChecks:
 
 
 _NO_FIELDS = Projection.of()
+
+
+def is_padding(frame: Frame, at: int) -> bool:
+    """Return true if the bytes from ``at`` on are the padding that some clients write, or none."""
+    size = frame.length - at
+    if size > _PADDING_BYTES:
+        return False
+    try:
+        return not any(frame.read(at, size))
+    except WireError:  # they are missing
+        return False
 
 
 def response_body_at(frame: Frame, header_version: int) -> int | None:

@@ -26,6 +26,7 @@ cdef class DecodedBody:
     cdef readonly int read_as
     cdef readonly object problem
     cdef readonly object detail
+    cdef readonly long long left_over
 
 
 cdef class MessageReader:
@@ -56,8 +57,10 @@ cdef class MessageReader:
     cpdef acks(self, Frame frame, RequestHeader header)
     @cython.locals(segments=Segments)
     cpdef long long correlation_id(self, Frame frame) except? -1
-    @cython.locals(plan=DecodePlan, at=cython.longlong)
+    @cython.locals(body=DecodedBody)
     cpdef DecodedBody response_body(self, Frame frame, int api_key, int api_version)
+    @cython.locals(plan=DecodePlan, at=cython.longlong)
+    cdef DecodedBody _response_body(self, Frame frame, int api_key, int api_version)
     @cython.locals(decode=BodyDecoder, end=cython.longlong, exact=cython.bint, taped=Taped)
     cdef DecodedBody _body(self, Frame frame, long long at, DecodePlan plan)
     @cython.locals(taped=Taped)

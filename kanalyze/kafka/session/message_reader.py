@@ -30,6 +30,7 @@ from kanalyze.kafka.codec.failures import (
     UNKNOWN_API,
     unknown_version,
 )
+from kanalyze.kafka.codec.probable_errors import with_probable_error
 from kanalyze.kafka.codec.values import Texts
 from kanalyze.kafka.framing.headers import (
     RequestHeader,
@@ -39,7 +40,7 @@ from kanalyze.kafka.framing.headers import (
 from kanalyze.kafka.records.first_records import first_records
 from kanalyze.kafka.session.decode_plans import DecodePlans
 from kanalyze.kafka.session.failure_details import FailureDetails
-from kanalyze.kafka.session.message_checks import MessageChecks, response_body_at
+from kanalyze.kafka.session.message_checks import MessageChecks, is_padding, response_body_at
 from kanalyze.kafka.session.session_fields import SessionFields
 from kanalyze.kafka.wire import Malformed, WireError
 from kanalyze.model.anomalies import AnomalyKind
@@ -91,7 +92,7 @@ class DecodedBody:
     left over. ``read_as`` is the version for compiled modules, ``NO_VERSION`` in place of None.
     """
 
-    __slots__ = ("detail", "problem", "read_as", "taped")
+    __slots__ = ("detail", "left_over", "problem", "read_as", "taped")
 
     def __init__(
         self,
@@ -99,12 +100,15 @@ class DecodedBody:
         version: int | None,
         problem: AnomalyKind | None,
         detail: str = "",
+        left_over: int = 0,
     ) -> None:
         self.taped = taped
         self.read_as = NO_VERSION if version is None else version
         self.problem = problem
         self.detail = detail
         """Which field failed, and why, in words."""
+        self.left_over = left_over
+        """Number of bytes after the body that nothing is known of: padding does not count."""
 
     @property
     def version(self) -> int | None:
@@ -219,6 +223,24 @@ class MessageReader:
 
     def response_body(self, frame: Frame, api_key: int, api_version: int) -> DecodedBody:
         """Read the selected fields of the response to a request of that key and version."""
+        body = self._response_body(frame, api_key, api_version)
+        if body.read_as == NO_VERSION:
+            return DecodedBody(
+                None, None, body.problem, self._guessed(body, frame, api_key, api_version)
+            )
+        return body
+
+    def _guessed(self, body: DecodedBody, frame: Frame, api_key: int, api_version: int) -> str:
+        """Say why a response was not read, and which error it probably has."""
+        try:
+            data = self.beginning(frame)
+        except WireError:  # the first bytes are missing
+            return body.detail
+        catalog, length = self._catalog, frame.length
+        data = data[:length]
+        return with_probable_error(body.detail, catalog, api_key, api_version, data, length)
+
+    def _response_body(self, frame: Frame, api_key: int, api_version: int) -> DecodedBody:
         plan = self._plans.response(api_key, api_version)
         at = 8
         if plan.header_version > 0 and _has_no_tags(frame):
@@ -346,9 +368,9 @@ class MessageReader:
         taped = self._taped(decode)
         if exact:
             return _read_body(taped, plan.version)
-        return DecodedBody(
-            taped, plan.version, AnomalyKind.TRAILING_BYTES, f"byte {end}: {LEFT_OVER}"
-        )
+        left_over = 0 if is_padding(frame, end) else frame.length - end
+        detail = f"byte {end}: {LEFT_OVER}"
+        return DecodedBody(taped, plan.version, AnomalyKind.TRAILING_BYTES, detail, left_over)
 
     def _taped(self, decode: BodyDecoder) -> Taped:
         """Return the body that was decoded last, copied to the tape that is shared by bodies."""
@@ -375,6 +397,7 @@ def _read_body(taped: Taped, version: int | None) -> DecodedBody:
     body.read_as = NO_VERSION if version is None else version
     body.problem = None
     body.detail = ""
+    body.left_over = 0
     return body
 
 

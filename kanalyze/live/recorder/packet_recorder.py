@@ -240,7 +240,8 @@ def _may_match(block: RowBlock, row_filter: RowFilter) -> NDArray[np.bool_]:
     may_match = np.ones(len(block), dtype=np.bool_)
     if row_filter.errors_only:
         status, errors = words_of(block.columns["status"]), lists_of(block.columns["errors"])
-        may_match &= status.is_one_of({"error"}) | (np.diff(errors.offsets) > 0)
+        # Malformed rows match if their response was not read.
+        may_match &= status.is_one_of({"error", "malformed"}) | (np.diff(errors.offsets) > 0)
     if row_filter.slower_than_ns is not None:
         may_match &= ints_of(block.columns["latency_ns"]).values > row_filter.slower_than_ns
         may_match &= ~held_back_on_purpose(block.columns)

@@ -177,9 +177,10 @@ def _unanswered(snapshot: Snapshot) -> Iterator[Alert]:
 
 
 def _errors(snapshot: Snapshot) -> Iterator[Alert]:
-    if snapshot.error_share < _MANY_ERRORS or not snapshot.traffic.errors:
+    share = snapshot.error_share
+    if share is None or share < _MANY_ERRORS or not snapshot.traffic.errors:
         return
-    text = f"{percent_text(snapshot.error_share)} of requests fail"
+    text = f"{percent_text(share)} of requests fail"
     counts: Counter[tuple[str | None, str | None]] = Counter()
     for error in snapshot.errors:
         if not error.other:

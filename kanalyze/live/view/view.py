@@ -153,9 +153,11 @@ def _rates(snapshot: Snapshot, width: int) -> Line:
     traffic, window_ns = snapshot.traffic, snapshot.window_ns
     line = Line()
     _add(line, f"requests {rate_text(traffic.requests, window_ns)}", "bold green", width)
-    share = percent_text(snapshot.error_share)
+    share = MISSING if snapshot.error_share is None else percent_text(snapshot.error_share)
     errors = f"errors {rate_text(traffic.errors, window_ns)} ({share})"
     _add(line, errors, "red" if traffic.errors else "dim", width)
+    if traffic.unread:
+        _add(line, f"not read {rate_text(traffic.unread, window_ns)}", "yellow", width)
     if snapshot.p99_ns is not None:
         _add(line, f"p99 {duration_text(snapshot.p99_ns)}", "bold", width)
         _add(line, f"p50 {duration_text(snapshot.p50_ns)}", "", width)

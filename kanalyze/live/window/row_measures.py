@@ -58,6 +58,9 @@ class RowMeasures:
         self.is_orphan = status.is_one_of({"orphan_response"})
         self.is_request = ~self.is_orphan
         self.is_error = status.is_one_of({"error"})
+        is_malformed = status.is_one_of({"malformed"})
+        self.is_unread = is_malformed & self.known("response_start_ns") & ~self.known("error_code")
+        """True if there is a response whose error codes were not read."""
         self.is_join = api_name.is_one_of(_JOIN_APIS)
         self.is_produce = api_name.is_one_of(_PRODUCE_APIS)
         self.is_fetch = api_name.is_one_of(_FETCH_APIS)
@@ -65,7 +68,6 @@ class RowMeasures:
         """True if the row has no records although their sum is null: a fetch without a response, or
         a Produce request without partitions that is not malformed."""
         has_no_partitions = np.diff(self.lists("partitions").offsets) == 0
-        is_malformed = status.is_one_of({"malformed"})
         self.has_no_records |= self.is_produce & has_no_partitions & ~is_malformed
         self.is_held_back = held_back_on_purpose(columns)
         self.has_broker_latency = self.known("latency_ns") & ~self.is_held_back
@@ -106,12 +108,13 @@ class RowMeasures:
 
     @cached_property
     def traffic(self) -> tuple[NDArray[np.int64], ...]:
-        """Requests, errors, bytes of requests and of responses."""
+        """The :class:`~kanalyze.live.window.sums.Amounts` of each row."""
         return (
             self.is_request.astype(np.int64),
             self.is_error.astype(np.int64),
             self.ints("request_bytes").values,
             self.ints("response_bytes").values,
+            self.is_unread.astype(np.int64),
         )
 
     @cached_property

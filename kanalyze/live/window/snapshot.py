@@ -112,6 +112,8 @@ class ApiEntry(NamedTuple):
     errors: int
     request_bytes: int
     response_bytes: int
+    unread: int
+    """Requests whose response was not read, as in ``traffic``."""
     p50_ns: int | None
     p99_ns: int | None
     """Quantiles of latency, such as ``p50_ns``; None if there are none."""
@@ -127,6 +129,7 @@ class ClientEntry(NamedTuple):
     errors: int
     request_bytes: int
     response_bytes: int
+    unread: int
     p50_ns: int | None
     p99_ns: int | None
     """Quantiles of latency, such as ``p50_ns``, without requests that were held back on purpose."""
@@ -142,6 +145,7 @@ class BrokerEntry(NamedTuple):
     errors: int
     request_bytes: int
     response_bytes: int
+    unread: int
     p50_ns: int | None
     p99_ns: int | None
     """Quantiles of the same requests as for clients."""
@@ -268,7 +272,13 @@ class Snapshot(NamedTuple):
         return amount * _SECOND_NS / self.window_ns
 
     @property
-    def error_share(self) -> float:
-        """The share of requests with an error; 0 without requests."""
+    def error_share(self) -> float | None:
+        """The share of requests with an error, without those whose response was not read.
+
+        0 without requests; None if there are requests, and no response was read.
+        """
         traffic = self.traffic
-        return traffic.errors / traffic.requests if traffic.requests else 0.0
+        known = traffic.requests - traffic.unread
+        if known <= 0:
+            return None if traffic.unread else 0.0
+        return traffic.errors / known

@@ -65,6 +65,8 @@ class Amounts(NamedTuple):
     """Requests with an error code other than 0."""
     request_bytes: int
     response_bytes: int
+    unread: int = 0
+    """Requests whose response was not read: nobody knows whether it has an error code."""
 
 
 class EndSums(NamedTuple):
@@ -74,6 +76,7 @@ class EndSums(NamedTuple):
     errors: int
     request_bytes: int
     response_bytes: int
+    unread: int
     latencies_ns: Latencies
     """Latencies of the rows that have one."""
 
@@ -81,15 +84,17 @@ class EndSums(NamedTuple):
 class Traffic:
     """Numbers of requests and of bytes, to which others are added."""
 
-    __slots__ = ("errors", "request_bytes", "requests", "response_bytes")
+    __slots__ = ("errors", "request_bytes", "requests", "response_bytes", "unread")
 
     def __init__(self) -> None:
-        self.requests = self.errors = self.request_bytes = self.response_bytes = 0
+        self.requests = self.errors = self.request_bytes = self.response_bytes = self.unread = 0
 
     @property
     def amounts(self) -> Amounts:
         """The sums."""
-        return Amounts(self.requests, self.errors, self.request_bytes, self.response_bytes)
+        return Amounts(
+            self.requests, self.errors, self.request_bytes, self.response_bytes, self.unread
+        )
 
     def count(self, more: Traffic | Amounts | EndSums) -> None:
         """Add numbers of requests and of bytes."""
@@ -97,6 +102,7 @@ class Traffic:
         self.errors += more.errors
         self.request_bytes += more.request_bytes
         self.response_bytes += more.response_bytes
+        self.unread += more.unread
 
 
 class EndTotals(Traffic):
@@ -119,8 +125,8 @@ class EndTotals(Traffic):
         self.latency.merge(other.latency)
 
     @property
-    def figures(self) -> tuple[int, int, int, int, int | None, int | None]:
-        """Requests, errors, bytes of requests and of responses, p50 and p99 of latency."""
+    def figures(self) -> tuple[int, int, int, int, int, int | None, int | None]:
+        """The :class:`Amounts`, then p50 and p99 of latency."""
         sketch = self.latency
         return (*self.amounts, sketch.quantile(0.5), sketch.quantile(0.99))
 

@@ -22,10 +22,10 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 from kanalyze.queries.compare.chance import Counts, Resampled, chances
 from kanalyze.queries.compare.rows_side import BIN_BASE
-from kanalyze.queries.compare.side import QUANTILES, STATUSES
+from kanalyze.queries.compare.side import OF_READ, QUANTILES, STATUSES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Self
 
     from kanalyze.queries.compare.chance import Chance
@@ -261,25 +261,30 @@ def _counts(cells: LatencyCells, slices: int, limit: int) -> Counts:
 
 
 def _status_measures(key: LineKey, line_a: SideLine, line_b: SideLine) -> Iterator[_Measure]:
-    if min(line_a.due, line_b.due) < LEAST_REQUESTS:
-        return
     for name in STATUSES:
         a, b = getattr(line_a, name), getattr(line_b, name)
-        if a is None or b is None or a == b == 0:
+        base_a, base_b = line_a.base_of(name), line_b.base_of(name)
+        if min(base_a, base_b) < LEAST_REQUESTS or a is None or b is None or a == b == 0:
             continue
         counts = None
         if line_a.by_slice and line_b.by_slice:
             counts = partial(_failed, line_a, line_b, name)
-        yield _Measure(key, name, a / line_a.due, b / line_b.due, counts)
+        yield _Measure(key, name, a / base_a, b / base_b, counts)
 
 
 def _failed(a: SideLine, b: SideLine, name: str) -> tuple[Counts, Counts]:
     first, second = (
-        Counts(line.by_slice[name].astype(float), line.by_slice["due"].astype(float))
+        Counts(line.by_slice[name].astype(float), _base_by_slice(line.by_slice, name))
         for line in (a, b)
         if line.by_slice
     )
     return first, second
+
+
+def _base_by_slice(by_slice: Mapping[str, Any], name: str) -> Any:
+    """Return what :meth:`.SideLine.base_of` returns, by slice."""
+    base = by_slice["due"] - by_slice["unread"] if name in OF_READ else by_slice["due"]
+    return base.astype(float)
 
 
 # -- what differs ---------------------------------------------------------------------------------

@@ -176,6 +176,7 @@ def _line(read: _ReportReader, item: Mapping[str, Any]) -> SideLine:
         read.number(item, "request_bytes"),
         read.number(item, "response_bytes"),
         _latency(read, item),
+        read.number(item, "unread"),
     )
 
 
@@ -192,7 +193,7 @@ def _api_line(read: _ReportReader, item: Mapping[str, Any]) -> SideLine:
 def _latency_line(read: _ReportReader, item: Mapping[str, Any]) -> SideLine:
     latency = _latency(read, item)
     count = latency["count"] or 0
-    return SideLine(count, count, None, None, None, None, None, None, latency)
+    return SideLine(count, count, None, None, None, None, None, None, latency, None)
 
 
 def _span_ns(

@@ -138,6 +138,7 @@ def _side_line(
         line["request_bytes"],
         line["response_bytes"],
         _quantiles(latencies),
+        line["unread"],
         by_slice,
         latencies,
     )

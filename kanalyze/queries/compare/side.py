@@ -15,10 +15,21 @@ if TYPE_CHECKING:
 
     Numbers: TypeAlias = NDArray[np.int64]
 
-__all__ = ["QUANTILES", "STATUSES", "LatencyCells", "LineKey", "Presence", "Side", "SideLine"]
+__all__ = [
+    "OF_READ",
+    "QUANTILES",
+    "STATUSES",
+    "LatencyCells",
+    "LineKey",
+    "Presence",
+    "Side",
+    "SideLine",
+]
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
-STATUSES = ("errors", "unanswered", "throttled")
+STATUSES = ("errors", "unanswered", "throttled", "unread")
+OF_READ = ("errors", "throttled")
+"""The statuses that are known only of responses that were read."""
 
 LineKey: TypeAlias = "tuple[str, str, str | None]"
 """The line of a comparison: ``api``, ``client``, ``topic`` or ``broker``; the API; the name."""
@@ -46,9 +57,15 @@ class SideLine(NamedTuple):
     response_bytes: int | None
     latency_ns: dict[str, int | None]
     """``count``, ``p50``, ``p90`` and ``p99`` in ns, of requests that did not wait on purpose."""
+    unread: int | None
+    """Number of responses that were not read; None in a report that does not count them."""
     by_slice: dict[str, Numbers] | None = None
     """Numbers of ``due`` and of each status, by slice; None if there are no rows."""
     latencies: LatencyCells | None = None
+
+    def base_of(self, status: str) -> int:
+        """Return of how many requests it is known whether they have a status."""
+        return self.due - (self.unread or 0) if status in OF_READ else self.due
 
 
 class Presence(NamedTuple):

@@ -97,9 +97,12 @@ _LATENCY = _measure(
     },
 )
 _STATUS = _measure(
-    ("errors", "unanswered", "throttled"),
+    ("errors", "unanswered", "throttled", "unread"),
     {
-        "a": number("share of the requests of A that a response is due to, 0 to 1"),
+        "a": number(
+            "share of the requests of A that a response is due to, 0 to 1; of errors and throttled "
+            "without the requests whose response was not read (unread)"
+        ),
         "b": number("the same of B"),
         "difference": number("b - a"),
         "low": number("lower end of the 95 % interval of the difference", null=_NO_INTERVAL),

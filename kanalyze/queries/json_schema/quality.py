@@ -57,8 +57,14 @@ _FIELDS = {
     ),
     "payload_bytes": count("TCP payload; each byte of a stream counts once", unit="B"),
     "kafka_bytes": count("of these, on Kafka connections", unit="B"),
-    "decoded_bytes": count("of these, in frames whose body was decoded to the end", unit="B"),
-    "undecoded_bytes": count("of kafka_bytes, in frames whose body was not", unit="B"),
+    "decoded_bytes": count(
+        "of these, in frames whose body was decoded, without bytes left over after it", unit="B"
+    ),
+    "undecoded_bytes": count(
+        "of kafka_bytes, in frames whose body was not, or left over after a body (up to four zero "
+        "bytes are padding, and decoded)",
+        unit="B",
+    ),
     "skipped_bytes": count("skipped in the search for a frame boundary", unit="B"),
     "lost_bytes": count("never captured: gaps in the streams of closed connections", unit="B"),
     "snapped_bytes": count("cut off by the snap length", unit="B"),

@@ -63,7 +63,9 @@ _CONDITIONS = {
     "group": listed("consumer groups; * and ? stand for any text", _TEXT),
     "status": listed("statuses of rows", _TEXT),
     "error": listed("names of error codes in the response", _TEXT),
-    "errors": truth("only requests with an error code; never false"),
+    "errors": truth(
+        "only requests with an error code, or whose response was not read; never false"
+    ),
     "slower_than_ns": count("only requests with a longer latency", unit="ns"),
     "since": text(f"begun at this time or later, {_UTC}"),
     "until": text(f"begun before this time, {_UTC}"),
@@ -116,6 +118,9 @@ _TOTALS = {
     "unanswered": count("rows with status unanswered"),
     "orphan_response": count("rows with status orphan_response: the request was not captured"),
     "malformed": count("rows with status malformed"),
+    "unread": count(
+        "of malformed, those with a response whose error codes were not read: they are unknown"
+    ),
     "request_bytes": count("bytes of requests, with size prefixes", unit="B"),
     "response_bytes": count("bytes of responses, with size prefixes", unit="B"),
     "produced_records": count("records sent and not refused, as far as known"),
@@ -141,6 +146,7 @@ _COUNTS = {
     "request_bytes": count("bytes of requests, with size prefixes", unit="B"),
     "response_bytes": count("bytes of responses, with size prefixes", unit="B"),
 }
+_UNREAD = count("of these, with a response whose error codes were not read: they are unknown")
 _WAITED = struct(
     "of these requests, those that the broker held back on purpose",
     {
@@ -162,7 +168,9 @@ _API = {
         count("requests"),
     ),
     "statuses": by_name("rows by status; statuses without rows are missing", count("rows")),
-    **{name: _COUNTS[name] for name in ("errors", "request_bytes", "response_bytes")},
+    "errors": _COUNTS["errors"],
+    "unread": _UNREAD,
+    **{name: _COUNTS[name] for name in ("request_bytes", "response_bytes")},
     "record_count": count("records, without refused ones", null=_NO_RECORDS),
     "record_bytes": count("the same", unit="B", null=_NO_RECORDS),
     "record_count_known": truth(
@@ -209,6 +217,7 @@ _CLIENT = {
     "principals": listed("users that it authenticated as, the first 8, sorted", _TEXT),
     "more_principals": truth("whether there are more"),
     **_COUNTS,
+    "unread": _UNREAD,
     "latency_ns": _latency(),
 }
 _PRODUCED = {
@@ -249,11 +258,13 @@ _GROUP = {
     "longest_join_ns": integer("the longest JoinGroup", unit="ns", null="no complete response"),
     "longest_sync_ns": integer("the longest SyncGroup", unit="ns", null="no complete response"),
     "errors": count("of these, with an error code other than 0"),
+    "unread": _UNREAD,
 }
 _BROKER = {
     "broker": text("IP:PORT", null=_OTHERS),
     "other": _OTHER,
     **_COUNTS,
+    "unread": _UNREAD,
     "latency_ns": _latency(),
 }
 _CLIENT_API = {
@@ -261,6 +272,7 @@ _CLIENT_API = {
     "api_name": _API_NAME,
     "requests": _COUNTS["requests"],
     "errors": _COUNTS["errors"],
+    "unread": _UNREAD,
     "unanswered": count("of these, without a response"),
     "request_bytes": _COUNTS["request_bytes"],
     "response_bytes": _COUNTS["response_bytes"],

@@ -105,7 +105,7 @@
   // -- sums -------------------------------------------------------------------------------------
 
   const COUNTS = [
-    "requests", "responses", "errors", "unanswered", "sent", "received", "produces", "fetches", "joins", "syncs",
+    "requests", "responses", "errors", "unread", "unanswered", "sent", "received", "produces", "fetches", "joins", "syncs",
     "leaves", "heartbeats", "commits", "records", "records_in", "records_out", "bytes_in", "bytes_out", "uncounted", "throttled",
   ];
   const BY_KIND = {
@@ -137,6 +137,7 @@
       if (kind in BY_KIND) sum[BY_KIND[kind]] += cell.rows;
     }
     if (cell.status === "error") sum.errors += cell.rows;
+    sum.unread += cell.unread;
     if (cell.status === "unanswered") sum.unanswered += cell.rows;
     sum.responses += cell.responses;
     sum.sent += cell.request_bytes;
@@ -703,9 +704,11 @@
 
   const isPaper = () => document.documentElement.classList.contains("paper");
   const drawTiles = (sum) => {
-    const share = sum.requests ? Math.min(sum.errors / sum.requests, 1) : 0;
+    const known = sum.requests - sum.unread;
+    const share = percentText(known > 0 ? Math.min(sum.errors / known, 1) : 0);
+    const unread = sum.unread ? `, ${countText(sum.unread)} not read` : "";
     const texts = {
-      requests: countText(sum.requests), errors: `${countText(sum.errors)} (${percentText(share)})`, unanswered: countText(sum.unanswered),
+      requests: countText(sum.requests), errors: `${countText(sum.errors)} (${share}${unread})`, unanswered: countText(sum.unanswered),
       sent: bytesText(sum.sent), received: bytesText(sum.received),
       p50: numberText("ns", sum.p50), p99: numberText("ns", sum.p99), max: numberText("ns", sum.max),
     };

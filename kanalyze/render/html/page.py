@@ -218,13 +218,15 @@ def _finding_count(findings: list[Any] | None) -> str:
 
 def _tiles_html(totals: Mapping[str, Any]) -> str:
     """Return the figures of the selection; scripts overwrite them when the selection changes."""
-    share = totals["errors"] / totals["requests"] if totals["requests"] else 0
+    known = totals["requests"] - totals["unread"]
+    share = percent_text(min(totals["errors"] / known, 1) if known > 0 else 0)
+    unread = f", {count_text(totals['unread'])} not read" if totals["unread"] else ""
     tiles = (
         ("requests", "requests", count_text(totals["requests"])),
         (
             "errors",
             "with errors",
-            f"{count_text(totals['errors'])} ({percent_text(min(share, 1))})",
+            f"{count_text(totals['errors'])} ({share}{unread})",
         ),
         ("unanswered", "unanswered", count_text(totals["unanswered"])),
         ("sent", "sent to brokers", bytes_text(totals["sent"])),

@@ -21,7 +21,7 @@ __all__ = ["Sum", "bin_position", "kind_of", "sums_of"]
 
 _QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
 _COUNTS = (
-    *("requests", "responses", "errors", "unanswered", "sent", "received"),
+    *("requests", "responses", "errors", "unread", "unanswered", "sent", "received"),
     *("produces", "fetches", "joins", "syncs", "leaves", "heartbeats", "commits"),
     *("records", "records_in", "records_out", "bytes_in", "bytes_out", "uncounted", "throttled"),
 )
@@ -92,6 +92,7 @@ class Sum:
             if kind in _BY_KIND:
                 counts[_BY_KIND[kind]] += rows
         counts["errors"] += rows if cell["status"] == "error" else 0
+        counts["unread"] += cell["unread"]
         counts["unanswered"] += rows if cell["status"] == "unanswered" else 0
         counts["responses"] += cell["responses"]
         counts["sent"] += cell["request_bytes"]

@@ -474,4 +474,5 @@ def _status(exchange: Exchange, failed: bool) -> str:
         return "malformed"
     if exchange.response is None:
         return "one_way" if exchange.one_way else "unanswered"
-    return "ok"
+    # Whatever the reason is that a body was not read: without its codes nothing is known to be ok.
+    return "malformed" if exchange.response.read_as == NO_VERSION else "ok"

@@ -130,6 +130,20 @@ def test_trailing_bytes_are_an_anomaly_and_the_message_is_kept() -> None:
     talk.broker(k.api_versions_answer_v0(1))
     assert talk.pairs() == [(1, 1, 2)]
     assert talk.kinds() == ["trailing_bytes"]
+    assert talk.tracker.counts.undecoded_bytes == 0
+
+
+def test_bytes_left_over_after_a_body_are_not_decoded() -> None:
+    talk = Talk().client(k.heartbeat(1), k.heartbeat(2)).broker(k.heartbeat_answer(1))
+    left_over = b"\0\0\0\1", b"\0" * 5, b"x", b"y" * 70_000
+    for number, rest in enumerate(left_over, 3):
+        talk.client(k.request(k.API_VERSIONS, 0, number, rest))
+        talk.broker(k.response(number, struct.pack(">hi", 0, 0) + rest))
+    talk.close()
+    counts = talk.tracker.counts
+    assert talk.kinds().count("trailing_bytes") == 2 * len(left_over)
+    assert counts.undecoded_bytes == 2 * sum(map(len, left_over))
+    assert counts.decoded_bytes == counts.kafka_bytes - counts.undecoded_bytes
 
 
 def test_a_body_that_does_not_fit_its_layout_is_malformed_and_the_next_one_is_not() -> None:

@@ -42,7 +42,19 @@ def test_only_fetches_known_to_have_waited_are_long_polls():
 
 def test_unknown_traffic_is_zero():
     measures = measures_of(row(), orphan(), failed(None, 6, "X", response_bytes=None))
-    assert plain(measures.traffic) == [[1, 0, 1], [0, 0, 1], [200, 0, 200], [50, 50, 0]]
+    assert plain(measures.traffic) == [
+        *([1, 0, 1], [0, 0, 1], [200, 0, 200], [50, 50, 0]),
+        [0, 0, 0],
+    ]
+
+
+def test_a_malformed_row_with_a_response_and_no_code_is_not_read():
+    no_code = {"status": "malformed", "error_code": None, "error_name": None}
+    no_response = {"response_start_ns": None, "latency_ns": None}
+    measures = measures_of(
+        row(**no_code), row(status="malformed"), row(**no_code, **no_response), orphan()
+    )
+    assert measures.is_unread.tolist() == [True, False, False, False]
 
 
 def test_a_produce_request_without_partitions_has_no_records():

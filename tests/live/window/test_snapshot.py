@@ -12,3 +12,8 @@ def test_rates_are_amounts_per_second_of_the_window():
 def test_the_error_share_is_that_of_all_requests():
     assert nothing().error_share == 0
     assert nothing()._replace(traffic=Amounts(8, 2, 0, 0)).error_share == 0.25
+
+
+def test_requests_whose_response_was_not_read_have_no_part_in_the_error_share():
+    assert nothing()._replace(traffic=Amounts(8, 2, 0, 0, 4)).error_share == 0.5
+    assert nothing()._replace(traffic=Amounts(8, 0, 0, 0, 8)).error_share is None

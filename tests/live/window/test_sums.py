@@ -9,11 +9,11 @@ MOST_ROWS = 10
 
 def test_sums_of_an_endpoint_are_added_with_their_latencies():
     one, other = EndTotals(), EndTotals()
-    one.add(EndSums(3, 1, 30, 60, Latencies.of([1, 2, 3])))
-    other.add(EndSums(1, 0, 5, 6, Latencies.of([500])))
+    one.add(EndSums(3, 1, 30, 60, 1, Latencies.of([1, 2, 3])))
+    other.add(EndSums(1, 0, 5, 6, 0, Latencies.of([500])))
     one.merge(other)
-    assert one.figures == (4, 1, 35, 66, 2, 500)
-    assert EndTotals().figures == (0, 0, 0, 0, None, None)
+    assert one.figures == (4, 1, 35, 66, 1, 2, 500)
+    assert EndTotals().figures == (0, 0, 0, 0, 0, None, None)
 
 
 def test_merged_errors_keep_the_latest_time():

@@ -287,7 +287,7 @@ def test_a_clock_that_jumps_ahead_drops_all_steps(hours):
     windows = Windows()
     windows.add(RowBlock.of_rows([row_at(1), failed("t", 6, "SIX")]), time_at(1))
     snapshot = windows.snapshot(time_at(3600 * hours))
-    assert snapshot.traffic == (0, 0, 0, 0)
+    assert snapshot.traffic == (0, 0, 0, 0, 0)
     assert (snapshot.apis, snapshot.clients, snapshot.topics, snapshot.errors) == ((), (), (), ())
     assert snapshot.slowest == ()
     assert len(snapshot.history) == HISTORY_STEPS
@@ -318,7 +318,7 @@ def test_a_clock_set_back_further_clears_the_windows(back_s):
 
 def test_without_rows_all_sums_are_zero():
     snapshot = Windows().snapshot(time_at(0))
-    assert snapshot.traffic == (0, 0, 0, 0)
+    assert snapshot.traffic == (0, 0, 0, 0, 0)
     assert snapshot.history == (Amounts(0, 0, 0, 0),)
     assert snapshot.error_share == 0
 
@@ -365,7 +365,7 @@ def test_long_polls_have_their_own_entry():
 def test_an_orphan_response_has_no_client():
     snapshot = snapshot_of([orphan()], 0)
     assert snapshot.clients == ()
-    assert snapshot.traffic == (0, 0, 0, 50)
+    assert snapshot.traffic == (0, 0, 0, 50, 0)
 
 
 def test_the_same_client_id_from_two_addresses_is_two_clients():

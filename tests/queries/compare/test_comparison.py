@@ -65,6 +65,29 @@ def test_a_single_client_that_fails_more_is_listed_first() -> None:
     assert not comparison["fails_less"]
 
 
+def _not_read(item: Row) -> Row:
+    return item._replace(
+        status="malformed",
+        error_code=None,
+        error_name=None,
+        errors=[],
+        partitions=[part._replace(error_code=None) for part in item.partitions],
+    )
+
+
+def test_responses_that_were_not_read_are_neither_errors_nor_free_of_them() -> None:
+    """Half of the responses of B were not read; of those that were, as many fail as of A."""
+    failing = {("shop", "Fetch"): 0.2}
+    rows = traffic(6, failing=failing)
+    half = [_not_read(item) if at % 2 else item for at, item in enumerate(rows)]
+    comparison = compare_rows(traffic(5, failing=failing), half)
+    assert not comparison["fails_less"]
+    measures = {
+        measure["measure"] for change in comparison["fails_more"] for measure in change["measures"]
+    }
+    assert measures == {"unread"}
+
+
 @pytest.mark.long
 def test_swapping_the_sides_reverses_the_comparison() -> None:
     a = calm()

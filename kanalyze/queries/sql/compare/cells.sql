@@ -3,7 +3,8 @@
 -- Latency is compared by API, and by client, topic and broker within an API: otherwise a client
 -- that uses more of a slow API would seem slow. Bin b has latencies from 1.005^b ns on; it is null
 -- for requests that waited on purpose or have no response. UUIDs in client ids are replaced by `*`,
--- because they change at each start. `due` counts the requests that a response is due to.
+-- because they change at each start. `due` counts the requests that a response is due to, `unread`
+-- those of them whose response was not read.
 WITH asked AS (
     SELECT
         request_id,
@@ -28,6 +29,7 @@ WITH asked AS (
         ) AS INTEGER) AS bin,
         status <> 'one_way' AS is_due,
         is_error,
+        is_unread,
         status = 'unanswered' AS is_unanswered,
         throttle_time_ms > 0 AS is_throttled,
         has_waited,
@@ -55,6 +57,7 @@ named AS (
         bin,
         is_due,
         is_error,
+        is_unread,
         is_unanswered,
         is_throttled,
         has_waited,
@@ -71,6 +74,7 @@ named AS (
         bin,
         is_due,
         of_topics.is_error,
+        is_unread,
         is_unanswered,
         is_throttled,
         has_waited,
@@ -89,6 +93,7 @@ SELECT
     count(*) AS requests,
     count(*) FILTER (WHERE is_due) AS due,
     count(*) FILTER (WHERE is_error) AS errors,
+    count(*) FILTER (WHERE is_unread) AS unread,
     count(*) FILTER (WHERE is_unanswered) AS unanswered,
     count(*) FILTER (WHERE is_throttled) AS throttled,
     count(*) FILTER (WHERE has_waited) AS waited,

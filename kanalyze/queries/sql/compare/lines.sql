@@ -7,6 +7,7 @@ SELECT
     CAST(sum(requests) AS BIGINT) AS requests,
     CAST(sum(due) AS BIGINT) AS due,
     CAST(sum(errors) AS BIGINT) AS errors,
+    CAST(sum(unread) AS BIGINT) AS unread,
     CAST(sum(unanswered) AS BIGINT) AS unanswered,
     CAST(sum(throttled) AS BIGINT) AS throttled,
     CAST(sum(waited) AS BIGINT) AS waited,

@@ -5,7 +5,8 @@ SELECT
     CAST(sum(compare_cells.due) AS BIGINT) AS due,
     CAST(sum(compare_cells.errors) AS BIGINT) AS errors,
     CAST(sum(compare_cells.unanswered) AS BIGINT) AS unanswered,
-    CAST(sum(compare_cells.throttled) AS BIGINT) AS throttled
+    CAST(sum(compare_cells.throttled) AS BIGINT) AS throttled,
+    CAST(sum(compare_cells.unread) AS BIGINT) AS unread
 FROM compare_cells
 JOIN compare_lines
     ON compare_cells.kind = compare_lines.kind

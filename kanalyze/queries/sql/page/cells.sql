@@ -16,6 +16,7 @@ SELECT
     coalesce((time_ns - $start_ns) // $bucket_ns, -1) AS bucket,
     count(*) AS rows,
     count(*) FILTER (WHERE is_answered) AS responses,
+    count(*) FILTER (WHERE is_unread) AS unread,
     sum(request_bytes) AS request_bytes,
     sum(response_bytes) AS response_bytes,
     sum(records) AS records,

@@ -13,6 +13,7 @@ SELECT
     coalesce(named.topic <> several.first_topic, false) AS is_again,
     has_waited AS waited,
     status,
+    is_unread,
     coalesce(request_start_ns, response_start_ns) AS time_ns,
     response_start_ns IS NOT NULL AS is_answered,
     coalesce(request_bytes, 0) AS request_bytes,

@@ -3,7 +3,8 @@
 -- An error is a response with an error code at any level: status 'error'. `expected` is the number
 -- of errors in a minute if its requests failed at the rate of the other minutes of its day. A minute
 -- is a burst if it has three times as many errors, and at least ten more: with few requests, a high
--- rate may be chance. A day of one minute cannot be compared, and has no bursts.
+-- rate may be chance. A day of one minute cannot be compared, and has no bursts. Requests whose
+-- response was not read are left out: nobody knows whether they failed.
 WITH minutes AS (
     SELECT
         date_trunc('minute', make_timestamp(request_start_ns // 1000)) AS minute,
@@ -13,8 +14,8 @@ WITH minutes AS (
             list_sort(list(DISTINCT error_name) FILTER (WHERE status = 'error')),
             []
         ) AS error_names
-    FROM requests
-    WHERE request_start_ns IS NOT NULL
+    FROM measured
+    WHERE request_start_ns IS NOT NULL AND NOT is_unread
     GROUP BY minute
 ),
 compared AS (

@@ -16,6 +16,7 @@ WITH counted AS (
         count(*) FILTER (WHERE status = 'unanswered') AS "statuses.unanswered",
         count(*) FILTER (WHERE status = 'orphan_response') AS "statuses.orphan_response",
         count(*) FILTER (WHERE status = 'malformed') AS "statuses.malformed",
+        count(*) FILTER (WHERE is_unread) AS unread,
         coalesce(sum(request_bytes), 0) AS request_bytes,
         coalesce(sum(response_bytes), 0) AS response_bytes,
         sum(carried_records) FILTER (WHERE is_produce OR is_fetch) AS record_count,

@@ -18,6 +18,7 @@ counted AS (
         busiest.broker_ip IS NULL AS other,
         count(*) FILTER (WHERE is_request) AS requests,
         count(*) FILTER (WHERE is_error) AS errors,
+        count(*) FILTER (WHERE is_unread) AS unread,
         coalesce(sum(request_bytes), 0) AS request_bytes,
         coalesce(sum(response_bytes), 0) AS response_bytes
     FROM measured

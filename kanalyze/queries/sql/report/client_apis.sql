@@ -7,6 +7,7 @@ WITH counted AS (
         api_name,
         count(*) AS requests,
         count(*) FILTER (WHERE is_error) AS errors,
+        count(*) FILTER (WHERE is_unread) AS unread,
         count(*) FILTER (WHERE status = 'unanswered') AS unanswered,
         coalesce(sum(request_bytes), 0) AS request_bytes,
         coalesce(sum(response_bytes), 0) AS response_bytes

@@ -19,6 +19,7 @@ counted AS (
         is_busy IS NULL AS other,
         count(*) AS requests,
         count(*) FILTER (WHERE is_error) AS errors,
+        count(*) FILTER (WHERE is_unread) AS unread,
         coalesce(sum(request_bytes), 0) AS request_bytes,
         coalesce(sum(response_bytes), 0) AS response_bytes
     FROM measured

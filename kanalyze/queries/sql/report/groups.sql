@@ -20,7 +20,8 @@ SELECT
     sum(total_time_ns) FILTER (WHERE api_name IN ('JoinGroup', 'SyncGroup')) AS rebalance_time_ns,
     max(total_time_ns) FILTER (WHERE api_name = 'JoinGroup') AS longest_join_ns,
     max(total_time_ns) FILTER (WHERE api_name = 'SyncGroup') AS longest_sync_ns,
-    count(*) FILTER (WHERE is_error) AS errors
+    count(*) FILTER (WHERE is_error) AS errors,
+    count(*) FILTER (WHERE is_unread) AS unread
 FROM measured
 LEFT JOIN busiest ON measured.group_id = busiest.group_id
 WHERE measured.group_id IS NOT NULL

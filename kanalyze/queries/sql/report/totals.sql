@@ -12,6 +12,7 @@ SELECT
     count(*) FILTER (WHERE status = 'unanswered') AS unanswered,
     count(*) FILTER (WHERE status = 'orphan_response') AS orphan_response,
     count(*) FILTER (WHERE status = 'malformed') AS malformed,
+    count(*) FILTER (WHERE is_unread) AS unread,
     coalesce(sum(request_bytes), 0) AS request_bytes,
     coalesce(sum(response_bytes), 0) AS response_bytes,
     coalesce(sum(carried_records) FILTER (WHERE is_produce), 0) AS produced_records,

@@ -7,6 +7,8 @@ SELECT
     *,
     status <> 'orphan_response' AS is_request,
     status = 'error' AS is_error,
+    -- There is a response, and nobody knows whether it has an error code.
+    status = 'malformed' AND response_start_ns IS NOT NULL AND error_code IS NULL AS is_unread,
     api_name IN ('Produce', 'MultiProduce') AS is_produce,
     api_name IN ('Fetch', 'MultiFetch', 'ShareFetch') AS is_fetch,
     waited IS TRUE AS has_waited,
