@@ -24,7 +24,7 @@ from tests.support.cases import for_each
 from tests.support.conversations import conversations
 from tests.support.disorder import TRANSFORMATIONS, altered
 from tests.support.disorder.compare import write
-from tests.support.packets import segment
+from tests.support.packets import pcap_file, segment, timed
 from tests.support.reference import Reading, read, reference
 from tests.support.traffic import (
     CATALOG,
@@ -304,6 +304,71 @@ def test_messages_before_and_after_a_loss_are_read(lost: slice) -> None:
     del packets[lost]
     fast = read(streams_of(capture_of(packets)), most_packets=lambda: MOST_AT_ONCE)
     assert sum(row.status in ("ok", "error") for row in fast.rows) > 370
+
+
+def with_losses(losses: list[tuple[int, int]], count: int = 300, window: int = 3) -> bytes:
+    """A connection seen from its SYN on, pipelined, without the packets of these ranges.
+
+    A packet comes every 100 ms, so that a hole is given up after a few packets.
+    """
+    packets: list[bytes] = []
+    line = Line(packets).open()
+    pairs = [message_pair(k.FETCH, 11, number) for number in range(count)]
+    for number in range(count + window):
+        if number < count:
+            line.client(*cut_at(pairs[number][0], 40))
+        if number >= window:
+            line.broker(*cut_at(pairs[number - window][1], 60))
+    line.close()
+    gone = {number for first, last in losses for number in range(first, last)}
+    kept = [
+        packet for number, packet in enumerate(timed(packets, 100_000_000)) if number not in gone
+    ]
+    return pcap_file(kept)
+
+
+def cut_at(message: bytes, size: int) -> list[bytes]:
+    return [message[:size], message[size:]]
+
+
+LOSSES = {
+    "one": [(300, 310)],
+    "two": [(300, 310), (900, 905)],
+    "two in the last packets": [(1150, 1152), (1180, 1190)],
+    "one packet of each direction": [(300, 301), (406, 407), (700, 701), (803, 804)],
+    "close to each other": [(300, 302), (304, 306), (309, 310), (313, 318)],
+    "every fiftieth packet": [(at, at + 1) for at in range(100, 1200, 50)],
+}
+
+
+@pytest.mark.parametrize("losses", LOSSES)
+def test_rows_after_several_losses_are_the_same_in_any_batches(losses: str) -> None:
+    data = with_losses(LOSSES[losses])
+    expected = Counter(map(repr, reference(streams_of(data)).rows))
+    for most in (lambda: MOST_AT_ONCE, lambda: 40, at_random(1, 1, 3, 20, 100, 300)):
+        assert Counter(map(repr, read(streams_of(data), most_packets=most).rows)) == expected
+
+
+def test_a_later_loss_takes_no_part_of_latency_from_earlier_exchanges() -> None:
+    rows = read(streams_of(with_losses(LOSSES["two"])), most_packets=lambda: MOST_AT_ONCE).rows
+    known = [row.correlation_id for row in rows if row.pipeline_wait_ns is not None]
+    assert set(range(70)) <= set(known)
+    assert set(range(90, 210)) <= set(known)
+    assert set(range(240, 300)) <= set(known)
+
+
+@pytest.mark.few(8)
+@pytest.mark.parametrize("seed", range(60))
+def test_rows_after_losses_by_chance_are_the_same_in_any_batches(seed: int) -> None:
+    dice = Random(seed)
+    firsts = sorted(dice.sample(range(20, 1200), dice.randint(2, 12)))
+    data = with_losses(
+        [(at, at + dice.choice((1, 1, 2, 3, 10, 40))) for at in firsts],
+        window=dice.choice((1, 2, 5, 20)),
+    )
+    expected = Counter(map(repr, reference(streams_of(data)).rows))
+    for most in (lambda: MOST_AT_ONCE, at_random(seed, 1, 3, 20, 100, 300)):
+        assert Counter(map(repr, read(streams_of(data), most_packets=most).rows)) == expected
 
 
 def segments(message: bytes) -> list[bytes]:

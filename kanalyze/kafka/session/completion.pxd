@@ -25,4 +25,3 @@ cdef class ExchangeCompletion:
 
     @cython.locals(message=Message, request=Message)
     cdef with_response(self, Exchange exchange, Frame frame, ConnectionEvents events)
-    cdef _end(self, Exchange exchange, ConnectionEvents events)

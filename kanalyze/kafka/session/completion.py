@@ -80,18 +80,19 @@ class ExchangeCompletion:
             tcp = exchange.peers.tcp
             events.anomalies.append(frame_anomaly(kind, tcp, frame, direction, "", exchange))
         if frame.missing_bytes:
-            self._losses.note_missing(frame, exchange)
+            self._losses.note_missing(frame, direction, exchange)
         self._bodies.read_response(frame, exchange, message, direction, events)
         if self._login.raw is not None:
             self._login.follow_response(exchange, frame)
-        self._end(exchange, events)
+        exchange.lost_ns = self._losses.lost_before(exchange)
+        events.exchanges.append(exchange)
 
     def unanswered(self, exchange: Exchange, events: ConnectionEvents) -> None:
         """Complete a request whose response never came."""
         if self._correlator.lost.has_response_to(exchange):
             exchange.anomalies.append(AnomalyKind.LOST_BYTES)
         events.anomalies.append(exchange_anomaly(AnomalyKind.UNANSWERED_REQUEST, exchange))
-        self._end(exchange, events)
+        events.exchanges.append(exchange)
 
     def orphan(self, frame: Frame, packet: int | None, events: ConnectionEvents) -> None:
         """Complete a response whose request was not seen; None if no ``packet`` showed it."""
@@ -101,7 +102,7 @@ class ExchangeCompletion:
         self._bodies.undecoded_bytes += frame.length
         kind, direction = AnomalyKind.ORPHAN_RESPONSE, self._broker_index
         events.anomalies.append(frame_anomaly(kind, peers.tcp, frame, direction, "", exchange))
-        self._end(exchange, events)
+        events.exchanges.append(exchange)
 
     def one_way(
         self, exchanges: list[Exchange], packet: int | None, events: ConnectionEvents
@@ -109,15 +110,12 @@ class ExchangeCompletion:
         """Complete requests that certainly get no response; None if no ``packet`` showed it."""
         for exchange in exchanges:
             exchange.settled_packet = packet
-            self._end(exchange, events)
+            events.exchanges.append(exchange)
 
     def incomplete(self, exchange: Exchange, frame: Frame, events: ConnectionEvents) -> None:
         """Complete an exchange with a response that the stream ended within."""
         exchange.response = Message(frame)
         exchange.malformed = True
         exchange.anomalies.append(AnomalyKind.INCOMPLETE_FRAME)
-        self._end(exchange, events)
-
-    def _end(self, exchange: Exchange, events: ConnectionEvents) -> None:
-        exchange.lost_ns = self._losses.lost_ns
+        exchange.lost_ns = self._losses.lost_before(exchange)
         events.exchanges.append(exchange)

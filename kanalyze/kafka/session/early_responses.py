@@ -21,15 +21,19 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.exchange import Exchange
     from kanalyze.kafka.session.message_checks import MessageChecks
 
-__all__ = ["EarlyResponses", "answers"]
+__all__ = ["EarlyResponse", "EarlyResponses", "answers"]
 
 _MOST_RESPONSES = 64
 _MOST_BYTES = 1024 * 1024
 
 
-class _EarlyResponse(NamedTuple):
+class EarlyResponse(NamedTuple):
+    """A response that was read before its request."""
+
     frame: Frame
     correlation_id: int
+    previous_ns: int
+    """When the response before it ended; 0 if there was none, or its end was lost."""
 
 
 class EarlyResponses:
@@ -39,7 +43,7 @@ class EarlyResponses:
     _NOT_SAVED = ("buffered_bytes",)
 
     def __init__(self) -> None:
-        self._responses: list[_EarlyResponse] = []
+        self._responses: list[EarlyResponse] = []
         self.buffered_bytes = 0
 
     def has_any(self) -> bool:
@@ -48,21 +52,26 @@ class EarlyResponses:
 
     def state(self) -> State:
         """Return what :meth:`load_state` takes."""
-        return tuple([(each.frame.state(), each.correlation_id) for each in self._responses])
+        return tuple(
+            [
+                (each.frame.state(), each.correlation_id, each.previous_ns)
+                for each in self._responses
+            ]
+        )
 
     def load_state(self, state: object) -> None:
         """Continue from a state; raises ValueError for any other value."""
         for each in items(state, "t"):
-            frame, correlation_id = fields(each, "ti")
-            self._keep(_EarlyResponse(Frame.from_state(frame), correlation_id))
+            frame, correlation_id, previous_ns = fields(each, "tii", (0,))
+            self._keep(EarlyResponse(Frame.from_state(frame), correlation_id, previous_ns))
 
-    def add(self, frame: Frame, correlation_id: int) -> list[Frame]:
+    def add(self, response: EarlyResponse) -> list[Frame]:
         """Keep a response; return the oldest ones that are dropped because there are too many."""
-        frame.detach()
-        self._keep(_EarlyResponse(frame, correlation_id))
+        response.frame.detach()
+        self._keep(response)
         dropped = []
         while len(self._responses) > _MOST_RESPONSES or self.buffered_bytes > _MOST_BYTES:
-            dropped.append(self._remove(0))
+            dropped.append(self._remove(0).frame)
         return dropped
 
     def drop_before(self, stream_offset: int) -> list[Frame]:
@@ -86,11 +95,11 @@ class EarlyResponses:
 
     def match(
         self, exchange: Exchange, checks: MessageChecks, *, requests_lost: bool
-    ) -> Frame | None:
+    ) -> EarlyResponse | None:
         """Remove and return the response to a request; None if it has not come."""
         request = exchange.request
         begin = request.start_packet if request is not None else 0
-        for index, (frame, correlation_id) in enumerate(self._responses):
+        for index, (frame, correlation_id, _) in enumerate(self._responses):
             # If requests were lost, a response before the request belongs to a lost one.
             is_of_lost = requests_lost and frame.start_packet < begin
             if correlation_id != exchange.correlation_id or is_of_lost:
@@ -99,14 +108,14 @@ class EarlyResponses:
                 return self._remove(index)
         return None
 
-    def _keep(self, response: _EarlyResponse) -> None:
+    def _keep(self, response: EarlyResponse) -> None:
         self._responses.append(response)
         self.buffered_bytes += response.frame.buffered_bytes
 
-    def _remove(self, index: int) -> Frame:
-        frame = self._responses.pop(index).frame
-        self.buffered_bytes -= frame.buffered_bytes
-        return frame
+    def _remove(self, index: int) -> EarlyResponse:
+        response = self._responses.pop(index)
+        self.buffered_bytes -= response.frame.buffered_bytes
+        return response
 
 
 def answers(frame: Frame, exchange: Exchange, checks: MessageChecks) -> bool:

@@ -312,8 +312,8 @@ class Exchange:
         """A body could not be read: it breaks its grammar, or bytes of it are missing."""
         self._anomalies: list[AnomalyKind] | None = None
         self.lost_ns: int | None = None
-        """When bytes of the connection were last found missing before the exchange was complete;
-        None if none were."""
+        """When bytes were last missing before the request or the response in its stream; None if
+        none were, or without a response."""
         self.settled = NO_PACKET
         self.previous_ns = 0
         """When the response before this one ended; 0 if there was none, or if its end was lost."""

@@ -15,7 +15,7 @@ from kanalyze.common.plain_values import fields
 from kanalyze.kafka.session.completion import ExchangeCompletion
 from kanalyze.kafka.session.connection_anomalies import exchange_anomaly
 from kanalyze.kafka.session.correlation import Correlator
-from kanalyze.kafka.session.early_responses import EarlyResponses
+from kanalyze.kafka.session.early_responses import EarlyResponse, EarlyResponses
 from kanalyze.kafka.session.exchange import Message
 from kanalyze.kafka.session.login import Login
 from kanalyze.kafka.session.message_bodies import MessageBodies
@@ -169,7 +169,7 @@ class ExchangeBuilder:
         message = message_of(frame)
         exchange = _exchange_with(self.login.peers, message, header)
         if frame.missing_bytes:
-            self.losses.note_missing(frame, exchange)
+            self.losses.note_missing(frame, self._client_index, exchange)
         self.bodies.read_request(frame, header, exchange, message, self._client_index, events)
         if key == PRODUCE and self._reader.acks(frame, header) == 0:
             exchange.one_way = True
@@ -232,8 +232,9 @@ class ExchangeBuilder:
         response = self._early.match(exchange, checks, requests_lost=requests_lost)
         if response is None:
             return False
-        events.token_bytes.append(self.tokens.of_none(response, 1 - self._client_index))
-        self._completion.with_response(exchange, response, events)
+        exchange.previous_ns = response.previous_ns
+        events.token_bytes.append(self.tokens.of_none(response.frame, 1 - self._client_index))
+        self._completion.with_response(exchange, response.frame, events)
         return True
 
     # -- responses --------------------------------------------------------------------------------
@@ -265,7 +266,7 @@ class ExchangeBuilder:
             self._completion.with_response(exchange, frame, events)
         elif not self._add_brokers_token(frame, events):
             events.token_bytes.append(self.tokens.of_frame(frame, direction, _RESPONSE_HEAD_BYTES))
-            for dropped in self._early.add(frame, correlation_id):
+            for dropped in self._early.add(EarlyResponse(frame, correlation_id, previous_ns)):
                 self._completion.orphan(dropped, frame.completion_packet(), events)
 
     def add_incomplete_response(self, frame: Frame, events: ConnectionEvents) -> None:

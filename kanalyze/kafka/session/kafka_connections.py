@@ -17,7 +17,7 @@ from kanalyze.kafka.session.connection_summary import ConnectionSummary
 from kanalyze.kafka.session.events import ConnectionEvents
 from kanalyze.kafka.session.exchange import Peers
 from kanalyze.kafka.session.resync import RequestLocator
-from kanalyze.kafka.session.stream_items import divide, last_packet_about, loss_packet
+from kanalyze.kafka.session.stream_items import LossSteps, has_loss
 from kanalyze.model.tcp import end_of_two, open_connection
 
 if TYPE_CHECKING:
@@ -280,30 +280,26 @@ class KafkaConnections:
 
 def _read_streams(connection: KafkaConnection, streams: BothItems) -> ConnectionEvents:
     """Read an update of a connection, in smaller steps if bytes are missing."""
-    if not connection.is_in_sync:
-        return _read_after_loss(connection, streams)
-    packet = loss_packet(streams)
-    if packet is None:
+    if connection.is_in_sync and not has_loss(streams):
         return connection.feed(streams)
-    before, after = divide(streams, packet - 1)
-    events = connection.feed(before)
-    events.extend(_read_after_loss(connection, after))
-    return events
+    return _read_around_losses(connection, streams)
 
 
-def _read_after_loss(connection: KafkaConnection, streams: BothItems) -> ConnectionEvents:
-    """Continue after missing bytes: a few segments at a time until in sync, then the rest.
+def _read_around_losses(connection: KafkaConnection, streams: BothItems) -> ConnectionEvents:
+    """Read up to each loss, then a few segments at a time until in sync, then on to the next one.
 
     The result of a search depends on how many bytes it gets, so it gets few at a time.
     """
     events = ConnectionEvents()
-    segments = _SEGMENTS_AFTER_A_LOSS
-    is_in_sync = False
-    while any(streams) and not is_in_sync:
-        step, streams = divide(streams, last_packet_about(streams, segments))
+    steps, segments = LossSteps(streams), _SEGMENTS_AFTER_A_LOSS
+    while steps.has_any():
+        is_in_sync, is_at_loss = connection.is_in_sync, steps.is_at_loss()
+        if is_in_sync or is_at_loss:
+            segments = _SEGMENTS_AFTER_A_LOSS
+        if is_in_sync and not is_at_loss:
+            step = steps.to_loss()
+        else:
+            step = steps.about(segments)
+            segments *= 4
         events.extend(connection.feed(step))
-        is_in_sync = connection.is_in_sync
-        segments *= 4
-    if any(streams):
-        events.extend(connection.feed(streams))
     return events

@@ -17,7 +17,9 @@ cdef class SyncLosses:
     cdef public tuple _open
     cdef readonly bint has_open
     cdef readonly object lost_ns
+    cdef public tuple _times
 
+    cpdef lost_before(self, Exchange exchange)
     cpdef add(self, list losses, int direction, ConnectionEvents events)
     cpdef end_before(self, Frame frame, int direction, ConnectionEvents events)
-    cpdef note_missing(self, Frame frame, Exchange exchange)
+    cpdef note_missing(self, Frame frame, int direction, Exchange exchange)

@@ -1,13 +1,14 @@
 """The places where the streams of one connection lost sync, until a later frame is read.
 
 In: losses of sync, and the frames that come after them. Out: anomalies and unread bytes; when bytes
-were last missing. This module must not know the content of frames.
+were last missing before an exchange. This module must not know the content of frames.
 
 Compiled by Cython, with the types in ``sync_losses.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
 
+from bisect import insort
 from typing import TYPE_CHECKING
 
 from kanalyze.common.plain_values import fields, items
@@ -26,15 +27,19 @@ if TYPE_CHECKING:
 
 __all__ = ["SyncLosses"]
 
+_MOST_TIMES = 64
+"""How many losses of a direction are remembered; beyond it, the first two become one."""
+
 
 class SyncLosses:
-    """The losses of both directions since the last frame, and the time of the last one."""
+    """The losses of both directions since the last frame, and when bytes were missing so far."""
 
     __slots__ = (
         "_client_index",
         "_correlator",
         "_open",
         "_tcp",
+        "_times",
         "_tokens",
         "has_open",
         "lost_ns",
@@ -54,16 +59,43 @@ class SyncLosses:
         """True if a loss is open: checked for each message, and few connections have one."""
         self.lost_ns: int | None = None
         """When bytes were last found missing; None while none were."""
+        self._times: tuple[list[tuple[int, int]], ...] = ([], [])
+        """By direction: stream offset and time of each loss so far, also of those that are over."""
 
     def state(self) -> State:
         """Return what :meth:`load_state` takes."""
-        return self.lost_ns, tuple(self._open[0]), tuple(self._open[1])
+        return (
+            *(self.lost_ns, tuple(self._open[0]), tuple(self._open[1])),
+            *(tuple(self._times[0]), tuple(self._times[1])),
+        )
 
     def load_state(self, state: object) -> None:
         """Continue from a state; raises ValueError for any other value."""
-        self.lost_ns, *both = fields(state, "Itt")
-        self._open = tuple([_losses_from_state(losses) for losses in both])
+        self.lost_ns, *both = fields(state, "Itttt", ((), ()))
+        self._open = tuple([_losses_from_state(losses) for losses in both[:2]])
+        for direction, losses in enumerate(both[2:]):
+            for item in items(losses, "t"):
+                self._note(direction, *fields(item, "ni"))
+        if self.lost_ns is not None and not any(self._times):
+            self._note(0, 0, self.lost_ns)  # a state that has no more than the last time
         self._update()
+
+    def lost_before(self, exchange: Exchange) -> int | None:
+        """Return when bytes of a stream were last missing before a message of an exchange.
+
+        It depends on where in the streams they are missing, and on nothing that is read later.
+        None if none were.
+        """
+        if self.lost_ns is None:
+            return None
+        times = []
+        for direction in (0, 1):
+            is_client = direction == self._client_index
+            message = exchange.request if is_client else exchange.response
+            if message is not None:
+                end = message.stream_offset
+                times += [time_ns for offset, time_ns in self._times[direction] if offset <= end]
+        return max(times, default=None)
 
     @property
     def is_waiting(self) -> bool:
@@ -78,7 +110,9 @@ class SyncLosses:
         """Return the events of a connection that begins out of sync, or with missing bytes."""
         events = ConnectionEvents()
         first_ns = self._tcp.first_time_ns
-        self.lost_ns = None if is_whole else first_ns
+        if not is_whole:
+            self._note(0, 0, first_ns)
+            self._note(1, 0, first_ns)
         for direction in (0, 1):
             if not in_sync[direction]:
                 # Responses from before the capture belong to requests that were not captured.
@@ -92,6 +126,7 @@ class SyncLosses:
             events.anomalies.append(sync_loss_anomaly(self._tcp, loss, direction))
             if direction == self._client_index:
                 self._correlator.lost.requests = True
+            self._note(direction, loss.stream_offset, loss.time_ns)
             self._add(direction, loss.stream_offset, loss.time_ns, events)
 
     def end_before(self, frame: Frame, direction: int, events: ConnectionEvents) -> None:
@@ -101,15 +136,13 @@ class SyncLosses:
             stream_offset, time_ns = losses.pop(0)
             unread = self._tokens.of_unread(direction, stream_offset, frame.stream_offset)
             events.token_bytes.append(unread)
-            if time_ns is not None:
-                self._note_time(time_ns)
-                if direction != self._client_index:
-                    self._correlator.lost.add_responses(frame.start_packet)
+            if time_ns is not None and direction != self._client_index:
+                self._correlator.lost.add_responses(frame.start_packet)
         self._update()
 
-    def note_missing(self, frame: Frame, exchange: Exchange) -> None:
+    def note_missing(self, frame: Frame, direction: int, exchange: Exchange) -> None:
         """Note in an exchange that bytes of a frame are missing, though it may be readable."""
-        self._note_time(frame.start_time_ns)
+        self._note(direction, frame.stream_offset, frame.start_time_ns)
         for kind, size in (
             (AnomalyKind.LOST_BYTES, frame.lost_bytes),
             (AnomalyKind.SNAPPED_BYTES, frame.missing_bytes - frame.lost_bytes),
@@ -124,8 +157,13 @@ class SyncLosses:
         self.has_open = True
         events.token_bytes.append(self._tokens.of_unread(direction, stream_offset))
 
-    def _note_time(self, time_ns: int) -> None:
+    def _note(self, direction: int, stream_offset: int, time_ns: int) -> None:
         self.lost_ns = time_ns if self.lost_ns is None else max(self.lost_ns, time_ns)
+        times = self._times[direction]
+        insort(times, (stream_offset, time_ns))
+        if len(times) > _MOST_TIMES:
+            (offset, first_ns), (_, second_ns) = times[:2]
+            times[:2] = [(offset, max(first_ns, second_ns))]
 
     def _update(self) -> None:
         self.has_open = bool(self._open[0] or self._open[1])

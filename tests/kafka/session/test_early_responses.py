@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kanalyze.kafka.session.early_responses import EarlyResponses
+from kanalyze.kafka.session.early_responses import EarlyResponse, EarlyResponses
 from tests.kafka.session.test_message_reader import READER, frame_of
 from tests.kafka.session.test_pending_requests import exchange
 from tests.support import kafka as k
@@ -11,16 +11,21 @@ from tests.support import kafka as k
 def early(*ids: int) -> EarlyResponses:
     responses = EarlyResponses()
     for correlation_id in ids:
-        assert responses.add(frame_of(k.heartbeat_answer(correlation_id)), correlation_id) == []
+        assert responses.add(answer(correlation_id)) == []
     return responses
+
+
+def answer(correlation_id: int, frame: bytes | None = None) -> EarlyResponse:
+    """The response after one that ended at 5 ns."""
+    return EarlyResponse(frame_of(frame or k.heartbeat_answer(correlation_id)), correlation_id, 5)
 
 
 def test_the_response_with_the_id_is_matched_once() -> None:
     responses, request = early(7, 8), exchange(8, 1)
     assert responses.has_any()
-    frame = responses.match(request, READER.checks, requests_lost=False)
-    assert frame is not None
-    assert READER.correlation_id(frame) == 8
+    found = responses.match(request, READER.checks, requests_lost=False)
+    assert found is not None
+    assert (READER.correlation_id(found.frame), found.previous_ns) == (8, 5)
     assert responses.match(request, READER.checks, requests_lost=False) is None
     assert responses.buffered_bytes == len(k.heartbeat_answer(7))
 
@@ -42,10 +47,9 @@ def test_a_response_to_a_one_way_request_has_to_fit() -> None:
 
 def test_the_oldest_responses_are_dropped_beyond_a_number_or_a_number_of_bytes() -> None:
     responses = early(*range(64))
-    (dropped,) = responses.add(frame_of(k.heartbeat_answer(64)), 64)
+    (dropped,) = responses.add(answer(64))
     assert READER.correlation_id(dropped) == 0
-    large = frame_of(k.response(65, bytes(1 << 20)))
-    assert len(responses.add(large, 65)) == 65
+    assert len(responses.add(answer(65, k.response(65, bytes(1 << 20))))) == 65
     assert (responses.has_any(), responses.buffered_bytes) == (False, 0)
 
 

@@ -1,13 +1,14 @@
-"""BothItems are divided into parts: before a loss, about it, and after it."""
+"""The items of a batch are taken in steps: before a loss, about it, and after it."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.kafka.session.stream_items import BothItems, divide, last_packet_about, loss_packet
+from kanalyze.kafka.session.stream_items import BothItems, LossSteps, has_loss
 from kanalyze.model.segments import Segments
 from kanalyze.model.streams import Chunk, Gap, StreamItem
 
@@ -51,41 +52,57 @@ LOSSY: BothItems = (
 
 
 def test_items_without_a_gap_have_no_loss() -> None:
-    assert loss_packet(([chunk(0, 1, 2)], [])) is None
+    assert not has_loss(([chunk(0, 1, 2)], []))
+    assert has_loss(LOSSY)
 
 
-def test_a_loss_is_noticed_with_the_first_packet_after_it() -> None:
-    assert loss_packet(LOSSY) == 8
+def test_the_items_before_a_loss_are_a_step() -> None:
+    steps = LossSteps(LOSSY)
+    assert not steps.is_at_loss()
+    assert packets_of(steps.to_loss()) == [[1, 3], [2, 4, 7]]
+    assert steps.is_at_loss()
+    assert packets_of(steps.to_loss()) == [["gap before 8", 8, 9, 10, 12], [11]]
+    assert not steps.has_any()
 
 
-def test_items_before_a_loss_are_divided_from_the_rest() -> None:
-    before, after = divide(LOSSY, 7)
-    assert packets_of(before) == [[1, 3], [2, 4, 7]]
-    assert packets_of(after) == [["gap before 8", 8, 9, 10, 12], [11]]
+@pytest.mark.parametrize(("segments", "packet"), [(1, 8), (2, 9), (3, 10), (9, 12)])
+def test_the_step_about_a_loss_ends_so_many_segments_after_it(segments: int, packet: int) -> None:
+    steps = LossSteps(LOSSY)
+    steps.to_loss()
+    ours, theirs = packets_of(steps.about(segments))
+    assert ours[-1] == packet
+    assert theirs == ([11] if packet > 11 else [])
 
 
-def test_the_part_about_a_loss_ends_so_many_segments_after_it() -> None:
-    assert [last_packet_about(LOSSY, segments) for segments in (1, 2, 3, 9)] == [8, 9, 10, 12]
+def test_only_the_direction_with_the_loss_counts() -> None:
+    steps = LossSteps(([chunk(0, 1, 8)], [gap(0, 1), chunk(10, 5, 6, 7)]))
+    assert packets_of(steps.about(2)) == [[1], ["gap before 1", 5, 6]]
 
 
-def test_the_direction_without_a_loss_does_not_matter() -> None:
-    quiet = ([chunk(0, 1)], [gap(0, 5), chunk(10, 5, 6, 7)])
-    assert last_packet_about(quiet, 2) == 6
+def test_without_a_loss_the_segments_of_both_directions_count() -> None:
+    steps = LossSteps(([chunk(0, 1, 3, 9)], [chunk(0, 2, 6)]))
+    assert packets_of(steps.about(2)) == [[1, 3], [2, 6]]
 
 
-def test_without_a_loss_the_segments_are_counted_from_the_beginning() -> None:
-    assert last_packet_about(([chunk(0, 1, 3, 9)], [chunk(0, 2, 6)]), 2) == 6
+def test_a_step_ends_before_the_next_loss() -> None:
+    steps = LossSteps(([gap(0, 2), chunk(10, 2, 3), gap(30, 6), chunk(40, 6, 7)], [chunk(0, 5, 9)]))
+    assert packets_of(steps.about(100)) == [["gap before 2", 2, 3], []]
+    assert packets_of(steps.about(100)) == [[], [5]]
+    assert packets_of(steps.about(100)) == [["gap before 6", 6, 7], []]
+    assert packets_of(steps.to_loss()) == [[], [9]]
 
 
-def test_segments_after_a_later_packet_belong_to_the_second_part() -> None:
+def test_segments_after_a_later_packet_belong_to_the_next_step() -> None:
     # Packet 3 was captured early, or 9 was held back.
-    before, after = divide(([chunk(0, 1, 9, 3)], []), 5)
-    assert packets_of(before) == [[1], []]
-    assert packets_of(after) == [[9, 3], []]
+    steps = LossSteps(([chunk(0, 1, 9, 3)], [gap(0, 5)]))
+    assert packets_of(steps.to_loss()) == [[1], []]
+    assert packets_of(steps.about(9)) == [[], ["gap before 5"]]
+    assert packets_of(steps.about(9)) == [[9, 3], []]
 
 
 def test_both_parts_of_a_chunk_have_their_stream_offsets() -> None:
-    (before, _), (after, _) = divide(([chunk(100, 1, 2, 3)], []), 2)
+    steps = LossSteps(([chunk(100, 1, 2, 3)], [gap(0, 3)]))
+    (before, _), (after, _) = steps.to_loss(), steps.to_loss()
     assert [item.stream_offset for item in (*before, *after)] == [100, 120]
 
 
@@ -116,27 +133,22 @@ def ends_of(item: StreamItem) -> tuple[int, int]:
     return item.stream_offset, item.stream_offset + length
 
 
-@given(SIDES, SIDES, st.integers(0, 41))
-def test_the_parts_together_are_the_whole(one, other, packet) -> None:
-    items = (side_of(one), side_of(other))
-    before, after = divide(items, packet)
-    joined = ([*before[0], *after[0]], [*before[1], *after[1]])
-    assert packets_of(joined) == packets_of(items)
-    for side in joined:
-        assert all(ends_of(a)[1] == ends_of(b)[0] for a, b in pairwise(side))
-    assert all(
-        not isinstance(entry, int) or entry <= packet
-        for side in packets_of(before)
-        for entry in side
+def whole_packets_of(steps: list[BothItems]) -> list[list[object]]:
+    return packets_of(
+        ([item for one, _ in steps for item in one], [i for _, two in steps for i in two])
     )
 
 
-@given(SIDES, SIDES, st.integers(1, 10))
-def test_dividing_items_about_losses_comes_to_an_end(one, other, segments) -> None:
+@given(SIDES, SIDES, st.lists(st.integers(0, 5), min_size=1))
+def test_the_steps_together_are_the_whole(one, other, sizes) -> None:
+    """A size of 0 stands for everything before the next loss."""
     items = (side_of(one), side_of(other))
-    for _ in range(100):
-        if not any(items):
-            return
-        piece, items = divide(items, last_packet_about(items, segments))
-        assert any(piece)
-    raise AssertionError("no end")
+    steps, taken = LossSteps(items), []
+    while steps.has_any():
+        segments = sizes[len(taken) % len(sizes)]
+        taken.append(steps.about(segments) if segments else steps.to_loss())
+        assert any(taken[-1])
+    assert whole_packets_of(taken) == packets_of(items)
+    for side in (0, 1):
+        pieces = [item for step in taken for item in step[side]]
+        assert all(ends_of(a)[1] == ends_of(b)[0] for a, b in pairwise(pieces))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kanalyze.kafka.framing.framer import SyncLoss
 from kanalyze.kafka.session.correlation import Correlator
 from kanalyze.kafka.session.events import ConnectionEvents
+from kanalyze.kafka.session.exchange import Exchange, Message
 from kanalyze.kafka.session.sync_losses import SyncLosses
 from kanalyze.kafka.session.token_ranges import TokenRanges
 from kanalyze.model.anomalies import AnomalyKind
@@ -34,7 +35,44 @@ def test_a_loss_is_an_anomaly_and_its_bytes_are_unread_until_a_frame_is_read() -
     assert losses.is_waiting
     losses.end_before(frame_of(k.heartbeat(1)), CLIENT, events)
     assert [(each.stream_offset, each.end) for each in events.token_bytes] == [(0, None), (0, 0)]
-    assert (losses.has_open, losses.lost_ns) == (False, TIME_NS + 5)
+    assert not losses.has_open
+    assert losses.lost_ns == TIME_NS + 5
+
+
+def answered(request_offset: int, response_offset: int) -> Exchange:
+    """An exchange whose messages have these stream offsets."""
+    found = exchange(1, 0)
+    found.request, found.response = (
+        Message.read(0, 1, 0, 1, 20, None, None, offset)
+        for offset in (request_offset, response_offset)
+    )
+    return found
+
+
+def test_a_loss_counts_from_its_place_in_its_stream() -> None:
+    losses, events = new_losses(), ConnectionEvents()
+    assert losses.lost_before(answered(0, 0)) is None
+    losses.add([SyncLoss(100, None, TIME_NS + 5, 3)], CLIENT, events)
+    losses.add([SyncLoss(300, None, TIME_NS + 7, 9)], BROKER, events)
+    assert losses.lost_before(answered(99, 299)) is None
+    assert losses.lost_before(answered(100, 299)) == TIME_NS + 5
+    assert losses.lost_before(answered(99, 300)) == TIME_NS + 7
+    assert losses.lost_before(answered(5000, 5000)) == TIME_NS + 7
+
+
+def test_losses_that_are_too_many_to_remember_are_before_all_later_exchanges() -> None:
+    losses = new_losses()
+    for number in range(200):
+        losses.add([SyncLoss(number, None, TIME_NS + number, 3)], BROKER, ConnectionEvents())
+    assert losses.lost_before(answered(0, 199)) == TIME_NS + 199
+    assert losses.lost_before(answered(0, 180)) == TIME_NS + 180
+    assert len(losses._times[BROKER]) == 64
+
+
+def test_a_state_without_the_places_of_losses_has_the_last_of_them() -> None:
+    losses = new_losses()
+    losses.load_state((TIME_NS, (), ()))
+    assert losses.lost_before(answered(0, 0)) == TIME_NS
 
 
 def test_an_implausible_size_is_named() -> None:
@@ -70,7 +108,7 @@ def test_missing_bytes_are_noted_in_the_exchange_once() -> None:
     losses, frame, request = new_losses(), frame_of(k.heartbeat(1)), exchange(1, 0)
     frame.missing_bytes, frame.lost_bytes = 5, 3
     for _ in range(2):
-        losses.note_missing(frame, request)
+        losses.note_missing(frame, CLIENT, request)
     assert request.anomalies == [AnomalyKind.LOST_BYTES, AnomalyKind.SNAPPED_BYTES]
     assert losses.lost_ns == frame.start_time_ns
 
