@@ -13,11 +13,13 @@ In: packet captures. Out: rows, reports and decoded messages. Begin reading with
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
 
 from kanalyze.version import __version__
 
-if TYPE_CHECKING:
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing is slow to import, and a signal may come before the command handles it
+    from typing import Any
+
     from kanalyze.api.library import (
         Results,
         Rows,

@@ -44,8 +44,10 @@ from kanalyze.runtime.stages import DEFAULT_MEMORY_BYTES, MemoryBounds, Stages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from collections.abc import Set as AbstractSet
 
     from kanalyze.capture.merge import MergedCaptures
+    from kanalyze.common.paths import FileIdentity
     from kanalyze.export.files import OutputFile
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.runtime.analysis_inputs import CaptureInput
@@ -98,6 +100,7 @@ class Anonymization:
         catalog: Catalog | None = None,
         max_memory_bytes: int = DEFAULT_MEMORY_BYTES,
         leave_out: Callable[[Anomaly], object] | None = None,
+        outputs: AbstractSet[FileIdentity] = frozenset(),
     ) -> None:
         """Check the settings; nothing is opened yet.
 
@@ -108,12 +111,13 @@ class Anonymization:
             ports: this and the following are as in :class:`~kanalyze.runtime.pipeline.Analysis`.
             catalog: the known APIs; None for the built-in ones.
             max_memory_bytes: memory in bytes for connections.
-            leave_out: called with the anomaly of each unreadable file in a folder.
+            leave_out: called with the anomaly of each file that is left out.
+            outputs: files that are written meanwhile; folders and globs leave them out.
 
         Raises:
             UsageError: a port or the memory is invalid.
         """
-        self._inputs = AnalysisInputs(captures, None, leave_out)
+        self._inputs = AnalysisInputs(captures, None, leave_out, outputs)
         self._catalog = Catalog() if catalog is None else catalog
         self._stand_ins = StandIns(key)
         self._strips_records = strips_records

@@ -394,7 +394,7 @@ def save(
     from kanalyze.api.saving import save_tables  # imported late: it imports DuckDB
 
     arguments = _arguments("save", captures, options, MessageOptions.__optional_keys__)
-    check_output(output, arguments["captures"])
+    arguments["outputs"] = check_output(output, arguments["captures"])
     names = {
         "topic_ids": path_text("topic_ids", options.get("topic_ids")),
         "definitions": path_text("definitions", options.get("definitions")),
@@ -444,7 +444,7 @@ def extract(
 
     known = ExtractOptions.__optional_keys__
     arguments = _arguments("extract", captures, options, known)
-    check_output(output, arguments["captures"])
+    arguments["outputs"] = check_output(output, arguments["captures"])
     arguments["jobs"] = count("jobs", options.get("jobs", 1), _MOST_JOBS)
     selected = Selected([arguments.pop("row_filter")])
     flags = ("with_handshake", "whole_connections", "with_secrets", "force")
@@ -493,7 +493,7 @@ def anonymize(
     from kanalyze.export.files import OutputFile
 
     arguments = _arguments("anonymize", captures, options, AnonymizeOptions.__optional_keys__)
-    check_output(output, arguments["captures"])
+    outputs = check_output(output, arguments["captures"])
     key = options.get("key")
     if not (key is None or isinstance(key, str | bytes)):
         raise UsageError(f"key: not a text: {shown(key)}")
@@ -503,6 +503,7 @@ def anonymize(
         arguments["captures"],
         key_of(key.encode() if isinstance(key, str) else key),
         strips_records=flags["strip_records"],
+        outputs=outputs,
         **_given(arguments, "catalog", "ports", "max_memory_bytes"),
     )
     return anonymization.run(opened)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.api.saved import header_of
 from kanalyze.api.tables import fill
+from kanalyze.common import unfinished
 from kanalyze.errors import UsageError
 from kanalyze.export.files import OutputFile
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
@@ -55,6 +56,8 @@ def save_tables(
         mode = partial.stat().st_mode
         partial.unlink()  # DuckDB does not accept an empty file
         limits = {"max_memory_bytes": max_memory_bytes, "threads": 1}
+        log = f"{partial}.wal"
+        unfinished.begin(log)
         try:
             with Database(file=str(partial.absolute()), **limits) as database:
                 partial.chmod(mode)
@@ -63,5 +66,6 @@ def save_tables(
                 database.finish(header_of(analysis, options, __version__))
         finally:
             with suppress(OSError):
-                Path(f"{partial}.wal").unlink()
+                Path(log).unlink()
+            unfinished.end(log)
     return int(requests)

@@ -13,8 +13,11 @@ from kanalyze.capture.io.source import STDIN, capture_name
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.listing import (
     FoundCapture,
+    MissingFileError,
+    NamedFiles,
     can_be_read_twice,
     check_many_may_read,
+    file_of,
     has_capture_name,
     named_files,
     nothing_named,
@@ -30,10 +33,10 @@ from kanalyze.errors import CaptureError
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 
     from kanalyze.capture.io.source import PathLike
-    from kanalyze.capture.listing import NamedFiles
+    from kanalyze.common.paths import FileIdentity
 
 __all__ = [
     "find_inputs",
@@ -51,6 +54,7 @@ def find_inputs(
     arguments: Sequence[PathLike],
     stores: Stores | None = None,
     leave_out: Callable[[Anomaly], object] | None = None,
+    outputs: Collection[FileIdentity] = (),
 ) -> list[FoundCapture]:
     """Return the captures that the arguments name, each once, by the time of their first packet.
 
@@ -59,14 +63,22 @@ def find_inputs(
     be read twice (a named pipe) has to be the only capture. Captures without a packet come last.
     Each is opened once, for its first packet; a single file is not opened.
 
-    ``leave_out`` is called with an anomaly for each skipped file of a folder that cannot be read,
-    or that has the name of a capture but is none; its text names the file.
+    ``leave_out`` is called with an anomaly for each file that is left out because it cannot be
+    read or is no capture; its text names the file. Files of a folder that have neither the name nor
+    the content of a capture are skipped without one. ``outputs`` are files that are written now: if
+    a folder or a glob names them, they are skipped.
 
-    Raises :class:`CaptureError` when an argument names nothing that can be read as a capture.
+    Raises :class:`CaptureError` when an argument names nothing, when a named file is missing, and
+    when nothing can be read as a capture.
     """
     stores = Stores() if stores is None else stores
     report = _ignore if leave_out is None else leave_out
-    named = (capture for argument in arguments for capture in _expand(argument, stores, report))
+    explicit: set[str] = set()
+    named: list[FoundCapture] = []
+    for argument in arguments:
+        files = _named(argument, stores, outputs)
+        explicit.update(files.paths if files.is_explicit else ())
+        named += _captures_of(argument, files, stores, report)
     captures = list(_distinct(named))
     if not captures:
         raise CaptureError("no capture given")
@@ -76,7 +88,41 @@ def find_inputs(
         if not can_be_read_twice(capture.path):
             name = capture_name(capture.path)
             raise CaptureError(f"{name}: can only be read alone, not with other captures")
-    return sorted((look_at(capture, stores) for capture in captures), key=reading_order)
+    return _readable(captures, explicit, stores, report)
+
+
+def _readable(
+    captures: Sequence[FoundCapture],
+    explicit: Container[str],
+    stores: Stores,
+    leave_out: _LeaveOut,
+) -> list[FoundCapture]:
+    """Return those of several captures that can be read, in order.
+
+    Raises :class:`CaptureError` if none can, or if one that was named itself is missing.
+    """
+    found: list[FoundCapture] = []
+    errors: list[CaptureError] = []
+    for capture in captures:
+        try:
+            found.append(look_at(capture, stores))
+        except CaptureError as error:
+            if capture.path in explicit and _is_missing(capture.path, stores):
+                raise
+            errors.append(error)
+    if not found:
+        raise CaptureError(f"no capture{_why_none(list(map(str, errors)))}")
+    for error in errors:
+        leave_out(_left_out(error))
+    return sorted(found, key=reading_order)
+
+
+def _is_missing(path: str, stores: Stores) -> bool:
+    try:
+        file_of(path, stores)
+    except MissingFileError:
+        return True
+    return False
 
 
 def find_readable(
@@ -93,7 +139,8 @@ def find_readable(
     unreadable: list[Anomaly] = []
     for argument in arguments:
         try:
-            named += _expand(argument, stores, unreadable.append)
+            files = _named(argument, stores)
+            named += _captures_of(argument, files, stores, unreadable.append)
         except CaptureError as error:
             unreadable.append(_left_out(error))
     captures = []
@@ -149,20 +196,28 @@ def _distinct(captures: Iterable[FoundCapture]) -> Iterator[FoundCapture]:
             yield capture
 
 
-def _expand(argument: PathLike, stores: Stores, leave_out: _LeaveOut) -> list[FoundCapture]:
+def _named(
+    argument: PathLike, stores: Stores, outputs: Collection[FileIdentity] = ()
+) -> NamedFiles:
     text = os.fspath(argument)
     if text == STDIN:
-        return [FoundCapture(text)]
-    named = named_files(text, stores)
-    if named.is_folder:
-        return _captures_of(text, named, stores, leave_out)
-    if not named.paths:
-        raise nothing_named(text, named)
-    return [FoundCapture(path) for path in named.paths]
+        return NamedFiles([text], is_folder=False, is_explicit=True)
+    return named_files(text, stores).without(outputs)
 
 
 def _captures_of(
-    folder: str, named: NamedFiles, stores: Stores, leave_out: _LeaveOut
+    argument: PathLike, named: NamedFiles, stores: Stores, leave_out: _LeaveOut
+) -> list[FoundCapture]:
+    """Return the captures of an argument, those of a folder opened, others not."""
+    if named.is_folder:
+        return _captures_in(argument, named, stores, leave_out)
+    if not named.paths:
+        raise nothing_named(argument, named)
+    return [FoundCapture(path) for path in named.paths]
+
+
+def _captures_in(
+    folder: PathLike, named: NamedFiles, stores: Stores, leave_out: _LeaveOut
 ) -> list[FoundCapture]:
     """Return the captures of a folder; report files that seem to be captures but are unreadable."""
     captures: list[FoundCapture] = []

@@ -14,6 +14,8 @@ The rules are the same for one process, for a batch and for a stream on Spark:
 - A file that changed recently may not be complete. A file without a known time, as in some stores,
   counts as complete.
 - A missing file is an error for one process and a batch. A stream waits for it.
+- A file that cannot be read is left out, unless it is the only one that is named.
+- A file in a folder, or that fits a glob, is left out if the command writes it.
 """
 
 from __future__ import annotations
@@ -29,8 +31,11 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError, reason_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from kanalyze.capture.io.source import PathLike
     from kanalyze.capture.io.stores import Stores
+    from kanalyze.common.paths import FileIdentity
 
 __all__ = [
     "FoundCapture",
@@ -42,6 +47,7 @@ __all__ = [
     "file_of",
     "has_capture_name",
     "has_compressed_name",
+    "is_one_of",
     "is_settled",
     "local_files",
     "named_files",
@@ -108,6 +114,14 @@ class NamedFiles(NamedTuple):
     paths: list[str]
     is_folder: bool
     """Whether the argument is a folder, whose files need not be captures."""
+    is_explicit: bool = False
+    """Whether the argument is the name of the file, and no folder and no pattern."""
+
+    def without(self, outputs: Collection[FileIdentity]) -> NamedFiles:
+        """Return the files without those that are written, unless the argument is their name."""
+        if self.is_explicit or not outputs:
+            return self
+        return self._replace(paths=[path for path in self.paths if not is_one_of(path, outputs)])
 
 
 def named_files(argument: PathLike, stores: Stores) -> NamedFiles:
@@ -119,7 +133,8 @@ def named_files(argument: PathLike, stores: Stores) -> NamedFiles:
     """
     text = os.fspath(argument)
     if is_url(text):
-        return NamedFiles(*stores.expand(text))
+        found, is_folder = stores.expand(text)
+        return NamedFiles(found, is_folder, is_explicit=not is_folder and found == [text])
     try:
         return _local(text)
     except OSError as error:
@@ -132,21 +147,27 @@ def nothing_named(argument: PathLike, named: NamedFiles) -> CaptureError:
     return CaptureError(f"{capture_name(argument)}: {what}")
 
 
-def local_files(argument: PathLike) -> list[str]:
+def local_files(argument: PathLike) -> NamedFiles:
     """Return the files of this machine that an argument names, with any content.
 
-    Folders and globs stand for all files in them. For a URL other than ``file://`` the list is
-    empty. Raises OSError if a folder cannot be listed.
+    Folders and globs stand for all files in them. For a URL other than ``file://`` there are none.
+    Raises OSError if a folder cannot be listed.
     """
     text = os.fspath(argument)
     if is_url(text):
         parts = split_url(text)
         if parts.scheme.lower() != "file":
-            return []
+            return NamedFiles([], is_folder=False)
         from urllib.parse import unquote  # not for paths
 
         text = unquote(parts.path)
-    return _local(text).paths
+    return _local(text)
+
+
+def is_one_of(path: str, files: Collection[FileIdentity]) -> bool:
+    """Tell whether a path, or a ``file://`` URL, is one of some files of this machine."""
+    local = local_path(path)
+    return local is not None and paths.file_identity(local) in files
 
 
 def has_compressed_name(path: str) -> bool:
@@ -225,7 +246,9 @@ def has_capture_name(path: str) -> bool:
 def _local(text: str) -> NamedFiles:
     if paths.is_folder(text):
         return NamedFiles(_inside(text), is_folder=True)
-    return NamedFiles(_fitting(text) if _is_pattern(text) else [text], is_folder=False)
+    if _is_pattern(text):
+        return NamedFiles(_fitting(text), is_folder=False)
+    return NamedFiles([text], is_folder=False, is_explicit=True)
 
 
 def _inside(folder: str) -> list[str]:

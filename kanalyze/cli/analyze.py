@@ -14,6 +14,7 @@ from kanalyze.api.filters import make_filter
 from kanalyze.api.key_logs import read_key_logs
 from kanalyze.api.topic_ids import read_topic_ids
 from kanalyze.cli.console import print_message
+from kanalyze.cli.output_checks import output_files
 from kanalyze.common import paths
 from kanalyze.common.saved_files import saved_files
 from kanalyze.errors import UsageError
@@ -88,6 +89,7 @@ def analysis_of(
         brokers=arguments.broker,
         topic_ids=read_topic_ids(arguments.topic_ids) if arguments.topic_ids else None,
         leave_out=LeftOutReporter(),
+        outputs=output_files(arguments),
         **{name: value for name, value in settings.items() if value is not None},
     )
 

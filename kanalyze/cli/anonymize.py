@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.anonymization.anonymize import Anonymization, key_of
 from kanalyze.cli.analyze import LeftOutReporter, catalog_of
+from kanalyze.cli.output_checks import output_files
 from kanalyze.cli.progress import progress_of
 from kanalyze.errors import UsageError, reason_of
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
@@ -34,6 +35,7 @@ def anonymize(arguments: argparse.Namespace) -> None:
         ports=arguments.port,
         catalog=catalog_of(arguments),
         leave_out=LeftOutReporter(),
+        outputs=output_files(arguments),
         **limits,
     )
     # Times and sizes may still say something about a network to those who know it, so only the

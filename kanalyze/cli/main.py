@@ -1,8 +1,9 @@
 """The entry point: runs a command, returns its exit status, reports an error in one line.
 
 In: arguments. Out: the exit status: 0; 1 if ``compare --fail-on`` found something; 2 for a wrong
-argument, input or output, or a package that is not installed; 130 if interrupted. This module must
-not import anything slow before it knows the command.
+argument, input or output, or a package that is not installed; 130 if interrupted, 143 if
+terminated. This module must not import anything slow before it knows the command, nor anything at
+all that the handlers of signals do not need before they are set.
 """
 
 from __future__ import annotations
@@ -12,24 +13,18 @@ import errno
 import gc
 import os
 import sys
-from contextlib import suppress
-from importlib import import_module
-from typing import TYPE_CHECKING, TextIO
 
-from kanalyze.cli.arguments import parser
-from kanalyze.cli.console import print_message
-from kanalyze.common.compiled import is_compiled, is_pure_wanted
-from kanalyze.common.garbage_collection import collect_rarely
-from kanalyze.errors import KanalyzeError, reason_of
+from kanalyze.cli import interruption
 
-if TYPE_CHECKING:
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # see interruption.py
     import argparse
     from collections.abc import Sequence
+    from typing import TextIO
 
 __all__ = ["main", "run"]
 
 FAILED = 2
-INTERRUPTED = 130
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _ESCAPES = "kanalyze.escaped"
@@ -43,8 +38,10 @@ _MODULES = dict.fromkeys(("requests", "connections", "anomalies"), "row_commands
 
 def run() -> None:
     """Run the command of this process, then end the process."""
+    interruption.end_at_signals()
     _set_up_process()
     status = main(sys.argv[1:])
+    interruption.ignore_signals()
     # At exit, Python would search for cycles, which takes 27 ms. Not with DuckDB: its binding
     # reports frozen objects as leaks.
     if "_duckdb" not in sys.modules:
@@ -54,6 +51,8 @@ def run() -> None:
 
 def _set_up_process() -> None:
     """Set up the process, before modules that depend on it are imported."""
+    from kanalyze.common.garbage_collection import collect_rarely
+
     collect_rarely()
     # NumPy's linear algebra, which is not used, would start a thread for each core (20 to 60 ms).
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -63,6 +62,11 @@ def _set_up_process() -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Run a command and return its exit status; raises only SystemExit of argparse."""
+    from kanalyze.cli.arguments import parser
+    from kanalyze.cli.console import print_message
+    from kanalyze.common.compiled import is_compiled, is_pure_wanted
+    from kanalyze.errors import KanalyzeError
+
     # A process may be started without these streams.
     sys.stdout = _tolerant(sys.stdout)
     sys.stderr = _tolerant(sys.stderr)
@@ -92,17 +96,21 @@ def main(argv: Sequence[str]) -> int:
     except MemoryError:
         _discard_output()
         return _fail("out of memory: use a smaller --max-memory, or --jobs 1")
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         _discard_output()
-        return INTERRUPTED
+        return getattr(interrupt, "status", interruption.INTERRUPTED)
     return status
 
 
 def _run_command(arguments: argparse.Namespace) -> int:
     """Import only the command's module and run it: imports take most of a short command's time."""
+    from importlib import import_module
+
     from kanalyze.cli.output_checks import check_outputs
 
     command = arguments.command
+    if command == "batch":
+        interruption.raise_at_signals()
     if command == "sql":
         from kanalyze.cli.sql import split_query
 
@@ -130,11 +138,15 @@ def _list_interfaces() -> None:
 
 
 def _fail(text: str) -> int:
+    from kanalyze.cli.console import print_message
+
     print_message(text)
     return FAILED
 
 
 def _os_error_text(error: OSError) -> str:
+    from kanalyze.errors import reason_of
+
     reason = reason_of(error)
     # Of all files, only standard output has no name in its errors.
     name = error.filename or ("standard output" if error.errno in _FULL else None)
@@ -167,6 +179,8 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
 
 
 def _discard_output() -> None:
+    from contextlib import suppress
+
     with suppress(OSError, ValueError):
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, sys.stdout.fileno())

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
+from kanalyze.cli.console import print_message
 from kanalyze.common import paths
 from kanalyze.errors import UsageError
 
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-__all__ = ["INPUTS", "OUTPUTS", "check_outputs"]
+    from kanalyze.common.paths import FileIdentity
+
+__all__ = ["INPUTS", "OUTPUTS", "check_outputs", "output_files"]
 
 INPUTS: Final = (
     "captures",
@@ -51,14 +54,14 @@ _NOT_FOR_TERMINALS: Final = {"parquet": "Parquet", "html": "HTML"}
 _REPORT_OF_BATCH: Final = "report.json"
 _STANDARD: Final = "-"
 _STANDARD_INPUT, _STANDARD_OUTPUT = 0, 1
-
-_File: TypeAlias = tuple[int, int]
-"""Device and inode of a file."""
+_CAPTURES: Final = frozenset(("captures", "a", "b"))
+"""Arguments that are captures: what a folder or a glob names is left out if it is written."""
 
 
 def check_outputs(arguments: argparse.Namespace) -> None:
     """Raise UsageError if an output is also an input or another output, by any name.
 
+    A message tells of outputs in a folder, or that fit a glob, which are left out of the captures.
     Links are followed. Terminals and devices such as ``/dev/null`` may be both. Also raise it if
     a format that is not text would be written to a terminal, or to a file with another ending.
     """
@@ -69,15 +72,33 @@ def check_outputs(arguments: argparse.Namespace) -> None:
 def _check_files(arguments: argparse.Namespace) -> None:
     written = [path for option in OUTPUTS for path in _written(option, arguments)]
     _check_distinct(written)
-    outputs = {file: path for _, path in written if (file := _file(path)) is not None}
+    outputs = _outputs(written)
+    if not outputs:
+        return
+    left_out: dict[str, None] = {}
+    for file, other_name in _inputs(arguments):
+        if file not in outputs:
+            continue
+        if other_name is None:
+            raise UsageError(f"{outputs[file]}: is also an input: use another output file")
+        left_out[other_name] = None
+    for name in left_out:
+        print_message(f"left out: {name}: this command writes it")
+
+
+def output_files(arguments: argparse.Namespace) -> frozenset[FileIdentity]:
+    """Return the files that a command writes, which are there already."""
+    return frozenset(_outputs([each for option in OUTPUTS for each in _written(option, arguments)]))
+
+
+def _outputs(written: Sequence[tuple[str, str]]) -> dict[FileIdentity, str]:
+    """Return the names of the files that are written, standard output among them."""
+    files = ((paths.file_identity(path), path) for _, path in written)
+    outputs = {file: path for file, path in files if file is not None}
     standard = _descriptor(_STANDARD_OUTPUT)
     if standard is not None:
         outputs.setdefault(standard, "standard output")
-    if not outputs:
-        return
-    for file in _inputs(arguments):
-        if file in outputs:
-            raise UsageError(f"{outputs[file]}: is also an input: use another output file")
+    return outputs
 
 
 def _check_kind(arguments: argparse.Namespace) -> None:
@@ -123,7 +144,8 @@ def _check_distinct(written: Sequence[tuple[str, str]]) -> None:
             raise UsageError(f"{first} and {option} would both write {path}: use different files")
 
 
-def _inputs(arguments: argparse.Namespace) -> Iterator[_File]:
+def _inputs(arguments: argparse.Namespace) -> Iterator[tuple[FileIdentity, str | None]]:
+    """Yield the files that are read, with the name of those that may be left out."""
     for option in INPUTS:
         value = getattr(arguments, option, None)
         if option == "key" and value is not None:  # a text, or the name of a file behind "@"
@@ -131,23 +153,23 @@ def _inputs(arguments: argparse.Namespace) -> Iterator[_File]:
         for name in value if isinstance(value, list) else [value]:
             if name == _STANDARD and option in ("captures", "pipe"):
                 file = _descriptor(_STANDARD_INPUT)
-                yield from () if file is None else (file,)
+                yield from () if file is None else ((file, None),)
             elif name is not None:
-                from kanalyze.capture.listing import local_files  # imported late: slow
+                from kanalyze.capture.listing import has_capture_name, local_files  # slow
 
                 # A folder that cannot be listed is reported when it is read.
                 with suppress(OSError):
-                    files = map(_file, local_files(name))
-                    yield from (file for file in files if file is not None)
+                    named = local_files(name)
+                    is_listed = option in _CAPTURES and not named.is_explicit
+                    for path in named.paths:
+                        file = paths.file_identity(path)
+                        # The tasks of a batch read all that has the name of a capture.
+                        is_read = arguments.command == "batch" and has_capture_name(path)
+                        if file is not None:
+                            yield file, path if is_listed and not is_read else None
 
 
-def _file(path: str) -> _File | None:
-    """Return the identity of a file; None if it does not exist or cannot be overwritten."""
-    status = paths.stat_of(path)
-    return None if status is None else paths.identity_of(status)
-
-
-def _descriptor(number: int) -> _File | None:
+def _descriptor(number: int) -> FileIdentity | None:
     try:
         return paths.identity_of(os.fstat(number))
     except OSError:
@@ -156,4 +178,4 @@ def _descriptor(number: int) -> _File | None:
 
 def _is_replaced(path: str) -> bool:
     """Return whether a file with this path would be replaced or created."""
-    return _file(path) is not None or not paths.exists(path)
+    return paths.file_identity(path) is not None or not paths.exists(path)

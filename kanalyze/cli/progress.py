@@ -217,6 +217,8 @@ class _MessageStream:
     which may have been held at the fork.
     """
 
+    erases_line = True
+
     def __init__(self, stream: TextIO, line: _TerminalLine) -> None:
         self._stream = stream
         self._line = line

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.api.saving import save_tables
@@ -13,8 +12,6 @@ from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
-
 __all__ = ["save"]
 
 
@@ -22,7 +19,7 @@ def save(arguments: argparse.Namespace) -> None:
     """Write the tables of captures to a file; raises KanalyzeError and OSError."""
     analysis = analysis_of(arguments)
     progress = progress_of(arguments)
-    with _exit_on_sigterm(), closing(analysis), progress.shown(), progress.reading(analysis):
+    with closing(analysis), progress.shown(), progress.reading(analysis):
         requests = save_tables(
             analysis,
             arguments.output,
@@ -35,17 +32,3 @@ def save(arguments: argparse.Namespace) -> None:
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the options that change how captures are read, to be stored in the file."""
     return {name: getattr(arguments, name) for name in ("port", "topic_ids", "definitions")}
-
-
-@contextmanager
-def _exit_on_sigterm() -> Iterator[None]:
-    """Let SIGTERM end the process like an error, so that unfinished files are removed."""
-
-    def end(number: int, _: object) -> None:
-        raise SystemExit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

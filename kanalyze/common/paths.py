@@ -8,11 +8,14 @@ from __future__ import annotations
 import io
 import os
 import stat
+from typing import TypeAlias
 
 __all__ = [
+    "FileIdentity",
     "beside",
     "ending",
     "exists",
+    "file_identity",
     "identity_of",
     "is_file",
     "is_folder",
@@ -23,6 +26,10 @@ __all__ = [
 ]
 
 
+FileIdentity: TypeAlias = tuple[int, int]
+"""Device and inode of a file."""
+
+
 def stat_of(path: str | os.PathLike[str]) -> os.stat_result | None:
     """Return the status of a file; None if it does not exist or the system refuses to tell."""
     try:
@@ -31,13 +38,19 @@ def stat_of(path: str | os.PathLike[str]) -> os.stat_result | None:
         return None
 
 
-def identity_of(status: os.stat_result) -> tuple[int, int] | None:
+def identity_of(status: os.stat_result) -> FileIdentity | None:
     """Return device and inode of a regular file or a named pipe.
 
     None for anything else, such as a device: writing to it destroys no data.
     """
     has_data = stat.S_ISREG(status.st_mode) or stat.S_ISFIFO(status.st_mode)
     return (status.st_dev, status.st_ino) if has_data else None
+
+
+def file_identity(path: str | os.PathLike[str]) -> FileIdentity | None:
+    """Return :func:`identity_of` of a path; None if it does not exist."""
+    status = stat_of(path)
+    return None if status is None else identity_of(status)
 
 
 def exists(path: str | os.PathLike[str]) -> bool:

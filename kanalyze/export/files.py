@@ -14,6 +14,7 @@ import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO
 
+from kanalyze.common import unfinished
 from kanalyze.common.closing import ClosedOrAborted
 from kanalyze.errors import UsageError
 
@@ -86,7 +87,12 @@ class OutputFile(ClosedOrAborted):
         self._partial = target.with_name(f".{target.name[:200]}.{os.urandom(4).hex()}.partial")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         mode = _mode_of(target) & (_OWNERS if private else ~0)
-        self.file = _open(destination, flags, self._partial, mode)
+        unfinished.begin(self._partial)
+        try:
+            self.file = _open(destination, flags, self._partial, mode)
+        except OSError:
+            unfinished.end(self._partial)
+            raise
 
     @property
     def partial(self) -> Path | None:
@@ -106,6 +112,7 @@ class OutputFile(ClosedOrAborted):
             if self._partial is not None:
                 with _errors_name(str(self._target)):
                     self._partial.replace(self._target)
+                unfinished.end(self._partial)
         except OSError:
             self._remove()
             raise
@@ -125,6 +132,7 @@ class OutputFile(ClosedOrAborted):
         if self._partial is not None:
             with suppress(OSError):
                 self._partial.unlink()
+            unfinished.end(self._partial)
 
 
 def _standard_output() -> BinaryIO:

@@ -13,8 +13,11 @@ import fcntl
 import os
 import shutil
 import tempfile
+import weakref
 from contextlib import suppress
 from pathlib import Path
+
+from kanalyze.common import unfinished
 
 __all__ = ["ScratchFolder"]
 
@@ -28,8 +31,11 @@ class ScratchFolder:
     def __init__(self) -> None:
         """Make a folder, and remove those of dead processes."""
         _remove_abandoned()
-        self._folder = tempfile.TemporaryDirectory(prefix=_PREFIX)
-        self.path = Path(self._folder.name)
+        self.path = Path(tempfile.gettempdir()).absolute() / f"{_PREFIX}{os.urandom(8).hex()}"
+        # Not by tempfile, which tells the name when the folder is already there.
+        unfinished.begin(self.path)
+        self.path.mkdir(mode=0o700)
+        self._finalizer = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
         unnamed = self.path / f"{_LOCK}.new"
         self._lock = os.open(unnamed, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
@@ -40,7 +46,8 @@ class ScratchFolder:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
-            self._folder.cleanup()
+            self._finalizer()
+            unfinished.end(self.path)
 
 
 def _remove_abandoned() -> None:

@@ -17,9 +17,10 @@ from kanalyze.common.argument_values import shown
 from kanalyze.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from kanalyze.capture.merge import MergeInput
+    from kanalyze.common.paths import FileIdentity
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.runtime.stages import Captures
 
@@ -38,6 +39,7 @@ class AnalysisInputs:
         inputs: Sequence[CaptureInput],
         source: Captures | None = None,
         leave_out: Callable[[Anomaly], object] | None = None,
+        outputs: Collection[FileIdentity] = (),
     ) -> None:
         """Store the inputs; for the arguments see :class:`~kanalyze.runtime.pipeline.Analysis`.
 
@@ -47,12 +49,13 @@ class AnalysisInputs:
         self._inputs = tuple(map(_capture, inputs))
         self._source = source
         self._leave_out = leave_out
+        self._outputs = outputs
         self._opened: Captures | None = None
         self.stores = Stores()
         self.captures: list[MergeInput] = []
         """The captures, with folders and globs resolved; known once they are open."""
         self.left_out: list[Anomaly] = []
-        """Files in folders that cannot be read; known once the captures are open."""
+        """Files that cannot be read; known once the captures are open."""
 
     def open(self) -> Captures:
         """Find the captures and open them.
@@ -104,7 +107,9 @@ class AnalysisInputs:
             raise UsageError("no capture given")
         names = [item for item in self._inputs if isinstance(item, str)]
         files = [item for item in self._inputs if not isinstance(item, str)]
-        captures = find_inputs(names, self.stores, self._leave_out_file) if names else []
+        captures: list[FoundCapture] = []
+        if names:
+            captures = find_inputs(names, self.stores, self._leave_out_file, self._outputs)
         return [*captures, *files]
 
     def _leave_out_file(self, anomaly: Anomaly) -> None:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from kanalyze.capture.merge import MergedCaptures
+    from kanalyze.common.paths import FileIdentity
     from kanalyze.kafka.session.exchange import Exchange
     from kanalyze.kafka.session.message_bodies import KeepsBytes
     from kanalyze.model.anomalies import Anomaly
@@ -84,6 +85,7 @@ class Analysis(RowSource):
         leave_out: Callable[[Anomaly], object] | None = None,
         on_tokens: Callable[[Sequence[TokenBytes]], None] | None = None,
         keylog: KeyLog | None = None,
+        outputs: Collection[FileIdentity] = (),
     ) -> None:
         """Check the settings; nothing is opened yet.
 
@@ -108,19 +110,20 @@ class Analysis(RowSource):
             source: is read in place of ``captures``.
             idle_ns: silence in ns after which a connection is given up, and with it its requests
                 without a response; None for never. For captures without an end, in one process.
-            leave_out: is called with the anomaly of each file in a folder that cannot be read, as
+            leave_out: is called with the anomaly of each file that is left out, as
                 :func:`~kanalyze.capture.inputs.find_inputs` calls it. The file is counted in any
                 case.
             on_tokens: is called by :meth:`batches`, before the rows of the same packets, with the
                 positions in streams of the tokens that a client logs in with. Only in one process.
                 Tokens of decrypted connections are left out: packets have them encrypted.
             keylog: the secrets to decrypt TLS with, besides those inside captures; None for none.
+            outputs: files that are written meanwhile; folders and globs leave them out.
 
         Raises:
             UsageError: a port, a broker, the memory or the number of jobs is invalid.
         """
         leave_out = leave_out if shard.is_first else None
-        inputs = AnalysisInputs(captures, source, leave_out)
+        inputs = AnalysisInputs(captures, source, leave_out, outputs)
         catalog = Catalog() if catalog is None else catalog
         is_broker = broker_side(ports, brokers)
         if not isinstance(jobs, int) or jobs < 1:

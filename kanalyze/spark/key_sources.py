@@ -154,14 +154,13 @@ def shared_keys(sources: KeySources) -> KeyLog | None:
 
 def _key_files_of(argument: str, stores: Stores) -> Iterator[InputFile]:
     named = named_files(argument, stores)
-    is_pattern = named.is_folder or named.paths != [argument]
     has_key_log = False
     for path in named.paths:
         file = file_of(path, stores)
         if _is_key_log(file, stores):
             has_key_log = True
             yield file
-        elif not is_pattern:
+        elif named.is_explicit:
             raise UsageError(f"{capture_name(path)}: {NOT_A_KEY_LOG}")
     if not has_key_log:
         raise UsageError(f"{capture_name(argument)}: no key log here")

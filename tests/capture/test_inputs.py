@@ -13,6 +13,7 @@ import pytest
 from kanalyze.capture.inputs import (
     find_inputs,
     find_readable,
+    look_at,
 )
 from kanalyze.capture.io.stores import Stores
 from kanalyze.common import paths
@@ -113,7 +114,8 @@ def test_a_single_argument_is_returned_unread(folder):
         (["{}/inn*"], r"inn\*: no file has such a name$"),
         (["{}/hollow"], "hollow: no capture in this folder$"),
         (["{}/a.pcap", "{}/gone"], "gone: no such file$"),
-        (["{}/a.pcap", "{}/notes.txt"], r"notes\.txt: is not a pcap or pcapng file"),
+        (["{}/notes.txt", "{}/empty.pcap"], r"no capture that can be read: .*notes\.txt: is not"),
+        (["{}/e*.pcap", "{}/*.txt"], r"empty\.pcap: is empty, and 1 more$"),
         (["{}/a.pcap", "-"], "^-: can only be read alone"),
         (["{}/a.pcap", "{}/fifo"], "fifo: can only be read alone"),
     ],
@@ -195,12 +197,38 @@ def test_a_folder_without_readable_captures_is_an_error_with_the_reason(tmp_path
         find_inputs([tmp_path])
 
 
-@pytest.mark.parametrize("name", ["a.pcap", "*.pcap"])
-def test_a_named_file_that_cannot_be_read_is_an_error(tmp_path, name):
+@pytest.mark.parametrize("scheme", ["", "file://"])
+@pytest.mark.parametrize("names", [["a.pcap", "b.pcap", "c.pcap"], ["*.pcap"], ["[bc]*", "a*"]])
+def test_of_several_named_files_those_that_cannot_be_read_are_left_out(tmp_path, names, scheme):
     (tmp_path / "a.pcap").write_bytes(b"junk")
     (tmp_path / "b.pcap").write_bytes(pcap_file([]))
-    with pytest.raises(CaptureError, match=r"a\.pcap: is not a pcap or pcapng file"):
-        find_inputs([f"{tmp_path}/{name}", f"{tmp_path}/b.pcap"])
+    (tmp_path / "c.pcap").write_bytes(b"")
+    left_out = []
+    arguments = [f"{scheme}{tmp_path}/{name}" for name in names]
+    found = find_inputs(arguments, leave_out=left_out.append)
+    assert [each.path for each in found] == [f"{scheme}{tmp_path}/b.pcap"]
+    assert {each.kind for each in left_out} == {AnomalyKind.CAPTURE_UNREADABLE}
+    reasons = sorted(each.detail.split(": ")[1].partition(" (")[0] for each in left_out)
+    assert reasons == ["is empty", "is not a pcap or pcapng file"]
+
+
+def test_a_glob_of_one_file_that_cannot_be_read_is_an_error(tmp_path):
+    (tmp_path / "a.pcap").write_bytes(b"")
+    [found] = find_inputs([f"{tmp_path}/*.pcap"])
+    with pytest.raises(CaptureError, match=r"a\.pcap: is empty$"):
+        look_at(found, Stores())
+
+
+def test_files_that_are_written_are_skipped_where_they_are_not_named_themselves(folder):
+    outputs = {paths.file_identity(folder / "a.pcap")}
+    for argument in (folder, f"{folder}/*.pcap", f"file://{folder}", f"file://{folder}/*.pcap"):
+        found = find_inputs([argument], outputs=outputs)
+        assert "a.pcap" in names(find_captures([argument]))
+        assert "a.pcap" not in names(each.path for each in found)
+    found = find_inputs([folder / "a.pcap", folder / "b.dat"], outputs=outputs)
+    assert names(each.path for each in found) == ["b.dat", "a.pcap"]
+    with pytest.raises(CaptureError, match="no file has such a name"):
+        find_inputs([f"{folder}/a.pc*"], outputs=outputs)
 
 
 def test_a_pipe_is_an_error_and_not_left_out(tmp_path):

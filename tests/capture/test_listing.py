@@ -116,7 +116,7 @@ def test_hidden_files_are_read_only_by_name(folder: Path, form: str) -> None:
     hidden = sorted(Path(path).name for path in named_files(f"{here}/.*", stores).paths)
     assert hidden == [".a.pcap.Xy12", ".hidden.pcap"]
     assert named_files(f"{here}/.hidden.pcap", stores).paths == [f"{here}/.hidden.pcap"]
-    assert not [path for path in local_files(here) if "/." in path]
+    assert not [path for path in local_files(here).paths if "/." in path]
 
 
 @pytest.mark.parametrize("name", ["pipe.pcap", "p*.pcap"])

@@ -33,6 +33,7 @@ class FakeAnalysis:
         topic_ids=None,
         catalog=None,
         jobs=1,
+        outputs=frozenset(),
         leave_out=None,
     ) -> None:
         self.captures, self.ports, self.brokers = captures, ports, brokers

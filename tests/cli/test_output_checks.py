@@ -92,18 +92,79 @@ def test_links_to_an_input_are_refused(kind, capture, tmp_path, capsys):
     assert capture.read_bytes() == BASICS.read_bytes()
 
 
-@pytest.mark.parametrize("way", ["folder", "glob", "url", "several"])
-def test_files_of_folders_globs_and_urls_are_inputs(way, capture, tmp_path, capsys):
+@pytest.mark.parametrize(
+    "inputs", [["{}/a.pcap", "{}/b.pcap"], ["{}", "{}/b.pcap"], ["file://{}/b.pcap"]]
+)
+def test_an_output_that_is_named_as_an_input_is_refused(inputs, capture, tmp_path, capsys):
     (tmp_path / "b.pcap").write_bytes(b"not a capture yet")
-    inputs = {
-        "folder": [str(tmp_path)],
-        "glob": [f"{tmp_path}/*.pcap"],
-        "url": [f"file://{tmp_path}/"],
-        "several": [str(capture), str(tmp_path / "b.pcap")],
-    }
-    assert main(["report", "--json", str(tmp_path / "b.pcap"), *inputs[way]]) == 2
+    named = [each.format(tmp_path) for each in inputs]
+    assert main(["report", "--json", str(tmp_path / "b.pcap"), *named]) == 2
     assert_refused(capsys, "b.pcap", "is also an input")
     assert (tmp_path / "b.pcap").read_bytes() == b"not a capture yet"
+
+
+FOLDERS = {"folder": "{}", "glob": "{}/[ab].*", "url": "file://{}/", "url glob": "file://{}/[ab].*"}
+
+
+@pytest.mark.few(6)
+@pytest.mark.parametrize("way", FOLDERS)
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "compare --json"])
+def test_an_output_in_a_folder_that_is_read_is_left_out(name, way, capture, tmp_path, capsys):
+    """It is there from the command before, whatever it contains."""
+    out = tmp_path / "b.out"
+    folder = FOLDERS[way].format(tmp_path)
+    assert main(arguments_of(name, out, capture)) == 0
+    expected = capsys.readouterr().out
+    for before in (b"not a capture", b"", out.read_bytes()):
+        if name.startswith(("extract", "anonymize")) and before[:4] == b"\n\r\r\n":
+            continue  # a capture is not replaced
+        out.write_bytes(before)
+        assert main(arguments_of(name, out, folder)) == 0
+        captured = capsys.readouterr()
+        assert captured.err == f"kanalyze: left out: {out}: this command writes it\n"
+        if captured.out and not name.startswith("report"):
+            assert captured.out == expected
+        assert out.read_bytes() not in (b"not a capture", b"")
+    assert capture.read_bytes() == BASICS.read_bytes()
+
+
+def test_an_output_in_a_folder_that_is_compared_is_left_out(capture, tmp_path, capsys):
+    out = tmp_path / "b.out"
+    for _ in range(2):
+        assert main(["compare", "--json", str(out), str(tmp_path), str(capture)]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == f"kanalyze: left out: {out}: this command writes it\n"
+
+
+@pytest.mark.parametrize("way", ["folder", "glob"])
+@pytest.mark.parametrize("name", ["report.txt", "b.pcap"])
+def test_standard_output_in_a_folder_that_is_read_is_left_out(way, name, capture):
+    argument = "." if way == "folder" else "./*"
+    with (capture.parent / name).open("wb") as file:
+        done = subprocess.run(
+            [*RUN, "report", argument],
+            stdout=file,
+            stderr=subprocess.PIPE,
+            check=True,
+            cwd=capture.parent,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+    prefix = "" if way == "folder" else "./"
+    assert done.stderr.decode() == f"kanalyze: left out: {prefix}{name}: this command writes it\n"
+    text = (capture.parent / name).read_text()
+    assert text.startswith(f"{prefix}a.pcap\n")
+    assert "capture_unreadable" not in text
+
+
+def test_if_a_folder_has_only_the_output_there_is_no_capture(tmp_path, capsys):
+    out = tmp_path / "a.csv"
+    out.write_text("before")
+    assert main(["requests", "-o", str(out), str(tmp_path)]) == 2
+    assert capsys.readouterr().err == (
+        f"kanalyze: left out: {out}: this command writes it\n"
+        f"kanalyze: {tmp_path}: no capture in this folder\n"
+    )
+    assert out.read_text() == "before"
 
 
 @pytest.mark.parametrize("option", ["--topic-ids", "--definitions", "--keylog"])

@@ -187,8 +187,9 @@ class AdmittedCaptures:
         """
         by_file: dict[str, tuple[str, bool]] = {}
         for argument in self._paths:
-            listed_paths, is_folder = self._named_files(argument)
-            for path in listed_paths:
+            named = self._named_files(argument)
+            is_folder = named.is_folder
+            for path in named.paths:
                 file_path = same_file(path)
                 if not self._known.isdisjoint((path, file_path)):
                     continue
