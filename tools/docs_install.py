@@ -24,7 +24,6 @@ PURPOSES = {
     "spark": "`batch` on Spark, a data source, a stream; needs Java 17 or later besides",
     "pandas": "`to_pandas()`",
     "polars": "`to_polars()`",
-    "layers": "802.11, GTP-U, PPTP and other rare layers",
     "remote": "captures behind `http(s)://`",
 }
 BYTES_OF_MB = 1_000_000

@@ -15,8 +15,8 @@ from kanalyze.net.header_kinds import MPLS, MPLS_MULTICAST, PBB, PPP, PPPOE
 from kanalyze.net.header_names import kind_name
 from kanalyze.net.ip.tunnels import read_in_ip
 from kanalyze.net.link.mpls import read_mpls
+from kanalyze.net.link.pbb import read_pbb
 from kanalyze.net.link.ppp import read_ppp, read_pppoe
-from kanalyze.net.rare_layers import read_pbb
 
 try:
     import cython

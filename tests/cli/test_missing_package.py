@@ -24,7 +24,7 @@ from kanalyze.cli.main import run
 run()
 """
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-EXTRAS = ("pandas", "polars", "remote", "spark", "live", "tls", "layers")
+EXTRAS = ("pandas", "polars", "remote", "spark", "live", "tls")
 
 
 def packages(requirements: list[str]) -> list[str]:

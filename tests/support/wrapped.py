@@ -87,6 +87,20 @@ def _pktap(link_type: int) -> bytes:
     return struct.pack("<III24sIIII", *fields).ljust(108, b"\0")
 
 
+def _prism(order: str) -> bytes:
+    """Return the header of a driver for Prism's chips."""
+    return struct.pack(f"{order}II16s", 0x44, 144, b"wlan0").ljust(144, b"\0")
+
+
+_AVS = struct.pack(">II", 0x80211001, 64).ljust(64, b"\0")
+
+
+def _ppi(link_type: int, field: bytes = b"") -> bytes:
+    """Return a PPI header, with a field that says how a packet was received."""
+    fields = struct.pack("<HH", 2, len(field)) + field if field else b""
+    return struct.pack("<BBHI", 0, 0, 8 + len(fields), link_type) + fields
+
+
 def _links(ip: Any) -> dict[str, tuple[int, Any]]:
     """Wrap in link layers; these are no tunnels."""
     version = 6 if isinstance(ip, IPv6) else 4
@@ -131,6 +145,12 @@ def _links(ip: Any) -> dict[str, tuple[int, Any]]:
             / llc
             / ip,
         ),
+        "Prism": (119, Raw(_prism("<")) / _wireless(FCfield=1) / llc / ip),
+        "Prism of another machine": (119, Raw(_prism(">")) / _wireless(FCfield=1) / llc / ip),
+        "AVS, called Prism": (119, Raw(_AVS) / _wireless(FCfield=2) / llc / ip),
+        "AVS": (163, Raw(_AVS) / _wireless(FCfield=2) / llc / ip),
+        "PPI": (192, Raw(_ppi(105, bytes(24))) / _wireless(FCfield=1) / llc / ip),
+        "Ethernet in PPI": (192, Raw(_ppi(1)) / Ether(**MACS) / ip),
         "PKTAP": (258, Raw(_pktap(1)) / Ether(**MACS) / ip),
         "PKTAP over raw IP": (258, Raw(_pktap(12)) / ip),
         "raw": (101, ip),

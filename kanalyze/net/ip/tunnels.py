@@ -4,7 +4,7 @@ In: a cursor at the payload of IP. Out: the kind of the tunnel's content, the cu
 know: IP.
 
 IP in IP: RFC 2003, 2473, 4213. MPLS in IP: RFC 4023. GRE: RFC 2784, 2890; with Ethernet inside:
-RFC 7637. ERSPAN: draft-foschiano-erspan.
+RFC 7637; version 1, PPTP's: RFC 2637. ERSPAN: draft-foschiano-erspan. EtherIP: RFC 3378.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from kanalyze.net.header_kinds import (
 from kanalyze.net.header_names import tunnel_bit
 from kanalyze.net.ip.udp_tunnels import read_udp
 from kanalyze.net.link.mpls import read_mpls
-from kanalyze.net.rare_layers import can_read, find_inside, note_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +39,8 @@ _ROUTING: Final = 0x4000
 _KEY: Final = 0x2000
 _SEQUENCE: Final = 0x1000
 _VERSION: Final = 0x0007
+_PPTP_BYTES: Final = 8
+_PPTP_ACKNOWLEDGMENT: Final = 0x0080
 _CARRIED: Final = (IPV4, IPV6, ETHERNET, MPLS, MPLS_MULTICAST)
 _ERSPAN: Final = 0x88BE
 """Type I has no sequence number, and nothing in front of the frame; type II has both."""
@@ -50,6 +51,8 @@ _ERSPAN_3_MORE_BYTES: Final = 8
 """Of the platform-specific part, which a flag announces."""
 _ERSPAN_3_FRAMES: Final = {0: ETHERNET, 2: ANY_IP}
 _WITHIN_GRE: Final = "within the GRE header"
+_ETHERIP_VERSION: Final = 3
+_ETHERIP_BYTES: Final = 2
 
 
 def read_in_ip(cursor: HeaderCursor, kind: int) -> int:
@@ -60,21 +63,11 @@ def read_in_ip(cursor: HeaderCursor, kind: int) -> int:
 
 def _read_etherip(cursor: HeaderCursor) -> int:
     """Step over the header of EtherIP; a packet without one keeps its kind."""
-    return _read_rare(cursor, "EtherIP", "EtherIP", "read_etherip", IP_PROTOCOL | 97)
-
-
-def _read_rare(cursor: HeaderCursor, tunnel: str, name: str, reader: str, kind: int) -> int:
-    """Let a library step over the header of a tunnel; a packet it cannot read keeps its kind."""
-    if not can_read():
-        note_missing(cursor, name)
-        return kind
-    inside = find_inside(cursor, reader)
-    if isinstance(inside, str):
-        return kind
-    size, inner = inside
-    cursor.enter(tunnel_bit(tunnel))
-    cursor.at += size
-    return inner
+    if cursor.peek16(0) >> 12 != _ETHERIP_VERSION:
+        return IP_PROTOCOL | 97
+    cursor.enter(tunnel_bit("EtherIP"))
+    cursor.at += _ETHERIP_BYTES
+    return ETHERNET
 
 
 def read_gre(cursor: HeaderCursor) -> int:
@@ -84,7 +77,7 @@ def read_gre(cursor: HeaderCursor) -> int:
     flags, protocol = cursor.u16(cursor.at), cursor.u16(cursor.at + 2)
     # PPTP's: version 1 with a key, without checksum and routing.
     if flags & (_CHECKSUM | _ROUTING | _KEY | _VERSION) == _KEY | 1 and protocol == PPP:
-        return _read_rare(cursor, "GRE", "GRE version 1", "read_gre_1", GRE | protocol)
+        return _read_pptp(cursor, flags)
     cursor.at += _GRE_BYTES + 4 * sum(bool(flags & f) for f in (_CHECKSUM, _KEY, _SEQUENCE))
     if flags & (_ROUTING | _VERSION):
         return GRE | protocol
@@ -94,6 +87,17 @@ def read_gre(cursor: HeaderCursor) -> int:
         return GRE | protocol
     cursor.enter(tunnel_bit("GRE"))
     return protocol
+
+
+def _read_pptp(cursor: HeaderCursor, flags: int) -> int:
+    """Step over GRE version 1: its key is the length of what it carries, and a call."""
+    if not cursor.fits(_PPTP_BYTES):
+        return cursor.cut(_WITHIN_GRE)
+    if cursor.u16(cursor.at + _GRE_BYTES) == 0:
+        return GRE | PPP
+    cursor.at += _PPTP_BYTES + 4 * sum(bool(flags & f) for f in (_SEQUENCE, _PPTP_ACKNOWLEDGMENT))
+    cursor.enter(tunnel_bit("GRE"))
+    return PPP
 
 
 def _read_erspan(cursor: HeaderCursor, protocol: int, *, has_sequence: bool) -> int:

@@ -4,7 +4,8 @@ In: a cursor at a UDP header. Out: the kind of what the tunnel carries, the curs
 know: IP.
 
 VXLAN: RFC 7348; its group policy extension: draft-smith-vxlan-group-policy; VXLAN-GPE:
-draft-ietf-nvo3-vxlan-gpe. Geneve: RFC 8926. Mirrored traffic of Amazon's clouds is VXLAN.
+draft-ietf-nvo3-vxlan-gpe. Geneve: RFC 8926. Mirrored traffic of Amazon's clouds is VXLAN. GTP-U:
+3GPP TS 29.281.
 
 A port alone proves nothing. A packet counts as a tunnel only if the reserved bits are 0 and the
 content looks like what the header says; otherwise it stays UDP.
@@ -18,7 +19,6 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.net.header_kinds import ETHERNET, IP_PROTOCOL, IPV4, IPV6
 from kanalyze.net.header_names import tunnel_bit
 from kanalyze.net.link.ethernet import looks_like_ethernet, looks_like_ip
-from kanalyze.net.rare_layers import can_read, find_inside, note_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +36,11 @@ _FRAME_BYTES: Final = 15
 _GTP_1: Final = 3
 """Upper half of the first byte: version 1, and GTP, not GTP'."""
 _GTP_DATA: Final = 255
+_GTP_OPTIONAL: Final = 7
+"""Flags for an extension, a sequence number and an N-PDU number; any of them adds room for all."""
+_GTP_EXTENSION: Final = 4
+_GTP_OPTIONAL_BYTES: Final = 4
+_MOST_EXTENSIONS: Final = 8
 _INSIDE: Final = "within a tunnel's header"
 
 
@@ -117,11 +122,30 @@ def _read_gtp(cursor: HeaderCursor) -> _TunnelHeader | None:
     # Version 1 of GTP, a user's data packet.
     if cursor.peek8(0) >> 4 != _GTP_1 or cursor.peek8(1) != _GTP_DATA:
         return None
-    if not can_read():
-        note_missing(cursor, "GTP-U")
+    size = _gtp_bytes(cursor)
+    if size is None:
         return None
-    inside = find_inside(cursor, "read_gtp")
-    return _TunnelHeader(0, 0) if isinstance(inside, str) else _TunnelHeader(*inside)
+    # Where the header was cut, the content is taken for IP, so that the packet counts as cut.
+    version = cursor.peek8(size) >> 4
+    return _TunnelHeader(size, {4: IPV4, 6: IPV6, -1: IPV4}.get(version, 0))
+
+
+def _gtp_bytes(cursor: HeaderCursor) -> int | None:
+    """Return the length of a GTP header with its extensions; None if they have no end."""
+    flags, size = cursor.peek8(0), _BASE_BYTES
+    if flags & _GTP_OPTIONAL:
+        size += _GTP_OPTIONAL_BYTES
+    if not flags & _GTP_EXTENSION:
+        return size
+    for _ in range(_MOST_EXTENSIONS + 1):
+        if cursor.peek8(size - 1) <= 0:
+            return size
+        # An extension: its length in units of four bytes, the content, the type of the next one.
+        words = cursor.peek8(size)
+        if words == 0:
+            return None
+        size += 4 * max(words, 1)
+    return None
 
 
 _BY_PORT: Final[dict[int, tuple[str, Callable[[HeaderCursor], _TunnelHeader | None]]]] = {

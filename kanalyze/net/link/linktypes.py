@@ -17,7 +17,7 @@ from kanalyze.net.header_kinds import PPPOE
 from kanalyze.net.header_names import link_name
 from kanalyze.net.link.nflog import read_nflog
 from kanalyze.net.link.ppp import read_cisco_hdlc, read_hdlc, read_ppp
-from kanalyze.net.rare_layers import can_read, note_missing, read_wireless
+from kanalyze.net.link.wireless import ppi_link, read_dot11, read_prism, read_radiotap
 
 try:
     import cython
@@ -51,7 +51,10 @@ __all__ = ["read_link", "read_version"]
 _BEFORE_IP: Final = "before the IP header"
 _FAMILIES_IPV6: Final = (10, 23, 24, 28, 30)
 """Linux; Windows; NetBSD and OpenBSD; FreeBSD; macOS."""
+_PPI: Final = 192
 _PKTAP: Final = 258
+_CARRIERS: Final = (_PPI, _PKTAP)
+"""Link types whose header says another one; none of them is read inside another."""
 _PKTAP_LEAST_BYTES: Final = 12
 _PKTAP_PACKET: Final = 1
 _PKTAP_LINKS: Final = {12: 101, 14: 101}
@@ -115,9 +118,6 @@ def read_family(cursor: HeaderCursor) -> int:
 
 def read_rare(cursor: HeaderCursor, link: int) -> int:
     """Step over the header of a rare link type; count a packet of an unknown one."""
-    wireless = _WIRELESS.get(link)
-    if wireless is not None and can_read():
-        return read_wireless(cursor, wireless)
     reader = _READERS.get(link)
     if reader is not None:
         return reader(cursor)
@@ -133,10 +133,7 @@ def count_unknown(cursor: HeaderCursor, link: int) -> int:
     counts = stats.counters.unknown_link_type
     counts[link] = counts.get(link, 0) + 1
     stats.counters.count_other(name, 1)
-    if link in _WIRELESS:
-        note_missing(cursor, name)
-    else:
-        cursor.note(AnomalyKind.UNKNOWN_LINK_TYPE, name)
+    cursor.note(AnomalyKind.UNKNOWN_LINK_TYPE, name)
     return DROPPED
 
 
@@ -146,22 +143,35 @@ def _read_pktap(cursor: HeaderCursor) -> int:
         return cursor.cut(_BEFORE_IP)
     head = cursor.rest(_PKTAP_LEAST_BYTES)
     size, following, link = (int.from_bytes(head[at : at + 4], "little") for at in (0, 4, 8))
-    if size < _PKTAP_LEAST_BYTES or following != _PKTAP_PACKET or link == _PKTAP:
+    if size < _PKTAP_LEAST_BYTES or following != _PKTAP_PACKET or link in _CARRIERS:
         return count_unknown(cursor, _PKTAP)
     cursor.at += size
     return read_link(cursor, _PKTAP_LINKS.get(link, link))
+
+
+def _read_ppi(cursor: HeaderCursor) -> int:
+    """Step over a PPI header, which says the link type of what follows it: usually 802.11."""
+    link = ppi_link(cursor)
+    if link < 0:
+        return cursor.cut(_BEFORE_IP)
+    if link in _CARRIERS:
+        return count_unknown(cursor, _PPI)
+    return read_link(cursor, link)
 
 
 _READERS: Final[dict[int, Callable[[HeaderCursor], int]]] = {
     9: read_ppp,
     50: read_hdlc,
     104: read_cisco_hdlc,
+    105: read_dot11,
+    119: read_prism,
+    127: read_radiotap,
+    163: read_prism,
+    _PPI: _read_ppi,
     239: read_nflog,
-    258: _read_pktap,
+    _PKTAP: _read_pktap,
 }
-"""PPP; PPP or Cisco in HDLC; Cisco's HDLC; Linux netfilter's log; macOS's PKTAP."""
-_WIRELESS: Final = {105: "read_dot11", 127: "read_radiotap"}
-"""802.11, alone and with radiotap in front of it, with the function that reads it (see
-:mod:`kanalyze.net.rare_layers`)."""
+"""PPP; PPP or Cisco in HDLC; Cisco's HDLC; 802.11, alone, with Prism, radiotap, AVS, or PPI; Linux
+netfilter's log; macOS's PKTAP."""
 _FIXED: Final = {51: PPPOE, 228: IPV4, 229: IPV6}
 """Nothing stands before the header: PPPoE, raw IPv4, raw IPv6."""

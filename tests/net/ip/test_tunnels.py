@@ -78,6 +78,32 @@ def test_protocols_of_ip_that_are_tunnels_are_read(protocol, inner, tunnel):
     assert stats.counters.tunnels == {tunnel: 1}
 
 
+def pptp(flags: int, payload_bytes: int, inner: bytes = b"\0\x21" + IP) -> bytes:
+    fields = 4 * (flags & 0x1080).bit_count()
+    return struct.pack(">HHHH", flags, 0x880B, payload_bytes, 7) + b"\xab" * fields + inner
+
+
+@pytest.mark.parametrize("flags", [0x2001, 0x3001, 0x2081, 0x3081])
+def test_every_optional_field_of_pptp_is_stepped_over(flags):
+    sizes, stats = read(pptp(flags, 2 + len(IP)))
+    assert sizes == [9]
+    assert stats.counters.tunnels == {"GRE": 1}
+
+
+def test_an_acknowledgment_of_pptp_carries_nothing():
+    sizes, stats = read(pptp(0x2081, 0))
+    assert sizes == []
+    assert stats.counters.other_packets == {"GRE 0x880b": 1}
+    assert stats.counters.tunnels == {}
+
+
+@pytest.mark.parametrize(("head", "segments"), [(b"\x30\0", 1), (b"\x03\0", 0), (b"\x40\0", 0)])
+def test_etherip_of_its_version_is_read(head, segments):
+    sizes, stats = read(head + FRAME, 97)
+    assert sizes == [9] * segments
+    assert stats.counters.other_packets == ({} if segments else {"EtherIP": 1})
+
+
 def test_a_tunnel_with_the_wrong_ip_version_inside_is_a_bad_header():
     sizes, stats = read(ipv6(tcp()), 4)
     assert sizes == []

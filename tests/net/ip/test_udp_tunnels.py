@@ -104,6 +104,56 @@ def test_the_payload_of_vxlan_gpe_is_read_by_its_protocol(header, inner):
     assert read(udp(header + b"\0\0\x2a\0" + inner, 4790))[0] == [8]
 
 
+def gtp(inner: bytes, flags: int = 0x30, kind: int = 255, more: bytes = b"") -> bytes:
+    return bytes([flags, kind]) + (len(more) + len(inner)).to_bytes(2) + bytes(4) + more + inner
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        gtp(IP, kind=1),
+        gtp(IP, flags=0x10),
+        gtp(IP, flags=0x50),
+        gtp(b"\x05" * 40),
+        gtp(IP, flags=0x34, more=b"\0\0\0\x85" + b"\0\0\0\0"),  # an extension of length 0
+        gtp(IP, flags=0x34, more=b"\0\0\0\x85" + b"\xff\0\0\0"),  # past the end
+        gtp(IP, flags=0x34, more=b"\0\0\0\x85" + b"\1\0\0\x85" * 40),  # without an end
+    ],
+)
+def test_other_payload_on_the_port_of_gtp_stays_udp(data):
+    sizes, stats = read(udp(data, 2152))
+    assert sizes == []
+    assert stats.counters.other_packets == {"UDP": 1}
+
+
+@pytest.mark.parametrize("extensions", range(10))
+def test_extensions_of_gtp_are_stepped_over_up_to_a_bound(extensions):
+    ends = [b"\x85"] * (extensions - 1) + [b"\0"] * (extensions > 0)
+    more = b"\0\0\0" + (b"\x85" if extensions else b"\0")
+    # Known and unknown ones, of one unit of four bytes and of two.
+    for number, end in enumerate(ends):
+        size = 1 + number % 2
+        more += bytes([size]) + bytes(4 * size - 2) + end
+    sizes, stats = read(udp(gtp(IP, flags=0x34, more=more), 2152))
+    assert sizes == [8] * (extensions <= 8)
+    assert stats.counters.tunnels == ({"GTP-U": 1} if extensions <= 8 else {})
+
+
+@pytest.mark.parametrize("flags", [0x31, 0x32, 0x33])
+def test_the_optional_fields_of_gtp_are_there_all_or_none(flags):
+    # Without the flag for extensions, the type of the next one says nothing.
+    assert read(udp(gtp(IP, flags=flags, more=b"\0\1\0\x85"), 2152))[0] == [8]
+
+
+def test_nested_gtp_is_read_to_a_bound():
+    inner = udp(gtp(IP), 2152)
+    for _ in range(30):
+        inner = udp(gtp(inner[14:]), 2152)
+    sizes, stats = read(inner)
+    assert sizes == []
+    assert stats.counters.other_packets == {"nested too deeply": 1}
+
+
 def test_vlan_tags_inside_are_stepped_over():
     assert read(udp(VXLAN + ethernet(IP, tags=[0x88A8, 0x8100]), 4789))[0] == [8]
 

@@ -4,6 +4,7 @@ import pytest
 
 from kanalyze.net.header_cursor import HeaderCursor
 from kanalyze.net.header_kinds import FAMILY, IP_VERSION, IPV4, IPV6, LLC_FRAME, PPP_PROTOCOL, PPPOE
+from kanalyze.net.headers import read_headers
 from kanalyze.net.layer_stats import LayerStats
 from kanalyze.net.link.linktypes import read_link, read_version
 from tests.support.packets import Packet, ethernet, ipv4, ipv6, make_batch, tcp
@@ -29,6 +30,20 @@ def test_headers_of_both_ip_versions_are_distinguished():
         (2, 22, IPV4),
         (3, 14, IPV6),
     ]
+
+
+def test_an_impossible_pktap_header_is_counted_and_affects_no_other_packet():
+    def pktap(size: int, follows: int, link: int) -> Packet:
+        head = b"".join(number.to_bytes(4, "little") for number in (size, follows, link))
+        return Packet(head.ljust(108, b"\0") + ethernet(ipv4(tcp())), link_type=258)
+
+    bad = [pktap(4, 1, 1), pktap(108, 0, 1), pktap(108, 1, 258), pktap(108, 1, 105_000)]
+    stats = LayerStats()
+    batch = make_batch([*bad, pktap(1 << 31, 1, 1), pktap(108, 1, 192), pktap(108, 1, 1)])
+    assert read_headers(batch, stats).number.tolist() == [7]
+    name = "PKTAP (link type 258)"
+    assert stats.counters.other_packets == {name: 4, "link type 105000": 1}
+    assert stats.counters.cut_headers == 1
 
 
 def test_nine_tags_are_too_many():
