@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.message_reader import MessageReader
     from kanalyze.kafka.session.undecided import BrokerSide
     from kanalyze.model.anomalies import Anomaly
-    from kanalyze.model.streams import PrefixBytes
+    from kanalyze.model.streams import PrefixBytes, TokenBytes
     from kanalyze.model.tcp import TcpConnection
     from kanalyze.net.layer_stats import NetCounters
     from kanalyze.net.segment_columns import SegmentColumns
@@ -134,7 +134,7 @@ class BatchEvents:
 
     __slots__ = (
         *("anomalies", "closed_connections", "completion_packets", "exchanges", "summaries"),
-        *("prefixes", "token_bytes"),
+        *("prefixes", "proxy_credentials", "token_bytes"),
     )
 
     def __init__(self, net_anomalies: list[Anomaly], session: SessionEvents) -> None:
@@ -146,6 +146,8 @@ class BatchEvents:
         self.summaries = session.summaries
         """Connections that closed, Kafka and others; filled only with ``connections``."""
         self.token_bytes = session.token_bytes
+        self.proxy_credentials: list[TokenBytes] = []
+        """Where credentials for a proxy are, or may be."""
         self.prefixes: list[PrefixBytes] = []
         """What proxies put before the protocol, of connections whose protocol begins."""
         self.closed_connections: list[TcpConnection] = []
@@ -325,7 +327,7 @@ class Stages:
         events = BatchEvents(reassembled.anomalies, self._tracker.feed(updates))
         events.anomalies += self.tls.take_anomalies()
         events.token_bytes = self.tls.plaintext_tokens(events.token_bytes)
-        events.token_bytes += self._proxies.take_tokens()
+        events.proxy_credentials = self._proxies.take_credentials()
         events.prefixes = self._proxies.take_prefixes()
         events.closed_connections = [u.connection for u in reassembled.updates if u.closed]
         return events

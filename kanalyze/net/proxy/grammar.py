@@ -47,7 +47,7 @@ _BLANK_LINE: Final = b"\r\n\r\n"
 _V1: Final = b"PROXY "
 _V1_LINE: Final = re.compile(
     rb"PROXY (?:TCP([46]) ([0-9A-Fa-f:.]{2,45}) ([0-9A-Fa-f:.]{2,45}) ([0-9]{1,5}) ([0-9]{1,5})"
-    rb"|UNKNOWN([^\r\n]*))"
+    rb"|UNKNOWN(?: ([^\r\n]*))?)"
 )
 _V2: Final = b"\r\n\r\n\0\r\nQUIT\n"
 _V2_BYTES: Final = 16

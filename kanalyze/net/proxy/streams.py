@@ -44,7 +44,7 @@ _MOST_BUFFERED_BYTES: Final = 1 << 20
 class StreamsBehindProxies:
     """Takes prefixes off the streams of all connections."""
 
-    _NOT_SAVED = ("_budget", "_prefixes", "_tokens")
+    _NOT_SAVED = ("_budget", "_prefixes", "_credentials")
 
     def __init__(self, most_bytes: int) -> None:
         """Begin.
@@ -60,7 +60,7 @@ class StreamsBehindProxies:
         self._one_sided: dict[int, int] = {}
         """By serial, the direction that was passed on, if the other one has not begun."""
         self._prefixes: list[PrefixBytes] = []
-        self._tokens: list[TokenBytes] = []
+        self._credentials: list[TokenBytes] = []
 
     @property
     def buffered_bytes(self) -> int:
@@ -97,10 +97,10 @@ class StreamsBehindProxies:
         prefixes, self._prefixes = self._prefixes, []
         return prefixes
 
-    def take_tokens(self) -> list[TokenBytes]:
+    def take_credentials(self) -> list[TokenBytes]:
         """Return where credentials for a proxy are, or may be, since the last call."""
-        tokens, self._tokens = self._tokens, []
-        return tokens
+        credentials, self._credentials = self._credentials, []
+        return credentials
 
     def feed(self, updates: Sequence[StreamUpdate]) -> Sequence[StreamUpdate]:
         """Return the updates of a batch in the same order, without prefixes.
@@ -138,7 +138,7 @@ class StreamsBehindProxies:
             prefix = start.decide(is_last=update.closed)
             if prefix is None:
                 return self._hold(start, update)
-            self._note_tokens(start, prefix)
+            self._note_credentials(start, prefix)
             if not prefix.layers:
                 return _with_items(update, self._pass(start, is_last=update.closed))
             self._note_prefix(start, prefix)
@@ -157,7 +157,7 @@ class StreamsBehindProxies:
         self._budget.note(serial, start.buffered_bytes)
         for direction in (0, 1):
             if may_have_secrets(start.heads[direction].data):
-                self._add_token(start.tcp, direction, 0, None)
+                self._add_credentials(start.tcp, direction, 0, None)
         through = start.take_through()
         return _with_items(update, through) if any(through) else None
 
@@ -172,7 +172,7 @@ class StreamsBehindProxies:
     def _given_up(self, serial: int) -> StreamUpdate:
         """Return an update of a connection for which there is no memory."""
         start = self._begun.pop(serial)
-        self._note_tokens(start, None)
+        self._note_credentials(start, None)
         return StreamUpdate(start.tcp, self._pass(start, is_last=False), closed=False)
 
     def _note_prefix(self, start: _ConnectionStart, prefix: Prefix) -> None:
@@ -194,21 +194,23 @@ class StreamsBehindProxies:
                 self._prefixes.append(part)
         start.begin_cutting(prefix)
 
-    def _note_tokens(self, start: _ConnectionStart, prefix: Prefix | None) -> None:
+    def _note_credentials(self, start: _ConnectionStart, prefix: Prefix | None) -> None:
         """Note where credentials are, in place of where they might have been."""
         has_layers = prefix is not None and bool(prefix.layers)
         for direction in (0, 1):
             data = start.heads[direction].data
             if may_have_secrets(data[:1]):
                 is_unread = not has_layers and may_have_secrets(data)
-                self._add_token(start.tcp, direction, 0, len(data) if is_unread else 0)
+                self._add_credentials(start.tcp, direction, 0, len(data) if is_unread else 0)
         if prefix is not None and has_layers:
             for part in prefix.parts[0]:
                 if part.kind == "secret":
-                    self._add_token(start.tcp, start.direction_of(0), part.begin, part.end)
+                    self._add_credentials(start.tcp, start.direction_of(0), part.begin, part.end)
 
-    def _add_token(self, tcp: TcpConnection, direction: int, begin: int, end: int | None) -> None:
-        self._tokens.append(TokenBytes(tcp, direction, begin, begin, end, tcp.last_time_ns))
+    def _add_credentials(
+        self, tcp: TcpConnection, direction: int, begin: int, end: int | None
+    ) -> None:
+        self._credentials.append(TokenBytes(tcp, direction, begin, begin, end, tcp.last_time_ns))
 
 
 class _ConnectionStart:

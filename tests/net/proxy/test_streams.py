@@ -69,7 +69,7 @@ class Fed:
         for buffer in self.buffers:  # a batch's buffer is used again
             buffer[:] = bytes(len(buffer))
         self.buffers.clear()
-        self.tokens += [(t.direction, t.begin, t.end) for t in self.streams.take_tokens()]
+        self.tokens += [(t.direction, t.begin, t.end) for t in self.streams.take_credentials()]
         return self
 
     def close(self) -> Fed:
