@@ -13,6 +13,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
+from kanalyze.anonymization.prefixes import anonymous_prefix
 from kanalyze.anonymization.tokens import raw_token
 
 if TYPE_CHECKING:
@@ -40,10 +41,12 @@ _int16: Final = Struct(">h")
 class _KnownConnection:
     """What is known about an open connection."""
 
-    __slots__ = ("client_index", "mechanism", "tokens", "user")
+    __slots__ = ("client_index", "is_kafka", "mechanism", "tokens", "user")
 
     def __init__(self, client_index: int | None) -> None:
         self.client_index = client_index
+        self.is_kafka = False
+        """False if nothing but a proxy's prefix was read."""
         self.mechanism: bytes | None = None
         self.user: bytes | None = None
         self.tokens: dict[tuple[int, int], tuple[int, int | None]] = {}
@@ -75,6 +78,11 @@ class Collection:
 
     def add(self, events: BatchEvents) -> None:
         """Add the events of a batch of packets."""
+        for prefix in events.prefixes:
+            tcp = prefix.connection
+            self._connection(tcp, is_kafka=False)
+            stream = 2 * tcp.serial + prefix.direction
+            self._pieces.add(stream, 0, anonymous_prefix(prefix, self._stand_ins))
         for token in events.token_bytes:
             self._token(token)
         for exchange in events.exchanges:
@@ -156,17 +164,18 @@ class Collection:
         else:
             connection.tokens.pop(key, None)
 
-    def _connection(self, tcp: TcpConnection) -> _KnownConnection:
+    def _connection(self, tcp: TcpConnection, *, is_kafka: bool = True) -> _KnownConnection:
         connection = self._open.get(tcp.serial)
         if connection is None:
             connection = self._open[tcp.serial] = _KnownConnection(None)
+        connection.is_kafka |= is_kafka
         return connection
 
     def _close(self, tcp: TcpConnection) -> None:
         connection = self._open.pop(tcp.serial, None)
         if connection is None:
             return
-        self.connections += 1
+        self.connections += connection.is_kafka
         self._places.add(tcp)
         counts = [0, 0]
         for (direction, offset), (begin, end) in sorted(connection.tokens.items()):

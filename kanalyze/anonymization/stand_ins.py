@@ -16,6 +16,7 @@ nothing about a network stay: loopback, private, link-local, multicast.
 from __future__ import annotations
 
 import ipaddress
+import re
 import secrets
 from functools import cached_property
 from random import Random
@@ -23,6 +24,7 @@ from typing import Final, TypeVar
 
 from kanalyze.anonymization.permutations import Permutation, random_bytes
 from kanalyze.common.caches import remember
+from kanalyze.common.named_tuples import NamedTuple
 
 __all__ = ["INTERNAL_TOPICS", "StandIns", "new_key"]
 
@@ -226,6 +228,28 @@ class StandIns:
                 flips |= (random_bytes(self._key, label, 1)[0] & 1) << (bits - 1 - length)
         return (number ^ flips).to_bytes(len(address))
 
+    def address_text(self, text: bytes) -> bytes:
+        """Return the stand-in of an address as text: an address as text of the same length.
+
+        It is not that of the address in packets, whose text may have another length. Each number in
+        it keeps its number of digits.
+        """
+        decimal_at = text.rfind(b":") + 1 if b"." in text else len(text)
+        groups = [
+            _DigitGroup.of(match[0], 10 if match.start() >= decimal_at else 16)
+            for match in _DIGITS.finditer(text)
+        ]
+        size, number, label = 1, 0, b"address text"
+        for group in groups:
+            size, number = size * group.count, number * group.count + group.number
+            label += b" %d %d %d" % (group.base, group.least, group.digits)
+        number = Permutation(self._key, label, size).of(number)
+        texts = []
+        for group in reversed(groups):
+            number, own = divmod(number, group.count)
+            texts.append(group.text(own))
+        return _DIGITS.sub(lambda _: texts.pop(), text)
+
     def host(self, host: bytes) -> bytes:
         """Return the stand-in of a host name, or of an address as text.
 
@@ -242,6 +266,35 @@ class StandIns:
             return self.name(host)
         stand_in = str(ipaddress.ip_address(self.address(address.packed))).encode()
         return stand_in if len(stand_in) == len(host) else self.name(host)
+
+
+_DIGITS: Final = re.compile(rb"[0-9A-Fa-f]+")
+
+
+class _DigitGroup(NamedTuple):
+    """A number in the text of an address, and the numbers that are written with as many digits."""
+
+    number: int
+    """Counted from ``least`` on."""
+    base: int
+    least: int
+    count: int
+    """How many such numbers there are."""
+    digits: int
+
+    @classmethod
+    def of(cls, text: bytes, base: int) -> _DigitGroup:
+        digits, most = len(text), 256 if base == 10 else 1 << 16
+        if text.startswith(b"0"):
+            least, end = 0, base ** max(digits - 1, 1)
+        else:
+            least, end = 0 if digits == 1 else base ** (digits - 1), base**digits
+        return cls(int(text, base) - least, base, least, min(end, most) - least, digits)
+
+    def text(self, number: int) -> bytes:
+        """Return another of these numbers as text."""
+        digits = b"%d" if self.base == 10 else b"%x"
+        return (digits % (self.least + number)).rjust(self.digits, b"0")
 
 
 _MAPPED: Final = bytes(10) + b"\xff\xff"

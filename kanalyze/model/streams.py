@@ -1,8 +1,8 @@
 """Streams: what ``net`` returns of each connection, and ``kafka`` reads.
 
-In: segments in order. Out: :class:`StreamUpdate` of :class:`Chunk` and :class:`Gap`, and
-:class:`TokenBytes` for code that stores packets. This module must not know how streams are
-reassembled.
+In: segments in order. Out: :class:`StreamUpdate` of :class:`Chunk` and :class:`Gap`;
+:class:`TokenBytes` and :class:`PrefixBytes` for code that stores packets. This module must not know
+how streams are reassembled.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, TypeAlias
 from kanalyze.common.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
+    from kanalyze.model.proxy import PrefixPart
     from kanalyze.model.segments import Segments
     from kanalyze.model.tcp import TcpConnection
 
 __all__ = [
     "Chunk",
     "Gap",
+    "PrefixBytes",
     "StreamItem",
     "StreamUpdate",
     "TokenBytes",
@@ -94,3 +96,13 @@ class TokenBytes(NamedTuple):
     """Position after its last byte; None for everything that follows, until it is replaced."""
     time_ns: int
     """When it was found: the time of the connection's latest packet."""
+
+
+class PrefixBytes(NamedTuple):
+    """The captured bytes of a prefix in one direction, from the stream's first one on."""
+
+    connection: TcpConnection
+    direction: int
+    data: bytes
+    parts: tuple[PrefixPart, ...]
+    """In order, without overlaps."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, get_args
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields
 from kanalyze.model.network_path import NetworkPath
+from kanalyze.model.proxy import ProxiedBy
 from kanalyze.model.tls import TlsConnection
 
 if TYPE_CHECKING:
@@ -283,6 +284,7 @@ class TcpConnection:
         "packets",
         "path",
         "payload_bytes",
+        "proxy",
         "reset",
         "retransmitted_bytes",
         "serial",
@@ -349,6 +351,8 @@ class TcpConnection:
         """What its packets show of the network; the reassembler writes it."""
         self.tls: TlsConnection | None = None
         """What is known of its TLS; None without TLS, or if TLS is not looked for."""
+        self.proxy: ProxiedBy | None = None
+        """What a proxy put before the protocol; None for nothing."""
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
@@ -370,15 +374,16 @@ class TcpConnection:
             *self.out_of_order_packets,
             *self.lost_bytes,
             *self.snapped_bytes,
+            None if self.proxy is None else self.proxy.state(),
         )
 
     @classmethod
     def from_state(cls, state: object) -> TcpConnection:
         """Make one from a state; raises ValueError for any other value."""
-        values = fields(state, "nsnsnnNiiNbNSTtTbb" + 18 * "n")
+        values = fields(state, "nsnsnnNiiNbNSTtTbb" + 18 * "n" + "T", (None,))
         serial, first_ip, first_port, second_ip, second_port, number, opened_by = values[:7]
         first_time_ns, last_time_ns, first_packet, reset, closed_by, end, measures = values[7:14]
-        path, tls, *measures_state = values[14:]
+        path, tls, *measures_state, proxy = values[14:]
         if max(first_port, second_port) > _MOST_PORT or end not in _ENDS:
             raise ValueError("no port, or no end of a connection")
         connection = cls(
@@ -395,6 +400,7 @@ class TcpConnection:
         connection.reset, connection.closed_by, connection.end = reset, end_of_two(closed_by), end
         connection.path = NetworkPath.from_state(path)
         connection.tls = None if tls is None else TlsConnection.from_state(tls)
+        connection.proxy = None if proxy is None else ProxiedBy.from_state(proxy)
         counts = iter(measures_state[2:])
         connection.first_sequence = [next(counts), next(counts)]
         connection.packets = [next(counts), next(counts)]

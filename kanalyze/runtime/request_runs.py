@@ -43,8 +43,9 @@ class MonitoredSteps:
         """Read the captures to their end; yield the events of each batch of packets, once."""
         self._monitor.begin(stages, self.context.settings)
         for step in self.context.steps(stages, self.captures):
-            if self._on_tokens is not None and step.token_bytes:
-                self._on_tokens(step.token_bytes)
+            tokens = step.token_bytes + step.proxy_credentials
+            if self._on_tokens is not None and tokens:
+                self._on_tokens(tokens)
             yield step
         self._monitor.end()
 

@@ -5,6 +5,7 @@ know rows, reports, or what an exchange is used for.
 
     bytes -> PacketBatch -> StreamUpdate -> Exchange
 
+What proxies put before a protocol is taken off the streams before anything else is read from them.
 If rows of connections are requested, TLS handshakes are watched. With a key log, the payload of TLS
 connections is decrypted before Kafka messages are read from it.
 
@@ -24,6 +25,7 @@ from kanalyze.errors import UsageError
 from kanalyze.kafka.session.connection_summary import ConnectionCounts, ConnectionSummary
 from kanalyze.kafka.session.tracker import ConnectionTracker
 from kanalyze.model.packets import PacketBatch
+from kanalyze.net.proxy.streams import StreamsBehindProxies
 from kanalyze.net.shard import ALL_CONNECTIONS, Shard
 from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
 from kanalyze.runtime.tls_stage import TlsStage
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.message_reader import MessageReader
     from kanalyze.kafka.session.undecided import BrokerSide
     from kanalyze.model.anomalies import Anomaly
+    from kanalyze.model.streams import PrefixBytes, TokenBytes
     from kanalyze.model.tcp import TcpConnection
     from kanalyze.net.layer_stats import NetCounters
     from kanalyze.net.segment_columns import SegmentColumns
@@ -70,7 +73,8 @@ class MemoryBounds(NamedTuple):
     """Limit of open TCP connections, and of segments that wait for a lost one."""
     undecided_bytes: int
     """Limit of connections whose protocol is not known yet. In addition, TLS connections that are
-    decrypted or wait for secrets take up to twice as much, and watched handshakes half as much."""
+    decrypted or wait for secrets take up to twice as much, and watched handshakes and what proxies
+    put before a protocol half as much each."""
     kafka_bytes: int
     """Limit of incomplete messages, and of requests without a response."""
 
@@ -121,7 +125,7 @@ class Captures(PacketLocations, Protocol):
         ...
 
 
-StageParts: TypeAlias = "tuple[Reassembler, ConnectionTracker, TlsStage]"
+StageParts: TypeAlias = "tuple[Reassembler, ConnectionTracker, TlsStage, StreamsBehindProxies]"
 """The parts of :class:`Stages`."""
 
 
@@ -130,7 +134,7 @@ class BatchEvents:
 
     __slots__ = (
         *("anomalies", "closed_connections", "completion_packets", "exchanges", "summaries"),
-        "token_bytes",
+        *("prefixes", "proxy_credentials", "token_bytes"),
     )
 
     def __init__(self, net_anomalies: list[Anomaly], session: SessionEvents) -> None:
@@ -142,6 +146,10 @@ class BatchEvents:
         self.summaries = session.summaries
         """Connections that closed, Kafka and others; filled only with ``connections``."""
         self.token_bytes = session.token_bytes
+        self.proxy_credentials: list[TokenBytes] = []
+        """Where credentials for a proxy are, or may be."""
+        self.prefixes: list[PrefixBytes] = []
+        """What proxies put before the protocol, of connections whose protocol begins."""
         self.closed_connections: list[TcpConnection] = []
 
 
@@ -196,7 +204,9 @@ class Stages:
             most_undecided_bytes=bounds.undecided_bytes,
             most_kafka_bytes=bounds.kafka_bytes,
         )
+        self._new_proxies = partial(StreamsBehindProxies, bounds.undecided_bytes // 2)
         self._reassembler = self._new_reassembler()
+        self._proxies = self._new_proxies()
         self._tracker = self._new_tracker()
         self.tls = TlsStage(bounds.undecided_bytes, watches=connections, keylog=keylog)
 
@@ -207,20 +217,23 @@ class Stages:
 
     def state(self) -> State:
         """Return the state of open connections between two batches. No secret is in it."""
-        return self._reassembler.state(), self._tracker.state(), self.tls.state()
+        streams = self._tracker.state(), self.tls.state(), self._proxies.state()
+        return self._reassembler.state(), *streams
 
     def parts_from_state(self, state: object) -> StageParts:
         """Return parts that continue from a state; raises ValueError for any other value."""
-        net, connections, tls = fields(state, "ttt")
+        net, connections, tls, proxies = fields(state, "tttt", (((), ()),))
         reassembler, tracker = self._new_reassembler(), self._new_tracker()
         reassembler.load_state(net)
         still_open = {tcp.serial: tcp for tcp in reassembler.open_tcp()}
         tracker.load_state(connections, still_open)
-        return reassembler, tracker, self.tls.from_state(tls, still_open)
+        streams = self._new_proxies()
+        streams.load_state(proxies, still_open)
+        return reassembler, tracker, self.tls.from_state(tls, still_open), streams
 
     def load_state(self, parts: StageParts) -> None:
         """Replace the parts; call it before the first batch."""
-        self._reassembler, self._tracker, self.tls = parts
+        self._reassembler, self._tracker, self.tls, self._proxies = parts
 
     @property
     def net(self) -> NetCounters:
@@ -273,7 +286,8 @@ class Stages:
         """Bytes buffered for open connections: after gaps, undecided, in incomplete messages."""
         tracker = self._tracker
         session_bytes = tracker.undecided_bytes + tracker.kafka_bytes
-        return self._reassembler.buffered_bytes + session_bytes + self.tls.buffered_bytes
+        stream_bytes = self._proxies.buffered_bytes + self.tls.buffered_bytes
+        return self._reassembler.buffered_bytes + stream_bytes + session_bytes
 
     def in_flight(self, before_ns: int) -> Iterable[Exchange]:
         """Yield the requests that wait for their response; call it between two batches.
@@ -309,9 +323,11 @@ class Stages:
             yield None, self.finish()
 
     def _events(self, reassembled: ReassembledBatch, *, is_last: bool = False) -> BatchEvents:
-        updates = self.tls.feed(reassembled.updates, is_last=is_last)
+        updates = self.tls.feed(self._proxies.feed(reassembled.updates), is_last=is_last)
         events = BatchEvents(reassembled.anomalies, self._tracker.feed(updates))
         events.anomalies += self.tls.take_anomalies()
         events.token_bytes = self.tls.plaintext_tokens(events.token_bytes)
+        events.proxy_credentials = self._proxies.take_credentials()
+        events.prefixes = self._proxies.take_prefixes()
         events.closed_connections = [u.connection for u in reassembled.updates if u.closed]
         return events

@@ -24,6 +24,10 @@ from kanalyze.tables.row import (
     CONNECTION,
     CONNECTION_NUMBER,
     PRINCIPAL,
+    PROXIED_CLIENT_IP,
+    PROXIED_CLIENT_PORT,
+    PROXIED_TARGET,
+    PROXY,
     Column,
     Meaning,
     columns_of,
@@ -406,6 +410,10 @@ class ConnectionRow(NamedTuple):
     estimated_response_time_p99_ns: Annotated[
         int | None, _nullable_number("estimated: 99th percentile of the same time", "ns")
     ]
+    proxy: Annotated[str | None, PROXY]
+    proxied_client_ip: Annotated[str | None, PROXIED_CLIENT_IP]
+    proxied_client_port: Annotated[int | None, PROXIED_CLIENT_PORT]
+    proxied_target: Annotated[str | None, PROXIED_TARGET]
 
 
 CONNECTION_COLUMNS: tuple[Column, ...] = columns_of(ConnectionRow)
@@ -452,6 +460,7 @@ def connection_row(
         **_counters(tcp, index),
         **tls_columns(tcp, index, protocol),
     }
+    proxy = tcp.proxy
     return ConnectionRow(
         capture=capture,
         connection=f"{client}>{broker}",
@@ -478,6 +487,10 @@ def connection_row(
         **figures,
         decoded_bytes=decoded_bytes,
         skipped_bytes=skipped_bytes,
+        proxy=None if proxy is None else proxy.kind,
+        proxied_client_ip=None if proxy is None else proxy.client_ip,
+        proxied_client_port=None if proxy is None else proxy.client_port,
+        proxied_target=None if proxy is None else proxy.target,
     )
 
 

@@ -23,6 +23,10 @@ __all__ = [
     "CONNECTION",
     "CONNECTION_NUMBER",
     "PRINCIPAL",
+    "PROXIED_CLIENT_IP",
+    "PROXIED_CLIENT_PORT",
+    "PROXIED_TARGET",
+    "PROXY",
     "TOPIC",
     "TOPIC_ID",
     "AnyRow",
@@ -84,6 +88,24 @@ CONNECTION_NUMBER = Meaning(
 CLIENT_ID = Meaning("string", "the client id in the request", nullable=True)
 PRINCIPAL = Meaning(
     "string", "the user of SASL/PLAIN or SCRAM, when seen; never a secret", nullable=True
+)
+PROXY = Meaning(
+    "string",
+    "what proxies put before the protocol: proxy-v1, proxy-v2, http-connect, socks4, socks5; "
+    "several, in their order, with + between them; null if nothing was seen",
+    nullable=True,
+)
+PROXIED_CLIENT_IP = Meaning(
+    "string",
+    "address of the client that the PROXY header names; client_ip is a proxy's; null without "
+    "one, or if it names none (LOCAL, UNKNOWN)",
+    nullable=True,
+)
+PROXIED_CLIENT_PORT = Meaning("int32", "port of that client", nullable=True)
+PROXIED_TARGET = Meaning(
+    "string",
+    "HOST:PORT that the client asked a proxy for (HTTP CONNECT, SOCKS); broker_ip is the proxy's",
+    nullable=True,
 )
 CAPTURE_POINT = Meaning(
     "string",
@@ -363,6 +385,10 @@ class Row(NamedTuple):
             nullable=True,
         ),
     ]
+    proxy: Annotated[str | None, PROXY]
+    proxied_client_ip: Annotated[str | None, PROXIED_CLIENT_IP]
+    proxied_client_port: Annotated[int | None, PROXIED_CLIENT_PORT]
+    proxied_target: Annotated[str | None, PROXIED_TARGET]
 
     @property
     def began_ns(self) -> int | None:

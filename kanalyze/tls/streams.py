@@ -16,16 +16,21 @@ closed connection waits too. Connections that were given up are reported (:class
 
 from __future__ import annotations
 
-import operator
-from itertools import accumulate, chain
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from kanalyze.common.buffer_budget import BufferBudget
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields, items
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
-from kanalyze.model.segments import Segments
-from kanalyze.model.streams import Chunk, Gap, StreamUpdate
-from kanalyze.tls.buffer_budget import BufferBudget
+from kanalyze.model.stream_copies import (
+    both_items,
+    copy_of,
+    first_packet,
+    items_state,
+    memory_of,
+)
+from kanalyze.model.streams import Chunk, StreamUpdate
 from kanalyze.tls.detection import TlsDetector
 from kanalyze.tls.facts import Decryption
 from kanalyze.tls.late_start import LateStarts
@@ -38,11 +43,10 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from kanalyze.common.plain_values import State
-    from kanalyze.model.streams import StreamItem
+    from kanalyze.model.stream_copies import BothItems
     from kanalyze.model.tcp import TcpConnection
     from kanalyze.tls.keylog import KeyLog
 
-    _BothItems: TypeAlias = "tuple[list[StreamItem], list[StreamItem]]"
     _NewSession: TypeAlias = Callable[[TcpConnection], TlsSession]
 
 __all__ = ["MOST_WAITING_BYTES", "MOST_WAIT_NS", "DecryptedStreams", "GivenUp"]
@@ -58,8 +62,6 @@ _MOST_ITEM_BYTES: Final = 1 << 18
 certificates takes a tenth."""
 _SESSION_BYTES: Final = 12 << 10
 """Memory of a session without its buffers, with both ends' ciphers and its facts; measured."""
-_BYTES_OF_AN_ITEM: Final = 512
-"""Memory of an item without its bytes."""
 
 
 class GivenUp(NamedTuple):
@@ -221,7 +223,7 @@ class DecryptedStreams:
         return self._following(connection, update, items)
 
     def _following(
-        self, connection: _Connection, update: StreamUpdate, items: _BothItems | None
+        self, connection: _Connection, update: StreamUpdate, items: BothItems | None
     ) -> StreamUpdate | None:
         """Return the update to pass on, with ``items``; register the connection's new state."""
         if update.closed and connection.is_decrypted:
@@ -237,7 +239,7 @@ class DecryptedStreams:
         read.closed_packet = update.closed_packet
         return read
 
-    def _next_items(self, connection: _Connection, update: StreamUpdate) -> _BothItems | None:
+    def _next_items(self, connection: _Connection, update: StreamUpdate) -> BothItems | None:
         """Return the items to pass on for an update; None for no update."""
         if not connection.is_decrypted:
             connection.buffer_items(update.items)
@@ -263,7 +265,7 @@ class DecryptedStreams:
             return self._given_up_items(connection)
         return None
 
-    def _first_plaintext(self, connection: _Connection) -> _BothItems:
+    def _first_plaintext(self, connection: _Connection) -> BothItems:
         """Return the first plaintext of a connection, which is decrypted from now on."""
         assert connection.session is not None
         connection.session.note_used()
@@ -272,7 +274,7 @@ class DecryptedStreams:
         connection.note_facts()
         return connection.take_plaintext()
 
-    def _given_up_items(self, connection: _Connection) -> _BothItems:
+    def _given_up_items(self, connection: _Connection) -> BothItems:
         """Give a connection up; return its original items."""
         assert connection.session is not None
         reason = connection.session.facts.decryption
@@ -346,7 +348,7 @@ class DecryptedStreams:
         if not item_lists:
             return
         connection.has_lost_keys, connection.is_reported = False, True
-        packet = min(_first_packet(items[0]) for items in item_lists)
+        packet = min(first_packet(items[0]) for items in item_lists)
         place = (update.connection.last_time_ns, packet, update.connection)
         self._anomalies.append(Anomaly(AnomalyKind.KEYS_MISSING, *place))
 
@@ -379,21 +381,21 @@ class _Connection:
         self.passes = False
         """Whether all that follows passes unchanged."""
         self.item_bytes = 0
-        self._buffered: _BothItems = ([], [])
+        self._buffered: BothItems = ([], [])
         """The original items so far."""
         self._copied_items = [0, 0]
         """How many of them are copied, by direction."""
         self._fed = False
         """Whether the buffered items were fed to the session."""
-        self._plaintext: _BothItems = ([], [])
+        self._plaintext: BothItems = ([], [])
         self._detector = detector
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
         # A connection that waits starts again with all buffered items.
         session = None if self.is_waiting else self.session
-        buffered = tuple(map(_items_state, self._buffered))
-        plaintext = tuple(map(_items_state, self._plaintext))
+        buffered = tuple(map(items_state, self._buffered))
+        plaintext = tuple(map(items_state, self._plaintext))
         return (
             *(self._detector.state(), self._fed and session is not None, self.is_decrypted),
             *(self.is_reported, buffered, plaintext, None if session is None else session.state()),
@@ -412,9 +414,9 @@ class _Connection:
             is_decrypted,
             is_reported,
         )
-        connection._buffered, connection._plaintext = _both_items(buffered), _both_items(plaintext)
+        connection._buffered, connection._plaintext = both_items(buffered), both_items(plaintext)
         connection._copied_items = [len(items) for items in connection._buffered]
-        connection.item_bytes = sum(map(_memory_of, chain(*connection._buffered)))
+        connection.item_bytes = sum(map(memory_of, chain(*connection._buffered)))
         if session is not None:
             connection.session = new_session(tcp)
             connection.session.load_state(session)
@@ -451,24 +453,24 @@ class _Connection:
             for counts in facts.counts
         )
 
-    def buffer_items(self, items: _BothItems) -> None:
+    def buffer_items(self, items: BothItems) -> None:
         """Buffer original items, which are valid until :meth:`copy_buffered`."""
         for buffered, added in zip(self._buffered, items, strict=True):
             buffered.extend(added)
-            self.item_bytes += sum(map(_memory_of, added))
+            self.item_bytes += sum(map(memory_of, added))
 
     def copy_buffered(self) -> None:
         """Copy the items buffered since the last call, before the batch's buffer is used again."""
         for direction, buffered in enumerate(self._buffered):
             copied = self._copied_items[direction]
-            buffered[copied:] = map(_copied, buffered[copied:])
+            buffered[copied:] = map(copy_of, buffered[copied:])
             self._copied_items[direction] = len(buffered)
 
     def is_tls(self, *, is_last: bool) -> bool | None:
         """Tell whether this is TLS; None if more bytes are needed."""
         return self._detector.decide(self._buffered, is_last=is_last)
 
-    def decrypt(self, items: _BothItems, *, is_last: bool) -> None:
+    def decrypt(self, items: BothItems, *, is_last: bool) -> None:
         """Feed items to the session; the first time, all buffered ones."""
         assert self.session is not None
         steps = [self.session.feed(items if self._fed else self._buffered)]
@@ -514,19 +516,19 @@ class _Connection:
         if facts.decryption is Decryption.DECRYPTED:
             note_facts(self.tcp.tls, facts)
 
-    def take_plaintext(self) -> _BothItems:
+    def take_plaintext(self) -> BothItems:
         """Return the plaintext since the last call."""
         plaintext, self._plaintext = self._plaintext, ([], [])
         return plaintext
 
-    def give_up(self) -> _BothItems:
+    def give_up(self) -> BothItems:
         """Return the original items; everything that follows passes unchanged."""
         buffered = self._buffered
         self._drop_buffered()
         self.passes, self.session = True, None
         return buffered
 
-    def drop(self) -> _BothItems:
+    def drop(self) -> BothItems:
         """Return the end of the plaintext, with gaps for everything that follows."""
         assert self.session is not None
         items = self.session.close(gives_up=True).items
@@ -546,78 +548,4 @@ def _starts_seen(tcp: TcpConnection) -> tuple[bool, bool]:
 def _first_direction(update: StreamUpdate) -> int:
     """Return the direction with the first packet."""
     directions = [direction for direction in (0, 1) if update.items[direction]]
-    return min(directions, key=lambda direction: _first_packet(update.items[direction][0]))
-
-
-def _memory_of(item: StreamItem) -> int:
-    """Return the approximate memory of a buffered item."""
-    if not isinstance(item, Chunk):
-        return _BYTES_OF_AN_ITEM
-    return _BYTES_OF_AN_ITEM + sum(item.segments.captured[item.first : item.last])
-
-
-def _items_state(stream_items: list[StreamItem]) -> State:
-    """Return what :func:`_items_from_state` takes; the items have to be copies."""
-    return tuple(
-        [
-            tuple(item)
-            if not isinstance(item, Chunk)
-            else (item.stream_offset, bytes(item.segments.buffer), *_columns(item.segments))
-            for item in stream_items
-        ]
-    )
-
-
-def _columns(segments: Segments) -> State:
-    return (
-        *(tuple(segments.length), tuple(segments.captured)),
-        *(tuple(segments.time_ns), tuple(segments.packet)),
-    )
-
-
-def _both_items(state: object) -> _BothItems:
-    """Return the items of both directions from a state; raises ValueError for any other value."""
-    one, other = fields(state, "tt")
-    return _items_from_state(one), _items_from_state(other)
-
-
-def _items_from_state(state: object) -> list[StreamItem]:
-    stream_items: list[StreamItem] = []
-    for item in items(state, "t"):
-        if len(item) == len(Gap._fields):
-            stream_items.append(Gap(*fields(item, "nnin")))
-            continue
-        offset, data, lengths, captured, times, packets = fields(item, "nytttt")
-        columns = (lengths, captured, times, packets)
-        for column, kind in zip(columns, "nnin", strict=True):
-            items(column, kind)
-        count = len(lengths)
-        if not count or any(len(column) != count for column in columns):
-            raise ValueError("columns of different lengths")
-        if sum(captured) != len(data) or any(map(operator.gt, captured, lengths)):
-            raise ValueError("more bytes than a segment had")
-        starts = list(accumulate(captured, initial=0))[:-1]
-        stream_items.append(Chunk(offset, Segments(memoryview(data), starts, *columns), 0, count))
-    return stream_items
-
-
-def _first_packet(item: StreamItem) -> int:
-    return item.segments.packet[item.first] if isinstance(item, Chunk) else item.packet
-
-
-def _copied(item: StreamItem) -> StreamItem:
-    """Return an item that stays valid after its batch."""
-    if not isinstance(item, Chunk):
-        return item
-    segments, rows = item.segments, slice(item.first, item.last)
-    captured = segments.captured[rows]
-    pieces = [
-        segments.view(start, start + size)
-        for start, size in zip(segments.start[rows], captured, strict=True)
-    ]
-    copied = Segments(
-        memoryview(b"".join(pieces)),
-        list(accumulate(captured, initial=0))[:-1],
-        *(segments.length[rows], captured, segments.time_ns[rows], segments.packet[rows]),
-    )
-    return Chunk(item.stream_offset, copied, 0, len(pieces))
+    return min(directions, key=lambda direction: first_packet(update.items[direction][0]))

@@ -134,3 +134,30 @@ def test_reserved_ids_stay() -> None:
         assert STAND_INS.uuid(number.to_bytes(16)) == number.to_bytes(16)
     assert STAND_INS.uuid((100).to_bytes(16)) != (100).to_bytes(16)
     assert sorted(STAND_INS.checksums) == list(range(1 << 16))
+
+
+@for_each("text", ["203.0.113.7", "1.2.3.4", "255.255.255.255", "0.0.0.0", "10.20.30.100"])
+def test_an_address_as_text_becomes_one_of_the_same_length(text: str) -> None:
+    found = STAND_INS.address_text(text.encode())
+    assert found != text.encode()
+    assert len(found) == len(text)
+    parts = zip(text.split("."), found.decode().split("."), strict=True)
+    assert all(len(one) == len(other) for one, other in parts)
+    assert ipaddress.IPv4Address(found.decode())
+
+
+@for_each("text", ["2001:db8::7", "::", "::1", "fe80::ABCD", "::ffff:203.0.113.7", "2001:0db8::1"])
+def test_an_ipv6_address_as_text_becomes_one_of_the_same_length(text: str) -> None:
+    found = STAND_INS.address_text(text.encode()).decode()
+    assert (found == text) == (text == "::")
+    assert [len(part) for part in re.split("[:.]", found)] == [
+        len(part) for part in re.split("[:.]", text)
+    ]
+    assert ipaddress.IPv6Address(found) is not None
+
+
+def test_no_two_addresses_as_text_become_the_same() -> None:
+    texts = [f"10.{one}.3.{other}".encode() for one in range(256) for other in range(0, 256, 5)]
+    assert len(set(map(STAND_INS.address_text, texts))) == len(texts)
+    digits = [f"1.2.3.{digit}".encode() for digit in range(10)]
+    assert {len(STAND_INS.address_text(text)) for text in digits} == {7}

@@ -82,6 +82,10 @@ def row(**changes: Any) -> Row:
         client_network_ns=20_000,
         retransmitted_packets=0,
         zero_windows=0,
+        proxy=None,
+        proxied_client_ip=None,
+        proxied_client_port=None,
+        proxied_target=None,
     )
     return made._replace(**changes)
 

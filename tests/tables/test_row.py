@@ -60,6 +60,10 @@ response_send_ns int64
 client_network_ns int64
 retransmitted_packets int64
 zero_windows int64
+proxy string
+proxied_client_ip string
+proxied_client_port int32
+proxied_target string
 """
 
 

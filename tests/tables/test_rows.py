@@ -273,6 +273,10 @@ def test_every_column_has_its_own_value(rows_of: RowsOf) -> None:
         "client_network_ns": None,
         "retransmitted_packets": 0,
         "zero_windows": 0,
+        "proxy": None,
+        "proxied_client_ip": None,
+        "proxied_client_port": None,
+        "proxied_target": None,
     }
     assert row.client_software_name != row.client_software_version
 

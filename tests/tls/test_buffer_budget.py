@@ -9,7 +9,6 @@ from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.segments import Segments
 from kanalyze.model.streams import Chunk, Gap, StreamUpdate
 from kanalyze.model.tcp import Endpoint, TcpConnection
-from kanalyze.tls.buffer_budget import BufferBudget
 from kanalyze.tls.keylog import KeyLog
 from kanalyze.tls.streams import DecryptedStreams
 from tests.support import tls_made as made
@@ -116,14 +115,3 @@ def test_incomplete_records_end_the_connections_that_sent_them() -> None:
     for peer in (*silent, busy):
         under_test.feed([peer.sends(closed=True)])
     assert under_test.buffered_bytes == 0
-
-
-def test_a_quarter_is_freed_at_once_from_the_longest_silent_connections() -> None:
-    budget = BufferBudget(100)
-    for serial in range(10):
-        budget.note(serial, 10)
-    budget.note(0, 10)
-    assert list(budget.excess()) == []
-    budget.note(10, 5)
-    assert list(budget.excess()) == [1, 2, 3]
-    assert budget.total == 75

@@ -65,10 +65,19 @@ def exchange_anomaly(kind: AnomalyKind, exchange: Exchange) -> Anomaly:
     )
 
 
-def sync_loss_anomaly(tcp: TcpConnection, loss: SyncLoss, direction: int) -> Anomaly:
+def sync_loss_anomaly(
+    tcp: TcpConnection, loss: SyncLoss, direction: int, client_index: int
+) -> Anomaly:
     """Make the anomaly of a loss of sync."""
-    kind = AnomalyKind.NOT_IN_SYNC if loss.size is None else AnomalyKind.IMPLAUSIBLE_SIZE
-    detail = "" if loss.size is None else f"size {loss.size}"
+    kind, detail = AnomalyKind.NOT_IN_SYNC, ""
+    if loss.size is not None:
+        from kanalyze.kafka.session.signatures import describe_size  # imported late: rare
+
+        speaker = None
+        if not loss.stream_offset and tcp.start_seen[direction]:
+            speaker = "the client" if direction == client_index else "the server"
+        kind = AnomalyKind.IMPLAUSIBLE_SIZE
+        detail = f"size {loss.size}{describe_size(loss.size, speaker)}"
     return Anomaly(
         kind, loss.time_ns, loss.packet, tcp, direction, loss.stream_offset, detail=detail
     )

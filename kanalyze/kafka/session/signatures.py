@@ -18,7 +18,7 @@ from kanalyze.model.tls_record import looks_like_record
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["PROTOCOLS", "guess_protocol"]
+__all__ = ["PROTOCOLS", "describe_size", "guess_protocol"]
 
 _INT32 = struct.Struct(">i").unpack_from
 _LEAST_ZEROS = 8
@@ -204,3 +204,39 @@ def guess_protocol(first: bytes, second: bytes) -> str:
     if all(len(head) >= _LEAST_ZEROS and not any(head) for head in heads):
         return "zeros"
     return "unknown"
+
+
+_TEXTS = {
+    **dict.fromkeys(
+        (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN"), "HTTP"
+    ),
+    **dict.fromkeys((b"HTTP", b"TRAC", b"PRI "), "HTTP"),
+    **dict.fromkeys((b"PROX", b"\r\n\r\n"), "PROXY protocol"),
+    **dict.fromkeys((b"220 ", b"220-", b"EHLO", b"HELO"), "SMTP or FTP"),
+    b"SSH-": "SSH",
+    b"AMQP": "AMQP",
+    b"INFO": "NATS",
+    b"PING": "Redis",
+}
+"""What a protocol of text may begin with: four bytes, where Kafka has a size."""
+
+
+def describe_size(size: int, speaker: str | None) -> str:
+    """Return what an impossible size is, if it is known text, or a record of TLS; else nothing.
+
+    No other text is shown, because it may be of a record, or of a password.
+
+    Args:
+        size: the four bytes, as Kafka reads them.
+        speaker: who sent them as the first bytes of a stream; None if they came later.
+    """
+    data = size.to_bytes(4, "big", signed=True)
+    protocol, what = _TEXTS.get(data), f'the text "{data.decode("ascii", "replace")}"'
+    if protocol is None:
+        if not looks_like_record(data + b"\1"):  # the length's second byte is not in the size
+            return ""
+        protocol, what = "TLS", "the beginning of a TLS record"
+    elif data == b"\r\n\r\n":
+        what = "two empty lines"
+    says = "" if speaker is None else f": {speaker} speaks {protocol}"
+    return f", {what}{says}"

@@ -123,7 +123,9 @@ class SyncLosses:
     def add(self, losses: list[SyncLoss], direction: int, events: ConnectionEvents) -> None:
         """Note where a direction lost sync."""
         for loss in losses:
-            events.anomalies.append(sync_loss_anomaly(self._tcp, loss, direction))
+            events.anomalies.append(
+                sync_loss_anomaly(self._tcp, loss, direction, self._client_index)
+            )
             if direction == self._client_index:
                 self._correlator.lost.requests = True
             self._note(direction, loss.stream_offset, loss.time_ns)

@@ -130,7 +130,9 @@ class Kafka07Connection:
         frames, loss_packets = [], []
         for cutter, direction in self._cutters():
             cut = cutter.feed(items[direction])
-            events.anomalies += [sync_loss_anomaly(tcp, loss, direction) for loss in cut.losses]
+            events.anomalies += [
+                sync_loss_anomaly(tcp, loss, direction, self._client_index) for loss in cut.losses
+            ]
             loss_packets += [loss.packet for loss in cut.losses]
             frames += [(frame.completion_packet(), direction, frame) for frame in cut.frames]
         frames.sort(key=lambda frame_of_direction: frame_of_direction[0])

@@ -24,6 +24,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.kafka.session.message_reader import DecodedBody, MessageReader
 from kanalyze.kafka.session.tracker import ConnectionTracker
 from kanalyze.model.streams import Chunk
+from kanalyze.net.proxy.streams import StreamsBehindProxies
 from kanalyze.net.shard import shards_of
 from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
 from kanalyze.spark.archive.packed_segments import Holes, no_holes, select_rows
@@ -156,6 +157,7 @@ class PayloadPruner:
             most_undecided_bytes=_UNDECIDED_BYTES,
             most_kafka_bytes=_KAFKA_BYTES,
         )
+        self._proxies = StreamsBehindProxies(_UNDECIDED_BYTES)
         self._followed = np.zeros(_BUCKETS, np.bool_)
         self._packets_before = self._last_packet = 0
         """Numbers of the last packet of earlier captures, and of the last packet processed."""
@@ -178,7 +180,7 @@ class PayloadPruner:
         updates = self._reassembler.feed_segments(followed).updates
         ranges: list[NDArray[np.int64]] = []
         for update in updates:
-            self._tracker.feed([update])
+            self._tracker.feed(self._proxies.feed([update]))
             self._add_unread(update, segments.buffer, ranges)
         return _in_segments(ranges, segments)
 

@@ -34,6 +34,11 @@ cdef class RowPeers:
     cdef long long client_ns
     cdef long long broker_ns
     cdef int capture_point
+    cdef bint is_proxied
+    cdef int proxy
+    cdef int proxied_client_ip
+    cdef long long proxied_client_port
+    cdef int proxied_target
 
 
 cdef class PeersWriter:
@@ -47,6 +52,10 @@ cdef class PeersWriter:
     cdef WordBuffer _software_name
     cdef WordBuffer _software_version
     cdef WordBuffer _principal
+    cdef WordBuffer _proxy
+    cdef WordBuffer _proxied_client_ip
+    cdef IntBuffer _proxied_client_port
+    cdef WordBuffer _proxied_target
 
     @cython.locals(cells=RowPeers)
     cdef RowPeers put(self, Py_ssize_t at, Peers peers)

@@ -80,12 +80,14 @@ class RowPeers:
         client_index: index of the client in the connection.
         is_one_host: whether both have the same address.
         capture_point: number of the text for the round trips ``client_ns`` and ``broker_ns``.
+        is_proxied: whether there is a proxy; without one, its cells are null.
     """
 
     __slots__ = (
         *("connection", "connection_number", "client_ip", "broker_ip", "client_port"),
         *("broker_port", "software_name", "software_version", "principal", "serial"),
         *("broker_ns", "capture_point", "client_ns", "client_index", "is_one_host", "path"),
+        *("is_proxied", "proxied_client_ip", "proxied_client_port", "proxied_target", "proxy"),
     )
 
     def __init__(self, peers: Peers, numbers: tuple[int, int, int], words: list[int]) -> None:
@@ -97,7 +99,13 @@ class RowPeers:
         self.capture_point = -1
         self.connection_number, self.client_port, self.broker_port = numbers
         self.connection, self.client_ip, self.broker_ip = words[:3]
-        self.software_name, self.software_version, self.principal = words[3:]
+        self.software_name, self.software_version, self.principal = words[3:6]
+        self.proxy, self.proxied_client_ip, self.proxied_target = words[6:]
+        proxy = peers.tcp.proxy
+        self.is_proxied = proxy is not None
+        self.proxied_client_port = -1
+        if proxy is not None and proxy.client_port is not None:
+            self.proxied_client_port = proxy.client_port
 
 
 class PeersWriter:
@@ -114,6 +122,10 @@ class PeersWriter:
         self._software_name: WordBuffer = words_of(buffers, "client_software_name")
         self._software_version: WordBuffer = words_of(buffers, "client_software_version")
         self._principal: WordBuffer = words_of(buffers, "principal")
+        self._proxy: WordBuffer = words_of(buffers, "proxy")
+        self._proxied_client_ip: WordBuffer = words_of(buffers, "proxied_client_ip")
+        self._proxied_client_port: IntBuffer = ints_of(buffers, "proxied_client_port")
+        self._proxied_target: WordBuffer = words_of(buffers, "proxied_target")
 
     def put(self, at: int, peers: Peers) -> RowPeers:
         """Write the columns of the two ends of a row; return their shared cells."""
@@ -129,12 +141,19 @@ class PeersWriter:
         self._software_name.put_code(at, cells.software_name)
         self._software_version.put_code(at, cells.software_version)
         self._principal.put_code(at, cells.principal)
+        if cells.is_proxied:
+            self._proxy.put_code(at, cells.proxy)
+            self._proxied_client_ip.put_code(at, cells.proxied_client_ip)
+            if cells.proxied_client_port >= 0:
+                self._proxied_client_port.put(at, cells.proxied_client_port)
+            self._proxied_target.put_code(at, cells.proxied_target)
         return cells
 
     def _look_up(self, peers: Peers) -> RowPeers:
         if len(self._known) >= _MOST_PEERS:
             self._known.clear()
         client, broker, tcp = peers.client, peers.broker, peers.tcp
+        proxy = tcp.proxy
         cells = self._known[peers] = RowPeers(
             peers,
             (tcp.connection_number, client.port, broker.port),
@@ -145,6 +164,9 @@ class PeersWriter:
                 self._software_name.code(peers.software_name),
                 self._software_version.code(peers.software_version),
                 self._principal.code(peers.principal),
+                self._proxy.code(None if proxy is None else proxy.kind),
+                self._proxied_client_ip.code(None if proxy is None else proxy.client_ip),
+                self._proxied_target.code(None if proxy is None else proxy.target),
             ],
         )
         return cells

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.kafka.session.signatures import PROTOCOLS, guess_protocol
+from kanalyze.kafka.session.signatures import PROTOCOLS, describe_size, guess_protocol
 from tests.support import kafka as k
 
 ZOOKEEPER = struct.pack(">iiqiqi", 44, 0, 0, 30_000, 0, 16) + bytes(16)
@@ -74,3 +74,24 @@ def test_any_bytes_have_a_name(first: bytes, second: bytes) -> None:
 def test_names_of_protocols_are_unique_and_in_lower_case() -> None:
     assert len(set(PROTOCOLS)) == len(PROTOCOLS)
     assert all(name.islower() for name in PROTOCOLS)
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (1213486160, ', the text "HTTP": the server speaks HTTP'),
+        (int.from_bytes(b"GET "), ', the text "GET ": the server speaks HTTP'),
+        (int.from_bytes(b"SSH-"), ', the text "SSH-": the server speaks SSH'),
+        (int.from_bytes(b"PROX"), ', the text "PROX": the server speaks PROXY protocol'),
+        (int.from_bytes(b"\r\n\r\n"), ", two empty lines: the server speaks PROXY protocol"),
+        (0x16030100, ", the beginning of a TLS record: the server speaks TLS"),
+        (0x15030300, ", the beginning of a TLS record: the server speaks TLS"),
+        (0x16040100, ""),
+        (int.from_bytes(b"pass"), ""),
+        *((size, "") for size in (-1, -(2**31), 2**31 - 1, 0, 4)),
+    ],
+)
+def test_a_size_that_is_known_text_is_described(size: int, text: str) -> None:
+    """Text that may be of a record or a password is not."""
+    assert describe_size(size, "the server") == text
+    assert describe_size(size, None) == text.partition(":")[0]

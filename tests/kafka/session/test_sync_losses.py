@@ -83,6 +83,12 @@ def test_an_implausible_size_is_named() -> None:
     ]
 
 
+def test_a_size_that_is_text_in_the_middle_says_nothing_of_the_protocol() -> None:
+    events = ConnectionEvents()
+    new_losses().add([SyncLoss(8, 1213486160, TIME_NS, 3)], BROKER, events)
+    assert [each.detail for each in events.anomalies] == ['size 1213486160, the text "HTTP"']
+
+
 def test_after_a_loss_of_responses_earlier_requests_may_have_lost_theirs() -> None:
     correlator, events = Correlator(from_start=True), ConnectionEvents()
     losses, request = new_losses(correlator), exchange(1, 0)
