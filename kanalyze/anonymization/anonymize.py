@@ -5,12 +5,15 @@ not know the command line.
 
     captures -> exchanges -> pieces of streams;  captures -> PacketBatch -> pcapng
 
+What was written is compared with the captures (:mod:`.check`).
+
 Names and addresses become stand-ins of the same length (:mod:`.stand_ins`), records and secrets are
 blanked (:mod:`.messages`, :mod:`.rules`), headers of packets are rewritten (:mod:`.packets`).
 Bytes that no parser read are blank: TLS, messages of Kafka 0.7, other protocols, IP fragments,
 bytes between messages. A retransmitted byte is replaced in the same way as the first copy, because
 replacements are found by stream offset. Interface names, comments, host names and secrets that a
-capture has beside its packets are left out.
+capture has beside its packets are left out. A TLS alert in the clear stays: it says that a client
+came without TLS, or why a handshake failed.
 """
 
 from __future__ import annotations
@@ -21,7 +24,9 @@ from contextlib import closing
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, BinaryIO, Final
 
+from kanalyze.anonymization.check import OutputCheck
 from kanalyze.anonymization.collection import Collection
+from kanalyze.anonymization.encrypted_captures import EncryptedCaptures
 from kanalyze.anonymization.messages import MessageAnonymizer
 from kanalyze.anonymization.packets import PacketAnonymizer
 from kanalyze.anonymization.stand_ins import StandIns, new_key
@@ -72,6 +77,9 @@ class Anonymized(NamedTuple):
     """Messages whose body could not be read; the whole body is blank."""
     unread_batches: int
     """Record batches that are blank as a whole, in messages that could be read."""
+    differences: tuple[str, ...] | None = None
+    """What differs from the captures besides names, a line for each table; None if what was written
+    was not compared with them, as what goes to a pipe cannot be."""
 
 
 def key_of(passphrase: bytes | None) -> bytes:
@@ -121,7 +129,9 @@ class Anonymization:
         self._catalog = Catalog() if catalog is None else catalog
         self._stand_ins = StandIns(key)
         self._strips_records = strips_records
+        self._ports = ports
         self._is_broker = broker_side(ports, ())
+        self._memory_bytes = max_memory_bytes
         self._memory = MemoryBounds.of(max_memory_bytes)
         self._second_pass: MergedCaptures | None = None
 
@@ -156,7 +166,7 @@ class Anonymization:
                 records = StreamRanges()
                 messages = MessageAnonymizer(self._catalog, self._stand_ins)
                 collection = Collection(messages, self._stand_ins, pieces, places, records)
-                for _, events in self._stages().run(captures):
+                for _, events in self._stages().run(EncryptedCaptures(captures)):
                     collection.add(events)
                 for index in (pieces, places, records):
                     index.sort()
@@ -168,6 +178,17 @@ class Anonymization:
             messages=collection.message_count,
             unread_messages=collection.unread_messages,
             unread_batches=messages.records.blanked_batches,
+        )
+
+    def check(self, written: str) -> OutputCheck:
+        """Return the comparison of a file that :meth:`run` wrote with the captures."""
+        return OutputCheck(
+            self._inputs.captures,
+            written,
+            strips_records=self._strips_records,
+            ports=self._ports,
+            catalog=self._catalog,
+            max_memory_bytes=self._memory_bytes,
         )
 
     def _stages(self) -> Stages:

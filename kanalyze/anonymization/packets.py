@@ -18,6 +18,7 @@ on the original bytes.
 
 from __future__ import annotations
 
+import re
 from struct import Struct
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
@@ -62,6 +63,9 @@ _TIMESTAMPS_BYTES: Final = 12
 _ONES: Final = 0xFFFF
 _MOST_KNOWN: Final = 1 << 16
 """Number of address pairs that are cached."""
+
+_CLEAR_ALERT: Final = re.compile(rb"\x15\x03[\0-\x04]\0\x02[\1\2].", re.DOTALL)
+"""A TLS record with an alert that is not encrypted: its level and its description."""
 
 _u16 = Struct(">H").unpack_from
 _put16 = Struct(">H").pack_into
@@ -310,9 +314,11 @@ class PacketAnonymizer:
                 sequence += 1
             ports = data[at : at + 4]
             payload = self._payloads.payload(*addresses.ends, ports, sequence, length)
+            last = min(payload_at + length, len(data))
             if payload is not None:
-                last = min(payload_at + length, len(data))
                 out[payload_at:last] = payload[: last - payload_at]
+            elif _CLEAR_ALERT.fullmatch(data, payload_at, last):
+                out[payload_at:last] = data[payload_at:last]
 
     # -- checksums --------------------------------------------------------------------------------
 

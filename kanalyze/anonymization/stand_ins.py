@@ -5,8 +5,10 @@ in messages or packets.
 
 A name keeps its length in bytes, and the kind of each character. The kinds are characters that
 topic names may have (letters, digits, ``.``, ``_``, ``-``), other printable ones, control
-characters, and those of two, three or four bytes in UTF-8. The characters together are one number,
-which is permuted. So valid names stay valid, and no two names become the same.
+characters, those of two, three or four bytes in UTF-8, and NUL, which separates names in tokens; if
+a name is not UTF-8, each byte beyond ASCII is a character of one more kind. The characters together
+are one number, which is permuted. So valid names stay valid, what recognizes a client id finds in
+its stand-in what it found in the original, and no two names become the same.
 
 Addresses keep their common beginnings (Xu, Fan, Ammar and Moon, "Prefix-preserving IP address
 anonymization", 2002): two addresses have as many first bits in common as before. Prefixes that say
@@ -46,7 +48,7 @@ _TOPIC_CHARACTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 _PRINTABLE: Final = "".join(
     chr(code) for code in range(0x20, 0x7F) if chr(code) not in _TOPIC_CHARACTERS
 )
-_CONTROL: Final = "".join(map(chr, (*range(0x20), 0x7F)))
+_CONTROL: Final = "".join(map(chr, (*range(1, 0x20), 0x7F)))
 _SURROGATES: Final = range(0xD800, 0xE000)
 _KEPT_UUIDS: Final = 100
 """Ids below this have a meaning in Kafka: no id, lost directories, the metadata topic (KIP-516)."""
@@ -60,17 +62,21 @@ def new_key() -> bytes:
 
 def _character_numbers() -> dict[str, tuple[int, int]]:
     """Return the kind of each ASCII character, and its number among those of the kind."""
-    return {
+    numbers = {
         character: (kind, number)
         for kind, characters in enumerate((_TOPIC_CHARACTERS, _PRINTABLE, _CONTROL))
         for number, character in enumerate(characters)
     }
+    return {**numbers, "\0": (_NUL, 0)}
 
 
+_NUL: Final = 6
+_BYTE: Final = 7
 _NUMBERS: Final = _character_numbers()
 _SIZES: Final = (
     *(len(_TOPIC_CHARACTERS), len(_PRINTABLE), len(_CONTROL)),
     *(0x800 - 0x80, 0x10000 - 0x800 - len(_SURROGATES), 0x110000 - 0x10000),
+    *(1, 0x100 - 0x80),
 )
 """How many characters there are of each kind."""
 
@@ -87,9 +93,23 @@ def _number_of(character: str) -> tuple[int, int]:
     return 4, code - 0x800 - (len(_SURROGATES) if code >= _SURROGATES.stop else 0)
 
 
-def _character(kind: int, number: int) -> str:
+def _numbers_of(name: bytes) -> list[tuple[int, int]]:
+    """Return kind and number of each character, or of each byte if the name is not UTF-8."""
+    try:
+        return [_number_of(character) for character in name.decode()]
+    except UnicodeDecodeError:
+        return [_NUMBERS.get(chr(byte)) or (_BYTE, byte - 0x80) for byte in name]
+
+
+def _character(kind: int, number: int) -> bytes:
+    return bytes((number + 0x80,)) if kind == _BYTE else _utf8_character(kind, number).encode()
+
+
+def _utf8_character(kind: int, number: int) -> str:
     if kind < 3:
         return (_TOPIC_CHARACTERS, _PRINTABLE, _CONTROL)[kind][number]
+    if kind == _NUL:
+        return "\0"
     if kind == 4:
         code = number + 0x800
         return chr(code + len(_SURROGATES) if code >= _SURROGATES.start else code)
@@ -134,11 +154,7 @@ class StandIns:
         """
         if not name or name in unchanged:
             return name
-        try:
-            text = name.decode()
-        except UnicodeDecodeError:
-            return self._not_utf8(name)
-        pairs = [_number_of(character) for character in text]
+        pairs = _numbers_of(name)
         kinds = tuple([kind for kind, _ in pairs])
         permutation = self._permutation(kinds)
         number = 0
@@ -146,9 +162,11 @@ class StandIns:
             number = number * _SIZES[kind] + index
 
         def stays(number: int) -> bool:
-            return _text(number, kinds).encode() in unchanged
+            candidate = _name(number, kinds)
+            # As UTF-8, bytes would be characters of other kinds.
+            return candidate in unchanged or (_BYTE in kinds and _is_text(candidate))
 
-        return _text(permutation.of(number, stays), kinds).encode()
+        return _name(permutation.of(number, stays), kinds)
 
     def _permutation(self, kinds: tuple[int, ...]) -> Permutation:
         permutation = self._permutations.get(kinds)
@@ -161,16 +179,6 @@ class StandIns:
             if len(kinds) <= _LONGEST_REMEMBERED:
                 remember(self._permutations, kinds, permutation, _MOST_KNOWN)
         return permutation
-
-    def _not_utf8(self, name: bytes) -> bytes:
-        """Return the stand-in of bytes that are not UTF-8: other bytes that are not UTF-8."""
-        permutation = Permutation(self._key, b"bytes", 256 ** len(name))
-        number = int.from_bytes(name)
-        while True:
-            number = permutation.of(number)
-            stand_in = number.to_bytes(len(name))
-            if not _is_text(stand_in):
-                return stand_in
 
     # -- ids --------------------------------------------------------------------------------------
 
@@ -323,12 +331,12 @@ def _kept_prefixes(bits: int) -> frozenset[tuple[int, int]]:
 _KEPT_PREFIXES: Final = {bits: _kept_prefixes(bits) for bits in _KEPT_NETWORKS}
 
 
-def _text(number: int, kinds: tuple[int, ...]) -> str:
+def _name(number: int, kinds: tuple[int, ...]) -> bytes:
     characters = []
     for kind in reversed(kinds):
         number, place = divmod(number, _SIZES[kind])
         characters.append(_character(kind, place))
-    return "".join(reversed(characters))
+    return b"".join(reversed(characters))
 
 
 def _is_text(name: bytes) -> bool:

@@ -18,6 +18,7 @@ from kanalyze.api.filters import api_names, keeps_bytes
 from kanalyze.api.key_logs import read_key_logs
 from kanalyze.api.outputs import check_output
 from kanalyze.api.topic_ids import read_topic_ids
+from kanalyze.common import paths
 from kanalyze.common.argument_values import (
     count,
     parsed,
@@ -468,7 +469,9 @@ def anonymize(
 
     Names, ids and addresses become stand-ins of the same length; records, tokens, configurations,
     error messages, and everything that is not plaintext Kafka are blanked. Times, lengths, versions
-    and error codes stay. Only the owner can read the file.
+    and error codes stay, and so do the names of Kafka's internal topics. Only the owner can read
+    the file. It is read again and compared with the captures: ``differences`` has a line for each
+    table in which more than names differs.
 
     Args:
         *captures: see :func:`requests`. They are read twice: open files and pipes are refused.
@@ -506,7 +509,11 @@ def anonymize(
         outputs=outputs,
         **_given(arguments, "catalog", "ports", "max_memory_bytes"),
     )
-    return anonymization.run(opened)
+    done = anonymization.run(opened)
+    written = os.fspath(output)
+    if paths.regular_bytes(written) is None:
+        return done
+    return done._replace(differences=anonymization.check(written).differences())
 
 
 def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[RecordRow]:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from kanalyze.anonymization.anonymize import Anonymization, key_of
 from kanalyze.cli.analyze import LeftOutReporter, catalog_of
+from kanalyze.cli.console import print_message
 from kanalyze.cli.output_checks import output_files
 from kanalyze.cli.progress import progress_of
+from kanalyze.common.paths import regular_bytes
 from kanalyze.errors import UsageError, reason_of
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.render.units import counted
@@ -22,11 +24,15 @@ if TYPE_CHECKING:
 
 __all__ = ["anonymize"]
 
+DIFFERENT = 1
 _FILE = "@"
 
 
-def anonymize(arguments: argparse.Namespace) -> None:
-    """Write a capture without names, addresses and contents; raises KanalyzeError and OSError."""
+def anonymize(arguments: argparse.Namespace) -> int:
+    """Write a capture without names, addresses and contents; raises KanalyzeError and OSError.
+
+    Returns 1 if more than names differs in it, else 0.
+    """
     limits = {} if arguments.max_memory is None else {"max_memory_bytes": arguments.max_memory}
     anonymization = Anonymization(
         arguments.captures,
@@ -44,8 +50,17 @@ def anonymize(arguments: argparse.Namespace) -> None:
     progress = progress_of(arguments, arguments.output, is_streamed=True)
     with progress.shown(), progress.reading(anonymization, "reading and writing"):
         done = anonymization.run(output)
+        if regular_bytes(arguments.output) is not None:
+            check = anonymization.check(arguments.output)
+            with progress.reading(check, "comparing"):
+                done = done._replace(differences=check.differences())
     if arguments.output != STANDARD_OUTPUT:
         sys.stdout.write(f"{_text(done, arguments.output)}\n")
+    if done.differences is None:
+        print_message(f"{arguments.output}: not compared with the captures: it is no file")
+    for line in done.differences or ():
+        print_message(f"{arguments.output}: more than names differs: {line}")
+    return DIFFERENT if done.differences else 0
 
 
 def _key(text: str | None) -> bytes | None:

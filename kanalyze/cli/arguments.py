@@ -123,9 +123,11 @@ _ANONYMIZE_EPILOG = """\
 Ids, addresses, and names of topics, clients, groups, hosts, users and software become stand-ins of
 the same length. Records, tokens, configurations and error messages are blanked, and so are IP
 fragments, messages of Kafka 0.7, and everything that is not plaintext Kafka. Packets inside tunnels
-are anonymized too. Times, lengths, versions and error codes stay, and checksums that were right
-stay right: only names differ in a report. Anyone who has the key can compute the stand-in of a
-name, so keep it secret. Captures are read twice.
+are anonymized too. Times, lengths, versions and error codes stay, TLS alerts in the clear, and the
+names of Kafka's internal topics, such as __consumer_offsets; checksums that were right stay right:
+only names differ in a report. Anyone who has the key can compute the stand-in of a name, so keep it
+secret. Captures are read twice, then FILE is compared with them: if connections, requests or
+anomalies differ by more than names, a line says which, and the exit status is 1.
 
 examples:
   kanalyze anonymize -o shared.pcapng broker.pcap

@@ -1,9 +1,10 @@
 """The entry point: runs a command, returns its exit status, reports an error in one line.
 
-In: arguments. Out: the exit status: 0; 1 if ``compare --fail-on`` found something; 2 for a wrong
-argument, input or output, or a package that is not installed; 130 if interrupted, 143 if
-terminated. This module must not import anything slow before it knows the command, nor anything at
-all that the handlers of signals do not need before they are set.
+In: arguments. Out: the exit status: 0; 1 if ``compare --fail-on`` found something, or if more than
+names differs in what ``anonymize`` wrote; 2 for a wrong argument, input or output, or a package
+that is not installed; 130 if interrupted, 143 if terminated. This module must not import anything
+slow before it knows the command, nor anything at all that the handlers of signals do not need
+before they are set.
 """
 
 from __future__ import annotations

@@ -46,6 +46,17 @@ def test_bytes_that_are_not_utf8_become_other_bytes_that_are_not() -> None:
     assert len({STAND_INS.name(bytes((0xC3, byte))) for byte in range(256)}) == 256
 
 
+@for_each("name", [b"billing\0app\xff", "größe 1".encode("latin-1"), b"\x01\x80", b"\xff" * 300])
+def test_ascii_in_bytes_that_are_not_utf8_keeps_its_kind(name: bytes) -> None:
+    """A client id without control characters gets none; what separates names in tokens stays."""
+    found = STAND_INS.name(name)
+    for before, after in zip(name, found, strict=True):
+        assert (before < 0x20) == (after < 0x20)
+        assert (before < 0x80) == (after < 0x80)
+        assert (before == 0) == (after == 0)
+        assert (chr(before) in TOPIC_CHARACTERS) == (chr(after) in TOPIC_CHARACTERS)
+
+
 def test_internal_topics_and_the_empty_name_stay() -> None:
     for name in (*INTERNAL_TOPICS, b""):
         assert STAND_INS.name(name) == name

@@ -317,7 +317,7 @@ def phases(monkeypatch) -> list[str]:
             ["extract", "--finding", "unanswered", "-o", "{}/a.pcapng"],
             ["reading", "searching for findings", "finding requests"],
         ),
-        (["anonymize", "-o", "{}/a.pcapng"], ["reading and writing"]),
+        (["anonymize", "-o", "{}/a.pcapng"], ["reading and writing", "comparing"]),
     ],
     ids=lambda items: " ".join(items[:2]),
 )

@@ -28,6 +28,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields
 from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES
 from kanalyze.kafka.records.batch_headers import BATCH_HEADER_BYTES, batch_head_bytes
+from kanalyze.kafka.session.plausible_headers import has_control
 from kanalyze.kafka.wire import WireError
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class RequestHead(NamedTuple):
     correlation_id: bytes
     """As on the wire."""
     name: str
-    """The client id; empty if there is none, or if it is no printable text."""
+    """The client id; empty if there is none, or if it is no text or has control characters."""
 
     @property
     def is_named(self) -> bool:
@@ -108,13 +109,13 @@ def _name(view: memoryview, header: RequestHeader) -> str:
     if header.client_id is None:
         return ""
     if "\\" not in header.client_id:
-        return header.client_id if header.client_id.isprintable() else ""
+        return "" if has_control(header.client_id) else header.client_id
     # The header's text has escapes for bytes that are no text.
     try:
         name = str(view[14 : 14 + _INT16(view, 12)[0]], "utf-8")
     except UnicodeDecodeError:
         return ""
-    return name if name.isprintable() else ""
+    return "" if has_control(name) else name
 
 
 def is_likely(reader: MessageReader, view: memoryview) -> bool:

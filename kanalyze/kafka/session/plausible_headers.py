@@ -7,6 +7,7 @@ not know bytes.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LONGEST_CLIENT_ID_BYTES",
+    "has_control",
     "highest_plausible_version",
     "is_plausible_client_id",
     "is_plausible_version",
@@ -24,6 +26,7 @@ _NEWER_VERSIONS = 8
 _LONGEST_CLIENT_ID = 1024
 LONGEST_CLIENT_ID_BYTES = 4 * _LONGEST_CLIENT_ID
 """A character of UTF-8 has at most four bytes."""
+_CONTROL = re.compile("[\0-\x1f\x7f]")
 
 
 def highest_plausible_version(api: Api) -> int:
@@ -38,7 +41,16 @@ def is_plausible_version(catalog: Catalog, api_key: int, api_version: int) -> bo
 
 
 def is_plausible_client_id(client_id: str | None) -> bool:
-    """Return true for printable text of a usual length, and for None."""
+    """Return true for text of a usual length without control characters, and for None."""
     if client_id is None:
         return True
-    return len(client_id) <= _LONGEST_CLIENT_ID and client_id.isprintable()
+    return len(client_id) <= _LONGEST_CLIENT_ID and not has_control(client_id)
+
+
+def has_control(text: str) -> bool:
+    """Return true if a text has control characters of ASCII, as bytes that are no text mostly have.
+
+    A client id may have any other character. Which of these are printable depends on the version of
+    Unicode, and a stand-in for an emoji is rarely another one.
+    """
+    return not text.isprintable() and _CONTROL.search(text) is not None

@@ -20,7 +20,11 @@ def buffered(*pieces: bytes) -> ReplayBuffer:
 
 
 @pytest.mark.parametrize(
-    ("name", "length"), [(None, 0), ("", 0), ("abc", 3), ("rdkafka", 7), ("a\x01bcd", 0)]
+    ("name", "length"),
+    [
+        *((None, 0), ("", 0), ("abc", 3), ("rdkafka", 7), ("a\x01bcd", 0), ("abcd\x7f", 0)),
+        *(("\N{MAN}\u200d\N{WOMAN}\u200d", 4), ("\U000e0fff\ue000\u2028\x85", 4)),
+    ],
 )
 def test_a_head_has_the_client_id(name: str | None, length: int) -> None:
     head = read_head(READER, memoryview(k.heartbeat(7, client_id=name)))

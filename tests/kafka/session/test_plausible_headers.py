@@ -33,12 +33,15 @@ def test_an_unknown_api_has_no_plausible_version():
     assert not is_plausible_version(CATALOG, 30_000, 0)
 
 
-def test_a_client_id_is_short_printable_text_or_null():
+def test_a_client_id_is_short_text_without_control_characters_or_null():
     assert is_plausible_client_id(None)
     assert is_plausible_client_id("")
     assert is_plausible_client_id("é" * (LONGEST_CLIENT_ID_BYTES // 4))
     assert not is_plausible_client_id("é" * (LONGEST_CLIENT_ID_BYTES // 4 + 1))
     assert not is_plausible_client_id("consumer\n")
+    # Kafka allows all of these, and what is printable depends on the version of Unicode.
+    for text in ("a\u200db", "\U000e0fff", "\ue000", "\u202eb", "a\u00a0b", "a\x85b"):
+        assert is_plausible_client_id(text)
 
 
 def test_the_longest_client_id_is_accepted_before_and_after_its_last_byte():
