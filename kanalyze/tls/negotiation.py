@@ -122,9 +122,14 @@ class Negotiation:
 
     @property
     def is_13(self) -> bool:
-        """Whether this is TLS 1.3, by the ServerHello or by the secrets that the key log has."""
+        """Whether this is TLS 1.3, by the ServerHello or by the secrets that the key log has.
+
+        A HelloRetryRequest shows it before: only TLS 1.3 has it.
+        """
         if self.server_hello is not None:
             return self.server_hello.version == TLS_1_3
+        if self.facts.retried:
+            return True
         return self.client_random is not None and has_secrets_13(self.log, self.client_random)
 
     def handshake_12(self, client_random: bytes) -> Handshake12 | None:
@@ -271,7 +276,8 @@ class Negotiation:
         facts = self.facts
         if hello is None or facts.client_index not in (None, origin.direction):
             return
-        is_retry = facts.retried and self.server_hello is None
+        # What the server sends may be read after it. A hello that renegotiates is encrypted.
+        is_retry = self.handshakes > 0 and not origin.is_sealed
         self.handshakes += not is_retry
         self.client_hello, self.client_random = hello, hello.random
         facts.client_index = origin.direction
