@@ -19,7 +19,7 @@ from kanalyze.common import paths
 from kanalyze.common.saved_files import saved_files
 from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
-from kanalyze.render.nothing import no_kafka_text
+from kanalyze.render.nothing import no_kafka_text, undecrypted_text
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.filters import FILTER_OPTIONS
 
@@ -39,7 +39,8 @@ __all__ = [
     "filters_of",
     "key_log_of",
     "query_folders",
-    "report_if_none",
+    "report_undecrypted",
+    "report_unread",
     "rows_of",
 ]
 
@@ -158,15 +159,31 @@ def query_folders(arguments: argparse.Namespace) -> list[Path]:
     return [] if arguments.queries is None else [Path(arguments.queries)]
 
 
-def report_if_none(
+def report_unread(
     rows: int, arguments: argparse.Namespace, analysis: Analysis | SavedAnalysis
 ) -> None:
-    """Print why no rows were written, if ``rows``, their number, is 0.
+    """Print how many connections with TLS could not be read, and why.
 
-    Call it at the end of the captures.
+    If ``rows``, the number of rows that were written, is 0, print why. Call it at the end of the
+    captures.
     """
-    if rows:
-        return
+    if rows or not _report_none(arguments, analysis):
+        report_undecrypted(analysis)
+
+
+def report_undecrypted(analysis: Analysis | SavedAnalysis, about: str = "") -> None:
+    """Print how many connections with TLS could not be read, if there are any.
+
+    ``about`` is the beginning of the line.
+    """
+    quality = analysis.quality
+    text = undecrypted_text(quality.tls_connections, quality.tls_outcomes)
+    if text is not None:
+        print_message(f"{about}{text}")
+
+
+def _report_none(arguments: argparse.Namespace, analysis: Analysis | SavedAnalysis) -> bool:
+    """Print why there are no rows; return whether that says all about connections with TLS."""
     quality, command = analysis.quality, arguments.command
     of_kafka = command not in _NOT_ONLY_KAFKA
     filters = _typed_filters(arguments)
@@ -176,13 +193,15 @@ def report_if_none(
                 packets=quality.packets,
                 connections=quality.connections,
                 tls_connections=quality.tls_connections,
+                tls_outcomes=quality.tls_outcomes,
                 other_connections=quality.other_connections,
                 snapped_bytes=quality.snapped_bytes,
             )
         )
-        return
+        return True
     items = "requests" if command in _OF_REQUESTS else command
     print_message(f"no {items} match {' '.join(filters)}" if filters else f"no {items} found")
+    return False
 
 
 def _typed_filters(arguments: argparse.Namespace) -> list[str]:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.api.comparing import compare_inputs, report_in
-from kanalyze.cli.analyze import filters_of, rows_of, worker_count
+from kanalyze.cli.analyze import filters_of, report_undecrypted, rows_of, worker_count
 from kanalyze.cli.console import print_message, show_lines
 from kanalyze.cli.progress import progress_of
 from kanalyze.errors import UsageError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kanalyze.api.saved import SavedAnalysis
-    from kanalyze.cli.progress import HasProgress, Progress
+    from kanalyze.cli.progress import Progress
     from kanalyze.runtime.pipeline import Analysis
 
 __all__ = ["compare"]
@@ -53,6 +53,7 @@ def compare(arguments: argparse.Namespace) -> int:
     with OutputFile(arguments.json) if arguments.json else nullcontext() as output:
         progress = progress_of(arguments, STANDARD_OUTPUT)
         progress.begin("comparing")
+        read: dict[str, Analysis | SavedAnalysis] = {}
         with progress.shown():
             comparison = compare_inputs(
                 a,
@@ -61,12 +62,14 @@ def compare(arguments: argparse.Namespace) -> int:
                 thresholds,
                 max_memory_bytes=arguments.max_memory,
                 threads=worker_count(arguments),
-                watched=partial(_watched, progress),
+                watched=partial(_watched, progress, read),
             )
         if output is not None:
             output.file.write(summary_json(comparison).encode("ascii"))
     if arguments.json != STANDARD_OUTPUT:
         _show(comparison, arguments.format)
+    for name, analysis in read.items():
+        report_undecrypted(analysis, f"{name}: ")
     if not _failed(comparison, arguments.fail_on):
         return 0
     if not comparison["tested"]:
@@ -84,8 +87,17 @@ def _thresholds(arguments: argparse.Namespace) -> Thresholds:
 
 
 @contextmanager
-def _watched(progress: Progress, source: HasProgress, name: str) -> Iterator[None]:
-    """Show the progress of reading A or B during the block; then begin the phase of comparing."""
+def _watched(
+    progress: Progress,
+    read: dict[str, Analysis | SavedAnalysis],
+    source: Analysis | SavedAnalysis,
+    name: str,
+) -> Iterator[None]:
+    """Show the progress of reading A or B during the block; then begin the phase of comparing.
+
+    Note in ``read`` what was read.
+    """
+    read[name] = source
     with progress.reading(source, f"reading {name}"):
         yield
     progress.begin("comparing")

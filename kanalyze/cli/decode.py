@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from kanalyze.api.filters import keeps_bytes, make_filter
-from kanalyze.cli.analyze import analysis_of, report_if_none
+from kanalyze.cli.analyze import analysis_of, report_unread
 from kanalyze.cli.progress import progress_of
 from kanalyze.decoding.bodies import BodyReader
 from kanalyze.errors import UsageError
@@ -50,7 +50,7 @@ def decode(arguments: argparse.Namespace) -> None:
             written += len(exchanges)
             for line in lines(exchanges, block):
                 output.file.write(f"{line}\n".encode("utf-8", "backslashreplace"))
-    report_if_none(written, arguments, analysis)
+    report_unread(written, arguments, analysis)
 
 
 def _default_format(destination: str) -> str:

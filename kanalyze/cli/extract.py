@@ -13,7 +13,7 @@ from kanalyze.cli.analyze import (
     catalog_of,
     filters_of,
     key_log_of,
-    report_if_none,
+    report_unread,
     worker_count,
 )
 from kanalyze.cli.arguments import parser
@@ -69,9 +69,8 @@ def extract(arguments: argparse.Namespace) -> None:
             key_log=_second_key_log(arguments) if arguments.with_secrets else None,
             watched=partial(progress.reading, phase="writing packets"),
         )
-    if not extracted.connections:
-        report_if_none(0, arguments, analysis)
-    elif arguments.output != STANDARD_OUTPUT:
+    report_unread(extracted.connections, arguments, analysis)
+    if extracted.connections and arguments.output != STANDARD_OUTPUT:
         sys.stdout.write(f"{_text(extracted, arguments.output)}\n")
     if extracted.decrypted_connections and not arguments.with_secrets:
         print_message(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from kanalyze.cli.analyze import KEY_LOG_VARIABLE
 from kanalyze.cli.console import print_message
 from kanalyze.errors import UsageError
+from kanalyze.render.nothing import undecrypted_reason
 
 if TYPE_CHECKING:
     import argparse
@@ -23,13 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["GivenUpReporter", "key_logs_of"]
 
 _MOST_NAMED: Final = 10
-_REASONS: Final[dict[str, str]] = {
-    "no_secret": "the key log has no secret for it",
-    "no_hello": "its handshake was not captured, and no secret in the key log fits",
-    "failed": "the secret in the key log does not fit",
-    "unsupported": "its TLS version or cipher suite is not supported",
-}
-"""The text for each :class:`~kanalyze.tls.facts.Decryption`."""
 
 
 def key_logs_of(arguments: argparse.Namespace, warn: Callable[[str], None]) -> KeyLogFiles | None:
@@ -74,7 +68,7 @@ class GivenUpReporter:
             self._count += 1
             if self._count <= _MOST_NAMED:
                 first, second = connection.tcp.endpoints
-                reason = _REASONS.get(connection.reason, "its records cannot be read")
+                reason = undecrypted_reason(connection.reason)
                 self._warn(f"{first} and {second}: TLS connection not decrypted: {reason}")
 
     def end(self) -> None:

@@ -12,7 +12,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kanalyze.cli.analyze import report_if_none
+from kanalyze.cli.analyze import report_unread
 from kanalyze.cli.console import is_plain, plain_width
 from kanalyze.cli.progress import progress_of
 from kanalyze.common import paths
@@ -137,7 +137,7 @@ def write_rows(
     with opened_output(arguments, analysis, table, table_style) as sink:
         for rows in batches:
             sink.write(rows)
-    report_if_none(sink.rows, arguments, analysis)
+    report_unread(sink.rows, arguments, analysis)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.cli.analyze import analysis_of, report_if_none
+from kanalyze.cli.analyze import analysis_of, report_unread
 from kanalyze.cli.output import TABLE, Output, column_names, default_format
 from kanalyze.cli.progress import progress_of
 from kanalyze.errors import UsageError
@@ -59,7 +59,7 @@ def records(arguments: argparse.Namespace) -> None:
             for exchanges, block in analysis.exchange_blocks(produced.note):
                 for record_block in reader.blocks(exchanges, block):
                     sink.write_block(record_block)
-    report_if_none(sink.rows, arguments, analysis)
+    report_unread(sink.rows, arguments, analysis)
 
 
 def _check_names(names: list[str] | None, table: tuple[Column, ...]) -> None:

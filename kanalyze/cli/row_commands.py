@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from kanalyze.cli.analyze import report_if_none, rows_of
+from kanalyze.cli.analyze import report_unread, rows_of
 from kanalyze.cli.output import opened_output, write_rows
 from kanalyze.cli.progress import progress_of
 from kanalyze.errors import UsageError
@@ -36,7 +36,7 @@ def requests(arguments: argparse.Namespace) -> None:
         with opened_output(arguments, analysis) as sink:
             for block in analysis.batches():
                 sink.write_block(block)
-    report_if_none(sink.rows, arguments, analysis)
+    report_unread(sink.rows, arguments, analysis)
 
 
 def _write_display_filters(arguments: argparse.Namespace) -> None:
@@ -60,7 +60,7 @@ def _write_display_filters(arguments: argparse.Namespace) -> None:
             packets += [(row.capture, row.response_packet) for row in rows]
         for line in filter_lines(packets):
             output.file.write(f"{line}\n".encode())
-    report_if_none(requests, arguments, analysis)
+    report_unread(requests, arguments, analysis)
 
 
 def connections(arguments: argparse.Namespace) -> None:

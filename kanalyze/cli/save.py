@@ -6,7 +6,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.api.saving import save_tables
-from kanalyze.cli.analyze import analysis_of, report_if_none
+from kanalyze.cli.analyze import analysis_of, report_unread
 from kanalyze.cli.progress import progress_of
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
 
@@ -26,7 +26,7 @@ def save(arguments: argparse.Namespace) -> None:
             _options(arguments),
             max_memory_bytes=arguments.max_memory or DEFAULT_MEMORY_BYTES,
         )
-    report_if_none(requests, arguments, analysis)
+    report_unread(requests, arguments, analysis)
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:

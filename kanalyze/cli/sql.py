@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.cli.analyze import query_folders, rows_of, worker_count
+from kanalyze.cli.analyze import query_folders, report_undecrypted, rows_of, worker_count
 from kanalyze.cli.console import plain_width, print_message
 from kanalyze.cli.output import TABLE, Output, default_format
 from kanalyze.cli.progress import progress_of
@@ -103,6 +103,7 @@ def sql(arguments: argparse.Namespace) -> None:
                 answer = stack.enter_context(database.answer_file(query, parameters, row_format))
                 write = partial(shutil.copyfileobj, answer, output.file)
         write()
+        report_undecrypted(analysis)
 
 
 def _list(folders: list[Path]) -> None:

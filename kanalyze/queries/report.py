@@ -115,7 +115,10 @@ def report_of(
         "capture": quality.extent(),
         "filter": dict(conditions or {}),
         "quality": quality.to_dict(),
-        "totals": ask("totals")[0],
+        "totals": _totals(
+            ask("totals")[0],
+            has_all=not (has_connections and ask("hidden_records")[0]["may_be_missing"]),
+        ),
         **tables,
         **{name: [bounded_line(line) for line in ask(name)] for name in _PLAIN_TABLES},
         "tls": [_broker(line) for line in ask("tls")] if has_connections else [],
@@ -127,6 +130,12 @@ def report_of(
         "slowest": [_slow_request(line) for line in ask("slowest", most=most_slowest)],
         "limited": [name for name, lines in tables.items() if any(line["other"] for line in lines)],
     }
+
+
+def _totals(line: dict[str, Any], *, has_all: bool) -> dict[str, Any]:
+    """Return the totals; numbers of records are not known if some requests could not be read."""
+    known = {name: value and has_all for name, value in line.items() if name.endswith("_known")}
+    return {**line, **known}
 
 
 def _nested(line: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.render.lines import Line
-from kanalyze.render.nothing import no_kafka_text
+from kanalyze.render.nothing import no_kafka_text, undecrypted_text
 from kanalyze.render.phrases import captures_text
 from kanalyze.render.text import shown
 from kanalyze.render.times import moment_text
@@ -278,18 +278,21 @@ def discarded_texts(quality: Mapping[str, Any]) -> Iterator[str]:
 def _warnings(summary: dict[str, Any]) -> Iterator[str]:
     """Yield a line for each reason to doubt the figures that follow."""
     quality, totals = summary["quality"], summary["totals"]
-    if not totals["rows"]:
-        yield (
-            "no Kafka requests match"
-            if quality["kafka_connections"]
-            else no_kafka_text(
-                packets=summary["capture"]["packets"],
-                connections=quality["connections"],
-                tls_connections=quality["tls_connections"],
-                other_connections=quality["other_connections"],
-                snapped_bytes=quality["snapped_bytes"],
-            )
+    if not totals["rows"] and not quality["kafka_connections"]:
+        yield no_kafka_text(
+            packets=summary["capture"]["packets"],
+            connections=quality["connections"],
+            tls_connections=quality["tls_connections"],
+            tls_outcomes=quality["tls_outcomes"],
+            other_connections=quality["other_connections"],
+            snapped_bytes=quality["snapped_bytes"],
         )
+    else:
+        if not totals["rows"]:
+            yield "no Kafka requests match"
+        undecrypted = undecrypted_text(quality["tls_connections"], quality["tls_outcomes"])
+        if undecrypted is not None:
+            yield undecrypted
     if quality["dropped_packets"]:
         yield f"{counted(quality['dropped_packets'], 'packet')} dropped while capturing"
     yield from refused_texts(quality)

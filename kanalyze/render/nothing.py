@@ -1,11 +1,61 @@
-"""The message for captures without Kafka: what was found instead, and what to try.
+"""What could not be read of a capture, and what to try: no Kafka at all, or TLS in part.
 
 In: counts of a capture. Out: one line. This module must not know where it is shown.
 """
 
 from __future__ import annotations
 
-__all__ = ["no_kafka_text"]
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.render.units import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["no_kafka_text", "undecrypted_reason", "undecrypted_text"]
+
+_REASONS: Final = {
+    "no_secret": "no secret in the key log",
+    "no_hello": "the handshake was not captured, and no secret fits",
+    "failed": "the secret in the key log does not fit",
+    "unsupported": "the TLS version or cipher suite is not supported",
+    "nothing_sealed": "closed before anything was encrypted",
+    "memory_limit": "too many wait to be decrypted for --max-memory",
+    "not_installed": "the capture has secrets, but cryptography is not installed: "
+    "pip install 'kanalyze[tls]'",
+}
+_READ: Final = "decrypted"
+
+
+def undecrypted_reason(outcome: str) -> str:
+    """Return why a connection was not decrypted, from what became of it."""
+    return _REASONS.get(outcome, "not read as TLS")
+
+
+def undecrypted_text(tls_connections: int, outcomes: Mapping[str, int]) -> str | None:
+    """Return how many connections with TLS could not be read, and why; None if all could.
+
+    Args:
+        tls_connections: connections whose TLS was not decrypted.
+        outcomes: connections by what became of their TLS; empty without keys.
+    """
+    if not outcomes:
+        count = counted(tls_connections, "TLS connection")
+        text = f"{count} not decrypted: give a key log (--keylog FILE)"
+        return text if tls_connections else None
+    unread = {name: count for name, count in outcomes.items() if count and name != _READ}
+    others = tls_connections - sum(unread.values())
+    if others > 0:
+        unread["other"] = others
+    if not unread:
+        return None
+    count, read = sum(unread.values()), outcomes.get(_READ, 0)
+    reasons = [
+        f"{number:,} {undecrypted_reason(name)}"
+        for name, number in sorted(unread.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    of_all = f"{count:,} of {counted(count + read, 'TLS connection')}"
+    return f"{of_all} not decrypted: {', '.join(reasons)}"
 
 
 def no_kafka_text(
@@ -13,14 +63,16 @@ def no_kafka_text(
     packets: int,
     connections: int,
     tls_connections: int,
+    tls_outcomes: Mapping[str, int],
     other_connections: int,
     snapped_bytes: int,
 ) -> str:
     """Return a message that no Kafka was found, with the likely reasons."""
+    undecrypted = undecrypted_text(tls_connections, tls_outcomes)
     hints = {
         "there are no packets": not packets and not connections,
         "there is no TCP connection": packets and not connections,
-        "TLS is not decrypted: give a key log (--keylog FILE)": tls_connections,
+        undecrypted or "": undecrypted,
         "packets were cut short: capture whole ones (tcpdump -s 0)": snapped_bytes,
         "if a broker listens on port N, use --port N": other_connections,
     }

@@ -49,7 +49,7 @@ def read_steps(
         yield events
     if shard.is_first:
         _count_captures(quality, captures)
-    quality.count_stages(stages.net, stages.counts)
+    _count_stages(quality, stages)
 
 
 def close_connections(stages: Stages, quality: CaptureQuality) -> BatchEvents:
@@ -58,10 +58,15 @@ def close_connections(stages: Stages, quality: CaptureQuality) -> BatchEvents:
     events = stages.finish()
     for tcp in events.closed_connections:
         quality.count_connection(tcp)
-    quality.count_stages(stages.net, stages.counts)
+    _count_stages(quality, stages)
     # The connections may continue in later captures, where the missing bytes may be.
     quality.anomalies.clear()
     return events
+
+
+def _count_stages(quality: CaptureQuality, stages: Stages) -> None:
+    quality.count_stages(stages.net, stages.counts)
+    quality.count_tls(stages.tls.outcomes(stages.counts.tls))
 
 
 def count_packets(quality: CaptureQuality, batch: PacketBatch) -> None:

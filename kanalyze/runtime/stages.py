@@ -297,8 +297,9 @@ class Stages:
         return self._tracker.in_flight(before_ns)
 
     def reset_counts(self) -> None:
-        """Reset :attr:`net` and :attr:`counts`; connections stay open."""
+        """Reset :attr:`net`, :attr:`counts` and the outcomes of TLS; connections stay open."""
         self._reassembler.reset_counters()
+        self.tls.reset_outcomes()
         self._tracker.counts = ConnectionCounts()
 
     def run(

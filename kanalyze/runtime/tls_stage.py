@@ -24,13 +24,16 @@ if TYPE_CHECKING:
     from kanalyze.tls.streams import DecryptedStreams
     from kanalyze.tls.watcher import TlsWatcher
 
-__all__ = ["TlsStage"]
+__all__ = ["NOT_INSTALLED", "TlsStage"]
+
+NOT_INSTALLED = "not_installed"
+"""Outcome of connections if nothing is installed to use the secrets inside captures with."""
 
 
 class TlsStage:
     """Watches the TLS of connections, and decrypts it."""
 
-    _NOT_SAVED = ("_keylog", "_most_bytes", "_secrets_taken")
+    _NOT_SAVED = ("_keylog", "_lacks_ciphers", "_most_bytes", "_secrets_taken")
 
     def __init__(self, most_bytes: int, *, watches: bool, keylog: KeyLog | None) -> None:
         """Make the stage.
@@ -48,6 +51,8 @@ class TlsStage:
         self._watcher = self._new_watcher() if watches else None
         self.streams = None if keylog is None else self._new_streams()
         """The connections that are decrypted, or wait for a secret; None if there are no keys."""
+        self._lacks_ciphers = False
+        """Whether there are secrets inside captures, and nothing to decrypt with."""
 
     def state(self) -> State:
         """Return the state between two batches, for :meth:`from_state`. No secret is in it."""
@@ -80,6 +85,22 @@ class TlsStage:
         if self._watcher is not None:
             self._watcher.feed(updates)
         return updates if self.streams is None else self.streams.feed(updates, is_last=is_last)
+
+    def outcomes(self, encrypted_connections: int) -> dict[str, int]:
+        """Return what became of connections with TLS since :meth:`reset_outcomes`, by name.
+
+        Empty without keys; then all ``encrypted_connections``, those that ended with TLS that was
+        not decrypted, could not be read for want of them.
+        """
+        if self.streams is not None:
+            counts = {outcome.value: n for outcome, n in self.streams.outcomes.items()}
+            return {"decrypted": 0, **counts}
+        return {NOT_INSTALLED: encrypted_connections} if self._lacks_ciphers else {}
+
+    def reset_outcomes(self) -> None:
+        """Begin to count :meth:`outcomes` again."""
+        if self.streams is not None:
+            self.streams.outcomes.clear()
 
     def take_anomalies(self) -> list[Anomaly]:
         """Return the anomalies since the last call."""
@@ -118,7 +139,10 @@ class TlsStage:
         from kanalyze.tls.keylog import TLS_KEY_LOG, KeyLog
 
         logs = [block.data for block in new_blocks if block.kind == TLS_KEY_LOG]
-        if not logs or not are_ciphers_installed():
+        if not logs:
+            return
+        if not are_ciphers_installed():
+            self._lacks_ciphers = True
             return
         if self.streams is None:
             self._keylog = KeyLog(grows=may_be_late)

@@ -10,6 +10,7 @@ then moved, so a reader sees all of it or none; object stores do that by themsel
 
 from __future__ import annotations
 
+import os
 import uuid
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["FileEntry", "SharedFolder", "location_of", "names_of_location"]
 
 _PATTERN: Final = frozenset("*?[")
+_LOCAL: Final = "local"
+_PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
 _OBJECT_STORES: Final = frozenset({"s3", "gcs", "abfs"})
 
 
@@ -86,18 +89,39 @@ class SharedFolder:
         except (ArrowException, OSError) as error:
             raise self._error(error) from None
 
-    def write(self, name: str, data: bytes) -> None:
-        """Write a file; an existing one is replaced."""
+    def write(self, name: str, data: bytes, *, private: bool = False) -> None:
+        """Write a file; an existing one is replaced. Only its owner may read one that is private.
+
+        That holds in a local folder; what other file systems allow is set up there.
+        """
         path = self._path(name)
         parent = path.rpartition("/")[0]
         is_atomic = self._system.type_name in _OBJECT_STORES
         written_path = path if is_atomic else f"{parent}/.{uuid.uuid4().hex}"
         with self.errors():
             self._system.create_dir(parent)
-            with self._system.open_output_stream(written_path) as target:
+            with self._new_file(written_path, private=private) as target:
                 target.write(data)
             if not is_atomic:
                 self._system.move(written_path, path)
+
+    def _new_file(self, path: str, *, private: bool) -> Any:
+        if not private or self._system.type_name != _LOCAL:
+            return self._system.open_output_stream(path)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        return os.fdopen(os.open(path, flags, _PRIVATE_FILE), "wb")
+
+    def make_private(self, name: str) -> None:
+        """Let only the owner read a local folder and all that is in it; create it if need be."""
+        if self._system.type_name != _LOCAL:
+            return
+        folder = Path(self._path(name))
+        try:
+            folder.mkdir(_PRIVATE_FOLDER, parents=True, exist_ok=True)
+            for path in (folder, *folder.rglob("*")):
+                path.chmod(_PRIVATE_FOLDER if path.is_dir() else _PRIVATE_FILE)
+        except OSError as error:
+            raise self._error(error) from None
 
     def new_file(self, name: str) -> Any:
         """Return a stream into a new file, which others may see before it is closed."""
@@ -114,7 +138,7 @@ class SharedFolder:
     def plain_path(self, name: str) -> str | None:
         """Return the local path of a file; None if it is remote, or would be read as a pattern."""
         path = self._path(name)
-        is_plain = self._system.type_name == "local" and not _PATTERN.intersection(path)
+        is_plain = self._system.type_name == _LOCAL and not _PATTERN.intersection(path)
         return path if is_plain else None
 
     def names(self, folder: str) -> list[str]:

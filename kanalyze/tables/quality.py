@@ -162,6 +162,9 @@ class CaptureQuality:
         self.before_start_bytes = 0
         """Payload before the first byte seen of a connection that began before the capture."""
         self.anomalies: dict[AnomalyKind, AnomalyTotal] = {}
+        self.tls_outcomes: dict[str, int] = {}
+        """Connections with TLS by what became of them (``decrypted``, ``no_secret``, ...); empty
+        without keys."""
 
     @property
     def unread_ports(self) -> dict[str, UnknownTotal]:
@@ -244,6 +247,10 @@ class CaptureQuality:
         self.decoded_bytes += connections.decoded_bytes
         self.undecoded_bytes += connections.undecoded_bytes
         self.skipped_bytes += connections.skipped_bytes
+
+    def count_tls(self, outcomes: dict[str, int]) -> None:
+        """Add what became of connections with TLS."""
+        _add_to(self.tls_outcomes, outcomes)
 
     def count_discarded(self, net: NetCounters) -> None:
         """Add the TCP data that was discarded."""
@@ -440,7 +447,7 @@ def _port_of(text: str) -> str:
 
 _NO_PAYLOAD = [0, 0]
 """The payload of a connection without any: all its other counts of payload are 0 too."""
-_BY_NAME = ("other_packets", "tunnels", "other_protocols", "kafka_ports")
+_BY_NAME = ("other_packets", "tunnels", "other_protocols", "kafka_ports", "tls_outcomes")
 _BY_ENDPOINT = ("refused_by", "unanswered_by")
 _BY_TEXT = ("interfaces", "comments")
 _NOT_SUMMED = {

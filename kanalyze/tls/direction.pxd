@@ -22,6 +22,7 @@ cdef class TlsDirection:
     cdef public ApplicationData _data
     cdef public bint _from_start
     cdef public long long _lost_bytes
+    cdef public long long _lost_before
     cdef public object _messages
     cdef public object _negotiation
     cdef public long long _opened

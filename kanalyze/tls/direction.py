@@ -59,7 +59,7 @@ class TlsDirection:
     __slots__ = (
         *("_alerts", "_bytes", "_cutter", "_data", "_from_start", "_lost_bytes"),
         *("_messages", "_negotiation", "_opened", "_protection", "_queue", "_records"),
-        *("_direction", "_owes_gap", "_unopened", "has_lost_keys"),
+        *("_direction", "_lost_before", "_owes_gap", "_unopened", "has_lost_keys"),
     )
     _NOT_SAVED = ("_alerts", "_negotiation", "_direction")
 
@@ -80,6 +80,8 @@ class TlsDirection:
         self._messages = MessageAssembler()
         self._data = ApplicationData(negotiation, from_start=from_start)
         self._records = self._bytes = self._opened = self._unopened = self._lost_bytes = 0
+        self._lost_before = 0
+        """Lost bytes up to the latest record that is not encrypted."""
         self._alerts: list[TlsAlert] = []
         self.has_lost_keys = False
         """Whether records were decrypted with a secret that the key log does not have any more."""
@@ -96,15 +98,15 @@ class TlsDirection:
             *(self._from_start, None if cutter is None else cutter.state(), self._queue.state()),
             *(self._protection.state(), self._messages.state(), self._data.state()),
             *(self._records, self._bytes, self._opened, self._unopened, self._lost_bytes),
-            *(has_keys, self.has_lost_keys, self._owes_gap),
+            *(has_keys, self.has_lost_keys, self._owes_gap, self._lost_before),
         )
 
     def load_state(self, state: object) -> None:
         """Continue from a state, with that of the negotiation; raises ValueError for any other."""
-        self._from_start, cutter, *parts, opened, unopened, lost, had_keys, lost_keys, gap = fields(
-            state, "bTttttnnnnnbbb"
+        self._from_start, cutter, *parts, had_keys, lost_keys, gap, self._lost_before = fields(
+            state, "bTttttnnnnnbbbn", (0,)
         )
-        *parts, self._records, self._bytes = parts
+        *parts, self._records, self._bytes, opened, unopened, lost = parts
         if cutter is not None:
             self._cutter = RecordCutter(self._protection.prove, 0, from_start=self._from_start)
             self._cutter.load_state(cutter)
@@ -221,10 +223,27 @@ class TlsDirection:
         if not isinstance(item, LostRecords):
             self._read(item)
             return
+        is_hello = item.cut is not None and self._read_cut(item.cut)
         self._lost_bytes += item.length
+        if is_hello and item.records == 1:
+            self._lost_before = self._lost_bytes
         self._data.miss(item.length)
         self._messages.lose()
         self._protection.lose(item)
+
+    def _read_cut(self, record: TlsRecord) -> bool:
+        """Read the beginning of a record: of a hello, the first fields are enough to know it.
+
+        Return whether it is the beginning of a message.
+        """
+        if record.kind != HANDSHAKE_RECORD or self._protection.is_sealed:
+            return False
+        message = self._messages.beginning(record.body)
+        if message is None:
+            return False
+        origin = MessageOrigin(self._direction, False, not self._lost_bytes, record)
+        self._negotiation.read_cut(message, origin)
+        return True
 
     def _read(self, record: TlsRecord) -> None:
         protection = self._protection
@@ -235,18 +254,21 @@ class TlsDirection:
                 protection.seal()
             self._read_sealed(record)
         elif record.kind == CHANGE_CIPHER_SPEC:
+            self._lost_before = self._lost_bytes
             if not self._negotiation.is_13:
                 protection.seal()
         elif protection.began_unseen(record):
             protection.seal()
             self._read_sealed(record)
         else:
+            self._lost_before = self._lost_bytes
             self._read_content(record.kind, record.body, record, False)
 
     def _read_sealed(self, record: TlsRecord) -> None:
         if not self._opened and not self._unopened:
-            is_gapless = not self._lost_bytes
-            self._negotiation.note_sealed(self._direction, record, is_gapless=is_gapless)
+            origin = MessageOrigin(self._direction, True, not self._lost_bytes, record)
+            is_first = self._lost_bytes == self._lost_before
+            self._negotiation.note_sealed(origin, is_first=is_first)
         opened = self._protection.open(record)
         if opened is None:
             self._unopened += 1

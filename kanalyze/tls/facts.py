@@ -52,6 +52,8 @@ class Decryption(enum.StrEnum):
     """A version or a suite that is not decrypted."""
     NOTHING_SEALED = "nothing_sealed"
     """No encrypted record was seen."""
+    MEMORY_LIMIT = "memory_limit"
+    """Not tried to the end: connections that were not decided yet took too much memory."""
 
 
 class TlsCounts(NamedTuple):

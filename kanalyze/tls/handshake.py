@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields, items
+from kanalyze.tls.cipher_suites import TLS_1_2, TLS_1_3
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,6 +52,8 @@ _MOST_VALUES: Final = 64
 _MOST_CERTIFICATES: Final = 16
 _MOST_NAME_BYTES: Final = 255
 
+_SUITES_13: Final = 0x13
+"""The first byte of the suites of TLS 1.3."""
 _ZLIB: Final = 1
 _SERVER_NAME: Final = 0
 _ALPN: Final = 16
@@ -87,11 +90,13 @@ class ClientHello(NamedTuple):
     """Whether it has a ticket of TLS 1.2, to resume a session."""
     has_psk: bool
     has_early_data: bool
+    is_cut: bool = False
+    """Whether only its beginning was captured. What is not in that is left out."""
 
     @classmethod
     def from_state(cls, state: object) -> ClientHello:
         """Make one from its values; raises ValueError for any others."""
-        hello = cls(*fields(state, "yyttStbbb"))
+        hello = cls(*fields(state, "yyttStbbbb", (False,)))
         for values, kind in ((hello.versions, "n"), (hello.suites, "n"), (hello.alpn, "s")):
             items(values, kind)
         return hello
@@ -111,11 +116,13 @@ class ServerHello(NamedTuple):
     has_psk: bool
     is_retry: bool
     """A HelloRetryRequest: another hello of both ends follows."""
+    is_cut: bool = False
+    """As of a :class:`ClientHello`."""
 
     @classmethod
     def from_state(cls, state: object) -> ServerHello:
         """Make one from its values; raises ValueError for any others."""
-        return cls(*fields(state, "yynnnSbbb"))
+        return cls(*fields(state, "yynnnSbbbb", (False,)))
 
 
 class EncryptedExtensions(NamedTuple):
@@ -151,6 +158,16 @@ class MessageAssembler:
         """Drop the incomplete message, because bytes of it are missing."""
         self._buffer.clear()
         self._skip = 0
+
+    def beginning(self, content: bytes) -> HandshakeMessage | None:
+        """Return what there is of the first message in a record that is cut; None in another one.
+
+        An incomplete message before it would have to be completed first.
+        """
+        if self._buffer or self._skip or len(content) <= _HEADER_BYTES:
+            return None
+        size = _HEADER_BYTES + int.from_bytes(content[1:_HEADER_BYTES], "big")
+        return HandshakeMessage(content[0], content[_HEADER_BYTES:size])
 
     def feed(self, content: bytes | memoryview) -> Iterator[HandshakeMessage]:
         """Yield the messages that the content of a record completes."""
@@ -203,6 +220,11 @@ class _Fields:
         """Return a vector: a length of ``length_bytes``, then so many bytes."""
         return self.take(self.number(length_bytes))
 
+    def begun_vector(self, length_bytes: int) -> bytes:
+        """Return as much of a vector as there is."""
+        size = self.number(length_bytes)
+        return self.take(min(size, len(self._data) - self._at))
+
     @property
     def is_at_end(self) -> bool:
         """Whether nothing is left."""
@@ -219,8 +241,11 @@ def is_hello(content: bytes | memoryview) -> bool:
     return content[0] == SERVER_HELLO and size <= len(content)
 
 
-def read_client_hello(body: bytes) -> ClientHello | None:
-    """Read a ClientHello; None if it has no random."""
+def read_client_hello(body: bytes, *, is_cut: bool = False) -> ClientHello | None:
+    """Read a ClientHello; None if it has no random. Of one that is cut, ``body`` is the beginning.
+
+    A ticket of one that is cut is not ruled out.
+    """
     fields = _Fields(body)
     version = fields.number(2)
     random = fields.take(_RANDOM_BYTES)
@@ -229,23 +254,28 @@ def read_client_hello(body: bytes) -> ClientHello | None:
     session_id = fields.vector(1)
     suites = _numbers(fields.vector(2))
     fields.vector(1)  # compression
-    extensions = _extensions(fields)
+    extensions = _extensions(fields, is_cut=is_cut)
     versions = _numbers(_Fields(extensions.get(_SUPPORTED_VERSIONS, b"")).vector(1))
     return ClientHello(
         random,
         session_id,
-        versions or (version,),
+        versions or (() if is_cut else (version,)),
         suites,
         _server_name(extensions.get(_SERVER_NAME, b"")),
         _protocols(extensions.get(_ALPN, b"")),
-        bool(extensions.get(_SESSION_TICKET)),
+        is_cut or bool(extensions.get(_SESSION_TICKET)),
         _PRE_SHARED_KEY in extensions,
         _EARLY_DATA in extensions,
+        is_cut,
     )
 
 
-def read_server_hello(body: bytes) -> ServerHello | None:
-    """Read a ServerHello; None if it is cut before its suite."""
+def read_server_hello(body: bytes, *, is_cut: bool = False) -> ServerHello | None:
+    """Read a ServerHello; None if it is cut before its suite.
+
+    Of one that is cut, the extension with the version may be missing; but TLS 1.3 has suites of its
+    own.
+    """
     fields = _Fields(body)
     version = fields.number(2)
     random = fields.take(_RANDOM_BYTES)
@@ -254,8 +284,10 @@ def read_server_hello(body: bytes) -> ServerHello | None:
     compression = fields.number(1)
     if fields.is_cut:
         return None
-    extensions = _extensions(fields)
+    extensions = _extensions(fields, is_cut=is_cut)
     chosen = extensions.get(_SUPPORTED_VERSIONS, b"")
+    if is_cut and suite >> 8 == _SUITES_13 and version == TLS_1_2:
+        version = TLS_1_3
     return ServerHello(
         random,
         session_id,
@@ -266,6 +298,7 @@ def read_server_hello(body: bytes) -> ServerHello | None:
         _ENCRYPT_THEN_MAC in extensions,
         _PRE_SHARED_KEY in extensions,
         random == _HELLO_RETRY,
+        is_cut,
     )
 
 
@@ -310,8 +343,8 @@ def decompressed_certificate(body: bytes) -> bytes | None:
     return message if decompressor.eof and len(message) == length else None
 
 
-def _extensions(fields: _Fields) -> dict[int, bytes]:
-    inner = _Fields(fields.vector(2))
+def _extensions(fields: _Fields, *, is_cut: bool = False) -> dict[int, bytes]:
+    inner = _Fields(fields.begun_vector(2) if is_cut else fields.vector(2))
     extensions: dict[int, bytes] = {}
     while not inner.is_at_end:
         kind = inner.number(2)

@@ -15,6 +15,7 @@ from kanalyze.tls import handshake
 from kanalyze.tls.alerts import SEALED_ALERT_BYTES
 from kanalyze.tls.certificates import certificate_facts
 from kanalyze.tls.cipher_suites import TLS_1_2, TLS_1_3, cipher_suite
+from kanalyze.tls.earlier_sessions import NOBODY
 from kanalyze.tls.epochs import (
     APPLICATION,
     HANDSHAKE,
@@ -63,7 +64,7 @@ class Negotiation:
 
     _NOT_SAVED = ("ends", "log")
 
-    def __init__(self, log: KeyLog, ends: Ends) -> None:
+    def __init__(self, log: KeyLog, ends: Ends = NOBODY) -> None:
         self.log = log
         self.ends = ends
         self.facts = TlsFacts()
@@ -121,9 +122,14 @@ class Negotiation:
 
     @property
     def is_13(self) -> bool:
-        """Whether this is TLS 1.3, by the ServerHello or by the secrets that the key log has."""
+        """Whether this is TLS 1.3, by the ServerHello or by the secrets that the key log has.
+
+        A HelloRetryRequest shows it before: only TLS 1.3 has it.
+        """
         if self.server_hello is not None:
             return self.server_hello.version == TLS_1_3
+        if self.facts.retried:
+            return True
         return self.client_random is not None and has_secrets_13(self.log, self.client_random)
 
     def handshake_12(self, client_random: bytes) -> Handshake12 | None:
@@ -235,8 +241,17 @@ class Negotiation:
             return self._sealed_13(kind, body, origin)
         return None
 
-    def note_sealed(self, direction: int, record: TlsRecord, *, is_gapless: bool) -> None:
-        """Note the first encrypted record of a side.
+    def read_cut(self, message: HandshakeMessage, origin: MessageOrigin) -> None:
+        """Read the beginning of the first message of a record that is cut, if it is a hello."""
+        if message.kind == handshake.CLIENT_HELLO:
+            self._client_hello(message.body, origin, is_cut=True)
+        elif message.kind == handshake.SERVER_HELLO:
+            self._server_hello(message.body, origin, is_cut=True)
+
+    def note_sealed(self, origin: MessageOrigin, *, is_first: bool) -> None:
+        """Note the first encrypted record of a side that was captured.
+
+        ``is_first`` says that none before it is missing; otherwise it is not known what it has.
 
         In TLS 1.2 it has the Finished. A server that sends it right after its hello resumes a
         session; if its session id is not the client's, then by a ticket (RFC 5077 section 3.4).
@@ -244,21 +259,25 @@ class Negotiation:
         In TLS 1.3 the client's first encrypted record usually has the Finished, but may have an
         alert. If it can be decrypted, the message itself is used.
         """
+        direction, record = origin.direction, origin.record
+        if not is_first:
+            return
         if self.is_13:
             is_alert = len(record.body) in SEALED_ALERT_BYTES
             is_client = self.end_of(direction) == 0
             if is_alert or not is_client or self.may_have_early_data:
                 return
-        elif self.facts.resumed is None and is_gapless and self.end_of(direction) == 1:
+        elif self.facts.resumed is None and origin.is_gapless and self.end_of(direction) == 1:
             self.facts.resumed = _offers_ticket(self) or None
         self._finish(direction, record)
 
-    def _client_hello(self, body: bytes, origin: MessageOrigin) -> None:
-        hello = handshake.read_client_hello(body)
+    def _client_hello(self, body: bytes, origin: MessageOrigin, *, is_cut: bool = False) -> None:
+        hello = handshake.read_client_hello(body, is_cut=is_cut)
         facts = self.facts
         if hello is None or facts.client_index not in (None, origin.direction):
             return
-        is_retry = facts.retried and self.server_hello is None
+        # What the server sends may be read after it. A hello that renegotiates is encrypted.
+        is_retry = self.handshakes > 0 and not origin.is_sealed
         self.handshakes += not is_retry
         self.client_hello, self.client_random = hello, hello.random
         facts.client_index = origin.direction
@@ -270,15 +289,18 @@ class Negotiation:
         if is_retry:
             return
         self._times.begin_ns = origin.record.first_time_ns
-        facts.offered_versions, facts.offered_suites = hello.versions, hello.suites
-        facts.offered_alpn, facts.server_name = hello.alpn, hello.server_name
-        facts.offered_early_data = hello.has_early_data
+        # What is not in the beginning of a hello is not known.
+        facts.offered_versions = hello.versions or (None if is_cut else ())
+        facts.offered_suites = hello.suites or (None if is_cut else ())
+        facts.offered_alpn = hello.alpn or (None if is_cut else ())
+        facts.server_name = hello.server_name
+        facts.offered_early_data = hello.has_early_data or (None if is_cut else False)
         if self.server_hello is not None:  # captured before the ClientHello
             self._agree(self.server_hello)
             facts.handshake_ns = self._times.took_ns(facts.client_index if self.is_13 else None)
 
-    def _server_hello(self, body: bytes, origin: MessageOrigin) -> None:
-        hello = handshake.read_server_hello(body)
+    def _server_hello(self, body: bytes, origin: MessageOrigin, *, is_cut: bool = False) -> None:
+        hello = handshake.read_server_hello(body, is_cut=is_cut)
         facts = self.facts
         if hello is None or facts.client_index == origin.direction:
             return
@@ -295,7 +317,7 @@ class Negotiation:
         if self.handshakes <= 1:
             facts.version, facts.suite = hello.version, hello.suite
             if hello.version == TLS_1_3:
-                facts.resumed = hello.has_psk
+                facts.resumed = hello.has_psk or (None if hello.is_cut else False)
             else:
                 facts.alpn = hello.alpn
                 if client is not None:

@@ -59,7 +59,8 @@ class RecordQueue:
         """Continue from a state; raises ValueError for any other value."""
         self.is_patient, waiting = fields(state, "bt")
         for item_state in items(waiting, "t"):
-            kind = LostRecords if len(item_state) == len(LostRecords._fields) else TlsRecord
+            # Of an older format, what is lost has fewer values; a record has always more.
+            kind = LostRecords if len(item_state) <= len(LostRecords._fields) else TlsRecord
             item = kind.from_state(item_state)
             self._waiting.append(item)
             self.waiting_bytes += _waiting_bytes(item)

@@ -36,6 +36,7 @@ cdef class RecordCutter:
     cdef public long long _search_from
     cdef public object _lost_from
     cdef public long long _skip
+    cdef public TlsRecord _cut
     cdef public list _arrivals
     cdef public long long _first_ns
     cdef public long long _first_packet

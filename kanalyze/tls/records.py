@@ -49,6 +49,8 @@ _MOST_NEEDED_BYTES: Final = 1 << 15
 """More than a record and the header of the next."""
 
 
+_MOST_CUT_BYTES: Final = 1 << 9
+"""Bytes that are kept of a record that is cut: those of a hello that say what it is."""
 _ARRIVAL_BYTES: Final = 160
 """Memory of one noted packet."""
 _ANY_TIME: Final = 1 << 64
@@ -136,15 +138,19 @@ class LostRecords(NamedTuple):
     time_ns: int
     """Time of the latest packet when the loss ended."""
     packet: int
+    cut: TlsRecord | None = None
+    """The beginning of the first of these records, if it was captured."""
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
-        return self.stream_offset, self.length, self.records, self.time_ns, self.packet
+        cut = None if self.cut is None else self.cut.state()
+        return self.stream_offset, self.length, self.records, self.time_ns, self.packet, cut
 
     @classmethod
     def from_state(cls, state: object) -> LostRecords:
         """Make one from a state; raises ValueError for any other value."""
-        return cls(*fields(state, "nnNin"))
+        *values, cut = fields(state, "nnNinT", (None,))
+        return cls(*values, None if cut is None else TlsRecord.from_state(cut))
 
 
 Proof: TypeAlias = "Callable[[TlsRecord, int], bool | None]"
@@ -179,6 +185,8 @@ class RecordCutter:
         """Stream offset from which bytes are in no record; None if there are no such bytes."""
         self._skip = 0
         """Bytes that have not come yet of a record with a hole."""
+        self._cut: TlsRecord | None = None
+        """The beginning of the first record of those that are lost."""
         self._arrivals: list[tuple[int, int, int]] = []
         """The packets of the buffered bytes while records are searched: the stream offset of the
         end of its bytes, its time and number."""
@@ -193,12 +201,16 @@ class RecordCutter:
             *(bytes(self._buffer), self._offset, self._need, self._is_in_sync),
             *(self._search_from, self._lost_from, self._skip, self._first_ns, self._first_packet),
             *(self._latest_ns, self._latest_packet, tuple(self._arrivals)),
+            None if self._cut is None else self._cut.state(),
         )
 
     def load_state(self, state: object) -> None:
         """Continue from a state; raises ValueError for any other value."""
-        buffer, self._offset, self._need, self._is_in_sync, *others = fields(state, "ynnbnNninint")
-        self._search_from, self._lost_from, self._skip, *arrival, arrivals = others
+        buffer, self._offset, self._need, self._is_in_sync, *others = fields(
+            state, "ynnbnNninintT", (None,)
+        )
+        self._search_from, self._lost_from, self._skip, *arrival, arrivals, cut = others
+        self._cut = None if cut is None else TlsRecord.from_state(cut)
         is_lost = self._skip or not self._is_in_sync
         if not HEADER_BYTES <= self._need <= _MOST_NEEDED_BYTES or (
             is_lost and (self._lost_from is None or self._lost_from > self._offset)
@@ -393,6 +405,7 @@ class RecordCutter:
         buffered = len(self._buffer)
         if self._lost_from is None:
             self._lost_from = self._offset
+            self._cut = self._beginning()
         if self._skip:
             skip = self._skip - length
         elif self._is_in_sync and buffered >= HEADER_BYTES:
@@ -409,11 +422,18 @@ class RecordCutter:
         if skip == 0:
             yield self._lost(1)
 
+    def _beginning(self) -> TlsRecord | None:
+        """Return what there is of an incomplete record in the buffer; None without its header."""
+        if not self._is_in_sync or len(self._buffer) <= HEADER_BYTES:
+            return None
+        return self._record(0, min(len(self._buffer), HEADER_BYTES + _MOST_CUT_BYTES))
+
     def _lost(self, count: int | None) -> LostRecords:
         """Return the loss up to the first byte in the buffer, where a record begins."""
         assert self._lost_from is not None
         begin, self._lost_from = self._lost_from, None
-        return LostRecords(begin, self._offset - begin, count, *self.latest)
+        cut, self._cut = self._cut, None
+        return LostRecords(begin, self._offset - begin, count, *self.latest, cut)
 
     def _search(self) -> Iterator[LostRecords | None]:
         """Search a record in the buffer; if one is found, be in sync at its first byte."""
@@ -442,7 +462,7 @@ class RecordCutter:
         self._search_from = 0
         self._is_in_sync = True
         if self._offset == self._lost_from:
-            self._lost_from = None
+            self._lost_from = self._cut = None
         else:
             yield self._lost(None)
 

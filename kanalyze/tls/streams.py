@@ -16,7 +16,9 @@ closed connection waits too. Connections that were given up are reported (:class
 
 from __future__ import annotations
 
-from itertools import chain
+import operator
+from collections import Counter
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.buffer_budget import BufferBudget
@@ -77,12 +79,14 @@ class DecryptedStreams:
     Attributes:
         decrypted_connections: how many open connections are decrypted.
         given_up_connections: how many were given up so far; only counted if the key log grows.
+        outcomes: how many connections were decrypted, and how many were given up, by reason, since
+            this was emptied.
     """
 
     _NOT_SAVED = (
         *("_anomalies", "_closed_decrypted", "_given_up", "_budget", "_log", "_log_version"),
         *("_now_ns", "_waiting", "decrypted_connections"),
-        "given_up_connections",
+        *("given_up_connections", "outcomes"),
     )
 
     def __init__(self, log: KeyLog, most_bytes: int) -> None:
@@ -109,6 +113,7 @@ class DecryptedStreams:
         self._anomalies: list[Anomaly] = []
         self.decrypted_connections = 0
         self.given_up_connections = 0
+        self.outcomes: Counter[Decryption] = Counter()
 
     def state(self) -> State:
         """Return what :meth:`load_state` takes, between two batches. No secret is in it.
@@ -270,14 +275,18 @@ class DecryptedStreams:
         assert connection.session is not None
         connection.session.note_used()
         self.decrypted_connections += 1
+        self.outcomes[Decryption.DECRYPTED] += 1
         connection.tcp.path.forget_ranges()
         connection.note_facts()
         return connection.take_plaintext()
 
-    def _given_up_items(self, connection: _Connection) -> BothItems:
+    def _given_up_items(
+        self, connection: _Connection, reason: Decryption | None = None
+    ) -> BothItems:
         """Give a connection up; return its original items."""
         assert connection.session is not None
-        reason = connection.session.facts.decryption
+        reason = reason or connection.session.facts.decryption
+        self.outcomes[reason] += 1
         if self._log.grows and reason is not Decryption.NOTHING_SEALED:
             self.given_up_connections += 1
             if len(self._given_up) < _MOST_GIVEN_UP:
@@ -325,7 +334,8 @@ class DecryptedStreams:
             )
         else:
             has_begun = connection.session is not None
-            items = self._given_up_items(connection) if has_begun else connection.give_up()
+            reason = Decryption.MEMORY_LIMIT
+            items = self._given_up_items(connection, reason) if has_begun else connection.give_up()
             self._connections[serial] = None
         yield StreamUpdate(tcp, items, closed=False)
 

@@ -194,7 +194,7 @@ def test_connections_that_are_not_decrypted_are_reported(tmp_path, run_live):
     clients = {request.client for request in tls_captures.read_by_tshark(NAME)}
     for client in clients:
         (line,) = [line for line in messages if f"{client} " in line]
-        assert line.endswith("TLS connection not decrypted: the key log has no secret for it")
+        assert line.endswith("TLS connection not decrypted: no secret in the key log")
     last = json.loads(done.stdout.splitlines()[-1])
     assert last["rows"] == 0
     assert_no_secret("tls-no-suite", done.stdout, done.stderr)

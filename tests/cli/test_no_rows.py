@@ -20,6 +20,7 @@ COMMANDS = {
     "connections": "connections",
     "anomalies": "anomalies",
 }
+GIVE_KEY_LOG = "25 TLS connections not decrypted: give a key log (--keylog FILE)"
 NO_KAFKA = "no Kafka requests found"
 
 
@@ -74,7 +75,7 @@ def test_with_rows_there_is_no_message(command, capsys):
 @pytest.mark.parametrize("command", ["requests --errors", "records", "decode"])
 def test_the_message_about_encrypted_connections_says_what_to_try(command, capsys):
     assert message_of(capsys, *command.split(), str(path("tls"))) == (
-        f"kanalyze: {NO_KAFKA}; TLS is not decrypted: give a key log (--keylog FILE)\n"
+        f"kanalyze: {NO_KAFKA}; {GIVE_KEY_LOG}\n"
     )
 
 
@@ -100,6 +101,6 @@ def test_a_file_without_rows_is_written(tmp_path, capsys):
     out = tmp_path / "rows.csv"
     shutil.copy(path("tls"), tmp_path / "a.pcap")
     assert message_of(capsys, "requests", "-o", str(out), str(tmp_path / "a.pcap")) == (
-        f"kanalyze: {NO_KAFKA}; TLS is not decrypted: give a key log (--keylog FILE)\n"
+        f"kanalyze: {NO_KAFKA}; {GIVE_KEY_LOG}\n"
     )
     assert out.read_text().count("\n") == 1

@@ -309,7 +309,7 @@ def test_the_message_about_no_rows_equals_that_of_the_capture(saved, run):
     assert run(*words, str(saved("basics"))) == expected
     expected = run("requests", str(path("tls")))
     assert (
-        "no Kafka requests found; TLS is not decrypted: give a key log (--keylog FILE)"
+        "no Kafka requests found; 25 TLS connections not decrypted: give a key log (--keylog FILE)"
         in expected.err
     )
     file = str(saved("tls"))

@@ -77,7 +77,10 @@ def test_late_packets_without_payload_are_no_warning():
 
 def test_a_capture_without_kafka_says_so():
     assert warnings_of(connections=1, tls_connections=1) == [
-        "WARNING: no Kafka requests found; TLS is not decrypted: give a key log (--keylog FILE)"
+        (
+            "WARNING: no Kafka requests found; 1 TLS connection not decrypted: give a key log "
+            "(--keylog FILE)"
+        )
     ]
 
 

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from kanalyze.render.nothing import no_kafka_text
+from kanalyze.render.nothing import no_kafka_text, undecrypted_text
 
 USE_PORT = "if a broker listens on port N, use --port N"
-GIVE_KEY_LOG = "TLS is not decrypted: give a key log (--keylog FILE)"
+GIVE_KEY_LOG = "1 TLS connection not decrypted: give a key log (--keylog FILE)"
 CAPTURE_WHOLE_PACKETS = "packets were cut short: capture whole ones (tcpdump -s 0)"
 
 
@@ -30,4 +30,37 @@ CAPTURE_WHOLE_PACKETS = "packets were cut short: capture whole ones (tcpdump -s 
 def test_hints_depend_on_the_content_of_the_capture(contents, hints):
     names = ("packets", "connections", "tls_connections", "other_connections", "snapped_bytes")
     counts = {name: contents.get(name, 0) for name in names}
-    assert no_kafka_text(**counts) == "; ".join(["no Kafka requests found", *hints])
+    assert no_kafka_text(**counts, tls_outcomes={}) == "; ".join(
+        ["no Kafka requests found", *hints]
+    )
+
+
+@pytest.mark.parametrize(
+    ("encrypted", "outcomes", "expected"),
+    [
+        (0, {}, None),
+        (2, {}, "2 TLS connections not decrypted: give a key log (--keylog FILE)"),
+        (0, {"decrypted": 0}, None),
+        (0, {"decrypted": 7}, None),
+        (
+            5,
+            {"decrypted": 1, "failed": 1, "no_secret": 4},
+            (
+                "5 of 6 TLS connections not decrypted: 4 no secret in the key log, "
+                "1 the secret in the key log does not fit"
+            ),
+        ),
+        (1, {"decrypted": 0}, "1 of 1 TLS connection not decrypted: 1 not read as TLS"),
+        # One that goes on when the captures end is not among the encrypted ones yet.
+        (
+            0,
+            {"decrypted": 2, "no_hello": 1},
+            (
+                "1 of 3 TLS connections not decrypted: 1 the "
+                "handshake was not captured, and no secret fits"
+            ),
+        ),
+    ],
+)
+def test_undecrypted_connections_are_counted_by_reason(encrypted, outcomes, expected):
+    assert undecrypted_text(encrypted, outcomes) == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ from kanalyze.errors import UsageError
 from kanalyze.spark.shared_folder import SharedFolder
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -79,3 +81,51 @@ def test_files_are_listed_moved_read_and_removed(tmp_path: Path) -> None:
     assert folder.files("") == []
     with pytest.raises(UsageError, match="none"):
         folder.open_file("rows/none")
+
+
+def modes_below(folder: Path) -> dict[str, str]:
+    """The permissions of all files and folders, by name relative to the folder."""
+    return {
+        str(path.relative_to(folder)): oct(path.stat().st_mode & 0o777)
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+@pytest.fixture
+def _no_mask() -> Iterator[None]:
+    """Whatever is not asked for is allowed to everybody."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("_no_mask")
+def test_a_private_file_is_readable_by_its_owner_alone_also_if_it_replaces_another(
+    tmp_path: Path,
+) -> None:
+    folder = SharedFolder(str(tmp_path))
+    folder.write("states/1", b"of an older release")
+    folder.write("states/1", b"one", private=True)
+    folder.write("states/1", b"two", private=True)
+    folder.write("other", b"")
+    assert folder.read("states/1") == b"two"
+    assert modes_below(tmp_path) == {"other": "0o666", "states": "0o777", "states/1": "0o600"}
+
+
+@pytest.mark.usefixtures("_no_mask")
+def test_a_folder_is_made_private_with_all_that_is_in_it(tmp_path: Path) -> None:
+    folder = SharedFolder(str(tmp_path))
+    folder.make_private("run")
+    assert modes_below(tmp_path) == {"run": "0o700"}
+    folder.write("run/states/part", b"")
+    folder.make_private("run")
+    expected = {"run": "0o700", "run/states": "0o700", "run/states/part": "0o600"}
+    assert modes_below(tmp_path) == expected
+    SharedFolder("s3://bucket/a?region=x").make_private("run")  # set up there
+
+
+def test_a_folder_that_cannot_be_made_private_is_reported_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(UsageError, match="file") as caught:
+        SharedFolder(str(tmp_path / "file")).make_private("run")
+    assert len(str(caught.value).splitlines()) == 1

@@ -122,6 +122,9 @@ class Setting(NamedTuple):
     mutual: bool = False
     alpn: tuple[str, ...] = ()
     server_name: str | None = "broker.example"
+    server_group: str | None = None
+    """OpenSSL's name of the only group of the server; None for those of the client. For another one
+    than the client's first, the server asks for another ClientHello."""
 
 
 class Pair:
@@ -139,6 +142,8 @@ class Pair:
             self._client.load_cert_chain(certificate("ec", "client"))
             self._server.load_verify_locations(certificate("ec", "client"))
             self._server.verify_mode = ssl.CERT_REQUIRED
+        if setting.server_group is not None:
+            self._server.set_ecdh_curve(setting.server_group)
         for context in (self._client, self._server):
             context.minimum_version = context.maximum_version = setting.version
             context.set_ciphers((setting.suite or "ALL") + ":@SECLEVEL=0")

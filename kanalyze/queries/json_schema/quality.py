@@ -87,6 +87,11 @@ _FIELDS = {
     "before_start_bytes": count(
         "payload before the first byte seen of a connection; not read", unit="B"
     ),
+    "tls_outcomes": by_name(
+        "connections with TLS by what became of them where keys were given: decrypted (in part at "
+        "least), or why not; empty without keys",
+        _TIMES,
+    ),
     "anomalies": by_name(
         "what is missing or wrong in the input, by kind, as kanalyze anomalies lists it",
         struct(

@@ -132,12 +132,15 @@ class CheckpointFolder:
 
         ``write_states`` is called with :meth:`states_url`; None if no connection is open.
         """
-        self._files.remove(_folder(checkpoint.run))
+        folder = _folder(checkpoint.run)
+        self._files.remove(folder)
+        # States may hold plaintext of messages that go on: nobody else reads them, at no time.
+        self._files.make_private(folder)
         if write_states is not None:
             write_states(self.states_url(checkpoint.run))
         text = json.dumps(_to_json(checkpoint, self._state_files(checkpoint.run))).encode("ascii")
-        name = f"{_folder(checkpoint.run)}/checkpoint"
-        self._files.write(name, _first_line(text) + b"\n" + text)
+        self._files.write(f"{folder}/checkpoint", _first_line(text) + b"\n" + text)
+        self._files.make_private(folder)
 
     def keep_only(self, run: int) -> None:
         """Remove the checkpoints of other runs."""

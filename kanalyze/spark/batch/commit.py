@@ -69,6 +69,12 @@ class Folder(Protocol):
     def remove(self, name: str) -> None:
         """Remove a file or a folder, if it is there."""
 
+    def make_private(self, name: str) -> None:
+        """Let only the owner read a folder and all that is in it; create it if need be.
+
+        A file system without such permissions ignores it.
+        """
+
 
 @dataclass(frozen=True)
 class Commit:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HadoopFolder"]
 
+_PRIVATE_FILE, _PRIVATE_FOLDER = "600", "700"
 _MISSING: Final = "java.io.FileNotFoundException"
 
 
@@ -115,6 +116,24 @@ class HadoopFolder:
         except Py4JJavaError as error:
             if not _is_missing(error):
                 raise self._error(error) from None
+
+    def make_private(self, name: str) -> None:
+        """Let only the owner read a folder and all that is in it; create it if need be."""
+        permission_of = self._fs.permission.FsPermission
+        for_files, for_folders = permission_of(_PRIVATE_FILE), permission_of(_PRIVATE_FOLDER)
+        try:
+            self._files.mkdir(self._path(name), for_folders, True)
+            folders = [self._path(name)]
+            while folders:
+                folder = folders.pop()
+                self._files.setPermission(folder, for_folders)
+                for status in self._files.util().listStatus(folder):
+                    if status.isDirectory():
+                        folders.append(status.getPath())
+                    else:
+                        self._files.setPermission(status.getPath(), for_files)
+        except Py4JJavaError as error:
+            raise self._error(error) from None
 
     def _path(self, name: str) -> Any:
         return self._fs.Path(f"{self._root}/{name}" if name else self._root)

@@ -103,13 +103,17 @@ def _dict(key: _Codec, item: _Codec) -> _Codec:
 # -- objects --------------------------------------------------------------------------------------
 
 
-def _object(make: Callable[[], Any], **attributes: _Codec) -> _Codec:
+def _object(make: Callable[[], Any], _new: int = 0, **attributes: _Codec) -> _Codec:
+    """Save an object as its attributes; older values may lack the last ``_new`` of them."""
+
     def save(value: Any) -> Any:
         return [codec.save(getattr(value, name)) for name, codec in attributes.items()]
 
     def load(json_value: Any) -> Any:
         instance = make()
-        for (name, codec), item in zip(attributes.items(), json_value, strict=True):
+        if not len(attributes) - _new <= len(json_value) <= len(attributes):
+            raise ValueError(f"{len(json_value)} values for {len(attributes)} attributes")
+        for (name, codec), item in zip(attributes.items(), json_value, strict=False):
             setattr(instance, name, codec.load(item))
         return instance
 
@@ -136,7 +140,12 @@ _OTHER_CODECS: Final = {
         _TEXT, _object(UnknownTotal, connections=_INT, packets=_INT, bytes=_INT)
     ),
     "anomalies": _dict(_KIND, _object(AnomalyTotal, count=_INT, bytes=_INT)),
+    "tls_outcomes": _COUNTS,
 }
+_NEW_COUNTERS: Final = 1
+"""Counters at the end that checkpoints of the last format lack."""
 _QUALITY: Final = _object(
-    CaptureQuality, **{name: _OTHER_CODECS.get(name, _INT) for name in vars(CaptureQuality())}
+    CaptureQuality,
+    _NEW_COUNTERS,
+    **{name: _OTHER_CODECS.get(name, _INT) for name in vars(CaptureQuality())},
 )

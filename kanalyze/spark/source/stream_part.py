@@ -79,9 +79,10 @@ def read_stream_partition(
         folder.write(f"anomalies/{task.end:0{_DIGITS}}.jsonl", lines.encode())
     name = f"{states_name(task.end)}/{task.shard.index}"
     known = {topic_id.hex(): name for topic_id, name in sorted(analysis.names.known.items())}
-    folder.write(f"{name}.names", _with_checksum(json.dumps(known).encode()))
+    folder.write(f"{name}.names", _with_checksum(json.dumps(known).encode()), private=True)
     state = pack_state(captures.save_state(), run.saved_state)
-    folder.write(name, _with_checksum(state))
+    # It may hold plaintext of messages that go on.
+    folder.write(name, _with_checksum(state), private=True)
 
 
 def _load_state(task: StreamPartition, folder: SharedFolder) -> tuple[str | None, bytes | None]:

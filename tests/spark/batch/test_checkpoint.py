@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import random
 from typing import TYPE_CHECKING
 
@@ -109,3 +110,26 @@ def test_a_damaged_owner_file_is_reported_in_one_line(text, folder, tmp_path):
         UsageError, match=r"archive.json is damaged: the archive of this checkpoint is unknown"
     ):
         folder.owner()
+
+
+def test_states_are_readable_by_their_owner_alone(folder, tmp_path):
+    """While they are written, too: by what the engine writes with, which asks for nothing."""
+    before = os.umask(0)
+    try:
+        run = tmp_path / "state" / "run-000001"
+
+        def write_states(url: str) -> None:
+            assert url.startswith("file:")
+            states = run / "states"
+            states.mkdir()
+            (states / "part.parquet").write_bytes(b"plaintext")
+            assert run.stat().st_mode & 0o077 == 0
+
+        for _ in range(2):  # the second one replaces the first
+            folder.write(checkpoint(), write_states)
+            modes = {path.name: path.stat().st_mode & 0o777 for path in run.rglob("*")}
+            assert modes == {"states": 0o700, "part.parquet": 0o600, "checkpoint": 0o600}
+            assert run.stat().st_mode & 0o777 == 0o700
+        assert folder.read(1, "x").run == 1
+    finally:
+        os.umask(before)

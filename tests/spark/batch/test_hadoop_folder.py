@@ -48,6 +48,18 @@ def test_files_written_by_spark_are_listed(spark, folder):
     assert spark.read.parquet(f"{folder.url}/table").count() == 3
 
 
+@pytest.mark.few(1)
+def test_a_folder_is_made_private_with_what_spark_wrote_into_it(spark, folder, tmp_path):
+    folder.make_private("run")
+    run = tmp_path / ODD / "run"
+    assert run.stat().st_mode & 0o777 == 0o700
+    spark.range(3).coalesce(1).write.mode("overwrite").parquet(f"{folder.url}/run/states")
+    folder.make_private("run")
+    modes = {path.is_dir(): path.stat().st_mode & 0o777 for path in [run, *run.rglob("*")]}
+    assert modes == {True: 0o700, False: 0o600}
+    assert spark.read.parquet(f"{folder.url}/run/states").count() == 3
+
+
 def test_errors_are_reported_in_one_line(spark, tmp_path):
     (tmp_path / "file").write_text("x")
     folder = HadoopFolder(spark, str(tmp_path / "file"))

@@ -46,6 +46,17 @@ def test_names_of_undecodable_bytes_are_kept() -> None:
     assert loaded.captures == quality.captures
 
 
+def test_quality_of_a_checkpoint_without_the_latest_counter_is_loaded() -> None:
+    quality = analysis("tls")[1]
+    *older, latest = save_quality(quality)
+    loaded = load_quality(json.loads(json.dumps(older)))
+    assert latest == [] == list(loaded.tls_outcomes)
+    assert loaded.to_dict() == quality.to_dict()
+    for size in (len(older) - 1, len(older) + 2):
+        with pytest.raises(QualityStateError):
+            load_quality([*older, [], []][:size])
+
+
 def changed(plain: Any, noise: random.Random) -> Any:
     """Return plain values, one of which is replaced by another, often of another type."""
     if isinstance(plain, list) and plain and noise.random() < 0.9:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 from kanalyze.capture.listing import FoundCapture
@@ -116,3 +117,16 @@ def test_only_the_first_shard_reports_anomalies_of_a_capture(tmp_path: Path) -> 
     kind, detail = json.loads(data)
     assert kind == "capture_truncated"
     assert detail.startswith(str(tmp_path / "0"))
+
+
+def test_the_state_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
+    stream = Stream(tmp_path)
+    before = os.umask(0)
+    try:
+        for capture in one_by_one():
+            stream.read_batch(capture)
+    finally:
+        os.umask(before)
+    files = [path for path in (tmp_path / "state" / "states").rglob("*") if path.is_file()]
+    assert files
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}

@@ -3,7 +3,7 @@
 -- severity: 30
 -- show: connections
 -- sure: certain: the packets say how long they were.
--- why: Requests and responses in what was cut off are counted, but their content is unknown: errors, topics and records are missing from every figure.
+-- why: Requests and responses in what was cut off are counted, but their content is unknown: errors, topics and records are missing from every figure. Under TLS they are not counted either, and requests may seem unanswered: a record that is cut short cannot be decrypted.
 -- repair: Capture again with whole packets: tcpdump -s 0, dumpcap without -s.
 -- parameter least_bytes = 1: minimum number of bytes cut off
 WITH cut AS (
@@ -11,6 +11,7 @@ WITH cut AS (
         sum(client_snapped_bytes) + sum(broker_snapped_bytes) AS bytes,
         sum(client_payload_bytes) + sum(broker_payload_bytes) AS captured_bytes,
         count(*) AS connections,
+        count(*) FILTER (WHERE protocol = 'tls' OR tls_decrypted) AS tls_connections,
         min(start_ns) AS first_time_ns,
         max(end_ns) AS last_time_ns,
         min(first_packet) AS first_packet
@@ -20,8 +21,9 @@ WITH cut AS (
 SELECT
     concat(
         bytes, ' B cut off packets of ', connections,
-        CASE WHEN connections = 1 THEN ' connection; ' ELSE ' connections; ' END, captured_bytes,
-        ' B were captured'
+        CASE WHEN connections = 1 THEN ' connection' ELSE ' connections' END,
+        CASE WHEN tls_connections = 0 THEN '' ELSE concat(' (', tls_connections, ' with TLS)') END,
+        '; ', captured_bytes, ' B were captured'
     ) AS what,
     bytes AS weight,
     first_time_ns,

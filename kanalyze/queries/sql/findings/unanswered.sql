@@ -35,6 +35,8 @@ WITH waiting AS (
         -- If the capture has gaps, or only one direction, the response may be in a missing part.
         AND connections.client_lost_bytes = 0
         AND connections.broker_lost_bytes = 0
+        -- A record of TLS that is cut short cannot be decrypted, so a response in it is missing too.
+        AND NOT (coalesce(connections.tls_decrypted, false) AND connections.broker_snapped_bytes > 0)
         AND connections.broker_packets > 0
 )
 SELECT
