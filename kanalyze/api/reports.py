@@ -58,15 +58,22 @@ def report_on(
         most_slowest: number of the slowest requests to list.
 
     Raises:
-        QueryError: the query of a user's finding fails.
         UsageError: a threshold does not exist.
     """
     return report_with_findings(*tables, kinds, thresholds, most_slowest=most_slowest)
 
 
 def page_of(engine: QueryEngine, report: dict[str, Any]) -> bytes:
-    """Return a report as one HTML file; ``engine`` has the tables of the report."""
-    from kanalyze.queries.page import cube_of
-    from kanalyze.render.html import html_page
+    """Return a report as one HTML file; ``engine`` has the tables of the report.
 
-    return html_page(report, cube_of(engine, report)).encode("utf-8")
+    Queries of the page that fail are added to the report.
+    """
+    from kanalyze.queries.engine import FailedQueries
+    from kanalyze.queries.page import cube_of
+    from kanalyze.render.html import html_page, plain_page
+
+    failed = FailedQueries()
+    cube = cube_of(engine, report, failed)
+    failed.add_to(report)
+    page = plain_page(report) if cube is None else html_page(report, cube)
+    return page.encode("utf-8")

@@ -92,6 +92,7 @@ def _of_findings(arguments: argparse.Namespace, progress: Progress) -> Selected:
     from kanalyze.api.reports import names_of, report_on, tables_of
     from kanalyze.api.tables import opened_tables
     from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
+    from kanalyze.queries.engine import QueryError
     from kanalyze.queries.findings import finding_kinds
 
     names = set(arguments.finding)
@@ -117,7 +118,11 @@ def _of_findings(arguments: argparse.Namespace, progress: Progress) -> Selected:
     )
     with progress.shown(), tables as filled:
         progress.begin("searching for findings")
-        findings = report_on(filled, kinds)["findings"]
+        report = report_on(filled, kinds)
+    for line in report.get("failed_queries", ()):
+        if line["kind"] == "finding":
+            raise QueryError(line["reason"], line["name"])
+    findings = report["findings"]
     of_requests, of_connections = (
         [rows_of_finding(finding) for finding in findings if finding["command"] == command]
         for command in ("requests", "connections")

@@ -18,11 +18,12 @@ Unix time; it is computed when it is queried.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kanalyze.common.closing import ClosedAtEnd
-from kanalyze.errors import KanalyzeError, UsageError
+from kanalyze.errors import KanalyzeError
 from kanalyze.queries.derived import DerivedViews
+from kanalyze.queries.engine import QueryError
 from kanalyze.queries.files import built_in
 from kanalyze.queries.memory_limit import MemoryLimit
 from kanalyze.queries.row_buffers import ROW_GROUP, RowBuffers
@@ -37,7 +38,7 @@ from kanalyze.queries.saved import (
 from kanalyze.queries.scratch import ScratchFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -50,7 +51,6 @@ REPORT_MEMORY_BYTES = 64 << 20
 """Usual memory limit of a report in bytes. Its queries aggregate, so they rarely need more memory
 for more rows."""
 
-_Result = TypeVar("_Result")
 _INCOMING = "incoming"
 _COPY_OPTIONS = {
     "csv": "FORMAT csv, HEADER true",
@@ -59,8 +59,6 @@ _COPY_OPTIONS = {
 }
 _TABLES = "tables"
 """The name of the file among the databases of a connection."""
-_NO_ROOM = "failed to pin block"
-"""Part of DuckDB's messages of any kind, if a block does not fit into memory."""
 _HINTS = ("Did you mean", "Candidate bindings:")
 """How lines of DuckDB's messages begin that suggest other names."""
 _READ_ROWS = 4096
@@ -69,10 +67,6 @@ _SAVED_BLOCK_BYTES = 65_536
 """A quarter of DuckDB's default: small files get a third as large, large files no larger."""
 _SAVED_VIEWS = ("partitions", "errors")
 """Views of ``sql/tables/`` that a saved file has, for users who open it with DuckDB."""
-
-
-class QueryError(UsageError):
-    """A query failed; the text is DuckDB's message in one line."""
 
 
 class Database(ClosedAtEnd):
@@ -250,8 +244,10 @@ class Database(ClosedAtEnd):
         with self._errors_as(QueryError):
             _check(sql)
             self._prepare(sql)
-            result = self._connection.sql(sql, params=dict(parameters or {}))
-            return result.to_arrow_table()
+            return self._memory.run(
+                self._connection,
+                lambda: self._connection.sql(sql, params=dict(parameters or {})).to_arrow_table(),
+            )
 
     @contextmanager
     def answer_file(
@@ -297,9 +293,9 @@ class Database(ClosedAtEnd):
             return [dict(zip(names, line, strict=True)) for line in some]
 
         try:
-            return self._with_enough_memory(lines)
+            return self._memory.run(self._connection, lines)
         except self._error as error:
-            raise QueryError(f"query {query.name!r}: {_one_line(error)}") from None
+            raise QueryError(_one_line(error), query.name) from None
 
     def interrupt(self) -> None:
         """Interrupt the query of another thread, if there is one; it raises a QueryError there."""
@@ -333,20 +329,8 @@ class Database(ClosedAtEnd):
         """Run a statement that reads ``incoming``."""
         self._connection.register(_INCOMING, incoming)
         with self._errors_as(KanalyzeError):
-            self._with_enough_memory(lambda: self._connection.execute(sql))
+            self._memory.run(self._connection, lambda: self._connection.execute(sql))
             self._connection.unregister(_INCOMING)
-
-    def _with_enough_memory(self, run: Callable[[], _Result]) -> _Result:
-        """Return what ``run`` returns; it runs again with more memory as long as it lacks some.
-
-        Raises DuckDB's error if the most that is allowed is not enough, or if it is another one.
-        """
-        while True:
-            try:
-                return run()
-            except self._error as error:
-                if not (_lacks_memory(error) and self._memory.allow_more(self._connection)):
-                    raise
 
     @contextmanager
     def _errors_as(self, kind: type[KanalyzeError]) -> Iterator[None]:
@@ -377,16 +361,6 @@ def _timestamp_name(field: pa.Field) -> str | None:
     """Return the name of the timestamp column beside a column; None if it is not a time."""
     name = (field.metadata or {}).get(b"timestamp")
     return None if name is None else name.decode("utf-8")
-
-
-def _lacks_memory(error: Exception) -> bool:
-    """Return whether a statement failed because the memory limit was reached.
-
-    A commit that fails for that reason is another kind of error.
-    """
-    import duckdb
-
-    return isinstance(error, duckdb.OutOfMemoryException) or _NO_ROOM in str(error)
 
 
 def _one_line(error: Exception) -> str:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
-    from kanalyze.queries.engine import QueryEngine
+    from kanalyze.queries.engine import FailedQueries, QueryEngine
     from kanalyze.queries.files import Query
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "finding_kinds",
     "findings_of",
     "kind_of_finding",
+    "search",
     "unfiltered_only",
     "with_thresholds",
 ]
@@ -158,7 +159,27 @@ def findings_of(
         if kind.tables <= database.tables:
             lines = database.answer(kind.query, kind.thresholds, MOST_OF_A_KIND)
             findings += [_finding(kind, line) for line in lines]
-    return sorted(findings, key=lambda finding: (-finding.severity, finding.name, -finding.weight))
+    return sorted(findings, key=_by_severity)
+
+
+def search(
+    database: QueryEngine, kinds: Iterable[FindingKind], failed: FailedQueries
+) -> list[Finding]:
+    """Return the findings, the most severe first; a kind whose query fails is added to ``failed``.
+
+    See :func:`findings_of`.
+    """
+    findings: list[Finding] = []
+    for kind in kinds:
+        try:
+            findings += findings_of(database, [kind])
+        except UsageError as error:
+            failed.add("finding", kind.query.name, error)
+    return sorted(findings, key=_by_severity)
+
+
+def _by_severity(finding: Finding) -> tuple[int, str, float]:
+    return -finding.severity, finding.name, -finding.weight
 
 
 def with_thresholds(

@@ -5,12 +5,19 @@ In: limits in bytes. Out: settings of a DuckDB connection. This module must not 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import duckdb
 
 __all__ = ["MemoryLimit"]
+
+_Result = TypeVar("_Result")
+_NO_ROOM = "failed to pin block"
+"""Part of DuckDB's messages if a block does not fit into memory. A commit that fails for that
+reason is another kind of error than a query that does."""
 
 _FILLING_BYTES = 32 << 20
 """The limit while tables are filled. DuckDB would use more memory only to cache rows that are in
@@ -38,6 +45,21 @@ class MemoryLimit:
 
             pa.default_memory_pool().release_unused()
             self._set(connection, self._usual_bytes)
+
+    def run(self, connection: duckdb.DuckDBPyConnection, run: Callable[[], _Result]) -> _Result:
+        """Return what ``run`` returns; it runs again with more memory as long as it lacks some.
+
+        Raises DuckDB's error if the most that is allowed is not enough, or if it is another one.
+        """
+        import duckdb
+
+        while True:
+            try:
+                return run()
+            except duckdb.Error as error:
+                lacks_memory = isinstance(error, duckdb.OutOfMemoryException)
+                if not ((lacks_memory or _NO_ROOM in str(error)) and self.allow_more(connection)):
+                    raise
 
     def allow_more(self, connection: duckdb.DuckDBPyConnection) -> bool:
         """Raise the limit; return False if that is not possible."""

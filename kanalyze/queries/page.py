@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.model.tcp import Endpoint
+from kanalyze.queries.engine import FailedQueries, QueryError
 from kanalyze.queries.files import Query, built_in
 from kanalyze.queries.report import bounded_line
 
@@ -97,19 +98,39 @@ _EXACT = {
 _KEYS = ("client", "api", "broker", "topic", "bucket")
 
 
-def cube_of(database: QueryEngine, report: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the sums of a page.
+def cube_of(
+    database: QueryEngine, report: Mapping[str, Any], failed: FailedQueries
+) -> dict[str, Any] | None:
+    """Return the sums of a page; None if they cannot be made without a query that failed.
 
     Args:
         database: a database with the requests of the report.
         report: the result of :func:`kanalyze.queries.report.report_of` for it.
+        failed: gets the queries that fail. Parts of the cube that only one of them makes are empty.
     """
+    if report["throughput"] is None:
+        return None
+    kept: list[str] = []
+    try:
+        return _cube(database, report, failed, kept)
+    except QueryError as error:
+        failed.add("page", error.query or "", error)
+        return None
+    finally:
+        for table in kept:
+            database.forget(table)
+
+
+def _cube(
+    database: QueryEngine, report: Mapping[str, Any], failed: FailedQueries, kept: list[str]
+) -> dict[str, Any]:
+    """Return the sums of a page; ``kept`` gets the names of tables that are made for it."""
     cube: dict[str, Any] = {}
-    names = _names(database)
+    names = _names(database, kept)
     for name in _STEPS:
-        database.keep(f"page_{name}", built_in("page")[name], {})
+        _keep(database, name, {}, kept)
     for level in _LEVELS:
-        queries = _PageQueries(database, report, level)
+        queries = _PageQueries(database, report, level, failed)
         cube = _sums(queries, names)
         # The details have to fit too; they are only computed if the rest fits.
         if len(packed(cube)) > _MOST_SUM_BYTES and level is not _LEVELS[-1]:
@@ -117,9 +138,14 @@ def cube_of(database: QueryEngine, report: Mapping[str, Any]) -> dict[str, Any]:
         cube.update(_details(queries))
         if len(packed(cube)) <= MOST_PACKED_BYTES:
             break
-    for name in (*_NAMES, *_STEPS):
-        database.forget(f"page_{name}")
     return cube
+
+
+def _keep(
+    database: QueryEngine, name: str, parameters: Mapping[str, object], kept: list[str]
+) -> None:
+    database.keep(f"page_{name}", built_in("page")[name], parameters)
+    kept.append(f"page_{name}")
 
 
 def packed(values: Any) -> bytes:
@@ -130,11 +156,11 @@ def packed(values: Any) -> bytes:
 # -- names ----------------------------------------------------------------------------------------
 
 
-def _names(database: QueryEngine) -> dict[str, list[dict[str, Any]]]:
+def _names(database: QueryEngine, kept: list[str]) -> dict[str, list[dict[str, Any]]]:
     """Number the names; return those of each kind in the order of their numbers."""
     names = {}
     for kind, most in _NAMES.items():
-        database.keep(f"page_{kind}", built_in("page")[kind], {"most": most})
+        _keep(database, kind, {"most": most}, kept)
         query = Query(kind, "", "", (), f"FROM page_{kind} ORDER BY ix")
         lines = database.answer(query, {})
         names[kind] = [bounded_line({k: v for k, v in line.items() if k != "ix"}) for line in lines]
@@ -151,8 +177,15 @@ def _names(database: QueryEngine) -> dict[str, list[dict[str, Any]]]:
 class _PageQueries:
     """Runs queries with the parameters of a level."""
 
-    def __init__(self, database: QueryEngine, report: Mapping[str, Any], level: _Level) -> None:
+    def __init__(
+        self,
+        database: QueryEngine,
+        report: Mapping[str, Any],
+        level: _Level,
+        failed: FailedQueries,
+    ) -> None:
         self._database = database
+        self._failed = failed
         self.level = level._asdict()
         self.start_ns, self.bucket_ns, self.buckets = _time_buckets(
             report["throughput"], level.buckets
@@ -172,6 +205,14 @@ class _PageQueries:
         """Return the rows of a query's result."""
         return self._database.answer(built_in("page")[name], {**self._parameters, **parameters})
 
+    def lines_if_any(self, name: str) -> list[dict[str, Any]]:
+        """Return the rows of a query's result; no rows if it fails."""
+        try:
+            return self.lines(name)
+        except QueryError as error:
+            self._failed.add("page", name, error)
+            return []
+
 
 def _sums(queries: _PageQueries, names: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """Return the main part of a cube."""
@@ -186,9 +227,9 @@ def _sums(queries: _PageQueries, names: Mapping[str, list[dict[str, Any]]]) -> d
             for kind, names_of_kind in names.items()
         },
         "cells": _columns(_cell(line) for line in queries.lines("cells")),
-        "failures": _columns(queries.lines("failures")),
-        "batches": _columns(queries.lines("batches")),
-        "latency_parts": _columns(queries.lines("latency_parts")),
+        "failures": _columns(queries.lines_if_any("failures")),
+        "batches": _columns(queries.lines_if_any("batches")),
+        "latency_parts": _columns(queries.lines_if_any("latency_parts")),
     }
 
 
@@ -196,8 +237,8 @@ def _details(queries: _PageQueries) -> dict[str, Any]:
     """Return the parts of a cube that take longer to compute."""
     return {
         "exact": {name: _exact(queries, keys) for name, keys in _EXACT.items()},
-        "slowest": [bounded_line(line) for line in queries.lines("slowest")],
-        "group_events": [bounded_line(line) for line in queries.lines("group_events")],
+        "slowest": [bounded_line(line) for line in queries.lines_if_any("slowest")],
+        "group_events": [bounded_line(line) for line in queries.lines_if_any("group_events")],
     }
 
 

@@ -5,20 +5,22 @@ This module must not know how a report is shown. Each table of the report is a f
 ``sql/report/``, which says what it counts.
 
 Each field is described in ``json_schema/report.py``, from which ``docs/schema/report.schema.json``
-is made. If the meaning of a field changes, :data:`SCHEMA` must be increased.
+is made. If the meaning of a field changes, :data:`SCHEMA` must be increased. What a query that
+fails would have answered is null.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kanalyze.common.bounded_text import bounded_text
 from kanalyze.model.tcp import Endpoint
+from kanalyze.queries.engine import FailedQueries, QueryError
 from kanalyze.queries.files import built_in
-from kanalyze.queries.findings import findings_of, unfiltered_only, with_thresholds
+from kanalyze.queries.findings import search, unfiltered_only, with_thresholds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from kanalyze.queries.engine import QueryEngine
     from kanalyze.queries.findings import FindingKind
@@ -55,7 +57,8 @@ def report_with_findings(
 ) -> dict[str, Any]:
     """Return the report on the requests of a database, with findings.
 
-    ``findings_left_out`` names the kinds that cannot be searched for in filtered requests.
+    ``findings_left_out`` names the kinds that cannot be searched for in filtered requests, and
+    ``failed_queries`` the queries that failed: what they would have answered is null.
 
     Args:
         database: a database with the tables of a run.
@@ -65,15 +68,17 @@ def report_with_findings(
         thresholds: see :func:`~kanalyze.queries.findings.findings_of`.
         most_slowest: number of the slowest requests to list.
 
-    Raises what ``findings_of`` raises.
+    Raises UsageError for an unknown threshold.
     """
     report = report_of(database, quality, conditions, most_slowest=most_slowest)
     chosen = with_thresholds(kinds, thresholds or {})
     not_searched = [kind for kind in chosen if unfiltered_only(kind, conditions or {})]
-    findings = findings_of(database, [kind for kind in chosen if kind not in not_searched])
+    failed = FailedQueries()
+    findings = search(database, [kind for kind in chosen if kind not in not_searched], failed)
     report["findings"] = [finding.to_dict() for finding in findings]
     if not_searched:
         report["findings_left_out"] = sorted(kind.query.name for kind in not_searched)
+    failed.add_to(report)
     return report
 
 
@@ -94,46 +99,79 @@ def report_of(
         most_keys: lines of a table; the rest is summed up in one more line, with ``other``.
         most_slowest: number of the slowest requests to list.
     """
-    queries = built_in("report")
-
-    def ask(name: str, **parameters: object) -> list[dict[str, Any]]:
-        lines = database.answer(queries[name], {"most_keys": most_keys, **parameters})
-        return [_nested(line) for line in lines]
-
-    tables = {
-        "apis": _apis(ask("apis"), ask("api_versions")),
-        "errors": [bounded_line(line) for line in ask("errors")],
-        "clients": _clients(ask("clients"), ask("client_identities")),
-        "topics": _topics(ask("topics"), most_keys),
-        "groups": [bounded_line(line) for line in ask("groups")],
-        "brokers": [_broker(line) for line in ask("brokers")],
-    }
+    ask = _Asker(database, {"most_keys": most_keys, "most": most_slowest})
     has_connections = "connections" in database.tables
-    spans = ask("time_buckets")
-    return {
+    tables = {
+        "apis": ask.table(_apis, "apis", "api_versions"),
+        "errors": ask.table(_bounded_lines, "errors"),
+        "clients": ask.table(_clients, "clients", "client_identities"),
+        "topics": ask.table(lambda lines: _topics(lines, most_keys), "topics"),
+        "groups": ask.table(_bounded_lines, "groups"),
+        "brokers": ask.table(_brokers, "brokers"),
+    }
+    report = {
         "schema": SCHEMA,
         "capture": quality.extent(),
         "filter": dict(conditions or {}),
         "quality": quality.to_dict(),
-        "totals": _totals(
-            ask("totals")[0],
-            has_all=not (has_connections and ask("hidden_records")[0]["may_be_missing"]),
-        ),
+        "totals": ask.table(_totals, "totals", *(["hidden_records"] if has_connections else [])),
         **tables,
-        **{name: [bounded_line(line) for line in ask(name)] for name in _PLAIN_TABLES},
-        "tls": [_broker(line) for line in ask("tls")] if has_connections else [],
+        **{name: ask.table(_bounded_lines, name) for name in _PLAIN_TABLES},
+        "tls": ask.table(_brokers, "tls") if has_connections else [],
         "tls_certificates": (
-            [bounded_line(line) for line in ask("tls_certificates")] if has_connections else []
+            ask.table(_bounded_lines, "tls_certificates") if has_connections else []
         ),
-        "throughput": _series(spans, ask("throughput"), _THROUGHPUT, 0),
-        "latency": _series(spans, ask("latency"), _LATENCY, None),
-        "slowest": [_slow_request(line) for line in ask("slowest", most=most_slowest)],
-        "limited": [name for name, lines in tables.items() if any(line["other"] for line in lines)],
+        "throughput": ask.table(
+            lambda spans, lines: _series(spans, lines, _THROUGHPUT, 0), "time_buckets", "throughput"
+        ),
+        "latency": ask.table(
+            lambda spans, lines: _series(spans, lines, _LATENCY, None), "time_buckets", "latency"
+        ),
+        "slowest": ask.table(lambda lines: [_slow_request(line) for line in lines], "slowest"),
+        "limited": [
+            name
+            for name, lines in tables.items()
+            if lines is not None and any(line["other"] for line in lines)
+        ],
     }
+    ask.failed.add_to(report)
+    return report
 
 
-def _totals(line: dict[str, Any], *, has_all: bool) -> dict[str, Any]:
+_Lines: TypeAlias = "list[dict[str, Any]]"
+_Made = TypeVar("_Made")
+
+
+class _Asker:
+    """Makes tables of the results of queries."""
+
+    def __init__(self, database: QueryEngine, parameters: Mapping[str, object]) -> None:
+        self._database = database
+        self._parameters = parameters
+        self._results: dict[str, _Lines | None] = {}
+        self.failed = FailedQueries()
+
+    def table(self, make: Callable[..., _Made], *names: str) -> _Made | None:
+        """Return what ``make`` makes of the results of queries; None if one of them fails."""
+        results = [self._lines(name) for name in names]
+        return None if None in results else make(*results)
+
+    def _lines(self, name: str) -> _Lines | None:
+        if name not in self._results:
+            query = built_in("report")[name]
+            try:
+                lines = self._database.answer(query, self._parameters)
+                self._results[name] = [_nested(line) for line in lines]
+            except QueryError as error:
+                self.failed.add("table", name, error)
+                self._results[name] = None
+        return self._results[name]
+
+
+def _totals(lines: _Lines, hidden: _Lines | None = None) -> dict[str, Any]:
     """Return the totals; numbers of records are not known if some requests could not be read."""
+    (line,) = lines
+    has_all = not (hidden and hidden[0]["may_be_missing"])
     known = {name: value and has_all for name, value in line.items() if name.endswith("_known")}
     return {**line, **known}
 
@@ -148,6 +186,10 @@ def _nested(line: Mapping[str, Any]) -> dict[str, Any]:
             group = group.setdefault(part, {})
         group[last] = value
     return nested
+
+
+def _bounded_lines(lines: _Lines) -> _Lines:
+    return [bounded_line(line) for line in lines]
 
 
 def bounded_line(line: dict[str, Any]) -> dict[str, Any]:
@@ -242,6 +284,10 @@ def _topics(lines: list[dict[str, Any]], most_keys: int) -> list[dict[str, Any]]
             summed[name] = all(values) if name.endswith("_known") else sum(values)
         listed.append(summed)
     return listed
+
+
+def _brokers(lines: _Lines) -> _Lines:
+    return [_broker(line) for line in lines]
 
 
 def _broker(line: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.render.failed import failed_names, failed_texts
 from kanalyze.render.layout import TableColumn
 from kanalyze.render.lines import Line, fitted_table
 from kanalyze.render.markdown import markdown_table, markdown_text
@@ -132,6 +133,8 @@ def _head(comparison: _Item) -> Iterator[str]:
         )
     else:
         yield f"NOT TESTED FOR CHANCE: {comparison['not_tested']}"
+    for text in failed_texts(comparison):
+        yield f"WARNING: {text}"
     if comparison["limited"]:
         yield "there are too many names to compare: only the busiest are compared"
     yield _verdict(comparison)
@@ -166,7 +169,9 @@ def _verdict(comparison: _Item) -> str:
         others.append(f"{len(comparison['may_be_chance'])} may differ by chance")
     if comparison["too_few"]:
         others.append(f"{len(comparison['too_few'])} with too few requests or too short a time")
-    return f"{', '.join(differences) or 'no difference'}; {', '.join(others)}"
+    is_all = not failed_names(comparison, "comparison")
+    nothing = "no difference" if is_all else "no difference in what could be compared"
+    return f"{', '.join(differences) or nothing}; {', '.join(others)}"
 
 
 # -- tables ---------------------------------------------------------------------------------------

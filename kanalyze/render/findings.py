@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.escaping import escape
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.render.failed import failed_names
 from kanalyze.render.lines import Line
 from kanalyze.render.text import shown
 from kanalyze.render.times import clock_text
@@ -21,7 +22,14 @@ from kanalyze.render.units import count_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["FindingGroup", "command_text", "finding_groups", "finding_lines", "left_out_text"]
+__all__ = [
+    "FindingGroup",
+    "command_text",
+    "finding_groups",
+    "finding_lines",
+    "left_out_text",
+    "no_findings_text",
+]
 
 _MOST_OF_A_KIND = 3
 _TEXT_LIMIT = 300
@@ -66,20 +74,26 @@ def left_out_text(report: Mapping[str, Any]) -> str | None:
     return f"not searched for, because they need all rows: {', '.join(names)}"
 
 
+def no_findings_text(report: Mapping[str, Any]) -> str:
+    """Return what to say of a report without findings."""
+    return "none of those that were searched for" if failed_names(report, "finding") else "none"
+
+
 def finding_lines(
     findings: Sequence[dict[str, Any]],
     captures: Sequence[str] = (),
     not_searched: str | None = None,
+    nothing: str = "none",
 ) -> Iterator[Line]:
     """Yield the lines of the first few findings of each kind, the most severe first.
 
     ``captures`` are the captures of the commands; ``not_searched`` says which kinds of findings
-    were not searched for.
+    were not searched for; ``nothing`` is shown without findings.
     """
     yield Line()
     yield Line("Findings", style="bold cyan")
     if not findings:
-        yield Line("none", style="dim")
+        yield Line(nothing, style="dim")
     for group in finding_groups(findings, captures):
         yield Line(group.title, style="bold red")
         for figures, command in group.examples:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.render.failed import failed_texts
 from kanalyze.render.lines import Line
 from kanalyze.render.nothing import no_kafka_text, undecrypted_text
 from kanalyze.render.phrases import captures_text
@@ -37,7 +38,8 @@ def header_lines(summary: dict[str, Any]) -> Iterator[Line]:
     yield from _connections(summary["quality"])
     yield from _tls(summary["tls"])
     yield from _conditions(summary["filter"])
-    yield from _totals(summary["totals"])
+    if summary["totals"] is not None:
+        yield from _totals(summary["totals"])
     for warning in _warnings(summary):
         yield Line(f"WARNING: {warning}", style=_WARNING)
     yield from _anomalies(summary["quality"]["anomalies"])
@@ -275,10 +277,14 @@ def discarded_texts(quality: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
+_UNKNOWN_TOTALS = {"rows": None, "orphan_response": None}
+
+
 def _warnings(summary: dict[str, Any]) -> Iterator[str]:
     """Yield a line for each reason to doubt the figures that follow."""
-    quality, totals = summary["quality"], summary["totals"]
-    if not totals["rows"] and not quality["kafka_connections"]:
+    quality, totals = summary["quality"], summary["totals"] or _UNKNOWN_TOTALS
+    yield from failed_texts(summary)
+    if totals["rows"] == 0 and not quality["kafka_connections"]:
         yield no_kafka_text(
             packets=summary["capture"]["packets"],
             connections=quality["connections"],
@@ -288,7 +294,7 @@ def _warnings(summary: dict[str, Any]) -> Iterator[str]:
             snapped_bytes=quality["snapped_bytes"],
         )
     else:
-        if not totals["rows"]:
+        if totals["rows"] == 0:
             yield "no Kafka requests match"
         undecrypted = undecrypted_text(quality["tls_connections"], quality["tls_outcomes"])
         if undecrypted is not None:

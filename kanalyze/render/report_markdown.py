@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.render.findings import finding_groups, left_out_text
+from kanalyze.render.failed import without_nulls
+from kanalyze.render.findings import finding_groups, left_out_text, no_findings_text
 from kanalyze.render.header import header_lines
 from kanalyze.render.markdown import markdown_code, markdown_table, markdown_text
 from kanalyze.render.report_tables import TableOrder, report_tables
@@ -16,7 +17,7 @@ from kanalyze.render.terminal import chart_lines
 from kanalyze.render.units import count_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from kanalyze.render.lines import Line
     from kanalyze.render.report_tables import ReportTable
@@ -32,12 +33,13 @@ def report_markdown(summary: dict[str, Any], order: TableOrder | None = None) ->
 
 
 def _lines(summary: dict[str, Any], order: TableOrder) -> Iterator[str]:
+    summary = without_nulls(summary)
     title, *head = header_lines(summary)
     yield f"# {markdown_text(title.plain)}"
     yield ""
     yield from (f"- {markdown_text(line.plain)}" for line in head)
     if "findings" in summary:
-        yield from _findings(summary["findings"], summary["capture"]["captures"])
+        yield from _findings(summary)
         left_out = left_out_text(summary)
         yield from () if left_out is None else ("", markdown_text(left_out))
     before, after = report_tables(summary, order)
@@ -48,12 +50,12 @@ def _lines(summary: dict[str, Any], order: TableOrder) -> Iterator[str]:
         yield from _table(table)
 
 
-def _findings(findings: Sequence[dict[str, Any]], captures: Sequence[str]) -> Iterator[str]:
+def _findings(summary: dict[str, Any]) -> Iterator[str]:
     """Yield a heading for each kind of finding, with its texts and findings as a list."""
     yield "\n## Findings"
-    if not findings:
-        yield "\nnone"
-    for group in finding_groups(findings, captures):
+    if not summary["findings"]:
+        yield f"\n{no_findings_text(summary)}"
+    for group in finding_groups(summary["findings"], summary["capture"]["captures"]):
         yield f"\n### {markdown_text(group.title)}\n"
         for figures, command in group.examples:
             yield f"- {markdown_text(figures)}<br>{markdown_code(command)}"

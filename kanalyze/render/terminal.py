@@ -10,7 +10,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.render.chart import bar_lines, columns_for, largest, resampled
-from kanalyze.render.findings import finding_lines, left_out_text
+from kanalyze.render.failed import without_nulls
+from kanalyze.render.findings import finding_lines, left_out_text, no_findings_text
 from kanalyze.render.header import header_lines
 from kanalyze.render.layout import padded
 from kanalyze.render.lines import Line, fitted_table
@@ -49,6 +50,7 @@ def print_lines(lines: Iterable[Line], console: Console) -> None:
 
 def report_lines(summary: _Item, width: int, order: TableOrder | None = None) -> Iterator[Line]:
     """Yield the lines of a summary. From ``width`` 60 on, no line is longer than ``width``."""
+    summary = without_nulls(summary)
     before, after = report_tables(summary, order or TableOrder(), width)
     lines = chain(
         header_lines(summary),
@@ -64,7 +66,8 @@ def report_lines(summary: _Item, width: int, order: TableOrder | None = None) ->
 def _findings(summary: _Item) -> Iterator[Line]:
     if "findings" in summary:
         captures = summary["capture"]["captures"]
-        yield from finding_lines(summary["findings"], captures, left_out_text(summary))
+        nothing = no_findings_text(summary)
+        yield from finding_lines(summary["findings"], captures, left_out_text(summary), nothing)
 
 
 def _table(table: ReportTable, width: int) -> Iterator[Line]:

@@ -63,7 +63,7 @@ def report_on(
         options: findings to search for; None for the built-in ones.
 
     Raises:
-        UsageError: the query of a user's finding fails, or a threshold is unknown.
+        UsageError: a threshold is unknown.
     """
     options = ReportOptions() if options is None else options
     kinds = options.chosen_kinds

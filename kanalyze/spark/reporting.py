@@ -14,6 +14,7 @@ from kanalyze.api.reports import names_of
 from kanalyze.api.tables import create_tables, insert_quality
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
+from kanalyze.queries.engine import QueryError
 from kanalyze.queries.findings import finding_kinds, with_thresholds
 from kanalyze.queries.report import MOST_SLOWEST, report_with_findings
 from kanalyze.spark.archive.table_files import ARCHIVE_TABLES, columns_of
@@ -74,7 +75,7 @@ def report_by(
         has_tables: returns whether the tables of a finding's query exist.
 
     Raises:
-        UsageError: the query of a user's finding fails, or a threshold is unknown.
+        UsageError: a threshold is unknown.
     """
     kinds = options.chosen_kinds
     searched = [kind for kind in kinds if has_tables(kind)]
@@ -94,7 +95,10 @@ def check_queries(options: ReportOptions) -> None:
     """Raise UsageError if the query of a finding fails on tables without rows."""
     folder = SharedFolder("")
     files: dict[str, list[str]] = {table: [] for table in ARCHIVE_TABLES}
-    report_on_files(folder, files, CaptureQuality(), None, options._replace(make_page=None))
+    options = options._replace(make_page=None)
+    report = report_on_files(folder, files, CaptureQuality(), None, options)
+    for line in report.get("failed_queries", ()):
+        raise QueryError(line["reason"], line["name"])
 
 
 def report_on_files(

@@ -7,17 +7,21 @@ come from, nor what a query is for.
 from __future__ import annotations
 
 import uuid
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pyspark import StorageLevel
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 
 from kanalyze.common.closing import ClosedAtEnd
+from kanalyze.queries.engine import QueryError
 from kanalyze.queries.files import built_in
 from kanalyze.spark.dialect import referenced_derived_tables, spark_sql
+from kanalyze.spark.failures import SparkFailure, failures_in_one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -71,13 +75,15 @@ class SparkTables(ClosedAtEnd):
 
         ``parameters`` may have more names than the query.
         """
-        result = self._run(query, parameters)
-        rows = result.collect() if most is None else result.take(most)
+        with _query_errors(query):
+            result = self._run(query, parameters)
+            rows = result.collect() if most is None else result.take(most)
         return [row.asDict(recursive=True) for row in rows]
 
     def keep(self, table: str, query: Query, parameters: Mapping[str, object]) -> None:
         """Store the result of a query as a table; it replaces a table of that name."""
-        result = self._run(query, parameters)
+        with _query_errors(query):
+            result = self._run(query, parameters)
         if table in self._views:
             self.forget(table)
         self._create_view(table, self._cache(table, result))
@@ -103,3 +109,15 @@ class SparkTables(ClosedAtEnd):
     def _create_view(self, name: str, table: DataFrame) -> None:
         self._views[name] = f"{self._view_prefix}_{name}"
         table.createOrReplaceTempView(self._views[name])
+
+
+@contextmanager
+def _query_errors(query: Query) -> Iterator[None]:
+    """Raise QueryError for an error of Spark in a query, but not if Spark itself has failed."""
+    try:
+        with failures_in_one_line():
+            yield
+    except SparkFailure as error:
+        if not isinstance(error.__cause__, PySparkException):
+            raise
+        raise QueryError(str(error), query.name) from error

@@ -16,9 +16,8 @@ closed connection waits too. Connections that were given up are reported (:class
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
-from itertools import accumulate, chain
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.buffer_budget import BufferBudget

@@ -11,9 +11,9 @@ from kanalyze.api.reports import names_of, report_on, tables_of
 from kanalyze.api.saved import SavedAnalysis
 from kanalyze.api.tables import opened_tables
 from kanalyze.queries.findings import finding_kinds
-from kanalyze.queries.page import cube_of
 from kanalyze.runtime.pipeline import Analysis
 from tests.support.captures import path
+from tests.support.pages import whole_cube
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -28,7 +28,7 @@ def report_cube_and_columns(
     with opened_tables(analysis, tables_of(kinds), names) as opened:
         report = report_on(opened, kinds)
         columns = opened.database.ask("FROM connections LIMIT 0").column_names
-        return report, cube_of(opened.database, report), set(columns)
+        return report, whole_cube(opened.database, report), set(columns)
 
 
 @pytest.mark.long

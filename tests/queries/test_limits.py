@@ -20,7 +20,6 @@ from kanalyze.queries.compare.rows_side import side_of_rows
 from kanalyze.queries.database import Database
 from kanalyze.queries.files import built_in, questions, words_of
 from kanalyze.queries.findings import finding_kinds
-from kanalyze.queries.page import cube_of
 from kanalyze.queries.report import MOST_SLOWEST, report_with_findings
 from kanalyze.render.compare import compare_lines, compare_markdown
 from kanalyze.render.html import html_page
@@ -42,6 +41,7 @@ from tests.queries.test_findings_network import (
 )
 from tests.support import rows as made
 from tests.support.limits import at_limits, mixed, named, odd_texts
+from tests.support.pages import whole_cube
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -155,7 +155,7 @@ def assert_everything_answers(copies: Iterable[Rows]) -> None:
         assert failures_in(database) == {}
         quality = CaptureQuality()
         report = report_with_findings(database, quality, None, finding_kinds())
-        cube = cube_of(database, report)
+        cube = whole_cube(database, report)
         sides = [side_of_rows(database, quality, {}, slices) for slices in (8, 8)]
     comparison = compare_sides(sides[0], sides[1], Thresholds())
     summary_json(report)

@@ -18,14 +18,13 @@ from kanalyze.queries.page import (
     MOST_PACKED_BYTES,
     NONE,
     OTHERS,
-    cube_of,
     packed,
 )
 from kanalyze.queries.report import report_of
 from kanalyze.tables.quality import CaptureQuality
 from tests.support import rows as made
 from tests.support.captures import NAMES, analysis
-from tests.support.pages import report_and_cube, report_and_cube_of
+from tests.support.pages import report_and_cube, report_and_cube_of, whole_cube
 from tests.support.plain_report import (
     FETCH,
     PARTS,
@@ -319,7 +318,7 @@ def test_temporary_tables_are_removed() -> None:
         database.create("requests", maker.schema)
         report = report_of(database, CaptureQuality())
         before = database.ask("SELECT table_name FROM duckdb_tables()").to_pylist()
-        assert cube_of(database, report) == cube_of(database, report)
+        assert whole_cube(database, report) == whole_cube(database, report)
         assert database.ask("SELECT table_name FROM duckdb_tables()").to_pylist() == before
 
 

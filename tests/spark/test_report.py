@@ -10,7 +10,6 @@ from kanalyze.api.reports import report_on as report_of_one
 from kanalyze.api.reports import tables_of as asked_of
 from kanalyze.api.tables import opened_tables
 from kanalyze.queries.findings import finding_kinds, findings_of
-from kanalyze.queries.page import cube_of
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spark import report as spark_report
 from kanalyze.spark import reporting
@@ -20,6 +19,7 @@ from kanalyze.spark.tables import SparkTables
 from tests.support.captures import NAMES, path
 from tests.support.findings import kinds_of
 from tests.support.packets import pcap_file
+from tests.support.pages import whole_cube
 from tests.support.spark_tables import tables_of
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def assert_same_report(spark: SparkSession, capture: Path) -> dict[str, Any]:
     cubes = []
 
     def make_page(report: dict[str, Any], engine: QueryEngine) -> None:
-        cubes.append(cube_of(engine, report))
+        cubes.append(whole_cube(engine, report))
 
     kinds = finding_kinds()
     with opened_tables(Analysis([str(capture)]), asked_of(kinds)) as opened:
@@ -65,7 +65,7 @@ def assert_same_report(spark: SparkSession, capture: Path) -> dict[str, Any]:
         tables = tables_of(spark, database)
         found = report_on(spark, tables, quality, conditions, ReportOptions(make_page=make_page))
         assert found == {**expected, "filter": conditions}
-        assert cubes == [cube_of(database, expected)]
+        assert cubes == [whole_cube(database, expected)]
     return found
 
 

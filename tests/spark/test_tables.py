@@ -14,7 +14,6 @@ from kanalyze.export.arrow import BatchMaker
 from kanalyze.queries.database import Database
 from kanalyze.queries.files import Query, built_in
 from kanalyze.queries.findings import finding_kinds, kind_of_finding
-from kanalyze.queries.page import cube_of
 from kanalyze.queries.report import report_of
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spark import tables as spark_tables
@@ -29,6 +28,7 @@ from kanalyze.tables.quality import CaptureQuality
 from kanalyze.tables.registry import TABLES
 from tests.queries.test_findings import FAULTS, Made
 from tests.support.captures import CHOSEN, NAMES, path
+from tests.support.pages import whole_cube
 from tests.support.rows import row
 from tests.support.spark_tables import tables_of
 
@@ -315,7 +315,7 @@ def test_the_cube_of_the_page_is_the_same_as_on_one_machine(
     database: Database, tables: SparkTables
 ) -> None:
     report = report_of(database, CaptureQuality())
-    assert cube_of(tables, report) == cube_of(database, report)
+    assert whole_cube(tables, report) == whole_cube(database, report)
 
 
 # -- rules of the dialect -------------------------------------------------------------------------

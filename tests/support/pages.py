@@ -6,6 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.queries.database import Database
+from kanalyze.queries.engine import FailedQueries
 from kanalyze.queries.findings import finding_kinds
 from kanalyze.queries.page import cube_of
 from kanalyze.queries.report import report_with_findings
@@ -16,9 +17,10 @@ from tests.support.filled import report_tables
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kanalyze.queries.engine import QueryEngine
     from kanalyze.tables.row import Row
 
-__all__ = ["report_and_cube", "report_and_cube_of"]
+__all__ = ["report_and_cube", "report_and_cube_of", "whole_cube"]
 
 ROWS_AT_ONCE = 1_000
 
@@ -37,7 +39,16 @@ def report_and_cube(
         if connections:
             database.insert("connections", makers["connections"].of_rows(connections))
         report = report_with_findings(database, quality or CaptureQuality(), None, finding_kinds())
-        return report, cube_of(database, report)
+        return report, whole_cube(database, report)
+
+
+def whole_cube(database: QueryEngine, report: dict[str, Any]) -> dict[str, Any]:
+    """Return the cube of a page, none of whose queries fails."""
+    failed = FailedQueries()
+    cube = cube_of(database, report, failed)
+    assert failed.lines == []
+    assert cube is not None
+    return cube
 
 
 @functools.cache

@@ -151,6 +151,9 @@ def compare_sides(a: Side, b: Side, thresholds: Thresholds) -> dict[str, Any]:
         "load": [_load(a, b, key) for key in _shared(a, b) if key[0] == "api"],
         "limited": a.limited or b.limited,
     }
+    failed = [*a.failed_queries, *b.failed_queries]
+    if failed:
+        result["failed_queries"] = failed
     return result
 
 

@@ -54,7 +54,8 @@ def checked_report(name: str, report: object) -> dict[str, Any]:
         not isinstance(report, dict)
         or report.get("schema") != 1
         or not isinstance(report.get("capture"), dict)
-        or not isinstance(report.get("apis"), list)
+        or "apis" not in report
+        or not isinstance(report["apis"], list | None)
     ):
         raise UsageError(f"{name}: not a report of kanalyze report --json")
     return report
@@ -211,7 +212,7 @@ def _span_ns(
 def _names(read: _ReportReader, report: Mapping[str, Any]) -> dict[str, dict[str, Presence]]:
     """Return the names in a report; kinds whose table is missing are unknown."""
     names: dict[str, dict[str, Presence]] = {
-        kind: {} for table, (kind, _) in _NAMED.items() if table in report
+        kind: {} for table, (kind, _) in _NAMED.items() if report.get(table) is not None
     }
     for table, (kind, name_of) in _NAMED.items():
         for item in read.lines(report, table):

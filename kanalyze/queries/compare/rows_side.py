@@ -22,6 +22,7 @@ from kanalyze.queries.compare.side import (
     Side,
     SideLine,
 )
+from kanalyze.queries.engine import FailedQueries, QueryError
 from kanalyze.queries.files import built_in
 
 if TYPE_CHECKING:
@@ -60,21 +61,19 @@ def side_of_rows(
         conditions: the filter of the rows.
         slices: number of slices of the time; None if there will be no test.
     """
-    queries = built_in("compare")
-    span = database.answer(queries["seconds"], {})[0]
-    database.keep("compare_slices", queries["slices"], {"slices": slices or 1})
-    database.keep("compare_cells", queries["cells"], {})
-    database.keep("compare_lines", queries["lines"], {"most_lines": MOST_LINES + 1})
-    line_rows = database.ask("FROM compare_lines ORDER BY line").to_pylist()
-    latencies, is_cut = _by_line(database, "latencies", len(line_rows))
-    statuses, is_also_cut = _by_line(database, "statuses", len(line_rows))
-    lines: dict[LineKey, SideLine] = {
-        (line["kind"], line["api"], line["name"]): _side_line(line, cells, ends, slices)
-        for line, cells, ends in zip(line_rows, latencies, statuses, strict=False)
-    }
-    names: dict[str, dict[str, Presence]] = {kind: {} for kind in KINDS}
-    for line in database.answer(queries["names"], {"most_lines": MOST_LINES}):
-        names[line["kind"]][line["name"]] = Presence(line["requests"], line["seconds"])
+    span = database.answer(built_in("compare")["seconds"], {})[0]
+    failed = FailedQueries()
+    lines: dict[LineKey, SideLine] = {}
+    is_cut = False
+    try:
+        lines, is_cut = _lines(database, slices)
+    except QueryError as error:
+        failed.add("comparison", error.query or "lines", error)
+    names: dict[str, dict[str, Presence]] = {}
+    try:
+        names = _names(database)
+    except QueryError as error:
+        failed.add("comparison", "names", error)
     first_ns, last_ns = span["first_time_ns"], span["last_time_ns"]
     return Side(
         {
@@ -88,8 +87,33 @@ def side_of_rows(
         slices,
         lines,
         names,
-        is_cut or is_also_cut or len(line_rows) > MOST_LINES,
+        is_cut,
+        failed.lines,
     )
+
+
+def _lines(database: Database, slices: int | None) -> tuple[dict[LineKey, SideLine], bool]:
+    """Return the lines with their figures, and whether some were left out."""
+    queries = built_in("compare")
+    database.keep("compare_slices", queries["slices"], {"slices": slices or 1})
+    database.keep("compare_cells", queries["cells"], {})
+    database.keep("compare_lines", queries["lines"], {"most_lines": MOST_LINES + 1})
+    line_rows = database.ask("FROM compare_lines ORDER BY line").to_pylist()
+    latencies, is_cut = _by_line(database, "latencies", len(line_rows))
+    statuses, is_also_cut = _by_line(database, "statuses", len(line_rows))
+    lines: dict[LineKey, SideLine] = {
+        (line["kind"], line["api"], line["name"]): _side_line(line, cells, ends, slices)
+        for line, cells, ends in zip(line_rows, latencies, statuses, strict=False)
+    }
+    return lines, is_cut or is_also_cut or len(line_rows) > MOST_LINES
+
+
+def _names(database: Database) -> dict[str, dict[str, Presence]]:
+    """Return the names that occur, by kind."""
+    names: dict[str, dict[str, Presence]] = {kind: {} for kind in KINDS}
+    for line in database.answer(built_in("compare")["names"], {"most_lines": MOST_LINES}):
+        names[line["kind"]][line["name"]] = Presence(line["requests"], line["seconds"])
+    return names
 
 
 KINDS = ("API", "API version", "error", "client", "software", "user", "group", "topic", "broker")

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kanalyze.common.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -91,3 +93,5 @@ class Side(NamedTuple):
     """Names by kind; a missing kind is unknown."""
     limited: bool
     """Whether lines were left out because there were too many."""
+    failed_queries: Sequence[dict[str, str]] = ()
+    """The queries that failed; without them, lines or kinds of names are missing."""

@@ -18,7 +18,7 @@ from kanalyze.queries.json_schema.parts import (
     text,
     truth,
 )
-from kanalyze.queries.json_schema.report import EXTENT, FILTER
+from kanalyze.queries.json_schema.report import EXTENT, FAILED_QUERIES, FILTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -193,10 +193,11 @@ _COMPARISON = {
     ),
     "load": listed("the load of each API, most requests first", _LOAD),
     "limited": truth("whether lines were left out because there were too many"),
+    "failed_queries": FAILED_QUERIES,
 }
 
 COMPARISON_SCHEMA = document(
     "A comparison of kanalyze",
-    struct("what kanalyze compare --format json writes", _COMPARISON),
+    struct("what kanalyze compare --format json writes", _COMPARISON, optional=("failed_queries",)),
     {"side": _SIDE, "change": _CHANGE, "presence": _PRESENCE},
 )

@@ -83,11 +83,17 @@ def by_name(meaning: str, values: Schema) -> Schema:
     return {**_value("object", meaning, None), "additionalProperties": values}
 
 
-def struct(meaning: str, fields: Mapping[str, Schema], *, optional: Iterable[str] = ()) -> Schema:
+def struct(
+    meaning: str,
+    fields: Mapping[str, Schema],
+    *,
+    optional: Iterable[str] = (),
+    null: str | None = None,
+) -> Schema:
     """Return the schema of an object with these fields and no others."""
     optional_names = set(optional)
     return {
-        **_value("object", meaning, None),
+        **_value("object", meaning, null),
         "properties": dict(fields),
         "required": [name for name in fields if name not in optional_names],
         "additionalProperties": False,

@@ -28,9 +28,22 @@ from kanalyze.tables.row import COLUMNS
 if TYPE_CHECKING:
     from kanalyze.queries.json_schema.parts import Schema
 
-__all__ = ["EXTENT", "FILTER", "FINDING_SCHEMA", "REPORT_SCHEMA"]
+__all__ = ["EXTENT", "FAILED_QUERIES", "FILTER", "FINDING_SCHEMA", "REPORT_SCHEMA"]
 
 _UTC = "ISO 8601, in UTC, with nanoseconds"
+_FAILED = "its query failed: see failed_queries"
+FAILED_QUERIES = listed(
+    "queries that failed, each of which costs what it would have answered; missing if there are "
+    "none",
+    struct(
+        "one query",
+        {
+            "kind": text("what it is for", choices=("table", "finding", "page", "comparison")),
+            "name": text("its name"),
+            "reason": text("what the database said, in one line"),
+        },
+    ),
+)
 _OTHERS = "the line sums up all that have no line of their own"
 _NO_PACKETS = "there are no packets"
 
@@ -511,7 +524,7 @@ _FINDING = struct(
 
 
 def _table(meaning: str, fields: dict[str, Schema]) -> Schema:
-    return listed(meaning, struct("one line", fields))
+    return listed(meaning, struct("one line", fields), null=_FAILED)
 
 
 _REPORT = {
@@ -520,7 +533,7 @@ _REPORT = {
     "capture": struct("what was captured, and when", EXTENT),
     "filter": FILTER,
     "quality": QUALITY,
-    "totals": struct("all rows together", _TOTALS),
+    "totals": struct("all rows together", _TOTALS, null=_FAILED),
     "apis": _table("by API, most requests first", _API),
     "errors": _table("error codes by API and topic, most frequent first", _ERROR),
     "clients": _table("by client id, most requests first", _CLIENT),
@@ -539,8 +552,8 @@ _REPORT = {
     "tls_certificates": _table(
         "certificates seen in handshakes, first to expire first", _CERTIFICATE
     ),
-    "throughput": struct("requests and bytes over time", _THROUGHPUT),
-    "latency": struct("latency over time", _LATENCY_SERIES),
+    "throughput": struct("requests and bytes over time", _THROUGHPUT, null=_FAILED),
+    "latency": struct("latency over time", _LATENCY_SERIES, null=_FAILED),
     "slowest": _table(
         "the slowest requests that did not wait on purpose, up to 10, or more with --limit", _SLOW
     ),
@@ -548,6 +561,7 @@ _REPORT = {
     "findings": listed(
         "findings, the most severe first", ref("finding", "one thing that is wrong")
     ),
+    "failed_queries": FAILED_QUERIES,
     "findings_left_out": listed(
         "kinds of findings that were not searched for, because they need all requests and a filter "
         "left some out, or because they need a table that is missing; missing if there are none",
@@ -561,9 +575,9 @@ REPORT_SCHEMA = document(
     struct(
         "what kanalyze report --json writes. Lists that are tables have at most 10,000 lines; "
         "errors, clients, topics, groups and brokers may have one more, for the others. A value "
-        "that is unknown is null, never 0",
+        "that is unknown is null, never 0. A table is null if a query of it failed",
         _REPORT,
-        optional=("findings_left_out",),
+        optional=("findings_left_out", "failed_queries"),
     ),
     {**_PARTS, "finding": _FINDING},
 )

@@ -42,13 +42,17 @@ _SELECTS = {
 
 
 def findings_html(
-    findings: Sequence[Mapping[str, Any]] | None, captures: Sequence[str], names: Mapping[str, Any]
+    findings: Sequence[Mapping[str, Any]] | None,
+    captures: Sequence[str],
+    names: Mapping[str, Any],
+    nothing: str = "none",
 ) -> str:
-    """Return findings as a list, the most severe first; without findings, the reason."""
+    """Return findings as a list, the most severe first; without findings, ``nothing``."""
     if findings is None:
         return "<p>Findings were not searched for.</p>"
     if not findings:
-        return "<p>Nothing wrong was found.</p>"
+        is_all = nothing == "none"
+        return f"<p>{'Nothing wrong was found' if is_all else nothing.capitalize()}.</p>"
     by_kind = groupby(findings[:_MOST], key=lambda finding: finding["name"])
     items = "".join(_kind(list(of_kind), captures, names) for _, of_kind in by_kind)
     more = len(findings) - _MOST

@@ -399,7 +399,7 @@
       this.table.tBodies[0].replaceChildren(...found.slice(0, this.most).map((each) => this.row(each)));
       this.table.parentElement.hidden = !found.length;
       const more = found.length - this.most;
-      this.rest.textContent = more > 0 ? `and ${countText(more)} more` : found.length ? "" : "none";
+      this.rest.textContent = more > 0 ? `and ${countText(more)} more` : found.length ? "" : model.missing[this.spec.name] || "none";
       if (more > 0 && this.most < model.most_lines) {
         const button = element("button", "", "Show them");
         button.type = "button";

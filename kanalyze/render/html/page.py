@@ -21,7 +21,8 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.render.findings import left_out_text
+from kanalyze.render.failed import failed_names, without_nulls
+from kanalyze.render.findings import left_out_text, no_findings_text
 from kanalyze.render.header import header_lines
 from kanalyze.render.html.findings import findings_html
 from kanalyze.render.html.model import UNKNOWN_PART, model_of
@@ -60,6 +61,13 @@ is used. Scripts can show all lines."""
 _LINES = {"first_lines": 12, "most_lines": 500}
 """Numbers of lines of a table that scripts show at first, and at most after the reader asks for
 more."""
+_MADE_BY = {
+    "failures": ("errors",),
+    "batches": ("partitions", "codecs"),
+    "latency_parts": ("latency_parts",),
+    "slowest": ("slowest",),
+}
+"""The tables that a query of the page makes alone."""
 _OTHERS = -1
 _LONGEST_HEAD_LINE = 2_000
 _MOST_HEAD_LINES = 60
@@ -85,6 +93,7 @@ def html_page(report: Mapping[str, Any], cube: Mapping[str, Any]) -> str:
             for, ``findings`` is a list of what ``Finding.to_dict`` returns.
         cube: the result of :func:`kanalyze.queries.page.cube_of` for the same report.
     """
+    report = without_nulls(report)
     model = model_of(report, cube)
     sums = sums_of(model)
     page = ""
@@ -107,14 +116,21 @@ def _page(
     style = _asset("uPlot.min.css") + _asset("page.css")
     tables = tables_of(model, sums)
     lines_of = {table.name: lines for table, lines in tables}
-    data = {**model, "tables": table_specs(table for table, _ in tables), **_LINES}
+    data = {
+        **model,
+        "tables": table_specs(table for table, _ in tables),
+        "missing": _missing_tables(report),
+        **_LINES,
+    }
     return Template(_asset("page.html")).substitute(
         policy=_policy([library, script], [style]),
         title=escape(f"{captures_text(captures)} \u2013 Kafka on the wire"),
         capture=escape(captures_text(captures)),
         style=style,
         span=escape(_span_text(report["capture"])),
-        findings=findings_html(report.get("findings"), captures, cube["names"])
+        findings=findings_html(
+            report.get("findings"), captures, cube["names"], no_findings_text(report)
+        )
         + _left_out_html(report),
         finding_count=_finding_count(report.get("findings")),
         heads=_heads_html(report),
@@ -132,7 +148,12 @@ def _page(
         waterfall=waterfall(model["slowest"], model["parts"]),
         timeline_hidden="" if model["group_events"] else " hidden",
         timeline=group_timeline(model["group_events"], model),
-        tables="".join(_table_html(table, lines, model, sums, most) for table, lines in tables),
+        tables="".join(
+            _table_html(
+                table, lines, model, sums, most, nothing=data["missing"].get(table.name, "none")
+            )
+            for table, lines in tables
+        ),
         links="".join(
             f'<li><a href="#{table.name}">{escape(table.title)}</a></li>' for table, _ in tables
         ),
@@ -143,6 +164,15 @@ def _page(
         library=library,
         script=script,
     )
+
+
+def _missing_tables(report: Mapping[str, Any]) -> dict[str, str]:
+    """Return what to say in place of the lines of tables whose query failed, by table."""
+    failed = [
+        *(table for name in failed_names(report, "page") for table in _MADE_BY.get(name, ())),
+        *(name for name in failed_names(report, "table") if name == "tls"),
+    ]
+    return dict.fromkeys(failed, "not known: a query failed")
 
 
 @cache
@@ -302,12 +332,14 @@ def _table_html(
     model: Mapping[str, Any],
     sums: Mapping[str, Any],
     most: int,
+    *,
+    nothing: str,
 ) -> str:
     text = f"{table.note} {_coverage_text(model, sums)}" if table.name == "slowest" else table.note
     note = f'<p class="note">{escape(text.strip())}</p>' if text else ""
     find = '<span class="find"></span>' if len(lines) > _LINES["first_lines"] else ""
     more = len(lines) - most
-    footer = f"and {count_text(more)} more" if more > 0 else "" if lines else "none"
+    footer = f"and {count_text(more)} more" if more > 0 else "" if lines else nothing
     return (
         f'<section id="{table.name}" aria-labelledby="{table.name}-title">'
         f'<div class="title"><h2 id="{table.name}-title">{escape(table.title)}</h2>'
