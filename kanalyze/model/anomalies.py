@@ -82,6 +82,10 @@ class AnomalyKind(enum.StrEnum):
     )
     MISSING_BYTES = "missing_bytes", "a frame has a hole where its decoder had to read"
     MALFORMED_BODY = "malformed_body", "a body that breaks the grammar of its API version"
+    WRONG_CRC = (
+        "wrong_crc",
+        "records whose CRC is not that of their bytes; not every command checks them",
+    )
     TRAILING_BYTES = "trailing_bytes", "bytes of a frame left over after its body"
     UNKNOWN_API = "unknown_api", "an API key that is not in the tables"
     UNKNOWN_API_VERSION = (

@@ -308,6 +308,7 @@ def _warnings(summary: dict[str, Any]) -> Iterator[str]:
         yield f"{bytes_text(quality['snapped_bytes'])} cut off by the snap length"
     yield from discarded_texts(quality)
     yield from _undecoded(quality)
+    yield from _unchecked(quality)
     yield from unread_texts(quality)
     if quality["lost_datagrams"]:
         yield f"{counted(quality['lost_datagrams'], 'IP packet')} with missing fragments"
@@ -349,6 +350,17 @@ def _undecoded(quality: dict[str, Any]) -> Iterator[str]:
     ]
     why = f": {', '.join(parts)}" if parts else ""
     yield f"{percent_text(1 - share)} of the Kafka bytes not decoded{why}"
+
+
+def _unchecked(quality: dict[str, Any]) -> Iterator[str]:
+    """Yield how many batches of records are wrong, and how many could not be checked."""
+    if quality["wrong_batches"]:
+        of = count_text(quality["checked_batches"])
+        yield f"{count_text(quality['wrong_batches'])} of {of} record batches have a wrong CRC"
+    unchecked = quality["record_batches"] - quality["checked_batches"]
+    if unchecked:
+        of = f"{count_text(unchecked)} of {count_text(quality['record_batches'])} record batches"
+        yield f"the CRC of {of} was not checked: bytes are missing"
 
 
 def _anomalies(anomalies: dict[str, dict[str, int]]) -> Iterator[Line]:

@@ -37,7 +37,7 @@ class AnomalyRun:
         context = self._context
         captures = context.open()
         settings = context.settings
-        stages = settings.stages(every_anomaly=True)
+        stages = settings.stages(every_anomaly=True, checks_crc=True)
         if settings.shard.is_first:
             left_out = context.inputs.left_out
             yield from self._selected(

@@ -100,7 +100,7 @@ class ExchangeRun:
         context = self._context
         captures = context.open()
         assembler = context.row_assembler(captures)
-        for step in context.steps(context.settings.stages(), captures):
+        for step in context.steps(context.settings.stages(checks_crc=True), captures):
             exchanges = iter(step.exchanges)
             for block in step_blocks(step, assembler):
                 for piece in block.pieces():

@@ -51,12 +51,21 @@ class AnalysisSettings(NamedTuple):
     """The secrets that decrypt TLS; None for none. Its ``repr`` shows no secret."""
 
     def stages(
-        self, shard: Shard | None = None, *, connections: bool = False, every_anomaly: bool = False
+        self,
+        shard: Shard | None = None,
+        *,
+        connections: bool = False,
+        every_anomaly: bool = False,
+        checks_crc: bool = False,
     ) -> Stages:
-        """Return new stages; ``shard`` replaces the shard of the analysis if given."""
+        """Return new stages; ``shard`` replaces the shard of the analysis if given.
+
+        ``checks_crc``: whether the CRCs of batches of records are checked.
+        """
         shard = self.shard if shard is None else shard
+        decoders, needed_fields = Decoders(self.catalog), self.extractors.needed_fields
         return Stages(
-            MessageReader(self.catalog, Decoders(self.catalog), self.extractors.needed_fields),
+            MessageReader(self.catalog, decoders, needed_fields, checks_crc=checks_crc),
             self.catalog,
             is_broker=self.is_broker,
             keep=self.keep,

@@ -108,7 +108,8 @@ class TableRun:
         """Yield all rows, once; files that cannot be read have no rows."""
         context, captures, tables = self._steps.context, self._steps.captures, self._tables
         settings = context.settings
-        stages = settings.stages(connections=tables.others, every_anomaly=tables.others)
+        others = tables.others
+        stages = settings.stages(connections=others, every_anomaly=others, checks_crc=others)
         step_rows = StepRows(settings, tables, stages, captures, context.row_assembler(captures))
         for step in self._steps.of(stages):
             yield from step_rows.of(step)

@@ -343,7 +343,9 @@ def _send_rows(task: WorkerTask, shard: Shard, pipe: Connection) -> None:
     assembler = settings.row_assembler(captures, names)
     tables = task.tables
     has_other_rows = tables is not None and tables.others
-    stages = settings.stages(shard, connections=has_other_rows, every_anomaly=has_other_rows)
+    stages = settings.stages(
+        shard, connections=has_other_rows, every_anomaly=has_other_rows, checks_crc=has_other_rows
+    )
     other_rows = _other_rows(settings, stages, captures, shard) if has_other_rows else None
     reader = settings.cluster_reader(tables.more) if tables is not None and tables.more else None
     for step in read_steps(stages, captures, quality, shard):

@@ -129,6 +129,13 @@ class CaptureQuality:
         which some clients write, do not count: they are padding."""
         self.skipped_bytes = 0
         """The part of this that was skipped in the search for a frame boundary."""
+        self.record_batches = 0
+        """Batches of records, and messages of the older formats, that are not cut; 0 if their CRCs
+        were not checked in this run. So are the next two."""
+        self.checked_batches = 0
+        """The part of this whose CRC was compared: all of their bytes are in the capture."""
+        self.wrong_batches = 0
+        """The part of this whose CRC is not that of their bytes."""
         self.lost_bytes = 0
         """Bytes in gaps of streams, which were never captured. This and the next are summed over
         closed connections; the anomalies of the same name include open connections."""
@@ -247,6 +254,9 @@ class CaptureQuality:
         self.decoded_bytes += connections.decoded_bytes
         self.undecoded_bytes += connections.undecoded_bytes
         self.skipped_bytes += connections.skipped_bytes
+        self.record_batches += connections.batches.batches
+        self.checked_batches += connections.batches.checked
+        self.wrong_batches += connections.batches.wrong
 
     def count_tls(self, outcomes: dict[str, int]) -> None:
         """Add what became of connections with TLS."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 
+from crc32c import crc32c
+
 PRODUCE, FETCH, METADATA, HEARTBEAT, LIST_GROUPS = 0, 1, 3, 12, 16
 CONTROLLED_SHUTDOWN, SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 7, 17, 18, 36
 
@@ -47,7 +49,7 @@ def heartbeat_answer(correlation_id: int, error_code: int = 0) -> bytes:
 
 def record_batch(records: int = 1, size: int = 20, base_offset: int = 0) -> bytes:
     """The 61 bytes of a magic 2 batch header and ``size`` bytes that stand for its records."""
-    return (
+    batch = (
         struct.pack(
             ">qiibIhiqqqhii",
             base_offset,
@@ -66,6 +68,7 @@ def record_batch(records: int = 1, size: int = 20, base_offset: int = 0) -> byte
         )
         + b"\x01" * size
     )
+    return batch[:17] + struct.pack(">I", crc32c(batch[21:])) + batch[21:]
 
 
 def produce(

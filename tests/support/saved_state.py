@@ -69,7 +69,8 @@ class Run:
         """Make stages and a row assembler that share only names with those before."""
         catalog = Catalog()
         extractors = Extractors(catalog)
-        reader = MessageReader(catalog, Decoders(catalog), extractors.needed_fields)
+        decoders, needed_fields = Decoders(catalog), extractors.needed_fields
+        reader = MessageReader(catalog, decoders, needed_fields, checks_crc=True)
         stages = Stages(reader, catalog, **self._settings)
         return stages, RowAssembler(catalog, extractors, self.captures, self._names)
 

@@ -33,16 +33,22 @@ Ranges: TypeAlias = list[tuple[int, int]]
 
 
 def drop_unread_bytes(
-    frame: Frame, at: int, decode: Callable[..., tuple[Any, int]]
+    frame: Frame,
+    at: int,
+    decode: Callable[..., tuple[Any, int]],
+    before_drop: Callable[[], None] | None = None,
 ) -> tuple[Ranges, int]:
     """Drop the bytes of an incomplete frame that ``decode`` skips, from ``at`` on.
 
-    Returns the ranges kept before an offset in the frame, and that offset.
+    ``before_drop`` is called when ``decode`` has run, and the bytes are still there. Returns the
+    ranges kept before an offset in the frame, and that offset.
     """
     reads = _Reads(frame)
     reads.note(0, min(_HEAD_BYTES, frame.length))
     with suppress(WireError):
         decode(reads.window(at), 0, at, reads)
+    if before_drop is not None:
+        before_drop()
     ranges = reads.ranges()
     keep_only(frame, ranges, reads.stuck_at)
     return ranges, reads.stuck_at

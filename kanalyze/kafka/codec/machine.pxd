@@ -60,6 +60,7 @@ cdef enum:
     NO_TIMESTAMP = -1
     TAG_CELLS = 5
     FEW_BYTES = 48
+    MOST_NOTES = 65536
 
 
 @cython.final
@@ -89,6 +90,10 @@ cdef class Machine:
     cdef long long[::1] tape
     cdef unsigned char[::1] arena
     cdef unsigned char[::1] carry
+    cdef public bint noting
+    cdef readonly long long batches
+    cdef readonly long long noted
+    cdef long long[::1] notes
 
     cpdef begin(self, int address, int stack_cells, long long body_bytes)
     @cython.locals(used=cython.longlong)
@@ -143,7 +148,11 @@ cdef class Machine:
         size=cython.longlong,
         least=cython.longlong,
     )
-    cdef int _entry(self, const unsigned char[::1] data, long long pos, long long end) except -1 nogil
+    cdef int _entry(
+        self, const unsigned char[::1] data, long long pos, long long end, long long left
+    ) except -1 nogil
+    @cython.locals(at=cython.longlong)
+    cdef int _note(self, long long left, long long size) except -1 nogil
     @cython.locals(at=cython.longlong, attributes=cython.int, count=cython.longlong)
     cdef int _batch(
         self, const unsigned char[::1] data, long long pos, long long size
@@ -162,6 +171,7 @@ cdef class Machine:
         self, const unsigned char[::1] data, long long pos, long long count
     ) except -1 nogil
     cdef _grow_tape(self)
+    cdef _grow_notes(self)
     cdef _grow_arena(self, long long least)
 
 

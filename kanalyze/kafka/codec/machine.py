@@ -73,6 +73,7 @@ if not cython.compiled:
     CONTROL_BIT = 0x20
     NO_TIMESTAMP = -1
     TAG_CELLS = 5
+    MOST_NOTES = 65536
     FEW_BYTES = 48  # up to here a loop copies as fast as a slice, which takes 0.1 us
 
 if TYPE_CHECKING:
@@ -134,10 +135,15 @@ class Machine:
         copy: bytes that come next and go to the arena.
         records: bytes of the current records field that were not read; 0 outside of one.
         records_at: index of its first cell.
+        noting: whether the places of batches and messages of records are noted.
+        batches: how many of them the body has, up to here; those that are cut do not count.
+        noted: how many of them were noted, the first ones: see :meth:`note`.
     """
 
     def __init__(self, programs: Programs) -> None:
         self.programs = programs
+        self.noting = False
+        self.notes = memoryview(array("q", [0] * 16))
         self.stack = memoryview(array("q", [0] * 16))
         self.tape = memoryview(array("q", [0] * 64))
         self.arena = memoryview(bytearray(256))
@@ -164,6 +170,11 @@ class Machine:
         self.used = 0
         self.arena_used = 0
         self.carried = 0
+        self.batches = self.noted = 0
+
+    def note(self, index: int) -> tuple[int, int]:
+        """Return a noted batch: how many bytes before the body's end it begins, and its size."""
+        return self.notes[2 * index], self.notes[2 * index + 1]
 
     def feed(self, data: bytes | memoryview, pos: int, end: int) -> int:
         """Read the body's next bytes, ``data[pos:end]``; return the index where reading stopped.
@@ -258,7 +269,7 @@ class Machine:
                 if self.copy > 0:
                     break
             if self.records > 0:
-                if self._entry(data, pos, end) == 0:
+                if self._entry(data, pos, end, frame_end - pos) == 0:
                     break
                 continue
             op = code[pc]
@@ -571,11 +582,12 @@ class Machine:
         self._put(0)
         return 0
 
-    def _entry(self, data: bytes | memoryview, pos: int, end: int) -> int:
+    def _entry(self, data: bytes | memoryview, pos: int, end: int, left: int) -> int:
         """Read the header of the next batch or message in a records field, and skip the rest of it.
 
-        Returns 0 if the header is longer than ``data[pos:end]``, else 1. Each batch or message
-        takes at least 26 bytes, or ends the field.
+        ``left`` is the number of bytes from here to the end of the body. Returns 0 if the header is
+        longer than ``data[pos:end]``, else 1. Each batch or message takes at least 26 bytes, or
+        ends the field.
         """
         remaining_bytes = self.records
         if remaining_bytes < MESSAGE_HEAD_BYTES:
@@ -603,7 +615,23 @@ class Machine:
             self._message(data, pos, magic)
         self.skip = size + ENTRY_HEAD_BYTES
         self.records = remaining_bytes - self.skip
+        if self.noting:
+            self._note(left, self.skip)
         return 1
+
+    def _note(self, left: int, size: int) -> int:
+        """Note the place of a batch or message, unless there are too many."""
+        at = 2 * self.noted
+        self.batches += 1
+        if self.noted == MOST_NOTES:
+            return 0
+        if at + 2 > len(self.notes):
+            with cython.gil:
+                self._grow_notes()
+        self.notes[at] = left
+        self.notes[at + 1] = size
+        self.noted += 1
+        return 0
 
     def _batch(self, data: bytes | memoryview, pos: int, size: int) -> int:
         """Note the header of a whole batch (KIP-98)."""
@@ -685,6 +713,11 @@ class Machine:
         larger = memoryview(array("q", [0]) * (2 * len(self.tape)))
         larger[: self.used] = self.tape[: self.used]
         self.tape = larger
+
+    def _grow_notes(self) -> None:
+        larger = memoryview(array("q", [0]) * (2 * len(self.notes)))
+        larger[: len(self.notes)] = self.notes
+        self.notes = larger
 
     def _grow_arena(self, least: int) -> None:
         larger = memoryview(bytearray(max(least, 2 * len(self.arena))))

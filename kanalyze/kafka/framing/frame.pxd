@@ -24,6 +24,7 @@ cdef class Frame:
     cdef long long contiguous_bytes
     cdef SegmentSpan spread
     cdef public FramePieces _pieces
+    cdef public object batch_sums
     cdef public long long skim_above
     cdef public long long window_bytes
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.common.plain_values import fields
+from kanalyze.common.plain_values import fields, items
 from kanalyze.kafka.framing.frame_pieces import FramePieces
 from kanalyze.kafka.wire import MissingBytes, Truncated
 
@@ -61,11 +61,15 @@ class Frame:
             index ``begin`` on; 0 in the other forms.
         spread: the bytes from the first on, in segments of one batch; None in the other forms.
         window_bytes: how many bytes :meth:`window` joins at most.
+        batch_sums: how far the CRC of each batch of records was computed before its bytes were
+            dropped, by the batch's position: the position reached, and the CRC so far; None if
+            CRCs are not checked, or nothing was dropped.
         skim_above: with more buffered bytes than this, it pays to drop those that are not needed.
     """
 
     __slots__ = (
         "_pieces",
+        "batch_sums",
         "begin",
         "buffered_bytes",
         "contiguous_bytes",
@@ -102,6 +106,7 @@ class Frame:
         self.begin = self.contiguous_bytes = 0
         self.spread: SegmentSpan | None = None
         self._pieces: FramePieces | None = None
+        self.batch_sums: dict[int, tuple[int, int]] | None = None
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes; the bytes become the frame's own."""
@@ -112,12 +117,15 @@ class Frame:
             *((self.last_time_ns, self.last_packet) if is_ended else (None, None)),
             *(self.missing_bytes, self.lost_bytes, self.skim_above, self.window_bytes),
             None if self._pieces is None else self._pieces.state(),
+            None
+            if self.batch_sums is None
+            else tuple([(at, *reached) for at, reached in self.batch_sums.items()]),
         )
 
     @classmethod
     def from_state(cls, state: object) -> Frame:
         """Make one from a state; raises ValueError for any other value."""
-        values = fields(state, "nninINnnnnt")
+        values = fields(state, "nninINnnnntT", (None,))
         frame = cls(*values[:4])
         end_time_ns, end_packet, frame.missing_bytes, frame.lost_bytes = values[4:8]
         if (end_time_ns is None) != (end_packet is None):
@@ -129,6 +137,9 @@ class Frame:
         frame.buffered_bytes = frame._pieces.buffered_bytes()
         if frame.length - 4 >> 31 or frame.received > frame.length:
             raise ValueError("bytes behind the end of a frame")
+        if values[11] is not None:
+            sums = [fields(item, "nnn") for item in items(values[11], "t")]
+            frame.batch_sums = {at: (reached, crc) for at, reached, crc in sums}
         if frame.lost_bytes > frame.missing_bytes:
             raise ValueError("more lost bytes of a frame than missing ones")
         return frame

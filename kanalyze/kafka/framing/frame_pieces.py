@@ -285,6 +285,28 @@ class FramePieces:
             have += len(view)
         return memoryview(b"".join(parts)) if len(parts) > 1 else view
 
+    def views(self, begin: int, end: int) -> list[memoryview]:
+        """Return the bytes from frame position ``begin`` on, as far as they are there, in pieces.
+
+        They end before ``end``, or where the first byte is missing.
+        """
+        views: list[memoryview] = []
+        index = bisect_right(self._at, begin) - 1
+        while 0 <= index < len(self._at) and begin < end:
+            at, piece = self._at[index], self._pieces[index]
+            stop = min(at + len(piece), end)
+            if not at <= begin < stop:
+                break
+            # Only the first run can be contiguous with what came before.
+            for start, parts in _runs(at, piece, begin, stop)[:1]:
+                if start == begin:
+                    views += parts
+                    begin += sum(map(len, parts))
+            if begin < stop:
+                break
+            index += 1
+        return views
+
     def _index_of(self, at: int) -> int:
         """Return the number of the last piece that begins at a position or before."""
         index = bisect_right(self._at, at) - 1

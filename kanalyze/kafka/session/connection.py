@@ -27,6 +27,7 @@ from kanalyze.model.tcp import end_of_two
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.framing.frame import Frame
+    from kanalyze.kafka.session.batch_checks import BatchCounts
     from kanalyze.kafka.session.exchange import Exchange
     from kanalyze.kafka.session.message_bodies import KeepsBytes
     from kanalyze.kafka.session.message_reader import MessageReader
@@ -146,6 +147,11 @@ class KafkaConnection:
     def undecoded_bytes(self) -> int:
         """Bytes of frames whose body was not read to the end."""
         return self._builder.bodies.undecoded_bytes
+
+    @property
+    def batches(self) -> BatchCounts:
+        """Batches of records, and which of them were checked."""
+        return self._builder.bodies.batches
 
     @property
     def skipped_bytes(self) -> int:

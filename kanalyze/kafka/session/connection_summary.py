@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields, items
+from kanalyze.kafka.session.batch_checks import BatchCounts
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
@@ -38,6 +39,8 @@ class ConnectionCounts:
         self.by_protocol: dict[str, int] = {}
         """Connections that are not Kafka, by protocol (one of ``signatures.PROTOCOLS``); their sum
         is ``tls`` plus ``other``. Protocols without connections are left out."""
+        self.batches = BatchCounts()
+        """Batches of records, and which of them were checked."""
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
@@ -47,21 +50,23 @@ class ConnectionCounts:
             tuple(self.kafka_ports.items()),
             tuple([(port, total.state()) for port, total in self.unknown_ports.items()]),
             tuple(self.by_protocol.items()),
+            self.batches.state(),
         )
 
     @classmethod
     def from_state(cls, state: object) -> ConnectionCounts:
         """Make counts from a state; raises ValueError for any other value."""
-        values = fields(state, "nnnnnnnttt")
+        values = fields(state, "nnnnnnntttt", (BatchCounts().state(),))
         counts = cls()
         counts.kafka, counts.tls, counts.other, counts.kafka_bytes = values[:4]
         counts.decoded_bytes, counts.undecoded_bytes, counts.skipped_bytes = values[4:7]
-        ports, unknown, protocols = values[7:]
+        ports, unknown, protocols, batches = values[7:]
         counts.kafka_ports = dict(fields(item, "nn") for item in items(ports, "t"))
         for item in items(unknown, "t"):
             port, total = fields(item, "nt")
             counts.unknown_ports[port] = UnknownTotal.from_state(total)
         counts.by_protocol = dict(fields(item, "sn") for item in items(protocols, "t"))
+        counts.batches = BatchCounts.from_state(batches)
         return counts
 
     def count(self, protocol: str) -> None:

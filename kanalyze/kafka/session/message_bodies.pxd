@@ -20,6 +20,7 @@ cdef class MessageBodies:
     cdef list _undetached
     cdef public long long decoded_bytes
     cdef public long long undecoded_bytes
+    cdef public object batches
 
     @cython.locals(body=DecodedBody)
     cdef read_request(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kanalyze.common.plain_values import fields
 from kanalyze.kafka.codec.values import Tape
+from kanalyze.kafka.session.batch_checks import BatchCounts
 from kanalyze.kafka.session.connection_anomalies import frame_anomaly
 from kanalyze.kafka.session.message_reader import DecodedBody
 from kanalyze.model.anomalies import AnomalyKind
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.framing.frame import Frame
     from kanalyze.kafka.framing.headers import RequestHeader
+    from kanalyze.kafka.session.batch_checks import BatchChecks
     from kanalyze.kafka.session.events import ConnectionEvents
     from kanalyze.kafka.session.exchange import Exchange, Message
     from kanalyze.kafka.session.message_reader import MessageReader
@@ -54,7 +56,7 @@ _TOO_LARGE = DecodedBody(
 class MessageBodies:
     """Reads the bodies of one connection; counts bytes by whether the body was read."""
 
-    __slots__ = ("_keep", "_reader", "_undetached", "decoded_bytes", "undecoded_bytes")
+    __slots__ = ("_keep", "_reader", "_undetached", "batches", "decoded_bytes", "undecoded_bytes")
     _NOT_SAVED = ("_keep", "_reader", "_undetached")
 
     def __init__(self, reader: MessageReader, keep: KeepsBytes | None) -> None:
@@ -64,14 +66,18 @@ class MessageBodies:
         """Exchanges of the current feed; the values of their messages are on the shared tape."""
         self.decoded_bytes = 0
         self.undecoded_bytes = 0
+        self.batches = BatchCounts()
+        """Batches of records, and which of them were checked."""
 
     def state(self) -> State:
         """Return what :meth:`load_state` takes."""
-        return self.decoded_bytes, self.undecoded_bytes
+        return self.decoded_bytes, self.undecoded_bytes, self.batches.state()
 
     def load_state(self, state: object) -> None:
         """Continue from a state; raises ValueError for any other value."""
-        self.decoded_bytes, self.undecoded_bytes = fields(state, "nn")
+        values = fields(state, "nnt", (BatchCounts().state(),))
+        self.decoded_bytes, self.undecoded_bytes = values[:2]
+        self.batches = BatchCounts.from_state(values[2])
 
     def read_request(
         self,
@@ -159,10 +165,27 @@ class MessageBodies:
         else:
             self.decoded_bytes += frame.length - body.left_over
             self.undecoded_bytes += body.left_over
+        if body.batches is not None:
+            self._add_batches(frame, exchange, body.batches, direction, events)
         problem = body.problem
         if problem is not None:
             if problem in (AnomalyKind.MALFORMED_BODY, AnomalyKind.MISSING_BYTES):
                 exchange.malformed = True
             tcp = exchange.peers.tcp
             anomaly = frame_anomaly(problem, tcp, frame, direction, body.detail, exchange)
+            events.anomalies.append(anomaly)
+
+    def _add_batches(
+        self,
+        frame: Frame,
+        exchange: Exchange,
+        checks: BatchChecks,
+        direction: int,
+        events: ConnectionEvents,
+    ) -> None:
+        """Count the batches of a message; some that are wrong are one anomaly."""
+        self.batches.add(checks)
+        if checks.wrong:
+            kind, tcp = AnomalyKind.WRONG_CRC, exchange.peers.tcp
+            anomaly = frame_anomaly(kind, tcp, frame, direction, checks.detail, exchange)
             events.anomalies.append(anomaly)

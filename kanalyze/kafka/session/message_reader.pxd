@@ -27,10 +27,12 @@ cdef class DecodedBody:
     cdef readonly object problem
     cdef readonly object detail
     cdef readonly long long left_over
+    cdef public object batches
 
 
 cdef class MessageReader:
     cdef readonly object _catalog
+    cdef bint _checks_crc
     cdef readonly DecodePlans _plans
     cdef object _failures
     cdef Texts _client_ids
@@ -61,8 +63,11 @@ cdef class MessageReader:
     cpdef DecodedBody response_body(self, Frame frame, int api_key, int api_version)
     @cython.locals(plan=DecodePlan, at=cython.longlong)
     cdef DecodedBody _response_body(self, Frame frame, int api_key, int api_version)
-    @cython.locals(decode=BodyDecoder, end=cython.longlong, exact=cython.bint, taped=Taped)
+    cdef bint _notes_batches(self, DecodePlan plan) except -1
+    @cython.locals(decode=BodyDecoder, body=DecodedBody, taped=Taped)
     cdef DecodedBody _body(self, Frame frame, long long at, DecodePlan plan)
+    @cython.locals(decode=BodyDecoder, end=cython.longlong, exact=cython.bint, taped=Taped)
+    cdef DecodedBody _unchecked_body(self, Frame frame, long long at, DecodePlan plan)
     @cython.locals(taped=Taped)
     cdef Taped _taped(self, BodyDecoder decode)
     @cython.locals(decode=BodyDecoder)

@@ -20,6 +20,7 @@ Compiled by Cython, with the types in ``message_reader.pxd``; uncompiled it does
 from __future__ import annotations
 
 import struct
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.plain_values import fields
@@ -38,6 +39,7 @@ from kanalyze.kafka.framing.headers import (
     parse_response_header,
 )
 from kanalyze.kafka.records.first_records import first_records
+from kanalyze.kafka.session.batch_checks import checks_of, sum_up
 from kanalyze.kafka.session.decode_plans import DecodePlans
 from kanalyze.kafka.session.failure_details import FailureDetails
 from kanalyze.kafka.session.message_checks import MessageChecks, is_padding, response_body_at
@@ -63,6 +65,8 @@ if not cython.compiled:
     LEAST_HEADER_BYTES = 14  # size, key, version, correlation id, length of a client id
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.codec.byte_ranges_read import Ranges
     from kanalyze.kafka.codec.compiler import Decoders
@@ -70,6 +74,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.codec.values import Tape, Taped
     from kanalyze.kafka.framing.frame import Frame
     from kanalyze.kafka.schema.catalog import Catalog
+    from kanalyze.kafka.session.batch_checks import BatchChecks
     from kanalyze.kafka.session.decode_plans import DecodePlan, FieldSelection, MessageKind
     from kanalyze.kafka.session.exchange import Message
 
@@ -80,6 +85,8 @@ _INT32 = struct.Struct(">i").unpack_from
 _CODE_AT = 8
 """Position of an error code after a response header of version 0."""
 _LONGEST_VARINT_BYTES = 5
+_CHECKED_APIS = frozenset({0, 1, 78})
+"""Keys of the APIs whose batches of records are checked: Produce, Fetch, ShareFetch."""
 _RECORDS_WITHIN_BYTES = 640
 """Within how many bytes of a Produce request's body the first records begin: only two names come
 before them."""
@@ -92,7 +99,7 @@ class DecodedBody:
     left over. ``read_as`` is the version for compiled modules, ``NO_VERSION`` in place of None.
     """
 
-    __slots__ = ("detail", "left_over", "problem", "read_as", "taped")
+    __slots__ = ("batches", "detail", "left_over", "problem", "read_as", "taped")
 
     def __init__(
         self,
@@ -109,6 +116,8 @@ class DecodedBody:
         """Which field failed, and why, in words."""
         self.left_over = left_over
         """Number of bytes after the body that nothing is known of: padding does not count."""
+        self.batches: BatchChecks | None = None
+        """The checks of its batches of records; None if there are none, or none were checked."""
 
     @property
     def version(self) -> int | None:
@@ -126,6 +135,7 @@ class MessageReader:
 
     __slots__ = (
         "_catalog",
+        "_checks_crc",
         "_client_ids",
         "_failures",
         "_plans",
@@ -134,8 +144,20 @@ class MessageReader:
         "fields",
     )
 
-    def __init__(self, catalog: Catalog, decoders: Decoders, selection: FieldSelection) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        decoders: Decoders,
+        selection: FieldSelection,
+        *,
+        checks_crc: bool = False,
+    ) -> None:
+        """Make a reader of the selected fields; with ``checks_crc`` it checks batches of records.
+
+        That takes about 1 s more for each GB of records: as long as all else that rows need.
+        """
         self._catalog = catalog
+        self._checks_crc = checks_crc
         self._plans = DecodePlans(catalog, decoders, selection)
         self._failures = FailureDetails()
         self._client_ids = Texts()
@@ -268,7 +290,7 @@ class MessageReader:
         """
         plan = self._plans.request(header.api_key, header.api_version)
         if plan.decode is not None and plan.reads_all_that_is_needed:
-            return drop_unread_bytes(frame, header.body, plan.decode)
+            return drop_unread_bytes(frame, header.body, plan.decode, self._summing(frame, plan))
         return None
 
     def skim_response(
@@ -278,7 +300,7 @@ class MessageReader:
         plan = self._plans.response(api_key, api_version)
         at = response_body_at(frame, plan.header_version)
         if plan.decode is not None and plan.reads_all_that_is_needed and at is not None:
-            return drop_unread_bytes(frame, at, plan.decode)
+            return drop_unread_bytes(frame, at, plan.decode, self._summing(frame, plan))
         return None
 
     def needed_of_request(self, frame: Frame, header: RequestHeader) -> Ranges | None:
@@ -336,9 +358,40 @@ class MessageReader:
             raise ValueError("a body in an unknown layout")
         message.taped = decode.taped_from_state(taped)
 
+    # -- CRCs of batches ---------------------------------------------------------------------------
+
+    def _notes_batches(self, plan: DecodePlan) -> bool:
+        """Make the decoder note batches of records if they are checked; return whether it does.
+
+        Snapshots (FetchSnapshot) are left out: they are sent in parts that begin within a batch.
+        """
+        is_checked = self._checks_crc and plan.key >> 16 in _CHECKED_APIS
+        if is_checked and plan.decode is not None:
+            plan.decode.machine.noting = True
+        return is_checked
+
+    def _summing(self, frame: Frame, plan: DecodePlan) -> Callable[[], None] | None:
+        """Return a function that sums up batches before their bytes are dropped; None for none."""
+        decode = plan.decode
+        if decode is None or not self._notes_batches(plan):
+            return None
+        return partial(sum_up, frame, decode.machine)
+
     # -- decoding ---------------------------------------------------------------------------------
 
     def _body(self, frame: Frame, at: int, plan: DecodePlan) -> DecodedBody:
+        body = self._unchecked_body(frame, at, plan)
+        if self._checks_crc and body.read_as != NO_VERSION and self._notes_batches(plan):
+            decode = plan.decode
+            assert decode is not None
+            taped = body.taped
+            if decode.machine.batches and taped is not None and taped.is_of(decode.shape):
+                body.batches = checks_of(frame, decode.machine)
+        return body
+
+    def _unchecked_body(self, frame: Frame, at: int, plan: DecodePlan) -> DecodedBody:
+        if self._checks_crc:
+            self._notes_batches(plan)
         decode = plan.decode
         if decode is None and plan.definition is None:
             return DecodedBody(None, None, AnomalyKind.UNKNOWN_API, UNKNOWN_API)
@@ -398,6 +451,7 @@ def _read_body(taped: Taped, version: int | None) -> DecodedBody:
     body.problem = None
     body.detail = ""
     body.left_over = 0
+    body.batches = None
     return body
 
 

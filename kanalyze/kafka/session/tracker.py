@@ -251,6 +251,7 @@ class ConnectionTracker:
         events.add(connection_events)
         counts.decoded_bytes += kafka.connection.decoded_bytes
         counts.undecoded_bytes += kafka.connection.undecoded_bytes
+        counts.batches.add(kafka.connection.batches)
         counts.skipped_bytes += kafka.connection.skipped_bytes + kafka.dropped_bytes
         self._closed_client_indices[tcp.serial] = kafka.client_index
         if self._collect_summaries:

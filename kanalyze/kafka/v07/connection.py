@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.common.plain_values import fields
 from kanalyze.kafka.framing.framer import FrameCutter
+from kanalyze.kafka.session.batch_checks import BatchCounts
 from kanalyze.kafka.session.connection_anomalies import (
     incomplete_frame_anomaly,
     shed,
@@ -104,6 +105,11 @@ class Kafka07Connection:
     def undecoded_bytes(self) -> int:
         """Bytes of frames that were not read to the end."""
         return self._builder.undecoded_bytes
+
+    @property
+    def batches(self) -> BatchCounts:
+        """None: messages of Kafka 0.7 are checked as they are read, and not counted."""
+        return BatchCounts()
 
     @property
     def skipped_bytes(self) -> int:

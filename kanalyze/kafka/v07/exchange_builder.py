@@ -320,8 +320,8 @@ class ExchangeBuilder07:
     def _add_bad_checksum(
         self, frame: Frame, direction: int, exchange: Exchange, events: ConnectionEvents
     ) -> None:
-        kind, tcp = AnomalyKind.MALFORMED_BODY, self._peers.tcp
-        events.anomalies.append(frame_anomaly(kind, tcp, frame, direction, "checksum", exchange))
+        kind, tcp = AnomalyKind.WRONG_CRC, self._peers.tcp
+        events.anomalies.append(frame_anomaly(kind, tcp, frame, direction, "", exchange))
 
     def _complete_unanswered(self, exchange: Exchange, events: ConnectionEvents) -> None:
         events.anomalies.append(exchange_anomaly(AnomalyKind.UNANSWERED_REQUEST, exchange))

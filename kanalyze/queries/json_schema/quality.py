@@ -65,6 +65,11 @@ _FIELDS = {
         "bytes are padding, and decoded)",
         unit="B",
     ),
+    "record_batches": count(
+        "batches of records, and messages of older formats, without cut ones; 0: not checked"
+    ),
+    "checked_batches": count("of these, compared with their CRC: all bytes were captured"),
+    "wrong_batches": count("of these, with another CRC"),
     "skipped_bytes": count("skipped in the search for a frame boundary", unit="B"),
     "lost_bytes": count("never captured: gaps in the streams of closed connections", unit="B"),
     "snapped_bytes": count("cut off by the snap length", unit="B"),

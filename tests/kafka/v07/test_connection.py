@@ -51,7 +51,7 @@ def test_an_unreadable_response_is_malformed_and_paired_with_its_request() -> No
 def test_a_wrong_checksum_is_an_anomaly_and_the_message_is_kept() -> None:
     bad = old.message()[:-1] + b"X"
     talk = Talk().client(old.produce(), old.produce(bad)).close()
-    assert talk.kinds() == ["malformed_body"]
+    assert talk.kinds() == ["wrong_crc"]
     assert talk.anomalies[0].detail == "checksum"
     assert [exchange.malformed for exchange in talk.exchanges] == [False, False]
 
