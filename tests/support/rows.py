@@ -82,6 +82,7 @@ def row(**changes: Any) -> Row:
         client_network_ns=20_000,
         retransmitted_packets=0,
         zero_windows=0,
+        waited_ns=0,
     )
     return made._replace(**changes)
 

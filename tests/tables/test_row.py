@@ -60,6 +60,7 @@ response_send_ns int64
 client_network_ns int64
 retransmitted_packets int64
 zero_windows int64
+waited_ns int64
 """
 
 

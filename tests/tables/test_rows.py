@@ -230,7 +230,7 @@ def test_every_column_has_its_own_value(rows_of: RowsOf) -> None:
         "acks": 1,
         "max_wait_ms": None,
         "min_bytes": None,
-        "waited": None,
+        "waited": False,
         "group_id": None,
         "member_id": None,
         "transactional_id": None,
@@ -245,6 +245,7 @@ def test_every_column_has_its_own_value(rows_of: RowsOf) -> None:
         "client_network_ns": None,
         "retransmitted_packets": 0,
         "zero_windows": 0,
+        "waited_ns": 0,
     }
     assert row.client_software_name != row.client_software_version
 
