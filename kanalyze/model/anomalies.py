@@ -102,6 +102,10 @@ class AnomalyKind(enum.StrEnum):
         "response_before_request",
         "a response captured before its request; they are paired",
     )
+    RESPONSE_OUT_OF_ORDER = (
+        "response_out_of_order",
+        "a response after that of a later request; they are paired by their ids",
+    )
     PENDING_LIMIT = (
         "pending_limit",
         "more requests without an answer than are kept: the oldest was given up",

@@ -300,7 +300,8 @@ class Row(NamedTuple):
             "bool",
             "Fetch: the response was held back by max_wait/min_bytes, not by work; "
             "ShareFetch, JoinGroup, SyncGroup, heartbeats: it waited for records or members; "
-            "null if unknown",
+            "false for APIs that never wait, and for a request that took longer than its longest "
+            "wait (waited_ns); null if unknown",
             nullable=True,
         ),
     ]
@@ -339,7 +340,7 @@ class Row(NamedTuple):
         Meaning(
             "int64",
             "part of latency_ns: waiting for the previous response of the connection, which a "
-            "broker sends first",
+            "broker sends first; 0 if responses come in another order than requests",
             "ns",
             nullable=True,
         ),
@@ -348,7 +349,7 @@ class Row(NamedTuple):
         int | None,
         Meaning(
             "int64",
-            "rest of latency_ns: in the broker, including waiting on purpose (waited); "
+            "rest of latency_ns: in the broker, without waiting on purpose (waited_ns); "
             "its own RequestQueueTime, LocalTime, RemoteTime and ResponseQueueTime",
             "ns",
             nullable=True,
@@ -389,6 +390,16 @@ class Row(NamedTuple):
     proxied_client_ip: Annotated[str | None, PROXIED_CLIENT_IP]
     proxied_client_port: Annotated[int | None, PROXIED_CLIENT_PORT]
     proxied_target: Annotated[str | None, PROXIED_TARGET]
+    waited_ns: Annotated[
+        int | None,
+        Meaning(
+            "int64",
+            "part of latency_ns: held back by the broker on purpose, up to the longest wait of the "
+            "request; 0 if it did not wait; null if unknown",
+            "ns",
+            nullable=True,
+        ),
+    ]
 
     @property
     def began_ns(self) -> int | None:

@@ -479,7 +479,8 @@ def latency_parts(rows: Sequence[Row]) -> list[dict[str, Any]]:
     for key, of_key in by_requests(
         known, lambda row: (row.api_name, row.broker_ip, row.broker_port, row.capture_point)
     ):
-        whole = total(row.total_time_ns for row in of_key) // 1000
+        times = [(row.total_time_ns or 0) - (row.waited_ns or 0) for row in of_key]
+        whole = sum(times) // 1000
         line = {
             **dict(
                 zip(("api_name", "broker_ip", "broker_port", "capture_point"), key, strict=True)
@@ -487,7 +488,7 @@ def latency_parts(rows: Sequence[Row]) -> list[dict[str, Any]]:
             "requests": len(of_key),
             "with_retransmissions": sum(bool(row.retransmitted_packets) for row in of_key),
             "with_zero_windows": sum(bool(row.zero_windows) for row in of_key),
-            "total_time_ns": {"mean": durations(row.total_time_ns for row in of_key)["mean"]},
+            "total_time_ns": {"mean": durations(times)["mean"]},
             "client_network_ns": {
                 "mean": durations(row.client_network_ns for row in of_key)["mean"]
             },

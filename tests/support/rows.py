@@ -86,6 +86,7 @@ def row(**changes: Any) -> Row:
         proxied_client_ip=None,
         proxied_client_port=None,
         proxied_target=None,
+        waited_ns=0,
     )
     return made._replace(**changes)
 

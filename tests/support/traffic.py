@@ -167,12 +167,14 @@ def fetch(
     max_wait_ms: int = 500,
     min_bytes: int = 1,
     client_id: str | None = "test",
+    replica_id: int = -1,
 ) -> bytes:
     content = body(
         k.FETCH,
         "request",
         version,
-        replicaId=-1,
+        replicaId=replica_id,
+        replicaState={"replicaId": replica_id, "replicaEpoch": 3},
         maxWaitMs=max_wait_ms,
         minBytes=min_bytes,
         sessionId=session_id,

@@ -64,6 +64,7 @@ proxy string
 proxied_client_ip string
 proxied_client_port int32
 proxied_target string
+waited_ns int64
 """
 
 

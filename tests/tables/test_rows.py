@@ -258,7 +258,7 @@ def test_every_column_has_its_own_value(rows_of: RowsOf) -> None:
         "acks": 1,
         "max_wait_ms": None,
         "min_bytes": None,
-        "waited": None,
+        "waited": False,
         "group_id": None,
         "member_id": None,
         "transactional_id": None,
@@ -277,6 +277,7 @@ def test_every_column_has_its_own_value(rows_of: RowsOf) -> None:
         "proxied_client_ip": None,
         "proxied_client_port": None,
         "proxied_target": None,
+        "waited_ns": 0,
     }
     assert row.client_software_name != row.client_software_version
 

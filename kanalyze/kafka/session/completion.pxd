@@ -25,3 +25,7 @@ cdef class ExchangeCompletion:
 
     @cython.locals(message=Message, request=Message)
     cdef with_response(self, Exchange exchange, Frame frame, ConnectionEvents events)
+    @cython.locals(correlator=Correlator)
+    cdef _check_order(
+        self, Exchange exchange, Message request, Message response, ConnectionEvents events
+    )

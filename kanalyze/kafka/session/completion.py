@@ -71,10 +71,8 @@ class ExchangeCompletion:
             token = self._reader.fields.token_in_response(frame, exchange.key_version)
             events.token_bytes.append(self._tokens.of_frame(frame, direction, *token))
         request = exchange.request
-        if request is not None and frame.start_packet < request.start_packet:
-            # Only packets are compared: which of the two was read first depends on the batches.
-            kind = AnomalyKind.RESPONSE_BEFORE_REQUEST
-            events.anomalies.append(exchange_anomaly(kind, exchange))
+        if request is not None:
+            self._check_order(exchange, request, message, events)
         if exchange.one_way:
             kind = AnomalyKind.UNSOLICITED_RESPONSE
             tcp = exchange.peers.tcp
@@ -86,6 +84,22 @@ class ExchangeCompletion:
             self._login.follow_response(exchange, frame)
         exchange.lost_ns = self._losses.lost_before(exchange)
         events.exchanges.append(exchange)
+
+    def _check_order(
+        self, exchange: Exchange, request: Message, response: Message, events: ConnectionEvents
+    ) -> None:
+        """Report a response that came too early or too late."""
+        if response.start_packet < request.start_packet:
+            # Only packets are compared: which of the two was read first depends on the batches.
+            kind = AnomalyKind.RESPONSE_BEFORE_REQUEST
+            events.anomalies.append(exchange_anomaly(kind, exchange))
+        correlator = self._correlator
+        if correlator.follow_order(request, response):
+            kind = AnomalyKind.RESPONSE_OUT_OF_ORDER
+            events.anomalies.append(exchange_anomaly(kind, exchange))
+        if not correlator.keeps_order or correlator.overtakes(request):
+            # This request was not held up by the one whose response came before.
+            exchange.previous_ns = 0
 
     def unanswered(self, exchange: Exchange, events: ConnectionEvents) -> None:
         """Complete a request whose response never came."""

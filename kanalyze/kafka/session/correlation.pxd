@@ -1,7 +1,7 @@
 # The C types of correlation.py.
 cimport cython
 
-from kanalyze.kafka.session.exchange cimport Exchange
+from kanalyze.kafka.session.exchange cimport Exchange, Message
 from kanalyze.kafka.session.pending_requests cimport PendingRequests
 
 
@@ -19,11 +19,18 @@ cdef class Correlator:
     cdef public _UsedIds _used
     cdef public bint _reuses_ids
     cdef public bint _pipelined
+    cdef public bint keeps_order
+    cdef public long long _last_answered_offset
+    cdef public long long _last_answer_offset
 
     cpdef add(self, Exchange exchange)
     cpdef bint is_ambiguous(self) except -1
     cpdef match(self, long long correlation_id, long long packet)
     cpdef oldest(self, long long correlation_id)
+    @cython.locals(asked=cython.longlong, answered=cython.longlong, is_late=cython.bint)
+    cpdef bint follow_order(self, Message request, Message response) except -1
+    @cython.locals(earliest=Exchange)
+    cpdef bint overtakes(self, Message request) except -1
     cdef _match_unique(self, long long correlation_id, long long packet)
 
 

@@ -14,6 +14,9 @@ case:
 - Otherwise a response is paired if it can belong to one request only. If several are possible it is
   paired with none: a wrong latency is worse than none.
 
+A broker answers the requests of a connection in their order. Some proxies and servers do not: their
+responses are paired by the same rules, but no request waits for the response before its own.
+
 Compiled by Cython, with the types in ``correlation.pxd``; uncompiled it does the same, slowly.
 """
 
@@ -27,7 +30,7 @@ from kanalyze.kafka.session.pending_requests import PendingRequests
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
-    from kanalyze.kafka.session.exchange import BodyStates, Exchange, Peers
+    from kanalyze.kafka.session.exchange import BodyStates, Exchange, Message, Peers
 
 __all__ = ["Correlator", "LostMessages"]
 
@@ -78,7 +81,10 @@ class LostMessages:
 class Correlator:
     """The pending requests of one connection, each of which gets its response."""
 
-    __slots__ = ("_pending", "_pipelined", "_reuses_ids", "_used", "lost")
+    __slots__ = (
+        *("_last_answer_offset", "_last_answered_offset", "_pending", "_pipelined"),
+        *("_reuses_ids", "_used", "keeps_order", "lost"),
+    )
 
     def __init__(self, *, from_start: bool) -> None:
         """Make a correlator; ``from_start``: no request was sent before the capture."""
@@ -87,17 +93,25 @@ class Correlator:
         self._used = _UsedIds()
         self._reuses_ids = False
         self._pipelined = False
+        self.keeps_order = True
+        """True while every response came before those of later requests."""
+        self._last_answered_offset = self._last_answer_offset = -1
+        """Stream offsets of the last of the requests that were answered, and of its response."""
 
     def state(self, bodies: BodyStates) -> State:
         """Return what :meth:`load_state` takes."""
         return (
             *(self.lost.state(), self._reuses_ids, self._pipelined),
             *(self._used.state(), self._pending.state(bodies)),
+            *(self.keeps_order, self._last_answered_offset, self._last_answer_offset),
         )
 
     def load_state(self, state: object, peers: Peers, bodies: BodyStates) -> None:
         """Continue from a state; raises ValueError for any other value."""
-        lost, self._reuses_ids, self._pipelined, used, pending = fields(state, "tbbtt")
+        lost, self._reuses_ids, self._pipelined, used, pending, *order = fields(
+            state, "tbbttbii", (True, -1, -1)
+        )
+        self.keeps_order, self._last_answered_offset, self._last_answer_offset = order
         self.lost.load_state(lost)
         self._used.load_state(used)
         self._pending.load_state(pending, peers, bodies)
@@ -168,6 +182,27 @@ class Correlator:
         if exchange is not None and not self._pipelined and self._pending.size > 0:
             self._pipelined = self._sent_between(_start_packet(exchange), packet)
         return exchange
+
+    def follow_order(self, request: Message, response: Message) -> bool:
+        """Note which request was answered; return true if a later one was answered before it."""
+        asked, answered = request.stream_offset, response.stream_offset
+        if asked > self._last_answered_offset:
+            self._last_answered_offset, self._last_answer_offset = asked, answered
+            return False
+        is_late = asked < self._last_answered_offset and answered > self._last_answer_offset
+        if is_late:
+            self.keeps_order = False
+        return is_late
+
+    def overtakes(self, request: Message) -> bool:
+        """Return true if an earlier request still waits, though its response was not lost."""
+        earliest = self._pending.first() if self._pending.size else None
+        return (
+            earliest is not None
+            and earliest.request is not None
+            and earliest.request.stream_offset < request.stream_offset
+            and not self.lost.has_response_to(earliest)
+        )
 
     def _sent_between(self, first: int, last: int) -> bool:
         """Tell whether a pending request was sent between two packets."""

@@ -316,7 +316,8 @@ class Exchange:
         none were, or without a response."""
         self.settled = NO_PACKET
         self.previous_ns = 0
-        """When the response before this one ended; 0 if there was none, or if its end was lost."""
+        """When the response before this one ended; 0 if there was none, if its end was lost, or if
+        responses do not come in the order of their requests."""
         self.wire = "kafka"
 
     @property

@@ -14,6 +14,7 @@ cdef class PendingRequests:
     cdef _put_in_table(self)
     cpdef add(self, Exchange exchange)
     cpdef oldest(self, long long correlation_id)
+    cpdef Exchange first(self)
     @cython.locals(only=Exchange)
     cpdef pop(self, long long correlation_id)
     cpdef remove(self, Exchange exchange)

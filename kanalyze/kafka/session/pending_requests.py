@@ -96,6 +96,14 @@ class PendingRequests:
         waiting = self._by_id.get(correlation_id)
         return waiting[0] if isinstance(waiting, deque) else waiting
 
+    def first(self) -> Exchange | None:
+        """Return the exchange that was added first; the first of any id, if ids are used twice."""
+        if self._only is not None:
+            return self._only
+        for waiting in self._by_id.values():
+            return waiting[0] if isinstance(waiting, deque) else waiting
+        return None
+
     def count(self, correlation_id: int) -> int:
         """Return how many exchanges have this id."""
         self._put_in_table()

@@ -23,7 +23,7 @@ from kanalyze.kafka.codec.values import NO_UUID, TapeCursor
 from kanalyze.tables.requests.body_walk import BodyWalk
 from kanalyze.tables.requests.fetch_sessions import FetchSessionUpdate
 from kanalyze.tables.requests.field_selection import field_roles, projection_of
-from kanalyze.tables.requests.long_polls import longest_wait_ms
+from kanalyze.tables.requests.long_polls import HEARTBEAT_APIS, longest_wait_ms
 from kanalyze.tables.requests.summaries import Delivery, ExchangeSummary, PartitionColumns
 
 try:
@@ -58,8 +58,6 @@ PRODUCE, FETCH, LIST_OFFSETS = 0, 1, 2
 OFFSET_FETCH, FIND_COORDINATOR = 9, 10
 SYNC_GROUP = 14
 SHARE_FETCH = 78
-_HEARTBEATS = frozenset({68, 76})
-"""Heartbeats of the newer groups, whose responses may have assignments."""
 
 _GROUP_KEY, _TRANSACTION_KEY = 0, 1
 
@@ -82,6 +80,8 @@ _PRODUCE_RESPONSE = Projection.of(
 )
 
 _FETCH_REQUEST = Projection.of(
+    "ReplicaId",
+    "ReplicaState.ReplicaId",
     "MaxWaitMs",
     "MinBytes",
     "SessionId",
@@ -158,6 +158,8 @@ _ROLES = {
     (PRODUCE, "request"): {"Acks": "acks"},
     (PRODUCE, "response"): {"Responses.PartitionResponses.BaseOffset": "offset"},
     (FETCH, "request"): {
+        "ReplicaId": "replica_id",
+        "ReplicaState.ReplicaId": "replica_id",
         "SessionId": "session_id",
         "SessionEpoch": "session_epoch",
         "ForgottenTopicsData": "forgotten",
@@ -192,7 +194,7 @@ class _Extractor:
         response: BodyWalk | None,
     ) -> None:
         self.api_key = api_key if api_key in _BY_HAND else -1
-        self.delivers = api_key in _HEARTBEATS or api_key == SHARE_FETCH
+        self.delivers = api_key in HEARTBEAT_APIS or api_key == SHARE_FETCH
         self.request_fields = request_fields
         self.response_fields = response_fields
         self.request = request
@@ -410,7 +412,7 @@ def _delivery(
 ) -> Delivery | None:
     """Return what the response delivered; None if the request has no limit for a delay."""
     failed = bool(summary.errors)
-    if api_key in _HEARTBEATS:
+    if api_key in HEARTBEAT_APIS:
         return Delivery(None, is_enough=delivered.count > 0, is_all=True, failed=failed)
     wait_ms = longest_wait_ms(summary)
     if wait_ms is None or summary.min_bytes is None:

@@ -42,6 +42,9 @@ _ROLE_OF_NAME = {
     "MaxBytes": "max_bytes",
     "MaxRecords": "max_records",
     "ShareSessionEpoch": "share_epoch",
+    # Of a JoinGroup: how long its response may be held back.
+    "RebalanceTimeoutMs": "rebalance_timeout_ms",
+    "SessionTimeoutMs": "session_timeout_ms",
 }
 
 

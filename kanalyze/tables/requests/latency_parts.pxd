@@ -10,6 +10,7 @@ from kanalyze.tables.requests.row_columns cimport RowPeers
 cdef enum:
     NEAR_NS = 1000000
     LEAST_RATIO = 4
+    MOST_LATE_NS = 100000000
 
 cdef long long _FAR_NS
 
@@ -25,7 +26,20 @@ cdef class PartsWriter:
     cdef IntBuffer _client_network_ns
     cdef IntBuffer _retransmitted_packets
     cdef IntBuffer _zero_windows
+    cdef IntBuffer _waited_ns
+    cdef long long _rest_ns
+    cdef long long _network_ns
 
+    cdef put_no_wait(self, Py_ssize_t at)
+    @cython.locals(
+        rest_ns=cython.longlong,
+        waited_ns=cython.longlong,
+        is_known=cython.bint,
+        is_within=cython.bint,
+    )
+    cdef bint put_wait(
+        self, Py_ssize_t at, Message request, Message response, long long limit_ns
+    ) except -1
     @cython.locals(
         path=NetworkPath,
         to_broker=RoundTripHistory,

@@ -15,7 +15,9 @@ response's last packet (``total_time_ns``) consists of:
   ``broker_network_ns``: the round trip to the broker;
   ``retransmission_wait_ns``: until bytes of the request were retransmitted for the last time;
   ``pipeline_wait_ns``: until the previous response of the connection was sent, because a broker
-  handles one request of a connection at a time and does not read the next one before;
+  handles one request of a connection at a time and does not read the next one before; 0 if
+  responses come in another order than requests;
+  ``waited_ns``: as long as the broker held the response back on purpose;
   ``broker_time_ns``: the rest, in the broker;
 - ``response_send_ns``: from the response's first packet to its last.
 
@@ -46,6 +48,15 @@ If the network card splits or merges segments, a captured segment may have up to
 then that of the whole. If packets arrived in another order than their bytes, so that the last byte
 of a message seems to come before the first, the parts are null.
 
+Waiting on purpose
+------------------
+
+A request has a longest wait: ``max_wait_ms`` of a Fetch, the rebalance timeout of a JoinGroup. Up
+to this time the broker held the response back on purpose. If data ended the wait earlier, all of
+the rest counts as waiting, because no packet shows when the data came. If the rest is longer than
+the longest wait by more than ``MOST_LATE_NS``, the broker was slow too: the request did not wait as
+a whole, and its broker time is what exceeds the longest wait.
+
 Where the capture was taken
 ---------------------------
 
@@ -72,6 +83,7 @@ if not cython.compiled:
 
     NEAR_NS = 1_000_000
     LEAST_RATIO = 4
+    MOST_LATE_NS = 100_000_000  # a busy broker ends a wait some 10 to 50 ms late
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,6 +108,11 @@ class PartsWriter:
         self._retransmission_wait_ns: IntBuffer = ints_of(buffers, "retransmission_wait_ns")
         self._pipeline_wait_ns: IntBuffer = ints_of(buffers, "pipeline_wait_ns")
         self._broker_time_ns: IntBuffer = ints_of(buffers, "broker_time_ns")
+        self._waited_ns: IntBuffer = ints_of(buffers, "waited_ns")
+        self._rest_ns = -1
+        """Broker time of the last row, with the wait; -1 if it is not known."""
+        self._network_ns = 0
+        """Network time of the last row; 0 if it is not known."""
         self._response_send_ns: IntBuffer = ints_of(buffers, "response_send_ns")
         self._client_network_ns: IntBuffer = ints_of(buffers, "client_network_ns")
         self._retransmitted_packets: IntBuffer = ints_of(buffers, "retransmitted_packets")
@@ -109,7 +126,8 @@ class PartsWriter:
         request: Message,
         response: Message | None,
     ) -> None:
-        """Write the parts of an exchange."""
+        """Write the parts of an exchange, all but the wait: see :meth:`put_wait`."""
+        self._rest_ns, self._network_ns = -1, 0
         if request.last_packet == NO_PACKET or not _is_near(request, response):
             return
         if request.last_ns >= request.start_ns:
@@ -176,6 +194,7 @@ class PartsWriter:
         unexplained_ns = response.start_ns - request.last_ns
         network_ns = min(broker_ns, unexplained_ns)
         self._broker_network_ns.put(at, network_ns)
+        self._network_ns = network_ns
         unexplained_ns -= network_ns
         wait_ns = 0
         if has_resent:
@@ -203,7 +222,38 @@ class PartsWriter:
             queued_ns = exchange.previous_ns - request.last_ns - wait_ns - network_ns
             queued_ns = max(0, min(queued_ns, unexplained_ns))
         self._pipeline_wait_ns.put(at, queued_ns)
-        self._broker_time_ns.put(at, unexplained_ns - queued_ns)
+        self._rest_ns = unexplained_ns - queued_ns
+        self._broker_time_ns.put(at, self._rest_ns)
+
+    def put_no_wait(self, at: int) -> None:
+        """Write that the broker did not hold the last row's response back."""
+        self._waited_ns.put(at, 0)
+
+    def put_wait(self, at: int, request: Message, response: Message, limit_ns: int) -> bool:
+        """Write how long the broker held the last row's response back.
+
+        Args:
+            at: number of the row.
+            request: its request, which has an end.
+            response: its response.
+            limit_ns: the longest wait; -1 if it has none.
+
+        Returns:
+            False if it took clearly longer than that.
+        """
+        rest_ns = self._rest_ns
+        is_known = rest_ns >= 0
+        if not is_known:
+            if not _is_near(request, response):
+                return True
+            rest_ns = response.start_ns - request.last_ns - self._network_ns
+        is_within = limit_ns < 0 or rest_ns - limit_ns <= MOST_LATE_NS
+        if is_known or not is_within:
+            waited_ns = rest_ns if limit_ns < 0 else min(rest_ns, limit_ns)
+            self._waited_ns.put(at, waited_ns)
+            if is_known:
+                self._broker_time_ns.put(at, rest_ns - waited_ns)
+        return is_within
 
 
 def capture_point(client_ns: int, broker_ns: int) -> str | None:

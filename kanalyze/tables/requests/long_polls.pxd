@@ -16,13 +16,23 @@ from kanalyze.tables.requests.fetch_sessions cimport FetchSessionUpdate
 
 @cython.locals(session=FetchSessionUpdate, ends=bint)
 cpdef longest_wait_ms(ExchangeSummary summary)
+@cython.locals(partitions=PartitionColumns, index=cython.Py_ssize_t)
+cpdef bint is_replication(ExchangeSummary summary) except -1
 
 
 cdef class LongPollDetector:
     cdef public dict _emptied
     cdef public dict _ends
     cdef public dict _fetches
+    cdef public dict _sessions
+    cdef public dict _join_ms
 
+    cpdef join_limit_ms(self, connection, ExchangeSummary summary)
+    cpdef sync_limit_ms(self, connection)
+    @cython.locals(log_end=tuple)
+    cdef list _higher(self, list log_ends, request_ns)
+    @cython.locals(fetch=FetchSessionUpdate)
+    cdef _follow_session(self, ExchangeSummary summary, connection, response_ns)
     @cython.locals(ends=list)
     cpdef learn(self, partition, high_watermark, time_ns)
     @cython.locals(
@@ -32,7 +42,11 @@ cdef class LongPollDetector:
         has_offset=cython.bint,
         has_end=cython.bint,
         record_bytes=cython.longlong,
-        base_offsets=list,
+        code=cython.longlong,
+        is_replica=cython.bint,
+        is_ended=cython.bint,
+        failed=cython.bint,
+        news=list,
         log_ends=list,
     )
     cpdef fetch_waited(
@@ -48,7 +62,7 @@ cdef class LongPollDetector:
         min_bytes,
         record_bytes,
         bint failed,
-        list base_offsets,
+        list news,
         lost_ns=*,
     )
     cpdef waited_for_updates(self, stream, request_ns, response_ns, delivery, lost_ns=*)
@@ -61,7 +75,7 @@ cdef class LongPollDetector:
         min_bytes,
         record_bytes,
         bint failed,
-        list base_offsets,
+        list news,
     )
     @cython.locals(ends=list, log_end=tuple, index=cython.Py_ssize_t)
     cdef tuple _before(self, partition, time_ns)

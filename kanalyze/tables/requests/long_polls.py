@@ -8,7 +8,8 @@ Waiting for the members of a group
 
 A coordinator answers a JoinGroup when all members have joined, and a SyncGroup when the leader has
 sent the assignments. The leader's own SyncGroup does not wait: the coordinator only stores the
-assignments. Some errors end such a wait; all other errors are sent at once.
+assignments. Some errors end such a wait; all other errors are sent at once. It waits as long as the
+member's rebalance timeout, at most.
 
 Waiting for data (Fetch)
 ------------------------
@@ -18,9 +19,17 @@ A broker answers a fetch at once if it has ``min_bytes``, on an error, if ``max_
 the data is there or ``max_wait_ms`` is over (KIP-541, kafka.server.DelayedFetch). So:
 
 - a response with less than ``min_bytes``, after at least ``max_wait_ms``, waited to the end;
-- a response with enough bytes waited if all of them were appended after the log end in an earlier
-  response of the same connection. The data arrived at some time after that earlier response. If
-  most of that time is before the request, the result is not "waited".
+- a response with enough bytes waited if all of them were appended after an earlier response of the
+  same connection that shows where the log ended. The data arrived at some time after that earlier
+  response. If most of that time is before the request, the result is not "waited".
+- a partition's error that can arise meanwhile (its leader moved, it was deleted) ends the wait, as
+  data does: the partition had none in that earlier response.
+
+The fetches of the metadata log (KIP-595) and of replicas wait with a ``min_bytes`` of 0 too, and a
+higher high watermark ends their wait.
+
+In a fetch session (KIP-227), a partition that is not in the response had nothing new. So an earlier
+response of the session shows the log ends of partitions that it does not have.
 
 Responses on other connections would show more about the first fetches of a connection. They are not
 used: a row would depend on what else was captured, and where.
@@ -72,9 +81,13 @@ if TYPE_CHECKING:
     from kanalyze.tables.requests.summaries import Delivery, ExchangeSummary
 
 __all__ = [
+    "HEARTBEAT_APIS",
     "HELD_BACK_APIS",
+    "MAY_WAIT_APIS",
     "MEMBER_APIS",
     "LongPollDetector",
+    "is_replication",
+    "longest_join_ms",
     "longest_wait_ms",
     "may_be_held_back",
     "waited_for_members",
@@ -85,6 +98,10 @@ MEMBER_APIS: Final = frozenset({_JOIN_GROUP, _SYNC_GROUP})
 """APIs whose responses wait for other members of the group."""
 HELD_BACK_APIS: Final = MEMBER_APIS | {_FETCH, _SHARE_FETCH}
 """API keys of the APIs whose responses a broker may delay."""
+HEARTBEAT_APIS: Final = frozenset({68, 76})
+"""Heartbeats of the newer groups, whose responses may have assignments."""
+MAY_WAIT_APIS: Final = HELD_BACK_APIS | HEARTBEAT_APIS
+"""The only APIs whose requests may count as having waited."""
 
 _ENDS_A_WAIT: Final = frozenset(
     {
@@ -97,15 +114,35 @@ _ENDS_A_WAIT: Final = frozenset(
     }
 )
 """Error codes that end a wait for other members."""
+_ENDS_A_FETCH: Final = frozenset(
+    {
+        1,  # OFFSET_OUT_OF_RANGE: the log was truncated, or its begin deleted
+        3,  # UNKNOWN_TOPIC_OR_PARTITION: the partition was deleted, or moved away
+        5,  # LEADER_NOT_AVAILABLE
+        6,  # NOT_LEADER_OR_FOLLOWER: the leader moved
+        9,  # REPLICA_NOT_AVAILABLE
+        56,  # KAFKA_STORAGE_ERROR: the disk failed
+        74,  # FENCED_LEADER_EPOCH: a new leader was elected
+        75,  # UNKNOWN_LEADER_EPOCH
+        100,  # UNKNOWN_TOPIC_ID: the topic was deleted
+    }
+)
+"""Error codes of a partition that may arise while a fetch waits; others are sent at once."""
 
+_METADATA_TOPIC, _METADATA_TOPIC_ID = "__cluster_metadata", bytes(15) + b"\1"
+"""The log of metadata, which controllers and brokers fetch by Raft (KIP-595)."""
 _FINAL_EPOCH = -1
 """The epoch of a fetch that closes its session (KIP-227, KIP-932)."""
+_HIGHEST_EPOCH = 2**31 - 1
+_ANY_OFFSET = 1 << 62
+"""In place of an offset, for an error: it is beyond every log end."""
 _NS_PER_MS = 1_000_000
 _TIMER_NS = _NS_PER_MS
 """The resolution of Kafka's timers: 1 ms."""
 _MOST_LOG_ENDS = 4
 _MOST_PARTITIONS = 200_000
 _MOST_CONNECTIONS = 100_000
+_NONE: frozenset[Any] = frozenset()
 _NO_FETCH = (0, -1)
 
 
@@ -122,16 +159,43 @@ def waited_for_members(error_code: int, *, has_assignments: bool | None) -> bool
 def longest_wait_ms(summary: ExchangeSummary) -> int | None:
     """Return the longest delay of a Fetch or ShareFetch in ms; None for other requests.
 
-    It is 0 for a fetch with a maximum wait of 0, with a minimum of 0 bytes, or that only closes its
-    session.
+    It is 0 for a fetch with a maximum wait of 0, of a consumer with a minimum of 0 bytes, or that
+    only closes its session.
     """
     if summary.max_wait_ms is None or summary.min_bytes is None:
         return None
     session = summary.session
     ends = session is not None and session.epoch == _FINAL_EPOCH and not session.named
-    if ends or summary.share_epoch == _FINAL_EPOCH or summary.min_bytes <= 0:
+    if ends or summary.share_epoch == _FINAL_EPOCH:
+        return 0
+    if summary.min_bytes <= 0 and not is_replication(summary):
         return 0
     return max(summary.max_wait_ms, 0)
+
+
+def longest_join_ms(summary: ExchangeSummary) -> int | None:
+    """Return how long a JoinGroup waits for other members at most, in ms; None if unknown.
+
+    Before version 1, the session timeout is the rebalance timeout too.
+    """
+    for timeout_ms in (summary.rebalance_timeout_ms, summary.session_timeout_ms):
+        if timeout_ms is not None and timeout_ms > 0:
+            return timeout_ms
+    return None
+
+
+def is_replication(summary: ExchangeSummary) -> bool:
+    """Return whether a Fetch is that of a replica, or of the metadata log."""
+    if summary.replica_id is not None and summary.replica_id >= 0:
+        return True
+    partitions = summary.partitions
+    for index in range(partitions.count):
+        topic = partitions.topics[index]
+        if topic == _METADATA_TOPIC:
+            return True
+        if not topic and partitions.topic_ids[index] == _METADATA_TOPIC_ID:
+            return True
+    return False
 
 
 def may_be_held_back(api_key: int, summary: ExchangeSummary, *, start_ns: int, now_ns: int) -> bool:
@@ -153,7 +217,7 @@ def may_be_held_back(api_key: int, summary: ExchangeSummary, *, start_ns: int, n
 class LongPollDetector:
     """Decides which responses were delayed on purpose; keeps log ends of each connection."""
 
-    __slots__ = ("_emptied", "_ends", "_fetches")
+    __slots__ = ("_emptied", "_ends", "_fetches", "_join_ms", "_sessions")
 
     def __init__(self) -> None:
         self._emptied: dict[Hashable, int] = {}
@@ -162,6 +226,10 @@ class LongPollDetector:
         """By connection and partition: the latest log ends, as time and high watermark."""
         self._fetches: dict[Hashable, tuple[int, int]] = {}
         """By connection: when a delayed response ended, and when the last response came."""
+        self._sessions: dict[Hashable, tuple[int, int, int]] = {}
+        """By connection: its fetch session, the next epoch, and when the last response came."""
+        self._join_ms: dict[Hashable, int] = {}
+        """By connection: the longest wait of the last JoinGroup."""
 
     def state(self, connections: Collection[int]) -> State:
         """Return what :meth:`from_state` takes: the values of the given connections.
@@ -181,12 +249,14 @@ class LongPollDetector:
             ),
             tuple([item for item in self._fetches.items() if item[0] in connections]),
             tuple([item for item in emptied.items() if item[0][0] in connections]),
+            tuple([item for item in self._sessions.items() if item[0] in connections]),
+            tuple([item for item in self._join_ms.items() if item[0] in connections]),
         )
 
     @classmethod
     def from_state(cls, state: object) -> LongPollDetector:
         """Make one from a state; raises ValueError for any other value."""
-        ends, fetches, emptied = fields(state, "ttt")
+        ends, fetches, emptied, sessions, joins = fields(state, "ttttt", ((), ()))
         detector = cls()
         for item in items(ends, "t"):
             log, known_end = fields(item, "tt")
@@ -200,6 +270,12 @@ class LongPollDetector:
         for item in items(emptied, "t"):
             stream, emptied_ns = fields(item, "ti")
             detector._emptied[fields(stream, "nI")] = emptied_ns
+        for item in items(sessions, "t"):
+            connection, session = fields(item, "nt")
+            detector._sessions[connection] = fields(session, "iii")
+        for item in items(joins, "t"):
+            connection, join_ms = fields(item, "nn")
+            detector._join_ms[connection] = join_ms
         return detector
 
     def learn(self, partition: Hashable, high_watermark: int, time_ns: int) -> None:
@@ -213,7 +289,20 @@ class LongPollDetector:
         if len(ends) > _MOST_LOG_ENDS:
             del ends[0]
 
-    def fetch_waited(
+    def join_limit_ms(self, connection: int, summary: ExchangeSummary) -> int | None:
+        """Return the longest wait of a JoinGroup in ms, and note it; None if unknown."""
+        limit_ms = longest_join_ms(summary)
+        if limit_ms is not None:
+            if len(self._join_ms) >= _MOST_CONNECTIONS:
+                self._join_ms.clear()
+            self._join_ms[connection] = limit_ms
+        return limit_ms
+
+    def sync_limit_ms(self, connection: int) -> int | None:
+        """Return the longest wait of a SyncGroup in ms: that of the last JoinGroup before it."""
+        return self._join_ms.get(connection)
+
+    def fetch_waited(  # noqa: C901 - one pass over the partitions
         self,
         summary: ExchangeSummary,
         connection: int,
@@ -233,41 +322,96 @@ class LongPollDetector:
         wait_ms, min_bytes = longest_wait_ms(summary), summary.min_bytes
         if wait_ms is None or min_bytes is None:
             return None
+        is_replica = is_replication(summary)
+        if is_replica:
+            min_bytes = max(min_bytes, 1)
+        quiet_ns = self._follow_session(summary, connection, response_ns)
+        named = set(summary.session.named) if quiet_ns >= 0 and summary.session else _NONE
+        failed = summary.code != 0
         record_bytes = 0
-        base_offsets: list[tuple[Hashable, int]] = []
+        is_ended = False
+        news: list[tuple[Hashable, int, int]] = []
         log_ends: list[tuple[Hashable, int]] = []
         partitions = summary.partitions
         for index in range(partitions.count):
             if not partitions.has(index, ERROR_CODE):
                 continue
+            code = partitions.number(index, ERROR_CODE)
             if partitions.has(index, RECORD_BYTES):
                 record_bytes += partitions.number(index, RECORD_BYTES)
             # A log ends between batches, never inside one.
             column = BASE_OFFSET if partitions.has(index, BASE_OFFSET) else LAST_OFFSET
             has_offset = partitions.has(index, column)
             has_end = partitions.has(index, HIGH_WATERMARK)
-            if not (has_offset or has_end):
+            if not (has_offset or has_end or code):
                 continue
             topic, topic_id = partitions.topics[index], partitions.topic_ids[index]
             log = (connection, topic, topic_id, partitions.get(index, PARTITION))
+            absent_ns = quiet_ns
+            if named and partitions.has(index, PARTITION) and partitions.key_of(index) in named:
+                absent_ns = -1
+            if code:
+                failed = failed or code not in _ENDS_A_FETCH
+                is_ended = True
+                news.append((log, _ANY_OFFSET, absent_ns))
+                # The same error is none of the news of the next response.
+                log_ends.append((log, _ANY_OFFSET + 1))
+                continue
             if has_offset:
-                base_offsets.append((log, partitions.number(index, column)))
+                news.append((log, partitions.number(index, column), absent_ns))
             if has_end:
                 log_ends.append((log, partitions.number(index, HIGH_WATERMARK)))
+        if is_replica and record_bytes < min_bytes and not is_ended:
+            news += self._higher(log_ends, request_ns)
+            is_ended = bool(news)
         waited = self.waited(
             connection,
             request_ns,
             response_ns,
             wait_ms,
             min_bytes,
-            record_bytes,
-            bool(summary.errors),
-            base_offsets,
+            max(record_bytes, min_bytes) if is_ended else record_bytes,
+            failed,
+            news,
             lost_ns,
         )
         for ended_log, high_watermark in log_ends:
             self.learn(ended_log, high_watermark, response_ns)
         return waited
+
+    def _higher(
+        self, log_ends: list[tuple[Hashable, int]], request_ns: int
+    ) -> list[tuple[Hashable, int, int]]:
+        """Return the logs whose high watermark rose: that is news for a replica, without data."""
+        found = []
+        for log, high_watermark in log_ends:
+            log_end = self._before(log, request_ns)
+            if log_end is not None and high_watermark > log_end[1]:
+                found.append((log, high_watermark, -1))
+        return found
+
+    def _follow_session(
+        self, summary: ExchangeSummary, connection: Hashable, response_ns: int
+    ) -> int:
+        """Return when the response before this one in its fetch session came, and note this one.
+
+        -1 for a fetch that is not incremental, and if a fetch of the session was missed.
+        """
+        fetch = summary.session
+        if fetch is None or fetch.error_code or fetch.epoch < 0 or not fetch.response_session_id:
+            self._sessions.pop(connection, None)
+            return -1
+        session_id, next_epoch, last_ns = self._sessions.get(connection, (-1, -1, -1))
+        if fetch.epoch == 0 or fetch.session_id != session_id or fetch.epoch != next_epoch:
+            last_ns = -1
+        if len(self._sessions) >= _MOST_CONNECTIONS:
+            self._sessions.clear()
+        self._sessions[connection] = (
+            fetch.response_session_id,
+            1 if fetch.epoch == _HIGHEST_EPOCH else fetch.epoch + 1,
+            response_ns,
+        )
+        return last_ns
 
     def waited(
         self,
@@ -278,7 +422,7 @@ class LongPollDetector:
         min_bytes: int,
         record_bytes: int,
         failed: bool,
-        base_offsets: list[tuple[Hashable, int]],
+        news: list[tuple[Hashable, int, int]],
         lost_ns: int | None = None,
     ) -> bool | None:
         """Return whether the response to a fetch was delayed on purpose; None if unknown.
@@ -290,8 +434,10 @@ class LongPollDetector:
             max_wait_ms: the result of :func:`longest_wait_ms`.
             min_bytes: minimum bytes in the request.
             record_bytes: bytes of records in the response.
-            failed: whether the response has an error code.
-            base_offsets: partition and base offset of all record data in the response.
+            failed: whether the response has an error code that is sent at once.
+            news: what the response has of each partition: its log, the base offset of the record
+                data, and the time of an earlier response that shows that there was nothing beyond
+                the fetch offset; -1 for none.
             lost_ns: time of the last loss on the connection; None if nothing was lost.
         """
         before = self._fetches.get(connection, _NO_FETCH)
@@ -300,7 +446,7 @@ class LongPollDetector:
         learned_ns: int | None = None
         if request_ns >= delayed_until:
             waited, learned_ns = self._waited_itself(
-                request_ns, response_ns, max_wait_ms, min_bytes, record_bytes, failed, base_offsets
+                request_ns, response_ns, max_wait_ms, min_bytes, record_bytes, failed, news
             )
             if waited:
                 delayed_until = response_ns
@@ -352,7 +498,7 @@ class LongPollDetector:
         min_bytes: int,
         record_bytes: int,
         failed: bool,
-        base_offsets: list[tuple[Hashable, int]],
+        news: list[tuple[Hashable, int, int]],
     ) -> tuple[bool, int | None]:
         """Return whether this fetch itself waited, and the time of the log ends that prove it.
 
@@ -364,13 +510,16 @@ class LongPollDetector:
         if record_bytes < min_bytes:
             return latency_ns + _TIMER_NS >= max_wait_ms * _NS_PER_MS, None
         newest_ns = -1
-        for partition, base_offset in base_offsets:
-            log_end = self._before(partition, request_ns)
-            if log_end is None:
+        for log, offset, quiet_ns in news:
+            known_ns = quiet_ns if quiet_ns <= request_ns else -1
+            log_end = self._before(log, request_ns)
+            if log_end is not None:
+                if offset < log_end[1]:
+                    return False, None
+                known_ns = max(known_ns, log_end[0])
+            if known_ns < 0:
                 return False, -1
-            if base_offset < log_end[1]:
-                return False, None
-            newest_ns = max(newest_ns, log_end[0])
+            newest_ns = max(newest_ns, known_ns)
         return newest_ns >= 0 and latency_ns > request_ns - newest_ns, newest_ns
 
     def _before(self, partition: Hashable, time_ns: int) -> tuple[int, int] | None:

@@ -11,7 +11,7 @@ from kanalyze.tables.requests.summaries cimport (
 )
 from kanalyze.tables.requests.fetch_sessions cimport FetchSession, FetchSessions
 from kanalyze.tables.requests.latency_parts cimport PartsWriter
-from kanalyze.tables.requests.long_polls cimport LongPollDetector
+from kanalyze.tables.requests.long_polls cimport LongPollDetector, longest_wait_ms
 from kanalyze.tables.requests.packet_numbers cimport PacketNumbers
 from kanalyze.tables.requests.row_columns cimport (
     ApiDirectory,
@@ -27,7 +27,7 @@ from kanalyze.kafka.session.exchange cimport Exchange, Message, NO_API, NO_ID, N
 from kanalyze.kafka.framing.frame cimport NO_PACKET
 
 
-cdef long long _ROW_BYTES, _ITEM_BYTES, _FAR
+cdef long long _ROW_BYTES, _ITEM_BYTES, _FAR, _NS_PER_MS
 
 
 cdef class RowAssembler:
@@ -109,6 +109,11 @@ cdef class RowAssembler:
         index=cython.Py_ssize_t,
     )
     cdef _put_sums(self, Py_ssize_t at, RowApi api, ExchangeSummary summary)
+    @cython.locals(request=Message, response=Message, is_within=cython.bint)
+    cdef _put_waited(
+        self, Py_ssize_t at, Exchange exchange, serial, RowApi api, ExchangeSummary summary
+    )
+    cdef object _limit_ms(self, serial, RowApi api, ExchangeSummary summary)
     cdef object _was_held_back(
         self,
         Exchange exchange,

@@ -25,7 +25,11 @@ from kanalyze.tables.columns.buffers import (
 )
 from kanalyze.tables.requests.fetch_sessions import FetchSessions
 from kanalyze.tables.requests.latency_parts import PartsWriter
-from kanalyze.tables.requests.long_polls import LongPollDetector, waited_for_members
+from kanalyze.tables.requests.long_polls import (
+    LongPollDetector,
+    longest_wait_ms,
+    waited_for_members,
+)
 from kanalyze.tables.requests.packet_numbers import PacketNumbers
 from kanalyze.tables.requests.row_columns import (
     ERROR_IDS,
@@ -74,6 +78,7 @@ _MOST_WORDS = 50_000
 _MOST_CHARACTERS = 4 << 20
 """Limit of the words of all columns together; beyond it, blocks begin with empty lists of words."""
 
+_NS_PER_MS = 1_000_000
 _LEAST_INT64, _LARGEST_INT64 = -(2**63), 2**63 - 1
 _FAR = 1 << 62
 """Differences of numbers nearer to 0 than this fit in 64 bits."""
@@ -219,9 +224,7 @@ class RowAssembler:
         self._acks.put_any(at, summary.acks)
         self._max_wait_ms.put_any(at, summary.max_wait_ms)
         self._min_bytes.put_any(at, summary.min_bytes)
-        if request is not None and response is not None and request.last_packet != NO_PACKET:
-            waited = self._was_held_back(exchange, serial, api, summary, request, response)
-            self._waited.put_any(at, waited)
+        self._put_waited(at, exchange, serial, api, summary)
         self._group_id.put(at, summary.group_id)
         self._member_id.put(at, summary.member_id)
         self._transactional_id.put(at, summary.transactional_id)
@@ -334,6 +337,46 @@ class RowAssembler:
         if is_counted:
             self._record_count.put(at, count)
 
+    def _put_waited(
+        self,
+        at: int,
+        exchange: Exchange,
+        serial: int,
+        api: RowApi,
+        summary: ExchangeSummary,
+    ) -> None:
+        """Write whether the broker delayed the response on purpose, and for how long.
+
+        A request that took longer than it asked for did not wait as a whole.
+        """
+        if api.never_waits:
+            self._waited.put(at, 0)
+            self._latency_parts.put_no_wait(at)
+            return
+        request, response = exchange.request, exchange.response
+        if request is None or response is None or request.last_packet == NO_PACKET:
+            return
+        was_held = self._was_held_back(exchange, serial, api, summary, request, response)
+        if was_held is None:
+            return
+        is_within = True
+        if was_held:
+            limit_ms = self._limit_ms(serial, api, summary)
+            limit_ns = -1 if limit_ms is None else limit_ms * _NS_PER_MS
+            is_within = self._latency_parts.put_wait(at, request, response, limit_ns)
+        else:
+            self._latency_parts.put_no_wait(at)
+        self._waited.put(at, was_held and is_within)
+
+    def _limit_ms(self, serial: int, api: RowApi, summary: ExchangeSummary) -> int | None:
+        """Return how long a broker holds back a request at most, in ms; None if unknown."""
+        if api.waits_for_members:
+            limits = self.long_polls
+            if summary.has_assignments is None:
+                return limits.join_limit_ms(serial, summary)
+            return limits.sync_limit_ms(serial)
+        return longest_wait_ms(summary)
+
     def _was_held_back(
         self,
         exchange: Exchange,
@@ -343,7 +386,7 @@ class RowAssembler:
         request: Message,
         response: Message,
     ) -> bool | None:
-        """Return whether the broker delayed the response on purpose; None if unknown or never."""
+        """Return whether the broker delayed the response on purpose; None if unknown."""
         request_ns, response_ns = request.last_ns, response.start_ns
         if api.is_fetch:
             if response.read_as == NO_VERSION:
@@ -351,12 +394,6 @@ class RowAssembler:
             return self.long_polls.fetch_waited(
                 summary, serial, request_ns, response_ns, exchange.lost_ns
             )
-        if (
-            summary.has_assignments is None
-            and summary.delivery is None
-            and not api.waits_for_members
-        ):
-            return None
         is_read = request.read_as != NO_VERSION and response.read_as != NO_VERSION
         if api.waits_for_members and is_read:
             code = summary.errors[0][3] if summary.errors else 0

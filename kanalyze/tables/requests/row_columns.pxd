@@ -71,6 +71,7 @@ cdef class RowApi:
     cdef bint is_produce
     cdef bint is_fetch
     cdef bint waits_for_members
+    cdef bint never_waits
     cdef object error_name
     cdef dict error_codes
     cdef dict throttles

@@ -20,7 +20,7 @@ from kanalyze.tables.columns.block import Lists
 from kanalyze.tables.columns.buffers import IntBuffer, WordBuffer, ints_of, words_of
 from kanalyze.tables.requests.extract import FETCH, PRODUCE, SHARE_FETCH
 from kanalyze.tables.requests.fetch_sessions import MOST_LISTED, FetchSession
-from kanalyze.tables.requests.long_polls import MEMBER_APIS
+from kanalyze.tables.requests.long_polls import MAY_WAIT_APIS, MEMBER_APIS
 
 try:
     import cython
@@ -188,15 +188,23 @@ class RowApi:
         error_name: returns the names of its error codes.
         error_codes: for each code seen, the number of its name's text.
         throttles: for each version, whether responses have a throttle time.
+        never_waits: whether no broker holds back its responses on purpose; false if the API is not
+            known.
     """
 
     __slots__ = (
         *("error_codes", "error_name", "has_records", "is_fetch", "is_produce", "like", "name"),
-        *("throttles", "waits_for_members", "wire"),
+        *("never_waits", "throttles", "waits_for_members", "wire"),
     )
 
     def __init__(
-        self, wire: int, name: int, like: int | None, error_name: Callable[[int], str]
+        self,
+        wire: int,
+        name: int,
+        like: int | None,
+        error_name: Callable[[int], str],
+        *,
+        never_waits: bool,
     ) -> None:
         self.wire = wire
         self.name = name
@@ -204,6 +212,7 @@ class RowApi:
         self.has_records = like in _HAVE_RECORDS
         self.is_produce, self.is_fetch = like == PRODUCE, like == FETCH
         self.waits_for_members = like in MEMBER_APIS
+        self.never_waits = never_waits
         self.error_name = error_name
         self.error_codes: dict[int, int] = {}
         self.throttles: dict[int, bool] = {}
@@ -244,6 +253,8 @@ class ApiDirectory:
         like = api_key
         name: str | None = None
         name_of = error_name
+        # Brokers of version 0.7 hold nothing back.
+        never_waits = api_key is not None
         if wire != "kafka":
             from kanalyze.kafka.v07.messages import error_name_07
             from kanalyze.tables.requests.kafka07 import api_name_07, like_07  # imported late: rare
@@ -252,7 +263,9 @@ class ApiDirectory:
         elif api_key is not None:
             api = self._catalog.api(api_key)
             name = f"Unknown{api_key}" if api is None else api.name
-        return RowApi(self._wire.code(wire), self._api_name.code(name), like, name_of)
+            never_waits = api is not None and api_key not in MAY_WAIT_APIS
+        codes = self._wire.code(wire), self._api_name.code(name)
+        return RowApi(*codes, like, name_of, never_waits=never_waits)
 
     def error_name_code(self, api: RowApi, code: int) -> int:
         """Return the number of the text of an error code's name; there are at most 2^16 codes."""

@@ -25,10 +25,13 @@ cdef enum:
     SESSION_EPOCH = 28
     RESPONSE_SESSION_ID = 29
     KEY_TYPE = 30
-    GROUP_ID = 31
-    MEMBER_ID = 32
-    TRANSACTIONAL_ID = 33
-    KEY = 34
+    REPLICA_ID = 31
+    REBALANCE_TIMEOUT_MS = 32
+    SESSION_TIMEOUT_MS = 33
+    GROUP_ID = 34
+    MEMBER_ID = 35
+    TRANSACTIONAL_ID = 36
+    KEY = 37
 
 
 cdef long long _FEW
@@ -86,6 +89,9 @@ cdef class ExchangeSummary:
     cdef public object session_epoch
     cdef public object response_session_id
     cdef public object key_type
+    cdef public object replica_id
+    cdef public object rebalance_timeout_ms
+    cdef public object session_timeout_ms
     cdef public object group_id
     cdef public object member_id
     cdef public object transactional_id

@@ -24,7 +24,8 @@ if not cython.compiled:
     CODEC, ERROR_CODE, LAST_OFFSET, CELLS = range(6, 10)
     THROTTLE_TIME_MS, ACKS, MAX_WAIT_MS, MIN_BYTES, MAX_BYTES, MAX_RECORDS = range(20, 26)
     SHARE_EPOCH, SESSION_ID, SESSION_EPOCH, RESPONSE_SESSION_ID, KEY_TYPE = range(26, 31)
-    GROUP_ID, MEMBER_ID, TRANSACTIONAL_ID, KEY = range(31, 35)
+    REPLICA_ID, REBALANCE_TIMEOUT_MS, SESSION_TIMEOUT_MS = range(31, 34)
+    GROUP_ID, MEMBER_ID, TRANSACTIONAL_ID, KEY = range(34, 38)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,10 +52,13 @@ FIELD_NUMBERS = {
     "session_epoch": 28,
     "response_session_id": 29,
     "key_type": 30,
-    "group_id": 31,
-    "member_id": 32,
-    "transactional_id": 33,
-    "key": 34,
+    "replica_id": 31,
+    "rebalance_timeout_ms": 32,
+    "session_timeout_ms": 33,
+    "group_id": 34,
+    "member_id": 35,
+    "transactional_id": 36,
+    "key": 37,
 }
 """Fields of :class:`ExchangeSummary` with a single value in a body, as numbers."""
 
@@ -263,6 +267,8 @@ class ExchangeSummary:
         code: the top-level error code of the response; 0 for none.
         groups: the number of groups in an OffsetFetch, and the id of the first.
         max_bytes, max_records, share_epoch: of a ShareFetch.
+        replica_id: of a Fetch: the broker or controller that sends it; negative for a consumer.
+        rebalance_timeout_ms, session_timeout_ms: of a member that joins a group.
     """
 
     __slots__ = (
@@ -278,6 +284,7 @@ class ExchangeSummary:
             "key",
         ),
         *("key_type", "has_assignments", "max_bytes", "max_records", "max_wait_ms"),
+        *("rebalance_timeout_ms", "replica_id", "session_timeout_ms"),
         *("member_id", "min_bytes", "names", "partitions", "session", "session_epoch"),
         *("session_id", "share_epoch", "throttle_time_ms", "transactional_id"),
     )
@@ -312,12 +319,15 @@ class ExchangeSummary:
         self.session_epoch: int | None = None
         self.response_session_id: int | None = None
         self.key_type: int | None = None
+        self.replica_id: int | None = None
+        self.rebalance_timeout_ms: int | None = None
+        self.session_timeout_ms: int | None = None
         self.group_id: str | None = None
         self.member_id: str | None = None
         self.transactional_id: str | None = None
         self.key: str | None = None
 
-    def set_number(self, field: int, value: int) -> None:
+    def set_number(self, field: int, value: int) -> None:  # noqa: C901 - one switch
         """Set the field with a number in :data:`FIELD_NUMBERS` to a number."""
         if field == THROTTLE_TIME_MS:
             self.throttle_time_ms = value
@@ -341,6 +351,12 @@ class ExchangeSummary:
             self.response_session_id = value
         elif field == KEY_TYPE:
             self.key_type = value
+        elif field == REPLICA_ID:
+            self.replica_id = value
+        elif field == REBALANCE_TIMEOUT_MS:
+            self.rebalance_timeout_ms = value
+        elif field == SESSION_TIMEOUT_MS:
+            self.session_timeout_ms = value
 
     def set_text(self, field: int, value: str | None) -> None:
         """Set the field with a number in :data:`FIELD_NUMBERS` to a text."""

@@ -8,10 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kanalyze.kafka.session.correlation import Correlator, _UsedIds
+from kanalyze.kafka.session.exchange import Message, Peers
+from kanalyze.model.tcp import Endpoint, TcpConnection
+from tests.kafka.session.test_message_reader import READER
 from tests.kafka.session.test_pending_requests import exchange
 
 if TYPE_CHECKING:
     from kanalyze.kafka.session.exchange import Exchange
+
+
+ENDS = (Endpoint("a", 1), Endpoint("b", 2))
+PEERS = Peers(TcpConnection(1, ENDS, 1, 0, 0, 0), *ENDS)
 
 
 def ids_of(exchanges: list[Exchange]) -> list[int | None]:
@@ -38,6 +45,41 @@ def test_without_a_loss_a_response_may_be_captured_before_its_request() -> None:
     correlator = Correlator(from_start=True)
     (late,) = added(correlator, (7, 9))
     assert correlator.match(7, 3) is late
+
+
+def message(stream_offset: int) -> Message:
+    return Message.read(0, 1, 0, 1, 20, None, None, stream_offset)
+
+
+def test_a_response_after_that_of_a_later_request_is_late() -> None:
+    correlator = Correlator(from_start=True)
+    assert not correlator.follow_order(message(0), message(0))
+    assert not correlator.follow_order(message(40), message(20))
+    assert correlator.keeps_order
+    assert correlator.follow_order(message(20), message(40))
+    assert not correlator.keeps_order
+    # This one was captured late: its response came before that of the later request.
+    assert not correlator.follow_order(message(30), message(10))
+
+
+def test_a_request_overtakes_those_that_still_wait() -> None:
+    correlator = Correlator(from_start=True)
+    first, second = added(correlator, (1, 1), (2, 2))
+    first.request, second.request = message(0), message(20)
+    assert correlator.match(2, 3) is second
+    assert correlator.overtakes(second.request)
+    correlator.lost.add_responses(3)
+    assert not correlator.overtakes(second.request)
+    assert correlator.match(1, 4) is first
+    assert not correlator.overtakes(first.request)
+
+
+def test_a_state_without_the_order_of_responses_continues_in_order() -> None:
+    correlator, other = Correlator(from_start=True), Correlator(from_start=True)
+    correlator.follow_order(message(0), message(0))
+    other.load_state(correlator.state(READER)[:-3], PEERS, READER)
+    assert other.keeps_order
+    assert not other.follow_order(message(0), message(0))
 
 
 def test_after_a_loss_no_response_answers_a_later_request() -> None:

@@ -22,7 +22,7 @@ def fetch(detector: LongPollDetector, latency_ms: float, **changes: Any) -> bool
         "min_bytes": 1,
         "record_bytes": 0,
         "failed": False,
-        "base_offsets": [],
+        "news": [],
     }
     return detector.waited(changes.pop("connection", 1), **known | changes)
 
@@ -43,43 +43,43 @@ def test_a_fetch_with_a_limit_of_0_or_an_error_does_not_wait() -> None:
 
 
 def test_too_few_bytes_after_max_wait_waited() -> None:
-    assert fetch(LongPollDetector(), 501, min_bytes=1000, record_bytes=900, base_offsets=[("t", 5)])
+    assert fetch(LongPollDetector(), 501, min_bytes=1000, record_bytes=900, news=[("t", 5, -1)])
 
 
 def test_a_slow_response_with_earlier_data_did_not_wait() -> None:
     detector = LongPollDetector()
     detector.learn("t", 100, NOW - 5 * MS)
-    assert not fetch(detector, 400, record_bytes=900, base_offsets=[("t", 40)])
+    assert not fetch(detector, 400, record_bytes=900, news=[("t", 40, -1)])
 
 
 def test_data_beyond_a_recent_log_end_was_waited_for() -> None:
     detector = LongPollDetector()
     detector.learn("t", 100, NOW - 1 * MS)
-    assert fetch(detector, 300, record_bytes=900, base_offsets=[("t", 100)])
+    assert fetch(detector, 300, record_bytes=900, news=[("t", 100, -1)])
 
 
 def test_data_that_probably_came_before_the_request_was_not_waited_for() -> None:
     detector = LongPollDetector()
     detector.learn("t", 100, NOW - 10_000 * MS)
-    assert not fetch(detector, 4, record_bytes=900, base_offsets=[("t", 100)])
+    assert not fetch(detector, 4, record_bytes=900, news=[("t", 100, -1)])
 
 
 def test_a_log_without_a_known_end_proves_no_wait() -> None:
-    assert not fetch(LongPollDetector(), 300, record_bytes=900, base_offsets=[("t", 100)])
+    assert not fetch(LongPollDetector(), 300, record_bytes=900, news=[("t", 100, -1)])
 
 
 def test_a_log_end_learned_after_the_request_does_not_count() -> None:
     detector = LongPollDetector()
     detector.learn("t", 100, NOW - 1 * MS)
     detector.learn("t", 180, NOW + 200 * MS)
-    assert fetch(detector, 300, record_bytes=900, base_offsets=[("t", 100)])
+    assert fetch(detector, 300, record_bytes=900, news=[("t", 100, -1)])
 
 
 def test_one_partition_with_earlier_data_means_no_wait() -> None:
     detector = LongPollDetector()
     for partition in ("a", "b"):
         detector.learn(partition, 100, NOW - 1 * MS)
-    assert not fetch(detector, 300, record_bytes=900, base_offsets=[("a", 100), ("b", 40)])
+    assert not fetch(detector, 300, record_bytes=900, news=[("a", 100, -1), ("b", 40, -1)])
 
 
 def test_a_fetch_sent_while_another_is_delayed_is_delayed_with_it() -> None:

@@ -1,7 +1,8 @@
 -- The parts of the time of requests, as sums by all dimensions of the page.
 --
 -- These are the requests whose parts are known and that did not wait on purpose, as in the report's
--- table `latency_parts`. The six parts add up to the total time of these requests.
+-- table `latency_parts`. The six parts add up to the total time of these requests, without
+-- `waited_ns`.
 -- `client_network_ns` is not included; it is known for `client_network_rows` of them.
 SELECT
     CASE WHEN r.client < $clients THEN r.client ELSE -1 END AS client,

@@ -3,8 +3,8 @@
 -- latency_ns is the time from the last byte of a request to the first byte of its response, at the
 -- capture point. Left out are requests without a response, and those that the broker held back on
 -- purpose (`waited`: a Fetch that waits for data, a JoinGroup that waits for all members), because
--- their latency is not a measure of work. `waited` is null for most, so the condition is "is not
--- true", not "is false".
+-- their latency is not a measure of work. `waited` is null where it is not known, so the condition is
+-- "is not true", not "is false".
 --
 -- The percentiles are exact. Days are UTC days; on Spark they are days of the session's time zone
 -- (spark.sql.session.timeZone), which is UTC in sessions that kanalyze starts.

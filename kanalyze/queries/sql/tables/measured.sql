@@ -1,8 +1,9 @@
 -- Requests, with columns that every report needs.
 --
 -- `work_latency_ns` and `work_total_time_ns` are null if the broker held the response back on
--- purpose, or if there is no response: they measure how slow broker and network are. Amounts in the
--- same bin differ by less than 0.4 %.
+-- purpose, or if there is no response: they measure how slow broker and network are. A request that
+-- took longer than its longest wait is among them, with all of its time. Amounts in the same bin
+-- differ by less than 0.4 %.
 SELECT
     *,
     status <> 'orphan_response' AS is_request,
