@@ -19,6 +19,7 @@ from kanalyze.common import paths
 from kanalyze.common.saved_files import saved_files
 from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.render.header import untimed_texts
 from kanalyze.render.nothing import no_kafka_text
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.filters import FILTER_OPTIONS
@@ -161,10 +162,12 @@ def query_folders(arguments: argparse.Namespace) -> list[Path]:
 def report_if_none(
     rows: int, arguments: argparse.Namespace, analysis: Analysis | SavedAnalysis
 ) -> None:
-    """Print why no rows were written, if ``rows``, their number, is 0.
+    """Print why no rows were written, if ``rows``, their number, is 0, and what rows may lack.
 
     Call it at the end of the captures.
     """
+    for text in untimed_texts(vars(analysis.quality)):
+        print_message(text)
     if rows:
         return
     quality, command = analysis.quality, arguments.command

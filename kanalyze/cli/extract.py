@@ -71,7 +71,9 @@ def extract(arguments: argparse.Namespace) -> None:
         )
     if not extracted.connections:
         report_if_none(0, arguments, analysis)
-    elif arguments.output != STANDARD_OUTPUT:
+    if extracted.connections and extracted.untimed:
+        print_message(f"{extracted.untimed:,} that match have no times: their packets are left out")
+    if extracted.connections and arguments.output != STANDARD_OUTPUT:
         sys.stdout.write(f"{_text(extracted, arguments.output)}\n")
     if extracted.decrypted_connections and not arguments.with_secrets:
         print_message(
