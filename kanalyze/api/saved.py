@@ -107,8 +107,8 @@ class SavedAnalysis(RowSource):
             return
         self._tables.open(self._filter.brokers)
         first_ns = self._tables.first_packet_ns
-        if self._filter.needs_day and first_ns is not None:
-            self._filter = self._filter.on_day_of(first_ns)
+        if self._filter.needs_day:
+            self._filter = self._filter.on_day_of(first_ns or 0)  # without a time: any day
 
     def close(self) -> None:
         """Close the files; may be called at any time."""

@@ -31,6 +31,7 @@ from kanalyze.capture.reader import (
 )
 from kanalyze.errors import CaptureError
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
+from kanalyze.model.packets import NO_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
@@ -112,8 +113,8 @@ def _readable(
             errors.append(error)
     if not found:
         raise CaptureError(f"no capture{_why_none(list(map(str, errors)))}")
-    for error in errors:
-        leave_out(_left_out(error))
+    for reason in errors:
+        leave_out(_left_out(reason))
     return sorted(found, key=reading_order)
 
 
@@ -177,7 +178,9 @@ def look_at(capture: FoundCapture, stores: Stores) -> FoundCapture:
 
 def _first_time(reader: CaptureReader) -> int | None:
     for batch in reader.batches():
-        return int(batch.time_ns[0])
+        # Of packets without a time, the first one that has one tells when they begin.
+        times = (time_ns for time_ns in batch.time_ns if time_ns != NO_TIME)
+        return next(times, None)
     return None
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.common.int_columns import earliest_from, picked, rising, shifted, take_turns
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.model.packets import PacketBatch
+from kanalyze.model.packets import NO_TIME, PacketBatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,9 +26,11 @@ __all__ = ["BatchMerger", "MergedBatch", "OpenCapture", "first_packets", "slice_
 class OpenCapture:
     """A capture being read."""
 
-    __slots__ = ("at", "batch", "batches", "delivered", "index", "keys", "reader")
+    __slots__ = ("_last_known_ns", "at", "batch", "batches", "delivered", "index", "keys", "reader")
 
     def __init__(self, index: int, reader: CaptureReader, batches: Iterator[PacketBatch]) -> None:
+        self._last_known_ns: int | None = None
+        """Time of the last packet that had one."""
         self.index = index
         """Index in the order of the inputs; the smaller one comes first at equal times."""
         self.reader = reader
@@ -71,7 +73,24 @@ class OpenCapture:
         # Not the times themselves: a packet with a time far in the future must not hold back all
         # packets after it in its file.
         self.keys = earliest_from(self.batch.time_ns)
+        if self.keys[0] == NO_TIME:
+            self._fill_times(self.batch.time_ns)
+        else:
+            self._last_known_ns = self.batch.time_ns[-1]
         return True
+
+    def _fill_times(self, times: array[int]) -> None:
+        """Sort packets without a time by that of the packet before, or else of the next."""
+        filled = times[:]
+        before_ns = self._last_known_ns
+        if before_ns is None:
+            before_ns = next((time_ns for time_ns in times if time_ns != NO_TIME), 0)
+        for at, time_ns in enumerate(times):
+            if time_ns == NO_TIME:
+                filled[at] = before_ns
+            else:
+                self._last_known_ns = before_ns = time_ns
+        self.keys = earliest_from(filled)
 
 
 def slice_of(batch: PacketBatch, rows: slice, number: array[int]) -> PacketBatch:

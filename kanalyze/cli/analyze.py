@@ -19,6 +19,7 @@ from kanalyze.common import paths
 from kanalyze.common.saved_files import saved_files
 from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.render.header import untimed_texts
 from kanalyze.render.nothing import no_kafka_text, undecrypted_text
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.filters import FILTER_OPTIONS
@@ -162,17 +163,19 @@ def query_folders(arguments: argparse.Namespace) -> list[Path]:
 def report_unread(
     rows: int, arguments: argparse.Namespace, analysis: Analysis | SavedAnalysis
 ) -> None:
-    """Print how many connections with TLS could not be read, and why.
+    """Print what the rows may lack: connections with TLS that could not be read, and times.
 
     If ``rows``, the number of rows that were written, is 0, print why. Call it at the end of the
     captures.
     """
     if rows or not _report_none(arguments, analysis):
         report_undecrypted(analysis)
+    for text in untimed_texts(vars(analysis.quality)):
+        print_message(text)
 
 
 def report_undecrypted(analysis: Analysis | SavedAnalysis, about: str = "") -> None:
-    """Print how many connections with TLS could not be read, if there are any.
+    """Print how many connections with TLS could not be read, if there are any, and why.
 
     ``about`` is the beginning of the line.
     """

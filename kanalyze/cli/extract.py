@@ -70,6 +70,8 @@ def extract(arguments: argparse.Namespace) -> None:
             watched=partial(progress.reading, phase="writing packets"),
         )
     report_unread(extracted.connections, arguments, analysis)
+    if extracted.connections and extracted.untimed:
+        print_message(f"{extracted.untimed:,} that match have no times: their packets are left out")
     if extracted.connections and arguments.output != STANDARD_OUTPUT:
         sys.stdout.write(f"{_text(extracted, arguments.output)}\n")
     if extracted.decrypted_connections and not arguments.with_secrets:

@@ -27,7 +27,7 @@ from kanalyze.capture.formats.pcapng_encoder import (
     section_header,
 )
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.errors import UsageError
+from kanalyze.errors import CaptureError, UsageError
 from kanalyze.extraction.selection import PacketSelection, Span, ends_of, span_of
 from kanalyze.model.packet_arrays import to_column
 from kanalyze.net.endpoint_filter import EndpointFilter
@@ -94,6 +94,8 @@ class Extracted(NamedTuple):
     """Requests whose packets got no comment, because there were too many requests."""
     decrypted_connections: int
     """Connections whose TLS was decrypted for the analysis; in the file they are encrypted."""
+    untimed: int = 0
+    """Requests and connections that match, but have no times, by which packets are found."""
 
 
 def extract_packets(
@@ -118,7 +120,7 @@ def extract_packets(
 
     Raises:
         UsageError: a capture can be read only once, such as standard input.
-        CaptureError: a capture cannot be read.
+        CaptureError: a capture cannot be read; or nothing that matches has a time.
         OSError: the file cannot be written.
     """
     tables = Tables(others=True, more=frozenset())
@@ -133,6 +135,11 @@ def extract_packets(
             chosen.add_requests(block)
         for connection in rows.connections:
             chosen.add_connection(connection)
+    if chosen.untimed and not chosen.selection:
+        raise CaptureError(
+            f"{chosen.untimed:,} that match have no times, by which extract finds their packets: "
+            "use requests --wireshark, which numbers them"
+        )
     packets = 0
     if chosen.selection:
         watch = nullcontext() if watched is None else watched(captures)
@@ -148,6 +155,7 @@ def extract_packets(
         all_packets=analysis.quality.packets,
         uncommented_requests=chosen.selection.uncommented_requests,
         decrypted_connections=chosen.decrypted_connections,
+        untimed=chosen.untimed,
     )
 
 
@@ -159,6 +167,8 @@ class _Chosen:
         self._extent = extent
         self.selection = PacketSelection()
         """The packets selected so far."""
+        self.untimed = 0
+        """Requests and connections that match and have no times."""
         self.decrypted_connections = 0
         """Number of connections in ``connections`` whose TLS was decrypted."""
         self._last_ns: dict[tuple[str, int], int] = {}
@@ -176,6 +186,9 @@ class _Chosen:
         filters = self._selected.requests
         numbers = sorted({number for test in filters for number in test.numbers(block)})
         for row in block.take(numbers).rows() if numbers else []:
+            if row.began_ns is None:
+                self.untimed += 1
+                continue
             self.selection.add_request(row, self._extent.around_ns)
             key = row.connection, row.connection_number
             until_ns = span_of(row).until_ns + self._extent.around_ns
@@ -186,13 +199,17 @@ class _Chosen:
             if keys.valid is not None:
                 is_login &= keys.valid
             for row in block.take(np.flatnonzero(is_login).tolist()).rows():
-                self._logins[row.connection, row.connection_number].append(span_of(row))
+                if row.began_ns is not None:
+                    self._logins[row.connection, row.connection_number].append(span_of(row))
 
     def add_connection(self, row: ConnectionRow) -> None:
         """Select packets of a closed connection, as the filters and the extent say."""
         key = row.connection, row.connection_number
         logins = self._logins.pop(key, [])
         is_selected = any(test.matches_connection(row) for test in self._selected.connections)
+        if row.start_ns is None or row.end_ns is None:
+            self.untimed += is_selected
+            return
         if is_selected:
             self._last_ns[key] = row.end_ns
         elif key not in self._last_ns:
@@ -218,9 +235,7 @@ def _on_day(selected: Selected, analysis: Analysis) -> Selected:
     """Return the filters with times of day replaced by times on the day of the first packet."""
     if not any(test.needs_day for filters in selected for test in filters):
         return selected
-    first_ns = analysis.first_time_ns
-    if first_ns is None:
-        return selected
+    first_ns = analysis.first_time_ns or 0  # without a time: any day
     return Selected(*([test.on_day_of(first_ns) for test in filters] for filters in selected))
 
 

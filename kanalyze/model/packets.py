@@ -5,7 +5,7 @@ In: columns and a buffer. Out: :class:`PacketBatch`. This module must not know h
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.int_columns import picked, picked_types
 
@@ -14,8 +14,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
+    "NO_TIME",
     "PacketBatch",
+    "known_time",
 ]
+
+NO_TIME: Final = -1
+"""In place of the time of a packet that has none, such as in pcapng's Simple Packet Block. It is
+below all times, which are of 1970 or later; what is computed from two times has to ask for it."""
+
+
+def known_time(time_ns: int) -> int | None:
+    """Return the time of a packet; None if it has none."""
+    return None if time_ns == NO_TIME else time_ns
 
 
 class PacketBatch:
@@ -55,7 +66,7 @@ class PacketBatch:
         self.number = number
         """Packet number over the whole input, from 1; rising, by 1 unless packets were left out."""
         self.time_ns = time_ns
-        """Unix time of capture in ns."""
+        """Unix time of capture in ns, or ``NO_TIME``."""
         self.offset = offset
         """Index in ``buffer`` of the first byte of the link-layer header."""
         self.captured_bytes = captured_bytes

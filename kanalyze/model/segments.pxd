@@ -1,5 +1,9 @@
 # The C types of segments.py.
 
+cdef enum:
+    NO_TIME = -1  # as in packets.py: a test compares them
+
+
 cdef class Segments:
     cdef readonly object buffer
     cdef readonly object start

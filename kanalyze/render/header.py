@@ -26,7 +26,7 @@ from kanalyze.render.units import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["discarded_texts", "header_lines", "refused_texts", "unread_texts"]
+__all__ = ["discarded_texts", "header_lines", "refused_texts", "unread_texts", "untimed_texts"]
 
 _WARNING = "bold yellow"
 
@@ -47,13 +47,16 @@ def header_lines(summary: dict[str, Any]) -> Iterator[Line]:
 
 def _captured(capture: dict[str, Any]) -> Iterator[Line]:
     yield Line(captures_text(capture["captures"]), style="bold")
-    if capture["first_time_ns"] is None:
+    if not capture["packets"]:
         yield Line("no packets")
         return
-    yield Line(
-        f"{moment_text(capture['first_time_ns'])} to {moment_text(capture['last_time_ns'])} UTC "
-        f"({duration_text(capture['duration_ns'])})"
-    )
+    if capture["first_time_ns"] is None:
+        yield Line("no packet has a time")
+    else:
+        yield Line(
+            f"{moment_text(capture['first_time_ns'])} to {moment_text(capture['last_time_ns'])} "
+            f"UTC ({duration_text(capture['duration_ns'])})"
+        )
     packets = counted(capture["packets"], "packet")
     yield Line(f"{packets}, {bytes_text(capture['wire_bytes'])} on the wire")
 
@@ -256,6 +259,16 @@ def unread_texts(quality: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
+def untimed_texts(quality: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how many packets have no time, and what they lack therefore."""
+    if quality["untimed_packets"]:
+        yield (
+            f"{counted(quality['untimed_packets'], 'packet')} without a time, as in pcapng's "
+            "Simple Packet Blocks: what they are part of has no times and no latencies, and "
+            "matches no --since or --until"
+        )
+
+
 def discarded_texts(quality: Mapping[str, Any]) -> Iterator[str]:
     """Yield how much TCP data was captured but not read, and why.
 
@@ -299,6 +312,7 @@ def _warnings(summary: dict[str, Any]) -> Iterator[str]:
         undecrypted = undecrypted_text(quality["tls_connections"], quality["tls_outcomes"])
         if undecrypted is not None:
             yield undecrypted
+    yield from untimed_texts(quality)
     if quality["dropped_packets"]:
         yield f"{counted(quality['dropped_packets'], 'packet')} dropped while capturing"
     yield from refused_texts(quality)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.common.int_columns import bounds, total
 from kanalyze.model.anomalies import NET_ANOMALIES
-from kanalyze.model.packets import PacketBatch
+from kanalyze.model.packets import NO_TIME, PacketBatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +74,14 @@ def count_packets(quality: CaptureQuality, batch: PacketBatch) -> None:
     quality.packets += len(batch)
     quality.captured_bytes += total(batch.captured_bytes)
     quality.wire_bytes += total(batch.wire_bytes)
-    quality.count_times(*bounds(batch.time_ns))
+    earliest_ns, latest_ns = bounds(batch.time_ns)
+    if earliest_ns == NO_TIME:
+        timed = [time_ns for time_ns in batch.time_ns if time_ns != NO_TIME]
+        quality.untimed_packets += len(batch) - len(timed)
+        if not timed:
+            return
+        earliest_ns = min(timed)
+    quality.count_times(earliest_ns, latest_ns)
 
 
 def _count_captures(quality: CaptureQuality, captures: Captures) -> None:

@@ -74,15 +74,16 @@ class RunContext:
         """The filter of rows; times of day are replaced by times on the first packet's day."""
         if self._filter.needs_day:
             first_ns = self.first_time_ns
-            if first_ns is not None:
-                self._filter = self._filter.on_day_of(first_ns)
+            if first_ns is None:
+                return self._filter.on_day_of(0)  # as long as no packet has a time: any day
+            self._filter = self._filter.on_day_of(first_ns)
         return self._filter
 
     @property
     def first_time_ns(self) -> int | None:
         """Unix time of the first packet in ns; None if unknown or if there is no packet."""
-        are_files = self.inputs.are_files
-        return self.inputs.first_time_ns() if are_files else self.quality.first_time_ns
+        first_ns = self.inputs.first_time_ns() if self.inputs.are_files else None
+        return self.quality.first_time_ns if first_ns is None else first_ns
 
     def matching(self, blocks: Iterable[RowBlock]) -> Iterator[RowBlock]:
         """Yield the rows that match the filter; no block is empty."""

@@ -12,6 +12,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.similar_names import known_or_similar
 from kanalyze.errors import UsageError
 from kanalyze.model.anomalies import NET_ANOMALIES, AnomalyKind
+from kanalyze.model.packets import known_time
 from kanalyze.tables.row import Column, Meaning, columns_of
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def anomaly_row(
         stage=stage_of(anomaly.kind),
         capture=capture,
         packet=packet,
-        time_ns=anomaly.time_ns,
+        time_ns=None if anomaly.time_ns is None else known_time(anomaly.time_ns),
         connection=None if tcp is None else f"{client}>{broker}",
         connection_number=None if tcp is None else tcp.connection_number,
         client_ip=None if client is None else client.ip,

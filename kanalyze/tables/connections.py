@@ -15,6 +15,7 @@ close to 0. Each figure is defined in :class:`kanalyze.model.TcpConnection` and
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.model.packets import known_time
 from kanalyze.model.tcp import ConnectionEnd
 from kanalyze.tables.connection_tls import tls_columns
 from kanalyze.tables.requests.latency_parts import capture_point
@@ -98,9 +99,9 @@ class ConnectionRow(NamedTuple):
         int | None,
         _nullable_number("number in the capture, from 1, of the first packet; null if unknown"),
     ]
-    start_ns: Annotated[int, _time("time of the first packet")]
-    end_ns: Annotated[int, _time("time of the last packet")]
-    duration_ns: Annotated[int, _number("end_ns - start_ns", "ns")]
+    start_ns: Annotated[int | None, _nullable_time("time of the first packet; null if it has none")]
+    end_ns: Annotated[int | None, _nullable_time("latest time of a packet; null if none has one")]
+    duration_ns: Annotated[int | None, _nullable_number("end_ns - start_ns", "ns")]
     opened_by: Annotated[
         End | None,
         Meaning(
@@ -452,6 +453,7 @@ def connection_row(
         skipped_bytes: None if the connection is not read as Kafka.
     """
     index = 0 if client_index is None else client_index
+    start_ns = known_time(tcp.first_time_ns)
     client, broker = tcp.endpoint_and_peer(index)
     figures: dict[str, Any] = {
         **_handshake(tcp, index),
@@ -477,9 +479,9 @@ def connection_row(
         principal=principal,
         requests=requests,
         first_packet=first_packet,
-        start_ns=tcp.first_time_ns,
-        end_ns=tcp.last_time_ns,
-        duration_ns=tcp.last_time_ns - tcp.first_time_ns,
+        start_ns=start_ns,
+        end_ns=known_time(tcp.last_time_ns),
+        duration_ns=None if start_ns is None else tcp.last_time_ns - start_ns,
         opened_by=_end_name(tcp.opened_by, index),
         closed_by=_end_name(tcp.closed_by, index),
         closed_ns=None if tcp.measures is None else tcp.measures.closed_time_ns,

@@ -479,12 +479,15 @@ class RowFilter:
     def matches_connection(self, row: ConnectionRow) -> bool:
         """Return whether a connection meets the conditions on clients, brokers and times.
 
-        It meets a condition on times if any part of the connection is in the time range.
+        It meets a condition on times if any part of the connection is in the time range. Without a
+        time it meets none.
         """
         since, until = self.since_ns, self.until_ns
-        if (since is not None and row.end_ns < since) or (
-            until is not None and row.start_ns >= until
-        ):
+        # The first packet may have no time, although later ones have.
+        start_ns = row.end_ns if row.start_ns is None else row.start_ns
+        if since is not None and (row.end_ns is None or row.end_ns < since):
+            return False
+        if until is not None and (start_ns is None or start_ns >= until):
             return False
         if self.client_ids and not _any_glob(row.client_id, self.client_ids):
             return False

@@ -14,6 +14,7 @@ from kanalyze.common.known import of_known
 from kanalyze.common.times import format_time
 from kanalyze.kafka.session.connection_summary import UnknownTotal
 from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.model.packets import NO_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,7 +81,7 @@ class CaptureQuality:
         self.wire_bytes = 0
         """Bytes of the packets on the wire, link headers included."""
         self.first_time_ns: int | None = None
-        """Unix time of the earliest packet in ns; None if there are no packets."""
+        """Unix time of the earliest packet in ns; None if there is no packet with a time."""
         self.last_time_ns: int | None = None
         self.dropped_packets: int | None = None
         """Packets that the capturing program reports as dropped, summed over the inputs that
@@ -172,6 +173,8 @@ class CaptureQuality:
         self.tls_outcomes: dict[str, int] = {}
         """Connections with TLS by what became of them (``decrypted``, ``no_secret``, ...); empty
         without keys."""
+        self.untimed_packets = 0
+        """Packets without a time, such as those in pcapng's Simple Packet Blocks."""
 
     @property
     def unread_ports(self) -> dict[str, UnknownTotal]:
@@ -188,7 +191,7 @@ class CaptureQuality:
 
     @property
     def duration_ns(self) -> int | None:
-        """Time from the first packet to the last in ns; None if there are no packets."""
+        """Time from the first packet to the last in ns; None if no packet has a time."""
         if self.first_time_ns is None or self.last_time_ns is None:
             return None
         return self.last_time_ns - self.first_time_ns
@@ -227,6 +230,7 @@ class CaptureQuality:
             not tcp.packets[acceptor]
             and not tcp.payload_bytes[tcp.opened_by]
             # Earlier, the SYN-ACK may be on its way, or the SYN may have been captured twice.
+            and tcp.first_time_ns != NO_TIME
             and tcp.last_time_ns - tcp.first_time_ns >= _SYN_AGAIN_NS
         ):
             self.unanswered_connections += 1

@@ -19,6 +19,7 @@ from array import array
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.plain_values import fields
+from kanalyze.model.packets import NO_TIME
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
@@ -91,17 +92,18 @@ class RequestEstimate:
 
     def _answer(self, begin_ns: int) -> None:
         assert self._request_end_ns is not None
-        took_ns = begin_ns - self._request_end_ns
-        self._request_end_ns = None
+        end_ns, self._request_end_ns = self._request_end_ns, None
         self.requests += 1
+        if NO_TIME in (begin_ns, end_ns):
+            return
         if self._times is None:
             self._times = array("Q", bytes(8 * _CLASSES))
-        self._times[_class_of(took_ns)] += 1
+        self._times[_class_of(begin_ns - end_ns)] += 1
 
     def _quantile(self, percent: int) -> int:
         """Return a percentile by nearest rank: the middle of its class, in ns."""
         assert self._times is not None
-        rank = -(-self.requests * percent // 100)
+        rank = -(-sum(self._times) * percent // 100)
         index = 0
         while rank > self._times[index]:
             rank -= self._times[index]

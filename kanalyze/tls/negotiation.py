@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields
+from kanalyze.model.packets import known_time
 from kanalyze.tls import handshake
 from kanalyze.tls.alerts import SEALED_ALERT_BYTES
 from kanalyze.tls.certificates import certificate_facts
@@ -288,7 +289,7 @@ class Negotiation:
         self.may_have_early_data = hello.has_early_data
         if is_retry:
             return
-        self._times.begin_ns = origin.record.first_time_ns
+        self._times.begin_ns = known_time(origin.record.first_time_ns)
         # What is not in the beginning of a hello is not known.
         facts.offered_versions = hello.versions or (None if is_cut else ())
         facts.offered_suites = hello.suites or (None if is_cut else ())
@@ -366,7 +367,7 @@ class Negotiation:
     def _finish(self, direction: int, record: TlsRecord) -> None:
         """Note when a side finished; in TLS 1.3 the client finishes last."""
         if self.handshakes <= 1:
-            self._times.finished_ns[direction] = record.time_ns
+            self._times.finished_ns[direction] = known_time(record.time_ns)
             facts = self.facts
             facts.handshake_ns = self._times.took_ns(facts.client_index if self.is_13 else None)
 

@@ -185,7 +185,7 @@ def _is_message(begin: bytes, size: int, key_at: int) -> bool:
     if key_bytes < -1 or value_at + 4 > len(begin):
         return False
     value_bytes = struct.unpack_from(">i", begin, value_at)[0]
-    return value_bytes >= -1 and value_at + 4 + max(value_bytes, 0) == _SIZED_FROM + size
+    return bool(value_bytes >= -1 and value_at + 4 + max(value_bytes, 0) == _SIZED_FROM + size)
 
 
 def _is_commview(begin: bytes) -> bool:

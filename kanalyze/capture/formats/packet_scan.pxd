@@ -1,6 +1,8 @@
 # The C types of packet_scan.py. The numbers are those that it has uncompiled: tests/capture/formats/test_packet_scan.py.
 cimport cython
 
+from kanalyze.model.segments cimport NO_TIME
+
 cdef enum:
     FIRST_ROOM = 256
 
@@ -123,7 +125,6 @@ cdef class PcapngBlocks:
     cdef long long[::1] _offsets
     cdef int[::1] _link_types
     cdef long long _first_snap_bytes
-    cdef long long _last_time_ns
 
     cpdef begin_section(self, bint is_big_endian, list clocks)
     @cython.locals(index=cython.Py_ssize_t, count=cython.Py_ssize_t)

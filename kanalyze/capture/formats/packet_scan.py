@@ -21,6 +21,8 @@ from kanalyze.capture.formats.magics import BEGIN_BYTES, begins_capture
 from kanalyze.capture.formats.parser import Columns
 
 if not cython.compiled:
+    from kanalyze.model.packets import NO_TIME
+
     FIRST_ROOM = 256
 
     NS_PER_S = 1_000_000_000
@@ -264,7 +266,7 @@ class PcapngBlocks:
             "_clocks",
             "_interfaces",
         ),
-        *("_factors", "_limits", "_offsets", "_link_types", "_first_snap_bytes", "_last_time_ns"),
+        *("_factors", "_limits", "_offsets", "_link_types", "_first_snap_bytes"),
     )
 
     def __init__(self, metadata: SectionMetadata) -> None:
@@ -272,7 +274,6 @@ class PcapngBlocks:
         self.stop = END
         self.kind = self.size = self.packets = 0
         self._metadata = metadata
-        self._last_time_ns = 0
         self.begin_section(False, [])
 
     def begin_section(self, is_big_endian: bool, clocks: list[Clock]) -> None:
@@ -371,7 +372,6 @@ class PcapngBlocks:
         time_ns = self._time_ns(interface, high, low)
         wire = u32(data, at + 24, is_big_endian)
         maker.add(time_ns, at + PACKET_AT, captured, wire, self._link_types[interface])
-        self._last_time_ns = time_ns
         self.packets += 1
         if option_bytes >= LEAST_OPTION_BYTES or dropped >= 0:
             options_at = at + PACKET_AT + (captured + 3 & ~3)
@@ -381,7 +381,7 @@ class PcapngBlocks:
     def _simple(self, data: memoryview, at: int, size: int, maker: ColumnMaker) -> bool:
         """Read a simple packet block; return false if it contradicts itself.
 
-        It has neither interface nor time: it gets the first interface, and the last packet's time.
+        It has neither interface nor time: it gets the first interface.
         """
         if size < SIMPLE_OVERHEAD_BYTES or not self._interfaces:
             return False
@@ -390,7 +390,7 @@ class PcapngBlocks:
         if self._first_snap_bytes:
             captured = min(captured, self._first_snap_bytes)
         link_type = self._link_types[0]
-        maker.add(self._last_time_ns, at + SIMPLE_PACKET_AT, captured, wire, link_type)
+        maker.add(NO_TIME, at + SIMPLE_PACKET_AT, captured, wire, link_type)
         self.packets += 1
         return True
 

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from kanalyze.errors import CaptureError
 from kanalyze.model.packet_arrays import PacketArrays, overlapping
+from kanalyze.model.packets import NO_TIME
 from kanalyze.version import __version__
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ _BYTE_ORDER: Final = 0x1A2B3C4D
 _UNKNOWN_LENGTH: Final = -1
 _INTERFACE: Final = 1
 _ENHANCED: Final = 6
+_SIMPLE: Final = 3
 _SECRETS: Final = 10
 _APPLICATION: Final = f"kanalyze {__version__}".encode()
 LONGEST_OWN_BEGIN: Final = len(_APPLICATION) + 64
@@ -66,6 +69,9 @@ _PACKET: Final = np.dtype(
 )
 _PACKET_FRAME_BYTES: Final = _PACKET.itemsize + 4
 """Size of the fields before a packet, and of the block length after it."""
+_SIMPLE_FIELDS: Final = struct.Struct("<III")
+_SIMPLE_FRAME_BYTES: Final = _SIMPLE_FIELDS.size + 4
+"""The same of a Simple Packet Block, which packets without a time have."""
 
 
 def section_header() -> bytes:
@@ -103,10 +109,20 @@ class PacketBlocks:
         """Lay them out; ``comments`` are texts by index of the packet.
 
         Characters that UTF-8 does not have are escaped, and each text is cut at 65,535 bytes.
+        Packets without a time get Simple Packet Blocks, which have no comments.
+
+        Raises :class:`CaptureError` for a packet that is cut and has no time: pcapng cannot say so.
         """
         self._packets = PacketArrays.of(packets)
+        self._is_timed = self._packets.time_ns != NO_TIME
+        self._has_untimed = not bool(self._is_timed.all())
+        if self._has_untimed:
+            cut = ~self._is_timed & (self._packets.captured_bytes < self._packets.wire_bytes)
+            self._check(cut, "is cut")
+            timed = set(np.flatnonzero(self._is_timed).tolist())
+            comments = {row: texts for row, texts in comments.items() if row in timed}
         self._options = {row: _comment_options(texts) for row, texts in comments.items()}
-        self._offsets = _offsets(self._packets, self._options)
+        self._offsets = _offsets(self._packets, self._is_timed, self._options)
 
     @property
     def total_bytes(self) -> int:
@@ -133,6 +149,7 @@ class PacketBlocks:
         packets, offsets = self._packets, self._offsets
         begins, lengths = offsets[:-1], np.diff(offsets)
         fields = np.empty(len(packets), _PACKET)
+        timed = self._is_timed
         time_ns = np.maximum(packets.time_ns, 0)
         fields["kind"], fields["length"] = _ENHANCED, lengths
         types, type_of = np.unique(packets.link_type, return_inverse=True)
@@ -141,11 +158,17 @@ class PacketBlocks:
         fields["captured"], fields["wire"] = packets.captured_bytes, packets.wire_bytes
         data = bytearray(int(offsets[-1]))
         view = memoryview(data)
-        overlapping(view, f"V{_PACKET.itemsize}")[begins] = fields.view(f"V{_PACKET.itemsize}")
+        headers = fields.view(f"V{_PACKET.itemsize}")
+        if not self._has_untimed:
+            overlapping(view, headers.dtype)[begins] = headers
+        elif timed.any():
+            overlapping(view, headers.dtype)[begins[timed]] = headers[timed]
+        self._add_simple(view, fields)
         overlapping(view, "<u4")[offsets[1:] - 4] = lengths
         # Copying packet by packet is faster than indexing by byte.
         sources = zip(packets.offset.tolist(), packets.captured_bytes.tolist(), strict=True)
-        targets = (begins + _PACKET.itemsize).tolist()
+        header_bytes = np.where(timed, _PACKET.itemsize, _SIMPLE_FIELDS.size)
+        targets = (begins + header_bytes).tolist()
         for target, (source, size) in zip(targets, sources, strict=True):
             view[target : target + size] = packets.buffer[source : source + size]
         for row, option in self._options.items():
@@ -153,10 +176,30 @@ class PacketBlocks:
             view[end - len(option) : end] = option
         return data
 
+    def _add_simple(self, view: memoryview, fields: NDArray[np.void]) -> None:
+        """Write the fields of the packets without a time."""
+        if not self._has_untimed:
+            return
+        self._check(~self._is_timed & (fields["interface"] != 0), "is of another link type")
+        for row in np.flatnonzero(~self._is_timed).tolist():
+            length, wire = int(fields["length"][row]), int(fields["wire"][row])
+            _SIMPLE_FIELDS.pack_into(view, int(self._offsets[row]), _SIMPLE, length, wire)
 
-def _offsets(packets: PacketArrays, options: Mapping[int, bytes]) -> NDArray[np.int64]:
+    def _check(self, impossible: NDArray[np.bool_], why: str) -> None:
+        """Raise CaptureError for the first packet that no block can hold."""
+        if impossible.any():
+            number = int(self._packets.number[np.flatnonzero(impossible)[0]])
+            raise CaptureError(
+                f"packet {number} has no time and {why}: a pcapng file cannot say both"
+            )
+
+
+def _offsets(
+    packets: PacketArrays, is_timed: NDArray[np.bool_], options: Mapping[int, bytes]
+) -> NDArray[np.int64]:
     """Return the offset of the block of each packet, and the end of the last one."""
-    lengths = (packets.captured_bytes + 3 & ~3) + _PACKET_FRAME_BYTES
+    frame_bytes = np.where(is_timed, _PACKET_FRAME_BYTES, _SIMPLE_FRAME_BYTES)
+    lengths = (packets.captured_bytes + 3 & ~3) + frame_bytes
     for row, option in options.items():
         lengths[row] += len(option)
     return np.concatenate(([0], np.cumsum(lengths)))

@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Final
 from kanalyze.capture.io.source import FileSource, capture_name
 from kanalyze.capture.reader import DEFAULT_BUFFER_BYTES, CaptureReader
 from kanalyze.common.closing import ClosedAtEnd
-from kanalyze.errors import KanalyzeError
+from kanalyze.common.int_columns import bounds
+from kanalyze.errors import CaptureError, KanalyzeError
+from kanalyze.model.packets import NO_TIME
 
 if TYPE_CHECKING:
     from kanalyze.capture.file_metadata import FileMetadata
@@ -132,6 +134,11 @@ class PipeCapture(ClosedAtEnd):
             self._wait_for_request()
             self._reader = CaptureReader(self._source, self._buffer_bytes)
             for batch in self._reader.batches():
+                if bounds(batch.time_ns)[0] == NO_TIME:
+                    raise CaptureError(
+                        f"{self.name}: has packets without a time, as in pcapng's Simple Packet "
+                        "Blocks, and shows nothing of now: read it with report or requests"
+                    )
                 if not self._answer(batch):
                     break
         except KanalyzeError as error:

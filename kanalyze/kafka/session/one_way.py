@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from kanalyze.common.plain_values import fields
 from kanalyze.kafka.session.early_responses import answers
 from kanalyze.kafka.session.pending_requests import PendingRequests
+from kanalyze.model.packets import NO_TIME
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
@@ -68,10 +69,9 @@ class OneWayRequests:
         expired = []
         while len(self._requests):
             oldest = next(iter(self._requests))
-            if (
-                len(self._requests) <= _MOST_WAITING
-                and now_ns - _start_ns(oldest) <= _LONGEST_WAIT_NS
-            ):
+            began_ns = _start_ns(oldest)
+            has_waited = began_ns != NO_TIME and now_ns - began_ns > _LONGEST_WAIT_NS
+            if len(self._requests) <= _MOST_WAITING and not has_waited:
                 break
             self._requests.remove(oldest)
             expired.append(oldest)

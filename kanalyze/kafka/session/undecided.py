@@ -22,6 +22,7 @@ from kanalyze.kafka.session.detection import (
 from kanalyze.kafka.session.stream_items import payload_bytes
 from kanalyze.kafka.session.tls import is_alert, is_client_hello
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
+from kanalyze.model.packets import NO_TIME
 from kanalyze.model.tcp import open_connection
 
 if TYPE_CHECKING:
@@ -127,6 +128,8 @@ class UndecidedConnections:
         """Return true if a connection has been undecided for long."""
         undecided = self._by_serial.get(tcp.serial)
         if undecided is None or undecided.tls_directions:
+            return False
+        if tcp.first_time_ns == NO_TIME:
             return False
         return tcp.last_time_ns - tcp.first_time_ns >= _LONG_UNDECIDED_NS
 

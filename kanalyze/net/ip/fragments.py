@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields, from_wide, items, wide
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
+from kanalyze.model.packets import NO_TIME
 from kanalyze.net.header_kinds import DROPPED, IPV4, IPV6
 from kanalyze.net.ip.datagram import Datagram
 from kanalyze.net.ip.udp_tunnels import UDP_TUNNEL_PORTS
@@ -216,7 +217,7 @@ class FragmentReassembler:
         return "too many fragments" if datagram.fragments > self._limits.fragments else None
 
     def _is_old(self, datagram: Datagram, now_ns: int) -> bool:
-        return now_ns - datagram.time_ns > self._limits.age_ns
+        return datagram.time_ns != NO_TIME and now_ns - datagram.time_ns > self._limits.age_ns
 
     def _is_late(self, fragment: _Fragment, data: bytes) -> bool:
         """Tell whether a fragment is of a datagram that was completed or dropped before."""

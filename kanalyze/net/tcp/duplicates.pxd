@@ -1,6 +1,8 @@
 # The C types of duplicates.py.
 cimport cython
 
+from kanalyze.model.segments cimport NO_TIME
+
 cdef enum:
     IS_COPY = 1
     IDENTIFIED = 20000000
@@ -42,7 +44,9 @@ cdef class SegmentIdentities:
         sequence=cython.longlong, number=cython.longlong, earlier=cython.longlong
     )
     cdef long long last_same(self, SegmentIdentities newer, long long row, long long first) except -2
-    @cython.locals(allowed_ns=cython.longlong, apart_ns=cython.longlong)
+    @cython.locals(
+        allowed_ns=cython.longlong, apart_ns=cython.longlong, is_near=cython.bint
+    )
     cdef bint is_near(self, SegmentIdentities newer, long long row, long long earlier) except -1
     cdef bint is_same(self, SegmentIdentities newer, long long row, long long earlier) except -1
     @cython.locals(

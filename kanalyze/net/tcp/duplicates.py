@@ -29,6 +29,8 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
+    from kanalyze.model.packets import NO_TIME
+
     IS_COPY = 1
     IDENTIFIED, UNIDENTIFIED = 20_000_000, 1_000_000
     WITHIN = 2048
@@ -204,6 +206,10 @@ class SegmentIdentities:
     def is_near(self, newer: SegmentIdentities, row: int, earlier: int) -> bool:
         """Tell whether ``newer[row]`` is near enough to the segment ``earlier`` to be a copy."""
         allowed_ns = IDENTIFIED if newer.identifications[row] > 0 else UNIDENTIFIED
+        if newer.times[row] == NO_TIME or self.times[earlier] == NO_TIME:
+            # Only the number of the datagram tells a copy from what was sent again.
+            is_near = newer.identifications[row] > 0
+            return is_near and newer.numbers[row] - self.numbers[earlier] <= WITHIN
         apart_ns = newer.times[row] - self.times[earlier]
         if apart_ns > allowed_ns or -apart_ns > allowed_ns:
             return False

@@ -1,6 +1,7 @@
 # The C types of half_stream.py.
 cimport cython
 
+from kanalyze.model.segments cimport NO_TIME
 from kanalyze.net.tcp.delivery cimport BufferedSegment, Segment, StreamWriter
 from kanalyze.net.tcp.path_timer cimport PathTimer
 from kanalyze.net.tcp.reorder_buffer cimport ReorderBuffer

@@ -26,6 +26,7 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
+    from kanalyze.model.packets import NO_TIME
     from kanalyze.net.tcp.sequence_space import distance
 
     CONTROL = 1 | 2 | 4  # FIN, SYN, RST
@@ -143,7 +144,8 @@ class HalfStream(SequenceSpace):
         if segment.marks & IS_COPY:
             return
         self.timer.cancel()
-        if is_repeated or segment.time_ns - hole_since_ns > LEAST_HOLE_NS:
+        is_late = hole_since_ns != NO_TIME and segment.time_ns - hole_since_ns > LEAST_HOLE_NS
+        if is_repeated or is_late:
             end = stream_offset + segment.length
             is_tail = is_repeated and end >= self.furthest()
             self.connection.path.add_retransmission(

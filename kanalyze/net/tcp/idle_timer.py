@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.plain_values import fields
+from kanalyze.model.packets import NO_TIME
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
@@ -43,6 +44,8 @@ class IdleTimer:
 
     def advance_to(self, now_ns: int) -> bool:
         """Let time pass; tell whether there was a tick."""
+        if now_ns == NO_TIME:
+            return False
         if self._began_ns is None:
             self._began_ns = now_ns
         if abs(now_ns - self._began_ns) < self._tick_ns:

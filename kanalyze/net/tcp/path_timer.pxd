@@ -2,6 +2,7 @@
 cimport cython
 
 from kanalyze.model.network_path cimport RoundTripHistory
+from kanalyze.model.segments cimport NO_TIME
 from kanalyze.net.tcp.sequence_space cimport distance
 
 cdef enum:

@@ -27,6 +27,7 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
+    from kanalyze.model.packets import NO_TIME
     from kanalyze.net.tcp.sequence_space import distance
 
     LEAST_DELAY_NS = 35_000_000  # 40 ms, less the inaccuracy of clocks and timers
@@ -75,7 +76,7 @@ class PathTimer:
 
     def begin(self, end: int, time_ns: int) -> None:
         """Time a segment, by the sequence number after its last byte."""
-        self.is_timed = True
+        self.is_timed = time_ns != NO_TIME
         self.is_syn = False
         self.end = end & SEQUENCE_MASK
         self.sent_ns = time_ns

@@ -1,6 +1,7 @@
 # The C types of reorder_buffer.py.
 cimport cython
 
+from kanalyze.model.segments cimport NO_TIME
 from kanalyze.net.tcp.delivery cimport BufferedSegment, Segment
 from kanalyze.net.tcp.stream_anomalies cimport StreamAnomalies
 

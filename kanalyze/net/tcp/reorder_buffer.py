@@ -13,6 +13,14 @@ from typing import TYPE_CHECKING
 from kanalyze.common.plain_values import fields, items
 from kanalyze.net.tcp.delivery import BufferedSegment
 
+try:
+    import cython
+except ModuleNotFoundError:  # the stand-in for an environment without Cython
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.model.packets import NO_TIME
+
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.net.tcp.delivery import Segment
@@ -187,6 +195,8 @@ class ReorderBuffer:
 
     def is_expired(self, now_ns: int) -> bool:
         """Tell whether the hole is too old, acknowledged or not."""
+        if self.hole_since_ns == NO_TIME:  # and any present time: only counts tell
+            return False
         return now_ns - self.hole_since_ns > self._hole_ns
 
     def is_overdue(self, now_ns: int) -> bool:
@@ -195,6 +205,8 @@ class ReorderBuffer:
             return False
         if self.is_expired(now_ns):
             return True
+        if self.acknowledged_since_ns == NO_TIME:
+            return False
         waited_ns = now_ns - self.acknowledged_since_ns
         return self.acknowledged_segments > 0 and waited_ns > self._acknowledged_hole_ns
 

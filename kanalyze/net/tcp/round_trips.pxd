@@ -2,6 +2,7 @@
 cimport cython
 
 from kanalyze.model.tcp cimport RoundTrips
+from kanalyze.model.segments cimport NO_TIME
 from kanalyze.net.tcp.sequence_space cimport distance
 
 cdef enum:
@@ -34,7 +35,7 @@ cdef class RoundTripTimer:
     cpdef long long relative(self, long long sequence) noexcept
     @cython.locals(start=cython.longlong, end=cython.longlong)
     cpdef send(self, long long sequence, long long length, long long time_ns)
-    @cython.locals(relative=cython.longlong, until=cython.Py_ssize_t)
+    @cython.locals(relative=cython.longlong, until=cython.Py_ssize_t, sent_ns=cython.longlong)
     cpdef acknowledge(self, long long sequence, long long time_ns)
     cpdef drop_all(self)
     cdef _await(self, long long start, long long end, long long time_ns)

@@ -24,6 +24,7 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
+    from kanalyze.model.packets import NO_TIME
     from kanalyze.net.tcp.sequence_space import distance
 
     MOST_TIMED = 4096
@@ -155,8 +156,9 @@ class RoundTripTimer:
             until += 1
         if until == self.first:
             return
-        if self.ends[until - 1] == relative and time_ns >= self.times[until - 1]:
-            self.sums.add(time_ns - self.times[until - 1])
+        sent_ns = self.times[until - 1]
+        if self.ends[until - 1] == relative and time_ns >= sent_ns != NO_TIME:
+            self.sums.add(time_ns - sent_ns)
         self._drop(until - self.first)
 
     def drop_all(self) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.common.plain_values import fields
+from kanalyze.model.packets import known_time
 from kanalyze.model.tcp import end_of_two
 from kanalyze.net.tcp.round_trips import RoundTripTimer
 
@@ -136,7 +137,7 @@ class Meter:
     def _take_control(self, segment: Segment, index: int) -> None:
         flags = segment.flags
         if flags & (FIN | RST) and self.measures.closed_time_ns is None:
-            self.measures.closed_time_ns = segment.time_ns
+            self.measures.closed_time_ns = known_time(segment.time_ns)
         if flags & RST:
             self.measures.reset_packets[index] += 1
         if flags & FIN:
@@ -156,7 +157,7 @@ class Meter:
             # Simultaneous open: neither SYN answers the other.
             self._end_without_figures()
         elif measures.syn_time_ns is None:
-            measures.syn_time_ns = None if self._is_simultaneous else segment.time_ns
+            measures.syn_time_ns = None if self._is_simultaneous else known_time(segment.time_ns)
         else:
             measures.syn_retransmissions[index] += 1
 
@@ -170,7 +171,7 @@ class Meter:
         if measures.opened_by == index:
             self._end_without_figures()
         elif measures.syn_ack_time_ns is None:
-            measures.syn_ack_time_ns = segment.time_ns
+            measures.syn_ack_time_ns = known_time(segment.time_ns)
             self._expected = (segment.sequence + 1) & SEQUENCE_MASK
         else:
             measures.syn_retransmissions[index] += 1
@@ -180,7 +181,7 @@ class Meter:
         self.awaited = None
         flags = segment.flags
         if flags & ACK and not flags & RST and segment.acknowledgment == self._expected:
-            self.measures.handshake_ack_time_ns = segment.time_ns
+            self.measures.handshake_ack_time_ns = known_time(segment.time_ns)
 
     def _end_without_figures(self) -> None:
         self._is_simultaneous = True

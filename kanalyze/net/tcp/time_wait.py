@@ -10,6 +10,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from kanalyze.common.plain_values import fields, items
+from kanalyze.model.packets import NO_TIME
 from kanalyze.net.segment_columns import SYN
 from kanalyze.net.tcp.endpoint_pairs import pair_from_state, pair_state
 from kanalyze.net.tcp.sequence_space import PAST_WINDOW_BYTES, distance
@@ -132,9 +133,9 @@ class TimeWaitTable:
         if span is None or abs(distance(segment.sequence, span[1])) > PAST_WINDOW_BYTES:
             return False
         closed.late += 1
-        return (
-            closed.late <= self._limits.late_segments
-            and segment.time_ns - closed.closed_ns <= self._limits.late_ns
+        return closed.late <= self._limits.late_segments and (
+            closed.closed_ns == NO_TIME
+            or segment.time_ns - closed.closed_ns <= self._limits.late_ns
         )
 
 

@@ -89,6 +89,10 @@ _FIELDS = {
         "packets whose sequence number is outside the window of their connection; not read"
     ),
     "out_of_window_bytes": count("payload of these; not read", unit="B"),
+    "untimed_packets": count(
+        "packets without a time, such as those in pcapng's Simple Packet Blocks; what they are "
+        "part of has no times and no latencies"
+    ),
     "before_start_bytes": count(
         "payload before the first byte seen of a connection; not read", unit="B"
     ),

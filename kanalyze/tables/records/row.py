@@ -74,9 +74,13 @@ class RecordRow(NamedTuple):
         ),
     ]
     time_ns: Annotated[
-        int,
+        int | None,
         Meaning(
-            "int64", "time of the packet with the first byte of the message", "ns", is_time=True
+            "int64",
+            "time of the packet with the first byte of the message; null if it has none",
+            "ns",
+            nullable=True,
+            is_time=True,
         ),
     ]
     api_name: Annotated[

@@ -25,6 +25,7 @@ from kanalyze.kafka.v07.messages import FetchPart07, Part07, RequestType
 from kanalyze.kafka.v07.records import MessageSet07Records
 from kanalyze.kafka.wire import WireError
 from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.model.packets import known_time
 from kanalyze.tables.columns.block import Lists, RowBlock
 from kanalyze.tables.records.columns import RecordColumns
 from kanalyze.tables.records.field_rows import (
@@ -677,7 +678,7 @@ def _message_cells(holder: _RecordsMessage, part: _PartitionRecords) -> _Cells:
     return (
         *row.connection,
         holder.packet,
-        holder.message.start_ns,
+        known_time(holder.message.start_ns),
         holder.api_name,
         row.client_id,
         part.topic,

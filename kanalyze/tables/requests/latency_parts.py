@@ -80,6 +80,7 @@ except ModuleNotFoundError:  # the stand-in for an environment without Cython
 
 if not cython.compiled:
     from kanalyze.kafka.framing.frame import NO_PACKET
+    from kanalyze.model.packets import NO_TIME
 
     NEAR_NS = 1_000_000
     LEAST_RATIO = 4
@@ -269,9 +270,13 @@ def capture_point(client_ns: int, broker_ns: int) -> str | None:
 
 
 def _is_near(request: Message, response: Message | None) -> bool:
-    """Return whether all times are so near to 0 that their differences fit in 64 bits."""
+    """Return whether all times are known, and so near to 0 that differences fit in 64 bits."""
+    if request.start_ns == NO_TIME or request.last_ns == NO_TIME:
+        return False
     if not (-_FAR_NS < request.start_ns < _FAR_NS and -_FAR_NS < request.last_ns < _FAR_NS):
         return False
     if response is None:
         return True
+    if response.start_ns == NO_TIME or response.last_ns == NO_TIME:
+        return False
     return -_FAR_NS < response.start_ns < _FAR_NS and -_FAR_NS < response.last_ns < _FAR_NS

@@ -25,6 +25,7 @@ from kanalyze.tables.requests.row_columns cimport (
 )
 from kanalyze.kafka.session.exchange cimport Exchange, Message, NO_API, NO_ID, NO_VERSION
 from kanalyze.kafka.framing.frame cimport NO_PACKET
+from kanalyze.model.segments cimport NO_TIME
 
 
 cdef long long _ROW_BYTES, _ITEM_BYTES, _FAR, _NS_PER_MS
@@ -97,6 +98,12 @@ cdef class RowAssembler:
     cpdef Py_ssize_t add_until_full(self, list exchanges, Py_ssize_t first) except -1
     @cython.locals(request=Message, response=Message)
     cpdef ExchangeSummary summary(self, Exchange exchange)
+    @cython.locals(
+        sent_ns=cython.longlong,
+        answered_ns=cython.longlong,
+        began_ns=cython.longlong,
+        ended_ns=cython.longlong,
+    )
     cdef _put_messages(self, Py_ssize_t at, Message request, Message response)
     @cython.locals(response=Message)
     cdef _put_errors(self, Py_ssize_t at, RowApi api, ExchangeSummary summary, Exchange exchange)

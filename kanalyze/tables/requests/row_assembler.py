@@ -53,6 +53,7 @@ except ModuleNotFoundError:  # the stand-in for an environment without Cython
 if not cython.compiled:
     from kanalyze.kafka.framing.frame import NO_PACKET
     from kanalyze.kafka.session.exchange import NO_API, NO_ID, NO_VERSION
+    from kanalyze.model.packets import NO_TIME
     from kanalyze.tables.requests.summaries import RECORD_BYTES, RECORD_COUNT
 
 if TYPE_CHECKING:
@@ -273,24 +274,28 @@ class RowAssembler:
     def _put_messages(self, at: int, request: Message | None, response: Message | None) -> None:
         """Write times, sizes and packets; packet numbers are still those over all captures."""
         if request is not None:
-            self._request_start_ns.put(at, request.start_ns)
-            if request.last_packet != NO_PACKET:
+            if request.start_ns != NO_TIME:
+                self._request_start_ns.put(at, request.start_ns)
+            if request.last_packet != NO_PACKET and request.last_ns != NO_TIME:
                 self._request_end_ns.put(at, request.last_ns)
             self._request_bytes.put(at, request.length)
             self._request_packet.put(at, request.start_packet)
         if response is None:
             return
-        self._response_start_ns.put(at, response.start_ns)
-        if response.last_packet != NO_PACKET:
+        if response.start_ns != NO_TIME:
+            self._response_start_ns.put(at, response.start_ns)
+        if response.last_packet != NO_PACKET and response.last_ns != NO_TIME:
             self._response_end_ns.put(at, response.last_ns)
         self._response_bytes.put(at, response.length)
         self._response_packet.put(at, response.start_packet)
         if request is None:
             return
-        if request.last_packet != NO_PACKET:
-            self._latency_ns.put(at, _nearest(response.start_ns, request.last_ns))
-        if response.last_packet != NO_PACKET:
-            self._total_time_ns.put(at, _nearest(response.last_ns, request.start_ns))
+        sent_ns, answered_ns = request.last_ns, response.start_ns
+        if request.last_packet != NO_PACKET and sent_ns != NO_TIME and answered_ns != NO_TIME:
+            self._latency_ns.put(at, _nearest(answered_ns, sent_ns))
+        began_ns, ended_ns = request.start_ns, response.last_ns
+        if response.last_packet != NO_PACKET and began_ns != NO_TIME and ended_ns != NO_TIME:
+            self._total_time_ns.put(at, _nearest(ended_ns, began_ns))
 
     def _put_errors(
         self, at: int, api: RowApi, summary: ExchangeSummary, exchange: Exchange
@@ -388,6 +393,8 @@ class RowAssembler:
     ) -> bool | None:
         """Return whether the broker delayed the response on purpose; None if unknown."""
         request_ns, response_ns = request.last_ns, response.start_ns
+        if NO_TIME in (request_ns, response_ns):
+            return None
         if api.is_fetch:
             if response.read_as == NO_VERSION:
                 return None

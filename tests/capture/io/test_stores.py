@@ -5,8 +5,8 @@ import gzip
 import http.server
 import importlib
 import io
-import subprocess
 import re
+import subprocess
 import sys
 import threading
 from pathlib import Path

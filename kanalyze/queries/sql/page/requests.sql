@@ -15,7 +15,7 @@ SELECT
     status,
     is_unread,
     coalesce(request_start_ns, response_start_ns) AS time_ns,
-    response_start_ns IS NOT NULL AS is_answered,
+    response_bytes IS NOT NULL AS is_answered,
     coalesce(request_bytes, 0) AS request_bytes,
     coalesce(response_bytes, 0) AS response_bytes,
     CASE WHEN is_produce OR is_fetch THEN coalesce(named.records, 0) ELSE 0 END AS records,

@@ -9,7 +9,7 @@ WITH counted AS (
         api_key,
         api_name,
         count(*) FILTER (WHERE is_request) AS requests,
-        count(response_start_ns) AS responses,
+        count(response_bytes) AS responses,
         count(*) FILTER (WHERE status = 'ok') AS "statuses.ok",
         count(*) FILTER (WHERE status = 'error') AS "statuses.error",
         count(*) FILTER (WHERE status = 'one_way') AS "statuses.one_way",

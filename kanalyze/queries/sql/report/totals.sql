@@ -5,7 +5,7 @@
 SELECT
     count(*) AS "rows",
     count(*) FILTER (WHERE is_request) AS requests,
-    count(response_start_ns) AS responses,
+    count(response_bytes) AS responses,
     count(*) FILTER (WHERE status = 'ok') AS ok,
     count(*) FILTER (WHERE status = 'error') AS error,
     count(*) FILTER (WHERE status = 'one_way') AS one_way,

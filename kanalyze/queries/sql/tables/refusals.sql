@@ -20,7 +20,7 @@ sent AS (
         api_name,
         count(*) AS asked
     FROM requests
-    WHERE request_start_ns IS NOT NULL
+    WHERE request_bytes IS NOT NULL
     GROUP BY client_id, api_name
 ),
 counted AS (
