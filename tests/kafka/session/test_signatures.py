@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kanalyze.kafka.session.signatures import PROTOCOLS, guess_protocol
 from tests.support import kafka as k
+from tests.support.work import calls_of
 
 ZOOKEEPER = struct.pack(">iiqiqi", 44, 0, 0, 30_000, 0, 16) + bytes(16)
 MYSQL = b"\x4a\0\0\0\x0a8.0.36\0\x08\0\0\0abcdefgh\0\xff\xff\xff\x02\0" + bytes(60)
@@ -74,3 +75,9 @@ def test_any_bytes_have_a_name(first: bytes, second: bytes) -> None:
 def test_names_of_protocols_are_unique_and_in_lower_case() -> None:
     assert len(set(PROTOCOLS)) == len(PROTOCOLS)
     assert all(name.islower() for name in PROTOCOLS)
+
+
+@pytest.mark.parametrize("size", range(4))
+def test_fewer_bytes_than_any_protocol_needs_are_compared_with_none(size: int) -> None:
+    assert calls_of(lambda: guess_protocol(b"\1" * size, b"")) < 12
+    assert guess_protocol(b"\1" * size, b"") == ("unknown" if size else "none")
