@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from kanalyze.capture.packet_index import PacketLocations
-from kanalyze.common.garbage_collection import collecting_rarely
+from kanalyze.common.garbage_collection import no_collection
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields
 from kanalyze.errors import UsageError
@@ -317,11 +317,15 @@ class Stages:
                     self.open_tcp(),
                     may_be_late=not captures.can_be_read_again,
                 )
-            with collecting_rarely():
+            # Most objects of a batch live to its end, those of a hundred thousand tiny connections
+            # for long: to search among them took a third of the time.
+            with no_collection():
                 events = self.feed(batch)
             yield batch, events
         if ends:
-            yield None, self.finish()
+            with no_collection():
+                events = self.finish()
+            yield None, events
 
     def _events(self, reassembled: ReassembledBatch, *, is_last: bool = False) -> BatchEvents:
         updates = self.tls.feed(self._proxies.feed(reassembled.updates), is_last=is_last)

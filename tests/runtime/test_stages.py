@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kanalyze.errors import UsageError
-from kanalyze.runtime.stages import LEAST_MEMORY_BYTES, MemoryBounds
+from kanalyze.runtime.pipeline import Analysis
+from kanalyze.runtime.stages import LEAST_MEMORY_BYTES, MemoryBounds, Stages
+from tests.support.captures import path
 
 
 @given(st.integers(LEAST_MEMORY_BYTES, 1 << 50), st.integers(1, 512))
@@ -20,3 +24,20 @@ def test_the_parts_do_not_exceed_the_total(total, workers):
 def test_too_little_memory_is_refused():
     with pytest.raises(UsageError, match="at least 32 MiB"):
         MemoryBounds.of(LEAST_MEMORY_BYTES - 1)
+
+
+def test_cycles_are_not_searched_for_among_the_objects_of_a_batch(monkeypatch):
+    """Those of a hundred thousand tiny connections are many, and none is in a cycle."""
+    seen = []
+    for name in ("feed", "finish"):
+        method = getattr(Stages, name)
+
+        def checked(*arguments, method=method):
+            seen.append(gc.isenabled())
+            return method(*arguments)
+
+        monkeypatch.setattr(Stages, name, checked)
+    list(Analysis([path("basics")]).batches())
+    assert len(seen) >= 2
+    assert not any(seen)
+    assert gc.isenabled()

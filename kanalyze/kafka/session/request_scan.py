@@ -40,6 +40,8 @@ _ENOUGH_IN_A_ROW = 3
 _ENOUGH_ANSWERED = 2
 _SHORTEST_TOPIC_07 = 3
 _FEW_BYTES = 64
+_LEAST_BYTES = 8
+"""No request of any version is recognized by fewer bytes: a size, an API, a version."""
 
 
 class ScanState:
@@ -132,7 +134,7 @@ class RequestScanner:
         """
         if scan.incomplete and self._is_followed(scan, buffer, last=last):
             return "kafka"
-        if buffer.end >= scan.next_end or last:
+        if (buffer.end >= scan.next_end or last) and _has_enough(scan, buffer):
             wire = self._scan_runs(scan, buffer, last=last)
             if wire is not None:
                 return wire
@@ -287,6 +289,10 @@ class RequestScanner:
         return any(head.name for head in answered) or (
             len({head.correlation_id for head in answered}) >= _ENOUGH_ANSWERED
         )
+
+
+def _has_enough(scan: ScanState, buffer: ReplayBuffer) -> bool:
+    return buffer.end - max(buffer.begin, min(scan.searched, scan.searched_07)) >= _LEAST_BYTES
 
 
 def _is_sound_07(view: memoryview) -> bool:

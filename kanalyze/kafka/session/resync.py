@@ -60,6 +60,12 @@ _HEAD_BYTES = 14
 _MOST_UNCONFIRMED_BYTES = 64 * 1024
 """How many bytes are buffered to check a candidate. Beyond this, an incomplete candidate whose body
 fits so far is accepted as a frame."""
+_SOON_BYTES = 512
+"""Nearly every candidate that is none is refuted by so many bytes."""
+_CHECK_BYTES = 64
+"""A check that ends soon takes as long as it takes to read so many bytes."""
+_MOST_TIMES_CHECKED = 4
+_LEAST_CHECKED_BYTES = 128 * 1024
 _PADDING = bytes(_HEAD_BYTES + 12)
 """Put between pieces of segments: a request does not continue in the next piece."""
 _MOST_CANDIDATES = 4096
@@ -68,6 +74,45 @@ _KEPT_BYTES = 32 * 1024
 _NEAR_IDS = 1000
 """Requests in flight at once: the ids of neighbouring responses differ by no more."""
 _MOST_TOKENS = 16
+
+
+class CheckBudget:
+    """Bounds how often bytes are checked in one search: a frame may seem to begin at every few.
+
+    Each candidate is checked as far as the search has bytes, so that a stream of heads whose bodies
+    nearly fit would be read thousands of times. Once the budget is spent, what is left counts as no
+    frame: it is no loss among such bytes, and a search spends a hundredth of it on others.
+    """
+
+    __slots__ = ("_left_bytes",)
+
+    def __init__(self, searched_bytes: int) -> None:
+        """Make the budget of a search in so many bytes."""
+        self._left_bytes = max(_LEAST_CHECKED_BYTES, _MOST_TIMES_CHECKED * searched_bytes)
+
+    @property
+    def is_spent(self) -> bool:
+        """True if no more candidates are to be checked."""
+        return self._left_bytes <= 0
+
+    def check(
+        self, fits: Callable[[memoryview], bool | None], view: memoryview, soon: int, size: int
+    ) -> bool | None:
+        """Return what ``fits`` says of a candidate: first of its ``soon`` bytes, then of all.
+
+        The candidate's frame has the declared ``size``.
+        """
+        whole = min(len(view), size + 4)
+        self._left_bytes -= _CHECK_BYTES
+        # So that the few bytes never end where padding might follow the body.
+        if soon + _HEAD_BYTES < whole:
+            verdict = fits(view[:soon])
+            if verdict is not None:
+                return verdict
+            self._left_bytes -= whole
+            if self.is_spent:
+                return False
+        return fits(view)
 
 
 class RequestLocator(FrameLocator):
@@ -111,13 +156,16 @@ class RequestLocator(FrameLocator):
         An incomplete one is accepted by its client id or the head of its records.
         """
         padded = b"".join([part for piece in pieces for part in (piece, _PADDING)])
+        budget = CheckBudget(len(padded))
         starts = [0, *accumulate(len(piece) + len(_PADDING) for piece in pieces)]
         for at in self._candidates(memoryview(padded), len(padded) - _HEAD_BYTES + 1):
             number = bisect_right(starts, at) - 1
             piece, index = pieces[number], at - starts[number]
             if index + _HEAD_BYTES > len(piece):
                 continue
-            verdict = self.verdict(piece[index:])
+            if budget.is_spent:
+                break
+            verdict = self.verdict(piece[index:], budget)
             if verdict == "yes" and not self._may_continue(piece, index):
                 continue
             if verdict == "yes" or (
@@ -132,8 +180,11 @@ class RequestLocator(FrameLocator):
         A complete one is followed by another one, or by nothing. The last bytes, fewer than a
         header takes, are not searched.
         """
+        budget = CheckBudget(len(view))
         for index in self._candidates(view, len(view) - _HEAD_BYTES + 1):
-            verdict = self.verdict(view[index:])
+            if budget.is_spent:
+                break
+            verdict = self.verdict(view[index:], budget)
             if verdict == "perhaps" or (verdict == "yes" and self._may_continue(view, index)):
                 yield index, verdict
 
@@ -145,8 +196,8 @@ class RequestLocator(FrameLocator):
             return False
         return self._reader.checks.confirms_request(frame, header)
 
-    def verdict(self, view: memoryview) -> Verdict:
-        """Return the verdict on a request at the view's first byte.
+    def verdict(self, view: memoryview, budget: CheckBudget | None = None) -> Verdict:
+        """Return the verdict on a request at the view's first byte, within the budget of a search.
 
         ``yes``: the API and version are known, and the body takes up the frame to the byte.
         ``perhaps``: the frame is incomplete, or the version newer than known, without a
@@ -157,7 +208,15 @@ class RequestLocator(FrameLocator):
         header = self.plausible_header(view)
         if header is None:
             return "no"
-        fits = self._reader.checks.request_fits(view, header, _SIZE(view)[0])
+        size = _SIZE(view)[0]
+
+        def check(part: memoryview) -> bool | None:
+            return self._reader.checks.request_fits(part, header, size)
+
+        if budget is None:
+            fits = check(view)
+        else:
+            fits = budget.check(check, view, header.body + _SOON_BYTES, size)
         if fits is None:
             return "perhaps"
         return "yes" if fits else "no"
@@ -282,16 +341,20 @@ class ResponseLocator(FrameLocator):
         size, correlation_id = _SIZE(piece)[0], _SIZE(piece, 4)[0]
         if correlation_id not in self._pending or not len(piece) - 4 < size <= LARGEST_FRAME_BYTES:
             return False
-        return self._fits(piece, size, self._pending[correlation_id]) is None
+        apis = self._pending[correlation_id]
+        return self._fits(piece, size, apis, CheckBudget(len(piece))) is None
 
     def _find(self, view: memoryview) -> tuple[int | None, int]:
         limit = len(view) - 8 + 1
         if limit <= 0:
             return None, 0
         perhaps = None
+        budget = CheckBudget(len(view))
         for index in self._candidates(view, limit):
+            if budget.is_spent:
+                break
             size, correlation_id = _SIZE(view, index)[0], _SIZE(view, index + 4)[0]
-            fits = self._fits(view[index:], size, self._pending[correlation_id])
+            fits = self._fits(view[index:], size, self._pending[correlation_id], budget)
             if fits and self._may_continue(view, index):
                 leads = self._at_first_byte and _leads_to(view, index)
                 return (0 if leads else index), index
@@ -317,12 +380,24 @@ class ResponseLocator(FrameLocator):
         apis = self._pending.get(correlation_id, ())
         return any(self._reader.checks.confirms_response(frame, *api) for api in apis)
 
-    def _fits(self, view: memoryview, size: int, apis: set[tuple[int, int]]) -> bool | None:
+    def _fits(
+        self, view: memoryview, size: int, apis: set[tuple[int, int]], budget: CheckBudget
+    ) -> bool | None:
         """Return true if a response fits one of some APIs; None if the view ends too early."""
-        verdicts = [self._reader.checks.response_fits(view, size, *api) for api in apis]
-        if True in verdicts:
-            return True
-        return None if None in verdicts else False
+        fits_one: bool | None = False
+        for api in apis:
+
+            def check(part: memoryview, api: tuple[int, int] = api) -> bool | None:
+                return self._reader.checks.response_fits(part, size, *api)
+
+            fits = budget.check(check, view, _SOON_BYTES, size)
+            if fits:
+                return True
+            if fits is None:
+                fits_one = None
+            if budget.is_spent:
+                break
+        return fits_one
 
     def _candidates(self, view: memoryview, limit: int) -> list[int]:
         return responses(view, limit, self._pending) if self._pending else []

@@ -22,6 +22,8 @@ __all__ = ["PROTOCOLS", "describe_size", "guess_protocol"]
 
 _INT32 = struct.Struct(">i").unpack_from
 _LEAST_ZEROS = 8
+_LEAST_BYTES = 4
+"""No protocol is named by fewer bytes."""
 
 # RFC 9112 sections 3 and 4; the connection preface of HTTP/2, RFC 9113 section 3.4.
 _HTTP = re.compile(
@@ -198,9 +200,11 @@ def guess_protocol(first: bytes, second: bytes) -> str:
     heads = [head for head in (first, second) if head]
     if not heads:
         return "none"
-    for name, matches in _TESTS:
-        if any(matches(head) for head in heads):
-            return name
+    if max(map(len, heads)) >= _LEAST_BYTES:
+        for name, matches in _TESTS:
+            for head in heads:
+                if matches(head):
+                    return name
     if all(len(head) >= _LEAST_ZEROS and not any(head) for head in heads):
         return "zeros"
     return "unknown"

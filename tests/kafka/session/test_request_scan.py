@@ -14,6 +14,7 @@ from tests.support import kafka as k
 from tests.support import kafka07 as old
 from tests.support.streams import TIME_NS, chunk
 from tests.support.talk import Talk
+from tests.support.work import calls_of
 
 SCANNER = Talk().tracker._undecided._detector._scanner
 NO_LIMIT = 1 << 30
@@ -154,3 +155,12 @@ def test_a_request_is_recognized_by_the_header_of_its_records(
         wrong = bytearray(request[: at + 61])
         wrong[at + position] = value
         assert look(buffered(b"\xee" * 99 + bytes(wrong))) is None
+
+
+@pytest.mark.parametrize("size", range(8))
+def test_a_few_bytes_are_not_searched(size: int) -> None:
+    """A flood of connections has a byte or two each: that they are no request is known at once."""
+    look(buffered(k.heartbeat(1)))  # modules are imported with the first search
+    requests, nothing = buffered(k.heartbeat(1)[:size]), ReplayBuffer()
+    assert calls_of(lambda: SCANNER.look(ScanState(), requests, nothing)) < 20
+    assert look(requests, last=True) is None

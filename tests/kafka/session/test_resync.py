@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import struct
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -16,6 +18,9 @@ from kanalyze.kafka.session.resync import RequestLocator, ResponseLocator
 from kanalyze.model.segments import Segments
 from kanalyze.tables.requests.extract import Extractors
 from tests.support import kafka as k
+
+if TYPE_CHECKING:
+    from kanalyze.kafka.framing.headers import RequestHeader
 
 CATALOG = Catalog()
 READER = MessageReader(CATALOG, Decoders(CATALOG), Extractors(CATALOG).needed_fields)
@@ -178,3 +183,62 @@ def test_a_complete_frame_is_preferred_to_a_partial_one() -> None:
     view = memoryview(b"\xee" * 3 + part + k.heartbeat_answer(77))
     locate = responses({76: (k.METADATA, 1), 77: (k.HEARTBEAT, 0)})
     assert locate(view)[0] == 3 + len(part)
+
+
+class CountingChecks:
+    """Checks that count what they are given: calls, and bytes."""
+
+    def __init__(self) -> None:
+        self.calls = self.given_bytes = 0
+
+    def request_fits(self, view: memoryview, header: RequestHeader, size: int) -> bool | None:
+        self.calls += 1
+        self.given_bytes += min(len(view), size + 4)
+        return READER.checks.request_fits(view, header, size)
+
+    def response_fits(
+        self, view: memoryview, size: int, api_key: int, api_version: int
+    ) -> bool | None:
+        self.calls += 1
+        self.given_bytes += min(len(view), size + 4)
+        return READER.checks.response_fits(view, size, api_key, api_version)
+
+
+def nearly_requests(size: int) -> bytes:
+    """The head of a Metadata request; its repetitions are its topics, until it ends too early."""
+    return struct.pack(">ihhihih", size, k.METADATA, 1, 0, -1, size // 20, 18)
+
+
+@pytest.mark.parametrize("size", [2_000, 16_000, 70_000, 1 << 26])
+@pytest.mark.parametrize("kibibytes", [16, 64, 512])
+def test_bytes_that_nearly_fit_everywhere_are_checked_a_few_times(
+    size: int, kibibytes: int
+) -> None:
+    view = memoryview(nearly_requests(size) * (kibibytes * 1024 // 20))
+    checks = CountingChecks()
+    reader = SimpleNamespace(checks=checks, parse_header=READER.parse_header)
+    RequestLocator(reader, CATALOG)(view)  # type: ignore[arg-type]
+    assert 0 < checks.given_bytes < 16 * max(len(view), 1 << 17)
+
+
+@pytest.mark.parametrize("apis", [1, 50])
+@pytest.mark.parametrize("kibibytes", [16, 256])
+def test_responses_that_nearly_fit_everywhere_are_checked_a_few_times(
+    apis: int, kibibytes: int
+) -> None:
+    answer = struct.pack(">iii", 70_000, 7, 0)
+    view = memoryview(answer * (kibibytes * 1024 // len(answer)))
+    checks = CountingChecks()
+    locator = ResponseLocator(SimpleNamespace(checks=checks), from_middle=False)  # type: ignore[arg-type]
+    versions = [(api.key, version) for api in CATALOG.apis for version in range(2)]
+    locator.expect({7: set(versions[:apis])})
+    locator(view)
+    assert 0 < checks.given_bytes < 16 * max(len(view), 1 << 17)
+    assert checks.calls < len(view)
+
+
+@pytest.mark.parametrize("before", [0, 200, 900])
+def test_a_request_is_found_behind_many_that_nearly_fit(before: int) -> None:
+    noise = nearly_requests(400) * before + b"\xff" * 20
+    found = REQUESTS(memoryview(noise + k.heartbeat(7) + k.heartbeat(8)))
+    assert found == (len(noise), len(noise))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kanalyze.kafka.session.signatures import PROTOCOLS, describe_size, guess_protocol
 from tests.support import kafka as k
+from tests.support.work import calls_of
 
 ZOOKEEPER = struct.pack(">iiqiqi", 44, 0, 0, 30_000, 0, 16) + bytes(16)
 MYSQL = b"\x4a\0\0\0\x0a8.0.36\0\x08\0\0\0abcdefgh\0\xff\xff\xff\x02\0" + bytes(60)
@@ -95,3 +96,9 @@ def test_a_size_that_is_known_text_is_described(size: int, text: str) -> None:
     """Text that may be of a record or a password is not."""
     assert describe_size(size, "the server") == text
     assert describe_size(size, None) == text.partition(":")[0]
+
+
+@pytest.mark.parametrize("size", range(4))
+def test_fewer_bytes_than_any_protocol_needs_are_compared_with_none(size: int) -> None:
+    assert calls_of(lambda: guess_protocol(b"\1" * size, b"")) < 12
+    assert guess_protocol(b"\1" * size, b"") == ("unknown" if size else "none")
