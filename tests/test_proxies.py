@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import kanalyze
+from kanalyze.cli.main import main
 from kanalyze.net.shard import Shard
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.row import Row
@@ -38,6 +40,7 @@ NETWORK = (
     *("retransmission_wait_ns", "pipeline_wait_ns", "retransmitted_packets"),
 )
 """A prefix is acknowledged, too."""
+OF_PLACES = ("capture", "packet", "requestPacket", "responsePacket", "request_packet")
 CLIENT_NAMED = ("PROXY v1", "PROXY v2", "PROXY v1, PROXY v2", "SOCKS5, PROXY v1")
 
 
@@ -214,6 +217,25 @@ def test_shards_give_the_same_rows(tmp_path: Path) -> None:
     parts = [rows_of(str(capture), shard=Shard(index, 3)) for index in range(3)]
     found = sorted(map(repr, (row for part in parts for row in part)))
     assert found == sorted(map(repr, rows_of(str(capture))))
+
+
+@pytest.mark.parametrize("prefix", ["PROXY v2", "SOCKS5, password"])
+@pytest.mark.parametrize("command", [["records", "--values"], ["decode"]])
+def test_records_and_decoded_messages_are_the_same(
+    prefix: str, command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "behind.pcap").write_bytes(proxied.behind("groups", PREFIXES[prefix]))
+    texts = []
+    for capture in (path("groups"), tmp_path / "behind.pcap"):
+        assert main([*command, str(capture), "--format", "jsonl"]) == 0
+        lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        texts.append([without_places(line) for line in lines])
+    assert len(texts[0]) > 10
+    assert texts[0] == texts[1]
+
+
+def without_places(line: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in line.items() if name not in OF_PLACES}
 
 
 # -- what is behind it, and what is not -----------------------------------------------------------

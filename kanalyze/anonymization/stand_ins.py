@@ -249,12 +249,12 @@ class StandIns:
         ]
         size, number, label = 1, 0, b"address text"
         for group in groups:
-            size, number = size * group.count, number * group.count + group.number
+            size, number = size * group.choices, number * group.choices + group.number
             label += b" %d %d %d" % (group.base, group.least, group.digits)
         number = Permutation(self._key, label, size).of(number)
         texts = []
         for group in reversed(groups):
-            number, own = divmod(number, group.count)
+            number, own = divmod(number, group.choices)
             texts.append(group.text(own))
         return _DIGITS.sub(lambda _: texts.pop(), text)
 
@@ -286,7 +286,7 @@ class _DigitGroup(NamedTuple):
     """Counted from ``least`` on."""
     base: int
     least: int
-    count: int
+    choices: int
     """How many such numbers there are."""
     digits: int
 

@@ -16,6 +16,7 @@ from kanalyze.live.recorder.packet_recorder import PacketRecorder
 from kanalyze.live.recorder.pcapng_writer import PcapngWriter
 from kanalyze.tables.filters import RowFilter
 from tests.support import kafka as k
+from tests.support import proxied
 from tests.support.captures import path
 from tests.support.packets import (
     ACK,
@@ -486,3 +487,20 @@ def test_tokens_of_too_many_logins_are_all_redacted(
         traffic.send(TO_BROKER, authenticate(number, PLAIN))
         traffic.send(TO_CLIENT, authenticated(number, b"server-part"))
     check(failing_heartbeat(traffic, 30), tmp_path, b"server-part", at_once=2)
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 40])
+@pytest.mark.parametrize("name", ["SOCKS5, password", "HTTP CONNECT, login"])
+def test_credentials_for_a_proxy_are_redacted(name: str, at_once: int, tmp_path: Path) -> None:
+    traffic = LoginTraffic()
+    for side, data in proxied.PREFIXES[name]:
+        traffic.send(side == proxied.SENDER, *cut(data, 1, len(data) // 2))
+    failing_heartbeat(traffic)
+    recorded = recorded_packets(traffic.packets, tmp_path, at_once)
+    written = b"".join(recorded)
+    for secret in (proxied.PASSWORD, b"YWxpY2U6aHVudGVyMi1zZWNyZXQ="):
+        pieces = [secret[at : at + 4] for at in range(len(secret) - 3)]
+        assert [piece for piece in pieces if piece in written] == []
+    (row,) = kanalyze.requests(tmp_path / "recorded.pcapng")
+    assert (row.proxy, row.status) == (proxied.kind_of(name), "error")
+    assert all(map(has_checksum, recorded))

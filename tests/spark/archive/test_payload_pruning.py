@@ -15,6 +15,7 @@ from kanalyze.spark.archive.packed_segments import as_arrays
 from kanalyze.spark.archive.payload_pruning import PayloadPruner
 from kanalyze.tables.requests.extract import Extractors
 from tests.support import kafka as k
+from tests.support import proxied
 from tests.support.packets import make_batch, timed
 from tests.support.traffic import Line, Part, fetch, fetch_answer, produce, produce_answer
 
@@ -63,6 +64,18 @@ def test_record_data_of_requests_is_pruned() -> None:
     data, payload_bytes = left_out(packets, pruner())
     assert len(data) > 0.97 * payload_bytes
     assert data.replace(MARK, b"").count(b"RECORD") < 100, "only record data is pruned"
+
+
+def test_only_record_data_is_pruned_behind_a_proxy() -> None:
+    for turns in proxied.PREFIXES.values():
+        packets: list[bytes] = []
+        line = Line(packets).open()
+        for side, said in turns:
+            line.says(side, said)
+        conversation(line, 3)
+        data, payload_bytes = left_out(packets, pruner())
+        assert len(data) > 0.8 * payload_bytes
+        assert data.replace(MARK, b"").count(b"RECORD") < 100
 
 
 def test_record_data_of_responses_is_pruned() -> None:

@@ -18,6 +18,7 @@ from kanalyze.spark.archive.planning import ReadSummary
 from kanalyze.spark.archive.table_files import OPEN_CONNECTIONS
 from kanalyze.spark.archive.tasks import rebuild_shards
 from kanalyze.tables.registry import TABLES
+from tests.support import proxied
 from tests.support.archives import WAYS, a_job, cut, placed, read_all, rebuilt, rows_of
 from tests.support.captures import NAMES, analysis, in_turn
 from tests.support.cut_captures import packets_of, write_pcap
@@ -196,6 +197,25 @@ def assert_two_jobs_give_the_rows_of_one(
 )
 def test_two_jobs_give_the_rows_of_one(name: str, sent: Sent, tmp_path: Path) -> None:
     assert_two_jobs_give_the_rows_of_one(name, range(7, 200, 80), sent, tmp_path)
+
+
+@EACH_WAY
+def test_two_jobs_give_the_rows_of_one_behind_proxies(sent: Sent, tmp_path: Path) -> None:
+    """Also if the first job ends within what a proxy puts before the protocol."""
+    whole = tmp_path / "whole.pcap"
+    whole.write_bytes(proxied.behind("waits", proxied.PREFIXES["SOCKS5, password"]))
+    packets = packets_of(whole)
+    files = [str(tmp_path / "first"), str(tmp_path / "second")]
+    job = a_job(2, keeps_open=True, sent=sent)
+    for place in (4, 5, 7, 9, 10, len(packets) // 2):
+        write_pcap(Path(files[0]), packets[:place])
+        write_pcap(Path(files[1]), packets[place:])
+        first = rebuilt(job, files[:1])
+        last = job._replace(run=1, keeps_open=False)
+        second = rebuilt(last, files[1:], states=first.states, names=first.names)
+        rows = [*first.rows, *second.rows]
+        assert counted(rows) == counted(read(files)[0]), place
+        assert {row.proxy for row in rows} == {"socks5"}
 
 
 @pytest.mark.long
