@@ -12,7 +12,9 @@ decoders, catalogs, functions) are not saved: the new stages have their own. Nor
 of TLS: they are looked up in the key log of the new stages, by the values in the hellos. The names
 of topics belong to the creator of the row assembler.
 
-The format is a line of text (format, version, size, checksum), then compressed plain values.
+The format is a line of text (format, version, size, checksum), then compressed plain values. A
+state of the format before is read too, whichever version wrote it: layouts of classes grow only at
+their end (:func:`kanalyze.common.plain_values.fields`).
 """
 
 from __future__ import annotations
@@ -38,8 +40,9 @@ if TYPE_CHECKING:
 
 __all__ = ["StateError", "load_state", "save_state"]
 
-FORMAT: Final = 12
-"""Must be raised if the state of a class changes its layout within one version of kanalyze."""
+FORMAT: Final = 13
+"""Must be raised once a release if the state of a class has changed its layout since the last."""
+_READABLE: Final = (b"%d" % (FORMAT - 1), b"%d" % FORMAT)
 MOST_BYTES: Final = 4 << 30
 """Limit of a state in bytes before compression. Stages buffer 1 GiB by default."""
 
@@ -105,7 +108,7 @@ def load_state(
         lines: new lines of groups and metadata; None if none were saved.
 
     Raises:
-        StateError: the bytes are not a state, are damaged, or are of another version or of a run
+        StateError: the bytes are not a state, are damaged, or are of another format or of a run
             with other settings. Then nothing was changed.
     """
     plain = _opened(data)
@@ -154,10 +157,10 @@ def _opened(data: bytes) -> bytes:
     words = data[: max(end, 0)].split(b" ")
     if len(words) != 5 or words[0] != _MAGIC:
         raise StateError("this is not the state of a kanalyze run")
-    if words[1:3] != [b"%d" % FORMAT, __version__.encode()]:
+    if words[1] not in _READABLE:
         raise StateError(
-            f"the state was written by another version of kanalyze than {__version__}: "
-            "run without it"
+            f"the state was written by another version of kanalyze than {__version__}, in a format "
+            "that this one does not read: run without it"
         )
     packed = data[end + 1 :]
     if words[4] != _digest(data[: end - 2 * _DIGEST_BYTES], packed):
