@@ -760,6 +760,12 @@ def test_an_archive_continues_after_an_upgrade(run, archive, tmp_path):
 def test_connections_whose_state_cannot_be_read_are_closed_and_no_row_is_lost(
     change, reason, run, archive, tmp_path
 ):
+    assert_unreadable_states_lose_no_row(change, reason, run, archive, tmp_path)
+
+
+def assert_unreadable_states_lose_no_row(
+    change: Callable[[bytes], bytes], reason: str, run: Any, archive: Growing, tmp_path: Path
+) -> None:
     with_other_states(archive, change)
     result = run_with_more(run, archive)
     assert result.status == 0
