@@ -69,12 +69,11 @@ class ResumableRun:
         step_rows = StepRows(settings, tables, stages, captures, assembler)
         selected = SelectedRows(context, tables, self._first_id)
         if self._loaded is not None:
-            closing, state = split(self._loaded)
             try:
-                load_state(state, stages, assembler, selected.cluster_lines)
+                load_state(self._loaded, stages, assembler, selected.cluster_lines)
                 stages.reset_counts()
             except StateError as error:
-                yield from self._closed(closing, error)
+                yield from self._closed(self._loaded, error)
         for step in context.steps(stages, captures, ends=not self._keeps_open):
             for rows in step_rows.of(step):
                 yield selected.of(rows)
@@ -85,8 +84,9 @@ class ResumableRun:
             self.open_connections = [row for rows in last for row in rows.connections]
             self.saved_state = before_state(last, state)
 
-    def _closed(self, closing: bytes | None, error: StateError) -> list[TableRows]:
+    def _closed(self, data: bytes, error: StateError) -> list[TableRows]:
         """Return the rows of the connections of a state that cannot be read."""
+        closing, _ = split(data)
         if closing is None:
             raise error
         try:

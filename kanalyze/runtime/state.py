@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Final
 from kanalyze.common.garbage_collection import no_collection
 from kanalyze.common.plain_values import fields, from_bytes, to_bytes
 from kanalyze.errors import KanalyzeError
+from kanalyze.runtime.closing_rows import split
 from kanalyze.version import __version__
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def load_state(
     """Load a saved state into new stages and a new row assembler.
 
     Args:
-        data: the result of :func:`save_state`.
+        data: the result of :func:`save_state`, or of :func:`.closing_rows.before_state` with it.
         stages: new stages, made with the same arguments. They keep their reader, catalog and
             functions.
         assembler: a new assembler; None if none was saved. Its topic names must be those of the
@@ -152,7 +153,11 @@ def _digest(line: bytes, packed: bytes) -> bytes:
 
 
 def _opened(data: bytes) -> bytes:
-    """Return the plain values as bytes; raises StateError for bytes not from :func:`_sealed`."""
+    """Return the plain values as bytes; raises StateError for bytes not from :func:`_sealed`.
+
+    There may be rows before it.
+    """
+    data = split(data)[1]
     end = data.find(b"\n", 0, _LONGEST_LINE_BYTES)
     words = data[: max(end, 0)].split(b" ")
     if len(words) != 5 or words[0] != _MAGIC:
