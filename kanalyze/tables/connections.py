@@ -154,7 +154,8 @@ class ConnectionRow(NamedTuple):
         int | None,
         _nullable_number(
             "mean time from the capture point to the broker and back: from data of the "
-            "client to its acknowledgment, including delayed acknowledgments",
+            "client to its acknowledgment, including delayed acknowledgments, which are no "
+            "measure of the network (broker_rtt_ns is)",
             "ns",
         ),
     ]
@@ -178,7 +179,8 @@ class ConnectionRow(NamedTuple):
         int | None,
         _nullable_number(
             "mean time from the capture point to the client and back: from data of the "
-            "broker to its acknowledgment, including delayed acknowledgments",
+            "broker to its acknowledgment, including delayed acknowledgments, which are no "
+            "measure of the network (client_rtt_ns is)",
             "ns",
         ),
     ]
@@ -406,6 +408,22 @@ class ConnectionRow(NamedTuple):
     estimated_response_time_p99_ns: Annotated[
         int | None, _nullable_number("estimated: 99th percentile of the same time", "ns")
     ]
+    broker_rtt_ns: Annotated[
+        int | None,
+        _nullable_number(
+            "network from the capture point to the broker and back: the shortest round trip, "
+            "handshake included; null if every acknowledgment may have been delayed",
+            "ns",
+        ),
+    ]
+    client_rtt_ns: Annotated[
+        int | None,
+        _nullable_number(
+            "network from the capture point to the client and back: the shortest round trip, "
+            "handshake included; null if every acknowledgment may have been delayed",
+            "ns",
+        ),
+    ]
 
 
 CONNECTION_COLUMNS: tuple[Column, ...] = columns_of(ConnectionRow)
@@ -448,7 +466,7 @@ def connection_row(
     figures: dict[str, Any] = {
         **_handshake(tcp, index),
         **_round_trips(tcp, index),
-        "capture_point": _capture_point(tcp, index),
+        **_network(tcp, index),
         **_counters(tcp, index),
         **tls_columns(tcp, index, protocol),
     }
@@ -511,14 +529,19 @@ def _round_trips(tcp: "TcpConnection", client_index: int) -> dict[str, int | Non
     return {**_leg("broker", broker), **_leg("client", client)}
 
 
-def _capture_point(tcp: "TcpConnection", client_index: int) -> str | None:
-    """Return where the capture was taken, judged by all round trips of the connection."""
+def _network(tcp: "TcpConnection", client_index: int) -> dict[str, int | str | None]:
+    """Return the network's share of all round trips, and where the capture was taken by them."""
     client, broker = tcp.endpoint_and_peer(client_index)
     to_broker, to_client = (
         tcp.path.round_trips[index].least_at(_AFTER_ALL_PACKETS)
         for index in (client_index, 1 - client_index)
     )
-    return "host" if client.ip == broker.ip else capture_point(to_client, to_broker)
+    is_one_host = client.ip == broker.ip
+    return {
+        "broker_rtt_ns": to_broker if to_broker >= 0 else None,
+        "client_rtt_ns": to_client if to_client >= 0 else None,
+        "capture_point": "host" if is_one_host else capture_point(to_client, to_broker),
+    }
 
 
 def _leg(end: End, trips: "RoundTrips | None") -> dict[str, int | None]:
