@@ -143,7 +143,7 @@ def anomaly_row(
     tcp = anomaly.connection
     client = broker = sender = None
     if tcp is not None:
-        index = 0 if client_index is None else client_index
+        index = tcp.likely_client if client_index is None else client_index
         client, broker = tcp.endpoint_and_peer(index)
         if anomaly.direction is not None:
             sender = str(tcp.endpoints[anomaly.direction])

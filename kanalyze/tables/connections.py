@@ -74,7 +74,11 @@ class ConnectionRow(NamedTuple):
     broker_port: Annotated[int, Meaning("int32", "TCP port of the broker, or another server")]
     client_known: Annotated[
         bool,
-        Meaning("bool", "false: unknown; then the end that sent first counts as the client"),
+        Meaning(
+            "bool",
+            "false: unknown; then the end that other connections go to counts as the broker, else "
+            "the end with the lower port",
+        ),
     ]
     protocol: Annotated[
         str, Meaning("string", "the protocol: kafka, kafka-0.7, tls, http, ..., or unknown")
@@ -437,6 +441,7 @@ def connection_row(
     first_packet: int | None,
     client_index: int | None,
     protocol: str,
+    likely_client: int | None = None,
     client_id: str | None = None,
     client_software_name: str | None = None,
     client_software_version: str | None = None,
@@ -453,6 +458,7 @@ def connection_row(
         first_packet: number of the first packet in that input, from 1; None if unknown.
         client_index: index of the client in ``tcp.endpoints``; None if unknown.
         protocol: the protocol, as in the column.
+        likely_client: index of the client as far as other connections show it, if it is unknown.
         client_id: this and the following are as in their columns.
         client_software_name: None unless it was in a Kafka request.
         client_software_version: None unless it was in a Kafka request.
@@ -461,7 +467,8 @@ def connection_row(
         decoded_bytes: None if the connection is not read as Kafka.
         skipped_bytes: None if the connection is not read as Kafka.
     """
-    index = 0 if client_index is None else client_index
+    likely = tcp.likely_client if likely_client is None else likely_client
+    index = likely if client_index is None else client_index
     client, broker = tcp.endpoint_and_peer(index)
     figures: dict[str, Any] = {
         **_handshake(tcp, index),
