@@ -236,7 +236,7 @@ class Stages:
         """Return the index of the end of a connection that is the client; None if unknown."""
         index = self._tracker.client_index(tcp)
         if index is None and tcp.opened_by is None:
-            return self._tracker.likely_client(tcp)
+            return self._tracker.servers.client_of(tcp)
         return index
 
     def feed(self, batch: PacketBatch | SegmentColumns) -> BatchEvents:

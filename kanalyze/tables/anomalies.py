@@ -51,8 +51,8 @@ class AnomalyRow(NamedTuple):
         str | None,
         Meaning(
             "string",
-            "CLIENT_IP:PORT>BROKER_IP:PORT as far as known at that time; if unknown, the end that "
-            "sent first counts as the client",
+            "CLIENT_IP:PORT>BROKER_IP:PORT as far as known at that time; if unknown, as in "
+            "connections",
             nullable=True,
         ),
     ]

@@ -19,9 +19,10 @@ from kanalyze.common.plain_values import fields, items
 from kanalyze.kafka.session.connection_summary import ConnectionCounts, ConnectionSummary
 from kanalyze.kafka.session.events import SessionEvents
 from kanalyze.kafka.session.kafka_connections import KafkaConnections
+from kanalyze.kafka.session.known_servers import KnownServers
 from kanalyze.kafka.session.stream_items import payload_bytes
 from kanalyze.kafka.session.undecided import KafkaStart, UndecidedConnections
-from kanalyze.model.tcp import Endpoint, end_of_two, open_connection
+from kanalyze.model.tcp import end_of_two, open_connection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -41,8 +42,6 @@ __all__ = ["ConnectionTracker"]
 
 _MOST_UNDECIDED_BYTES = 64 * 1024 * 1024
 _MOST_KAFKA_BYTES = 192 * 1024 * 1024
-_MOST_SERVERS = 4096
-"""How many ends are remembered to which connections went."""
 _SILENT = "none"
 """The protocol of a connection without a byte of payload (see ``signatures.PROTOCOLS``)."""
 
@@ -90,8 +89,7 @@ class ConnectionTracker:
             reader, catalog, keep, most_kafka_bytes, count_requests=collect_summaries
         )
         self._others: dict[int, _OtherConnection] = {}
-        self._servers: dict[Endpoint, None] = {}
-        """Ends that were the server of a connection whose client is known."""
+        self.servers = KnownServers()
         self._collect_summaries = collect_summaries
         self._closed_client_indices: dict[int, int | None] = {}
         """By serial, the client of each connection that closed with the last batch."""
@@ -112,7 +110,7 @@ class ConnectionTracker:
         return (
             *(self.counts.state(), self._undecided.state(), self._kafka.state()),
             tuple([(serial, tuple(other)) for serial, other in self._others.items()]),
-            *(self._expiry_ns, tuple([tuple(end) for end in self._servers])),
+            *(self._expiry_ns, self.servers.state()),
         )
 
     def load_state(self, state: object, connections: Mapping[int, TcpConnection]) -> None:
@@ -135,9 +133,7 @@ class ConnectionTracker:
             protocol, client_index = fields(other, "sN")
             open_connection(connections, serial)
             self._others[serial] = _OtherConnection(protocol, end_of_two(client_index))
-        self._servers = dict.fromkeys(Endpoint(*fields(end, "sn")) for end in items(servers, "t"))
-        if len(self._servers) > _MOST_SERVERS:
-            raise ValueError("more servers than are remembered")
+        self.servers.load_state(servers)
         serials = self._undecided.serials | self._kafka.serials | self._others.keys()
         if len(serials) != len(undecided) + len(kafka) + len(others):
             raise ValueError("a connection that is two things at once")
@@ -164,11 +160,6 @@ class ConnectionTracker:
         if other is not None:
             return other.client_index
         return self._closed_client_indices.get(tcp.serial)
-
-    def likely_client(self, tcp: TcpConnection) -> int | None:
-        """Return which end is the client, if other connections show one end to be a server."""
-        first, second = (end in self._servers for end in tcp.endpoints)
-        return int(first) if first != second else None
 
     def open_summary(self, tcp: TcpConnection) -> ConnectionSummary | None:
         """Return the summary of an open connection so far; None while its protocol is undecided."""
@@ -226,7 +217,7 @@ class ConnectionTracker:
         elif update.closed:
             # Nothing was sent: there was nothing to decide.
             self.counts.count(_SILENT)
-            self._note_server(update.connection, None)
+            self.servers.note(update.connection, None)
             self._summarize(update.connection, _OtherConnection(_SILENT), events)
 
     def _decide(self, update: StreamUpdate, events: SessionEvents) -> None:
@@ -239,7 +230,7 @@ class ConnectionTracker:
             tcp = update.connection
             self.counts.kafka_bytes += payload_bytes(decision.items) + decision.dropped_bytes
             self.counts.count_kafka(tcp.endpoints[1 - decision.client_index].port)
-            self._note_server(tcp, decision.client_index)
+            self.servers.note(tcp, decision.client_index)
             first_events = self._kafka.begin(tcp, decision)
             kafka = self._kafka.find(tcp.serial)
             assert kafka is not None
@@ -276,7 +267,7 @@ class ConnectionTracker:
             events.anomalies.append(decision.anomaly)
         other = _OtherConnection(decision.protocol, decision.client_index)
         self._others[decision.tcp.serial] = other
-        self._note_server(decision.tcp, decision.client_index)
+        self.servers.note(decision.tcp, decision.client_index)
         self.counts.count(decision.protocol)
 
     def _close_other(self, tcp: TcpConnection, events: SessionEvents) -> None:
@@ -293,11 +284,5 @@ class ConnectionTracker:
             events.summaries.append(self._summary(tcp, other))
 
     def _summary(self, tcp: TcpConnection, other: _OtherConnection) -> ConnectionSummary:
-        likely = self.likely_client(tcp)
+        likely = self.servers.client_of(tcp)
         return ConnectionSummary(tcp, other.protocol, other.client_index, likely_client=likely)
-
-    def _note_server(self, tcp: TcpConnection, client_index: int | None) -> None:
-        """Note the server of a connection, if it is known which end that is."""
-        index = tcp.opened_by if client_index is None else client_index
-        if index is not None and len(self._servers) < _MOST_SERVERS:
-            self._servers[tcp.endpoints[1 - index]] = None

@@ -497,13 +497,13 @@ def test_an_end_that_was_a_server_is_known_after_its_connection_and_in_a_state()
     talk = Talk(opened_by=None).client(k.heartbeat(8)).broker(k.heartbeat_answer(8)).close()
     tracker, ends = talk.tracker, talk.tcp.endpoints
     other = TcpConnection(9, (ends[1], Endpoint("10.0.0.7", 9)), 1, None, 0, 0)
-    assert tracker.likely_client(other) == 1
+    assert tracker.servers.client_of(other) == 1
     continued = new_tracker()
     continued.load_state(tracker.state(), {})
-    assert continued.likely_client(other) == 1
+    assert continued.servers.client_of(other) == 1
     continued = new_tracker()
     continued.load_state(tracker.state()[:-1], {})
-    assert continued.likely_client(other) is None
+    assert continued.servers.client_of(other) is None
 
 
 def test_the_client_of_a_closed_connection_is_known_with_its_last_anomalies() -> None:
