@@ -413,6 +413,17 @@ class TcpConnection:
         connection.snapped_bytes = [next(counts), next(counts)]
         return connection
 
+    @property
+    def likely_client(self) -> int:
+        """Index of the end that is the client most likely, as far as no message shows it.
+
+        The end that opened the connection; else the one with the higher port, since clients get
+        theirs from a range above the ports of most servers; else the end that sent first.
+        """
+        if self.opened_by is not None:
+            return self.opened_by
+        return int(self.endpoints[1].port > self.endpoints[0].port)
+
     def endpoint_and_peer(self, index: int) -> tuple[Endpoint, Endpoint]:
         """Return the endpoint at an index, and the other one."""
         return self.endpoints[index], self.endpoints[1 - index]

@@ -89,13 +89,13 @@ CONNECTION_TABLE: tuple[ReadableColumn, ...] = (
     ),
     ReadableColumn(
         TableColumn("RTT to broker", right=True, rank=2),
-        lambda row: duration_text(row.broker_rtt_mean_ns),
+        lambda row: duration_text(row.broker_rtt_ns),
     ),
     ReadableColumn(
         TableColumn("to client", right=True, rank=3),
-        lambda row: duration_text(row.client_rtt_mean_ns),
+        lambda row: duration_text(row.client_rtt_ns),
     ),
     ReadableColumn(TableColumn("end"), _closed),
     ReadableColumn(TableColumn("trouble", least=8), _trouble),
 )
-"""Columns of connections. Round trips are means, measured from the capture point."""
+"""Columns of connections. Round trips are the shortest ones, measured from the capture point."""

@@ -54,6 +54,7 @@ def row_of_connection(summary: ConnectionSummary, captures: Captures) -> Connect
         capture=capture,
         first_packet=packet,
         client_index=tcp.opened_by if summary.client_index is None else summary.client_index,
+        likely_client=summary.likely_client,
         protocol=summary.protocol,
         client_id=summary.client_id,
         client_software_name=summary.software_name,

@@ -247,7 +247,10 @@ class Stages:
 
     def client_index(self, tcp: TcpConnection) -> int | None:
         """Return the index of the end of a connection that is the client; None if unknown."""
-        return self._tracker.client_index(tcp)
+        index = self._tracker.client_index(tcp)
+        if index is None and tcp.opened_by is None:
+            return self._tracker.servers.client_of(tcp)
+        return index
 
     def feed(self, batch: PacketBatch | SegmentColumns) -> BatchEvents:
         """Process the next packets, or segments whose headers were parsed elsewhere."""

@@ -52,8 +52,8 @@ class AnomalyRow(NamedTuple):
         str | None,
         Meaning(
             "string",
-            "CLIENT_IP:PORT>BROKER_IP:PORT as far as known at that time; if unknown, the end that "
-            "sent first counts as the client",
+            "CLIENT_IP:PORT>BROKER_IP:PORT as far as known at that time; if unknown, as in "
+            "connections",
             nullable=True,
         ),
     ]
@@ -145,7 +145,7 @@ def anomaly_row(
     tcp = anomaly.connection
     client = broker = sender = None
     if tcp is not None:
-        index = 0 if client_index is None else client_index
+        index = tcp.likely_client if client_index is None else client_index
         client, broker = tcp.endpoint_and_peer(index)
         if anomaly.direction is not None:
             sender = str(tcp.endpoints[anomaly.direction])

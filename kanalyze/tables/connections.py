@@ -79,7 +79,11 @@ class ConnectionRow(NamedTuple):
     broker_port: Annotated[int, Meaning("int32", "TCP port of the broker, or another server")]
     client_known: Annotated[
         bool,
-        Meaning("bool", "false: unknown; then the end that sent first counts as the client"),
+        Meaning(
+            "bool",
+            "false: unknown; then the end that other connections go to counts as the broker, else "
+            "the end with the lower port",
+        ),
     ]
     protocol: Annotated[
         str, Meaning("string", "the protocol: kafka, kafka-0.7, tls, http, ..., or unknown")
@@ -159,7 +163,8 @@ class ConnectionRow(NamedTuple):
         int | None,
         _nullable_number(
             "mean time from the capture point to the broker and back: from data of the "
-            "client to its acknowledgment, including delayed acknowledgments",
+            "client to its acknowledgment, including delayed acknowledgments, which are no "
+            "measure of the network (broker_rtt_ns is)",
             "ns",
         ),
     ]
@@ -183,7 +188,8 @@ class ConnectionRow(NamedTuple):
         int | None,
         _nullable_number(
             "mean time from the capture point to the client and back: from data of the "
-            "broker to its acknowledgment, including delayed acknowledgments",
+            "broker to its acknowledgment, including delayed acknowledgments, which are no "
+            "measure of the network (client_rtt_ns is)",
             "ns",
         ),
     ]
@@ -415,6 +421,22 @@ class ConnectionRow(NamedTuple):
     proxied_client_ip: Annotated[str | None, PROXIED_CLIENT_IP]
     proxied_client_port: Annotated[int | None, PROXIED_CLIENT_PORT]
     proxied_target: Annotated[str | None, PROXIED_TARGET]
+    broker_rtt_ns: Annotated[
+        int | None,
+        _nullable_number(
+            "network from the capture point to the broker and back: the shortest round trip, "
+            "handshake included; null if every acknowledgment may have been delayed",
+            "ns",
+        ),
+    ]
+    client_rtt_ns: Annotated[
+        int | None,
+        _nullable_number(
+            "network from the capture point to the client and back: the shortest round trip, "
+            "handshake included; null if every acknowledgment may have been delayed",
+            "ns",
+        ),
+    ]
 
 
 CONNECTION_COLUMNS: tuple[Column, ...] = columns_of(ConnectionRow)
@@ -428,6 +450,7 @@ def connection_row(
     first_packet: int | None,
     client_index: int | None,
     protocol: str,
+    likely_client: int | None = None,
     client_id: str | None = None,
     client_software_name: str | None = None,
     client_software_version: str | None = None,
@@ -444,6 +467,7 @@ def connection_row(
         first_packet: number of the first packet in that input, from 1; None if unknown.
         client_index: index of the client in ``tcp.endpoints``; None if unknown.
         protocol: the protocol, as in the column.
+        likely_client: index of the client as far as other connections show it, if it is unknown.
         client_id: this and the following are as in their columns.
         client_software_name: None unless it was in a Kafka request.
         client_software_version: None unless it was in a Kafka request.
@@ -452,13 +476,14 @@ def connection_row(
         decoded_bytes: None if the connection is not read as Kafka.
         skipped_bytes: None if the connection is not read as Kafka.
     """
-    index = 0 if client_index is None else client_index
     start_ns = known_time(tcp.first_time_ns)
+    likely = tcp.likely_client if likely_client is None else likely_client
+    index = likely if client_index is None else client_index
     client, broker = tcp.endpoint_and_peer(index)
     figures: dict[str, Any] = {
         **_handshake(tcp, index),
         **_round_trips(tcp, index),
-        "capture_point": _capture_point(tcp, index),
+        **_network(tcp, index),
         **_counters(tcp, index),
         **tls_columns(tcp, index, protocol),
     }
@@ -526,14 +551,19 @@ def _round_trips(tcp: "TcpConnection", client_index: int) -> dict[str, int | Non
     return {**_leg("broker", broker), **_leg("client", client)}
 
 
-def _capture_point(tcp: "TcpConnection", client_index: int) -> str | None:
-    """Return where the capture was taken, judged by all round trips of the connection."""
+def _network(tcp: "TcpConnection", client_index: int) -> dict[str, int | str | None]:
+    """Return the network's share of all round trips, and where the capture was taken by them."""
     client, broker = tcp.endpoint_and_peer(client_index)
     to_broker, to_client = (
         tcp.path.round_trips[index].least_at(_AFTER_ALL_PACKETS)
         for index in (client_index, 1 - client_index)
     )
-    return "host" if client.ip == broker.ip else capture_point(to_client, to_broker)
+    is_one_host = client.ip == broker.ip
+    return {
+        "broker_rtt_ns": to_broker if to_broker >= 0 else None,
+        "client_rtt_ns": to_client if to_client >= 0 else None,
+        "capture_point": "host" if is_one_host else capture_point(to_client, to_broker),
+    }
 
 
 def _leg(end: End, trips: "RoundTrips | None") -> dict[str, int | None]:

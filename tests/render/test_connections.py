@@ -22,8 +22,10 @@ PLAIN: dict[str, Any] = {
     "client_payload_bytes": 5_000,
     "broker_payload_bytes": 12_300_000,
     "handshake_rtt_ns": 300_000,
-    "broker_rtt_mean_ns": 250_000,
-    "client_rtt_mean_ns": 50_000,
+    "broker_rtt_ns": 250_000,
+    "client_rtt_ns": 50_000,
+    "broker_rtt_mean_ns": 18_000_000,
+    "client_rtt_mean_ns": 19_000_000,
     "end": "fin",
     "closed_by": "client",
 }

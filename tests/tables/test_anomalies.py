@@ -29,9 +29,9 @@ def test_a_row_names_the_place_in_its_own_capture() -> None:
     assert (row.sender, row.stream_offset, row.bytes) == ("[fe80::1]:50000", 12, 40)
 
 
-def test_until_the_client_is_known_the_first_sender_counts_as_the_client() -> None:
+def test_until_the_client_is_known_the_end_with_the_higher_port_counts_as_the_client() -> None:
     row = row_of(Anomaly(AnomalyKind.LOST_BYTES, connection=TCP))
-    assert row.connection == "10.0.0.9:9092>[fe80::1]:50000"
+    assert row.connection == "[fe80::1]:50000>10.0.0.9:9092"
     assert row.sender is None
 
 

@@ -141,3 +141,6 @@ class ConnectionSummary(NamedTuple):
     undecoded_bytes: int = 0
     skipped_bytes: int = 0
     """Bytes skipped while searching for a frame boundary."""
+    likely_client: int | None = None
+    """Which end other connections show to be the client, as the other one is a server of theirs;
+    None if neither is, or both are."""

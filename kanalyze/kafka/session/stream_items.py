@@ -53,7 +53,7 @@ class LossSteps:
     """
 
     def __init__(self, items: BothItems) -> None:
-        self._streams = (_Stream(items[0]), _Stream(items[1]))
+        self._streams = (_SteppedStream(items[0]), _SteppedStream(items[1]))
         self._losses = sorted(
             [item.packet for stream in items for item in stream if isinstance(item, Gap)]
         )
@@ -97,7 +97,7 @@ class LossSteps:
         return first, second
 
 
-class _Stream:
+class _SteppedStream:
     """The items of one direction, from the first that was not taken on."""
 
     def __init__(self, items: list[StreamItem]) -> None:

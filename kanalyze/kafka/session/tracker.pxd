@@ -10,6 +10,7 @@ cdef class ConnectionTracker:
     cdef public object _undecided
     cdef public KafkaConnections _kafka
     cdef public dict _others
+    cdef readonly object servers
     cdef bint _collect_summaries
     cdef dict _closed_client_indices
     cdef object _expiry_ns

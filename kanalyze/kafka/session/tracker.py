@@ -19,6 +19,7 @@ from kanalyze.common.plain_values import fields, items
 from kanalyze.kafka.session.connection_summary import ConnectionCounts, ConnectionSummary
 from kanalyze.kafka.session.events import SessionEvents
 from kanalyze.kafka.session.kafka_connections import KafkaConnections
+from kanalyze.kafka.session.known_servers import KnownServers
 from kanalyze.kafka.session.stream_items import payload_bytes
 from kanalyze.kafka.session.undecided import KafkaStart, UndecidedConnections
 from kanalyze.model.tcp import end_of_two, open_connection
@@ -88,6 +89,7 @@ class ConnectionTracker:
             reader, catalog, keep, most_kafka_bytes, count_requests=collect_summaries
         )
         self._others: dict[int, _OtherConnection] = {}
+        self.servers = KnownServers()
         self._collect_summaries = collect_summaries
         self._closed_client_indices: dict[int, int | None] = {}
         """By serial, the client of each connection that closed with the last batch."""
@@ -108,7 +110,7 @@ class ConnectionTracker:
         return (
             *(self.counts.state(), self._undecided.state(), self._kafka.state()),
             tuple([(serial, tuple(other)) for serial, other in self._others.items()]),
-            self._expiry_ns,
+            *(self._expiry_ns, self.servers.state()),
         )
 
     def load_state(self, state: object, connections: Mapping[int, TcpConnection]) -> None:
@@ -121,7 +123,8 @@ class ConnectionTracker:
         Raises:
             ValueError: it is any other state; then this tracker must not be used.
         """
-        counts, undecided, kafka, others, self._expiry_ns = fields(state, "ttttI")
+        *parts, self._expiry_ns, servers = fields(state, "ttttIt", ((),))
+        counts, undecided, kafka, others = parts
         self.counts = ConnectionCounts.from_state(counts)
         self._undecided.load_state(undecided, connections)
         self._kafka.load_state(kafka, connections)
@@ -130,6 +133,7 @@ class ConnectionTracker:
             protocol, client_index = fields(other, "sN")
             open_connection(connections, serial)
             self._others[serial] = _OtherConnection(protocol, end_of_two(client_index))
+        self.servers.load_state(servers)
         serials = self._undecided.serials | self._kafka.serials | self._others.keys()
         if len(serials) != len(undecided) + len(kafka) + len(others):
             raise ValueError("a connection that is two things at once")
@@ -163,7 +167,7 @@ class ConnectionTracker:
         if kafka is not None:
             return kafka.summary(tcp)
         other = self._others.get(tcp.serial)
-        return other and ConnectionSummary(tcp, other.protocol, other.client_index)
+        return other and self._summary(tcp, other)
 
     def is_unknown(self, tcp: TcpConnection) -> bool:
         """Return true if the protocol of an open connection has been unknown for long."""
@@ -213,7 +217,8 @@ class ConnectionTracker:
         elif update.closed:
             # Nothing was sent: there was nothing to decide.
             self.counts.count(_SILENT)
-            self._summarize(ConnectionSummary(update.connection, _SILENT), events)
+            self.servers.note(update.connection, None)
+            self._summarize(update.connection, _OtherConnection(_SILENT), events)
 
     def _decide(self, update: StreamUpdate, events: SessionEvents) -> None:
         """Feed an undecided connection; once decided, begin to read it."""
@@ -225,6 +230,7 @@ class ConnectionTracker:
             tcp = update.connection
             self.counts.kafka_bytes += payload_bytes(decision.items) + decision.dropped_bytes
             self.counts.count_kafka(tcp.endpoints[1 - decision.client_index].port)
+            self.servers.note(tcp, decision.client_index)
             first_events = self._kafka.begin(tcp, decision)
             kafka = self._kafka.find(tcp.serial)
             assert kafka is not None
@@ -262,15 +268,22 @@ class ConnectionTracker:
             events.anomalies.append(decision.anomaly)
         other = _OtherConnection(decision.protocol, decision.client_index)
         self._others[decision.tcp.serial] = other
+        self.servers.note(decision.tcp, decision.client_index)
         self.counts.count(decision.protocol)
 
     def _close_other(self, tcp: TcpConnection, events: SessionEvents) -> None:
         other = self._others.pop(tcp.serial)
         if other.protocol == "unknown":
             self.counts.count_unknown(tcp)
-        self._summarize(ConnectionSummary(tcp, other.protocol, other.client_index), events)
+        self._summarize(tcp, other, events)
 
-    def _summarize(self, summary: ConnectionSummary, events: SessionEvents) -> None:
-        self._closed_client_indices[summary.tcp.serial] = summary.client_index
+    def _summarize(
+        self, tcp: TcpConnection, other: _OtherConnection, events: SessionEvents
+    ) -> None:
+        self._closed_client_indices[tcp.serial] = other.client_index
         if self._collect_summaries:
-            events.summaries.append(summary)
+            events.summaries.append(self._summary(tcp, other))
+
+    def _summary(self, tcp: TcpConnection, other: _OtherConnection) -> ConnectionSummary:
+        likely = self.servers.client_of(tcp)
+        return ConnectionSummary(tcp, other.protocol, other.client_index, likely_client=likely)

@@ -414,7 +414,7 @@ _SLOW_OF_ROWS = {
     in (
         *("capture_point", "request_send_ns", "broker_network_ns", "retransmission_wait_ns"),
         *("pipeline_wait_ns", "broker_time_ns", "response_send_ns", "client_network_ns"),
-        *("retransmitted_packets", "zero_windows"),
+        *("retransmitted_packets", "zero_windows", "waited_ns"),
     )
 }
 """Fields of slow requests that are the same as in their rows."""

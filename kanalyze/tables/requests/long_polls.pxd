@@ -27,8 +27,7 @@ cdef class LongPollDetector:
     cdef public dict _sessions
     cdef public dict _join_ms
 
-    cpdef join_limit_ms(self, connection, ExchangeSummary summary)
-    cpdef sync_limit_ms(self, connection)
+    cpdef member_limit_ms(self, connection, ExchangeSummary summary)
     @cython.locals(log_end=tuple)
     cdef list _higher(self, list log_ends, request_ns)
     @cython.locals(fetch=FetchSessionUpdate)

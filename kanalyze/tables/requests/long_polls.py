@@ -289,18 +289,19 @@ class LongPollDetector:
         if len(ends) > _MOST_LOG_ENDS:
             del ends[0]
 
-    def join_limit_ms(self, connection: int, summary: ExchangeSummary) -> int | None:
-        """Return the longest wait of a JoinGroup in ms, and note it; None if unknown."""
+    def member_limit_ms(self, connection: int, summary: ExchangeSummary) -> int | None:
+        """Return how long a request of :data:`MEMBER_APIS` waits at most, in ms; None if unknown.
+
+        A SyncGroup waits as long as the JoinGroup before it on the connection.
+        """
+        if summary.has_assignments is not None:
+            return self._join_ms.get(connection)
         limit_ms = longest_join_ms(summary)
         if limit_ms is not None:
             if len(self._join_ms) >= _MOST_CONNECTIONS:
                 self._join_ms.clear()
             self._join_ms[connection] = limit_ms
         return limit_ms
-
-    def sync_limit_ms(self, connection: int) -> int | None:
-        """Return the longest wait of a SyncGroup in ms: that of the last JoinGroup before it."""
-        return self._join_ms.get(connection)
 
     def fetch_waited(  # noqa: C901 - one pass over the partitions
         self,

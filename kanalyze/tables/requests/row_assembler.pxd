@@ -116,24 +116,25 @@ cdef class RowAssembler:
         index=cython.Py_ssize_t,
     )
     cdef _put_sums(self, Py_ssize_t at, RowApi api, ExchangeSummary summary)
-    @cython.locals(request=Message, response=Message, is_within=cython.bint)
+    @cython.locals(
+        request=Message, response=Message, is_within=cython.bint, long_polls=LongPollDetector
+    )
     cdef _put_waited(
         self, Py_ssize_t at, Exchange exchange, serial, RowApi api, ExchangeSummary summary
-    )
-    cdef object _limit_ms(self, serial, RowApi api, ExchangeSummary summary)
-    cdef object _was_held_back(
-        self,
-        Exchange exchange,
-        serial,
-        RowApi api,
-        ExchangeSummary summary,
-        Message request,
-        Message response,
     )
     cdef _make_row_room(self)
     cdef bint _has_many_words(self) except *
     cdef _forget_words(self)
 
 
+cdef object _was_held_back(
+    LongPollDetector long_polls,
+    Exchange exchange,
+    serial,
+    RowApi api,
+    ExchangeSummary summary,
+    Message request,
+    Message response,
+)
 cdef long long _nearest(long long late_ns, long long early_ns) except? -1
 cdef str _status(Exchange exchange, bint failed)

@@ -361,55 +361,21 @@ class RowAssembler:
         request, response = exchange.request, exchange.response
         if request is None or response is None or request.last_packet == NO_PACKET:
             return
-        was_held = self._was_held_back(exchange, serial, api, summary, request, response)
+        long_polls = self.long_polls
+        was_held = _was_held_back(long_polls, exchange, serial, api, summary, request, response)
         if was_held is None:
             return
         is_within = True
         if was_held:
-            limit_ms = self._limit_ms(serial, api, summary)
+            if api.waits_for_members:
+                limit_ms = long_polls.member_limit_ms(serial, summary)
+            else:
+                limit_ms = longest_wait_ms(summary)
             limit_ns = -1 if limit_ms is None else limit_ms * _NS_PER_MS
             is_within = self._latency_parts.put_wait(at, request, response, limit_ns)
         else:
             self._latency_parts.put_no_wait(at)
         self._waited.put(at, was_held and is_within)
-
-    def _limit_ms(self, serial: int, api: RowApi, summary: ExchangeSummary) -> int | None:
-        """Return how long a broker holds back a request at most, in ms; None if unknown."""
-        if api.waits_for_members:
-            limits = self.long_polls
-            if summary.has_assignments is None:
-                return limits.join_limit_ms(serial, summary)
-            return limits.sync_limit_ms(serial)
-        return longest_wait_ms(summary)
-
-    def _was_held_back(
-        self,
-        exchange: Exchange,
-        serial: int,
-        api: RowApi,
-        summary: ExchangeSummary,
-        request: Message,
-        response: Message,
-    ) -> bool | None:
-        """Return whether the broker delayed the response on purpose; None if unknown."""
-        request_ns, response_ns = request.last_ns, response.start_ns
-        if NO_TIME in (request_ns, response_ns):
-            return None
-        if api.is_fetch:
-            if response.read_as == NO_VERSION:
-                return None
-            return self.long_polls.fetch_waited(
-                summary, serial, request_ns, response_ns, exchange.lost_ns
-            )
-        is_read = request.read_as != NO_VERSION and response.read_as != NO_VERSION
-        if api.waits_for_members and is_read:
-            code = summary.errors[0][3] if summary.errors else 0
-            return waited_for_members(code, has_assignments=summary.has_assignments)
-        if summary.delivery is None:
-            return None
-        return self.long_polls.waited_for_updates(
-            (serial, api.like), request_ns, response_ns, summary.delivery, exchange.lost_ns
-        )
 
     # -- blocks -----------------------------------------------------------------------------------
 
@@ -498,6 +464,34 @@ def _named(topics: Ints | Words, ids: Ints | Words, names: TopicNames) -> Words:
                 by_id[topic_id] = -1 if name is None else new_codes.setdefault(name, len(new_codes))
             codes[at] = by_id[topic_id]
     return Words(codes, list(new_codes))
+
+
+def _was_held_back(
+    long_polls: LongPollDetector,
+    exchange: Exchange,
+    serial: int,
+    api: RowApi,
+    summary: ExchangeSummary,
+    request: Message,
+    response: Message,
+) -> bool | None:
+    """Return whether the broker delayed the response on purpose; None if unknown."""
+    request_ns, response_ns = request.last_ns, response.start_ns
+    if NO_TIME in (request_ns, response_ns):
+        return None
+    if api.is_fetch:
+        if response.read_as == NO_VERSION:
+            return None
+        return long_polls.fetch_waited(summary, serial, request_ns, response_ns, exchange.lost_ns)
+    is_read = request.read_as != NO_VERSION and response.read_as != NO_VERSION
+    if api.waits_for_members and is_read:
+        code = summary.errors[0][3] if summary.errors else 0
+        return waited_for_members(code, has_assignments=summary.has_assignments)
+    if summary.delivery is None:
+        return None
+    return long_polls.waited_for_updates(
+        (serial, api.like), request_ns, response_ns, summary.delivery, exchange.lost_ns
+    )
 
 
 def _nearest(late_ns: int, early_ns: int) -> int:

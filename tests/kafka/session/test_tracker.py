@@ -13,6 +13,7 @@ from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.kafka.session.message_reader import MessageReader
 from kanalyze.kafka.session.tracker import ConnectionTracker
 from kanalyze.model.streams import StreamUpdate
+from kanalyze.model.tcp import Endpoint, TcpConnection
 from kanalyze.tables.requests.extract import Extractors
 from tests.support import kafka as k
 from tests.support import kafka07 as old
@@ -490,6 +491,19 @@ def test_a_client_may_have_port_9092() -> None:
     (exchange,) = talk.exchanges
     assert exchange.peers.client.port == 9092
     assert talk.pairs() == [(1, 1, 2)]
+
+
+def test_an_end_that_was_a_server_is_known_after_its_connection_and_in_a_state() -> None:
+    talk = Talk(opened_by=None).client(k.heartbeat(8)).broker(k.heartbeat_answer(8)).close()
+    tracker, ends = talk.tracker, talk.tcp.endpoints
+    other = TcpConnection(9, (ends[1], Endpoint("10.0.0.7", 9)), 1, None, 0, 0)
+    assert tracker.servers.client_of(other) == 1
+    continued = new_tracker()
+    continued.load_state(tracker.state(), {})
+    assert continued.servers.client_of(other) == 1
+    continued = new_tracker()
+    continued.load_state(tracker.state()[:-1], {})
+    assert continued.servers.client_of(other) is None
 
 
 def test_the_client_of_a_closed_connection_is_known_with_its_last_anomalies() -> None:

@@ -30,6 +30,7 @@ SELECT
     client_network_ns,
     retransmitted_packets,
     zero_windows,
+    waited_ns,
     throttle_time_ms,
     status,
     error_name,
