@@ -40,12 +40,7 @@ def read_steps(
     for batch, events in stages.run(captures, ends=ends):
         if isinstance(batch, PacketBatch) and shard.is_first and len(batch):
             count_packets(quality, batch)
-        for tcp in events.closed_connections:
-            quality.count_connection(tcp)
-        for anomaly in events.anomalies:
-            # The net stage counts the anomalies of packets and TCP.
-            if anomaly.kind not in NET_ANOMALIES:
-                quality.count_anomaly(anomaly.kind, anomaly.length or 0)
+        _count_events(quality, events)
         yield events
     if shard.is_first:
         _count_captures(quality, captures)
@@ -56,12 +51,18 @@ def close_connections(stages: Stages, quality: CaptureQuality) -> BatchEvents:
     """Close all open connections; add the counts of connections to ``quality``."""
     stages.reset_counts()
     events = stages.finish()
+    _count_events(quality, events)
+    quality.count_stages(stages.net, stages.counts)
+    return events
+
+
+def _count_events(quality: CaptureQuality, events: BatchEvents) -> None:
     for tcp in events.closed_connections:
         quality.count_connection(tcp)
-    quality.count_stages(stages.net, stages.counts)
-    # The connections may continue in later captures, where the missing bytes may be.
-    quality.anomalies.clear()
-    return events
+    for anomaly in events.anomalies:
+        # The net stage counts the anomalies of packets and TCP.
+        if anomaly.kind not in NET_ANOMALIES:
+            quality.count_anomaly(anomaly.kind, anomaly.length or 0)
 
 
 def count_packets(quality: CaptureQuality, batch: PacketBatch) -> None:

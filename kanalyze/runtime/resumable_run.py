@@ -2,15 +2,18 @@
 
 In: the context of an analysis, and a saved state. Out: rows of every table, and the state of the
 connections that are open at the end. This module must not know where states are stored.
+
+Beside the state are the rows that closing its connections would make. If the state cannot be read,
+its connections are closed: these rows come first, and the run goes on without a state.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.runtime.connection_run import matching_connections
+from kanalyze.runtime.closing_rows import ClosingRowsError, before_state, rows_of, split
 from kanalyze.runtime.one_pass import close_connections
-from kanalyze.runtime.state import load_state, save_state
+from kanalyze.runtime.state import StateError, load_state, save_state
 from kanalyze.runtime.table_run import SelectedRows, StepRows
 from kanalyze.tables.quality import CaptureQuality
 
@@ -18,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kanalyze.runtime.run_context import RunContext
-    from kanalyze.runtime.stages import Captures, Stages
     from kanalyze.runtime.table_run import TableRows, Tables
     from kanalyze.tables.connections import ConnectionRow
 
@@ -44,15 +46,21 @@ class ResumableRun:
         self._loaded = saved_state
         self._keeps_open = keeps_open
         self._first_id = first_id
-        self._open: tuple[Stages, Captures] | None = None
         self.saved_state = b""
         """State of the connections that are open at the end; set when all rows were yielded."""
+        self.closing_quality = CaptureQuality()
+        """The counts that closing them would add; set when all rows were yielded."""
+        self.open_connections: list[ConnectionRow] = []
+        """Their rows, with the values known so far; set when all rows were yielded."""
+        self.closed: str | None = None
+        """Why the connections of the loaded state were closed; None if they were continued."""
 
     def rows(self) -> Iterator[TableRows]:
         """Yield the rows that match the filter, once; without anomalies of the capture files.
 
         Raises:
-            StateError: the state is not of an analysis with the same settings.
+            StateError: the state is not of an analysis with the same settings, or cannot be read,
+                and it has no rows for closing its connections.
         """
         context, tables = self._context, self._tables
         settings, captures = context.settings, context.open()
@@ -61,23 +69,29 @@ class ResumableRun:
         step_rows = StepRows(settings, tables, stages, captures, assembler)
         selected = SelectedRows(context, tables, self._first_id)
         if self._loaded is not None:
-            load_state(self._loaded, stages, assembler, selected.cluster_lines)
-            stages.reset_counts()
+            try:
+                load_state(self._loaded, stages, assembler, selected.cluster_lines)
+                stages.reset_counts()
+            except StateError as error:
+                yield from self._closed(self._loaded, error)
         for step in context.steps(stages, captures, ends=not self._keeps_open):
             for rows in step_rows.of(step):
                 yield selected.of(rows)
         if self._keeps_open:
-            self.saved_state = save_state(stages, assembler, selected.cluster_lines)
-            self._open = stages, captures
+            state = save_state(stages, assembler, selected.cluster_lines)
+            step = close_connections(stages, self.closing_quality)
+            last = [selected.of(rows) for rows in step_rows.of(step)]
+            self.open_connections = [row for rows in last for row in rows.connections]
+            self.saved_state = before_state(last, state)
 
-    def close_open(self) -> tuple[CaptureQuality, list[ConnectionRow]]:
-        """Close the open connections, once; return the counts and the rows that this adds.
-
-        The rows have the values known so far.
-        """
-        quality = CaptureQuality()
-        if self._open is None:
-            return quality, []
-        (stages, captures), self._open = self._open, None
-        summaries = close_connections(stages, quality).summaries
-        return quality, matching_connections(summaries, captures, self._context.row_filter)
+    def _closed(self, data: bytes, error: StateError) -> list[TableRows]:
+        """Return the rows of the connections of a state that cannot be read."""
+        closing, _ = split(data)
+        if closing is None:
+            raise error
+        try:
+            rows = rows_of(closing)
+        except ClosingRowsError:
+            raise error from None
+        self.closed = str(error).partition(": run without it")[0]
+        return rows

@@ -12,7 +12,9 @@ decoders, catalogs, functions) are not saved: the new stages have their own. Nor
 of TLS: they are looked up in the key log of the new stages, by the values in the hellos. The names
 of topics belong to the creator of the row assembler.
 
-The format is a line of text (format, version, size, checksum), then compressed plain values.
+The format is a line of text (format, version, size, checksum), then compressed plain values. A
+state of the format before is read too, whichever version wrote it: layouts of classes grow only at
+their end (:func:`kanalyze.common.plain_values.fields`).
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from typing import TYPE_CHECKING, Final
 from kanalyze.common.garbage_collection import no_collection
 from kanalyze.common.plain_values import fields, from_bytes, to_bytes
 from kanalyze.errors import KanalyzeError
+from kanalyze.runtime.closing_rows import split
 from kanalyze.version import __version__
 
 if TYPE_CHECKING:
@@ -38,8 +41,9 @@ if TYPE_CHECKING:
 
 __all__ = ["StateError", "load_state", "save_state"]
 
-FORMAT: Final = 12
-"""Must be raised if the state of a class changes its layout within one version of kanalyze."""
+FORMAT: Final = 13
+"""Must be raised once a release if the state of a class has changed its layout since the last."""
+_READABLE: Final = (b"%d" % (FORMAT - 1), b"%d" % FORMAT)
 MOST_BYTES: Final = 4 << 30
 """Limit of a state in bytes before compression. Stages buffer 1 GiB by default."""
 
@@ -97,7 +101,7 @@ def load_state(
     """Load a saved state into new stages and a new row assembler.
 
     Args:
-        data: the result of :func:`save_state`.
+        data: the result of :func:`save_state`, or of :func:`.closing_rows.before_state` with it.
         stages: new stages, made with the same arguments. They keep their reader, catalog and
             functions.
         assembler: a new assembler; None if none was saved. Its topic names must be those of the
@@ -105,7 +109,7 @@ def load_state(
         lines: new lines of groups and metadata; None if none were saved.
 
     Raises:
-        StateError: the bytes are not a state, are damaged, or are of another version or of a run
+        StateError: the bytes are not a state, are damaged, or are of another format or of a run
             with other settings. Then nothing was changed.
     """
     plain = _opened(data)
@@ -149,15 +153,19 @@ def _digest(line: bytes, packed: bytes) -> bytes:
 
 
 def _opened(data: bytes) -> bytes:
-    """Return the plain values as bytes; raises StateError for bytes not from :func:`_sealed`."""
+    """Return the plain values as bytes; raises StateError for bytes not from :func:`_sealed`.
+
+    There may be rows before it.
+    """
+    data = split(data)[1]
     end = data.find(b"\n", 0, _LONGEST_LINE_BYTES)
     words = data[: max(end, 0)].split(b" ")
     if len(words) != 5 or words[0] != _MAGIC:
         raise StateError("this is not the state of a kanalyze run")
-    if words[1:3] != [b"%d" % FORMAT, __version__.encode()]:
+    if words[1] not in _READABLE:
         raise StateError(
-            f"the state was written by another version of kanalyze than {__version__}: "
-            "run without it"
+            f"the state was written by another version of kanalyze than {__version__}, in a format "
+            "that this one does not read: run without it"
         )
     packed = data[end + 1 :]
     if words[4] != _digest(data[: end - 2 * _DIGEST_BYTES], packed):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +15,15 @@ import pytest
 from kanalyze.common.plain_values import to_bytes
 from kanalyze.errors import KanalyzeError
 from kanalyze.runtime import state as saved
+from kanalyze.runtime.closing_rows import split
+from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.state import StateError, load_state
+from kanalyze.tables.registry import stored_columns
 from tests.support import kafka as k
 from tests.support import kafka07 as old
 from tests.support.captures import CHOSEN, NAMES, in_turn, often, path
 from tests.support.conversations import conversations
+from tests.support.cut_captures import packets_of, write_pcap
 from tests.support.disorder import altered
 from tests.support.packets import SYN, pcap_file, segment, timed
 from tests.support.saved_state import Run, first_part, opened, run, second_part
@@ -26,7 +32,6 @@ from tests.support.waiting import LONG_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -308,13 +313,105 @@ def test_a_truncated_state_is_detected(state: bytes) -> None:
     assert_refused(state + b"\0", "damaged")
 
 
-def test_a_state_of_another_version_is_refused(state: bytes) -> None:
+def with_word(state: bytes, at: int, word: object) -> bytes:
+    """Return a state whose line has another word, and the right checksum."""
     line, _, packed = state.partition(b"\n")
-    words = line.split()
-    for at, word in ((1, b"0"), (2, b"9.9.9")):
-        other = [*words[:at], word, *words[at + 1 :]]
-        assert_refused(b" ".join(other) + b"\n" + packed, "another version")
+    words = [*line.split()[:at], str(word).encode(), *line.split()[at + 1 : -1], b""]
+    head = b" ".join(words)
+    return head + saved._digest(head, packed) + b"\n" + packed
+
+
+def test_a_state_of_another_format_is_refused(state: bytes) -> None:
+    for word in (0, saved.FORMAT - 2, saved.FORMAT + 1, "x", 10**20):
+        assert_refused(with_word(state, 1, word), "another version")
     assert_refused(b"\xd4\xc3\xb2\xa1" + bytes(100), "not the state")
+
+
+@pytest.mark.parametrize("version", ["0.0.9", "0.1.1", "9.9.9", "1.0rc1"])
+def test_a_state_of_the_last_two_formats_is_read_whichever_version_wrote_it(
+    state: bytes, version: str
+) -> None:
+    written = with_word(state, 2, version)
+    for data in (written, with_word(written, 1, saved.FORMAT - 1)):
+        current_run = new_run()
+        load_state(data, current_run.stages, current_run.maker)
+        assert list(current_run.stages.open_tcp())
+
+
+STATES = Path(__file__).parent / "states"
+
+
+def resumed(capture: bytes, state: bytes | None, *, keeps_open: bool = False) -> Any:
+    """Return a run over a capture that continues from a state, and all its rows."""
+    analysis = Analysis([io.BytesIO(capture)])
+    made = analysis.resumable(
+        state, keeps_open=keeps_open, more=("groups", "metadata"), others=True
+    )
+    found = [
+        (table, repr(row))
+        for rows in made.rows()
+        for table, block in rows.blocks()
+        for row in zip(*block.values(stored_columns(table)[-len(block.columns) :]), strict=True)
+    ]
+    return made, found
+
+
+@pytest.mark.parametrize("name", ["groups", "errors", "waits"])
+def test_a_state_that_a_version_before_has_written_gives_the_same_rows(
+    tmp_path: Path, name: str
+) -> None:
+    """The states are those of the first half of a capture, written in format 12 by 0.1.0."""
+    packets = packets_of(path(name))
+    halves = []
+    for number, part in enumerate((packets[: len(packets) // 2], packets[len(packets) // 2 :])):
+        write_pcap(tmp_path / f"{number}.pcap", part)
+        halves.append((tmp_path / f"{number}.pcap").read_bytes())
+    first, _ = resumed(halves[0], None, keeps_open=True)
+    expected, expected_rows = resumed(halves[1], first.saved_state)
+    old_state = (STATES / f"{name}-format-12.state").read_bytes()
+    assert old_state.startswith(b"kanalyze-state 12 0.1.0 ")
+    found, found_rows = resumed(halves[1], old_state)
+    assert (found.closed, expected.closed) == (None, None)
+    assert found_rows == expected_rows
+    assert len(found_rows) > 20
+    assert found_rows != resumed(halves[1], None)[1]
+
+
+@pytest.mark.parametrize("name", ["groups", "errors", "waits", "mock"])
+def test_where_a_state_cannot_be_read_its_connections_are_closed(tmp_path: Path, name: str) -> None:
+    packets = packets_of(path(name))
+    cut_at = len(packets) // 2
+    write_pcap(tmp_path / "0.pcap", packets[:cut_at])
+    write_pcap(tmp_path / "1.pcap", packets[cut_at:])
+    first, last = ((tmp_path / f"{number}.pcap").read_bytes() for number in (0, 1))
+    made, rows = resumed(first, None, keeps_open=True)
+    _, whole = resumed(first, None)
+    # What closing the open connections makes, and no run has made yet.
+    closing = list((Counter(whole) - Counter(rows)).elements())
+    assert closing
+    _, alone = resumed(last, None)
+    kept, state = split(made.saved_state)
+    assert kept is not None
+    head = made.saved_state[: -len(state)]
+    bad = bytearray(state)
+    bad[len(bad) // 2] ^= 1
+    for unreadable in (
+        with_word(state, 1, 99),
+        with_word(state, 1, 11),
+        bytes(bad),
+        b"",
+        state[:9],
+    ):
+        again, found = resumed(last, head + unreadable)
+        assert again.closed is not None
+        assert Counter(found) == Counter(closing) + Counter(alone)
+    again, found = resumed(last, head + state)
+    assert again.closed is None
+    # Damaged rows do no harm where the state can be read.
+    bad_head = head[:-1] + bytes((head[-1] ^ 1,))
+    assert resumed(last, bad_head + state)[1] == found
+    with pytest.raises(StateError, match="another version"):
+        resumed(last, bad_head + with_word(state, 1, 99))
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,18 @@ class RebuildSummary:
         self.quality = CaptureQuality()
         """The quality of all connections."""
         self.open_quality = CaptureQuality()
-        """The counts that would be added if all open connections were closed now."""
+        """The counts that would be added if all open connections were closed now; without
+        anomalies, as the bytes that are missing may be in later captures."""
+        self.closing = {
+            report.bucket: report.open_quality
+            for report in reports
+            if report.open_quality.connections
+        }
+        """The same counts of each bucket with open connections, with anomalies."""
+        self.closed = {
+            report.bucket: report.closed for report in reports if report.closed is not None
+        }
+        """Buckets whose saved state could not be read, and why; their connections were closed."""
         self.topic_names: dict[bytes, str] = {}
         """Names of topics by id, including those known before."""
         self._unresolved: set[bytes] = set()
@@ -170,6 +181,7 @@ class RebuildSummary:
             self.open_quality.merge(report.open_quality)
             self.topic_names.update(report.topic_names)
             self._unresolved |= report.unresolved_ids
+        self.open_quality.anomalies.clear()
 
     def missing_names(self, known_names: Container[bytes]) -> dict[bytes, str]:
         """Return names that rows of a bucket lack, although another bucket has them."""

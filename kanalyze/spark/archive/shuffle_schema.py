@@ -144,6 +144,8 @@ class BucketReport(NamedTuple):
     """Topic names by topic id."""
     unresolved_ids: frozenset[bytes]
     """Topic ids in rows whose name is unknown."""
+    closed: str | None = None
+    """Why the connections of the bucket's saved state were closed; None if they were continued."""
 
 
 def block_row(block: SegmentBlock, file_time_ns: int, capture: str, part: int) -> ShuffleRow:

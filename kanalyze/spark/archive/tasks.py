@@ -550,14 +550,14 @@ def _requests(
         yield from sink.add(rows)
     if job.keeps_open:
         yield sink.control("state", pack_state(source.save_state(), run.saved_state))
-    open_quality, open_connections = run.close_open()
-    yield from sink.open_connections(open_connections)
+    yield from sink.open_connections(run.open_connections)
     report = BucketReport(
         bucket,
         analysis.quality,
-        open_quality,
+        run.closing_quality,
         analysis.names.known,
         frozenset(analysis.names.unnamed),
+        run.closed,
     )
     yield sink.control("report", dump_report(report))
 

@@ -185,12 +185,29 @@ class _BatchRun:
         if unreadable:
             self.warn(f"left out: {captures_text(len(unreadable))}, such as {unreadable[0]}")
 
+    def _warn_closed(self, summary: RebuildSummary) -> None:
+        previous = self.run.previous
+        if previous is None or not summary.closed:
+            return
+        reason = min(summary.closed.values())
+        connections = sum(
+            previous.closing[bucket].connections
+            for bucket in summary.closed
+            if bucket in previous.closing
+        )
+        text = "1 connection" if connections == 1 else f"{connections:,} connections"
+        self.warn(
+            f"{text} that run {previous.run} left open could not be continued, and "
+            f"{'is' if connections == 1 else 'are'} closed: {reason}"
+        )
+
     def _write_and_commit(
         self, captured: OpenedCaptures, rows: ArchiveRows, job: Job, commits: Commits
     ) -> dict[str, Any]:
         self.report_phase("writing rows")
         changed_rows = [_changed_row(file, self.run) for file in self.run.changed]
         moved = self._moved(rows.stage(self.out, changed_rows))
+        self._warn_closed(rows.summary)
         checkpoint = self._checkpoint(captured.read_summary, rows.summary, job)
         self.report_phase("summing up")
         summary = self._report(checkpoint.whole_quality, moved)
@@ -211,6 +228,8 @@ class _BatchRun:
         if previous is not None:
             names = {**previous.names, **names}
             quality.merge(previous.quality)
+            for bucket in rebuilt.closed:
+                quality.merge(previous.closing.get(bucket, CaptureQuality()))
         quality.merge(read.quality)
         quality.merge(rebuilt.quality)
         open_quality = CaptureQuality()
@@ -233,6 +252,7 @@ class _BatchRun:
             names=names,
             quality=quality,
             open_quality=open_quality,
+            closing=rebuilt.closing if job.keeps_open else {},
         )
 
     def _report(self, quality: CaptureQuality, moved: Sequence[tuple[str, str]]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.errors import UsageError
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["Checkpoint", "CheckpointFolder"]
 
 _FORMAT: Final = 2
-"""Must be raised with every change of the file's contents."""
+"""Must be raised if older versions would read the file wrongly. A new key need not be: they leave
+it out, and it has a value for files without it."""
 _MAGIC_WORD: Final = b"kanalyze-checkpoint"
 _OWNER: Final = "archive.json"
 _RUN_FOLDER: Final = re.compile(r"run-\d{6,}")
@@ -55,6 +56,8 @@ class Checkpoint:
     """The quality of all captures, without open connections."""
     open_quality: CaptureQuality
     """The counts that would be added if all open connections were closed now."""
+    closing: dict[int, CaptureQuality] = field(default_factory=dict)
+    """The same counts for each bucket, with anomalies; empty in older checkpoints."""
 
     @property
     def whole_quality(self) -> CaptureQuality:
@@ -176,6 +179,9 @@ def _to_json(checkpoint: Checkpoint, states: list[Any]) -> dict[str, Any]:
         "names": {topic_id.hex(): name for topic_id, name in checkpoint.names.items()},
         "quality": save_quality(checkpoint.quality),
         "open_quality": save_quality(checkpoint.open_quality),
+        "closing": {
+            str(bucket): save_quality(quality) for bucket, quality in checkpoint.closing.items()
+        },
         "states": states,
     }
 
@@ -192,5 +198,9 @@ def _from_json(plain: dict[str, Any]) -> tuple[Checkpoint, list[Any]]:
         names={bytes.fromhex(topic_id): str(name) for topic_id, name in plain["names"].items()},
         quality=load_quality(plain["quality"]),
         open_quality=load_quality(plain["open_quality"]),
+        closing={
+            int(bucket): load_quality(quality)
+            for bucket, quality in plain.get("closing", {}).items()
+        },
     )
     return checkpoint, list(plain["states"])

@@ -3,7 +3,8 @@
 In: quality. Out: JSON values, and from them equal quality. This module must not know where the
 values are stored.
 
-The values are checked when they are loaded: each must have the type of its attribute.
+The values are checked when they are loaded: each must have the type of its attribute. Counts have
+their names, so that later versions may have more, which are 0 in what earlier ones have saved.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def load_quality(json_value: Any) -> CaptureQuality:
     """Undo :func:`save_quality`; raises QualityStateError."""
     try:
         quality: CaptureQuality = _QUALITY.load(json_value)
-    except _LOAD_ERRORS as error:
+    except (*_LOAD_ERRORS, AttributeError) as error:
         raise QualityStateError("the quality of the captures is damaged") from error
     return quality
 
@@ -137,6 +138,35 @@ _OTHER_CODECS: Final = {
     ),
     "anomalies": _dict(_KIND, _object(AnomalyTotal, count=_INT, bytes=_INT)),
 }
-_QUALITY: Final = _object(
-    CaptureQuality, **{name: _OTHER_CODECS.get(name, _INT) for name in vars(CaptureQuality())}
+_CODECS: Final = {name: _OTHER_CODECS.get(name, _INT) for name in vars(CaptureQuality())}
+_NAMES_ONCE: Final = (
+    *("captures", "packets", "captured_bytes", "wire_bytes", "first_time_ns", "last_time_ns"),
+    *("dropped_packets", "interfaces", "comments", "packet_comments", "tcp_packets"),
+    *("not_tcp_packets", "unreadable_packets", "other_packets", "tunnels", "fragment_packets"),
+    *("lost_datagrams", "connections", "kafka_connections", "tls_connections"),
+    *("other_connections", "other_protocols", "kafka_ports", "unknown_ports", "payload_bytes"),
+    *("kafka_bytes", "decoded_bytes", "undecoded_bytes", "skipped_bytes", "lost_bytes"),
+    *("snapped_bytes", "retransmitted_bytes", "duplicate_bytes", "network_duplicate_bytes"),
+    *("refused_connections", "refused_by", "unanswered_connections", "unanswered_by"),
+    *("out_of_order_packets", "late_packets", "late_bytes", "out_of_window_packets"),
+    *("out_of_window_bytes", "before_start_bytes", "anomalies"),
 )
+"""The names of counts in checkpoints that have a list of them, without names."""
+
+
+def _save_quality(quality: CaptureQuality) -> dict[str, Any]:
+    return {name: codec.save(getattr(quality, name)) for name, codec in _CODECS.items()}
+
+
+def _load_quality(json_value: Any) -> CaptureQuality:
+    if isinstance(json_value, list):
+        json_value = dict(zip(_NAMES_ONCE, json_value, strict=True))
+    elif not json_value.keys() >= frozenset(_NAMES_ONCE):
+        raise ValueError("counts that every version has are missing")
+    quality = CaptureQuality()
+    for name, item in json_value.items():
+        setattr(quality, name, _CODECS[name].load(item))
+    return quality
+
+
+_QUALITY: Final = _Codec(_save_quality, _load_quality)

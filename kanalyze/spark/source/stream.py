@@ -19,7 +19,8 @@ rows are those of ``kanalyze requests`` over all files at once, except:
   those of incomplete messages.
 
 The state folder also lists files with problems: ``quarantine`` those that were skipped, came late
-or were written to later, ``anomalies`` those that are damaged inside.
+or were written to later, ``anomalies`` those that are damaged inside. ``closed`` says which shards
+could not continue their connections, as the state was of another version of kanalyze, and why.
 """
 
 from __future__ import annotations

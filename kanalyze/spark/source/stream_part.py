@@ -7,6 +7,8 @@ captures exist.
 The state is: open connections (:mod:`kanalyze.runtime.state`), an index of the packets of earlier
 captures, which rows refer to, and names of topics. Anomalies of the captures themselves (one that
 ends within a packet) are written by the first shard. A task that runs again writes the same files.
+If connections of the state cannot be continued, because another version of kanalyze wrote it, they
+are closed: the rows of their requests without a response come first, and a file says why.
 """
 
 from __future__ import annotations
@@ -73,6 +75,9 @@ def read_stream_partition(
     run = analysis.resumable(saved_state, keeps_open=True)
     for rows in run.rows():
         yield from rows.requests
+    if run.closed is not None:
+        name = f"closed/{task.end:0{_DIGITS}}-{task.shard.index}.txt"
+        folder.write(name, f"{run.closed}\n".encode())
     if task.shard.is_first and captures.anomalies:
         pairs = [[anomaly.kind, anomaly.detail] for anomaly in captures.anomalies]
         lines = "".join(f"{json.dumps(pair)}\n" for pair in pairs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import struct
+import zlib
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from kanalyze.api.key_logs import read_key_logs
 from kanalyze.export.arrow import BatchMaker
+from kanalyze.runtime.closing_rows import split
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.state import _opened
 from kanalyze.spark.archive.archive import ArchiveSegments
@@ -167,7 +169,11 @@ def test_three_jobs_in_a_row_give_the_rows_of_one(name: str, sent: Sent, tmp_pat
     assert states
     for secret in secrets_of(name):
         for state in states:
-            assert secret not in _opened(unpack_state(bytes(state.data))[1])
+            saved = unpack_state(bytes(state.data))[1]
+            assert secret not in _opened(saved)
+            rows, _ = split(saved)
+            assert rows is not None
+            assert secret not in zlib.decompress(rows)
 
 
 def test_a_later_job_without_the_keys_reports_missing_keys(tmp_path: Path) -> None:

@@ -12,12 +12,15 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import kanalyze
 from kanalyze.cli.main import main
 from kanalyze.errors import UsageError
+from kanalyze.runtime.state import _digest
+from kanalyze.spark.batch.checkpoint import _first_line
 from kanalyze.spark.batch.commit import RECORD, STAGING
 from kanalyze.spark.batch.hadoop_folder import HadoopFolder
 from kanalyze.spark.batch.run_lock import only_run
@@ -32,8 +35,6 @@ from tests.support.spark_tables import as_on_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-
-    import pyarrow as pa
 
 LONG_AGO_S = 1_000_000_000
 
@@ -691,20 +692,107 @@ def test_a_damaged_checkpoint_is_reported_in_one_line(run, archive):
     )
     write_raw(name, whole)
     states = sorted(archive.state.glob("run-000001/states/*.parquet"))
-    data, middle = states[0].read_bytes(), middle_of_states(states[0])
+    data = states[0].read_bytes()
     states[0].unlink()
     assert "run-000001/states is damaged; --replace starts over" in run_with_more(run, archive).err
-    write_raw(states[0], data[: middle - 40] + bytes(80) + data[middle + 40 :])
-    result = run_with_more(run, archive)
-    assert result.status == 2
-    assert result.err.count("kanalyze: ") == 1
+    write_raw(states[0], data[: len(data) // 2])
+    assert "run-000001/states is damaged; --replace starts over" in run_with_more(run, archive).err
     assert all_files(archive.out) == before
 
 
-def middle_of_states(file: Path) -> int:
-    """Return the offset of the middle of the states in a file, much of which is metadata."""
-    states = pq.read_metadata(file).row_group(0).column(1)
-    return int(states.data_page_offset + states.total_compressed_size // 2)
+def with_other_states(archive: Growing, change: Callable[[bytes], bytes]) -> None:
+    """Change the saved state of each bucket in the checkpoint of the first run."""
+    folder = archive.state / "run-000001"
+    for file in sorted(folder.glob("states/*.parquet")):
+        table = pq.ParquetFile(file).read()
+        states = pa.array([change(data) for data in table["data"].to_pylist()], pa.binary())
+        changed = table.set_column(table.schema.get_field_index("data"), "data", states)
+        sink = io.BytesIO()
+        pq.write_table(changed, sink)
+        write_raw(file, sink.getvalue())
+    checkpoint = folder / "checkpoint"
+    content = json.loads(checkpoint.read_bytes().partition(b"\n")[2])
+    content["states"] = [
+        [name, (folder / "states" / name.rpartition("/")[2]).stat().st_size]
+        for name, _ in content["states"]
+    ]
+    text = json.dumps(content).encode()
+    write_raw(checkpoint, _first_line(text) + b"\n" + text)
+
+
+def with_word(data: bytes, at: int, word: bytes) -> bytes:
+    """Return the state of a bucket whose format or version is another, with the right checksum."""
+    before, magic, rest = data.partition(b"kanalyze-state ")
+    line, _, packed = rest.partition(b"\n")
+    words = line.split()
+    words[at] = word
+    head = magic + b" ".join([*words[:-1], b""])
+    return before + head + _digest(head, packed) + b"\n" + packed
+
+
+def flipped(data: bytes) -> bytes:
+    """Return the state of a bucket with a wrong bit near its end."""
+    return data[:-9] + bytes((data[-9] ^ 4,)) + data[-8:]
+
+
+def test_an_archive_continues_after_an_upgrade(run, archive, tmp_path):
+    """What 0.1.0 wrote is read by what comes after it, and the other way round."""
+    with_other_states(archive, lambda data: with_word(with_word(data, 0, b"12"), 1, b"0.0.9"))
+    result = run_with_more(run, archive, "--finish")
+    assert result.status == 0
+    assert "could not be continued" not in result.err
+    expected = Expected(tmp_path, [*archive.files[1:2], *archive.folder.iterdir()])
+    for table, expected_rows in expected.tables.items():
+        assert rows(archive.out, table) == expected_rows
+    assert report(archive.out) == expected.report
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda data: with_word(data, 0, b"11"), "another version"),
+        (lambda data: with_word(data, 0, b"99"), "another version"),
+        (flipped, "the state is damaged"),
+    ],
+    ids=["older", "newer", "damaged"],
+)
+def test_connections_whose_state_cannot_be_read_are_closed_and_no_row_is_lost(
+    change, reason, run, archive, tmp_path
+):
+    assert_unreadable_states_lose_no_row(change, reason, run, archive, tmp_path)
+
+
+def assert_unreadable_states_lose_no_row(
+    change: Callable[[bytes], bytes], reason: str, run: Any, archive: Growing, tmp_path: Path
+) -> None:
+    with_other_states(archive, change)
+    result = run_with_more(run, archive)
+    assert result.status == 0
+    (line,) = [line for line in result.err.splitlines() if "could not be continued" in line]
+    assert line.startswith("kanalyze: ")
+    assert reason in line
+    before, after = (
+        Expected(tmp_path, captures) for captures in (archive.folder.iterdir(), archive.files[1:2])
+    )
+    # The second run left connections open, too.
+    result = run_with_more(run, archive, "--finish")
+    assert result.status == 0
+    assert "could not be continued" not in result.err
+    for table in before.tables:
+        assert rows(archive.out, table) == before.tables[table] + after.tables[table]
+    # Each of them was counted once, with the anomalies of closing them.
+    qualities = [found["quality"] for found in (before.report, after.report, report(archive.out))]
+    for name, count in qualities[2].items():
+        if isinstance(count, int) and not name.endswith("time_ns"):
+            assert count == qualities[0][name] + qualities[1][name], name
+    kinds = [
+        Counter({kind: total["count"] for kind, total in quality["anomalies"].items()})
+        for quality in qualities
+    ]
+    assert kinds[2] == kinds[0] + kinds[1]
+    ids = [row["request_id"] for row in rows_of_table(archive.out, "requests")]
+    assert len(ids) == len(set(ids))
 
 
 def write_raw(file: Path, data: bytes) -> None:

@@ -21,9 +21,11 @@ from tests.spark.batch.test_batch import (
     archive,
     assert_growing_archive_matches_one_run,
     assert_segments_in_files_give_the_rows_of_one_process,
+    assert_unreadable_states_lose_no_row,
     begun,
     captures,
     expected,
+    flipped,
     growing,
     one_run,
     one_run_out,
@@ -176,3 +178,8 @@ def test_the_command_runs_in_its_own_process(tmp_path):
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == report(out)
     assert rows(out) == Expected(tmp_path, [path("mock")]).requests
+
+
+@pytest.mark.long
+def test_connections_whose_state_is_damaged_are_closed_and_no_row_is_lost(run, archive, tmp_path):
+    assert_unreadable_states_lose_no_row(flipped, "damaged", run, archive, tmp_path)

@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
-from kanalyze.spark.batch.quality_state import QualityStateError, load_quality, save_quality
+from kanalyze.spark.batch.quality_state import (
+    _NAMES_ONCE,
+    QualityStateError,
+    load_quality,
+    save_quality,
+)
 from kanalyze.tables.quality import CaptureQuality
 from tests.support.captures import analysis
 from tests.support.cases import for_each
@@ -48,6 +53,9 @@ def test_names_of_undecodable_bytes_are_kept() -> None:
 
 def changed(plain: Any, noise: random.Random) -> Any:
     """Return plain values, one of which is replaced by another, often of another type."""
+    if isinstance(plain, dict) and plain and noise.random() < 0.9:
+        name = noise.choice(list(plain))
+        return {**plain, name: changed(plain[name], noise)}
     if isinstance(plain, list) and plain and noise.random() < 0.9:
         at = noise.randrange(len(plain))
         return [*plain[:at], changed(plain[at], noise), *plain[at + 1 :]]
@@ -61,7 +69,18 @@ def test_damaged_quality_is_refused_or_loaded(seed: int) -> None:
         assert json.dumps(load_quality(plain).to_dict())
 
 
-@pytest.mark.parametrize("plain", [None, 1, [], [1], "x", {}])
+def test_quality_that_earlier_versions_saved_is_loaded() -> None:
+    """They had a list without names, of the counts that there were; later ones may have more."""
+    plain = json.loads(text("errors"))
+    in_order = list(vars(CaptureQuality()))[: len(_NAMES_ONCE)]
+    assert sorted(in_order) == sorted(_NAMES_ONCE)
+    expected = load_quality(plain).to_dict()
+    assert load_quality([plain[name] for name in _NAMES_ONCE]).to_dict() == expected
+    fewer = {name: value for name, value in plain.items() if name in _NAMES_ONCE}
+    assert load_quality(fewer).to_dict() == expected
+
+
+@pytest.mark.parametrize("plain", [None, 1, [], [1], "x", {}, {"packets": 1}, {"unknown": 1}])
 def test_a_value_that_is_no_quality_is_refused(plain: Any) -> None:
     with pytest.raises(QualityStateError, match=r"^the quality of the captures is damaged$"):
         load_quality(plain)

@@ -11,7 +11,11 @@ from kanalyze.net.shard import Shard
 from kanalyze.spark.archive import packet_locations
 from kanalyze.spark.shared_folder import SharedFolder
 from kanalyze.spark.source.readers import make_plan
-from kanalyze.spark.source.stream_part import StreamPartition, read_stream_partition
+from kanalyze.spark.source.stream_part import (
+    StreamPartition,
+    _with_checksum,
+    read_stream_partition,
+)
 from tests.support import kafka as k
 from tests.support.packets import pcap_file, segment, timed
 from tests.support.traffic import Line
@@ -101,6 +105,26 @@ def test_a_batch_without_captures_keeps_the_state(tmp_path: Path) -> None:
     stream.read = 6
     (row,) = stream.read_batch(captures[5])
     assert (row.capture, row.request_packet, row.status) == (str(tmp_path / "3"), 1, "ok")
+
+
+def test_connections_whose_state_is_of_another_version_are_closed(tmp_path: Path) -> None:
+    stream = Stream(tmp_path)
+    captures = one_by_one()
+    assert stream.read_batch(*captures[:5]) == []
+    name = "states/000000000005/0"
+    data = stream.folder.read(name)
+    assert data is not None
+    body = data.partition(b"\n")[2]
+    before, magic, state = body.partition(b"kanalyze-state ")
+    stream.folder.write(name, _with_checksum(before + magic + b"99" + state[2:]))
+    assert stream.folder.names("closed") == []
+    first, second, *rest = stream.read_batch(*captures[5:])
+    assert [row.capture for row in (first, second)] == [str(tmp_path / "3"), str(tmp_path / "4")]
+    assert {row.status for row in (first, second)} == {"unanswered"}
+    assert all(row.status == "orphan_response" for row in rest)
+    reason = stream.folder.read("closed/000000000007-0.txt")
+    assert reason is not None
+    assert b"another version of kanalyze" in reason
 
 
 def test_only_the_first_shard_reports_anomalies_of_a_capture(tmp_path: Path) -> None:
