@@ -32,7 +32,16 @@ if TYPE_CHECKING:
 
     from kanalyze.model.proxy import PartKind
 
-__all__ = ["MOST_HEAD_BYTES", "Head", "Layer", "Prefix", "may_have_secrets", "read_prefix"]
+__all__ = [
+    "ANSWERS",
+    "BEGINNINGS",
+    "MOST_HEAD_BYTES",
+    "Head",
+    "Layer",
+    "Prefix",
+    "may_have_secrets",
+    "read_prefix",
+]
 
 MOST_HEAD_BYTES: Final = 1 << 17
 """More than the longest prefix of version 2 and a request of HTTP take."""
@@ -525,3 +534,7 @@ _READERS: Final[dict[int, Callable[[_PrefixCursor, _PrefixCursor], Layer | None]
     _SOCKS4: _socks4,
 }
 """By the first byte."""
+BEGINNINGS: Final = frozenset(_READERS)
+"""The bytes that a prefix begins with."""
+ANSWERS: Final = frozenset((_STATUS[0], _SOCKS5, 0))
+"""The bytes that the answer to a prefix begins with."""

@@ -20,7 +20,14 @@ from kanalyze.model.segments import Segments
 from kanalyze.model.stream_copies import both_items, copy_of, items_state, memory_of
 from kanalyze.model.streams import Chunk, Gap, PrefixBytes, StreamUpdate, TokenBytes
 from kanalyze.model.tcp import open_connection
-from kanalyze.net.proxy.grammar import MOST_HEAD_BYTES, Head, may_have_secrets, read_prefix
+from kanalyze.net.proxy.grammar import (
+    ANSWERS,
+    BEGINNINGS,
+    MOST_HEAD_BYTES,
+    Head,
+    may_have_secrets,
+    read_prefix,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -132,7 +139,11 @@ class StreamsBehindProxies:
                 return update
             if passed is not None and passed == tcp.opened_by:
                 return update  # only the end that opened the connection begins with a prefix
-            start = _ConnectionStart(tcp, _passed_before(update, passed))
+            passed = _passed_before(update, passed)
+            if not _may_begin(update, passed):
+                self._note_one_sided(update, passed)
+                return update
+            start = _ConnectionStart(tcp, passed)
         if start.ends is None:
             start.add(update.items)
             prefix = start.decide(is_last=update.closed)
@@ -160,6 +171,12 @@ class StreamsBehindProxies:
                 self._add_credentials(start.tcp, direction, 0, None)
         through = start.take_through()
         return _with_items(update, through) if any(through) else None
+
+    def _note_one_sided(self, update: StreamUpdate, passed: int | None) -> None:
+        """Note the direction of an update that is passed on, if the other one has not begun."""
+        first, second = update.items
+        if passed is None and not update.closed and not (first and second):
+            self._one_sided[update.connection.serial] = 0 if first else 1
 
     def _pass(self, start: _ConnectionStart, *, is_last: bool) -> BothItems:
         """Return all items; the connection has no prefix."""
@@ -358,6 +375,26 @@ def _has_first_bytes(update: StreamUpdate) -> bool:
     return bool(first and not first[0].stream_offset) or bool(
         second and not second[0].stream_offset
     )
+
+
+def _may_begin(update: StreamUpdate, passed: int | None) -> bool:
+    """Tell, by the first byte of each direction, whether a connection may begin with a prefix."""
+    opened_by = update.connection.opened_by
+    for sender in (0, 1) if opened_by is None else (opened_by,):
+        if update.items[sender]:
+            if _first_byte(update.items[sender][0]) in BEGINNINGS:
+                return True
+        elif sender != passed:
+            other = update.items[1 - sender]
+            if other and _first_byte(other[0]) in ANSWERS:
+                return True
+    return False
+
+
+def _first_byte(item: StreamItem) -> int | None:
+    if not isinstance(item, Chunk) or not item.segments.captured[item.first]:
+        return None
+    return item.segments.buffer[item.segments.start[item.first]]
 
 
 def _passed_before(update: StreamUpdate, passed: int | None) -> int | None:
