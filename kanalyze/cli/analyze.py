@@ -18,7 +18,7 @@ from kanalyze.common import paths
 from kanalyze.common.saved_files import saved_files
 from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
-from kanalyze.render.nothing import no_kafka_text
+from kanalyze.render.nothing import no_kafka_text, unnamed_topics_text
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.filters import FILTER_OPTIONS
 
@@ -39,6 +39,7 @@ __all__ = [
     "key_log_of",
     "query_folders",
     "report_if_none",
+    "report_unnamed_topics",
     "rows_of",
 ]
 
@@ -161,9 +162,10 @@ def report_if_none(
 ) -> None:
     """Print why no rows were written, if ``rows``, their number, is 0.
 
-    Call it at the end of the captures.
+    Otherwise print what names are missing in them. Call it at the end of the captures.
     """
     if rows:
+        report_unnamed_topics(analysis)
         return
     quality, command = analysis.quality, arguments.command
     of_kafka = command not in _NOT_ONLY_KAFKA
@@ -181,6 +183,14 @@ def report_if_none(
         return
     items = "requests" if command in _OF_REQUESTS else command
     print_message(f"no {items} match {' '.join(filters)}" if filters else f"no {items} found")
+
+
+def report_unnamed_topics(analysis: Analysis | SavedAnalysis) -> None:
+    """Print how to name the topics that rows have only the id of, at the end of the captures."""
+    names = getattr(analysis, "names", None)  # a saved file has no names beside its rows
+    text = "" if names is None else unnamed_topics_text(names.never_named, names.named_late)
+    if text:
+        print_message(text)
 
 
 def _typed_filters(arguments: argparse.Namespace) -> list[str]:
