@@ -21,7 +21,7 @@ def read(data: bytes) -> Analysis:
 @pytest.mark.few(12)
 @pytest.mark.parametrize("kind", KINDS)
 def test_four_times_the_bytes_take_about_four_times_the_calls(kind: str) -> None:
-    small, large = make(kind, 30_000), make(kind, 120_000)
-    assert len(large) > 3 * len(small) > 3 * 20_000
+    small, large = make(kind, 60_000), make(kind, 240_000)
+    assert len(large) > 3 * len(small) > 3 * 40_000
     read(small)  # modules are imported, and tables are made, with the first capture
     assert calls_of(lambda: read(large)) < 6 * calls_of(lambda: read(small)) + 5_000
