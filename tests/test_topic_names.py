@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import kanalyze
+from kanalyze.cli.main import main
 from kanalyze.errors import UsageError
+from kanalyze.render.nothing import unnamed_topics_text
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.requests.topic_names import topic_id_text
 from tests.support import topic_ids as t
@@ -122,3 +124,33 @@ def test_a_bad_file_of_ids_is_refused_with_its_name(
     with pytest.raises(UsageError, match=reason) as caught:
         kanalyze.requests("x.pcap", topic_ids=path)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "words", [["requests", "-o", "{out}"], ["requests"], ["report"], ["records", "-o", "{out}"]]
+)
+def test_topics_without_a_name_are_said_in_one_line_with_what_to_do(
+    words: list[str], capture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [word.format(out=tmp_path / "rows.csv") for word in words]
+    command, *options = words
+    assert main([command, capture, *options]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("kanalyze: 1 topic known only by id: --topic-ids FILE")
+    assert "kafka-topics.sh --describe" in line
+    named = tmp_path / "ids.txt"
+    named.write_text(f"{topic_id_text(OTHER_ID)} clicks\n", encoding="utf-8")
+    assert main([command, capture, *options, "--topic-ids", str(named)]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_name_that_comes_too_late_in_a_pipe_is_said() -> None:
+    analysis = Analysis([io.BytesIO(CAPTURE)])
+    assert sum(len(block) for block in analysis.batches()) == 3
+    names = analysis.names
+    assert (names.never_named, names.named_late) == (1, 1)
+    text = unnamed_topics_text(0, 2)
+    assert text.startswith(
+        "2 topics named after their first requests: read the capture from a file"
+    )
+    assert unnamed_topics_text(0, 0) == ""

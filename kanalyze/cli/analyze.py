@@ -20,7 +20,7 @@ from kanalyze.common.saved_files import saved_files
 from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.render.header import untimed_texts
-from kanalyze.render.nothing import no_kafka_text, undecrypted_text
+from kanalyze.render.nothing import no_kafka_text, undecrypted_text, unnamed_topics_text
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.filters import FILTER_OPTIONS
 
@@ -41,6 +41,7 @@ __all__ = [
     "key_log_of",
     "query_folders",
     "report_undecrypted",
+    "report_unnamed_topics",
     "report_unread",
     "rows_of",
 ]
@@ -165,9 +166,11 @@ def report_unread(
 ) -> None:
     """Print what the rows may lack: connections with TLS that could not be read, and times.
 
-    If ``rows``, the number of rows that were written, is 0, print why. Call it at the end of the
-    captures.
+    If ``rows``, the number of rows that were written, is 0, print why; otherwise also what names
+    are missing in them. Call it at the end of the captures.
     """
+    if rows:
+        report_unnamed_topics(analysis)
     if rows or not _report_none(arguments, analysis):
         report_undecrypted(analysis)
     for text in untimed_texts(vars(analysis.quality)):
@@ -205,6 +208,14 @@ def _report_none(arguments: argparse.Namespace, analysis: Analysis | SavedAnalys
     items = "requests" if command in _OF_REQUESTS else command
     print_message(f"no {items} match {' '.join(filters)}" if filters else f"no {items} found")
     return False
+
+
+def report_unnamed_topics(analysis: Analysis | SavedAnalysis) -> None:
+    """Print how to name the topics that rows have only the id of, at the end of the captures."""
+    names = getattr(analysis, "names", None)  # a saved file has no names beside its rows
+    text = "" if names is None else unnamed_topics_text(names.never_named, names.named_late)
+    if text:
+        print_message(text)
 
 
 def _typed_filters(arguments: argparse.Namespace) -> list[str]:

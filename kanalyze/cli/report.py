@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.cli.analyze import query_folders, rows_of, worker_count
+from kanalyze.cli.analyze import query_folders, report_unnamed_topics, rows_of, worker_count
 from kanalyze.cli.console import plain_width, show_lines
 from kanalyze.cli.progress import progress_of
 from kanalyze.common import paths
@@ -90,6 +90,7 @@ def report(arguments: argparse.Namespace) -> None:
                 output.file.write(_bytes(summary, report_format, order))
 
         write_report(arguments.json, summarize, show if _is_shown(arguments) else None)
+    report_unnamed_topics(analysis)
 
 
 def finding_settings(arguments: argparse.Namespace) -> tuple[list[FindingKind], dict[str, float]]:

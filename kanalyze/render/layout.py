@@ -13,12 +13,15 @@ from kanalyze.common.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["GAP", "TableColumn", "cell_width", "fitted", "line_width", "natural_widths", "padded"]
+__all__ = ["GAP", "TOPIC_ID_WIDTH", "TableColumn", "cell_width", "fitted", "line_width"]
+__all__ += ["natural_widths", "padded"]
 
 GAP = 2
 """Spaces between columns."""
 
 _NARROWEST = 8
+TOPIC_ID_WIDTH = 22
+"""Of a topic id: it is of use only whole, to be looked up or copied."""
 
 
 class TableColumn(NamedTuple):
@@ -30,6 +33,8 @@ class TableColumn(NamedTuple):
     """Width to which the column may be cut before columns are left out; None if it is never cut."""
     rank: int = 0
     """0 if the column is always shown. Other columns are left out, the highest rank first."""
+    narrowest: int = _NARROWEST
+    """Width to which the column may be cut after that."""
 
 
 def cell_width(text: str) -> int:
@@ -55,7 +60,8 @@ def fitted(
     """Return the width of each column, so that a line takes at most ``width``; None: left out.
 
     If there is too little room, columns are cut down to ``least``, then left out by rank, then cut
-    down to 8. If that is not enough, the line stays too long. With ``width`` None nothing is cut.
+    down to ``narrowest``. If that is not enough, the line stays too long. With ``width`` None
+    nothing is cut.
     """
     widths: list[int | None] = list(natural)
     if width is None:
@@ -65,7 +71,7 @@ def fitted(
             break
         widths[index] = None
     widths = _cut(widths, _least_widths(columns, widths), width)
-    return _cut(widths, _least_widths(columns, widths, _NARROWEST), width)
+    return _cut(widths, _least_widths(columns, widths, narrowest=True), width)
 
 
 def padded(text: str, width: int, *, right: bool = False) -> str:
@@ -93,10 +99,12 @@ def _by_rank(columns: Sequence[TableColumn]) -> list[int]:
 
 
 def _least_widths(
-    columns: Sequence[TableColumn], widths: Sequence[int | None], most: int = 1 << 16
+    columns: Sequence[TableColumn], widths: Sequence[int | None], *, narrowest: bool = False
 ) -> list[int | None]:
     return [
-        width if width is None or column.least is None else min(width, column.least, most)
+        width
+        if width is None or column.least is None
+        else min(width, column.least, column.narrowest if narrowest else column.least)
         for column, width in zip(columns, widths, strict=True)
     ]
 

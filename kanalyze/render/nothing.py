@@ -1,4 +1,4 @@
-"""What could not be read of a capture, and what to try: no Kafka at all, or TLS in part.
+"""What could not be read of a capture, and what to try: no Kafka, part of TLS, names of topics.
 
 In: counts of a capture. Out: one line. This module must not know where it is shown.
 """
@@ -12,7 +12,7 @@ from kanalyze.render.units import counted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["no_kafka_text", "undecrypted_reason", "undecrypted_text"]
+__all__ = ["no_kafka_text", "undecrypted_reason", "undecrypted_text", "unnamed_topics_text"]
 
 _REASONS: Final = {
     "no_secret": "no secret in the key log",
@@ -56,6 +56,28 @@ def undecrypted_text(tls_connections: int, outcomes: Mapping[str, int]) -> str |
     ]
     of_all = f"{count:,} of {counted(count + read, 'TLS connection')}"
     return f"{of_all} not decrypted: {', '.join(reasons)}"
+
+
+def unnamed_topics_text(never_named: int, named_late: int) -> str:
+    """Return a message on topics that rows have only the id of; empty if there are none.
+
+    Args:
+        never_named: topics whose name is nowhere in the captures.
+        named_late: topics whose name came after some of their rows, where it cannot be read twice.
+    """
+    parts = []
+    if never_named:
+        parts.append(
+            f"{counted(never_named, 'topic')} known only by id: --topic-ids FILE names them, in "
+            "lines 'ID NAME' (kafka-topics.sh --describe prints TopicId), or a capture with "
+            "Metadata responses, which clients ask for as they connect"
+        )
+    if named_late:
+        parts.append(
+            f"{counted(named_late, 'topic')} named after their first requests: read the capture "
+            "from a file, not from a pipe, to have the names everywhere"
+        )
+    return "; ".join(parts)
 
 
 def no_kafka_text(

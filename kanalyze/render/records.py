@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.render.layout import TableColumn
+from kanalyze.render.layout import TOPIC_ID_WIDTH, TableColumn
 from kanalyze.render.phrases import number_text
 from kanalyze.render.table import ReadableColumn
 from kanalyze.render.text import MISSING, shown
@@ -91,7 +91,10 @@ _COLUMNS: tuple[ReadableColumn, ...] = (
     ReadableColumn(TableColumn("time", rank=5), lambda row: clock_text(row.time_ns, decimals=6)),
     ReadableColumn(TableColumn("client", least=8), lambda row: shown(row.client_id)),
     ReadableColumn(TableColumn("API"), lambda row: row.api_name),
-    ReadableColumn(TableColumn("topic", least=8), lambda row: shown(row.topic or row.topic_id)),
+    ReadableColumn(
+        TableColumn("topic", least=TOPIC_ID_WIDTH, narrowest=TOPIC_ID_WIDTH),
+        lambda row: shown(row.topic or row.topic_id),
+    ),
     ReadableColumn(TableColumn("partition", right=True), lambda row: number_text(row.partition)),
     ReadableColumn(TableColumn("offset", right=True), lambda row: number_text(row.offset)),
     ReadableColumn(TableColumn("timestamp", least=12, rank=3), _written),

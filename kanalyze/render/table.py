@@ -14,7 +14,14 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.render.layout import GAP, TableColumn, fitted, natural_widths, padded
+from kanalyze.render.layout import (
+    GAP,
+    TOPIC_ID_WIDTH,
+    TableColumn,
+    fitted,
+    natural_widths,
+    padded,
+)
 from kanalyze.render.phrases import number_text, packets_text, status_text
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import clock_text
@@ -193,7 +200,7 @@ READABLE: tuple[ReadableColumn, ...] = (
     ReadableColumn(
         TableColumn("status", least=20), lambda row: status_text(row.status, row.error_name)
     ),
-    ReadableColumn(TableColumn("topics", least=8), _topics),
+    ReadableColumn(TableColumn("topics", least=TOPIC_ID_WIDTH, narrowest=TOPIC_ID_WIDTH), _topics),
     ReadableColumn(TableColumn("group", least=8, rank=3), lambda row: shown(row.group_id)),
     ReadableColumn(
         TableColumn("packets", right=True, rank=1),

@@ -1,10 +1,20 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from kanalyze.render.layout import GAP, TableColumn, fitted, natural_widths, padded
+from kanalyze.render.layout import (
+    GAP,
+    TOPIC_ID_WIDTH,
+    TableColumn,
+    fitted,
+    natural_widths,
+    padded,
+)
+from kanalyze.render.records import record_columns
+from kanalyze.render.table import READABLE
 
 COLUMNS = (
     TableColumn("name", least=10),
@@ -66,3 +76,12 @@ def test_cells_are_padded_or_cut():
     assert padded("ab", 4, right=True) == "  ab"
     assert padded("abcdef", 4) == "abc\u2026"
     assert padded("abcd", 4) == "abcd"
+
+
+@pytest.mark.parametrize("width", [80, 100, 140])
+@pytest.mark.parametrize("columns", [READABLE, record_columns(values=True, search=True)])
+def test_a_topic_id_is_not_cut(columns, width):
+    (index,) = [at for at, each in enumerate(columns) if each.column.title.startswith("topic")]
+    natural = [40 if each.column.least is not None else 9 for each in columns]
+    natural[index] = TOPIC_ID_WIDTH
+    assert fitted([each.column for each in columns], natural, width)[index] == TOPIC_ID_WIDTH

@@ -126,6 +126,16 @@ class TopicNames:
         """All names, by id."""
         return dict(self._names)
 
+    @property
+    def never_named(self) -> int:
+        """Number of ids that were looked up, and that nothing so far has named."""
+        return sum(topic_id not in self._names for topic_id in self.unnamed)
+
+    @property
+    def named_late(self) -> int:
+        """Number of ids that got their name after they were looked up: earlier rows lack it."""
+        return len(self.unnamed) - self.never_named
+
     def learn(self, topic_id: bytes, name: str) -> None:
         """Note the name of a topic. Kafka's reserved ids keep their names."""
         if self._names.get(topic_id) == name or topic_id in _RESERVED:
