@@ -65,6 +65,8 @@ _READ_ROWS = 4096
 """Number of rows in a batch that is read from a saved file."""
 _SAVED_BLOCK_BYTES = 65_536
 """A quarter of DuckDB's default: small files get a third as large, large files no larger."""
+_SAVED_FORMAT = "v1.1.0"
+"""The oldest DuckDB that opens saved files. Our types and compressions need no newer one."""
 _SAVED_VIEWS = ("partitions", "errors")
 """Views of ``sql/tables/`` that a saved file has, for users who open it with DuckDB."""
 
@@ -107,8 +109,9 @@ class Database(ClosedAtEnd):
             },
         )
         path = (file or str(self._folder.path / "tables.duckdb")).replace("'", "''")
-        block = "" if file is None else f", BLOCK_SIZE {_SAVED_BLOCK_BYTES}"
-        options = f"ROW_GROUP_SIZE {ROW_GROUP}{block}"
+        options = f"ROW_GROUP_SIZE {ROW_GROUP}"
+        if file is not None:
+            options += f", BLOCK_SIZE {_SAVED_BLOCK_BYTES}, STORAGE_VERSION '{_SAVED_FORMAT}'"
         self._connection.execute(f"ATTACH '{path}' AS {_TABLES} ({options})")
         self._connection.execute(f"USE {_TABLES}")
         self._buffers = RowBuffers()

@@ -57,6 +57,48 @@ def saved(tmp_path_factory) -> Callable[[str], Path]:
     return save
 
 
+OLDEST_STORAGE = 64
+"""The version of the storage that DuckDB 1.1 and all later ones read."""
+
+
+def test_a_saved_file_is_in_a_format_that_older_duckdb_reads(saved):
+    head = saved("errors").read_bytes()[:20]
+    assert head[8:12] == b"DUCK"
+    assert int.from_bytes(head[12:20], "little") == OLDEST_STORAGE
+
+
+def test_saving_says_that_records_are_left_out(tmp_path, capsys):
+    target = str(tmp_path / "a.duckdb")
+    assert main(["save", "-o", target, str(path("errors"))]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == (
+        f"kanalyze: {target}: has all tables but records, which are users' data\n"
+    )
+
+
+@pytest.mark.long
+def test_duckdb_1_1_opens_a_saved_file(saved, tmp_path):
+    """It installs DuckDB 1.1 into a folder of its own, from PyPI."""
+    words = [sys.executable, "-m", "pip", "install", "-q", "--target", str(tmp_path)]
+    subprocess.run([*words, "duckdb==1.1.3"], check=True)
+    code = (
+        "import duckdb, sys; own = duckdb.connect(sys.argv[1], read_only=True); "
+        "print(duckdb.__version__, *own.execute('SELECT count(*), sum(len(partitions)), "
+        "sum(len(errors)) FROM stored.requests').fetchone())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(saved("errors"))],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    rows = list(kanalyze.requests(path("errors")))
+    counts = len(rows), sum(len(row.partitions) for row in rows), sum(len(r.errors) for r in rows)
+    assert done.stdout.split() == ["1.1.3", *map(str, counts)]
+
+
 @pytest.fixture
 def run(tmp_path, capsys, monkeypatch) -> Callable[..., Result]:
     """Run a command whose arguments may name a file that it writes as ``{out}``."""
