@@ -30,6 +30,7 @@ from kanalyze.queries.row_buffers import ROW_GROUP, RowBuffers
 from kanalyze.queries.saved import (
     ROWS,
     attach_saved,
+    duckdb_errors,
     header_lines,
     quoted,
     shown_columns,
@@ -93,7 +94,7 @@ class Database(ClosedAtEnd):
         """
         import duckdb
 
-        self._error: type[Exception] = duckdb.Error
+        self._errors = duckdb_errors()
         self._memory = MemoryLimit(usual_memory_bytes, max_memory_bytes)
         self._query_threads = threads
         self._folder = ScratchFolder()
@@ -297,7 +298,7 @@ class Database(ClosedAtEnd):
 
         try:
             return self._memory.run(self._connection, lines)
-        except self._error as error:
+        except self._errors as error:
             raise QueryError(_one_line(error), query.name) from None
 
     def interrupt(self) -> None:
@@ -331,6 +332,7 @@ class Database(ClosedAtEnd):
     def _run_with(self, incoming: pa.Table, sql: str) -> None:
         """Run a statement that reads ``incoming``."""
         self._connection.register(_INCOMING, incoming)
+        self._memory.begin_insert(self._connection, incoming.nbytes)
         with self._errors_as(KanalyzeError):
             self._memory.run(self._connection, lambda: self._connection.execute(sql))
             self._connection.unregister(_INCOMING)
@@ -340,7 +342,7 @@ class Database(ClosedAtEnd):
         """Raise ``kind``, with DuckDB's message in one line, for DuckDB's errors in the block."""
         try:
             yield
-        except self._error as error:
+        except self._errors as error:
             raise kind(_one_line(error)) from None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -609,3 +610,41 @@ def test_the_library_saves_and_reads(tmp_path):
         kanalyze.requests(target, port=9092)
     with pytest.raises(kanalyze.CaptureError, match="has rows, not packets"):
         list(kanalyze.decode(target))
+
+
+@pytest.mark.parametrize("raised", [duckdb.InternalException, RuntimeError, ValueError, IndexError])
+def test_whatever_duckdb_raises_for_a_damaged_file_is_one_line(
+    raised, saved, monkeypatch, capsys, tmp_path
+):
+    """DuckDB passes on errors of C++ that it meets in damaged files."""
+    damaged = tmp_path / "a.duckdb"
+    damaged.write_bytes(saved("errors").read_bytes())
+
+    def union(*_):
+        raise raised("vector::_M_range_check\nand more")
+
+    monkeypatch.setattr("kanalyze.queries.saved._union", union)
+    capsys.readouterr()
+    for command in ("report", "requests", "sql"):
+        words = ["SELECT 1"] if command == "sql" else []
+        assert main([command, str(damaged), *words]) == 2
+        captured = capsys.readouterr()
+        assert captured.err == f"kanalyze: {damaged}: cannot be read: vector::_M_range_check\n"
+
+
+@pytest.mark.few(6)
+@pytest.mark.parametrize("seed", range(60))
+def test_damage_anywhere_is_one_line_or_harmless(seed, saved, capsysbinary, tmp_path):
+    dice = random.Random(seed)
+    data = bytearray(saved("errors").read_bytes())
+    if seed % 3 == 0:
+        del data[dice.choice([0, 1, 8, 12, 4096, 12_288, dice.randrange(len(data))]) :]
+    else:
+        for _ in range(1 if seed % 3 == 1 else 30):
+            data[dice.randrange(dice.choice([12_288, 65_536, len(data)]))] ^= 1 << dice.randrange(8)
+    damaged = tmp_path / "a.duckdb"
+    damaged.write_bytes(data)
+    for command in ("report", "requests", "connections", "anomalies"):
+        status = main([command, str(damaged)])
+        err = capsysbinary.readouterr().err
+        assert (status, err.count(b"\n")) in ((0, 0), (2, 1)), err
