@@ -12,7 +12,6 @@ from kanalyze.errors import KanalyzeError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.queries.database import Database, QueryError
 from kanalyze.queries.files import Query
-from tests.support import rows as made
 from tests.support.captures import path
 
 if TYPE_CHECKING:
@@ -213,17 +212,3 @@ def test_tables_are_filled_by_one_thread_and_queried_by_all() -> None:
         database.insert("lines", rows)
         assert database._connection.execute(THREADS).fetchall() == [(1,)]
         assert database.ask(THREADS).to_pylist() == [{"threads": 3}]
-
-
-@pytest.mark.long
-def test_rows_with_long_lists_can_be_written_in_little_memory() -> None:
-    """Each incremental fetch of a session has the partitions of the session, up to 1000."""
-    maker = BatchMaker(coded=True)
-    row = made.fetch(partitions=[made.partition(f"t{n // 100}", n % 100) for n in range(1000)])
-    fetches = maker.of_rows([row] * 400)
-    with Database(max_memory_bytes=1 << 30, usual_memory_bytes=64 << 20, threads=1) as database:
-        database.create("requests", maker.schema)
-        for _ in range(20):
-            database.insert("requests", fetches)
-        sql = "SELECT count(*) AS n, sum(len(partitions)) AS parts FROM requests"
-        assert database.ask(sql).to_pylist() == [{"n": 8_000, "parts": 8_000_000}]
