@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.api.saving import save_tables
 from kanalyze.cli.analyze import analysis_of, report_unread
+from kanalyze.cli.console import print_message
 from kanalyze.cli.progress import progress_of
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
 
@@ -26,6 +27,7 @@ def save(arguments: argparse.Namespace) -> None:
             _options(arguments),
             max_memory_bytes=arguments.max_memory or DEFAULT_MEMORY_BYTES,
         )
+    print_message(f"{arguments.output}: has all tables but records, which are users' data")
     report_unread(requests, arguments, analysis)
 
 

@@ -30,6 +30,7 @@ from kanalyze.queries.row_buffers import ROW_GROUP, RowBuffers
 from kanalyze.queries.saved import (
     ROWS,
     attach_saved,
+    duckdb_errors,
     header_lines,
     quoted,
     shown_columns,
@@ -65,6 +66,8 @@ _READ_ROWS = 4096
 """Number of rows in a batch that is read from a saved file."""
 _SAVED_BLOCK_BYTES = 65_536
 """A quarter of DuckDB's default: small files get a third as large, large files no larger."""
+_SAVED_FORMAT = "v1.1.0"
+"""The oldest DuckDB that opens saved files. Our types and compressions need no newer one."""
 _SAVED_VIEWS = ("partitions", "errors")
 """Views of ``sql/tables/`` that a saved file has, for users who open it with DuckDB."""
 
@@ -91,7 +94,7 @@ class Database(ClosedAtEnd):
         """
         import duckdb
 
-        self._error: type[Exception] = duckdb.Error
+        self._errors = duckdb_errors()
         self._memory = MemoryLimit(usual_memory_bytes, max_memory_bytes)
         self._query_threads = threads
         self._folder = ScratchFolder()
@@ -107,8 +110,9 @@ class Database(ClosedAtEnd):
             },
         )
         path = (file or str(self._folder.path / "tables.duckdb")).replace("'", "''")
-        block = "" if file is None else f", BLOCK_SIZE {_SAVED_BLOCK_BYTES}"
-        options = f"ROW_GROUP_SIZE {ROW_GROUP}{block}"
+        options = f"ROW_GROUP_SIZE {ROW_GROUP}"
+        if file is not None:
+            options += f", BLOCK_SIZE {_SAVED_BLOCK_BYTES}, STORAGE_VERSION '{_SAVED_FORMAT}'"
         self._connection.execute(f"ATTACH '{path}' AS {_TABLES} ({options})")
         self._connection.execute(f"USE {_TABLES}")
         self._buffers = RowBuffers()
@@ -294,7 +298,7 @@ class Database(ClosedAtEnd):
 
         try:
             return self._memory.run(self._connection, lines)
-        except self._error as error:
+        except self._errors as error:
             raise QueryError(_one_line(error), query.name) from None
 
     def interrupt(self) -> None:
@@ -328,6 +332,7 @@ class Database(ClosedAtEnd):
     def _run_with(self, incoming: pa.Table, sql: str) -> None:
         """Run a statement that reads ``incoming``."""
         self._connection.register(_INCOMING, incoming)
+        self._memory.begin_insert(self._connection, incoming.nbytes)
         with self._errors_as(KanalyzeError):
             self._memory.run(self._connection, lambda: self._connection.execute(sql))
             self._connection.unregister(_INCOMING)
@@ -337,7 +342,7 @@ class Database(ClosedAtEnd):
         """Raise ``kind``, with DuckDB's message in one line, for DuckDB's errors in the block."""
         try:
             yield
-        except self._error as error:
+        except self._errors as error:
             raise kind(_one_line(error)) from None
 
 

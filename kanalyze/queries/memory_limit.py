@@ -24,6 +24,11 @@ _FILLING_BYTES = 32 << 20
 the file already. The analysis needs memory at that time, and has freed it when queries begin."""
 
 
+_TIMES_INCOMING = 6
+"""How much memory rows take while they are compressed, as a multiple of their size. Lists with
+thousands of items in each row need it; usual rows are so small that the limit stays."""
+
+
 class MemoryLimit:
     """The limit of a connection, which must be opened with ``limit_bytes``."""
 
@@ -37,6 +42,15 @@ class MemoryLimit:
         self._usual_bytes = min(usual_bytes or most_bytes, most_bytes)
         self._most_bytes = most_bytes
         self.limit_bytes = min(self._usual_bytes, _FILLING_BYTES)
+
+    def begin_insert(self, connection: duckdb.DuckDBPyConnection, incoming_bytes: int) -> None:
+        """Set a limit that is enough to write rows of this size.
+
+        A commit that lacks memory makes the file invalid, so it cannot be tried again.
+        """
+        needed_bytes = min(_TIMES_INCOMING * incoming_bytes, self._most_bytes)
+        if needed_bytes > self.limit_bytes:
+            self._set(connection, needed_bytes)
 
     def begin_queries(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Set the usual limit for queries, unless it is set."""

@@ -35,6 +35,7 @@ __all__ = [
     "ROWS",
     "SavedFileError",
     "attach_saved",
+    "duckdb_errors",
     "header_lines",
     "quoted",
     "shown_columns",
@@ -92,6 +93,13 @@ def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(name, json.dumps(value)) for name, value in {"layout": LAYOUT, **header}.items()]
 
 
+def duckdb_errors() -> tuple[type[Exception], ...]:
+    """Return what DuckDB raises: its own errors, and those of C++ that damaged files cause."""
+    import duckdb
+
+    return (duckdb.Error, RuntimeError, ValueError, IndexError, OverflowError, MemoryError)
+
+
 def attach_saved(
     connection: duckdb.DuckDBPyConnection, files: Sequence[str], folder: str
 ) -> tuple[list[dict[str, Any]], list[str]]:
@@ -103,8 +111,6 @@ def attach_saved(
     Raises:
         SavedFileError: a file cannot be read, was not saved by kanalyze, or by a newer version.
     """
-    import duckdb
-
     names = [f"saved_{number}" for number in range(1, len(files) + 1)]
     path = ""
     try:
@@ -118,7 +124,7 @@ def attach_saved(
         for name, path in zip(names, files, strict=True):
             attached.append(_Attached(connection, name, path))
         tables = _union(connection, attached)
-    except duckdb.Error as error:
+    except duckdb_errors() as error:
         raise SavedFileError(
             f"{path}: cannot be read: {str(error).partition(chr(10))[0]}"
         ) from None

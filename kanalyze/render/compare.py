@@ -18,7 +18,7 @@ from kanalyze.render.markdown import markdown_table, markdown_text
 from kanalyze.render.phrases import captures_text
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import moment_text
-from kanalyze.render.units import bytes_text, count_text, duration_text, percent_text
+from kanalyze.render.units import bytes_text, count_text, counted, duration_text, percent_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -146,7 +146,7 @@ def _side(side: _Item) -> str:
     per_s = "" if rate is None else f" in {duration_text(side['span_ns'])}, {_per_s(rate)}"
     kind = " (report)" if side["made_of"] == "report" else ""
     title = captures_text(side["captures"] or ())
-    return f"{title}{kind}: {when}{count_text(side['requests'])} requests{per_s}"
+    return f"{title}{kind}: {when}{counted(side['requests'], 'request')}{per_s}"
 
 
 def _times_as_much(comparison: _Item) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FindingGroup",
     "command_text",
+    "confidence_text",
     "finding_groups",
     "finding_lines",
     "left_out_text",
@@ -66,6 +67,12 @@ def finding_groups(
         )
 
 
+def confidence_text(sure: str) -> str:
+    """Return how sure a finding is, ``likely: REASON.``, as ``likely (REASON)``."""
+    level, _, reason = sure.partition(": ")
+    return f"{level} ({reason.rstrip('.')})" if reason else level
+
+
 def left_out_text(report: Mapping[str, Any]) -> str | None:
     """Return the kinds of findings that were not searched for, and why; None if there are none."""
     names = [shown(name) for name in report.get("findings_left_out", ())]
@@ -103,7 +110,7 @@ def finding_lines(
             yield Line(f"  and {count_text(group.more)} more", style="dim")
         yield Line(f"  why: {group.why}")
         yield Line(f"  repair: {group.repair}")
-        yield Line(f"  sure: {group.sure}", style="dim")
+        yield Line(f"  confidence: {confidence_text(group.sure)}", style="dim")
     if not_searched is not None:
         yield Line(not_searched, style="dim")
 

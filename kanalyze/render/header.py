@@ -42,7 +42,7 @@ def header_lines(summary: dict[str, Any]) -> Iterator[Line]:
         yield from _totals(summary["totals"])
     for warning in _warnings(summary):
         yield Line(f"WARNING: {warning}", style=_WARNING)
-    yield from _anomalies(summary["quality"]["anomalies"])
+    yield from _anomalies(summary["quality"]["anomalies"], is_filtered=bool(summary["filter"]))
 
 
 def _captured(capture: dict[str, Any]) -> Iterator[Line]:
@@ -377,9 +377,11 @@ def _unchecked(quality: dict[str, Any]) -> Iterator[str]:
         yield f"the CRC of {of} was not checked: bytes are missing"
 
 
-def _anomalies(anomalies: dict[str, dict[str, int]]) -> Iterator[Line]:
+def _anomalies(anomalies: dict[str, dict[str, int]], *, is_filtered: bool) -> Iterator[Line]:
+    """Yield the anomalies, which are those of all packets, whatever the filter of requests."""
     if not anomalies:
         return
     items = sorted(anomalies.items(), key=lambda item: (-item[1]["count"], item[0]))
     kinds = [f"{kind} {count_text(total['count'])}" for kind, total in items]
-    yield Line(f"anomalies: {', '.join(kinds)}", style="dim")
+    where = " in the whole capture, of all clients" if is_filtered else ""
+    yield Line(f"anomalies{where}: {', '.join(kinds)}", style="dim")

@@ -9,7 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.render.failed import without_nulls
-from kanalyze.render.findings import finding_groups, left_out_text, no_findings_text
+from kanalyze.render.findings import (
+    confidence_text,
+    finding_groups,
+    left_out_text,
+    no_findings_text,
+)
 from kanalyze.render.header import header_lines
 from kanalyze.render.markdown import markdown_code, markdown_table, markdown_text
 from kanalyze.render.report_tables import TableOrder, report_tables
@@ -61,8 +66,12 @@ def _findings(summary: dict[str, Any]) -> Iterator[str]:
             yield f"- {markdown_text(figures)}<br>{markdown_code(command)}"
         if group.more:
             yield f"- and {count_text(group.more)} more"
-        for name in ("why", "repair", "sure"):
-            yield f"- **{name}**: {markdown_text(getattr(group, name))}"
+        for name, text in (
+            ("why", group.why),
+            ("repair", group.repair),
+            ("confidence", confidence_text(group.sure)),
+        ):
+            yield f"- **{name}**: {markdown_text(text)}"
 
 
 def _table(table: ReportTable) -> Iterator[str]:

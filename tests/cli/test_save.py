@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -55,6 +56,48 @@ def saved(tmp_path_factory) -> Callable[[str], Path]:
         return target
 
     return save
+
+
+OLDEST_STORAGE = 64
+"""The version of the storage that DuckDB 1.1 and all later ones read."""
+
+
+def test_a_saved_file_is_in_a_format_that_older_duckdb_reads(saved):
+    head = saved("errors").read_bytes()[:20]
+    assert head[8:12] == b"DUCK"
+    assert int.from_bytes(head[12:20], "little") == OLDEST_STORAGE
+
+
+def test_saving_says_that_records_are_left_out(tmp_path, capsys):
+    target = str(tmp_path / "a.duckdb")
+    assert main(["save", "-o", target, str(path("errors"))]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == (
+        f"kanalyze: {target}: has all tables but records, which are users' data\n"
+    )
+
+
+@pytest.mark.long
+def test_duckdb_1_1_opens_a_saved_file(saved, tmp_path):
+    """It installs DuckDB 1.1 into a folder of its own, from PyPI."""
+    words = [sys.executable, "-m", "pip", "install", "-q", "--target", str(tmp_path)]
+    subprocess.run([*words, "duckdb==1.1.3"], check=True)
+    code = (
+        "import duckdb, sys; own = duckdb.connect(sys.argv[1], read_only=True); "
+        "print(duckdb.__version__, *own.execute('SELECT count(*), sum(len(partitions)), "
+        "sum(len(errors)) FROM stored.requests').fetchone())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(saved("errors"))],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    rows = list(kanalyze.requests(path("errors")))
+    counts = len(rows), sum(len(row.partitions) for row in rows), sum(len(r.errors) for r in rows)
+    assert done.stdout.split() == ["1.1.3", *map(str, counts)]
 
 
 @pytest.fixture
@@ -567,3 +610,41 @@ def test_the_library_saves_and_reads(tmp_path):
         kanalyze.requests(target, port=9092)
     with pytest.raises(kanalyze.CaptureError, match="has rows, not packets"):
         list(kanalyze.decode(target))
+
+
+@pytest.mark.parametrize("raised", [duckdb.InternalException, RuntimeError, ValueError, IndexError])
+def test_whatever_duckdb_raises_for_a_damaged_file_is_one_line(
+    raised, saved, monkeypatch, capsys, tmp_path
+):
+    """DuckDB passes on errors of C++ that it meets in damaged files."""
+    damaged = tmp_path / "a.duckdb"
+    damaged.write_bytes(saved("errors").read_bytes())
+
+    def union(*_):
+        raise raised("vector::_M_range_check\nand more")
+
+    monkeypatch.setattr("kanalyze.queries.saved._union", union)
+    capsys.readouterr()
+    for command in ("report", "requests", "sql"):
+        words = ["SELECT 1"] if command == "sql" else []
+        assert main([command, str(damaged), *words]) == 2
+        captured = capsys.readouterr()
+        assert captured.err == f"kanalyze: {damaged}: cannot be read: vector::_M_range_check\n"
+
+
+@pytest.mark.few(6)
+@pytest.mark.parametrize("seed", range(60))
+def test_damage_anywhere_is_one_line_or_harmless(seed, saved, capsysbinary, tmp_path):
+    dice = random.Random(seed)
+    data = bytearray(saved("errors").read_bytes())
+    if seed % 3 == 0:
+        del data[dice.choice([0, 1, 8, 12, 4096, 12_288, dice.randrange(len(data))]) :]
+    else:
+        for _ in range(1 if seed % 3 == 1 else 30):
+            data[dice.randrange(dice.choice([12_288, 65_536, len(data)]))] ^= 1 << dice.randrange(8)
+    damaged = tmp_path / "a.duckdb"
+    damaged.write_bytes(data)
+    for command in ("report", "requests", "connections", "anomalies"):
+        status = main([command, str(damaged)])
+        err = capsysbinary.readouterr().err
+        assert (status, err.count(b"\n")) in ((0, 0), (2, 1)), err

@@ -294,7 +294,7 @@ def rebalances() -> Any:
 
 @fault(
     "fetch_sessions_evicted",
-    "3 sessions not found, on 1 of the 2 connections that fetch from it, of 1 client ids such as",
+    "3 sessions not found, on 1 of the 2 connections that fetch from it, of 1 client id such as",
 )
 def fetch_sessions_evicted() -> Any:
     fetch = {"api_name": "Fetch", "api_key": 1}

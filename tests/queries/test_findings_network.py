@@ -512,7 +512,7 @@ def test_a_broker_that_answers_before_or_after_is_away() -> None:
     answering = attempt(9, is_refused=False, broker_payload_bytes=1, protocol="kafka")
     failed = [attempt(number, is_refused=True, at_s=number / 2) for number in range(3)]
     assert texts(findings("broker_away", {"connections": [answering, *failed]})) == [
-        ("3 connections of 1 client in 1.0 s failed: 3 refused, 0 not answered; 1 others succeeded")
+        ("3 connections of 1 client in 1.0 s failed: 3 refused, 0 not answered; 1 other succeeded")
     ]
     assert findings("broker_away", {"connections": failed}) == []
     assert findings("broker_away", {"connections": [answering, *failed[1:]]}) == []

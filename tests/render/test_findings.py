@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kanalyze.render.findings import command_text, finding_lines, left_out_text
+from kanalyze.render.findings import command_text, confidence_text, finding_lines, left_out_text
 
 FINDING = {
     "name": "too_large",
@@ -37,7 +37,7 @@ def test_a_finding_has_its_figures_its_names_and_a_command() -> None:
         """    kanalyze requests CAPTURE --client-id 'it'"'"'s'""",
         "  why: They are not written.",
         "  repair: Make them smaller.",
-        "  sure: certain",
+        "  confidence: certain",
     ]
 
 
@@ -55,6 +55,12 @@ def test_a_finding_has_its_figures_its_names_and_a_command() -> None:
 )
 def test_the_command_that_shows_the_rows_names_the_capture(captures: list[str], name: str) -> None:
     assert command_text("requests", ["--errors"], captures) == f"kanalyze requests {name} --errors"
+
+
+def test_confidence_has_its_reason_in_parentheses() -> None:
+    lines = lines_of({**FINDING, "sure": "likely: two reasons: a, b."})
+    assert "  confidence: likely (two reasons: a, b)" in lines
+    assert confidence_text("yes.") == "yes."
 
 
 def test_no_findings_are_shown_as_none() -> None:

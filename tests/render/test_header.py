@@ -139,6 +139,15 @@ def test_anomalies_are_listed_with_the_most_frequent_first():
     assert lines[-1] == "anomalies: trailing_bytes 3, lost_bytes 1"
 
 
+def test_anomalies_of_a_filtered_report_are_said_to_be_of_all_clients():
+    quality = CaptureQuality()
+    quality.count_anomaly(AnomalyKind.TRAILING_BYTES, 5, count=3)
+    summary = {**summary_of(quality=quality), "filter": {"client_id": ["app"]}}
+    lines = [line.plain for line in header_lines(summary)]
+    assert "only requests that match: client id app" in lines
+    assert lines[-1] == "anomalies in the whole capture, of all clients: trailing_bytes 3"
+
+
 def test_control_characters_in_file_names_are_escaped():
     assert lines_of(captures=["\x1b[2J.pcap"])[0] == "\\u001b[2J.pcap"
 

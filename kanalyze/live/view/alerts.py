@@ -26,7 +26,7 @@ from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.render.header import discarded_texts, refused_texts, unread_texts
 from kanalyze.render.phrases import api_text
 from kanalyze.render.text import shown
-from kanalyze.render.units import count_text, duration_text, percent_text, rate_text
+from kanalyze.render.units import counted, duration_text, percent_text, rate_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,7 +105,8 @@ def _given_up(snapshot: Snapshot) -> Iterator[Alert]:
 def _with_tls(connections: int) -> str:
     if connections == 1:
         return "1 connection has TLS"
-    return f"{count_text(connections)} connections have TLS"
+    verb = "has" if connections == 1 else "have"
+    return f"{counted(connections, 'connection')} {verb} TLS"
 
 
 def _doubts(snapshot: Snapshot) -> Iterator[Alert]:
@@ -168,7 +169,8 @@ def _unanswered(snapshot: Snapshot) -> Iterator[Alert]:
         text += f"{duration_text(age_ns // _SECOND_NS * _SECOND_NS)}: {api}"
         text += f" from {_name(oldest.client_id)} to {_name(str(oldest.broker))}"
         if in_flight.requests > 1:
-            text += f" ({count_text(in_flight.requests)} requests wait)"
+            wait = "waits" if in_flight.requests == 1 else "wait"
+            text += f" ({counted(in_flight.requests, 'request')} {wait})"
         yield Alert(text, _BAD)
         if not any(step.response_bytes for step in snapshot.history):
             yield Alert(

@@ -15,11 +15,11 @@ from kanalyze.live.view.tables import REQUESTS, TABLES, finding_text, sorted_ent
 from kanalyze.live.window.snapshot import PIPE
 from kanalyze.queries.findings import Finding
 from kanalyze.render.chart import bar_lines
-from kanalyze.render.findings import command_text
+from kanalyze.render.findings import command_text, confidence_text
 from kanalyze.render.layout import cell_width, padded
 from kanalyze.render.lines import Line
 from kanalyze.render.text import MISSING, shown
-from kanalyze.render.units import count_text, duration_text, percent_text, rate_text
+from kanalyze.render.units import count_text, counted, duration_text, percent_text, rate_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -371,7 +371,7 @@ def _requests(
     span = _span_text(span_ns, snapshot)
     order = "latest" if state.latest else "slowest"
     name = MISSING if line is None else line.name
-    title = f"{table.name}: {name}: {count_text(count)} requests in {span}, {order} first"
+    title = f"{table.name}: {name}: {counted(count, 'request')} in {span}, {order} first"
     head = [Line(part.plain, "bold") for part in Line(title).fitted(width)]
     description = _about_finding(snapshot, state, width)
     most = max(room - len(head) - min(len(rows) + 1, room // 2), 0)
@@ -403,7 +403,7 @@ def _about_finding(snapshot: Snapshot, state: ViewState, width: int) -> list[Lin
         ("what", finding_text(finding)),
         ("why", finding.why),
         ("repair", finding.repair),
-        ("sure", finding.sure),
+        ("confidence", confidence_text(finding.sure)),
         ("rows", command_text(finding.command, finding.options)),
     )
     return [line for name, text in texts for line in Line(f"{name}: {text}").fitted(width)]
@@ -484,7 +484,7 @@ def _nothing(table: LiveTable, snapshot: Snapshot, state: ViewState) -> str:
     latest = snapshot.findings
     if table.finds and latest is not None and latest.requests and not latest.findings:
         span = _span_text(latest.span_ns, snapshot)
-        return f"none in the last {count_text(latest.requests)} requests, of {span}"
+        return f"none in the last {counted(latest.requests, 'request')}, of {span}"
     return "nothing matches" if state.shown_pattern() else "nothing yet"
 
 

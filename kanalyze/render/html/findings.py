@@ -9,7 +9,7 @@ from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.render.findings import command_text
+from kanalyze.render.findings import command_text, confidence_text
 from kanalyze.render.text import shown
 from kanalyze.render.times import moment_text
 from kanalyze.render.units import count_text
@@ -67,7 +67,7 @@ def _kind(
     items = "".join(_item(finding, captures, names) for finding in of_kind)
     facts = (
         ("Why it matters", first["why"]),
-        ("How sure", first["sure"]),
+        ("Confidence", confidence_text(first["sure"])),
         ("What repairs it", first["repair"]),
     )
     lines = "".join(f"<div><dt>{word}</dt><dd>{_text(text)}</dd></div>" for word, text in facts)

@@ -243,7 +243,12 @@ def _left_out_html(report: Mapping[str, Any]) -> str:
 
 
 def _finding_count(findings: list[Any] | None) -> str:
-    return "" if not findings else f" ({count_text(len(findings))})"
+    """Return how many kinds of findings there are, and in how many places if these are more."""
+    if not findings:
+        return ""
+    kinds = len({finding["name"] for finding in findings})
+    places = f", in {count_text(len(findings))} places" if len(findings) > kinds else ""
+    return f" ({count_text(kinds)}{places})"
 
 
 def _tiles_html(totals: Mapping[str, Any]) -> str:

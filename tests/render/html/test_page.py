@@ -300,6 +300,18 @@ def test_a_page_can_be_made_without_rows() -> None:
 # -- contents -------------------------------------------------------------------------------------
 
 
+def test_findings_are_counted_and_not_their_places() -> None:
+    report, cube = report_and_cube_of("errors")
+    first, *_ = report["findings"]
+    for findings, words in (
+        ([first], "Findings (1)<"),
+        ([first] * 10, "Findings (1, in 10 places)<"),
+        ([first, first, {**first, "name": "other"}], "Findings (2, in 3 places)<"),
+        ([], "Findings<"),
+    ):
+        assert words in html_page({**report, "findings": findings}, cube)
+
+
 def test_a_finding_has_the_command_that_shows_its_rows() -> None:
     page = html_page(*report_and_cube_of("errors"))
     assert "kanalyze requests" in page

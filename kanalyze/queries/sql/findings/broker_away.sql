@@ -27,7 +27,8 @@ SELECT
     broker_ip,
     broker_port,
     concat(
-        count(*) FILTER (WHERE is_vain), ' connections of ',
+        count(*) FILTER (WHERE is_vain),
+        CASE WHEN count(*) FILTER (WHERE is_vain) = 1 THEN ' connection of ' ELSE ' connections of ' END,
         count(DISTINCT CASE WHEN is_vain THEN client_ip END),
         CASE
             WHEN count(DISTINCT CASE WHEN is_vain THEN client_ip END) = 1 THEN ' client in '
@@ -36,7 +37,8 @@ SELECT
         round((max(CASE WHEN is_vain THEN start_ns END) - min(CASE WHEN is_vain THEN start_ns END)) / 1e9 * 10) / 10,
         ' s failed: ', count(*) FILTER (WHERE is_vain AND closed_by = 'broker'), ' refused, ',
         count(*) FILTER (WHERE is_vain AND closed_by IS DISTINCT FROM 'broker'), ' not answered; ',
-        count(*) FILTER (WHERE is_answered), ' others succeeded'
+        count(*) FILTER (WHERE is_answered),
+        CASE WHEN count(*) FILTER (WHERE is_answered) = 1 THEN ' other' ELSE ' others' END, ' succeeded'
     ) AS what,
     count(*) FILTER (WHERE is_vain) AS weight,
     min(CASE WHEN is_vain THEN start_ns END) AS first_time_ns,

@@ -26,10 +26,13 @@ SELECT
     broker_ip,
     broker_port,
     concat(
-        count(*) FILTER (WHERE is_lost), ' sessions not found, on ',
+        count(*) FILTER (WHERE is_lost),
+        CASE WHEN count(*) FILTER (WHERE is_lost) = 1 THEN ' session' ELSE ' sessions' END, ' not found, on ',
         count(DISTINCT fetcher) FILTER (WHERE is_lost), ' of the ', count(DISTINCT fetcher),
-        ' connections that fetch from it, of ', count(DISTINCT client_id) FILTER (WHERE is_lost),
-        ' client ids such as ', coalesce(min(client_id) FILTER (WHERE is_lost), 'none')
+        CASE WHEN count(DISTINCT fetcher) = 1 THEN ' connection that fetches' ELSE ' connections that fetch' END,
+        ' from it, of ', count(DISTINCT client_id) FILTER (WHERE is_lost),
+        CASE WHEN count(DISTINCT client_id) FILTER (WHERE is_lost) = 1 THEN ' client id' ELSE ' client ids' END,
+        ' such as ', coalesce(min(client_id) FILTER (WHERE is_lost), 'none')
     ) AS what,
     count(*) FILTER (WHERE is_lost) AS weight,
     min(request_start_ns) FILTER (WHERE is_lost) AS first_time_ns,

@@ -53,7 +53,7 @@ SELECT
     ends.client_id,
     ends.topic,
     concat(
-        sum(last_lag), ' records behind in ', count(*),
+        sum(last_lag), CASE WHEN sum(last_lag) = 1 THEN ' record' ELSE ' records' END, ' behind in ', count(*),
         CASE WHEN count(*) = 1 THEN ' partition, ' ELSE ' partitions, ' END, sum(last_lag - first_lag),
         ' more than ', round((max(last_time_ns) - min(first_time_ns)) / 1e9 * 10) / 10, ' s before',
         CASE

@@ -181,7 +181,7 @@ reasons AS (
 SELECT
     of_groups.group_id,
     concat(
-        of_groups.again, ' rounds after the first in ',
+        of_groups.again, CASE WHEN of_groups.again = 1 THEN ' round' ELSE ' rounds' END, ' after the first in ',
         round((of_groups.last_time_ns - of_groups.first_time_ns) / 1e9 * 10) / 10, ' s',
         CASE WHEN causes.causes IS NULL THEN '' ELSE concat(': ', causes.causes) END,
         CASE

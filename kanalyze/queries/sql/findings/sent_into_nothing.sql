@@ -104,7 +104,8 @@ SELECT
     broker_port,
     concat(
         sum(requests), ' without an answer within ', round(max(waited_ns) / 1e9 * 10) / 10,
-        ' s, with ', sum(retransmitted), ' retransmissions',
+        ' s, with ', sum(retransmitted),
+        CASE WHEN sum(retransmitted) = 1 THEN ' retransmission' ELSE ' retransmissions' END,
         CASE
             WHEN max(silence_ns) IS NULL THEN ''
             ELSE concat('; before, the connection was idle for ', round(max(silence_ns) / 1e9 * 10) / 10, ' s')
