@@ -149,8 +149,8 @@ class LostRecords(NamedTuple):
     @classmethod
     def from_state(cls, state: object) -> LostRecords:
         """Make one from a state; raises ValueError for any other value."""
-        *values, cut = fields(state, "nnNinT", (None,))
-        return cls(*values, None if cut is None else TlsRecord.from_state(cut))
+        lost = cls(*fields(state, "nnNinT", (None,)))
+        return lost._replace(cut=None if lost.cut is None else TlsRecord.from_state(lost.cut))
 
 
 Proof: TypeAlias = "Callable[[TlsRecord, int], bool | None]"
