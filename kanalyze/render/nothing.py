@@ -40,8 +40,8 @@ def undecrypted_text(tls_connections: int, outcomes: Mapping[str, int]) -> str |
         outcomes: connections by what became of their TLS; empty without keys.
     """
     if not outcomes:
-        count = counted(tls_connections, "TLS connection")
-        text = f"{count} not decrypted: give a key log (--keylog FILE)"
+        all_of_them = counted(tls_connections, "TLS connection")
+        text = f"{all_of_them} not decrypted: give a key log (--keylog FILE)"
         return text if tls_connections else None
     unread = {name: count for name, count in outcomes.items() if count and name != _READ}
     others = tls_connections - sum(unread.values())

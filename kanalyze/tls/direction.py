@@ -223,27 +223,21 @@ class TlsDirection:
         if not isinstance(item, LostRecords):
             self._read(item)
             return
-        is_hello = item.cut is not None and self._read_cut(item.cut)
+        cut, message = item.cut, None
+        if cut is not None and cut.kind == HANDSHAKE_RECORD and not self._protection.is_sealed:
+            message = self._messages.beginning(cut.body)
+        if cut is not None and message is not None:
+            # The first fields of a hello are enough to know it.
+            is_gapless = not self._lost_bytes
+            self._negotiation.read(
+                message, MessageOrigin(self._direction, False, is_gapless, cut, True)
+            )
         self._lost_bytes += item.length
-        if is_hello and item.records == 1:
+        if message is not None and item.records == 1:
             self._lost_before = self._lost_bytes
         self._data.miss(item.length)
         self._messages.lose()
         self._protection.lose(item)
-
-    def _read_cut(self, record: TlsRecord) -> bool:
-        """Read the beginning of a record: of a hello, the first fields are enough to know it.
-
-        Return whether it is the beginning of a message.
-        """
-        if record.kind != HANDSHAKE_RECORD or self._protection.is_sealed:
-            return False
-        message = self._messages.beginning(record.body)
-        if message is None:
-            return False
-        origin = MessageOrigin(self._direction, False, not self._lost_bytes, record)
-        self._negotiation.read_cut(message, origin)
-        return True
 
     def _read(self, record: TlsRecord) -> None:
         protection = self._protection

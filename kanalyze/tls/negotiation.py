@@ -31,12 +31,11 @@ if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.tls.cipher_suites import CipherSuite
     from kanalyze.tls.earlier_sessions import Ends
-    from kanalyze.tls.epochs import MasterName
     from kanalyze.tls.handshake import ClientHello, HandshakeMessage, ServerHello
     from kanalyze.tls.keylog import KeyLog
     from kanalyze.tls.records import TlsRecord
 
-__all__ = ["MessageOrigin", "Negotiation"]
+__all__ = ["MessageOrigin", "Negotiation", "may_be_resumed_12"]
 
 
 class MessageOrigin(NamedTuple):
@@ -50,6 +49,8 @@ class MessageOrigin(NamedTuple):
     """Whether no byte before it is missing."""
     record: TlsRecord
     """The last record that it was in."""
+    is_cut: bool = False
+    """Whether only its beginning was captured: of hellos, that is read too."""
 
 
 class Negotiation:
@@ -168,28 +169,11 @@ class Negotiation:
 
         Of a resumed one, also the name of the session whose secret it uses.
         """
-        hello, master = self.server_hello, self.master_name
+        hello, master = self.server_hello, self.both_epochs_12[0].master_name(0)
         session_id = b"" if hello is None or self.is_13 else hello.session_id
         resumed = b"" if master is None else master.name
         names = (self.client_random, session_id, resumed)
         return tuple(dict.fromkeys(name for name in names if name))
-
-    @property
-    def master_name(self) -> MasterName | None:
-        """The name of the master secret of TLS 1.2 in the key log; None if it is not known."""
-        return self.both_epochs_12[0].master_name(0)
-
-    @property
-    def may_be_resumed_12(self) -> bool:
-        """Whether this is TLS 1.2, and no message shows that its session is a new one."""
-        hello = self.server_hello
-        is_12 = hello is not None and hello.version == TLS_1_2
-        return is_12 and self.handshakes == 1 and self.facts.resumed is not False
-
-    def resume(self, name: MasterName) -> None:
-        """Use the master secret of an earlier session."""
-        for epochs in self.both_epochs_12:
-            epochs.resume(0, name)
 
     @property
     def lacks_secrets(self) -> bool:
@@ -226,6 +210,8 @@ class Negotiation:
             self._client_hello(body, origin)
         elif kind == handshake.SERVER_HELLO:
             self._server_hello(body, origin)
+        elif origin.is_cut:
+            return None
         elif kind == handshake.CERTIFICATE:
             self._certificate(body, origin)
         elif kind == handshake.CERTIFICATE_REQUEST:
@@ -241,13 +227,6 @@ class Negotiation:
         elif origin.is_sealed and self.is_13:
             return self._sealed_13(kind, body, origin)
         return None
-
-    def read_cut(self, message: HandshakeMessage, origin: MessageOrigin) -> None:
-        """Read the beginning of the first message of a record that is cut, if it is a hello."""
-        if message.kind == handshake.CLIENT_HELLO:
-            self._client_hello(message.body, origin, is_cut=True)
-        elif message.kind == handshake.SERVER_HELLO:
-            self._server_hello(message.body, origin, is_cut=True)
 
     def note_sealed(self, origin: MessageOrigin, *, is_first: bool) -> None:
         """Note the first encrypted record of a side that was captured.
@@ -272,7 +251,8 @@ class Negotiation:
             self.facts.resumed = _offers_ticket(self) or None
         self._finish(direction, record)
 
-    def _client_hello(self, body: bytes, origin: MessageOrigin, *, is_cut: bool = False) -> None:
+    def _client_hello(self, body: bytes, origin: MessageOrigin) -> None:
+        is_cut = origin.is_cut
         hello = handshake.read_client_hello(body, is_cut=is_cut)
         facts = self.facts
         if hello is None or facts.client_index not in (None, origin.direction):
@@ -300,8 +280,8 @@ class Negotiation:
             self._agree(self.server_hello)
             facts.handshake_ns = self._times.took_ns(facts.client_index if self.is_13 else None)
 
-    def _server_hello(self, body: bytes, origin: MessageOrigin, *, is_cut: bool = False) -> None:
-        hello = handshake.read_server_hello(body, is_cut=is_cut)
+    def _server_hello(self, body: bytes, origin: MessageOrigin) -> None:
+        hello = handshake.read_server_hello(body, is_cut=origin.is_cut)
         facts = self.facts
         if hello is None or facts.client_index == origin.direction:
             return
@@ -407,6 +387,13 @@ def _note_no_certificates(facts: TlsFacts, end: int | None) -> None:
         facts.certificate_requested = bool(facts.certificate_requested)
     elif facts.mutual is None:
         facts.mutual = False
+
+
+def may_be_resumed_12(negotiation: Negotiation) -> bool:
+    """Tell whether this is TLS 1.2, and no message shows that its session is a new one."""
+    hello = negotiation.server_hello
+    is_12 = hello is not None and hello.version == TLS_1_2
+    return is_12 and negotiation.handshakes == 1 and negotiation.facts.resumed is not False
 
 
 def _offers_ticket(negotiation: Negotiation) -> bool:

@@ -16,6 +16,7 @@ from kanalyze.tls.earlier_sessions import RecordPlace
 from kanalyze.tls.epochs import APPLICATION, EARLY, HANDSHAKE, Epochs13
 from kanalyze.tls.handshake import is_hello
 from kanalyze.tls.hello_order import has_hello_of
+from kanalyze.tls.negotiation import may_be_resumed_12
 from kanalyze.tls.opener import ANY_NUMBER, RecordOpener
 
 if TYPE_CHECKING:
@@ -202,17 +203,18 @@ class Protection:
         handshake = None if client_random is None else negotiation.handshake_12(client_random)
         if opener is None or end is None or handshake is None or not self._late_records:
             return
-        if negotiation.may_be_resumed_12 and not opener.has_keys:
+        if may_be_resumed_12(negotiation) and not opener.has_keys:
             self._late_records -= 1
             place = RecordPlace(negotiation.ends, opener.uncertain)
             name = self._late_starts.earlier.find(record, end, handshake, place)
             if name is not None:
-                negotiation.resume(name)
+                for epochs in negotiation.both_epochs_12:
+                    epochs.resume(0, name)
 
     def _note_first(self) -> None:
         """Note that a record was opened, and with which master secret."""
         self._is_first = False
-        name = self._negotiation.master_name
+        name = self._negotiation.both_epochs_12[0].master_name(0)
         if name is not None:
             self._late_starts.earlier.note(self._negotiation.ends, name)
 

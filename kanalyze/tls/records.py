@@ -149,8 +149,8 @@ class LostRecords(NamedTuple):
     @classmethod
     def from_state(cls, state: object) -> LostRecords:
         """Make one from a state; raises ValueError for any other value."""
-        *values, cut = fields(state, "nnNinT", (None,))
-        return cls(*values, None if cut is None else TlsRecord.from_state(cut))
+        lost = cls(*fields(state, "nnNinT", (None,)))
+        return lost._replace(cut=None if lost.cut is None else TlsRecord.from_state(lost.cut))
 
 
 Proof: TypeAlias = "Callable[[TlsRecord, int], bool | None]"
@@ -405,7 +405,8 @@ class RecordCutter:
         buffered = len(self._buffer)
         if self._lost_from is None:
             self._lost_from = self._offset
-            self._cut = self._beginning()
+            if self._is_in_sync and buffered > HEADER_BYTES:
+                self._cut = self._record(0, min(buffered, HEADER_BYTES + _MOST_CUT_BYTES))
         if self._skip:
             skip = self._skip - length
         elif self._is_in_sync and buffered >= HEADER_BYTES:
@@ -421,12 +422,6 @@ class RecordCutter:
         self._is_in_sync = skip >= 0
         if skip == 0:
             yield self._lost(1)
-
-    def _beginning(self) -> TlsRecord | None:
-        """Return what there is of an incomplete record in the buffer; None without its header."""
-        if not self._is_in_sync or len(self._buffer) <= HEADER_BYTES:
-            return None
-        return self._record(0, min(len(self._buffer), HEADER_BYTES + _MOST_CUT_BYTES))
 
     def _lost(self, count: int | None) -> LostRecords:
         """Return the loss up to the first byte in the buffer, where a record begins."""
