@@ -33,7 +33,7 @@ _WARNING = "bold yellow"
 
 def header_lines(summary: dict[str, Any]) -> Iterator[Line]:
     """Yield the lines before the first table; they may be longer than a terminal is wide."""
-    yield from _captured(summary["capture"])
+    yield from _captured(summary["capture"], has_untimed=summary["quality"]["untimed_packets"] > 0)
     yield from _described(summary["quality"])
     yield from _connections(summary["quality"])
     yield from _tls(summary["tls"])
@@ -45,13 +45,12 @@ def header_lines(summary: dict[str, Any]) -> Iterator[Line]:
     yield from _anomalies(summary["quality"]["anomalies"], is_filtered=bool(summary["filter"]))
 
 
-def _captured(capture: dict[str, Any]) -> Iterator[Line]:
+def _captured(capture: dict[str, Any], *, has_untimed: bool) -> Iterator[Line]:
     yield Line(captures_text(capture["captures"]), style="bold")
-    if not capture["packets"]:
-        yield Line("no packets")
-        return
     if capture["first_time_ns"] is None:
-        yield Line("no packet has a time")
+        yield Line("no packet has a time" if has_untimed else "no packets")
+        if not has_untimed:
+            return
     else:
         yield Line(
             f"{moment_text(capture['first_time_ns'])} to {moment_text(capture['last_time_ns'])} "

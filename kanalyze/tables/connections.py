@@ -104,7 +104,9 @@ class ConnectionRow(NamedTuple):
         _nullable_number("number in the capture, from 1, of the first packet; null if unknown"),
     ]
     start_ns: Annotated[int | None, _nullable_time("time of the first packet; null if it has none")]
-    end_ns: Annotated[int | None, _nullable_time("latest time of a packet; null if none has one")]
+    end_ns: Annotated[
+        int | None, _nullable_time("time of the last packet; null if no packet has one")
+    ]
     duration_ns: Annotated[int | None, _nullable_number("end_ns - start_ns", "ns")]
     opened_by: Annotated[
         End | None,

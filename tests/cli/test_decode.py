@@ -123,6 +123,7 @@ def test_frames_are_released_once_they_are_written(monkeypatch, capfdbinary):
 
     class FakeAnalysis:
         progress = 0, None  # on a busy machine, a progress line reads it
+        quality = CaptureQuality()
 
         def __init__(self, captures, **others) -> None:
             pass

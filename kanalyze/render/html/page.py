@@ -207,7 +207,7 @@ def _json_block(data: Mapping[str, Any]) -> str:
 def _span_text(capture: Mapping[str, Any]) -> str:
     first, last = capture["first_time"], capture["last_time"]
     if first is None or last is None:
-        return "no packets"
+        return "no packet has a time" if capture["packets"] else "no packets"
     texts = [time[:19].replace("T", " ") for time in (first, last)]
     return f"{texts[0]} to {texts[1]} UTC ({duration_text(capture['duration_ns'])})"
 
