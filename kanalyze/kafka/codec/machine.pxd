@@ -93,7 +93,7 @@ cdef class Machine:
     cdef public bint noting
     cdef readonly long long batches
     cdef readonly long long noted
-    cdef long long[::1] notes
+    cdef readonly long long[::1] notes
 
     cpdef begin(self, int address, int stack_cells, long long body_bytes)
     @cython.locals(used=cython.longlong)
@@ -151,8 +151,6 @@ cdef class Machine:
     cdef int _entry(
         self, const unsigned char[::1] data, long long pos, long long end, long long left
     ) except -1 nogil
-    @cython.locals(at=cython.longlong)
-    cdef int _note(self, long long left, long long size) except -1 nogil
     @cython.locals(at=cython.longlong, attributes=cython.int, count=cython.longlong)
     cdef int _batch(
         self, const unsigned char[::1] data, long long pos, long long size
@@ -171,10 +169,11 @@ cdef class Machine:
         self, const unsigned char[::1] data, long long pos, long long count
     ) except -1 nogil
     cdef _grow_tape(self)
-    cdef _grow_notes(self)
     cdef _grow_arena(self, long long least)
 
 
+@cython.locals(larger="long long[::1]")
+cdef long long[::1] doubled(long long[::1] cells)
 cdef long long int16_of(long long first, long long second) noexcept nogil
 @cython.locals(high=cython.longlong)
 cdef long long int32_of(

@@ -137,7 +137,8 @@ class Machine:
         records_at: index of its first cell.
         noting: whether the places of batches and messages of records are noted.
         batches: how many of them the body has, up to here; those that are cut do not count.
-        noted: how many of them were noted, the first ones: see :meth:`note`.
+        noted: how many of them were noted, the first ones.
+        notes: for each of these, how many bytes before the body's end it begins, and its size.
     """
 
     def __init__(self, programs: Programs) -> None:
@@ -171,10 +172,6 @@ class Machine:
         self.arena_used = 0
         self.carried = 0
         self.batches = self.noted = 0
-
-    def note(self, index: int) -> tuple[int, int]:
-        """Return a noted batch: how many bytes before the body's end it begins, and its size."""
-        return self.notes[2 * index], self.notes[2 * index + 1]
 
     def feed(self, data: bytes | memoryview, pos: int, end: int) -> int:
         """Read the body's next bytes, ``data[pos:end]``; return the index where reading stopped.
@@ -616,22 +613,15 @@ class Machine:
         self.skip = size + ENTRY_HEAD_BYTES
         self.records = remaining_bytes - self.skip
         if self.noting:
-            self._note(left, self.skip)
+            self.batches += 1
+            if self.noted < MOST_NOTES:
+                if 2 * self.noted + 2 > len(self.notes):
+                    with cython.gil:
+                        self.notes = doubled(self.notes)
+                self.notes[2 * self.noted] = left
+                self.notes[2 * self.noted + 1] = self.skip
+                self.noted += 1
         return 1
-
-    def _note(self, left: int, size: int) -> int:
-        """Note the place of a batch or message, unless there are too many."""
-        at = 2 * self.noted
-        self.batches += 1
-        if self.noted == MOST_NOTES:
-            return 0
-        if at + 2 > len(self.notes):
-            with cython.gil:
-                self._grow_notes()
-        self.notes[at] = left
-        self.notes[at + 1] = size
-        self.noted += 1
-        return 0
 
     def _batch(self, data: bytes | memoryview, pos: int, size: int) -> int:
         """Note the header of a whole batch (KIP-98)."""
@@ -710,19 +700,19 @@ class Machine:
         return 0
 
     def _grow_tape(self) -> None:
-        larger = memoryview(array("q", [0]) * (2 * len(self.tape)))
-        larger[: self.used] = self.tape[: self.used]
-        self.tape = larger
-
-    def _grow_notes(self) -> None:
-        larger = memoryview(array("q", [0]) * (2 * len(self.notes)))
-        larger[: len(self.notes)] = self.notes
-        self.notes = larger
+        self.tape = doubled(self.tape)
 
     def _grow_arena(self, least: int) -> None:
         larger = memoryview(bytearray(max(least, 2 * len(self.arena))))
         larger[: self.arena_used] = self.arena[: self.arena_used]
         self.arena = larger
+
+
+def doubled(cells: memoryview) -> memoryview:
+    """Return a copy of cells with room for as many more."""
+    larger = memoryview(array("q", [0]) * (2 * len(cells)))
+    larger[: len(cells)] = cells
+    return larger
 
 
 def int16_of(first: int, second: int) -> int:

@@ -111,8 +111,8 @@ def sum_up(frame: Frame, machine: Machine) -> None:
 
 def _noted(frame: Frame, machine: Machine) -> Iterator[tuple[int, int]]:
     """Yield where each noted batch begins and ends in a frame."""
-    for index in range(machine.noted):
-        left, size = machine.note(index)
+    notes, cells = machine.notes, 2 * machine.noted
+    for left, size in zip(notes[0:cells:2], notes[1:cells:2], strict=True):
         yield frame.length - left, frame.length - left + size
 
 

@@ -54,20 +54,16 @@ cdef class MessageReader:
         plan=DecodePlan,
     )
     cdef RequestHeader _usual_header(self, Frame frame)
+    @cython.locals(plan=DecodePlan, body=DecodedBody)
     cpdef DecodedBody request_body(self, Frame frame, RequestHeader header)
     cpdef bint has_api(self, int api_key) except -1
     cpdef acks(self, Frame frame, RequestHeader header)
     @cython.locals(segments=Segments)
     cpdef long long correlation_id(self, Frame frame) except? -1
-    @cython.locals(body=DecodedBody)
+    @cython.locals(plan=DecodePlan, at=cython.longlong, body=DecodedBody)
     cpdef DecodedBody response_body(self, Frame frame, int api_key, int api_version)
-    @cython.locals(plan=DecodePlan, at=cython.longlong)
-    cdef DecodedBody _response_body(self, Frame frame, int api_key, int api_version)
-    cdef bint _notes_batches(self, DecodePlan plan) except -1
-    @cython.locals(decode=BodyDecoder, body=DecodedBody, taped=Taped)
-    cdef DecodedBody _body(self, Frame frame, long long at, DecodePlan plan)
     @cython.locals(decode=BodyDecoder, end=cython.longlong, exact=cython.bint, taped=Taped)
-    cdef DecodedBody _unchecked_body(self, Frame frame, long long at, DecodePlan plan)
+    cdef DecodedBody _body(self, Frame frame, long long at, DecodePlan plan)
     @cython.locals(taped=Taped)
     cdef Taped _taped(self, BodyDecoder decode)
     @cython.locals(decode=BodyDecoder)
@@ -76,6 +72,12 @@ cdef class MessageReader:
 
 @cython.locals(body=DecodedBody)
 cdef DecodedBody _read_body(Taped taped, version)
+@cython.locals(decode=BodyDecoder)
+cdef bint _note_batches(DecodePlan plan) except -1
+@cython.locals(decode=BodyDecoder)
+cdef _summing(Frame frame, DecodePlan plan, bint is_checked)
+@cython.locals(decode=BodyDecoder, taped=Taped)
+cdef _check_batches(DecodedBody body, Frame frame, DecodePlan plan)
 @cython.locals(segments=Segments)
 cdef bint _begins_with_code(Frame frame, int code) except -1
 @cython.locals(segments=Segments)

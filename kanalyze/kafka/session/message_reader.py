@@ -225,7 +225,10 @@ class MessageReader:
     def request_body(self, frame: Frame, header: RequestHeader) -> DecodedBody:
         """Read the selected fields of a request."""
         plan = self._plans.request(header.api_key, header.api_version)
-        return self._body(frame, header.body, plan)
+        body = self._body(frame, header.body, plan)
+        if self._checks_crc:
+            _check_batches(body, frame, plan)
+        return body
 
     def acks(self, frame: Frame, header: RequestHeader) -> int | None:
         """Return ``acks`` of a Produce request; None when it cannot be read."""
@@ -245,40 +248,28 @@ class MessageReader:
 
     def response_body(self, frame: Frame, api_key: int, api_version: int) -> DecodedBody:
         """Read the selected fields of the response to a request of that key and version."""
-        body = self._response_body(frame, api_key, api_version)
-        if body.read_as == NO_VERSION:
-            return DecodedBody(
-                None, None, body.problem, self._guessed(body, frame, api_key, api_version)
-            )
-        return body
-
-    def _guessed(self, body: DecodedBody, frame: Frame, api_key: int, api_version: int) -> str:
-        """Say why a response was not read, and which error it probably has."""
-        try:
-            data = self.beginning(frame)
-        except WireError:  # the first bytes are missing
-            return body.detail
-        catalog, length = self._catalog, frame.length
-        data = data[:length]
-        return with_probable_error(body.detail, catalog, api_key, api_version, data, length)
-
-    def _response_body(self, frame: Frame, api_key: int, api_version: int) -> DecodedBody:
         plan = self._plans.response(api_key, api_version)
         at = 8
         if plan.header_version > 0 and _has_no_tags(frame):
-            return self._body(frame, 9, plan)
-        try:
-            if plan.header_version > 0:
-                at = _body_at(self.beginning(frame), plan.header_version)
-            elif api_key == API_VERSIONS and _begins_with_code(frame, UNSUPPORTED_VERSION):
-                plan = self._plans.response(api_key, 0)
-        except WireError as error:
-            kind = _failure(frame)
-            is_cut = kind is AnomalyKind.MISSING_BYTES
-            return DecodedBody(
-                None, None, kind, NOT_ALL_THERE if is_cut else f"responseHeader: {error}"
-            )
-        return self._body(frame, at, plan)
+            body = self._body(frame, 9, plan)
+        else:
+            try:
+                if plan.header_version > 0:
+                    at = _body_at(self.beginning(frame), plan.header_version)
+                elif api_key == API_VERSIONS and _begins_with_code(frame, UNSUPPORTED_VERSION):
+                    plan = self._plans.response(api_key, 0)
+            except WireError as error:
+                kind = _failure(frame)
+                is_cut = kind is AnomalyKind.MISSING_BYTES
+                detail = NOT_ALL_THERE if is_cut else f"responseHeader: {error}"
+                body = DecodedBody(None, None, kind, detail)
+            else:
+                body = self._body(frame, at, plan)
+        if body.read_as == NO_VERSION:
+            return _with_guess(body, self._catalog, frame, api_key, api_version)
+        if self._checks_crc:
+            _check_batches(body, frame, plan)
+        return body
 
     # -- which bytes are needed --------------------------------------------------------------------
 
@@ -290,7 +281,9 @@ class MessageReader:
         """
         plan = self._plans.request(header.api_key, header.api_version)
         if plan.decode is not None and plan.reads_all_that_is_needed:
-            return drop_unread_bytes(frame, header.body, plan.decode, self._summing(frame, plan))
+            return drop_unread_bytes(
+                frame, header.body, plan.decode, _summing(frame, plan, self._checks_crc)
+            )
         return None
 
     def skim_response(
@@ -300,7 +293,9 @@ class MessageReader:
         plan = self._plans.response(api_key, api_version)
         at = response_body_at(frame, plan.header_version)
         if plan.decode is not None and plan.reads_all_that_is_needed and at is not None:
-            return drop_unread_bytes(frame, at, plan.decode, self._summing(frame, plan))
+            return drop_unread_bytes(
+                frame, at, plan.decode, _summing(frame, plan, self._checks_crc)
+            )
         return None
 
     def needed_of_request(self, frame: Frame, header: RequestHeader) -> Ranges | None:
@@ -358,40 +353,11 @@ class MessageReader:
             raise ValueError("a body in an unknown layout")
         message.taped = decode.taped_from_state(taped)
 
-    # -- CRCs of batches ---------------------------------------------------------------------------
-
-    def _notes_batches(self, plan: DecodePlan) -> bool:
-        """Make the decoder note batches of records if they are checked; return whether it does.
-
-        Snapshots (FetchSnapshot) are left out: they are sent in parts that begin within a batch.
-        """
-        is_checked = self._checks_crc and plan.key >> 16 in _CHECKED_APIS
-        if is_checked and plan.decode is not None:
-            plan.decode.machine.noting = True
-        return is_checked
-
-    def _summing(self, frame: Frame, plan: DecodePlan) -> Callable[[], None] | None:
-        """Return a function that sums up batches before their bytes are dropped; None for none."""
-        decode = plan.decode
-        if decode is None or not self._notes_batches(plan):
-            return None
-        return partial(sum_up, frame, decode.machine)
-
     # -- decoding ---------------------------------------------------------------------------------
 
     def _body(self, frame: Frame, at: int, plan: DecodePlan) -> DecodedBody:
-        body = self._unchecked_body(frame, at, plan)
-        if self._checks_crc and body.read_as != NO_VERSION and self._notes_batches(plan):
-            decode = plan.decode
-            assert decode is not None
-            taped = body.taped
-            if decode.machine.batches and taped is not None and taped.is_of(decode.shape):
-                body.batches = checks_of(frame, decode.machine)
-        return body
-
-    def _unchecked_body(self, frame: Frame, at: int, plan: DecodePlan) -> DecodedBody:
         if self._checks_crc:
-            self._notes_batches(plan)
+            _note_batches(plan)
         decode = plan.decode
         if decode is None and plan.definition is None:
             return DecodedBody(None, None, AnomalyKind.UNKNOWN_API, UNKNOWN_API)
@@ -453,6 +419,48 @@ def _read_body(taped: Taped, version: int | None) -> DecodedBody:
     body.left_over = 0
     body.batches = None
     return body
+
+
+def _with_guess(
+    body: DecodedBody, catalog: Catalog, frame: Frame, api_key: int, api_version: int
+) -> DecodedBody:
+    """Say which error a response that was not read probably has."""
+    try:
+        data = MessageReader.beginning(frame)[: frame.length]
+    except WireError:  # the first bytes are missing
+        return body
+    reason = body.detail
+    detail = with_probable_error(reason, catalog, api_key, api_version, data, frame.length)
+    return DecodedBody(None, None, body.problem, detail)
+
+
+def _note_batches(plan: DecodePlan) -> bool:
+    """Make the decoder note batches of records if they are checked; return whether it does.
+
+    Snapshots (FetchSnapshot) are left out: they are sent in parts that begin within a batch.
+    """
+    decode = plan.decode
+    if decode is None or plan.key >> 16 not in _CHECKED_APIS:
+        return False
+    decode.machine.noting = True
+    return True
+
+
+def _summing(frame: Frame, plan: DecodePlan, is_checked: bool) -> Callable[[], None] | None:
+    """Return a function that sums up batches before their bytes are dropped; None for none."""
+    decode = plan.decode
+    if not is_checked or decode is None or not _note_batches(plan):
+        return None
+    return partial(sum_up, frame, decode.machine)
+
+
+def _check_batches(body: DecodedBody, frame: Frame, plan: DecodePlan) -> None:
+    """Check the batches of a body if it was read by the plan's decoder."""
+    decode, taped = plan.decode, body.taped
+    if decode is None or taped is None or plan.key >> 16 not in _CHECKED_APIS:
+        return
+    if decode.machine.batches > 0 and taped.is_of(decode.shape):
+        body.batches = checks_of(frame, decode.machine)
 
 
 def _of_unknown_version(plan: DecodePlan, taped: Taped | None) -> DecodedBody:
