@@ -6,6 +6,7 @@ counted in terminal columns: a wide character takes 2, a combining one 0.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
@@ -13,15 +14,22 @@ from kanalyze.common.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["GAP", "TOPIC_ID_WIDTH", "TableColumn", "cell_width", "fitted", "line_width"]
-__all__ += ["natural_widths", "padded"]
+__all__ = [
+    "GAP",
+    "TableColumn",
+    "cell_width",
+    "fitted",
+    "line_width",
+    "natural_widths",
+    "padded",
+    "with_whole_ids",
+]
 
 GAP = 2
 """Spaces between columns."""
 
 _NARROWEST = 8
-TOPIC_ID_WIDTH = 22
-"""Of a topic id: it is of use only whole, to be looked up or copied."""
+_TOPIC_ID = re.compile(r"\(?(?:id )?[\w-]{22}(?![\w-])\)?", re.ASCII)
 
 
 class TableColumn(NamedTuple):
@@ -33,8 +41,10 @@ class TableColumn(NamedTuple):
     """Width to which the column may be cut before columns are left out; None if it is never cut."""
     rank: int = 0
     """0 if the column is always shown. Other columns are left out, the highest rank first."""
+    may_have_ids: bool = False
+    """Whether cells may begin with the id of a topic, which is of use only whole."""
     narrowest: int = _NARROWEST
-    """Width to which the column may be cut after that."""
+    """Width to which the column may be cut after others were left out."""
 
 
 def cell_width(text: str) -> int:
@@ -52,6 +62,25 @@ def natural_widths(columns: Sequence[TableColumn], rows: Iterable[Sequence[str]]
     for row in rows:
         widths = [max(width, cell_width(cell)) for width, cell in zip(widths, row, strict=True)]
     return widths
+
+
+def with_whole_ids(
+    columns: Sequence[TableColumn], rows: Iterable[Sequence[str]]
+) -> list[TableColumn]:
+    """Return the columns; those with an id of a topic are not cut to less than its width."""
+    widths = [0] * len(columns)
+    places = [index for index, column in enumerate(columns) if column.may_have_ids]
+    for row in rows if places else ():
+        for index in places:
+            found = _TOPIC_ID.match(row[index])
+            if found is not None:
+                widths[index] = max(widths[index], found.end())
+    return [
+        column
+        if column.least is None or not width
+        else column._replace(least=max(column.least, width), narrowest=width)
+        for column, width in zip(columns, widths, strict=True)
+    ]
 
 
 def fitted(

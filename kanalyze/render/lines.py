@@ -9,7 +9,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from kanalyze.render.layout import GAP, cell_width, fitted, natural_widths, padded
+from kanalyze.render.layout import (
+    GAP,
+    cell_width,
+    fitted,
+    natural_widths,
+    padded,
+    with_whole_ids,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -123,8 +130,8 @@ def fitted_table(
 
     Columns are narrowed or left out as :func:`~kanalyze.render.layout.fitted` says.
     """
-    texts = ([text for text, _ in row] for row in rows)
-    widths = fitted(columns, natural_widths(columns, texts), width)
+    texts = [[text for text, _ in row] for row in rows]
+    widths = fitted(with_whole_ids(columns, texts), natural_widths(columns, texts), width)
     for row in ([(column.title, "bold") for column in columns], *rows):
         yield table_line(columns, widths, row)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.render.layout import TOPIC_ID_WIDTH, TableColumn
+from kanalyze.render.layout import TableColumn
 from kanalyze.render.phrases import number_text
 from kanalyze.render.table import ReadableColumn
 from kanalyze.render.text import MISSING, shown
@@ -92,7 +92,7 @@ _COLUMNS: tuple[ReadableColumn, ...] = (
     ReadableColumn(TableColumn("client", least=8), lambda row: shown(row.client_id)),
     ReadableColumn(TableColumn("API"), lambda row: row.api_name),
     ReadableColumn(
-        TableColumn("topic", least=TOPIC_ID_WIDTH, narrowest=TOPIC_ID_WIDTH),
+        TableColumn("topic", least=8, may_have_ids=True),
         lambda row: shown(row.topic or row.topic_id),
     ),
     ReadableColumn(TableColumn("partition", right=True), lambda row: number_text(row.partition)),

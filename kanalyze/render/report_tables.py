@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.model.tcp import Endpoint
 from kanalyze.render.latency_parts import PARTS
-from kanalyze.render.layout import TOPIC_ID_WIDTH, TableColumn
+from kanalyze.render.layout import TableColumn
 from kanalyze.render.phrases import api_text, listed, packets_text, status_text
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import clock_text, is_dated, moment_text
@@ -250,10 +250,7 @@ def _topic_name(item: _Item) -> str:
     return shown(item["topic"]) if item["topic"] is not None else f"id {shown(item['topic_id'])}"
 
 
-_TOPIC_WIDTH = len("id ") + TOPIC_ID_WIDTH
-_TOPIC = _Shown(
-    TableColumn("topic", least=_TOPIC_WIDTH, narrowest=_TOPIC_WIDTH), _topic_name, "bold"
-)
+_TOPIC = _Shown(TableColumn("topic", least=16, may_have_ids=True), _topic_name, "bold")
 
 
 def _texts(item: _Item, name: str) -> str:
@@ -371,7 +368,9 @@ def _errors(summary: _Item) -> _Content:
     columns = (
         _Shown(TableColumn("error", least=34), _error_name, "red"),
         _API,
-        _text("topic", "topic", TOPIC_ID_WIDTH),
+        _Shown(
+            TableColumn("topic", least=16, may_have_ids=True), lambda item: shown(item["topic"])
+        ),
         _count("count", "count"),
         _moment("first", "first_time_ns", dated=dated, rank=1),
         _moment("last", "last_time_ns", dated=dated, rank=2),

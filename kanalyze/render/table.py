@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.render.layout import (
     GAP,
-    TOPIC_ID_WIDTH,
     TableColumn,
     fitted,
     natural_widths,
     padded,
+    with_whole_ids,
 )
 from kanalyze.render.phrases import number_text, packets_text, status_text
 from kanalyze.render.text import MISSING, shown
@@ -117,8 +117,8 @@ class RowTable:
         self.write(buffered)
 
     def _settle(self, rows: Iterable[AnyRow]) -> tuple[_Settled, ...]:
-        columns = [item.column for item in self._columns]
         sample = [[item.cell(row) for item in self._columns] for row in list(rows)[:_SAMPLE_ROWS]]
+        columns = with_whole_ids([item.column for item in self._columns], sample)
         widths = fitted(columns, natural_widths(columns, sample), self._width)
         settled = [
             (item, width) for item, width in zip(self._columns, widths, strict=True) if width
@@ -200,7 +200,7 @@ READABLE: tuple[ReadableColumn, ...] = (
     ReadableColumn(
         TableColumn("status", least=20), lambda row: status_text(row.status, row.error_name)
     ),
-    ReadableColumn(TableColumn("topics", least=TOPIC_ID_WIDTH, narrowest=TOPIC_ID_WIDTH), _topics),
+    ReadableColumn(TableColumn("topics", least=8, may_have_ids=True), _topics),
     ReadableColumn(TableColumn("group", least=8, rank=3), lambda row: shown(row.group_id)),
     ReadableColumn(
         TableColumn("packets", right=True, rank=1),

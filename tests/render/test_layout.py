@@ -7,15 +7,16 @@ from rich.cells import cell_len
 
 from kanalyze.render.layout import (
     GAP,
-    TOPIC_ID_WIDTH,
     TableColumn,
     fitted,
     natural_widths,
     padded,
+    with_whole_ids,
 )
 from kanalyze.render.records import record_columns
 from kanalyze.render.table import READABLE
 
+TOPIC_ID = "vWnWpcWbTA-xD4QQ5oXw_A"
 COLUMNS = (
     TableColumn("name", least=10),
     TableColumn("count", right=True),
@@ -80,8 +81,13 @@ def test_cells_are_padded_or_cut():
 
 @pytest.mark.parametrize("width", [80, 100, 140])
 @pytest.mark.parametrize("columns", [READABLE, record_columns(values=True, search=True)])
-def test_a_topic_id_is_not_cut(columns, width):
+def test_a_topic_id_is_not_cut_but_a_name_is(columns, width):
     (index,) = [at for at, each in enumerate(columns) if each.column.title.startswith("topic")]
     natural = [40 if each.column.least is not None else 9 for each in columns]
-    natural[index] = TOPIC_ID_WIDTH
-    assert fitted([each.column for each in columns], natural, width)[index] == TOPIC_ID_WIDTH
+    shown = {}
+    for text in (TOPIC_ID, f"id {TOPIC_ID}", f"{TOPIC_ID}, orders", f"{TOPIC_ID}s"):
+        cells = [text if at == index else "" for at in range(len(columns))]
+        fit = with_whole_ids([each.column for each in columns], [cells])
+        shown[text] = padded(text, fitted(fit, natural, width)[index])
+    assert shown.pop(f"{TOPIC_ID}s").rstrip().endswith("\u2026")
+    assert all(TOPIC_ID in text for text in shown.values())

@@ -14,7 +14,14 @@ from kanalyze.common.bounded_text import bounded_text
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.live.window.row_choice import RowChoice, text_matches
 from kanalyze.model.tcp import Endpoint
-from kanalyze.render.layout import TableColumn, cell_width, fitted, line_width, natural_widths
+from kanalyze.render.layout import (
+    TableColumn,
+    cell_width,
+    fitted,
+    line_width,
+    natural_widths,
+    with_whole_ids,
+)
 from kanalyze.render.lines import Line, table_line
 from kanalyze.render.phrases import api_text, listed, status_text
 from kanalyze.render.text import MISSING, shown
@@ -141,6 +148,7 @@ def table_lines(
         for width_needed, item in zip(natural, table.columns, strict=True)
     ]
     has_room = line_width(padded_widths) <= width
+    columns = with_whole_ids(columns, cells)
     widths = fitted(columns, padded_widths if has_room else natural, width)
     titles = [
         (column.title, "bold underline" if index == by else "bold")
@@ -372,7 +380,12 @@ _TOPICS = LiveTable(
     "Busiest topics",
     lambda snapshot: snapshot.topics,
     (
-        _text("topic", 16, _topic, style="bold"),
+        LiveColumn(
+            TableColumn("topic", least=16, may_have_ids=True),
+            lambda entry, _: _topic(entry),
+            _topic,
+            "bold",
+        ),
         _rate("bytes in", lambda entry: entry.produced_bytes, "B"),
         _rate("bytes out", lambda entry: entry.fetched_bytes, "B"),
         _records("records in", lambda entry: entry.produced_records, rank=1),
