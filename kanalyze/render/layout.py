@@ -74,7 +74,9 @@ def with_whole_ids(
         for index in places:
             found = _TOPIC_ID.match(row[index])
             if found is not None:
-                widths[index] = max(widths[index], found.end())
+                # Of a longer text an ellipsis takes the last place.
+                is_longer = found.end() < len(row[index])
+                widths[index] = max(widths[index], found.end() + is_longer)
     return [
         column
         if column.least is None or not width

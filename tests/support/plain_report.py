@@ -521,6 +521,7 @@ def slowest(rows: Iterable[Row]) -> list[dict[str, Any]]:
         *("client_software_version", "principal", "wire", "error_code", "errors", "partitions"),
         *("record_count", "record_bytes", "acks", "max_wait_ms", "min_bytes", "waited"),
         *("group_id", "member_id", "transactional_id", "anomalies"),
+        *("proxy", "proxied_client_ip", "proxied_client_port", "proxied_target"),
     }
     found = []
     for row in timed[:10]:

@@ -1,5 +1,6 @@
--- Whether requests may be missing because TLS could not be read: a record that is cut short, or a
--- connection to a port of Kafka that is not decrypted.
+-- Whether requests may be missing because TLS could not be read.
+--
+-- That is so after a record that is cut short, or if a connection to a port of Kafka is not decrypted.
 WITH kafka AS (
     SELECT broker_ip, broker_port
     FROM connections
