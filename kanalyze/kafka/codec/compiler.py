@@ -25,8 +25,8 @@ from kanalyze.kafka.schema.versions import NONE
 from kanalyze.kafka.wire import Source
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.schema.catalog import Kind
     from kanalyze.kafka.codec.projection import Selection
+    from kanalyze.kafka.schema.catalog import Kind
     from kanalyze.kafka.schema.schema_ast import MessageSpec, Struct
 
 __all__ = ["Decoder", "Decoders", "compile_decoder", "program_of"]
