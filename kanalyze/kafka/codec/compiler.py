@@ -114,7 +114,7 @@ class Decoders:
         key = (api_key, kind, version, projection, is_superseded)
         if key not in self._older:
             message = superseded or self._catalog.message(api_key, kind)
-            older = without_newer(message, projection)
+            older = _without_newer(message, projection)
             self._older[key] = self._make(program_of(older, version, projection))
         return self._older[key]
 
@@ -139,7 +139,7 @@ def _superseded_program(api_key: int, kind: Kind, version: int, projection: Proj
     return program_of(message, version, projection)
 
 
-def without_newer(message: MessageSpec, projection: Projection) -> MessageSpec:
+def _without_newer(message: MessageSpec, projection: Projection) -> MessageSpec:
     """Return a message of which no version has the fields that are newly selected."""
     before = Projection.of(*(path for path in projection.paths if path not in projection.newer))
     struct = _without(message.struct, select(message, projection), select(message, before))
