@@ -56,6 +56,8 @@ def find_inputs(
     stores: Stores | None = None,
     leave_out: Callable[[Anomaly], object] | None = None,
     outputs: Collection[FileIdentity] = (),
+    *,
+    needs_all: bool = False,
 ) -> list[FoundCapture]:
     """Return the captures that the arguments name, each once, by the time of their first packet.
 
@@ -67,7 +69,8 @@ def find_inputs(
     ``leave_out`` is called with an anomaly for each file that is left out because it cannot be
     read or is no capture; its text names the file. Files of a folder that have neither the name nor
     the content of a capture are skipped without one. ``outputs`` are files that are written now: if
-    a folder or a glob names them, they are skipped.
+    a folder or a glob names them, they are skipped. With ``needs_all``, only files of folders are
+    left out.
 
     Raises :class:`CaptureError` when an argument names nothing, when a named file is missing, and
     when nothing can be read as a capture.
@@ -89,6 +92,8 @@ def find_inputs(
         if not can_be_read_twice(capture.path):
             name = capture_name(capture.path)
             raise CaptureError(f"{name}: can only be read alone, not with other captures")
+    if needs_all:
+        return sorted((look_at(capture, stores) for capture in captures), key=reading_order)
     return _readable(captures, explicit, stores, report)
 
 

@@ -375,6 +375,9 @@ def test_a_state_that_a_version_before_has_written_gives_the_same_rows(
     assert found_rows == expected_rows
     assert len(found_rows) > 20
     assert found_rows != resumed(halves[1], None)[1]
+    # What is left of it is saved again, with all that is open still.
+    again, _ = resumed(pcap_file([]), old_state, keeps_open=True)
+    assert resumed(halves[1], again.saved_state)[1] == expected_rows
 
 
 @pytest.mark.parametrize("name", ["groups", "errors", "waits", "mock"])

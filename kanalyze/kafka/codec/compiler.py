@@ -21,11 +21,13 @@ from kanalyze.kafka.codec.projection import Projection, select
 from kanalyze.kafka.codec.values import TapeCursor
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.kafka.schema.layout import Layout
+from kanalyze.kafka.schema.versions import NONE
 from kanalyze.kafka.wire import Source
 
 if TYPE_CHECKING:
+    from kanalyze.kafka.codec.projection import Selection
     from kanalyze.kafka.schema.catalog import Kind
-    from kanalyze.kafka.schema.schema_ast import MessageSpec
+    from kanalyze.kafka.schema.schema_ast import MessageSpec, Struct
 
 __all__ = ["Decoder", "Decoders", "compile_decoder", "program_of"]
 
@@ -69,6 +71,7 @@ class Decoders:
         self._shared_texts = TapeCursor()
         self._decoders: dict[tuple[int, Kind, int, Projection], BodyDecoder] = {}
         self._superseded: dict[tuple[int, Kind, int, Projection], BodyDecoder | None] = {}
+        self._older: dict[tuple[int, Kind, int, Projection, bool], BodyDecoder] = {}
 
     def get(self, api_key: int, kind: Kind, version: int, projection: Projection) -> BodyDecoder:
         """Return the decoder for an API's requests or responses in one version.
@@ -99,6 +102,22 @@ class Decoders:
             self._superseded[key] = self._make(_superseded_program(*key)) if exists else None
         return self._superseded[key]
 
+    def older(
+        self, api_key: int, kind: Kind, version: int, projection: Projection, *, is_superseded: bool
+    ) -> BodyDecoder:
+        """Return what loads the bodies in states of the last format; it decodes no message.
+
+        Its values are those of :meth:`get` or :meth:`superseded`, with the defaults of the fields
+        that were not selected yet.
+        """
+        superseded = self._catalog.superseded(api_key, kind, version) if is_superseded else None
+        key = (api_key, kind, version, projection, is_superseded)
+        if key not in self._older:
+            message = superseded or self._catalog.message(api_key, kind)
+            older = _without_newer(message, projection)
+            self._older[key] = self._make(program_of(older, version, projection))
+        return self._older[key]
+
     def _make(self, program: Program) -> BodyDecoder:
         return BodyDecoder(program, self._programs, self._shared_texts)
 
@@ -118,6 +137,28 @@ def _superseded_program(api_key: int, kind: Kind, version: int, projection: Proj
     message = _BUILT_IN.superseded(api_key, kind, version)
     assert message is not None  # users cannot define superseded layouts: all are built in
     return program_of(message, version, projection)
+
+
+def _without_newer(message: MessageSpec, projection: Projection) -> MessageSpec:
+    """Return a message of which no version has the fields that are newly selected."""
+    before = Projection.of(*(path for path in projection.paths if path not in projection.newer))
+    struct = _without(message.struct, select(message, projection), select(message, before))
+    return message._replace(struct=struct)
+
+
+def _without(struct: Struct, selection: Selection, before: Selection) -> Struct:
+    fields = []
+    for field in struct.fields:
+        if field.name not in selection:
+            fields.append(field)
+        elif field.name not in before:
+            fields.append(field._replace(versions=NONE))
+        elif field.struct is None:
+            fields.append(field)
+        else:
+            inner = _without(field.struct, selection[field.name], before[field.name])
+            fields.append(field._replace(struct=inner))
+    return struct._replace(fields=tuple(fields))
 
 
 def program_of(message: MessageSpec, version: int, projection: Projection) -> Program:

@@ -29,6 +29,8 @@ class _SelectedPaths(NamedTuple):
     """Every field, as dicts; ``paths`` is empty."""
     raw_records: bool = False
     """Records fields give their bytes, not a summary."""
+    newer: frozenset[str] = frozenset()
+    """Those of the paths that were not selected yet when the last format of states was written."""
 
 
 class Projection(_SelectedPaths):
@@ -40,14 +42,16 @@ class Projection(_SelectedPaths):
     """Every field of the version, as nested dicts, records as bytes."""
 
     @classmethod
-    def of(cls, *paths: str, raw_records: bool = False) -> Projection:
+    def of(
+        cls, *paths: str, raw_records: bool = False, newer: frozenset[str] = frozenset()
+    ) -> Projection:
         """Select the fields that ``paths`` name, from the message down, as in its definition.
 
         The path of a struct, or of an array of structs, selects all its fields. Without paths no
         field is selected: the decoder skips the whole message and gives ``()``. Whether the paths
         exist is checked when the decoder is made.
         """
-        return cls(tuple(sorted(set(paths))), raw_records=raw_records)
+        return cls(tuple(sorted(set(paths))), raw_records=raw_records, newer=newer)
 
 
 Projection.ALL = Projection((), everything=True, raw_records=True)

@@ -135,6 +135,13 @@ class DecodePlans:
             return self.request(api_key, version)
         return self.response(api_key, version)
 
+    def older(
+        self, api_key: int, version: int, kind: MessageKind, *, is_superseded: bool
+    ) -> BodyDecoder:
+        """Return what loads the bodies in states of the last format; see ``Decoders.older``."""
+        selected = self._selection(api_key, kind)
+        return self._decoders.older(api_key, kind, version, selected, is_superseded=is_superseded)
+
     def has_api(self, api_key: int) -> bool:
         """Return true if the API is known."""
         last = self._last_request

@@ -334,8 +334,13 @@ class MessageReader:
         if taped is None or version is None or api_key is None:
             return None
         plan = self._plans.of_kind(api_key, version, kind)
-        is_superseded = plan.superseded is not None and taped.is_of(plan.superseded.shape)
-        return is_superseded, taped.state()
+        has_newer = plan.decode is not None and taped.is_of(plan.decode.shape)
+        if has_newer or plan.superseded is None:
+            return False, taped.state(), has_newer
+        if taped.is_of(plan.superseded.shape):
+            return True, taped.state(), True
+        older = self._plans.older(api_key, version, kind, is_superseded=True)
+        return taped.is_of(older.shape), taped.state(), False
 
     def load_body_state(
         self, message: Message, state: object, api_key: int | None, kind: MessageKind
@@ -344,13 +349,15 @@ class MessageReader:
         if state is None:
             return
         version = message.version
-        is_superseded, taped = fields(state, "bt")
+        is_superseded, taped, has_newer = fields(state, "btb", (False,))
         if api_key is None or version is None or not self._plans.has_version(api_key, version):
             raise ValueError("a body of an unknown API")
         plan = self._plans.of_kind(api_key, version, kind)
         decode = plan.superseded if is_superseded else plan.decode
         if decode is None:
             raise ValueError("a body in an unknown layout")
+        if not has_newer:
+            decode = self._plans.older(api_key, version, kind, is_superseded=is_superseded)
         message.taped = decode.taped_from_state(taped)
 
     # -- decoding ---------------------------------------------------------------------------------

@@ -222,7 +222,7 @@ def captures_of(options: Options, stores: Stores) -> tuple[list[FoundCapture], l
     if options.leave_out_unreadable:
         return find_readable(options.paths, stores)
     left_out: list[Anomaly] = []
-    captures = find_inputs(options.paths, stores, left_out.append)
+    captures = find_inputs(options.paths, stores, left_out.append, needs_all=True)
     for capture in captures:
         check_many_may_read(capture.path)
     return [look_at(capture, stores) for capture in captures], left_out

@@ -56,7 +56,8 @@ __all__ = ["FETCH", "PRODUCE", "SHARE_FETCH", "Extractors"]
 
 PRODUCE, FETCH, LIST_OFFSETS = 0, 1, 2
 OFFSET_FETCH, FIND_COORDINATOR = 9, 10
-SYNC_GROUP = 14
+JOIN_GROUP, SYNC_GROUP = 11, 14
+CONSUMER_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT = 68, 88
 SHARE_FETCH = 78
 
 _GROUP_KEY, _TRANSACTION_KEY = 0, 1
@@ -171,6 +172,16 @@ _ROLES = {
     (SYNC_GROUP, "request"): {"Assignments": "has_assignments"},
 }
 """Roles that do not follow from the definitions of these fields."""
+
+
+_NEWER = {
+    (FETCH, "request"): frozenset({"ReplicaId", "ReplicaState.ReplicaId"}),
+    **{
+        (api_key, "request"): frozenset({"RebalanceTimeoutMs", "SessionTimeoutMs"})
+        for api_key in (JOIN_GROUP, CONSUMER_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT)
+    },
+}
+"""Fields that a row did not need yet when the last format of states was written."""
 
 
 class _Extractor:
@@ -293,7 +304,10 @@ class Extractors:
             ("response", response, responded),
         ):
             more = self._more.get((api_key, kind), _NOTHING)
-            with_more = Projection.of(*projection.paths, *more.paths)
+            newer = _NEWER.get((api_key, kind), frozenset()).difference(more.paths)
+            with_more = Projection.of(
+                *projection.paths, *more.paths, newer=newer.intersection(projection.paths)
+            )
             decoded.append(with_more)
             roles = field_roles(message, projection, _ROLES.get((api_key, kind)), with_more)
             is_request = kind == "request"

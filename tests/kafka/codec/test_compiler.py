@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from kanalyze.kafka.codec.compiler import Decoder
     from kanalyze.kafka.schema.catalog import Catalog
-    from kanalyze.kafka.schema.schema_ast import MessageSpec
+    from kanalyze.kafka.schema.schema_ast import MessageSpec, Struct
 
 FETCHED = Projection.of(
     "ThrottleTimeMs",
@@ -310,6 +310,53 @@ def test_a_decoder_is_made_once(catalog: Catalog) -> None:
     one = decoders.get(0, "request", 3, Projection.of("Acks"))
     assert decoders.get(0, "request", 3, Projection.of("Acks")) is one
     assert decoders.get(0, "request", 9, Projection.of("Acks")) is not one
+
+
+def with_fields(struct: Struct, values: dict[str, Any], selection: Any) -> dict[str, Any]:
+    """Return the selected ones of the values of a struct."""
+    selected: dict[str, Any] = {}
+    for field in struct.fields:
+        if field.name not in selection or field.json_name not in values:
+            continue
+        value = values[field.json_name]
+        if field.struct is not None and value is not None:
+            below, inner = selection[field.name], field.struct
+            if field.is_array:
+                value = [with_fields(inner, item, below) for item in value]
+            else:
+                value = with_fields(inner, value, below)
+        selected[field.json_name] = value
+    return selected
+
+
+def test_what_was_saved_before_fields_were_selected_has_their_defaults(catalog: Catalog) -> None:
+    decoders = Decoders(catalog)
+    differing = 0
+    for message, version in every_message(catalog):
+        kind: Any = message.kind
+        if message.api_key is None or kind not in ("request", "response"):
+            continue
+        random = Random(f"{message.name} {version}")
+        paths = random_projection(message, random).paths
+        newer = frozenset(path for path in paths if random.random() < 0.3)
+        old_paths = [path for path in paths if path not in newer]
+        before = Projection.of(*old_paths, raw_records=True)
+        now = Projection.of(*paths, raw_records=True, newer=newer)
+        body = sample(message, version)
+        saving = decoders.get(message.api_key, kind, version, before)
+        saving(body, 0, 0, None)
+        state = saving.take(None).state()
+        older = decoders.older(message.api_key, kind, version, now, is_superseded=False)
+        found = older.taped_from_state(state).values()
+        everything, _ = decoders.get(message.api_key, kind, version, Projection.ALL)(
+            body, 0, 0, None
+        )
+        selection = select(message, now)
+        old = select(message, before)
+        known = with_fields(message.struct, everything, old)
+        assert found == projected(message, version, known, selection)
+        differing += found != projected(message, version, everything, selection)
+    assert differing > 100
 
 
 def test_decoders_of_one_table_of_programs_do_not_disturb_each_other(catalog: Catalog) -> None:

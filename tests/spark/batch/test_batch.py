@@ -31,6 +31,7 @@ from kanalyze.tables.row import COLUMNS
 from tests.support.captures import NAMES, path
 from tests.support.cut_captures import cut, packets_of, write_pcap
 from tests.support.packets import ACK, RST, SYN, pcap_file, segment, timed
+from tests.support.quality import UNCHECKED_BATCHES
 from tests.support.spark_tables import as_on_spark
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ class Expected:
         }
         self.requests, self.anomalies = self.tables["requests"], self.tables["anomalies"]
         self.report = report(folder)
+        self.report["quality"].update(UNCHECKED_BATCHES)
 
 
 def make_settled(files: Iterable[Path]) -> None:

@@ -51,15 +51,32 @@ def test_names_of_undecodable_bytes_are_kept() -> None:
     assert loaded.captures == quality.captures
 
 
-def test_quality_of_a_checkpoint_without_the_latest_counter_is_loaded() -> None:
+NEWER = vars(CaptureQuality()).keys() - set(_NAMES_ONCE)
+"""Counts that lists without names do not have."""
+
+
+@pytest.mark.parametrize("name", sorted(NEWER))
+def test_quality_of_a_checkpoint_without_a_newer_counter_is_loaded(name: str) -> None:
     quality = analysis("tls")[1]
-    *older, latest = save_quality(quality)
-    loaded = load_quality(json.loads(json.dumps(older)))
-    assert latest == [] == list(loaded.tls_outcomes)
+    plain = json.loads(text("tls"))
+    del plain[name]
+    loaded = load_quality(plain)
+    unset = vars(CaptureQuality())[name]
+    assert vars(loaded)[name] == unset
+    vars(loaded)[name] = vars(quality)[name]
     assert loaded.to_dict() == quality.to_dict()
-    for size in (len(older) - 1, len(older) + 2):
+
+
+def test_a_checkpoint_without_a_count_that_every_version_has_is_refused() -> None:
+    for name in _NAMES_ONCE:
+        plain = json.loads(text("tls"))
+        del plain[name]
         with pytest.raises(QualityStateError):
-            load_quality([*older, [], []][:size])
+            load_quality(plain)
+    once = [json.loads(text("tls"))[name] for name in _NAMES_ONCE]
+    for wrong in (once[:-1], [*once, []]):
+        with pytest.raises(QualityStateError):
+            load_quality(wrong)
 
 
 def changed(plain: Any, noise: random.Random) -> Any:
@@ -83,12 +100,15 @@ def test_damaged_quality_is_refused_or_loaded(seed: int) -> None:
 def test_quality_that_earlier_versions_saved_is_loaded() -> None:
     """They had a list without names, of the counts that there were; later ones may have more."""
     plain = json.loads(text("errors"))
-    in_order = list(vars(CaptureQuality()))[: len(_NAMES_ONCE)]
-    assert sorted(in_order) == sorted(_NAMES_ONCE)
-    expected = load_quality(plain).to_dict()
-    assert load_quality([plain[name] for name in _NAMES_ONCE]).to_dict() == expected
+    assert tuple(name for name in vars(CaptureQuality()) if name not in NEWER) == _NAMES_ONCE
+    assert {"tls_outcomes", "untimed_packets", "record_batches", "checked_batches"} <= NEWER
+    unset = vars(CaptureQuality())
+    expected = load_quality(plain)
+    vars(expected).update({name: unset[name] for name in NEWER})
+    once = load_quality([plain[name] for name in _NAMES_ONCE])
+    assert once.to_dict() == expected.to_dict()
     fewer = {name: value for name, value in plain.items() if name in _NAMES_ONCE}
-    assert load_quality(fewer).to_dict() == expected
+    assert load_quality(fewer).to_dict() == expected.to_dict()
 
 
 @pytest.mark.parametrize("plain", [None, 1, [], [1], "x", {}, {"packets": 1}, {"unknown": 1}])
