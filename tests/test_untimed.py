@@ -89,7 +89,11 @@ def test_rows_are_those_of_the_capture_without_any_time(name, untimed):
     for timed_row, row in zip(timed_rows, rows, strict=True):
         for column in NOT_ABOUT_TIME:
             assert getattr(row, column) == getattr(timed_row, column), column
-        assert set(times_of(row, COLUMNS).values()) == {None}
+        times = times_of(row, COLUMNS)
+        # Without any time it is known too that what never waits did not.
+        assert times.pop("waited_ns") == (0 if row.waited is False else None)
+        assert row.waited in (None, False) or timed_row.waited
+        assert set(times.values()) == {None}
     [*connections] = kanalyze.connections(untimed(name))
     assert len(connections) == len(list(kanalyze.connections(path(name))))
     for connection in connections:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kanalyze.tables.connections import ConnectionRow
     from kanalyze.tables.row import Column
 
-__all__ = ["OutputCheck"]
+__all__ = ["OF_SNAPPED", "OutputCheck"]
 
 _KAFKA: Final = "kafka"
 _OUR_WORDS: Final = frozenset(
@@ -49,10 +49,10 @@ _OUR_WORDS: Final = frozenset(
 _OF_FILES: Final = frozenset(("capture",))
 _PACKET_NUMBERS: Final = frozenset(("request_packet", "response_packet", "first_packet", "packet"))
 """They differ if several captures become one."""
-_OF_SNAPPED: Final = frozenset(
+OF_SNAPPED: Final = frozenset(
     (
-        *("anomalies", "pipeline_wait_ns", "broker_time_ns", "waited", "client_snapped_bytes"),
-        "broker_snapped_bytes",
+        *("anomalies", "pipeline_wait_ns", "broker_time_ns", "waited", "waited_ns"),
+        *("client_snapped_bytes", "broker_snapped_bytes"),
     )
 )
 """Columns that differ if records are cut off."""
@@ -99,7 +99,7 @@ class OutputCheck:
             _Side(sign, Analysis((), source=EncryptedCaptures(captures), **settings))
             for sign, captures in zip((1, -1), self._captures, strict=True)
         ]
-        left_out = _OF_FILES | (_OF_SNAPPED if strips_records else frozenset())
+        left_out = _OF_FILES | (OF_SNAPPED if strips_records else frozenset())
         if len(originals) > 1:
             left_out |= _PACKET_NUMBERS
         self._columns = {

@@ -202,7 +202,7 @@ class _Walk:
         """API key and version of the request inside an Envelope."""
 
     def finished(self) -> bytes:
-        """Return the anonymized frame; bytes that were not read are zero."""
+        """Return the anonymized frame; bytes that the walk did not come to are zero."""
         self._flush()
         self._parts.append(bytes(len(self._data) - self._at))
         self._copied = len(self._data)
@@ -228,9 +228,17 @@ class _Walk:
             is_read = False
         else:
             is_read = location.known or self._at == len(self._data)
-        if not is_read:
+        if is_read:
+            self._rest()
+        else:
             self._discard_body(body_parts, body_at, steps)
         return is_read
+
+    def _rest(self) -> None:
+        """Fill what is after the body: a few zeros are padding, which any other byte is not."""
+        size = len(self._data) - self._at
+        if any(self._data[self._at :]):
+            self._put(_UNREADABLE * size, size)
 
     def _discard_body(self, parts: int, at: int, steps: Steps) -> None:
         """Discard the parts of the body, and fill the body.

@@ -6,8 +6,7 @@ not know Kafka, nor how streams are put together.
 Every byte is blank unless it is written on purpose. Written are all headers that
 :mod:`kanalyze.net` reads, those inside tunnels too, and TCP, UDP and ICMP. Everything else keeps
 only its length: other protocols, IP fragments, options of IP and Geneve, TCP options except those
-of RFC 9293, 7323 and 2018, link layers that have more than addresses (802.11, the netfilter log,
-PKTAP).
+of RFC 9293, 7323 and 2018, and what link layers have besides addresses (:mod:`.link_headers`).
 
 Ports, times, lengths, sequence numbers, flags and tunnel ids stay. A checksum of IP, TCP, UDP, ICMP
 or GRE that was right is right again, and one that was wrong is wrong again. A partial checksum,
@@ -22,6 +21,13 @@ import re
 from struct import Struct
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
+from kanalyze.anonymization.link_headers import (
+    DOT11,
+    NETFILTER_LOG,
+    carrier_header,
+    dot11_header,
+    netfilter_log_header,
+)
 from kanalyze.common.caches import remember
 from kanalyze.net.header_cursor import HeaderCursor
 from kanalyze.net.header_kinds import DROPPED, ETHERNET, IPV4, IPV6, LLC_FRAME, TCP
@@ -123,7 +129,7 @@ class PacketAnonymizer:
         self._sums.clear()
         self.payload_at = -1
         kind = read_link(cursor, link_type)
-        if not self._link(link_type, cursor.at - begin):
+        if not self._link(link_type, cursor.at - begin, is_read=kind >= 0):
             return self._out
         for _ in range(_MOST_HEADERS):
             if kind < 0:
@@ -135,21 +141,35 @@ class PacketAnonymizer:
 
     # -- link layers ------------------------------------------------------------------------------
 
-    def _link(self, link_type: int, header_end: int) -> bool:
-        """Write the link-layer header, which ends at ``header_end``.
+    def _link(self, link_type: int, header_end: int, *, is_read: bool) -> bool:
+        """Write the link-layer header, which ends at ``header_end`` if it could be read.
 
         Returns false if the link type is unknown.
         """
+        at = 0
+        carrier = carrier_header(self._data, link_type)
+        if carrier is not None:
+            header, link_type = carrier
+            at = len(header)
+            self._out[:at] = header
         if link_type == _ETHERNET_LINK:
-            self._ethernet(0, header_end)
+            self._ethernet(at, header_end)
         elif link_type == _COOKED:
-            self._copy(0, header_end)
-            self._cooked_address(6, 14, header_end, is_mac=self._data[4:6] == b"\0\6")
+            self._copy(at, header_end)
+            is_mac = self._data[at + 4 : at + 6] == b"\0\6"
+            self._cooked_address(at + 6, at + 14, header_end, is_mac=is_mac)
         elif link_type == _COOKED_2:
-            self._copy(0, header_end)
-            self._cooked_address(12, 20, header_end, is_mac=self._data[11:12] == b"\6")
+            self._copy(at, header_end)
+            is_mac = self._data[at + 11 : at + 12] == b"\6"
+            self._cooked_address(at + 12, at + 20, header_end, is_mac=is_mac)
         elif link_type in _COPIED_LINKS:
-            self._copy(0, header_end)
+            self._copy(at, header_end)
+        elif link_type == DOT11:
+            header = dot11_header(self._data[at:], self._stand_ins.mac)
+            self._out[at : at + len(header)] = header
+        elif link_type == NETFILTER_LOG and is_read:
+            header = netfilter_log_header(self._data[at:], header_end - at)
+            self._out[at : at + len(header)] = header
         else:
             return False
         return True

@@ -129,6 +129,18 @@ def test_a_message_with_holes_keeps_its_length_and_no_text(vectors: list[Vector]
         assert b"the-client" not in whole.data
 
 
+@pytest.mark.parametrize(
+    ("rest", "expected"),
+    [(bytes(4), bytes(4)), (bytes(5), bytes(5)), (b"\0\1", b"\xff\xff"), (b"text!", b"\xff" * 5)],
+)
+def test_only_padding_after_a_body_is_padding_in_its_place(rest: bytes, expected: bytes) -> None:
+    content = struct.pack(">hhih", 18, 0, 7, -1)  # an ApiVersions request
+    frame = struct.pack(">i", len(content + rest)) + content + rest
+    found = MessageAnonymizer(CATALOG, STAND_INS).message(frame, 18, 0, "request")
+    assert found.is_read
+    assert found.data == frame[: -len(rest)] + expected
+
+
 def test_an_unknown_api_keeps_only_its_header() -> None:
     content = struct.pack(">hhih", 999, 3, 7, 3) + b"abc" + b"secret body of an unknown API"
     frame = struct.pack(">i", len(content)) + content

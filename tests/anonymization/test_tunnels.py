@@ -5,14 +5,15 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING
 
-import pytest
-
+import kanalyze
 from kanalyze.anonymization.packets import PacketAnonymizer
 from kanalyze.net.headers import read_headers
 from kanalyze.net.layer_stats import LayerStats
 from tests.anonymization.test_anonymize import fields
 from tests.anonymization.test_packets import STAND_INS, Fixed, batch_of
+from tests.support.captures import path
 from tests.support.cases import for_each
+from tests.support.disorder import packets_of
 from tests.support.packets import Packet, pcap_file
 from tests.support.wrapped import (
     INNER,
@@ -21,6 +22,7 @@ from tests.support.wrapped import (
     OUTER_V6,
     PAYLOAD,
     Wrapped,
+    segment,
     wrapped,
 )
 
@@ -32,9 +34,16 @@ if TYPE_CHECKING:
 WRAPPED = wrapped()
 GUESSED = "Ethernet in MPLS"
 """tshark guesses what is inside from the first 4 bits of an address, which the stand-in changes."""
-BLANK_LINKS = (105, 127, 239, 258)
-READ = [name for name, each in WRAPPED.items() if each.link_type not in BLANK_LINKS]
-NOT_THERE = (*(ipaddress.ip_address(each).packed for each in (*INNER_V6, *OUTER, *OUTER_V6)),)
+NOT_THERE = (
+    *(ipaddress.ip_address(each).packed for each in (*INNER_V6, *OUTER, *OUTER_V6)),
+    *(bytes((2, 0, 0, 0, 0, last)) for last in range(1, 5)),
+    *(b"wlan0", b"en0", b"in\0\0"),
+)
+"""Addresses, names of interfaces, and the prefix of a log."""
+LINKS_WITH_MORE = (105, 119, 127, 163, 192, 239, 258)
+WITH_MORE = [name for name, each in WRAPPED.items() if each.link_type in LINKS_WITH_MORE]
+OTHERS_WITH_MORE = ("Ethernet", "PKTAP", "log")
+WIRELESS = [name for name in WITH_MORE if not any(each in name for each in OTHERS_WITH_MORE)]
 
 
 def made(each: Wrapped) -> bytes:
@@ -55,7 +64,7 @@ def words(address: str) -> tuple[int, int]:
     return number >> 64, number & (1 << 64) - 1
 
 
-@for_each("name", READ)
+@for_each("name", WRAPPED)
 def test_the_segment_is_read_as_before(name: str) -> None:
     each = WRAPPED[name]
     data = made(each)
@@ -71,9 +80,20 @@ def test_the_segment_is_read_as_before(name: str) -> None:
     assert PAYLOAD not in data
 
 
-@pytest.mark.parametrize("name", [name for name in WRAPPED if name not in READ])
-def test_link_layers_with_more_than_addresses_are_blank(name: str) -> None:
-    assert set(made(WRAPPED[name])) == {0}
+@for_each("name", WIRELESS)
+def test_frames_that_are_not_read_are_counted_as_before_and_are_blank(name: str) -> None:
+    """Management, control, encrypted, fragments, aggregates: the first byte, flags, QoS control."""
+    each = WRAPPED[name]
+    at = each.data.index(b"\x02\0\0\0\0\1") - 4
+    for first, flags in ((0x80, 0), (0xB4, 0), (0x08, 0x41), (0x88, 0x45), (0x48, 1), (0x09, 1)):
+        data = bytearray(each.data)
+        data[at : at + 2] = bytes((first, flags))
+        packet = each._replace(data=bytes(data))
+        found = made(packet)
+        (_, of_was), (_, of_found) = (read(one, each.link_type) for one in (packet.data, found))
+        assert of_found.counters.other_packets == of_was.counters.other_packets
+        assert PAYLOAD not in found
+        assert [address for address in NOT_THERE if address in found] == []
 
 
 def checksums(capture: Path) -> list[str]:
@@ -98,7 +118,7 @@ def test_tshark_finds_the_same_checksums_right(tmp_path: Path) -> None:
     assert after == before
 
 
-@pytest.mark.parametrize("name", ["IPv4 in VXLAN", "IPv6 in ERSPAN III with more"])
+@for_each("name", ["IPv4 in VXLAN", "IPv6 in ERSPAN III with more", *WITH_MORE])
 def test_truncated_packets_raise_nothing(name: str) -> None:
     whole = WRAPPED[name].data
     for cut in range(len(whole)):
@@ -118,3 +138,28 @@ def test_an_unset_checksum_stays_unset() -> None:
 def test_geneve_options_are_blank() -> None:
     assert b"12345678" in WRAPPED["IPv4 in Geneve with options"].data
     assert b"12345678" not in made(WRAPPED["IPv4 in Geneve with options"])
+
+
+LINKS = sorted({each.link_type for name, each in WRAPPED.items() if each.link_type != 1})
+
+
+@for_each("link_type", LINKS)
+def test_a_capture_of_any_link_type_has_the_same_rows(link_type: int, tmp_path: Path) -> None:
+    """The headers of that link type are put before the packets of a real capture."""
+    each = next(each for each in WRAPPED.values() if each.link_type == link_type)
+    header = each.data[: each.data.index(bytes(segment())[:2])]
+    assert header or link_type == 101
+    packets = [
+        Packet(header + packet.data[14:], packet.time_ns) for packet in packets_of("old-0-8-2-2")
+    ]
+    before, after = tmp_path / f"{link_type}.pcap", tmp_path / f"{link_type}.pcapng"
+    before.write_bytes(pcap_file(packets, link_type=link_type))
+    done = kanalyze.anonymize(before, output=after, force=True)
+    assert done.differences == ()
+    assert (
+        done.messages
+        == kanalyze.anonymize(
+            path("old-0-8-2-2"), output=tmp_path / "expected.pcapng", force=True
+        ).messages
+    )
+    assert [address for address in NOT_THERE if address in after.read_bytes()] == []

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import kanalyze
+from kanalyze.cli.main import main
 from tests.support.captures import path
 
 if TYPE_CHECKING:
@@ -20,21 +21,83 @@ def capture(tmp_path: Path) -> Path:
     return shutil.copy(path("mock"), tmp_path / "mock.pcap")
 
 
+@pytest.fixture
+def options(write: Callable[..., object]) -> dict[str, bool]:
+    return {} if write is kanalyze.save else {"force": True}
+
+
 @pytest.mark.parametrize("write", WRITERS)
-@pytest.mark.parametrize("input_kind", ["name", "folder", "glob", "link"])
+@pytest.mark.parametrize("input_kind", ["name", "link"])
 def test_an_input_is_never_replaced(
-    write: Callable[..., object], input_kind: str, capture: Path, tmp_path: Path
+    write: Callable[..., object],
+    input_kind: str,
+    options: dict[str, bool],
+    capture: Path,
+    tmp_path: Path,
 ) -> None:
     link = tmp_path.with_name("link.pcap")
     link.unlink(missing_ok=True)
     link.hardlink_to(capture)
-    inputs = {"name": capture, "folder": tmp_path, "glob": f"{tmp_path}/*.pcap", "link": link}
     before = capture.read_bytes()
-    options = {} if write is kanalyze.save else {"force": True}
     with pytest.raises(kanalyze.UsageError, match="is also an input"):
-        write(inputs[input_kind], output=capture, **options)
+        write(capture if input_kind == "name" else link, output=capture, **options)
     assert capture.read_bytes() == before
     assert list(tmp_path.iterdir()) == [capture]
+
+
+INPUTS = {"folder": "{}", "glob": "{}/*.pcap"}
+
+
+@pytest.mark.parametrize("write", WRITERS)
+@pytest.mark.parametrize("input_kind", INPUTS)
+def test_the_only_capture_of_a_folder_is_never_replaced(
+    write: Callable[..., object],
+    input_kind: str,
+    options: dict[str, bool],
+    capture: Path,
+    tmp_path: Path,
+) -> None:
+    """An output is left out of a folder that is read: no capture remains."""
+    before = capture.read_bytes()
+    none = "no capture in this folder|no file has such a name|is a capture and is not overwritten"
+    with pytest.raises(kanalyze.KanalyzeError, match=none):
+        write(INPUTS[input_kind].format(tmp_path), output=capture, **options)
+    assert capture.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [capture]
+
+
+@pytest.mark.parametrize("by", ["the library", "the shell"])
+@pytest.mark.parametrize("write", WRITERS)
+@pytest.mark.parametrize("input_kind", INPUTS)
+def test_a_capture_in_a_folder_that_is_read_is_not_replaced_unless_that_is_said(
+    write: Callable[..., object],
+    input_kind: str,
+    by: str,
+    options: dict[str, bool],
+    capture: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    other = shutil.copy(path("any"), tmp_path / "any.pcap")
+    named, before = INPUTS[input_kind].format(tmp_path), other.read_bytes()
+    message = f"{other}: is a capture and is not overwritten"
+    words = [write.__name__, "-o", str(other), named]
+    if by == "the library":
+        with pytest.raises(kanalyze.UsageError, match=message):
+            write(named, output=other)
+    else:
+        assert main(words) == 2
+        assert message in capsys.readouterr().err
+    assert other.read_bytes() == before
+    if not options:
+        return
+    if by == "the library":
+        write(named, output=other, **options)
+    else:
+        assert main([*words, "--force"]) == 0
+        assert capsys.readouterr().err == f"kanalyze: left out: {other}: this command writes it\n"
+    assert {row.capture for row in kanalyze.connections(other)} == {str(other)}
+    assert len(list(kanalyze.requests(other))) == len(list(kanalyze.requests(capture)))
 
 
 def test_an_open_file_is_an_input_too(capture: Path) -> None:

@@ -102,6 +102,7 @@ def test_options_that_need_captures_are_refused_for_saved_files(
 ) -> None:
     saved = str(tmp_path / "a.duckdb")
     assert main(["save", BASICS, "-o", saved]) == 0
+    capsys.readouterr()
     assert main(["compare", saved, WAITS, "--port", "9092"]) == 2
     err = capsys.readouterr().err
     assert "--port has no effect on the saved file" in err

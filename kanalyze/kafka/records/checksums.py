@@ -3,7 +3,7 @@
 In: bytes. Out: numbers of 32 bits. This module must not know what the bytes are.
 
 CRC-32C is the crc32c package's, which uses the processor's instruction where there is one and
-takes a view without copying it. Only commands that read records load it.
+takes a view without copying it. Only commands that read or check records load it.
 """
 
 from __future__ import annotations

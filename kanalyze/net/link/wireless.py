@@ -18,7 +18,15 @@ from kanalyze.net.header_kinds import DROPPED, LLC_FRAME
 if TYPE_CHECKING:
     from kanalyze.net.header_cursor import HeaderCursor
 
-__all__ = ["ppi_link", "read_dot11", "read_prism", "read_radiotap"]
+__all__ = [
+    "DATA_PAD",
+    "ppi_link",
+    "prism_bytes",
+    "radiotap_flags",
+    "read_dot11",
+    "read_prism",
+    "read_radiotap",
+]
 
 _CUT: Final = "802.11 cut short"
 _TYPES: Final = ("802.11 management", "802.11 control", "", "802.11 extension")
@@ -45,7 +53,7 @@ _MORE_PRESENT: Final = 1 << 31
 """Flag of a word of radiotap's presence bits: another one follows."""
 _HAS_TIME, _HAS_FLAGS = 1, 2
 _TIME_BYTES: Final = 8
-_DATA_PAD: Final = 0x20
+DATA_PAD: Final = 0x20
 """Flag of radiotap: the header of 802.11 is filled up to a multiple of 4 bytes."""
 _BAD_CHECKSUM: Final = 0x40
 """Flag of radiotap: bits of the frame are wrong."""
@@ -61,16 +69,16 @@ _PPI_BYTES: Final = 8
 def read_radiotap(cursor: HeaderCursor) -> int:
     """Step over radiotap and 802.11 headers."""
     size = int.from_bytes(cursor.rest(_PRESENT_AT)[2:], "little")
-    flags = _radiotap_flags(cursor.rest(size)) if size >= _RADIOTAP_BYTES else None
+    flags = radiotap_flags(cursor.rest(size)) if size >= _RADIOTAP_BYTES else None
     if flags is None or not cursor.fits(size + 1):
         return _count(cursor, _CUT)
     cursor.at += size
     if flags & _BAD_CHECKSUM:
         return _count(cursor, "802.11 with a wrong checksum")
-    return _read_frame(cursor, is_padded=flags & _DATA_PAD != 0)
+    return _read_frame(cursor, is_padded=flags & DATA_PAD != 0)
 
 
-def _radiotap_flags(head: bytes) -> int | None:
+def radiotap_flags(head: bytes) -> int | None:
     """Return the field Flags of a radiotap header, 0 without one; None if the header is cut."""
     present = int.from_bytes(head[_PRESENT_AT:_RADIOTAP_BYTES], "little")
     # Fields follow the last word of presence bits.
@@ -87,14 +95,14 @@ def _radiotap_flags(head: bytes) -> int | None:
 
 def read_prism(cursor: HeaderCursor) -> int:
     """Step over a Prism or AVS header, which have one link type with some drivers, and 802.11."""
-    size = _prism_bytes(cursor.rest(8))
+    size = prism_bytes(cursor.rest(8))
     if not size or not cursor.fits(size + 1):
         return _count(cursor, _CUT)
     cursor.at += size
     return read_dot11(cursor)
 
 
-def _prism_bytes(head: bytes) -> int:
+def prism_bytes(head: bytes) -> int:
     """Return the length of a Prism or AVS header; 0 for anything else."""
     if len(head) < 8:
         return 0
