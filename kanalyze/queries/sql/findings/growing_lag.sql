@@ -21,7 +21,11 @@ WITH fetched AS (
                 THEN high_watermark - base_offset - record_count
         END AS lag
     FROM partitions
-    WHERE api_name = 'Fetch' AND response_start_ns IS NOT NULL
+    WHERE
+        api_name = 'Fetch'
+        AND response_start_ns IS NOT NULL
+        -- Without records there is no lag; lists of such responses need not be read.
+        AND coalesce(request_record_count, 1) <> 0
 ),
 ends AS (
     SELECT

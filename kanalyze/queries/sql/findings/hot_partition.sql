@@ -12,13 +12,13 @@ WITH of_partitions AS (
         api_name,
         topic,
         "partition",
-        sum(record_bytes) AS bytes,
-        sum(record_count) AS records,
+        sum(bytes) AS bytes,
+        sum(records) AS records,
         count(DISTINCT client_id) AS clients,
-        min(request_start_ns) AS first_time_ns,
-        max(request_start_ns) AS last_time_ns,
-        min(request_packet) AS first_packet
-    FROM partitions
+        min(first_time_ns) AS first_time_ns,
+        max(last_time_ns) AS last_time_ns,
+        min(first_packet) AS first_packet
+    FROM partition_sums
     WHERE api_name IN ('Produce', 'Fetch') AND topic IS NOT NULL AND "partition" IS NOT NULL
     GROUP BY api_name, topic, "partition"
 ),

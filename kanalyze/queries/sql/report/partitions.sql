@@ -15,19 +15,16 @@ WITH sides AS (
     UNION ALL
     SELECT
         topic,
-        CASE WHEN topic IS NULL THEN topic_id END AS topic_id,
+        topic_id,
         "partition",
         api_name IN ('Produce', 'MultiProduce') AS is_produce,
         0 AS requests,
-        coalesce(sum(record_count), 0) AS records,
-        coalesce(sum(record_bytes), 0) AS bytes,
+        coalesce(sum(records), 0) AS records,
+        coalesce(sum(bytes), 0) AS bytes,
         max(high_watermark) AS high_watermark
-    FROM partitions
-    WHERE
-        api_name IN ('Produce', 'MultiProduce', 'Fetch', 'MultiFetch', 'ShareFetch')
-        AND coalesce(error_code, 0) = 0
-        AND "partition" IS NOT NULL
-    GROUP BY topic, CASE WHEN topic IS NULL THEN topic_id END, "partition", is_produce
+    FROM partition_sums
+    WHERE NOT is_refused AND "partition" IS NOT NULL
+    GROUP BY topic, topic_id, "partition", is_produce
 )
 SELECT
     topic,

@@ -2,31 +2,16 @@
 --
 -- A topic whose name is unknown has its id. Records that a broker refused are not counted;
 -- `..._known` is false if there were records whose number is unknown.
-WITH parts AS (
-    SELECT
-        topic,
-        CASE WHEN topic IS NULL THEN topic_id END AS topic_id,
-        api_name IN ('Produce', 'MultiProduce') AS is_produce,
-        coalesce(error_code, 0) <> 0 AS is_refused,
-        status,
-        record_count,
-        record_bytes,
-        record_count IS NULL
-            AND request_record_count IS NULL
-            AND (api_name IN ('Produce', 'MultiProduce') OR status <> 'unanswered') AS is_uncounted
-    FROM partitions
-    WHERE api_name IN ('Produce', 'MultiProduce', 'Fetch', 'MultiFetch', 'ShareFetch')
-),
-alike AS (
+WITH alike AS (
     SELECT
         topic,
         topic_id,
-        is_produce,
+        api_name IN ('Produce', 'MultiProduce') AS is_produce,
         status,
-        coalesce(sum(record_count), 0) AS records,
-        coalesce(sum(record_bytes), 0) AS bytes,
+        coalesce(sum(records), 0) AS records,
+        coalesce(sum(bytes), 0) AS bytes,
         bool_or(is_uncounted) AS is_uncounted
-    FROM parts
+    FROM partition_sums
     WHERE NOT is_refused
     GROUP BY topic, topic_id, is_produce, status
 ),

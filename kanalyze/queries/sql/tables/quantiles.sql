@@ -33,26 +33,39 @@ WITH latencies AS (
         wire, api_key, api_name, client_id, broker_ip, broker_port, is_request, has_waited,
         latency_bin
 ),
-topics AS (
+topic_lists AS (
     SELECT
-        unnest(
-            list_distinct(
-                list_transform(
-                    partitions,
-                    lambda p: struct_pack(
-                        topic := p.topic,
-                        topic_id := CASE WHEN p.topic IS NULL THEN p.topic_id END
-                    )
+        list_distinct(
+            list_transform(
+                partitions,
+                lambda p: struct_pack(
+                    topic := p.topic,
+                    topic_id := CASE WHEN p.topic IS NULL THEN p.topic_id END
                 )
             )
-        ) AS named,
+        ) AS topics,
         api_name,
-        latency_ns
-    FROM requests
+        latency_bin,
+        count(*) AS many,
+        min(latency_ns) AS lowest,
+        max(latency_ns) AS highest,
+        sum(latency_ns) AS total
+    FROM measured
     WHERE
         api_name IN ('Produce', 'MultiProduce', 'Fetch', 'MultiFetch', 'ShareFetch')
-        AND latency_ns IS NOT NULL
-        AND waited IS NOT TRUE
+        AND work_latency_ns IS NOT NULL
+    GROUP BY topics, api_name, latency_bin
+),
+topics AS (
+    SELECT
+        unnest(topics) AS named,
+        api_name,
+        latency_bin,
+        many,
+        lowest,
+        highest,
+        total
+    FROM topic_lists
 ),
 packed AS (
     SELECT
@@ -64,15 +77,6 @@ packed AS (
     WHERE api_name IN ('Produce', 'MultiProduce') AND codec IS NOT NULL
 ),
 amounts AS (
-    SELECT
-        'topic' AS subject,
-        'latency_ns' AS measure,
-        topics.named.topic AS key_1,
-        topics.named.topic_id AS key_2,
-        api_name AS key_3,
-        latency_ns AS amount
-    FROM topics
-    UNION ALL
     SELECT
         'codec' AS subject,
         'record_bytes' AS measure,
@@ -193,6 +197,21 @@ binned AS (
     CROSS JOIN time_buckets
     WHERE is_request AND request_start_ns IS NOT NULL AND work_latency_ns IS NOT NULL
     GROUP BY request_start_ns // bucket_ns, bucket_ns, latency_bin
+    UNION ALL
+    SELECT
+        'topic' AS subject,
+        'latency_ns' AS measure,
+        false AS waited,
+        topics.named.topic AS key_1,
+        topics.named.topic_id AS key_2,
+        api_name AS key_3,
+        latency_bin AS bin,
+        CAST(sum(many) AS BIGINT) AS many,
+        min(lowest) AS lowest,
+        max(highest) AS highest,
+        sum(total) AS total
+    FROM topics
+    GROUP BY topics.named.topic, topics.named.topic_id, api_name, latency_bin
     UNION ALL
     SELECT
         subject,
