@@ -110,8 +110,8 @@ class Database(ClosedAtEnd):
             },
         )
         path = (file or str(self._folder.path / "tables.duckdb")).replace("'", "''")
-        # Without a log: what was not finished is removed, and a log of few rows with long lists would
-        # be larger than the rows, and cause a checkpoint, which compresses them again, each time.
+        # Without a log: what was not finished is removed, and a log of few rows with long lists
+        # would be larger than the rows, and cause a checkpoint, which compresses them again.
         options = f"ROW_GROUP_SIZE {ROW_GROUP}, RECOVERY_MODE 'no_wal_writes'"
         if file is not None:
             options += f", BLOCK_SIZE {_SAVED_BLOCK_BYTES}, STORAGE_VERSION '{_SAVED_FORMAT}'"
