@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CAPTURES = sorted(file for file in FOLDER.rglob("*.pcap*"))
-FEW = 2
-"""How many commands run on a capture by default, in turn; all others are long tests."""
+FEW = 1
+"""How many commands run on parts of a capture by default, in turn; the others are long tests."""
 ON_CAPTURES = [name for name, text in COMMANDS.items() if "{capture}" in text or " - " in text]
 
 
