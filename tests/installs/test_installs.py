@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from tests.support.captures import FOLDER, NAMES, ROOT, TROUBLED, path
-from tests.support.clean_environments import CleanEnvironment, extras_of, install, make_wheel
+from tests.support.clean_environments import (
+    NOT_FOR_USERS,
+    CleanEnvironment,
+    extras_of,
+    install,
+    make_wheel,
+)
 from tests.support.every_command import COMMANDS, Line, line_of
 
 if TYPE_CHECKING:
@@ -26,7 +32,7 @@ if TYPE_CHECKING:
     from tests.support.every_command import Result
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-EXTRAS = sorted(PROJECT["optional-dependencies"].keys() - {"test", "dev", "docs", "release"})
+EXTRAS = sorted(PROJECT["optional-dependencies"].keys() - NOT_FOR_USERS)
 ENVIRONMENTS = ["", *EXTRAS, ",".join(EXTRAS)]
 KINDS = ("basics", "codecs", "errors", "ipv6", "old-0-8-2-2", "sasl", "snaplen", "tls")
 """Captures that need different parts: compressions, formats, layers, TLS."""

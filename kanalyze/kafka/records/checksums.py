@@ -16,7 +16,7 @@ from crc32c import crc32c as _crc32c
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["checksum_of", "crc32", "crc32c", "running_checksum"]
+__all__ = ["crc32", "crc32c", "running_checksum"]
 
 _AT_ONCE = 64
 """How many segments are joined: mostly fewer than 100 kB."""
@@ -30,11 +30,6 @@ def crc32(data: bytes, start: int, end: int) -> int:
 def crc32c(data: bytes, start: int, end: int) -> int:
     """Return the CRC-32C (Castagnoli, RFC 3720) of ``data[start:end]``."""
     return int(_crc32c(memoryview(data)[start:end]))
-
-
-def checksum_of(magic: int, data: memoryview) -> int:
-    """Return the checksum of a batch or message of a magic, from the bytes that it covers."""
-    return int(_crc32c(data) if magic == 2 else zlib.crc32(data))
 
 
 def running_checksum(magic: int, views: Sequence[memoryview], value: int) -> int:

@@ -124,9 +124,14 @@ def _head_in(whole: memoryview, at: int) -> memoryview:
 
 
 def _checksum(magic: int, whole: memoryview, at: int, end: int) -> int:
-    from kanalyze.kafka.records.checksums import checksum_of  # imported late: not always used
+    from kanalyze.kafka.records.checksums import running_checksum  # imported late: not always used
 
-    return checksum_of(magic, whole[at + (_OLD_FROM if magic < 2 else _FROM) : end])
+    return running_checksum(magic, (whole[at + _covered_from(magic) : end],), 0)
+
+
+def _covered_from(magic: int) -> int:
+    """Return where the bytes that the checksum is of begin in a batch or message."""
+    return _OLD_FROM if magic < 2 else _FROM
 
 
 def sum_up(frame: Frame, machine: Machine) -> None:
@@ -154,6 +159,6 @@ def _continued(frame: Frame, head: memoryview, at: int, end: int) -> tuple[int, 
     from kanalyze.kafka.records.checksums import running_checksum  # imported late: not always used
 
     magic = head[_MAGIC_AT]
-    reached, crc = (frame.batch_sums or {}).get(at, (at + (_OLD_FROM if magic < 2 else _FROM), 0))
+    reached, crc = (frame.batch_sums or {}).get(at, (at + _covered_from(magic), 0))
     views = frame.in_pieces().views(reached, end)
     return reached + sum(map(len, views)), running_checksum(magic, views, crc)
