@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 RESULTS = Path(__file__).resolve().parent / "results.md"
 FIFTY_FOLD = ("bulk", "small")
-MOST_TSHARK_FOLD = 10
+MAX_TSHARK_FOLD = 10
 """Beyond, tshark takes many minutes, and more memory than there may be."""
 _FILE_HEADER_BYTES = 24
 
@@ -49,7 +49,7 @@ def compare(name: str, times: int, capture: Path, ports: list[int], rounds: int)
     print(f"measuring {name}, {times}-fold", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory() as folder:
         commands = programs.commands(capture, ports, Path(folder))
-        if times > MOST_TSHARK_FOLD:
+        if times > MAX_TSHARK_FOLD:
             del commands[programs.TSHARK]
         measure(programs.tcpdump_command(capture))  # brings the file into the page cache
         measured = in_turn(commands, rounds)

@@ -1,6 +1,6 @@
 """What Spark's event log tells of the stages of an application.
 
-In: a log, not compressed, of one file. Out: :class:`Stage`. Must not know: what was measured.
+In: a log, not compressed, of one file. Out: :class:`Stage`.
 """
 
 from __future__ import annotations

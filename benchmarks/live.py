@@ -48,8 +48,8 @@ WAYS = ("mock", "replay")
 NEAR = 1.08
 """A rate is found when this many times as much is dropped from."""
 FIRST_RATE = 40_000
-LEAST_RATE, MOST_RATE = 1_000, 2_000_000
-LEAST_TRY_S = 5.0
+MIN_RATE, MAX_RATE = 1_000, 2_000_000
+MIN_TRY_S = 5.0
 BEHIND = 0.97
 """A sender that gets less of its rate out is what is measured, no longer who reads."""
 
@@ -258,7 +258,7 @@ def measure_replay(sending: Sending, profile: Path | None = None) -> Held:
 
 
 def is_held(held: Held, rate: int) -> bool:
-    """Tell whether nothing was lost; raise where the sender was too slow to say."""
+    """Return true if nothing was lost; raise where the sender was too slow to say."""
     if held.dropped:
         return False
     if held.sent is not None and held.sent < BEHIND * rate * held.seconds:
@@ -268,8 +268,8 @@ def is_held(held: Held, rate: int) -> bool:
 
 def search(source: Path, seconds: float) -> Iterator[tuple[int, Held]]:
     """Give runs and their rates; the last is that of the highest rate held, ``seconds`` long."""
-    try_s = max(seconds / 6, LEAST_TRY_S)
-    good, bad = 0, MOST_RATE
+    try_s = max(seconds / 6, MIN_TRY_S)
+    good, bad = 0, MAX_RATE
     rate = FIRST_RATE
     while bad > NEAR * good:
         held = measure_replay(Sending(source, rate, try_s))
@@ -278,10 +278,10 @@ def search(source: Path, seconds: float) -> Iterator[tuple[int, Held]]:
             good = rate
         else:
             bad = rate
-        if bad < LEAST_RATE:
+        if bad < MIN_RATE:
             raise BenchmarkError("packets are dropped at any rate")
         # Doubled until it is too high, then halved by ratio.
-        rate = 2 * good if bad == MOST_RATE else round((max(good, bad // 4) * bad) ** 0.5)
+        rate = 2 * good if bad == MAX_RATE else round((max(good, bad // 4) * bad) ** 0.5)
     rate = good
     while True:
         held = measure_replay(Sending(source, rate, seconds))

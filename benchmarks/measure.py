@@ -1,8 +1,6 @@
 """Time and memory of a whole command: what the system says of it, from outside.
 
-In: a command. Out: :class:`Run`. Must not know what it measures, and must stay small: Linux counts
-into a command's peak what the process held that started it (see :func:`least_peak_bytes`). So no
-NumPy here, nor in what imports this. Linux and macOS.
+In: a command. Out: :class:`Run`. So no NumPy here, nor in what imports this. Linux and macOS.
 """
 
 from __future__ import annotations

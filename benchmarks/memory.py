@@ -21,7 +21,7 @@ from benchmarks.measure import Measured, measure
 CAPTURES = Path(__file__).resolve().parent.parent / "captures"
 DEFAULT = ("basics.pcap", "large.pcap", "mock.pcap")
 ROUNDS = 3
-LEAST_BYTES = 16_000_000
+MIN_BYTES = 16_000_000
 
 
 def measure_repeated(source: Path, times: int) -> None:
@@ -47,7 +47,7 @@ def main() -> None:
     print("| capture | times | packets | MB | command | seconds | peak MiB |")
     print("|---|---|---|---|---|---|---|")
     for source in captures:
-        once = -(-LEAST_BYTES // source.stat().st_size)
+        once = -(-MIN_BYTES // source.stat().st_size)
         for times in (once, 10 * once):
             measure_repeated(source, times)
 

@@ -1,7 +1,6 @@
 """Time and memory of a command and of all that it starts, each process by what it is.
 
-In: a command. Out: :class:`TreeRun`. Must not know what it measures, apart from telling a JVM and
-PySpark's workers from other processes.
+In: a command. Out: :class:`TreeRun`.
 
 What `benchmarks.measure` cannot see: processes that nobody waits for (PySpark's JVM ends after the
 program that started it), and those that leave the process group (PySpark's workers). While a
@@ -36,8 +35,8 @@ _PR_SET_CHILD_SUBREAPER = 36
 _LOOK_EVERY_S = 0.2
 _FIRST_LOOKS = 10
 _SHARED_EVERY_LOOKS = 5
-_MOST_S = 3600.0
-_MOST_S_AFTER = 30.0
+_MAX_S = 3600.0
+_MAX_S_AFTER = 30.0
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -159,8 +158,8 @@ def _watch(process: subprocess.Popen[bytes], tree: _Tree, began: float) -> float
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_LOOK_EVERY_S)
             return time.perf_counter() - began
-        if time.perf_counter() - began > _MOST_S:
-            raise BenchmarkError(f"no end within {_MOST_S:.0f} s: {process.args!r:.200}")
+        if time.perf_counter() - began > _MAX_S:
+            raise BenchmarkError(f"no end within {_MAX_S:.0f} s: {process.args!r:.200}")
 
 
 def _end(process: subprocess.Popen[bytes], tree: _Tree) -> None:
@@ -170,7 +169,7 @@ def _end(process: subprocess.Popen[bytes], tree: _Tree) -> None:
         process.wait()
         deadline = 0.0
     else:
-        deadline = time.perf_counter() + _MOST_S_AFTER
+        deadline = time.perf_counter() + _MAX_S_AFTER
     while True:
         tree.look()
         alive = tree.alive()

@@ -1,6 +1,6 @@
 """The commands that are compared, and what has to be known to be fair to each.
 
-In: a capture. Out: command lines, versions, counts. Must not know how anything is measured.
+In: a capture. Out: command lines, versions, counts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ KANALYZE = str(Path(sys.executable).parent / "kanalyze")
 TSHARK, TCPDUMP = "tshark", "tcpdump"
 _FIELDS = ("frame.number", "kafka.api_key", "kafka.correlation_id", "kafka.len")
 JOBS = (1, 2)
-_LEAST_DISSECTED = 0.5
+_MIN_DISSECTED = 0.5
 
 
 def kanalyze_commands(capture: Path, folder: Path, jobs: tuple[int, ...]) -> dict[str, list[str]]:
@@ -84,7 +84,7 @@ def messages_of_tshark(capture: Path, ports: list[int]) -> int:
 
 def check_same_work(capture: Path, ours: int, theirs: int) -> None:
     """Raise when tshark did not dissect Kafka: its time would say nothing."""
-    if theirs < _LEAST_DISSECTED * ours:
+    if theirs < _MIN_DISSECTED * ours:
         raise BenchmarkError(f"{capture.name}: tshark found {theirs:,} of {ours:,} Kafka messages")
 
 

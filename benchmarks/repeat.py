@@ -33,7 +33,7 @@ _MAGICS = (0xA1B2C3D4, 0xA1B23C4D)  # times in microseconds, in nanoseconds
 _LINK_ETHERNET, _ETHERNET_BYTES = 1, 14
 _ETHERTYPE_IPV4, _PROTOCOL_TCP = 0x0800, 6
 _SYN_ACK = 0x12
-_LEAST_BYTES = _ETHERNET_BYTES + 20 + 20
+_MIN_BYTES = _ETHERNET_BYTES + 20 + 20
 
 
 class Repetition(NamedTuple):
@@ -106,7 +106,7 @@ def record_starts(data: Bytes, name: str) -> Places:
 
 def _client_addresses(data: Bytes, starts: Places) -> Places:
     """Return where the client's address begins, in all packets of TCP over IPv4."""
-    whole = starts[_numbers(data, starts + 8, "<u4") >= _LEAST_BYTES] + RECORD_HEADER_BYTES
+    whole = starts[_numbers(data, starts + 8, "<u4") >= _MIN_BYTES] + RECORD_HEADER_BYTES
     is_ipv4 = _numbers(data, whole + 12, ">u2") == _ETHERTYPE_IPV4
     ip = whole[is_ipv4 & (data[whole + _ETHERNET_BYTES + 9] == _PROTOCOL_TCP)] + _ETHERNET_BYTES
     tcp = ip + (data[ip] & 15).astype(np.int64) * 4

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 RESULTS = Path(__file__).resolve().parent / "results-spark.md"
 EMPTY = "empty"
-MOST_TSHARK_TIMES = 10
+MAX_TSHARK_TIMES = 10
 _FILE_HEADER_BYTES = 24
 _COUNT = "import sys, pyarrow.dataset as d; print(d.dataset(sys.argv[1]).count_rows())"
 _REQUESTS = "kanalyze requests --jobs 1"
@@ -217,7 +217,7 @@ def measure_set(one: Set, arguments: argparse.Namespace) -> Iterator[Folder]:
     with source_of(one, arguments.folder) as source:
         for times in arguments.times:
             name = f"{one.title} {times}-fold"
-            is_for_tshark = one.with_tshark and times <= MOST_TSHARK_TIMES
+            is_for_tshark = one.with_tshark and times <= MAX_TSHARK_TIMES
             ports = programs.broker_ports(source) if is_for_tshark else None
             with rotated(source, times, one.file_megabytes, arguments.folder) as folder:
                 title = f"{name}, {one.file_megabytes} MB each"

@@ -1,6 +1,6 @@
 """What was measured of Spark, as Markdown.
 
-In: :class:`Folder`. Out: text. Must not know how anything was measured.
+In: :class:`Folder`. Out: text.
 """
 
 from __future__ import annotations

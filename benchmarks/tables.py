@@ -1,6 +1,6 @@
 """What was measured, as Markdown.
 
-In: :class:`Table`. Out: text. Must not know how anything was measured.
+In: :class:`Table`. Out: text.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-MOST_AT_ONCE = 1 << 30
-MOST_SEGMENT = 60_000
+MAX_AT_ONCE = 1 << 30
+MAX_SEGMENT = 60_000
 SMALL = ("loopback", "kraft-3-9", "old-1-1-1", "old-2-8-2", "waits")
 KINDS = [
     (api.key, version)
@@ -163,7 +163,7 @@ def streams_of(data: bytes) -> list[io.BytesIO]:
 def assert_same_in_batches(data: bytes, *most: Callable[[], int]) -> Reading:
     """Check that rows in these batches are those of packet by packet; return the last reading."""
     expected = reference(streams_of(data))
-    for most_packets in most or (lambda: MOST_AT_ONCE,):
+    for most_packets in most or (lambda: MAX_AT_ONCE,):
         fast = read(streams_of(data), most_packets=most_packets)
         assert_same(fast, expected)
     return fast
@@ -277,7 +277,7 @@ def test_messages_are_cut_at_every_byte(size: int) -> None:
         stream = b"".join(pair[side] for pair in pairs)
         line.says(side, *(stream[at : at + size] for at in range(0, len(stream), size)))
     fast = assert_same_in_batches(
-        capture_of(packets), at_random(size, 1, 7, 50), lambda: MOST_AT_ONCE
+        capture_of(packets), at_random(size, 1, 7, 50), lambda: MAX_AT_ONCE
     )
     assert len(fast.rows) == 8
 
@@ -302,7 +302,7 @@ def test_messages_before_and_after_a_loss_are_read(lost: slice) -> None:
         request, response = message_pair(k.FETCH, 11, number)
         line.client(request).broker(response)
     del packets[lost]
-    fast = read(streams_of(capture_of(packets)), most_packets=lambda: MOST_AT_ONCE)
+    fast = read(streams_of(capture_of(packets)), most_packets=lambda: MAX_AT_ONCE)
     assert sum(row.status in ("ok", "error") for row in fast.rows) > 370
 
 
@@ -345,12 +345,12 @@ LOSSES = {
 def test_rows_after_several_losses_are_the_same_in_any_batches(losses: str) -> None:
     data = with_losses(LOSSES[losses])
     expected = Counter(map(repr, reference(streams_of(data)).rows))
-    for most in (lambda: MOST_AT_ONCE, lambda: 40, at_random(1, 1, 3, 20, 100, 300)):
+    for most in (lambda: MAX_AT_ONCE, lambda: 40, at_random(1, 1, 3, 20, 100, 300)):
         assert Counter(map(repr, read(streams_of(data), most_packets=most).rows)) == expected
 
 
 def test_a_later_loss_takes_no_part_of_latency_from_earlier_exchanges() -> None:
-    rows = read(streams_of(with_losses(LOSSES["two"])), most_packets=lambda: MOST_AT_ONCE).rows
+    rows = read(streams_of(with_losses(LOSSES["two"])), most_packets=lambda: MAX_AT_ONCE).rows
     known = [row.correlation_id for row in rows if row.pipeline_wait_ns is not None]
     assert set(range(70)) <= set(known)
     assert set(range(90, 210)) <= set(known)
@@ -367,12 +367,12 @@ def test_rows_after_losses_by_chance_are_the_same_in_any_batches(seed: int) -> N
         window=dice.choice((1, 2, 5, 20)),
     )
     expected = Counter(map(repr, reference(streams_of(data)).rows))
-    for most in (lambda: MOST_AT_ONCE, at_random(seed, 1, 3, 20, 100, 300)):
+    for most in (lambda: MAX_AT_ONCE, at_random(seed, 1, 3, 20, 100, 300)):
         assert Counter(map(repr, read(streams_of(data), most_packets=most).rows)) == expected
 
 
 def segments(message: bytes) -> list[bytes]:
-    return [message[at : at + MOST_SEGMENT] for at in range(0, len(message), MOST_SEGMENT)]
+    return [message[at : at + MAX_SEGMENT] for at in range(0, len(message), MAX_SEGMENT)]
 
 
 def talk_with(*turns: tuple[bytes, bytes]) -> bytes:
@@ -431,7 +431,7 @@ ODD_TURNS = {
 def test_odd_messages_leave_the_messages_around_them_readable(oddity: str) -> None:
     data = talk_with(ODD_TURNS[oddity])
     readings = [
-        read(streams_of(data), most_packets=at_random(1, most)) for most in (MOST_AT_ONCE, 64, 63)
+        read(streams_of(data), most_packets=at_random(1, most)) for most in (MAX_AT_ONCE, 64, 63)
     ]
     for reading in readings:
         assert sum(row.status in ("ok", "error") for row in reading.rows) > 55
@@ -464,7 +464,7 @@ def test_an_unanswered_request_ends_with_its_connection(
     # The last FIN is acknowledged only now.
     packets.append(segment(to_broker=True, seq=silent._sequence[0], ack=silent._sequence[1]))
     other.client(k.heartbeat(3)).broker(k.heartbeat_answer(3)).close()
-    rows = assert_same_in_batches(capture_of(packets), lambda: 1, lambda: MOST_AT_ONCE).rows
+    rows = assert_same_in_batches(capture_of(packets), lambda: 1, lambda: MAX_AT_ONCE).rows
     assert [row.correlation_id for row in rows] == [2, 1, 3]
 
 
@@ -541,7 +541,7 @@ def test_topic_names_are_the_same_in_batches(naming: str, is_file: bool, tmp_pat
 
 # -- by chance ------------------------------------------------------------------------------------
 
-BATCHES = st.sampled_from([(MOST_AT_ONCE,), (1, 3, 10), (1, 3, 20, 100, 300)])
+BATCHES = st.sampled_from([(MAX_AT_ONCE,), (1, 3, 10), (1, 3, 20, 100, 300)])
 
 
 @settings(max_examples=8)
@@ -564,7 +564,7 @@ def test_wild_conversations_are_the_same_each_time(dice: Random, sizes: tuple[in
 @for_each("seed", range(3000))
 def test_many_calm_conversations_are_the_same_in_batches(seed: int) -> None:
     data = conversations(Random(seed), is_calm=True)
-    sizes = ((MOST_AT_ONCE,), (1, 3, 10), (1, 3, 20, 100, 300))[seed % 3]
+    sizes = ((MAX_AT_ONCE,), (1, 3, 10), (1, 3, 20, 100, 300))[seed % 3]
     fast = read(streams_of(data), most_packets=at_random(seed, *sizes))
     assert_same(fast, reference(streams_of(data)))
 

@@ -1,8 +1,7 @@
 """Pages of findings: one for each, and a list of them with what is found in our captures.
 
 In: the kinds of findings, what is found in captures. Out: Markdown. One page each, because a report
-links a person to one fault, and who searches the site finds the words of that fault alone. This
-module must not know how findings are found.
+links a person to one fault, and who searches the site finds the words of that fault alone.
 """
 
 from __future__ import annotations

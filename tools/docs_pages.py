@@ -1,6 +1,6 @@
 """The pages of the documentation: which there are, and parts of them that are made by code.
 
-In: nothing. Out: paths, and text with a part replaced. This module must not know what a page says.
+In: nothing. Out: paths, and text with a part replaced.
 """
 
 from __future__ import annotations

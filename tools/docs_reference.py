@@ -1,7 +1,7 @@
 """Pages of the reference, made from code: commands, anomalies, metrics, JSON Schemas, Python.
 
 In: the argument parser, the kinds of anomalies, the metrics of `live`, schemas, docstrings. Out:
-Markdown. This module must not know what other pages say.
+Markdown.
 """
 
 from __future__ import annotations

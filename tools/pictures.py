@@ -33,7 +33,7 @@ WIDTH = 100
 END = "Latency by topic"
 """The first line that is not in the picture contains this."""
 PAGE_SIZE = (1200, 860)
-MOST_BYTES = 200_000
+MAX_BYTES = 200_000
 
 
 def terminal_svg() -> str:

@@ -1,7 +1,6 @@
 """Anonymizes captures in two passes: first the messages, then the packets. Begin reading here.
 
-In: captures, a key. Out: a pcapng file that does not show whose traffic it was. This module must
-not know the command line.
+In: captures, a key. Out: a pcapng file that does not show whose traffic it was.
 
     captures -> exchanges -> pieces of streams;  captures -> PacketBatch -> pcapng
 

@@ -59,9 +59,9 @@ OF_SNAPPED: Final = frozenset(
 _SNAPPED_KINDS: Final = frozenset((AnomalyKind.SNAPPED_BYTES, AnomalyKind.MISSING_BYTES))
 _BLANKED_KINDS: Final = frozenset((AnomalyKind.TLS_ON_PLAINTEXT_PORT, AnomalyKind.KEYS_MISSING))
 """Anomalies of TLS, which is blank."""
-_MOST_UNMATCHED: Final = 1 << 18
+_MAX_UNMATCHED: Final = 1 << 18
 """Rows without a partner, after which reading ends: most of the rest would have none either."""
-_MOST_NAMED: Final = 3
+_MAX_NAMED: Final = 3
 
 _of_other: Final = attrgetter("connection_number", "start_ns", "end_ns")
 """Of a connection that is not plaintext Kafka; which end is the client may be unknown then."""
@@ -127,7 +127,7 @@ class OutputCheck:
         reading = [iter(side.analysis.table_rows()) for side in self._sides]
         with self._captures[0], self._captures[1]:
             while reading[0] is not _ENDED or reading[1] is not _ENDED:
-                if len(self._unmatched) > _MOST_UNMATCHED:
+                if len(self._unmatched) > _MAX_UNMATCHED:
                     return self._lines("at least ")
                 self._read_on(reading)
         for side in self._sides:
@@ -243,7 +243,7 @@ _ENDED: Final[Iterator[Any]] = iter(())
 
 def _named(counts: Counter[str]) -> str:
     """Return the connections with most rows, by name."""
-    names = [name or "no connection" for name, _ in counts.most_common(_MOST_NAMED)]
+    names = [name or "no connection" for name, _ in counts.most_common(_MAX_NAMED)]
     more = len(counts) - len(names)
     return ", ".join(names) + (f" and {more:,} more" if more else "")
 

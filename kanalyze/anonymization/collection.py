@@ -1,7 +1,7 @@
 """Turns exchanges into the anonymized bytes of their streams.
 
 In: events of a pass over captures in which messages keep their bytes. Out: pieces of streams
-(:mod:`.streams`), and the connections they belong to. This module must not know packets.
+(:mod:`.streams`), and the connections they belong to.
 
 A message with missing bytes is anonymized up to the point where it cannot be read. If none of its
 bytes were kept, only its size and header are written, from the exchange. SASL tokens outside of
@@ -31,7 +31,7 @@ __all__ = ["Collection"]
 _PREFIX_BYTES: Final = 4
 _SASL_HANDSHAKE: Final = 17
 _ENVELOPE: Final = 58
-_MOST_CLIENT_ID_BYTES: Final = 0x7FFF
+_MAX_CLIENT_ID_BYTES: Final = 0x7FFF
 _size: Final = Struct(">i").pack
 _response_head: Final = Struct(">ii").pack
 _request_head: Final = Struct(">ihhi").pack
@@ -220,7 +220,7 @@ def _head_of(exchange: Exchange, message: Message, kind: Kind, stand_ins: StandI
     head = _request_head(size, key, version, correlation_id)
     if exchange.client_id is None:
         return (head + b"\xff\xff")[: message.length]
-    client_id = exchange.client_id.encode("utf-8", "replace")[:_MOST_CLIENT_ID_BYTES]
+    client_id = exchange.client_id.encode("utf-8", "replace")[:_MAX_CLIENT_ID_BYTES]
     return (head + _int16.pack(len(client_id)) + stand_ins.name(client_id))[: message.length]
 
 

@@ -1,7 +1,7 @@
 """Anonymizes what group members exchange through the broker: subscriptions and assignments.
 
 In: the content of a field of JoinGroup, SyncGroup or DescribeGroups. Out: content of the same
-length. This module must not know which message the field is in.
+length.
 """
 
 from __future__ import annotations

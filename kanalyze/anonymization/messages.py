@@ -1,13 +1,10 @@
 """Anonymizes messages: bytes in, bytes of the same length out.
 
-In: a frame with its size prefix, its API, version and kind. Out: an
-:class:`AnonymousMessage`. This module must not know connections.
+In: a frame with its size prefix, its API, version and kind. Out: an :class:`AnonymousMessage`.
 
 A body is walked by its definition. Numbers, lengths and counts are copied; every other field is
 replaced by its rule (:mod:`.rules`). If the definition does not fit the bytes, the body is not
 copied: it is filled with bytes that do not fit the definition either.
-
-Compiled by Cython, with the types in ``messages.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -63,10 +60,10 @@ _HEAD_BYTES: Final = 8
 """Of a response: size and correlation id; of a request: size, API key and version."""
 _CLIENT_ID_AT: Final = 12
 _UNREADABLE: Final = b"\xff"
-_MOST_BEGIN_BYTES: Final = 6
+_MAX_BEGIN_BYTES: Final = 6
 """Size of a throttle time and an error code, which many responses begin with."""
 _NO_HOLE: Final = 1 << 62
-_MOST_PLANS: Final = 4096
+_MAX_PLANS: Final = 4096
 _ENVELOPE: Final = 58
 _size: Final = Struct(">i").pack
 _int16: Callable[[bytes, int], tuple[int]] = Struct(">h").unpack_from
@@ -156,7 +153,7 @@ class MessageAnonymizer:
         steps = self._plans.get(key)
         if steps is None:
             steps = steps_of(Layout(definition, version), definition.struct)
-            remember(self._plans, key, steps, _MOST_PLANS)
+            remember(self._plans, key, steps, _MAX_PLANS)
         return steps
 
     def content(self, rule: Rule, content: bytes) -> bytes:
@@ -248,7 +245,7 @@ class _Walk:
         """
         del self._parts[parts:]
         begin = steps[0][1] if steps and steps[0][0] == FIXED else 0
-        end = min(at + begin, at + _MOST_BEGIN_BYTES, len(self._data))
+        end = min(at + begin, at + _MAX_BEGIN_BYTES, len(self._data))
         self._parts += (self._data[at:end], _UNREADABLE * (len(self._data) - end))
         self._copied = self._at = len(self._data)
         self.records.clear()

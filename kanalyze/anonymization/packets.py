@@ -1,7 +1,6 @@
 """Anonymizes packets: headers are parsed and rewritten, payloads are replaced.
 
-In: packets, and a source of anonymized TCP payload. Out: bytes of the same length. This module must
-not know Kafka, nor how streams are put together.
+In: packets, and a source of anonymized TCP payload. Out: bytes of the same length.
 
 Every byte is blank unless it is written on purpose. Written are all headers that
 :mod:`kanalyze.net` reads, those inside tunnels too, and TCP, UDP and ICMP. Everything else keeps
@@ -46,7 +45,7 @@ __all__ = ["PacketAnonymizer", "Payloads"]
 _ETHERNET_LINK, _COOKED, _COOKED_2 = 1, 113, 276
 _COPIED_LINKS: Final = frozenset((0, 9, 12, 14, 50, 51, 101, 104, 108, 228, 229))
 """Link types without addresses of their own: BSD loopback, PPP and HDLC, PPPoE, raw IP."""
-_MOST_HEADERS: Final = 24
+_MAX_HEADERS: Final = 24
 _LLC_BYTES: Final = 3
 _ICMP, _TCP, _UDP, _GRE, _ICMP_6 = 1, 6, 17, 47, 58
 _IPV4_BYTES: Final = 20
@@ -57,7 +56,7 @@ _FRAGMENT_OFFSET_AND_MORE: Final = 0xFFF9
 _GENEVE_PORT: Final = (6081).to_bytes(2)
 _GRE_CHECKSUM: Final = 0x8000
 _ERSPAN_3: Final = 0x22EB
-_MOST_ERSPAN_BYTES: Final = 20
+_MAX_ERSPAN_BYTES: Final = 20
 """GRE with a sequence number, and ERSPAN without what a platform adds."""
 _SYN: Final = 2
 _KEPT_OPTIONS: Final = frozenset((2, 3, 4, 5, 8))
@@ -67,7 +66,7 @@ _TIMESTAMPS: Final = b"\x01\x01\x08\x0a"
 _TIMESTAMPS_BYTES: Final = 12
 """The options of most packets: two NOPs and timestamps."""
 _ONES: Final = 0xFFFF
-_MOST_KNOWN: Final = 1 << 16
+_MAX_KNOWN: Final = 1 << 16
 """Number of address pairs that are cached."""
 
 _CLEAR_ALERT: Final = re.compile(rb"\x15\x03[\0-\x04]\0\x02[\1\2].", re.DOTALL)
@@ -131,7 +130,7 @@ class PacketAnonymizer:
         kind = read_link(cursor, link_type)
         if not self._link(link_type, cursor.at - begin, is_read=kind >= 0):
             return self._out
-        for _ in range(_MOST_HEADERS):
+        for _ in range(_MAX_HEADERS):
             if kind < 0:
                 break
             kind = self._header(kind)
@@ -187,7 +186,7 @@ class PacketAnonymizer:
         stand_ins = self._known_macs.get(both)
         if stand_ins is None:
             stand_ins = self._stand_ins.mac(both[:6]) + self._stand_ins.mac(both[6:])
-            remember(self._known_macs, both, stand_ins, _MOST_KNOWN)
+            remember(self._known_macs, both, stand_ins, _MAX_KNOWN)
         self._out[at : at + 12] = stand_ins
 
     def _cooked_address(self, at: int, end: int, header_end: int, *, is_mac: bool) -> None:
@@ -263,7 +262,7 @@ class PacketAnonymizer:
         addresses = self._known.get(both)
         if addresses is None:
             addresses = _Addresses(both, self._stand_ins)
-            remember(self._known, both, addresses, _MOST_KNOWN)
+            remember(self._known, both, addresses, _MAX_KNOWN)
         self._out[at : at + 2 * size] = addresses.new
         return addresses
 
@@ -305,9 +304,7 @@ class PacketAnonymizer:
         if at + 4 > min(header_end, len(data)):
             return
         flags, kind = _two_u16(data, at)
-        self._copy(
-            at, min(header_end, at + _MOST_ERSPAN_BYTES) if kind == _ERSPAN_3 else header_end
-        )
+        self._copy(at, min(header_end, at + _MAX_ERSPAN_BYTES) if kind == _ERSPAN_3 else header_end)
         if flags & _GRE_CHECKSUM and at + 8 <= min(header_end, len(data)):
             self._out[at + 4 : at + 6] = bytes(2)
             self._add_sum(at, end, 4, None, 0)

@@ -1,7 +1,6 @@
 """Keyed permutations: each number below a size has a stand-in, which is another such number.
 
-In: a key, a size, a number. Out: a number below the same size. This module must not know what the
-numbers stand for.
+In: a key, a size, a number. Out: a number below the same size.
 
 A Feistel network over HMAC-SHA-256 (Luby and Rackoff) permutes numbers of an even number of bits,
 as many as the size needs. A result that is not below the size is permuted again until one is (cycle

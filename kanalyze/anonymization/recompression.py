@@ -1,7 +1,6 @@
 """Compresses bytes to an exact size.
 
 In: bytes, a codec, a size. Out: the bytes compressed to that size, or None if that is impossible.
-This module must not know records.
 
 Blanked data compresses better than the original, so the result is padded. The format allows the
 padding, so every decoder reads it:
@@ -133,7 +132,7 @@ _LZ4_FRAME_BYTES: Final = 11
 """Magic, descriptor, its checksum, end mark."""
 _PIECE: Final = 1 << 16
 _LZ4_STORED: Final = 1 << 31
-_MOST_STEPS: Final = 256
+_MAX_STEPS: Final = 256
 
 
 def _split_at(least: int, most: int, size: int, size_of: Callable[[int], int]) -> int | None:
@@ -149,7 +148,7 @@ def _split_at(least: int, most: int, size: int, size_of: Callable[[int], int]) -
             low = middle + 1
         else:
             high = middle
-    for step in range(_MOST_STEPS):
+    for step in range(_MAX_STEPS):
         for candidate in (low - step, low + step):
             if least <= candidate <= most and size_of(candidate) == size:
                 return candidate

@@ -1,7 +1,7 @@
 """Blanks the keys, values and headers of records; everything else stays.
 
 In: the bytes of a records field. Out: bytes of the same length, and the ranges of the records in
-it. This module must not know which message the field is in.
+it.
 
 Offsets, times, sizes, sequence numbers and the types of control records stay. A checksum that was
 right is right again, and one that was wrong is wrong again. A compressed batch is decompressed,
@@ -18,7 +18,7 @@ from kanalyze.anonymization.recompression import compressed_to
 from kanalyze.kafka.records.checksums import crc32, crc32c
 from kanalyze.kafka.records.compression import decompress
 from kanalyze.kafka.records.message_sets import MESSAGE_HEAD_BYTES, least_message_size, message_end
-from kanalyze.kafka.records.types import MOST_DEPTH, DecompressionLimits
+from kanalyze.kafka.records.types import MAX_DEPTH, DecompressionLimits
 from kanalyze.kafka.wire import Malformed
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ class RecordBlanker:
         wrong = magic == 0
         allowed = _LIMITS.allowed(len(packed))
         data, problem = decompress(codec, packed, allowed, wrong_lz4_checksum=wrong)
-        if problem is not None or depth > MOST_DEPTH:
+        if problem is not None or depth > MAX_DEPTH:
             raise _UnreadableRecords
         messages = []
         at = 0

@@ -1,7 +1,6 @@
 """Stand-ins for names, ids and addresses: of the same length, and never the same for two of them.
 
-In: a key; a name, an id, an address. Out: its stand-in. This module must not know where names are
-in messages or packets.
+In: a key; a name, an id, an address. Out: its stand-in.
 
 A name keeps its length in bytes, and the kind of each character. The kinds are characters that
 topic names may have (letters, digits, ``.``, ``_``, ``-``), other printable ones, control
@@ -40,7 +39,7 @@ INTERNAL_TOPICS: Final = frozenset(
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
-_MOST_KNOWN: Final = 1 << 18
+_MAX_KNOWN: Final = 1 << 18
 """Number of stand-ins of each kind that are cached."""
 _LONGEST_REMEMBERED: Final = 512
 
@@ -144,7 +143,7 @@ class StandIns:
         if stand_in is None:
             stand_in = self.name_but(name, INTERNAL_TOPICS)
             if len(name) <= _LONGEST_REMEMBERED:
-                remember(self._names, name, stand_in, _MOST_KNOWN)
+                remember(self._names, name, stand_in, _MAX_KNOWN)
         return stand_in
 
     def name_but(self, name: bytes, unchanged: frozenset[bytes]) -> bytes:
@@ -177,7 +176,7 @@ class StandIns:
             label = b"name " + bytes(kinds)
             permutation = Permutation(self._key, label, size)
             if len(kinds) <= _LONGEST_REMEMBERED:
-                remember(self._permutations, kinds, permutation, _MOST_KNOWN)
+                remember(self._permutations, kinds, permutation, _MAX_KNOWN)
         return permutation
 
     # -- ids --------------------------------------------------------------------------------------
@@ -187,7 +186,7 @@ class StandIns:
         stand_in = self._uuids.get(uuid)
         if stand_in is None:
             stand_in = self._uuid.of(int.from_bytes(uuid), _is_kept_uuid).to_bytes(16)
-            remember(self._uuids, uuid, stand_in, _MOST_KNOWN)
+            remember(self._uuids, uuid, stand_in, _MAX_KNOWN)
         return stand_in
 
     def mac(self, mac: bytes) -> bytes:
@@ -200,7 +199,7 @@ class StandIns:
         stand_in = self._macs.get(mac)
         if stand_in is None:
             stand_in = self._new_mac(mac)
-            remember(self._macs, mac, stand_in, _MOST_KNOWN)
+            remember(self._macs, mac, stand_in, _MAX_KNOWN)
         return stand_in
 
     def _new_mac(self, mac: bytes) -> bytes:
@@ -219,7 +218,7 @@ class StandIns:
         stand_in = self._addresses.get(address)
         if stand_in is None:
             stand_in = self._new_address(address)
-            remember(self._addresses, address, stand_in, _MOST_KNOWN)
+            remember(self._addresses, address, stand_in, _MAX_KNOWN)
         return stand_in
 
     def _new_address(self, address: bytes) -> bytes:

@@ -1,7 +1,7 @@
 """The anonymized bytes of TCP streams: a file of pieces, found by stream and offset.
 
 In: anonymized messages, each with its stream offset. Out: the bytes of any range of a stream, zero
-where no piece was added. This module must not know packets, nor what messages are.
+where no piece was added.
 
 Pieces are in a temporary file; each also takes 32 bytes of memory.
 """

@@ -1,6 +1,6 @@
 """Anonymizes SASL tokens: the user becomes a stand-in, secrets are blanked, the form stays.
 
-In: a token. Out: one of the same length. This module must not know where tokens are in a stream.
+In: a token. Out: one of the same length.
 
 Enough of the form stays for a reader to recognize the mechanism: PLAIN (RFC 4616), SCRAM
 (RFC 5802), OAUTHBEARER (RFC 7628), and the first token of GSSAPI (RFC 2743). A token of unknown

@@ -1,7 +1,7 @@
 """Compares two captures, saved files or reports.
 
 In: the two inputs, and a function that makes an analysis of captures or saved files. Out: the
-comparison as plain values. This module must not know who calls it, or how a comparison is shown.
+comparison as plain values.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["compare_inputs", "report_in"]
 
-_MOST_REPORT_BYTES = 256 << 20
+_MAX_REPORT_BYTES = 256 << 20
 
 
 def report_in(source: object) -> dict[str, Any] | None:
@@ -52,8 +52,8 @@ def report_in(source: object) -> dict[str, Any] | None:
         first = file.read(64)
         if is_database(first) or not is_report(first):
             return None
-        text = first + file.read(_MOST_REPORT_BYTES)
-    if len(text) > _MOST_REPORT_BYTES:
+        text = first + file.read(_MAX_REPORT_BYTES)
+    if len(text) > _MAX_REPORT_BYTES:
         raise UsageError(f"{source}: a report may have at most 256 MiB")
     return parse_report(os.fspath(source), text)
 

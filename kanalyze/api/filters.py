@@ -1,7 +1,6 @@
 """Makes filters that know the names of APIs, and selects messages whose bytes to keep.
 
-In: conditions as a user wrote them, a catalog. Out: a
-:class:`~kanalyze.tables.filters.RowFilter`. This module must not know what is filtered.
+In: conditions as a user wrote them, a catalog. Out: a :class:`~kanalyze.tables.filters.RowFilter`.
 """
 
 from __future__ import annotations

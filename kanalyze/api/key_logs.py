@@ -1,7 +1,6 @@
 """Reads TLS key log files.
 
-In: paths. Out: a :class:`~kanalyze.tls.keylog.KeyLog`. This module must not know what secrets are
-used for, and must not show any.
+In: paths. Out: a :class:`~kanalyze.tls.keylog.KeyLog`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The library: captures in; typed rows, pandas, Polars, Arrow, plain dicts or a report out.
 
-In: arguments from a user. Out: rows, decoded messages and reports. This module must not know how
-anything is done: it connects the pipeline and the exports. :mod:`kanalyze.api.options` has the
-types of the arguments.
+In: arguments from a user. Out: rows, decoded messages and reports. :mod:`kanalyze.api.options` has
+the types of the arguments.
 """
 
 from __future__ import annotations
@@ -88,8 +87,8 @@ ItemT = TypeVar("ItemT")
 RowT = TypeVar("RowT", bound=tuple[Any, ...])
 _Batch = TypeVar("_Batch")
 
-_MOST_JOBS = 256
-_MOST_RECORDS = 2**31 - 1
+_MAX_JOBS = 256
+_MAX_RECORDS = 2**31 - 1
 """The record count in a batch header has 32 bits."""
 
 
@@ -283,7 +282,7 @@ def _request_arguments(
     from kanalyze.api.options import RequestOptions
 
     arguments = _arguments(function, captures, options, RequestOptions.__optional_keys__)
-    arguments["jobs"] = count("jobs", options.get("jobs", 1), _MOST_JOBS)
+    arguments["jobs"] = count("jobs", options.get("jobs", 1), _MAX_JOBS)
     return arguments
 
 
@@ -357,7 +356,7 @@ def compare(
         else _arguments("compare", (source,), remaining, CompareOptions.__optional_keys__)
         for source in (a, b)
     ]
-    jobs = count("jobs", remaining.pop("jobs", 1), _MOST_JOBS)
+    jobs = count("jobs", remaining.pop("jobs", 1), _MAX_JOBS)
     limit = size_bytes("max_memory_bytes", remaining.pop("max_memory_bytes", None))
     if None in arguments and any(remaining.values()):
         raise UsageError("filters need captures or saved files: a report has no rows to filter")
@@ -446,7 +445,7 @@ def extract(
     known = ExtractOptions.__optional_keys__
     arguments = _arguments("extract", captures, options, known)
     arguments["outputs"] = check_output(output, arguments["captures"])
-    arguments["jobs"] = count("jobs", options.get("jobs", 1), _MOST_JOBS)
+    arguments["jobs"] = count("jobs", options.get("jobs", 1), _MAX_JOBS)
     selected = Selected([arguments.pop("row_filter")])
     flags = ("with_handshake", "whole_connections", "with_secrets", "force")
     flags_set = {name: truth(name, options.get(name, False)) for name in flags}
@@ -555,7 +554,7 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
     values = truth("values", options.get("values", False))
     max_records = options.get("max_records")
     if max_records is not None:
-        max_records = count("max_records", max_records, _MOST_RECORDS)
+        max_records = count("max_records", max_records, _MAX_RECORDS)
     search = search_of("search", options.get("search"))
 
     def blocks(analysis: Analysis) -> Iterator[RowBlock]:

@@ -1,7 +1,7 @@
 """The options of the library's functions: their names, their types, and what they mean.
 
 In: keyword arguments from a user. Out: a filter and the arguments of an analysis, or a UsageError
-of one line that begins with the argument's name. This module must not know how captures are read.
+of one line that begins with the argument's name.
 
 The types are defined only here: editors and type checkers read ``**options:
 Unpack[RequestOptions]``, and :func:`check_names` checks calls against them.

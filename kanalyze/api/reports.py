@@ -1,7 +1,6 @@
 """Makes the report on the tables of a run, by SQL queries, and its HTML page.
 
-In: filled tables. Out: the report as plain values, with ``findings``; the bytes of a page. This
-module must not know how a report is shown on a terminal.
+In: filled tables. Out: the report as plain values, with ``findings``; the bytes of a page.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.queries.files import built_in, words_of
-from kanalyze.queries.report import MOST_SLOWEST, report_with_findings
+from kanalyze.queries.report import MAX_SLOWEST, report_with_findings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -47,7 +46,7 @@ def report_on(
     kinds: Sequence[FindingKind],
     thresholds: Mapping[str, float] | None = None,
     *,
-    most_slowest: int = MOST_SLOWEST,
+    most_slowest: int = MAX_SLOWEST,
 ) -> dict[str, Any]:
     """Return the report on the tables of a run.
 

@@ -1,6 +1,6 @@
 """Reads files of ``kanalyze save``: the same rows as an analysis of the captures.
 
-In: saved files, a filter. Out: rows; databases. This module must not know who calls it.
+In: saved files, a filter. Out: rows; databases.
 
 A :class:`SavedAnalysis` can be used like an :class:`~kanalyze.runtime.pipeline.Analysis` wherever
 rows are read. It filters rows with the same code. A filter that was used when the file was saved

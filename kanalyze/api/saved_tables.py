@@ -1,7 +1,6 @@
 """The tables of saved files, unfiltered.
 
-In: the paths of saved files. Out: facts about their captures, and rows by column. This module must
-not know which rows the caller needs.
+In: the paths of saved files. Out: facts about their captures, and rows by column.
 """
 
 from __future__ import annotations

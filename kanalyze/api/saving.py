@@ -1,6 +1,6 @@
 """Saves the tables of a run to a file that can be read in place of the captures.
 
-In: an analysis. Out: a complete file, or none. This module must not know what is in a table.
+In: an analysis. Out: a complete file, or none.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Puts the tables of a run into a database, for queries.
 
-In: an analysis, and an empty database. Out: the database, filled. This module must not know the
-queries.
+In: an analysis, and an empty database. Out: the database, filled.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reads files with names of topics by topic id.
 
-In: a path or a URL. Out: names by 16-byte id. This module must not know what names are used for.
+In: a path or a URL. Out: names by 16-byte id.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Metadata of captures: interfaces, names, comments, secrets.
 
-In: texts and bytes that a parser found. Out: bounded collections of them. Must not know: the
-file formats.
+In: texts and bytes that a parser found. Out: bounded collections of them.
 
 All of it is untrusted. Texts are kept as they are; the code that shows them escapes them. Secrets
 are never part of a ``repr`` or of a message.

@@ -1,7 +1,7 @@
 """Turns the arguments of a command into captures, in the order of their first packets.
 
 In: paths, folders, globs, URLs, ``-``. Out: paths and URLs for
-:func:`kanalyze.capture.reader.open_capture`. Must not know: how they are read.
+:func:`kanalyze.capture.reader.open_capture`.
 """
 
 from __future__ import annotations

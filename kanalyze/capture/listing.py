@@ -1,7 +1,6 @@
 """Which files an argument names, with their sizes and times. Nothing is opened here.
 
-In: paths, folders, globs, URLs of any of these. Out: files, with their sizes and times. Must not
-know: what is in a file (:mod:`kanalyze.capture.inputs` opens them), nor who reads them.
+In: paths, folders, globs, URLs of any of these. Out: files, with their sizes and times.
 
 The rules are the same for one process, for a batch and for a stream on Spark:
 
@@ -165,13 +164,13 @@ def local_files(argument: PathLike) -> NamedFiles:
 
 
 def is_one_of(path: str, files: Collection[FileIdentity]) -> bool:
-    """Tell whether a path, or a ``file://`` URL, is one of some files of this machine."""
+    """Return true if a path, or a ``file://`` URL, is one of some files of this machine."""
     local = local_path(path)
     return local is not None and paths.file_identity(local) in files
 
 
 def has_compressed_name(path: str) -> bool:
-    """Tell whether a name has the extension of a compressed file; nothing is opened."""
+    """Return true if a name has the extension of a compressed file; nothing is opened."""
     return _COMPRESSED_NAME.search(path) is not None
 
 
@@ -212,7 +211,7 @@ def check_many_may_read(path: str) -> None:
 
 
 def can_be_read_twice(path: str) -> bool:
-    """Tell whether a path is a file; true if it does not exist, because opening it will raise."""
+    """Return true if a path is a file; true if it does not exist, because opening it will raise."""
     if is_url(path):
         return True
     return path != STDIN and (paths.is_file(path) or not paths.exists(path))
@@ -235,7 +234,7 @@ def is_settled(file: InputFile, *, now_ns: int, settle_ns: int) -> bool:
 
 
 def has_capture_name(path: str) -> bool:
-    """Tell whether a path or a URL has the extension of a capture."""
+    """Return true if a path or a URL has the extension of a capture."""
     name = path.partition("?")[0] if is_url(path) else path
     return _CAPTURE_NAME.search(name) is not None
 

@@ -2,7 +2,7 @@
 
 In: captures in the order of their first packets, rotated (one after the other) or overlapping (two
 capture points, a ring of files for each interface). Out: :class:`kanalyze.model.PacketBatch`,
-numbered over all of them. Must not know: what is inside a packet, nor who reads.
+numbered over all of them.
 
 If only one capture has the next packets, its own batch, or a part of it, is passed on without a
 copy. If several have, packets are merged up to a time that no unread packet is expected before. One
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["UNKNOWN_CAPTURE", "MergeInput", "MergedCaptures"]
 
 MAX_OPEN: Final = 256
-_LEAST_BUFFER_BYTES: Final = 256 << 10
+_MIN_BUFFER_BYTES: Final = 256 << 10
 
 MergeInput: TypeAlias = FoundCapture | PathLike | BinaryFile
 """A result of :func:`kanalyze.capture.inputs.find_inputs`, a path or URL, or a binary file. The
@@ -191,7 +191,7 @@ class MergedCaptures(ClosedAtEnd):
         return _NEVER if following.first_time_ns is None else following.first_time_ns
 
     def _may_open(self) -> bool:
-        """Tell whether one more capture may be opened; report it if packets come late if not."""
+        """Return true if one more capture may be opened; report it if packets come late if not."""
         if len(self._open) < self._max_open:
             return True
         latest = min(each.last_key for each in self._open)[0]
@@ -206,7 +206,7 @@ class MergedCaptures(ClosedAtEnd):
         """Open a capture and take its first batch."""
         is_only = not self._pending and not self._open
         portion = self._buffer_bytes // (len(self._open) + 1)
-        size = self._buffer_bytes if is_only else max(portion, _LEAST_BUFFER_BYTES)
+        size = self._buffer_bytes if is_only else max(portion, _MIN_BUFFER_BYTES)
         reader = open_capture(
             item,
             buffer_bytes=min(size, self._buffer_bytes),

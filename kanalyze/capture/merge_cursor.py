@@ -1,7 +1,6 @@
 """Captures that are open while several are merged, and the merging of their next packets.
 
-In: captures with one batch each. Out: one batch of their next packets. Must not know: other
-captures, nor when captures are opened.
+In: captures with one batch each. Out: one batch of their next packets.
 """
 
 from __future__ import annotations

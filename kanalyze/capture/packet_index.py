@@ -1,7 +1,7 @@
 """Finds the capture of a packet and its number there, which Wireshark shows.
 
 Packet numbers count over all captures. In: runs of packets as they are delivered. Out: the capture
-of a packet and its number there. Must not know: how captures are read.
+of a packet and its number there.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class PacketIndex:
         return (names[0] if is_alone and names else UNKNOWN_CAPTURE), None
 
     def _continues(self, capture: int, within: int) -> bool:
-        """Tell whether the next packets belong to the last run."""
+        """Return true if the next packets belong to the last run."""
         if not self._first or self._capture[-1] != capture:
             return False
         return within - self._within[-1] == self._end - self._first[-1]

@@ -1,7 +1,6 @@
 """Reads a capture from its beginning to its end, batch by batch, through one buffer.
 
-In: a path or a binary file. Out: :class:`kanalyze.model.PacketBatch`. Must not know: what is
-inside a packet, nor who reads.
+In: a path or a binary file. Out: :class:`kanalyze.model.PacketBatch`.
 
 The content decides the format: pcap or pcapng, either of them may be compressed (once). Where
 captures follow each other in one file, as ``cat`` writes them, all are read: their packets are in
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from kanalyze.capture.file_metadata import FileMetadata
 from kanalyze.capture.formats.magics import PCAP_MAGICS, PCAPNG_MAGIC, is_capture_magic
-from kanalyze.capture.formats.parser import MOST_PACKETS, corrupt
+from kanalyze.capture.formats.parser import MAX_PACKETS, corrupt
 from kanalyze.capture.formats.pcap import PcapParser
 from kanalyze.capture.io.source import DamagedDataError, FileSource, open_source
 from kanalyze.common import paths
@@ -45,7 +44,7 @@ MIN_BUFFER_BYTES: Final = 64
 """Least size of a buffer: the headers at the beginning of a file fit."""
 _LOOK_BYTES: Final = 4 << 10
 _MAGIC_BYTES: Final = 4
-_MOST_NAMED: Final = 10
+_MAX_NAMED: Final = 10
 """Captures in one file whose beginning is named."""
 
 
@@ -83,7 +82,7 @@ def open_capture(
 
 
 def is_capture(path: PathLike) -> bool:
-    """Tell whether a file begins like a capture, compressed or not, complete or not.
+    """Return true if a file begins like a capture, compressed or not, complete or not.
 
     Raises OSError if it cannot be opened.
     """
@@ -159,7 +158,7 @@ class CaptureReader(ClosedAtEnd):
         """
         while True:
             before = self._start
-            parsed = self._parser.parse(self._buffer, before, self._end, MOST_PACKETS)
+            parsed = self._parser.parse(self._buffer, before, self._end, MAX_PACKETS)
             self._start = parsed.position
             if parsed.columns is not None:
                 number = first_number + self.packets
@@ -204,7 +203,7 @@ class CaptureReader(ClosedAtEnd):
         detail = (
             f"another capture begins at byte {self._buffer_offset + self._start}: it is read on"
         )
-        if self._more_captures <= _MOST_NAMED:
+        if self._more_captures <= _MAX_NAMED:
             self.anomalies.append(Anomaly(AnomalyKind.ANOTHER_CAPTURE, detail=detail))
         else:
             self._note_unnamed()
@@ -222,9 +221,9 @@ class CaptureReader(ClosedAtEnd):
         """Say how many more captures begin in the file than are named."""
         kind = AnomalyKind.ANOTHER_CAPTURE
         at = next(at for at, found in enumerate(self.anomalies) if found.kind == kind)
-        at += _MOST_NAMED - 1
+        at += _MAX_NAMED - 1
         detail = self.anomalies[at].detail.partition(";")[0]
-        more = self._more_captures - _MOST_NAMED
+        more = self._more_captures - _MAX_NAMED
         self.anomalies[at] = Anomaly(kind, detail=f"{detail}; {more} more begin after it")
 
     def _magic(self) -> bytes:

@@ -1,7 +1,7 @@
 """Parts of one large capture file, which several tasks read at the same time.
 
 In: a capture. Out: its parts (:class:`Split`), a reader of the packets of each, and a check of the
-results. Must not know: who reads which split, nor what is inside a packet.
+results.
 
 Only plain pcap files have several splits. Compressed data cannot be read from its middle, and a
 pcapng packet depends on blocks anywhere before it.
@@ -23,7 +23,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.capture.formats.magics import PCAP_MAGICS
-from kanalyze.capture.formats.parser import MOST_PACKETS, Parsed
+from kanalyze.capture.formats.parser import MAX_PACKETS, Parsed
 from kanalyze.capture.formats.pcap import PcapParser
 from kanalyze.capture.formats.pcap_boundary import CHAIN_BYTES, find_boundary
 from kanalyze.capture.io.source import open_source
@@ -267,7 +267,7 @@ class _SplitParser:
         """Read the file's header."""
         return self._parser.start(buffer, end)
 
-    def parse(self, buffer: memoryview, start: int, end: int, most: int = MOST_PACKETS) -> Parsed:
+    def parse(self, buffer: memoryview, start: int, end: int, most: int = MAX_PACKETS) -> Parsed:
         """Read records: see :class:`kanalyze.capture.formats.parser.CaptureParser`."""
         if self._is_at_limit():
             return Parsed(None, start, is_last=True)

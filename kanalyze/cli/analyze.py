@@ -1,7 +1,6 @@
 """Makes the analysis that arguments ask for: the common part of commands that read captures.
 
-In: parsed arguments. Out: an analysis; messages. This module must not know what rows are used
-for.
+In: parsed arguments. Out: an analysis; messages.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``kanalyze compare``: before and after.
 
 In: arguments. Out: the comparison on standard output, and as JSON if asked for; whether
-``--fail-on`` found something. This module must not know how things are compared.
+``--fail-on`` found something.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _rows_of_side(arguments: argparse.Namespace, source: str) -> Analysis | Save
 
 
 def _failed(comparison: dict[str, Any], fail_on: list[str]) -> bool:
-    """Return whether a difference that ``--fail-on`` names was found."""
+    """Return true if a difference that ``--fail-on`` names was found."""
     sections = {section for word in fail_on for section in _FAIL_ON[word]}
     return any(
         not difference.get("may_be_chance", False)

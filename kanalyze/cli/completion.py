@@ -1,7 +1,6 @@
 """``kanalyze completion``: the script that completes arguments in a shell.
 
-In: the parser of the program. Out: a script for bash, zsh or fish. This module must not know which
-commands and options there are.
+In: the parser of the program. Out: a script for bash, zsh or fish.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The terminal of a command: messages on standard error, lines on standard output.
 
 In: the process's streams and environment; lines. Out: lines on the streams; width and colour
-support. This module must not know which command runs, nor what is shown.
+support.
 
 :func:`is_plain` and :func:`plain_width` return what rich's ``Console`` would, without importing
 rich, which takes as long as the rest of a short command.
@@ -32,7 +32,7 @@ def print_message(text: str) -> None:
 
 
 def is_plain() -> bool:
-    """Return whether standard output takes text without colours."""
+    """Return true if standard output takes text without colours."""
     has_colours = "FORCE_COLOR" in os.environ or "TTY_COMPATIBLE" in os.environ
     return not (sys.stdout.isatty() or has_colours)
 

@@ -1,7 +1,6 @@
 """A parser of arguments that suggests similar names for unknown options and commands.
 
-In: commands and options, as for argparse. Out: a parser with better errors. This module must not
-know which commands there are, and must not import anything slow.
+In: commands and options, as for argparse. Out: a parser with better errors.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ __all__ = ["HelpFormatter", "HintingParser", "LazyCommand"]
 
 _CAPTURE: Final = re.compile(r"\.(pcap|pcapng|cap)\w*(\.\w+)*$", re.IGNORECASE)
 _STANDARD_INPUT: Final = "-"
-_MOST_WIDTH: Final = 100
+_MAX_WIDTH: Final = 100
 """Longer lines are hard to read."""
 
 
@@ -35,7 +34,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """
 
     def __init__(self, prog: str, **options: Any) -> None:
-        options.setdefault("width", min(plain_width() - 2, _MOST_WIDTH))
+        options.setdefault("width", min(plain_width() - 2, _MAX_WIDTH))
         super().__init__(prog, **options)
 
     def add_argument(self, action: argparse.Action) -> None:
@@ -133,7 +132,7 @@ class HintingParser(argparse.ArgumentParser):
         return f"{self.prog} [OPTIONS] {required}".strip()
 
     def has(self, option: str) -> bool:
-        """Return whether the parser has an option of this name."""
+        """Return true if the parser has an option of this name."""
         return option in self._option_string_actions
 
     def _fail_for_option(self, name: str) -> NoReturn:

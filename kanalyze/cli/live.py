@@ -235,7 +235,7 @@ class _StopSignals:
         return self._is_stopped or (self._until is not None and time.monotonic() >= self._until)
 
     def should_roll(self) -> bool:
-        """Return whether new files were asked for since the last call."""
+        """Return true if new files were asked for since the last call."""
         should_roll, self._should_roll = self._should_roll, False
         return should_roll
 
@@ -268,7 +268,7 @@ class _StopSignals:
 
 
 def _has_terminal() -> bool:
-    """Return whether the process has a terminal, even if none of its streams is one."""
+    """Return true if the process has a terminal, even if none of its streams is one."""
     try:
         os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
     except OSError:

@@ -1,7 +1,6 @@
 """Opens the input of ``kanalyze live``: an interface or a pipe, with the filters of the arguments.
 
-In: arguments. Out: a :class:`~kanalyze.live.run.Feed`. This module must not know what packets are
-used for.
+In: arguments. Out: a :class:`~kanalyze.live.run.Feed`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The key logs of ``kanalyze live``, and messages about TLS connections without a key.
 
 In: arguments; connections that are not decrypted. Out: key logs that grow; messages, which show no
-secret. This module must not know how anything is decrypted.
+secret.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GivenUpReporter", "key_logs_of"]
 
-_MOST_NAMED: Final = 10
+_MAX_NAMED: Final = 10
 
 
 def key_logs_of(arguments: argparse.Namespace, warn: Callable[[str], None]) -> KeyLogFiles | None:
@@ -66,12 +66,12 @@ class GivenUpReporter:
         """Report connections."""
         for connection in given_up:
             self._count += 1
-            if self._count <= _MOST_NAMED:
+            if self._count <= _MAX_NAMED:
                 first, second = connection.tcp.endpoints
                 reason = undecrypted_reason(connection.reason)
                 self._warn(f"{first} and {second}: TLS connection not decrypted: {reason}")
 
     def end(self) -> None:
         """Report how many more connections were not decrypted."""
-        if self._count > _MOST_NAMED:
-            self._warn(f"{self._count - _MOST_NAMED:,} more TLS connections not decrypted")
+        if self._count > _MAX_NAMED:
+            self._warn(f"{self._count - _MAX_NAMED:,} more TLS connections not decrypted")

@@ -1,7 +1,6 @@
 """Makes the sinks of ``kanalyze live`` from its arguments.
 
-In: arguments. Out: :class:`~kanalyze.live.run.Sink`. This module must not know where packets come
-from.
+In: arguments. Out: :class:`~kanalyze.live.run.Sink`.
 """
 
 from __future__ import annotations

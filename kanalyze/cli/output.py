@@ -1,7 +1,6 @@
 """Writes the rows of a command to a table or a file.
 
-In: the arguments for output; rows. Out: a table on the terminal, or a file. This module must not
-know which rows.
+In: the arguments for output; rows. Out: a table on the terminal, or a file.
 """
 
 from __future__ import annotations

@@ -177,5 +177,5 @@ def _descriptor(number: int) -> FileIdentity | None:
 
 
 def _is_replaced(path: str) -> bool:
-    """Return whether a file with this path would be replaced or created."""
+    """Return true if a file with this path would be replaced or created."""
     return paths.file_identity(path) is not None or not paths.exists(path)

@@ -1,8 +1,7 @@
 """The progress of a long command, on standard error; the same for all commands.
 
 In: phases, and amounts done so far. Out: on a terminal one line, which is drawn again and again and
-erased at the end; elsewhere, such as in a log, a line every ten seconds. This module must not know
-what a command does.
+erased at the end; elsewhere, such as in a log, a line every ten seconds.
 
 A run that ends before the first line is due shows no progress.
 """
@@ -254,7 +253,7 @@ def progress_of(
 
 
 def _would_mix(*, is_streamed: bool) -> bool:
-    """Return whether progress would appear between lines of standard output."""
+    """Return true if progress would appear between lines of standard output."""
     output = _status(sys.stdout)
     if not sys.stderr.isatty():
         # Both may be the same log or pipe, for example by 2>&1.

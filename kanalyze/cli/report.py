@@ -124,9 +124,9 @@ def check_order(arguments: argparse.Namespace, report_format: str) -> None:
 
 def most_slowest(arguments: argparse.Namespace) -> int:
     """Return the number of the slowest requests that a report has to list."""
-    from kanalyze.queries.report import MOST_SLOWEST
+    from kanalyze.queries.report import MAX_SLOWEST
 
-    return max(MOST_SLOWEST, arguments.limit or 0)
+    return max(MAX_SLOWEST, arguments.limit or 0)
 
 
 def _default_format(destination: str) -> str:

@@ -63,7 +63,7 @@ def _check_order(captures: list[str], query: str) -> None:
 
 
 def _only_lists(arguments: argparse.Namespace) -> bool:
-    """Return whether the command only lists queries or tables."""
+    """Return true if the command only lists queries or tables."""
     return bool(arguments.list or arguments.tables)
 
 

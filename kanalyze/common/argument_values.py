@@ -1,8 +1,8 @@
 """What Python's users give as conditions: datetimes, durations, one value or several.
 
 In: any value, with the name of the argument. Out: the texts that
-:class:`~kanalyze.tables.filters.RowFilter` reads, numbers, or a UsageError of one line that
-begins with the name. This module must not know what is done with them.
+:class:`~kanalyze.tables.filters.RowFilter` reads, numbers, or a UsageError of one line that begins
+with the name.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ Duration: TypeAlias = "str | timedelta | None"
 _T = TypeVar("_T")
 _NS_PER_US = 1_000
 _MICROSECOND = timedelta(microseconds=1)
-_MOST_SHOWN = 60
+_MAX_SHOWN = 60
 _NUMBER_LIMIT = 1 << 63
 """Kafka's numbers are 64-bit signed integers, and so below this."""
 
@@ -95,7 +95,7 @@ def number_texts(name: str, value: object) -> tuple[str, ...]:
 def _digits(name: str, number: int) -> str:
     # Shown in hexadecimal: str() refuses numbers of thousands of digits.
     if abs(number) >= _NUMBER_LIMIT:
-        raise UsageError(f"{name}: not a number of Kafka's: {hex(number)[:_MOST_SHOWN]}")
+        raise UsageError(f"{name}: not a number of Kafka's: {hex(number)[:_MAX_SHOWN]}")
     return str(number)
 
 
@@ -265,4 +265,4 @@ def opening(path: str | os.PathLike[str]) -> Iterator[None]:
 def shown(value: Any) -> str:
     """Return a value as one short line for a message."""
     text = " ".join(repr(value).split())
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."

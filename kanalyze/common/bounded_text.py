@@ -1,6 +1,6 @@
 """Texts of bounded length, for what comes off a wire.
 
-In: a text. Out: it, or its beginning. This module must not know what texts are for.
+In: a text. Out: it, or its beginning.
 """
 
 from __future__ import annotations

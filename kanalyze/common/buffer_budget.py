@@ -1,7 +1,7 @@
 """Bounds the bytes that all connections together buffer.
 
 In: how many bytes a connection buffers, each time it has sent something. Out: the connections whose
-bytes have to be dropped. Must not know: what these bytes are.
+bytes have to be dropped.
 
 The connections that are silent for longest come first. A peer that opens very many connections, or
 sends very many records, loses its own bytes.

@@ -1,6 +1,6 @@
 """Copies of bytes out of buffers that are used again.
 
-In: buffers, positions in them. Out: bytes. This module must not know what they mean.
+In: buffers, positions in them. Out: bytes.
 
 Compiled by Cython, with the types in ``byte_copies.pxd``: it copies without making a memoryview.
 Uncompiled it does the same, slowly.

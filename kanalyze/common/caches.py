@@ -1,6 +1,6 @@
 """Caches whose keys come from the wire, and are therefore bounded.
 
-In: a key and its value. Out: the value. This module must not know what is cached.
+In: a key and its value. Out: the value.
 """
 
 from __future__ import annotations

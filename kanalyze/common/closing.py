@@ -1,7 +1,7 @@
 """What is closed at the end of a ``with`` block.
 
 In: a class with a method ``close``, and perhaps ``abort``. Out: the same class as a context
-manager. This module must not know what is closed.
+manager.
 """
 
 from __future__ import annotations

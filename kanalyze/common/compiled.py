@@ -1,8 +1,7 @@
 """Whether the compiled modules run, and the stand-in for ``cython`` where they do not.
 
 In: the environment variable ``KANALYZE_PURE``. Out: :func:`is_compiled`, and :class:`cython`, a
-stand-in for the package of that name. This module must not know which modules are compiled: those
-are the ones with a ``.pxd`` beside them.
+stand-in for the package of that name.
 
 A compiled module is plain Python in a ``.py`` file, with its C types in a ``.pxd``. Where it was
 built, the compiled one runs, unless ``KANALYZE_PURE=1`` asks for the Python source. The source
@@ -69,12 +68,12 @@ def prefer_sources() -> None:
 
 
 def is_pure_wanted() -> bool:
-    """Tell whether the uncompiled modules were asked for."""
+    """Return true if the uncompiled modules were asked for."""
     return os.environ.get("KANALYZE_PURE") == "1"
 
 
 def is_compiled() -> bool:
-    """Tell whether the compiled modules run."""
+    """Return true if the compiled modules run."""
     import kanalyze.common.int_columns  # noqa: F401 - all are compiled, or none; most commands need it
 
     return not (sys.modules["kanalyze.common.int_columns"].__file__ or "").endswith(".py")

@@ -1,6 +1,6 @@
 r"""Text from the wire, made harmless.
 
-In: any text. Out: text that can be shown. This module must not know where it is shown.
+In: any text. Out: text that can be shown.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How often Python searches for cycles of objects.
 
-In: nothing. Out: thresholds of the garbage collector. This module must not know what is collected.
+In: nothing. Out: thresholds of the garbage collector.
 
 Rows and messages are many small objects without cycles. With Python's own thresholds, the search
 for cycles takes a fifth to a third of the time of an analysis, and finds nothing.

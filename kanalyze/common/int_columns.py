@@ -1,6 +1,6 @@
 """Operations on columns of packets, which are arrays of 64-bit integers.
 
-In: arrays, numbers. Out: arrays, numbers. This module must not know what the numbers mean.
+In: arrays, numbers. Out: arrays, numbers.
 
 Compiled by Cython, with the types in ``int_columns.pxd``: compiled, each takes a few nanoseconds a
 packet and makes no Python object for a number. Uncompiled it does the same, slowly.

@@ -1,7 +1,6 @@
 """Numbers that may be unknown.
 
-In: numbers, or None for an unknown one. Out: one number, or None. This module must not know what
-the numbers are.
+In: numbers, or None for an unknown one. Out: one number, or None.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Named tuple classes, created in a third of the time that :mod:`typing` takes.
 
-In: classes written as for :class:`typing.NamedTuple`. Out: the same classes. This module must not
-know which classes.
+In: classes written as for :class:`typing.NamedTuple`. Out: the same classes.
 
 ``typing`` compiles the text of each annotation, to find out whether it could be a type. A command
 makes some seventy of these classes when it starts: that was 10 ms, as long as Python itself takes.

@@ -1,6 +1,6 @@
 """Questions about files, without pathlib, which takes 3 ms to import.
 
-In: paths. Out: what the file system says of them. This module must not know what is in a file.
+In: paths. Out: what the file system says of them.
 """
 
 from __future__ import annotations
@@ -54,22 +54,22 @@ def file_identity(path: str | os.PathLike[str]) -> FileIdentity | None:
 
 
 def exists(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a path exists; links are followed."""
+    """Return true if a path exists; links are followed."""
     return os.path.exists(path)
 
 
 def is_file(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a path is a regular file."""
+    """Return true if a path is a regular file."""
     return os.path.isfile(path)
 
 
 def is_folder(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a path is a folder."""
+    """Return true if a path is a folder."""
     return os.path.isdir(path)
 
 
 def is_hidden(name: str) -> bool:
-    """Tell whether folder listings and globs leave a file name out: it begins with a dot."""
+    """Return true if folder listings and globs leave a file name out: it begins with a dot."""
     return name.startswith(".")
 
 

@@ -11,8 +11,8 @@ cdef enum:
     TEXT = 134
     TUPLE = 135
     SHORT_TUPLE = 192
-    MOST_DEEP = 32
-    MOST_SHIFT = 56
+    MAX_DEEP = 32
+    MAX_SHIFT = 56
 
 
 cdef class StateWriter:

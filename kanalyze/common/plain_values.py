@@ -1,13 +1,11 @@
 """Plain values as bytes, and checks of a state that is made of them.
 
 In: None, booleans, integers of 64 bits, bytes, texts, and tuples of these; or bytes. Out: bytes; or
-the values that bytes hold, or ValueError. This module must not know what the values are for.
+the values that bytes hold, or ValueError.
 
 A value begins with a byte that says what it is (see the constants). Sizes and numbers are varints:
 seven bits a byte, the lowest first. No memory is taken for a value before its bytes are checked to
-be there, and nothing nests deeper than :data:`MOST_DEEP`.
-
-Compiled by Cython, with the types in ``plain_values.pxd``; uncompiled it does the same, slowly.
+be there, and nothing nests deeper than :data:`MAX_DEEP`.
 """
 
 from __future__ import annotations
@@ -28,8 +26,8 @@ if not cython.compiled:
     BYTES, TEXT = 0x85, 0x86  # the size, then the bytes
     TUPLE = 0x87  # the number of items, then the items
     SHORT_TUPLE = 0xC0
-    MOST_DEEP = 32  # a state has some twelve levels
-    MOST_SHIFT = 56  # bits before the ninth and last byte of a varint: 63 bits in all
+    MAX_DEEP = 32  # a state has some twelve levels
+    MAX_SHIFT = 56  # bits before the ninth and last byte of a varint: 63 bits in all
 
 __all__ = ["State", "fields", "from_bytes", "from_wide", "items", "to_bytes", "wide"]
 
@@ -41,7 +39,7 @@ others, those that follow from saved ones, and those that are empty between two 
 
 _MOST, _LEAST = (1 << 63) - 1, -(1 << 63)
 _LONGEST_WIDE_BYTES = 32
-_MOST_COUNT = 1 << 62
+_MAX_COUNT = 1 << 62
 """The sum of any two such counts fits in 64 bits without a sign."""
 
 
@@ -93,8 +91,8 @@ class StateWriter:
                 self._head(NUMBER, number)
         elif kind is tuple:
             count = len(value)
-            if depth == MOST_DEEP:
-                raise ValueError(f"tuples within tuples, more than {MOST_DEEP} deep")
+            if depth == MAX_DEEP:
+                raise ValueError(f"tuples within tuples, more than {MAX_DEEP} deep")
             if count < 0x100 - SHORT_TUPLE:
                 data.append(SHORT_TUPLE + count)
             else:
@@ -173,7 +171,7 @@ class StateReader:
         number = shift = 0
         while True:
             byte = self._byte()
-            if shift > MOST_SHIFT:
+            if shift > MAX_SHIFT:
                 raise ValueError("a number of more than 63 bits")
             bits = byte & 0x7F
             number |= bits << shift
@@ -192,8 +190,8 @@ class StateReader:
     def _tuple(self, count: int, depth: int) -> tuple[Any, ...]:
         if count > self.end - self.at:
             raise ValueError("the bytes end within a value")
-        if depth == MOST_DEEP:
-            raise ValueError(f"tuples within tuples, more than {MOST_DEEP} deep")
+        if depth == MAX_DEEP:
+            raise ValueError(f"tuples within tuples, more than {MAX_DEEP} deep")
         values = []
         for _i in range(count):
             values.append(self.read(depth + 1))  # noqa: PERF401 - compiled, this is faster
@@ -243,14 +241,14 @@ def items(state: object, kinds: str) -> tuple[Any, ...]:
 
 
 def is_of_kind(value: Any, letter: str) -> bool:
-    """Tell whether a value is of the kind that a letter names (see :func:`fields`)."""
+    """Return true if a value is of the kind that a letter names (see :func:`fields`)."""
     if letter.isupper():
         if value is None:
             return True
         letter = letter.lower()
     kind = type(value)
     if letter == "n":
-        return kind is int and 0 <= value <= _MOST_COUNT
+        return kind is int and 0 <= value <= _MAX_COUNT
     if letter == "i":
         return kind is int
     if letter == "b":

@@ -1,7 +1,6 @@
 """Tells saved files from captures by their first bytes, without anything that is slow to import.
 
-In: the inputs of a command or a call. Out: the saved files among them. This module must not know
-what is in such a file.
+In: the inputs of a command or a call. Out: the saved files among them.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _MAGIC_AT, _MAGIC = 8, b"DUCK"
 
 
 def is_database(beginning: bytes) -> bool:
-    """Tell whether a file with this beginning is a DuckDB database, which a saved file is."""
+    """Return true if a file with this beginning is a DuckDB database, which a saved file is."""
     return beginning[_MAGIC_AT:MAGIC_BYTES] == _MAGIC
 
 

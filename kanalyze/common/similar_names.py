@@ -1,7 +1,6 @@
 """Suggestions for a name that is not known.
 
-In: an unknown name, the known names. Out: the end of an error message. This module must not know
-what the names stand for.
+In: an unknown name, the known names. Out: the end of an error message.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Sizes in bytes as text.
 
-In: text from a user. Out: integers. This module must not know what is measured.
+In: text from a user. Out: integers.
 """
 
 from __future__ import annotations

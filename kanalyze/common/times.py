@@ -1,7 +1,6 @@
 """Times and durations as text, exact to the nanosecond.
 
-In: text from a user, or integers. Out: integers, or text. This module must not know the clock or
-the local time zone.
+In: text from a user, or integers. Out: integers, or text.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ __all__ = ["begin", "end", "remove_all"]
 
 _begun: dict[str, int] = {}
 """The processes that began files and folders, by path. A forked process inherits the list."""
-_MOST_TRIES = 100
+_MAX_TRIES = 100
 
 
 def begin(path: str | os.PathLike[str]) -> None:
@@ -46,7 +46,7 @@ def _remove_folder(path: str) -> None:
     """Remove a folder in which other threads of this process may still make files."""
     import shutil  # needed only if the process is ended
 
-    for _ in range(_MOST_TRIES):
+    for _ in range(_MAX_TRIES):
         shutil.rmtree(path, ignore_errors=True)
         if not paths.exists(path):
             return

@@ -2,8 +2,7 @@
 
 In: an :class:`~kanalyze.kafka.session.exchange.Exchange` whose messages keep the bytes of their
 frames. Out: a :class:`DecodedMessage` for each, with what must be hidden in it (see
-:mod:`kanalyze.decoding.secrets`), or the :class:`Problem` that prevented it. This module must not
-know how a message is shown.
+:mod:`kanalyze.decoding.secrets`), or the :class:`Problem` that prevented it.
 
 The session stage decides the version: an ApiVersions response with error 35 has a body of version
 0, whatever version was requested. A version newer than the definitions is read as the newest known
@@ -71,7 +70,7 @@ _UNSUPPORTED_VERSION = 35
 _NOTHING = Projection.of()
 EVERYTHING = Projection((), everything=True)
 """Select every field. Of records, select only the batch headers, so that no record is copied."""
-_MOST_PLANS = 4096
+_MAX_PLANS = 4096
 """Keys and versions of APIs come from the wire."""
 _INT16 = struct.Struct(">h").unpack_from
 _SIZE = struct.Struct(">i").pack
@@ -321,7 +320,7 @@ class BodyReader:
             plan = self._plans[api_key, api_version, kind]
         except KeyError:
             key = api_key, api_version, kind
-            plan = remember(self._plans, key, self._new_plan(*key), _MOST_PLANS)
+            plan = remember(self._plans, key, self._new_plan(*key), _MAX_PLANS)
         if plan is None:
             return None
         body = plain_body(data, plan.head, plan.header_version)
@@ -447,7 +446,7 @@ def _decoded_07(exchange: Exchange, message: Message | None, kind: Kind) -> Deco
 
 
 def _ends(decode: Decoder, data: bytes, body: int) -> bool:
-    """Return whether a body ends where its frame ends."""
+    """Return true if a body ends where its frame ends."""
     try:
         _, end = decode(data, body, 0, None)
     except WireError:

@@ -1,8 +1,7 @@
 """The fields of Kafka 0.7 messages, for which there are no definitions.
 
 In: exchanges that keep the bytes of their frames. Out: trace nodes, named in lowerCamelCase after
-Kafka 0.7's wire format, and plain values made of them. This module must not know how a message is
-shown.
+Kafka 0.7's wire format, and plain values made of them.
 """
 
 from __future__ import annotations

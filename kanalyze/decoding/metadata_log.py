@@ -1,7 +1,6 @@
 """Finds credentials in the metadata log of the KRaft controllers.
 
-In: the value of a record of ``__cluster_metadata``. Out: whether it may be shown. This module must
-not know where the value goes.
+In: the value of a record of ``__cluster_metadata``. Out: whether it may be shown.
 
 A value is three unsigned varints (frame version, API key, version) and a message (KIP-631). Only
 types of records that are known to have no secrets may be shown.
@@ -29,7 +28,7 @@ _HARMLESS = frozenset(
 
 
 def holds_credentials(value: bytes) -> bool:
-    """Return whether a value has credentials; true if it cannot be read."""
+    """Return true if a value has credentials; true if it cannot be read."""
     try:
         frame_version, at = read_unsigned_varint(value, 0)
         api_key, at = read_unsigned_varint(value, at)
@@ -42,7 +41,7 @@ def holds_credentials(value: bytes) -> bool:
 
 
 def _is_secret_config(value: bytes, at: int) -> bool:
-    """Return whether a ConfigRecord sets a secret; raises WireError or IndexError if malformed."""
+    """Return true if a ConfigRecord sets a secret; raises WireError or IndexError if malformed."""
     _, at = _text(value, at + 1)  # the resource type takes one byte; its name follows
     name, at = _text(value, at)
     setting, _ = _text(value, at)

@@ -1,7 +1,7 @@
 """Hides the secrets in messages.
 
 In: definitions, and values or traces decoded with them. Out: the same, with :data:`HIDDEN` in place
-of secrets. This module must not know where the result is shown.
+of secrets.
 
 These are hidden:
 
@@ -77,7 +77,7 @@ _RESOURCE_TYPES = frozenset((2, 4, 8, 16, 32))
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether the value of a configuration is a secret, judged by its name.
+    """Return true if the value of a configuration is a secret, judged by its name.
 
     ``sasl.jaas.config``, ``listener.name.x.ssl.keystore.key``, ``client.secret``, ``db.pass`` and
     ``basic.auth.user.info`` are; ``delegation.token.expiry.time.ms`` and ``ssl.keystore.location``
@@ -93,7 +93,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def holds_password(value: str) -> bool:
-    """Return whether the value of a configuration contains a password, judged by the value.
+    """Return true if the value of a configuration contains a password, judged by the value.
 
     URLs may: ``https://user:password@host``, ``jdbc:x://host?user=u&password=p`` and the connection
     strings of cloud services do; ``https://user@host:80`` does not. The value may be a list.
@@ -106,7 +106,7 @@ def holds_password(value: str) -> bool:
 
 
 def _has_user_and_password(text: str) -> bool:
-    """Return whether a URL in a text has ``user:password@``; a password may have any character."""
+    """Return true if a URL in a text has ``user:password@``; a password may have any character."""
     last = text.rfind("@")
     return any(match.end() <= last for match in _AUTHORITY.finditer(text))
 

@@ -1,6 +1,6 @@
 """Text forms of values and names that several outputs share.
 
-In: decoded values. Out: short text. This module must not know where it goes.
+In: decoded values. Out: short text.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
 """Writes rows to files: CSV, JSON Lines, Parquet, Arrow.
 
-In: rows. Out: bytes in a file or on standard output. Begin reading with ``writer.py``. This package
-must not know captures or terminals.
+In: rows. Out: bytes in a file or on standard output. Begin reading with ``writer.py``.
 """

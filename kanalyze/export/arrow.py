@@ -1,7 +1,7 @@
 """Rows as Arrow record batches and tables, and as DataFrames of pandas and Polars.
 
-In: rows, or columns of rows. Out: ``pyarrow``, ``pandas`` and ``polars`` values. This module must
-not know where rows come from or where batches go. pyarrow is imported when the first batch is made.
+In: rows, or columns of rows. Out: ``pyarrow``, ``pandas`` and ``polars`` values. pyarrow is
+imported when the first batch is made.
 
 Arrow takes over the memory of columns of 64-bit numbers, so that no Python object is made for a
 value. Nothing here calls ``pyarrow.array``: if pandas is installed, that would load it, which takes

@@ -1,6 +1,6 @@
 """Arrow arrays from numbers, texts and bytes.
 
-In: values without null. Out: ``pyarrow.Array``. This module must not know what the values are.
+In: values without null. Out: ``pyarrow.Array``.
 
 ``pyarrow.array`` would import pandas if that is installed: a quarter of a second of CPU and 50 MB
 in each process.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["array_of", "arrays_of"]
 
-_MOST_BYTES = (1 << 31) - 1
+_MAX_BYTES = (1 << 31) - 1
 
 
 def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
@@ -47,7 +47,7 @@ def arrays_of(columns: Iterable[Sequence[Any]], fields: Iterable[pa.Field]) -> l
 
 def _of_bytes(values: Sequence[bytes | memoryview], kind: pa.DataType) -> pa.Array:
     ends = [0, *accumulate(map(len, values))]
-    if ends[-1] > _MOST_BYTES:
+    if ends[-1] > _MAX_BYTES:
         raise ValueError("texts or bytes of 2 GiB in one column")
     data = values[0] if len(values) == 1 else b"".join(values)
     buffers = [None, pa.py_buffer(np.array(ends, np.int32)), pa.py_buffer(data)]

@@ -1,8 +1,7 @@
 """Converts Arrow record batches to blocks of rows, the reverse of :mod:`kanalyze.export.arrow`.
 
-In: ``pyarrow.RecordBatch``. Out: :class:`~kanalyze.tables.columns.block.RowBlock`. This module must
-not know where batches come from. It makes a Python object for each word of a batch, not for each
-row.
+In: ``pyarrow.RecordBatch``. Out: :class:`~kanalyze.tables.columns.block.RowBlock`. It makes a
+Python object for each word of a batch, not for each row.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Columns as texts: the cells for the lines of a file.
 
 In: columns of :mod:`~kanalyze.tables.columns.block`. Out: their cells, as
-:class:`~kanalyze.export.lines.Cells`. This module must not know where lines go.
+:class:`~kanalyze.export.lines.Cells`.
 
 A text that is repeated is escaped only once.
 """

@@ -1,6 +1,6 @@
 r"""Rows as CSV: RFC 4180, UTF-8, a header line, ``\r\n`` line ends.
 
-In: rows, or columns of rows. Out: bytes. This module must not know where they go.
+In: rows, or columns of rows. Out: bytes.
 
 - null is an empty cell. Booleans are ``true`` and ``false``. Nested columns are compact JSON text.
 - Text comes from the network and is not trusted. A backslash and every unprintable character (see

@@ -1,7 +1,6 @@
 """The destination of an export: a file that appears complete or not at all, or a stream.
 
-In: a path, or ``-`` for standard output. Out: an open binary file. This module must not know what
-is written.
+In: a path, or ``-`` for standard output. Out: an open binary file.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ STANDARD_OUTPUT = "-"
 _OWNERS = stat.S_IRUSR | stat.S_IWUSR
 
 _BUFFER_BYTES = 64 << 10
-_MOST_LINKS = 40
+_MAX_LINKS = 40
 """The limit of symbolic links that the Linux kernel follows."""
 _NEW_MODE = 0o666
 """Permissions of a new file, before the umask is applied."""
@@ -150,7 +149,7 @@ def _standard_output() -> BinaryIO:
 def _own_descriptor(name: str) -> int | None:
     """Return the open descriptor that a name such as ``/dev/fd/3`` means; None for other names."""
     descriptor_folders = (os.path.realpath("/proc/self/fd"), "/dev/fd")
-    for _ in range(_MOST_LINKS):
+    for _ in range(_MAX_LINKS):
         folder, last = os.path.split(name)
         if last.isascii() and last.isdigit() and os.path.realpath(folder) in descriptor_folders:
             return int(last)

@@ -29,7 +29,7 @@ cdef enum:
     FIRST_PLAIN = 0x20
     LAST_PLAIN = 0x7E
 
-cdef long long _MOST_KNOWN
+cdef long long _MAX_KNOWN
 
 
 cdef class Form:

@@ -1,10 +1,7 @@
 """Writes a decoded body as JSON text, directly from the tape.
 
 In: a tape (:class:`~kanalyze.kafka.codec.values.Taped`) and the :class:`Form` of its shape. Out:
-ASCII text. This module must not know which forms there are, nor where the text goes;
-:mod:`kanalyze.decoding.secrets` decides what to hide.
-
-Compiled by Cython, with the types in ``json_tape.pxd``; uncompiled it does the same, slowly.
+ASCII text.
 """
 
 from __future__ import annotations
@@ -48,7 +45,7 @@ json_line: Callable[[Any], str] = json.JSONEncoder(
 ).encode
 """Convert a value to one line of ASCII JSON."""
 
-_MOST_KNOWN = 256
+_MAX_KNOWN = 256
 """Number of UUIDs whose texts are cached."""
 _PAIR = Struct(">qq").pack
 _HIDDEN = json_line(HIDDEN).encode("ascii")
@@ -115,7 +112,7 @@ class TapeJson(TapeCursor):
     def __init__(self) -> None:
         super().__init__()
         self._null, self._true, self._false = _NULL, _TRUE, _FALSE
-        self._uuids: list[_UuidText | None] = [None] * _MOST_KNOWN
+        self._uuids: list[_UuidText | None] = [None] * _MAX_KNOWN
         self._text: TextBuffer = TextBuffer()
         self._hides = False
 
@@ -277,7 +274,7 @@ class TapeJson(TapeCursor):
     def _uuid(self) -> None:
         high = self.number()
         low = self.number()
-        slot = (high ^ low) & (_MOST_KNOWN - 1)
+        slot = (high ^ low) & (_MAX_KNOWN - 1)
         entry = self._uuids[slot]
         if entry is None or entry.high != high or entry.low != low:
             entry = self._uuids[slot] = _UuidText(high, low)

@@ -1,6 +1,6 @@
 """Rows as JSON Lines: one object per row.
 
-In: rows, or columns of rows. Out: ASCII bytes. This module must not know where they go.
+In: rows, or columns of rows. Out: ASCII bytes.
 
 Every object has every column; null is written. Integers are exact, but a reader that converts them
 to doubles loses nanoseconds. All characters except printable ASCII are escaped, so that nothing

@@ -1,7 +1,6 @@
 r"""Exchanges as the broker's own request log writes them (KIP-673).
 
-In: decoded exchanges, with the block of their rows. Out: lines of JSON. This module must not know
-where they go, nor read bytes.
+In: decoded exchanges, with the block of their rows. Out: lines of JSON.
 
 The forms are those of Kafka's ``JsonConverterGenerator``. They were compared with the request log
 of a real broker, entry by entry:
@@ -78,7 +77,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LogLines"]
 
-_MOST_KNOWN = 4096
+_MAX_KNOWN = 4096
 """Number of texts that are cached: of headers, and of client ids. Both come from the wire."""
 
 
@@ -150,7 +149,7 @@ class LogLines:
         head = self._heads.get((api_key, api_version, name))
         if head is None:
             new_head = self._new_head(api_key, api_version, name)
-            head = remember(self._heads, (api_key, api_version, name), new_head, _MOST_KNOWN)
+            head = remember(self._heads, (api_key, api_version, name), new_head, _MAX_KNOWN)
         number = "null" if correlation_id is None else correlation_id
         client = "null" if client_id is None else self._text(client_id)
         tags = ""
@@ -177,7 +176,7 @@ class LogLines:
         """Return a text that is likely to be repeated, as JSON."""
         line = self._texts.get(text)
         if line is None:
-            line = remember(self._texts, text, json_line(text), _MOST_KNOWN)
+            line = remember(self._texts, text, json_line(text), _MAX_KNOWN)
         return line
 
     def _body(self, message: DecodedMessage | None) -> str:
@@ -353,7 +352,7 @@ def _field_form(field: Field, version: int, shape: Shape, secrets: RedactionPlan
 
 
 def _is_default(field: Field, value: Any, version: int) -> bool:
-    """Return whether Kafka omits a tagged field with this value."""
+    """Return true if Kafka omits a tagged field with this value."""
     if field.has_null_default or value is None:
         return field.has_null_default and value is None
     if field.is_array:

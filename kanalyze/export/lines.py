@@ -1,9 +1,6 @@
 """Builds lines of text from columns.
 
-In: the cells of each column, and the text between them. Out: the lines, as bytes. This module must
-not know the format.
-
-Compiled by Cython, with the types in ``lines.pxd``; uncompiled it does the same, slowly.
+In: the cells of each column, and the text between them. Out: the lines, as bytes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Rows as Parquet.
 
 In: rows. Out: a Parquet file, compressed with Zstandard. The same rows make the same file, however
-they are divided into blocks. This module must not know where rows come from. pyarrow is imported
-when a file is opened.
+they are divided into blocks. pyarrow is imported when a file is opened.
 """
 
 from __future__ import annotations

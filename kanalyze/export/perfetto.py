@@ -1,6 +1,6 @@
 """Rows of requests as a trace, for https://ui.perfetto.dev and chrome://tracing.
 
-In: rows of requests. Out: JSON. This module must not know where they come from.
+In: rows of requests. Out: JSON.
 
 The format is Chromium's Trace Event Format. A connection is a process; its requests are slices of a
 thread, with their parts as slices inside. Requests that are in flight at the same time are on
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 __all__ = ["PerfettoWriter"]
 
 _NS_PER_US: Final = 1000
-_MOST_ITEMS: Final = 20
+_MAX_ITEMS: Final = 20
 """Number of topics or errors that are shown for a request."""
-_MOST_ENDS: Final = 100_000
+_MAX_ENDS: Final = 100_000
 """Number of arrow ends that are kept until the other end comes."""
-_MOST_ARROWS: Final = 64
+_MAX_ARROWS: Final = 64
 """Number of arrows to or from one partition of a request."""
 _ONE_SIDED: Final = 0
 """The thread of requests without a response, and of responses without a request."""
@@ -199,7 +199,7 @@ class _Arrows:
                     yield self._arrows, produce, fetch
             insort(self._ends.setdefault((row.api_name, topic, partition), []), end)
             self._stored_ends += 1
-        if self._stored_ends > _MOST_ENDS:
+        if self._stored_ends > _MAX_ENDS:
             self._ends = {key: ends[len(ends) // 2 :] for key, ends in self._ends.items()}
             self._stored_ends = sum(map(len, self._ends.values()))
 
@@ -207,7 +207,7 @@ class _Arrows:
         """Yield the ends of the other API with some of the offsets of an end, the latest first."""
         ends = self._ends.get((api, topic, partition), [])
         last = bisect_left(ends, end.end_offset, key=attrgetter("first_offset"))
-        for other in reversed(ends[max(last - _MOST_ARROWS, 0) : last]):
+        for other in reversed(ends[max(last - _MAX_ARROWS, 0) : last]):
             if other.end_offset > end.first_offset:
                 yield other
 
@@ -257,10 +257,10 @@ def _arguments(row: Row) -> dict[str, Any]:
     errors = list(dict.fromkeys(error.name for error in row.errors))
     arguments = {
         "status": row.status,
-        "errors": errors[:_MOST_ITEMS] or None,
+        "errors": errors[:_MAX_ITEMS] or None,
         "client_id": row.client_id,
         "correlation_id": row.correlation_id,
-        "topics": topics[:_MOST_ITEMS] or None,
+        "topics": topics[:_MAX_ITEMS] or None,
         "group_id": row.group_id,
         "latency_ns": row.latency_ns,
         "waited": row.waited,

@@ -1,7 +1,6 @@
 """Collects blocks of rows into the row groups of a Parquet file.
 
-In: blocks of any length, with the columns of one table. Out: blocks, each a row group. This module
-must not know what the columns mean or where row groups go.
+In: blocks of any length, with the columns of one table. Out: blocks, each a row group.
 
 Where a row group ends depends only on the rows, not on the blocks that they came in: the same rows
 make the same file.
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RowGroups", "sizes_up_to", "utf8"]
 
-_MOST_BUFFERED_BLOCKS = 32
+_MAX_BUFFERED_BLOCKS = 32
 """A block's arrays take some 20 KB even if it has few rows, and captures of large messages give
 blocks of a few dozen rows. So small blocks are merged up to this number of rows."""
 
@@ -55,7 +54,7 @@ class RowGroups:
             is_complete = end <= len(block)
             end = min(end, len(block))
             self._buffered.append(block.part(first, end))
-            if len(self._buffered) > _MOST_BUFFERED_BLOCKS:
+            if len(self._buffered) > _MAX_BUFFERED_BLOCKS:
                 self._buffered = [RowBlock.joined(self._buffered)]
             self._buffered_rows += end - first
             self._buffered_bytes += sizes[end] - sizes[first]

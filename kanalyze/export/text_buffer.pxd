@@ -4,10 +4,10 @@ cimport cython
 cdef enum:
     ZERO = 0x30
     MINUS = 0x2D
-    MOST_DIGITS = 20
+    MAX_DIGITS = 20
     FEW_BYTES = 128
 
-cdef long long LEAST_PLAIN
+cdef long long MIN_PLAIN
 
 
 cdef class TextBuffer:

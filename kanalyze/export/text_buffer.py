@@ -1,8 +1,6 @@
 """A growing text, as bytes.
 
-In: bytes and numbers. Out: the text. This module must not know its meaning.
-
-Compiled by Cython, with the types in ``text_buffer.pxd``; uncompiled it does the same, slowly.
+In: bytes and numbers. Out: the text.
 """
 
 from __future__ import annotations
@@ -14,12 +12,12 @@ except ModuleNotFoundError:  # the stand-in for an environment without Cython
 
 if not cython.compiled:
     ZERO, MINUS = 0x30, 0x2D
-    MOST_DIGITS = 20
+    MAX_DIGITS = 20
     FEW_BYTES = 128  # up to here a loop copies as fast as a memoryview, which takes 0.3 us to make
 
 __all__ = ["TextBuffer"]
 
-LEAST_PLAIN = -(10**18)
+MIN_PLAIN = -(10**18)
 """Python writes numbers below this: the negative of the least 64-bit integer has no 64 bits."""
 _ROOM = 4096
 
@@ -83,11 +81,11 @@ class TextBuffer:
 
     def put_number(self, value: int) -> None:
         """Append a number in decimal digits, with a minus sign if it is negative."""
-        if value < LEAST_PLAIN:
+        if value < MIN_PLAIN:
             self._put_text(value)
             return
-        if self.used + MOST_DIGITS > len(self.data):
-            self.make_room(MOST_DIGITS)
+        if self.used + MAX_DIGITS > len(self.data):
+            self.make_room(MAX_DIGITS)
         if value < 0:
             self.data[self.used] = MINUS
             self.used += 1

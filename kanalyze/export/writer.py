@@ -1,6 +1,6 @@
 """The interface of row writers.
 
-In: rows. Out: rows in a file. This module must not know formats.
+In: rows. Out: rows in a file.
 """
 
 from __future__ import annotations

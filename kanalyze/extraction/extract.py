@@ -1,7 +1,6 @@
 """Extracts packets in two passes: first find the requests, then their packets. Begin reading here.
 
-In: an analysis without a filter, and filters. Out: a pcapng file. This module must not know the
-command line.
+In: an analysis without a filter, and filters. Out: a pcapng file.
 
     captures -> rows -> PacketSelection;  captures -> PacketBatch -> pcapng
 

@@ -1,7 +1,6 @@
 """Selects the packets that belong to requests, with comments that name the requests.
 
-In: rows of requests and spans of time, then segments. Out: the numbers of packets. This module must
-not know how packets are read or written.
+In: rows of requests and spans of time, then segments. Out: the numbers of packets.
 
 A packet belongs to a request if it is on the same connection and was captured between the request's
 first packet and the response's last one. So retransmissions and pure acknowledgments are included.
@@ -27,12 +26,12 @@ if TYPE_CHECKING:
     from kanalyze.tables.connections import ConnectionRow
     from kanalyze.tables.row import Row
 
-__all__ = ["MOST_COMMENTED", "FoundPackets", "PacketSelection", "Span", "ends_of", "span_of"]
+__all__ = ["MAX_COMMENTED", "FoundPackets", "PacketSelection", "Span", "ends_of", "span_of"]
 
-MOST_COMMENTED: Final = 1_000_000
+MAX_COMMENTED: Final = 1_000_000
 """Number of requests whose packets get comments; a comment takes some 100 bytes of memory."""
 _LAST_NS: Final = (1 << 63) - 1
-_MOST_COMMENTS: Final = 100
+_MAX_COMMENTS: Final = 100
 """Number of comments on one packet, which may contain thousands of requests."""
 
 
@@ -79,7 +78,7 @@ class _MessageComments:
         begins, ends = self._sorted
         first = int(ends.searchsorted(time_ns, "left"))
         last = int(begins.searchsorted(time_ns, "right"))
-        candidates = self._messages[first : min(last, first + _MOST_COMMENTS)]
+        candidates = self._messages[first : min(last, first + _MAX_COMMENTS)]
         return [text for begin, end, text in candidates if begin <= time_ns <= end]
 
 
@@ -117,15 +116,15 @@ class PacketSelection:
 
     @property
     def uncommented_requests(self) -> int:
-        """Number of requests beyond :data:`MOST_COMMENTED`."""
-        return max(self.requests - MOST_COMMENTED, 0)
+        """Number of requests beyond :data:`MAX_COMMENTED`."""
+        return max(self.requests - MAX_COMMENTED, 0)
 
     def add_request(self, row: Row, around_ns: int = 0) -> None:
         """Select the packets of a request, and those up to ``around_ns`` before and after it."""
         connection = self._connection(*ends_of(row))
         connection.spans.append(_widened(span_of(row), around_ns))
         self.requests += 1
-        if self.requests <= MOST_COMMENTED:
+        if self.requests <= MAX_COMMENTED:
             text = comment_of(row)
             connection.by_client.add(row.request_start_ns, row.request_end_ns, text)
             connection.by_broker.add(row.response_start_ns, row.response_end_ns, text)

@@ -1,7 +1,7 @@
 """What every reader of Kafka bytes shares: where bytes come from and how reading them fails.
 
 In: nothing. Out: the exceptions of the protocol layer and the :class:`Source` that a decoder asks
-for bytes. This module must not know of packets, connections or messages.
+for bytes.
 
 The exceptions never leave the package: the stage that called a decoder turns them into anomalies.
 """

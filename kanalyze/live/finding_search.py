@@ -1,7 +1,6 @@
 """Searches for findings in the rows of a live run, even if a user's queries fail.
 
-In: kinds of findings, databases of rows. Out: findings, and why some kinds are left out. Must not
-know: when searches begin, nor what shows the result.
+In: kinds of findings, databases of rows. Out: findings, and why some kinds are left out.
 
 A query that fails is left out of this search, and runs again in the next one. A query that takes
 too long is interrupted, and never runs again. Each reason is reported once, in one line.

@@ -1,7 +1,6 @@
 """Searches for findings during a live run: with the queries of a report, in the latest rows.
 
 In: the kept rows, and the time. Out: :class:`~kanalyze.live.window.snapshot.LatestFindings`.
-Must not know: what shows them.
 
 A round of queries takes some 0.2 s, and 2 us for each request. It runs in its own thread, and
 DuckDB releases the interpreter lock. Rounds take at most 1 / :data:`SHARE` of the time of one
@@ -33,12 +32,12 @@ __all__ = ["FindingsWatch", "ask"]
 
 SPAN_NS: Final = 660 * 1_000_000_000
 """Time span of the rows: longer than the longest idle time in a finding."""
-MOST_ROWS: Final = 100_000
+MAX_ROWS: Final = 100_000
 """Maximum number of rows of each table."""
 SHARE: Final = 20
 _MIN_PAUSE_NS: Final = 5_000_000_000
 _FIRST_NS: Final = 1_000_000_000
-_MOST_MEMORY_BYTES: Final = 128 << 20
+_MAX_MEMORY_BYTES: Final = 128 << 20
 _LONGEST_QUERY_S: Final = 5.0
 
 
@@ -92,7 +91,7 @@ class FindingsWatch:
             if is_behind:
                 self._due_ns = clock_ns + _MIN_PAUSE_NS
                 return
-            batches = self._rows.latest(SPAN_NS, MOST_ROWS)
+            batches = self._rows.latest(SPAN_NS, MAX_ROWS)
             facts = list(facts_of(_quality_fields(state)))
             future = self._executor.submit(partial(ask, self._rows.search, batches, facts))
             self._round = (future, batches, now_ns)
@@ -116,7 +115,7 @@ def ask(search: FindingSearch, rows: RowBatches, facts: Sequence[QualityFact] = 
     """Search for findings in some rows; return them, the most severe first, and the cost."""
     began_ns = time.thread_time_ns()
     findings, not_searched = search.search(
-        lambda: database_of(rows.batches, facts, _MOST_MEMORY_BYTES), _LONGEST_QUERY_S
+        lambda: database_of(rows.batches, facts, _MAX_MEMORY_BYTES), _LONGEST_QUERY_S
     )
     return Answer(tuple(findings), not_searched, time.thread_time_ns() - began_ns)
 

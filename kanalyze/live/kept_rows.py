@@ -1,7 +1,6 @@
 """The latest rows of every table, kept for queries: for findings, and for the report.
 
-In: rows, as they are made. Out: databases of these rows, and the report. Must not know: windows,
-clocks, nor which findings there are.
+In: rows, as they are made. Out: databases of these rows, and the report.
 
 Rows are kept as compressed Arrow batches: some 60 bytes for a request. A run may last for months,
 so there is a limit. Older rows are dropped, and the report says at which time its rows begin.
@@ -41,8 +40,8 @@ if TYPE_CHECKING:
 
 __all__ = ["KeptRows", "RowBatches", "database_of"]
 
-MOST_BYTES = 64 << 20
-MOST_REQUESTS = 1_000_000
+MAX_BYTES = 64 << 20
+MAX_REQUESTS = 1_000_000
 """Maximum number of requests. A report takes some 6 us for each, 6 s for this many."""
 
 _ROWS_AT_ONCE = 4096
@@ -50,8 +49,8 @@ _BATCH_NS = 60 * 1_000_000_000
 """Rows are collected up to this number, or for this time, before they are compressed."""
 _COLUMNS = {table.name: table.columns for table in choose_tables(LIVE_TABLES)}
 _MAKERS = {table: BatchMaker(columns) for table, columns in _COLUMNS.items()}
-_MOST_MEMORY_BYTES = 256 << 20
-_MOST_OPEN = 10_000
+_MAX_MEMORY_BYTES = 256 << 20
+_MAX_OPEN = 10_000
 """Maximum number of rows of open connections. They are made again for each search: this many take
 0.2 s."""
 _LONGEST_QUERY_S = 60
@@ -92,8 +91,8 @@ class KeptRows:
         self,
         search: FindingSearch,
         *,
-        most_bytes: int = MOST_BYTES,
-        most_requests: int = MOST_REQUESTS,
+        most_bytes: int = MAX_BYTES,
+        most_requests: int = MAX_REQUESTS,
     ) -> None:
         """Start without rows; ``search`` searches for the findings of the report."""
         self.search = search
@@ -163,7 +162,7 @@ class KeptRows:
         since_ns = self.since_ns
         since = {} if since_ns is None else {"since": format_time(since_ns)}
         facts = list(quality_facts(quality))
-        with database_of(self._batches, facts, _MOST_MEMORY_BYTES, since_ns) as database:
+        with database_of(self._batches, facts, _MAX_MEMORY_BYTES, since_ns) as database:
             summary = report_of(database, quality, {**conditions, **since})
             findings, _ = self.search.search(lambda: nullcontext(database), _LONGEST_QUERY_S)
         return {**summary, "findings": [finding.to_dict() for finding in findings]}
@@ -203,7 +202,7 @@ class KeptRows:
                 yield _stored(table, _MAKERS[table].of_rows(rows), 0, last_ns, last_ns)
 
     def _open_batches(self) -> Iterator[_StoredBatch]:
-        if self.open_connections is not None and (rows := self.open_connections(_MOST_OPEN)):
+        if self.open_connections is not None and (rows := self.open_connections(_MAX_OPEN)):
             batch = _MAKERS["connections"].of_rows(rows)
             yield _stored("connections", batch, 0, self._last_ns, self._last_ns)
 

@@ -1,7 +1,6 @@
 """Drops root privileges: packets are analyzed as the user who called sudo.
 
-In: the environment that sudo sets. Out: a process of that user. Must not know: what root was needed
-for.
+In: the environment that sudo sets. Out: a process of that user.
 
 On Linux up to two capabilities are kept. CAP_NET_RAW, to capture: an interface that was removed and
 comes back is opened again. CAP_DAC_READ_SEARCH, to read files, only if the user cannot read the

@@ -1,8 +1,8 @@
 """Writes the rates of the last seconds as JSON Lines.
 
-In: windows and the time. Out: a line of ASCII at each interval, on a binary stream. Must not know:
-where the stream goes. The lines may be mixed with rows
-(:class:`~kanalyze.export.jsonl.JsonLinesWriter` on the same stream): rows have no ``kind``.
+In: windows and the time. Out: a line of ASCII at each interval, on a binary stream. The lines may
+be mixed with rows (:class:`~kanalyze.export.jsonl.JsonLinesWriter` on the same stream): rows have
+no ``kind``.
 
 The line, schema 1
 ------------------

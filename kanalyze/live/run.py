@@ -1,7 +1,6 @@
 """A live run: packets from a feed, rows to sinks, a report at the end.
 
-In: a feed of packets, sinks, two clocks. Out: what sinks make of it, and a report. Must not know:
-sockets, terminals, files or signals.
+In: a feed of packets, sinks, two clocks. Out: what sinks make of it, and a report.
 
 Packets are read in ticks of a fraction of a second. Each tick gives the sinks the time, also if no
 packets came. This time is the time of the last packet plus the time since then on a monotonic

@@ -1,8 +1,7 @@
 """The sinks of a live run, which show, count or write its rows and packets.
 
-In: rows, packets, the time. Out: the view, lines of rates, metrics, files. Must not know: where
-packets come from. Each class adapts a part of this package to
-:class:`~kanalyze.live.run.Sink`.
+In: rows, packets, the time. Out: the view, lines of rates, metrics, files. Each class adapts a part
+of this package to :class:`~kanalyze.live.run.Sink`.
 """
 
 from __future__ import annotations

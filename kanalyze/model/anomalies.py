@@ -1,6 +1,6 @@
 """Anomalies: what is wrong with the input, as data.
 
-In: nothing. Out: :class:`AnomalyKind`, :class:`Anomaly`. This module must not know who finds them.
+In: nothing. Out: :class:`AnomalyKind`, :class:`Anomaly`.
 """
 
 from __future__ import annotations

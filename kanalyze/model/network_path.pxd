@@ -3,8 +3,8 @@ cimport cython
 
 cdef enum:
     NOT_KNOWN = -1
-    MOST_FALLS = 64
-    MOST_DELAY_NS = 200000000
+    MAX_FALLS = 64
+    MAX_DELAY_NS = 200000000
 
 
 cdef long long _KEPT_NS, _NEVER

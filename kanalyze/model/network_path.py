@@ -1,13 +1,10 @@
 """What TCP shows of the network path of a connection, as of each packet.
 
 Round trips, retransmissions and zero windows. In: events that ``net`` finds, in the order of the
-capture. Out: answers about the time up to a packet, or between two packets. This module must not
-know how events are found, nor what a request is.
+capture. Out: answers about the time up to a packet, or between two packets.
 
 Rows ask about packets, not about "now": the answer for a packet does not depend on how many packets
 were in its batch.
-
-Compiled by Cython, with the types in ``network_path.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -25,8 +22,8 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
 
 if not cython.compiled:
     NOT_KNOWN = -1
-    MOST_FALLS = 64  # falls of the least round trip that are all kept; later ones if they halve it
-    MOST_DELAY_NS = 200_000_000  # of an acknowledgment; RFC 9293 allows 500 ms
+    MAX_FALLS = 64  # falls of the least round trip that are all kept; later ones if they halve it
+    MAX_DELAY_NS = 200_000_000  # of an acknowledgment; RFC 9293 allows 500 ms
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
@@ -35,7 +32,7 @@ __all__ = ["KEPT_NS", "NetworkPath", "RoundTripHistory"]
 
 KEPT_NS: Final = 300_000_000_000
 """How long an event is remembered; for a request that took longer, events are not known."""
-MOST_EVENTS: Final = 4096
+MAX_EVENTS: Final = 4096
 """Events that are remembered of a connection; when there are more, the older half is forgotten."""
 _KEPT_NS = KEPT_NS
 _NEVER = (1 << 63) - 1
@@ -93,8 +90,8 @@ class RoundTripHistory:
         count = len(self.falls)
         if count:
             last_ns = self._last_fall
-            # To bound memory, after MOST_FALLS only a fall to half or less is kept.
-            if current_ns >= last_ns or (count >= MOST_FALLS and 2 * current_ns > last_ns):
+            # To bound memory, after MAX_FALLS only a fall to half or less is kept.
+            if current_ns >= last_ns or (count >= MAX_FALLS and 2 * current_ns > last_ns):
                 return
         self.packets.append(packet)
         self.falls.append(current_ns)
@@ -161,7 +158,7 @@ class NetworkPath:
         path.has_events = has_events
         path._first, path._last, path._forgotten = first, last, forgotten
         columns = [array("q", items(column, "i")) for column in events]
-        if len({len(column) for column in columns}) != 1 or len(columns[0]) > MOST_EVENTS:
+        if len({len(column) for column in columns}) != 1 or len(columns[0]) > MAX_EVENTS:
             raise ValueError("columns of events that are not of one length")
         path._packets, path._times, path._senders = columns[:3]
         path._begins, path._ends, path._are_tails = columns[3:]
@@ -200,8 +197,8 @@ class NetworkPath:
         if len(self._packets) == 0:
             self._packets, self._times, self._senders = array("q"), array("q"), array("q")
             self._begins, self._ends, self._are_tails = array("q"), array("q"), array("q")
-        elif len(self._packets) >= MOST_EVENTS:
-            self._forget(MOST_EVENTS // 2)
+        elif len(self._packets) >= MAX_EVENTS:
+            self._forget(MAX_EVENTS // 2)
         self._last = packet
         self._quiet_before = min(self._quiet_before, packet)
         self._packets.append(packet)
@@ -288,7 +285,7 @@ class NetworkPath:
 
         A receiver may delay its acknowledgment, and senders do not wait for it before they probe
         whether the last packet arrived (RFC 8985, section 7). So a tail that was sent again within
-        :data:`MOST_DELAY_NS` does not count as lost.
+        :data:`MAX_DELAY_NS` does not count as lost.
 
         Args:
             sender: index of the end in the connection.
@@ -310,7 +307,7 @@ class NetworkPath:
             if self._begins[index] < 0 and self._senders[index] == sender:
                 return NOT_KNOWN
             is_of_range = self._begins[index] < end and self._ends[index] > begin
-            is_probe = self._are_tails[index] and time_ns - sent_ns < MOST_DELAY_NS
+            is_probe = self._are_tails[index] and time_ns - sent_ns < MAX_DELAY_NS
             if (
                 is_of_range
                 and time_ns <= until_ns

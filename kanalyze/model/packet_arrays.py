@@ -1,7 +1,6 @@
 """Packets for NumPy: their columns, and structs of one type at many positions of a buffer.
 
-In: a batch, or a buffer and positions in it. Out: NumPy arrays. This module must not know what is
-read; it is in ``model`` because two stages that may not import each other read headers with it.
+In: a batch, or a buffer and positions in it. Out: NumPy arrays.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Packets: what ``capture`` returns and ``net`` reads.
 
-In: columns and a buffer. Out: :class:`PacketBatch`. This module must not know how packets are read.
+In: columns and a buffer. Out: :class:`PacketBatch`.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PartKind", "PrefixPart", "ProxiedBy"]
 
-_MOST_PORT = 0xFFFF
+_MAX_PORT = 0xFFFF
 
 
 class ProxiedBy(NamedTuple):
@@ -40,7 +40,7 @@ class ProxiedBy(NamedTuple):
     def from_state(cls, state: object) -> ProxiedBy:
         """Make one from a state; raises ValueError for any other value."""
         kind, client_ip, client_port, target = fields(state, "sSNS")
-        if (client_ip is None) != (client_port is None) or (client_port or 0) > _MOST_PORT:
+        if (client_ip is None) != (client_port is None) or (client_port or 0) > _MAX_PORT:
             raise ValueError("no address of a client")
         return cls(kind, client_ip, client_port, target)
 

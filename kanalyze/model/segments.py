@@ -1,7 +1,6 @@
 """TCP payloads as parallel columns over one buffer; chunks of streams point into them.
 
-In: a buffer, and five numbers for each payload. Out: :class:`Segments`. This module must not know
-where payloads come from, nor what becomes of them.
+In: a buffer, and five numbers for each payload. Out: :class:`Segments`.
 
 Compiled by Cython, with the types in ``segments.pxd``: other compiled modules read the columns as C
 arrays. Uncompiled it does the same, slowly.

@@ -1,8 +1,7 @@
 """Streams: what ``net`` returns of each connection, and ``kafka`` reads.
 
 In: segments in order. Out: :class:`StreamUpdate` of :class:`Chunk` and :class:`Gap`;
-:class:`TokenBytes` and :class:`PrefixBytes` for code that stores packets. This module must not know
-how streams are reassembled.
+:class:`TokenBytes` and :class:`PrefixBytes` for code that stores packets.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """TCP connections: their ends, counters and measures.
 
-In: numbers that ``net`` counts. Out: :class:`TcpConnection` and the values it has. This module must
-not know Kafka: there is no client and no broker here.
+In: numbers that ``net`` counts. Out: :class:`TcpConnection` and the values it has.
 """
 
 from __future__ import annotations
@@ -253,7 +252,7 @@ for too long."""
 
 
 _ENDS = (None, *get_args(ConnectionEnd))
-_MOST_PORT = 0xFFFF
+_MAX_PORT = 0xFFFF
 
 
 class TcpConnection:
@@ -384,7 +383,7 @@ class TcpConnection:
         serial, first_ip, first_port, second_ip, second_port, number, opened_by = values[:7]
         first_time_ns, last_time_ns, first_packet, reset, closed_by, end, measures = values[7:14]
         path, tls, *measures_state, proxy = values[14:]
-        if max(first_port, second_port) > _MOST_PORT or end not in _ENDS:
+        if max(first_port, second_port) > _MAX_PORT or end not in _ENDS:
             raise ValueError("no port, or no end of a connection")
         connection = cls(
             serial,

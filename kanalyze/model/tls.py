@@ -1,8 +1,7 @@
 """What a passive observer knows of the TLS of a connection.
 
 In: what ``tls`` finds. Out: :class:`TlsConnection`, which a
-:class:`~kanalyze.model.tcp.TcpConnection` carries to the rows. Must not know: how any of it is
-found.
+:class:`~kanalyze.model.tcp.TcpConnection` carries to the rows.
 
 None means not known: it is encrypted, or not in the capture. Texts are from the wire and untrusted;
 the code that reads them bounds their length.

@@ -1,5 +1,5 @@
 # The C types of tls_record.py.
 cdef enum:
-    MOST_BODY_BYTES = 18432
+    MAX_BODY_BYTES = 18432
 
 cpdef int size_by_header(int kind, int major, int minor, int body_bytes) noexcept

@@ -1,13 +1,10 @@
 """The header of a TLS record: how to recognize it, and the record's size.
 
-In: bytes. Out: whether a record may begin there, its size. This module must not know what is in a
-record.
+In: bytes. Out: whether a record may begin there, its size.
 
 A header is the content type (20 to 23), the legacy version 3.0 to 3.4 and the length of the body
 (RFC 8446 section 5.1, RFC 5246 section 6.2.1). Random bytes look like one once in 2^23. Its first
 four bytes, read as a Kafka frame size, are 335 MB and more, which no broker accepts.
-
-Compiled by Cython, with the types in ``tls_record.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    MOST_BODY_BYTES = (1 << 14) + 2048  # of TLS 1.2; TLS 1.3 allows 256 beyond 2^14
+    MAX_BODY_BYTES = (1 << 14) + 2048  # of TLS 1.2; TLS 1.3 allows 256 beyond 2^14
 
 __all__ = ["ALERT", "APPLICATION_DATA", "CHANGE_CIPHER_SPEC", "HANDSHAKE_RECORD", "HEADER_BYTES"]
 __all__ += ["find_record", "find_records", "looks_like_record", "record_at", "record_bytes"]
@@ -34,7 +31,7 @@ HEADER_BYTES: Final = 5
 _CHAIN: Final = 3
 """Headers in a row that prove TLS at any position. Random bytes look like a header at one position
 in 2^23, and like three headers, each where the one before it says, at one in 2^69."""
-_MOST_CANDIDATES: Final = 4096
+_MAX_CANDIDATES: Final = 4096
 _HEADER: Final = re.compile(rb"[\x14-\x17](?=\x03[\x00-\x04][\x00-\x48].)", re.DOTALL)
 """Matches each byte that may be the first of a header. Of the length it checks only the high byte,
 so that it may be up to 255 too large."""
@@ -51,7 +48,7 @@ def record_bytes(data: bytes | bytearray | memoryview, at: int = 0) -> int | Non
 
 def size_by_header(kind: int, major: int, minor: int, body_bytes: int) -> int:
     """Return the size of a record, with its header, from the header's fields; -1 for no header."""
-    if not 20 <= kind <= 23 or major != 3 or minor > 4 or body_bytes > MOST_BODY_BYTES:
+    if not 20 <= kind <= 23 or major != 3 or minor > 4 or body_bytes > MAX_BODY_BYTES:
         return -1
     return 5 + body_bytes
 
@@ -87,7 +84,7 @@ def find_records(data: bytearray | memoryview) -> int | None:
     pass, and three headers for each of at most 4096 candidates.
     """
     at = find_record(data)
-    for _ in range(_MOST_CANDIDATES):
+    for _ in range(_MAX_CANDIDATES):
         if at is None or _is_chain(data, at):
             return at
         at = find_record(data, at + 1)

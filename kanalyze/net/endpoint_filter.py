@@ -1,12 +1,9 @@
 """Selects the packets of TCP connections by port and by address.
 
-In: a packet batch. Out: the indices of the packets selected. Must not know: where ports
-and addresses come from.
+In: a packet batch. Out: the indices of the packets selected.
 
 The headers are those that the analysis reads, by the same code: behind VLAN tags and inside
 tunnels.
-
-Compiled by Cython, with the types in ``endpoint_filter.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations

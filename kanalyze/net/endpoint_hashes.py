@@ -1,7 +1,6 @@
 """Hashes of the two ends of a connection, to find its packets among many.
 
-In: segments as columns, or two endpoints. Out: numbers of 64 bits. This module must not know what
-the search is for.
+In: segments as columns, or two endpoints. Out: numbers of 64 bits.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """A position among the headers of a packet, and the values read so far.
 
-In: a packet batch. Out: :class:`HeaderCursor`, with numbers out of its bytes. Must not know: any
-header.
+In: a packet batch. Out: :class:`HeaderCursor`, with numbers out of its bytes.
 
-Compiled by Cython, with the types in ``header_cursor.pxd``; uncompiled it does the same, slowly.
 The code that moves the cursor checks that enough bytes are there before it reads a number; besides,
 Python or Cython checks each index.
 """
@@ -147,7 +145,7 @@ class HeaderCursor:
     # -- bounds, tunnels and anomalies of the packet ----------------------------------------------
 
     def fits(self, size: int) -> bool:
-        """Tell whether the next ``size`` bytes were captured."""
+        """Return true if the next ``size`` bytes were captured."""
         return self.at + size <= self.limit
 
     def cut(self, where: str) -> int:

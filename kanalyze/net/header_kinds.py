@@ -1,6 +1,6 @@
 """The kinds of headers, as numbers.
 
-In: nothing. Out: the numbers. Must not know: how any header is read.
+In: nothing. Out: the numbers.
 
 A kind is a number of a registry, with the registry itself numbered from bit 16 on: an ethertype is
 its own kind, a protocol of IP is :data:`IP_PROTOCOL` ``| protocol``, and so on. A protocol that is

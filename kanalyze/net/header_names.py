@@ -1,6 +1,6 @@
 """Names of headers that are not read, and of tunnels that are.
 
-In: a kind of header. Out: text for people. Must not know: packets.
+In: a kind of header. Out: text for people.
 
 Numbers and names: IANA, "IEEE 802 Numbers", "Protocol Numbers", "Point-to-Point (PPP) Protocol
 Field Assignments"; https://www.tcpdump.org/linktypes.html.

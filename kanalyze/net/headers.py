@@ -1,11 +1,9 @@
 """Packets to TCP segments: all headers of a batch, packet by packet.
 
-In: a packet batch. Out: :class:`SegmentColumns`. Must not know: connections.
+In: a packet batch. Out: :class:`SegmentColumns`.
 
 No packet raises an exception: a packet that is not a complete TCP segment in a known encapsulation
 is counted by its reason, with a few anomalies as examples.
-
-Compiled by Cython, with the types in ``headers.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations

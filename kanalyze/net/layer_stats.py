@@ -1,7 +1,7 @@
 """Counters and anomalies of the packet layer.
 
 In: counts and anomalies of the layer. Out: :class:`NetCounters`, a list of
-:class:`kanalyze.model.Anomaly`. Must not know: who reads them.
+:class:`kanalyze.model.Anomaly`.
 """
 
 from __future__ import annotations

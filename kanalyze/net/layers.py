@@ -1,10 +1,9 @@
 """Reads header after header, from the link layer to TCP.
 
 In: a cursor at the beginning of a packet. Out: the cursor at the TCP header, where there is one.
-Must not know: TCP.
 
-Compiled by Cython, with the types in ``layers.pxd``; uncompiled it does the same, slowly. Headers
-of most packets (Ethernet, IP) are read by compiled code; rarer ones by Python, called from here.
+Headers of most packets (Ethernet, IP) are read by compiled code; rarer ones by Python, called from
+here.
 """
 
 from __future__ import annotations
@@ -98,7 +97,7 @@ def inside_ip(cursor: HeaderCursor, kind: int) -> int:
 
 
 def is_read(kind: int) -> bool:
-    """Tell whether :func:`read_other` reads a kind of header."""
+    """Return true if :func:`read_other` reads a kind of header."""
     return kind in (ETHERNET, LLC_FRAME, ANY_IP) or kind in _READERS
 
 

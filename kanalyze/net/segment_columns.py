@@ -1,6 +1,6 @@
 """TCP segments as columns: what header readers return and reassembly takes.
 
-In: columns over one buffer. Out: :class:`SegmentColumns`. Must not know: how headers are read.
+In: columns over one buffer. Out: :class:`SegmentColumns`.
 """
 
 from __future__ import annotations

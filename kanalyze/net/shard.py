@@ -1,8 +1,6 @@
 """Shards: parts of all connections, one for each of several workers that read the same packets.
 
-In: segments. Out: the shard of each segment's connection. Must not know: the workers.
-
-Compiled by Cython, with the types in ``shard.pxd``; uncompiled it does the same, slowly.
+In: segments. Out: the shard of each segment's connection.
 """
 
 from __future__ import annotations

@@ -2,6 +2,5 @@
 
 In: rows as Arrow batches. Out: results of queries as tables, and the report made of them. Begin
 reading with ``database.py``. The queries are in ``sql/``: ``tables/`` has views, ``report/`` the
-tables of a report, ``questions/`` queries for users. This package must not know captures or
-terminals.
+tables of a report, ``questions/`` queries for users.
 """

@@ -1,7 +1,7 @@
 """A DuckDB database of rows that answers SQL, in this process.
 
-In: Arrow batches of rows. Out: results as Arrow tables. This module must not know where rows come
-from. DuckDB is imported when a database is made, because the import takes 0.1 s.
+In: Arrow batches of rows. Out: results as Arrow tables. DuckDB is imported when a database is made,
+because the import takes 0.1 s.
 
 Rows are compressed into a file, a row group at a time: queries are faster than on rows in memory,
 and memory is bounded. Rows that do not fill a row group are buffered (``row_buffers.py``) until a

@@ -1,7 +1,7 @@
 """The views of ``sql/tables/``, which exist as soon as a statement names one.
 
 In: statements. Out: views and tables in a database, which are dropped when rows are added, because
-they are computed from rows. This module must not know how rows are written.
+they are computed from rows.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The interface of query engines, as the report needs it.
 
 In, out: see :class:`QueryEngine`. A query that fails costs what it would have answered: who runs
-several goes on with the others, and keeps :class:`FailedQueries`. This module must not know any
-implementation.
+several goes on with the others, and keeps :class:`FailedQueries`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Files of SQL: one query each, with its title and description in the comment at the top.
 
-In: a folder. Out: :class:`Query`. This module must not know who runs them.
+In: a folder. Out: :class:`Query`.
 
 A file has the name of its query, and begins with comment lines: the first is the title, the others
 are the description. A parameter is written ``$name``. If a line of a table's description begins

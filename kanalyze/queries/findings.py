@@ -1,7 +1,6 @@
 """Findings: what is wrong, in words. Each kind is a query, and each row of its result a finding.
 
-In: a database with the tables of a run. Out: :class:`Finding`, the most severe first. This module
-must not know what kinds there are: they are the files of ``sql/findings/`` and of a user's folder.
+In: a database with the tables of a run. Out: :class:`Finding`, the most severe first.
 
 The comment at the top of such a file has these lines:
 
@@ -50,7 +49,7 @@ __all__ = [
     "with_thresholds",
 ]
 
-MOST_OF_A_KIND = 20
+MAX_OF_A_KIND = 20
 """Maximum number of findings of one kind; those with less weight are left out."""
 
 _FIELD = re.compile(r"(severity|sure|why|repair|show|tables|needs): (.+)")
@@ -157,7 +156,7 @@ def findings_of(
     findings: list[Finding] = []
     for kind in with_thresholds(kinds, thresholds or {}):
         if kind.tables <= database.tables:
-            lines = database.answer(kind.query, kind.thresholds, MOST_OF_A_KIND)
+            lines = database.answer(kind.query, kind.thresholds, MAX_OF_A_KIND)
             findings += [_finding(kind, line) for line in lines]
     return sorted(findings, key=_by_severity)
 

@@ -1,6 +1,6 @@
 """The memory limit of a database: low while its tables are filled, then as high as queries need it.
 
-In: limits in bytes. Out: settings of a DuckDB connection. This module must not know any query.
+In: limits in bytes. Out: settings of a DuckDB connection.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The sums that the HTML page filters: a cube of client, API, topic and time.
 
-In: a database with the requests, and the report on them. Out: plain values. This module must not
-know HTML. Each part of the cube is a file in ``sql/page/``.
+In: a database with the requests, and the report on them. Out: plain values. Each part of the cube
+is a file in ``sql/page/``.
 
 In the cube, names (of clients, APIs, ...) are numbers: positions in a list of names. ``OTHERS`` is
 any name that is not in the list, ``NONE`` the absence of a name. A request with several topics has
@@ -32,18 +32,18 @@ OTHERS, NONE = -1, -2
 BIN_RATIO = 1.1
 """Ratio of the bounds of a histogram bin: using the middle of a bin is off by less than 5 %."""
 
-MOST_PACKED_BYTES = 300_000
+MAX_PACKED_BYTES = 300_000
 """Limit in bytes of a compressed cube, so that a page with it stays below 1 MB."""
 
-_MOST_SUM_BYTES = 260_000
-_MOST_CELLS = 200_000
-_MOST_CODES = 60
-_MOST_VERSIONS = 200
-_MOST_PARTS = 200
-_MOST_EVENTS = 600
-_MOST_SLOWEST = 300
-_MOST_OF_ALL = 100
-_MOST_OF_EACH = 3
+_MAX_SUM_BYTES = 260_000
+_MAX_CELLS = 200_000
+_MAX_CODES = 60
+_MAX_VERSIONS = 200
+_MAX_PARTS = 200
+_MAX_EVENTS = 600
+_MAX_SLOWEST = 300
+_MAX_OF_ALL = 100
+_MAX_OF_EACH = 3
 
 
 class _Level(NamedTuple):
@@ -59,9 +59,9 @@ class _Level(NamedTuple):
 
 
 _LEVELS = (
-    _Level(120, 100, 100, 50, 50, 100, _MOST_VERSIONS),
-    _Level(60, 100, 100, 50, 50, 100, _MOST_VERSIONS),
-    _Level(60, 50, 50, 20, 30, 100, _MOST_VERSIONS),
+    _Level(120, 100, 100, 50, 50, 100, _MAX_VERSIONS),
+    _Level(60, 100, 100, 50, 50, 100, _MAX_VERSIONS),
+    _Level(60, 50, 50, 20, 30, 100, _MAX_VERSIONS),
     _Level(60, 25, 25, 12, 15, 100, 100),
     _Level(40, 15, 15, 8, 10, 40, 0),
     _Level(24, 8, 8, 4, 5, 20, 0),
@@ -77,8 +77,8 @@ _NAMES = {
     "brokers": _LEVELS[0].brokers,
     "groups": _LEVELS[0].groups,
     "topics": _LEVELS[0].topics,
-    "codes": _MOST_CODES,
-    "parts": _MOST_PARTS,
+    "codes": _MAX_CODES,
+    "parts": _MAX_PARTS,
 }
 """The kinds of names that have numbers on the page, with the limit of each."""
 
@@ -133,10 +133,10 @@ def _cube(
         queries = _PageQueries(database, report, level, failed)
         cube = _sums(queries, names)
         # The details have to fit too; they are only computed if the rest fits.
-        if len(packed(cube)) > _MOST_SUM_BYTES and level is not _LEVELS[-1]:
+        if len(packed(cube)) > _MAX_SUM_BYTES and level is not _LEVELS[-1]:
             continue
         cube.update(_details(queries))
-        if len(packed(cube)) <= MOST_PACKED_BYTES:
+        if len(packed(cube)) <= MAX_PACKED_BYTES:
             break
     return cube
 
@@ -194,11 +194,11 @@ class _PageQueries:
             **self.level,
             "start_ns": self.start_ns,
             "bucket_ns": self.bucket_ns,
-            "most_cells": _MOST_CELLS,
-            "most_events": _MOST_EVENTS,
-            "most": _MOST_SLOWEST,
-            "most_of_all": _MOST_OF_ALL,
-            "most_of_each": _MOST_OF_EACH,
+            "most_cells": _MAX_CELLS,
+            "most_events": _MAX_EVENTS,
+            "most": _MAX_SLOWEST,
+            "most_of_all": _MAX_OF_ALL,
+            "most_of_each": _MAX_OF_EACH,
         }
 
     def lines(self, name: str, **parameters: object) -> list[dict[str, Any]]:

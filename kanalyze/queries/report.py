@@ -1,8 +1,7 @@
 """Makes the report from the results of its queries.
 
 In: a database with the requests, and the quality of the captures. Out: a report as plain values.
-This module must not know how a report is shown. Each table of the report is a file in
-``sql/report/``, which says what it counts.
+Each table of the report is a file in ``sql/report/``, which says what it counts.
 
 Each field is described in ``json_schema/report.py``, from which ``docs/schema/report.schema.json``
 is made. If the meaning of a field changes, :data:`SCHEMA` must be increased. What a query that
@@ -26,17 +25,17 @@ if TYPE_CHECKING:
     from kanalyze.queries.findings import FindingKind
     from kanalyze.tables.quality import CaptureQuality
 
-__all__ = ["MOST_SLOWEST", "SCHEMA", "bounded_line", "report_of", "report_with_findings"]
+__all__ = ["MAX_SLOWEST", "SCHEMA", "bounded_line", "report_of", "report_with_findings"]
 
 SCHEMA = 1
-MOST_KEYS = 10_000
+MAX_KEYS = 10_000
 """Lines of a table; the rest is summed up in one more line, with ``other``."""
-MOST_VERSIONS = 64
+MAX_VERSIONS = 64
 """Versions of one API that are counted separately; the rest counts as ``other``."""
-MOST_TEXTS = 8
+MAX_TEXTS = 8
 """Client addresses, principals and software versions that are listed for one client."""
-MOST_SLOWEST = 10
-MOST_SLOWEST_TOPICS = 3
+MAX_SLOWEST = 10
+MAX_SLOWEST_TOPICS = 3
 _FINEST_BUCKET_NS = 1_000_000
 _THROUGHPUT = ("requests", "errors", "request_bytes", "response_bytes")
 _LATENCY = ("p50", "p90", "p99", "max")
@@ -53,7 +52,7 @@ def report_with_findings(
     kinds: Iterable[FindingKind],
     thresholds: Mapping[str, float] | None = None,
     *,
-    most_slowest: int = MOST_SLOWEST,
+    most_slowest: int = MAX_SLOWEST,
 ) -> dict[str, Any]:
     """Return the report on the requests of a database, with findings.
 
@@ -87,8 +86,8 @@ def report_of(
     quality: CaptureQuality,
     conditions: Mapping[str, Any] | None = None,
     *,
-    most_keys: int = MOST_KEYS,
-    most_slowest: int = MOST_SLOWEST,
+    most_keys: int = MAX_KEYS,
+    most_slowest: int = MAX_SLOWEST,
 ) -> dict[str, Any]:
     """Return the report on the requests of a database, without findings.
 
@@ -218,7 +217,7 @@ def _api(line: dict[str, Any], versions: list[dict[str, Any]]) -> dict[str, Any]
         "unknown" if number is None else str(number): requests
         for number, requests in ((item["api_version"], item["requests"]) for item in versions)
     }
-    listed = dict(list(counts.items())[:MOST_VERSIONS])
+    listed = dict(list(counts.items())[:MAX_VERSIONS])
     if len(counts) > len(listed):
         listed["other"] = sum(counts.values()) - sum(listed.values())
     return {
@@ -254,9 +253,9 @@ def _client(line: dict[str, Any], identities: list[dict[str, Any]]) -> dict[str,
     return {
         "client_id": None if client_id is None else bounded_text(client_id),
         "other": line.pop("other"),
-        **_texts("software", map(_software, identities), MOST_TEXTS),
-        **_texts("client_ips", (identity["client_ip"] for identity in identities), MOST_TEXTS),
-        **_texts("principals", (identity["principal"] for identity in identities), MOST_TEXTS),
+        **_texts("software", map(_software, identities), MAX_TEXTS),
+        **_texts("client_ips", (identity["client_ip"] for identity in identities), MAX_TEXTS),
+        **_texts("principals", (identity["principal"] for identity in identities), MAX_TEXTS),
         **line,
     }
 
@@ -317,4 +316,4 @@ def _slow_request(line: dict[str, Any]) -> dict[str, Any]:
     if line["client_id"] is not None:
         line["client_id"] = bounded_text(line["client_id"])
     names = (item["topic"] or item["topic_id"] for item in partitions)
-    return {**line, **_texts("topics", names, MOST_SLOWEST_TOPICS)}
+    return {**line, **_texts("topics", names, MAX_SLOWEST_TOPICS)}

@@ -1,7 +1,6 @@
 """Rows that are buffered until there are enough of them to be written.
 
-In: batches of rows, by table. Out: Arrow tables to be written, in the order of the rows. This
-module must not know where they are written.
+In: batches of rows, by table. Out: Arrow tables to be written, in the order of the rows.
 
 Writing few rows costs several times as much per row, so rows are written by whole row groups, or
 when they take much memory. The rows of ``requests`` get their numbers here.

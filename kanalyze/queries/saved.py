@@ -1,7 +1,6 @@
 """Files of saved tables, and how to read them without trusting them.
 
-In: paths of such files. Out: views of their tables in a database, and their headers. This module
-must not know who writes rows or who queries them.
+In: paths of such files. Out: views of their tables in a database, and their headers.
 
 A file is a DuckDB database. Its rows are in the schema :data:`ROWS`, with one table for each table
 of the run. Its header is in ``ROWS.header``: names, and values as JSON. There are also the views of
@@ -49,7 +48,7 @@ ROWS = "stored"
 """The schema of the tables that hold rows."""
 REQUEST_ID = ID_COLUMN.name
 
-_MOST_HEADER_BYTES = 16 << 20
+_MAX_HEADER_BYTES = 16 << 20
 _TYPES = {
     "string": "VARCHAR",
     "int16": "SMALLINT",
@@ -195,7 +194,7 @@ class _Attached:
         table = f"{self.name}.{ROWS}.header"
         sql = f"SELECT coalesce(sum(strlen(name) + strlen(value)), 0) FROM {table}"
         ((size,),) = self._connection.execute(sql).fetchall()
-        if size > _MOST_HEADER_BYTES:
+        if size > _MAX_HEADER_BYTES:
             raise SavedFileError(f"{self._path}: the header is too large: {size} bytes")
         lines = self._connection.execute(f"SELECT name, value FROM {table}").fetchall()
         try:

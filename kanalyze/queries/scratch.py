@@ -1,6 +1,6 @@
 """A folder for temporary files that is removed even if the process is killed.
 
-In: nothing. Out: a folder. This module must not know what is put there.
+In: nothing. Out: a folder.
 
 A process that is killed cannot remove anything. So each folder has a file that its process locks
 while it runs, and a process that makes a folder removes the other folders whose lock is free. The
@@ -60,7 +60,7 @@ def _remove_abandoned() -> None:
 
 
 def _is_abandoned(folder: Path) -> bool:
-    """Return whether the lock of a folder is free; raises OSError if that cannot be checked.
+    """Return true if the lock of a folder is free; raises OSError if that cannot be checked.
 
     A folder without a lock file is just being made by another process.
     """

@@ -1,6 +1,6 @@
 """The columns that ``kanalyze anomalies`` shows in a table.
 
-In: rows of anomalies. Out: cells. This module must not know where rows come from.
+In: rows of anomalies. Out: cells.
 """
 
 from __future__ import annotations

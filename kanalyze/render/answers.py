@@ -1,7 +1,6 @@
 """The columns that the answer to an SQL query has in a table.
 
-In: column names, and values of any SQL type. Out: cells of a table. This module must not know the
-query.
+In: column names, and values of any SQL type. Out: cells of a table.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["answer_columns"]
 
-_MOST_ITEMS = 60
+_MAX_ITEMS = 60
 _LEAST = 8
 
 
@@ -53,5 +52,5 @@ def _text(value: Any) -> str:
     if isinstance(value, dict):
         return ":".join(map(_text, value.values()))
     if isinstance(value, list):
-        return ", ".join(map(_text, value[:_MOST_ITEMS])) or MISSING
+        return ", ".join(map(_text, value[:_MAX_ITEMS])) or MISSING
     return shown(str(value))

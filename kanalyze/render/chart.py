@@ -1,6 +1,6 @@
 """Amounts over time as a chart of block characters.
 
-In: amounts per bucket of time. Out: lines of text. This module must not know what the amounts are.
+In: amounts per bucket of time. Out: lines of text.
 """
 
 from __future__ import annotations

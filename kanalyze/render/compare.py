@@ -1,7 +1,7 @@
 """A comparison for people: as lines for a terminal, or as Markdown.
 
-In: a comparison (see :mod:`kanalyze.queries.compare.comparison`). Out: lines, or text. This module
-must not know how it was computed. It escapes names from the wire.
+In: a comparison (see :mod:`kanalyze.queries.compare.comparison`). Out: lines, or text. It escapes
+names from the wire.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ __all__ = ["compare_lines", "compare_markdown"]
 
 _Item: TypeAlias = dict[str, Any]
 
-_MOST_CHANGES = 20
-_MOST_NAMES = 12
-_MOST_LOAD = 10
+_MAX_CHANGES = 20
+_MAX_NAMES = 12
+_MAX_LOAD = 10
 _CHANGES = (
     ("fails_more", "Fails more", "red"),
     ("slower", "Slower", "red"),
@@ -206,14 +206,14 @@ def _change_table(title: str, style: str, changes: list[_Item]) -> _Table:
     )
     rows: list[tuple[str, ...]] = []
     notes: dict[int, list[str]] = {}
-    for change in changes[:_MOST_CHANGES]:
+    for change in changes[:_MAX_CHANGES]:
         for index, difference in enumerate(change["measures"]):
             subject = (shown(change["api"]), _subject(change)) if index == 0 else ("", "")
             rows.append((*subject, *_figures(difference)))
         texts = list(_notes(change))
         if texts:
             notes[len(rows) - 1] = texts
-    return _Table(title, style, columns, rows, notes, max(len(changes) - _MOST_CHANGES, 0))
+    return _Table(title, style, columns, rows, notes, max(len(changes) - _MAX_CHANGES, 0))
 
 
 def _subject(change: _Item) -> str:
@@ -285,13 +285,13 @@ def _name_table(title: str, names: list[_Item]) -> _Table:
             count_text(name["seconds"]),
             "may be chance" if name["may_be_chance"] else "",
         )
-        for name in ordered[:_MOST_NAMES]
+        for name in ordered[:_MAX_NAMES]
     ]
-    return _Table(title, "cyan", columns, rows, {}, max(len(names) - _MOST_NAMES, 0))
+    return _Table(title, "cyan", columns, rows, {}, max(len(names) - _MAX_NAMES, 0))
 
 
 def _is_other_load(line: _Item, comparison: _Item) -> bool:
-    """Return whether the rate, a mean size or the long polls of an API differ noticeably."""
+    """Return true if the rate, a mean size or the long polls of an API differ noticeably."""
     least = comparison["settings"]["at_least"]
     return any(
         None not in line[name] and max(line[name]) >= least * min(line[name])
@@ -315,10 +315,10 @@ def _load_table(load: list[_Item]) -> _Table:
             _both(line["response_bytes"], lambda size: bytes_text(round(size))),
             _both(line["waited"], lambda share: f"{100 * share:.0f} %"),
         )
-        for line in load[:_MOST_LOAD]
+        for line in load[:_MAX_LOAD]
     ]
     title = "Other load (not judged, but it may explain differences)"
-    return _Table(title, "cyan", columns, rows, {}, max(len(load) - _MOST_LOAD, 0))
+    return _Table(title, "cyan", columns, rows, {}, max(len(load) - _MAX_LOAD, 0))
 
 
 def _both(pair: Sequence[float | None], text: Callable[[float], str]) -> str:
@@ -331,9 +331,9 @@ def _remarks(comparison: _Item) -> Iterator[tuple[str, str]]:
     if too_few:
         of_apis_and_clients = [line for line in too_few if line["by"] in ("api", "client")]
         names = [_short(line) for line in of_apis_and_clients or too_few]
-        text = ", ".join(names[:_MOST_NAMES])
-        if len(too_few) > _MOST_NAMES:
-            text += f", and {count_text(len(too_few) - min(len(names), _MOST_NAMES))} more"
+        text = ", ".join(names[:_MAX_NAMES])
+        if len(too_few) > _MAX_NAMES:
+            text += f", and {count_text(len(too_few) - min(len(names), _MAX_NAMES))} more"
         yield "Too few requests, or too few slices of time, to judge", text
 
 

@@ -1,6 +1,6 @@
 """The columns that ``kanalyze connections`` shows in a table.
 
-In: rows of connections. Out: cells. This module must not know where rows come from.
+In: rows of connections. Out: cells.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The consumer protocol inside JoinGroup and SyncGroup messages, as lines of text.
 
-In: the trace of a body. Out: lines. This module must not know frames, nor who shows the lines.
+In: the trace of a body. Out: lines.
 
 The format of these bytes depends on the protocol type of the group. They are parsed only if the
 message itself says that the type is ``consumer``. JoinGroup requests always say it; JoinGroup
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["embedded_lines"]
 
 _CONSUMER = "consumer"
-_MOST_NAMED = 20
+_MAX_NAMED = 20
 
 
 def embedded_lines(body: TraceNode) -> Iterator[str]:
@@ -77,5 +77,5 @@ def _partitions(topics: tuple[TopicPartitions, ...]) -> str:
 
 
 def _bounded(texts: list[str]) -> str:
-    more = f" and {len(texts) - _MOST_NAMED} more" if len(texts) > _MOST_NAMED else ""
-    return (", ".join(texts[:_MOST_NAMED]) or "nothing") + more
+    more = f" and {len(texts) - _MAX_NAMED} more" if len(texts) > _MAX_NAMED else ""
+    return (", ".join(texts[:_MAX_NAMED]) or "nothing") + more

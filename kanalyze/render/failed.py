@@ -1,8 +1,7 @@
 """What a report or a comparison lacks because a query failed.
 
 In: reports as plain values, in which what a failed query would have answered is null. Out: lines
-that say so; reports without nulls, for code that shows tables. This module must not know why a
-query fails.
+that say so; reports without nulls, for code that shows tables.
 """
 
 from __future__ import annotations

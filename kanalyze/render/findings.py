@@ -1,7 +1,6 @@
 """Findings as lines: what is wrong, why it matters, how to repair it, how to see the rows.
 
-In: findings as the report has them. Out: lines. This module must not know how they are found. It
-escapes names from the wire.
+In: findings as the report has them. Out: lines. It escapes names from the wire.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ __all__ = [
     "no_findings_text",
 ]
 
-_MOST_OF_A_KIND = 3
+_MAX_OF_A_KIND = 3
 _TEXT_LIMIT = 300
 _COMMAND_LIMIT = 1000
 
@@ -60,9 +59,9 @@ def finding_groups(
             first["title"],
             [
                 (_figures(finding), _command(finding, captures))
-                for finding in of_kind[:_MOST_OF_A_KIND]
+                for finding in of_kind[:_MAX_OF_A_KIND]
             ],
-            max(len(of_kind) - _MOST_OF_A_KIND, 0),
+            max(len(of_kind) - _MAX_OF_A_KIND, 0),
             *(first[name] for name in ("why", "repair", "sure")),
         )
 
@@ -132,7 +131,7 @@ def _figures(finding: dict[str, Any]) -> str:
 
 
 def _names(text: str, name: str) -> bool:
-    """Return whether ``text`` contains ``name`` as a whole word."""
+    """Return true if ``text`` contains ``name`` as a whole word."""
     return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text) is not None
 
 

@@ -1,6 +1,6 @@
 """The head of the report: what was captured, how completely, and how much.
 
-In: a summary. Out: lines. This module must not know the tables that follow.
+In: a summary. Out: lines.
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ def _tls(lines: list[dict[str, Any]]) -> Iterator[Line]:
 def _some(texts: dict[str, int]) -> list[str]:
     """Return the first few texts, and how many more there are."""
     names = list(texts)
-    listed = [shown(name, _LONGEST_TEXT) for name in names[:_MOST_TEXTS]]
+    listed = [shown(name, _LONGEST_TEXT) for name in names[:_MAX_TEXTS]]
     unlisted = len(names) - len(listed)
     return [*listed, f"and {count_text(unlisted)} more"] if unlisted > 0 else listed
 
 
-_MOST_TEXTS, _LONGEST_TEXT = 3, 200
+_MAX_TEXTS, _LONGEST_TEXT = 3, 200
 
 
 def _connections(quality: dict[str, Any]) -> Iterator[Line]:
@@ -138,7 +138,7 @@ def _connections(quality: dict[str, Any]) -> Iterator[Line]:
 
 _PROTOCOLS = {"none": "without payload"}
 """Longer names of protocols."""
-_MOST_NAMES = 6
+_MAX_NAMES = 6
 
 
 def _by_count(counts: dict[str, int], words: dict[str, str] | None = None) -> list[str]:
@@ -146,9 +146,9 @@ def _by_count(counts: dict[str, int], words: dict[str, str] | None = None) -> li
     items = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     texts = [
         f"{count_text(count)} {(words or {}).get(name, shown(name))}"
-        for name, count in items[:_MOST_NAMES]
+        for name, count in items[:_MAX_NAMES]
     ]
-    others = sum(count for _, count in items[_MOST_NAMES:])
+    others = sum(count for _, count in items[_MAX_NAMES:])
     return [*texts, f"{count_text(others)} of other kinds"] if others else texts
 
 

@@ -1,6 +1,6 @@
 """A summary as JSON.
 
-In: a summary. Out: ASCII text. This module must not know what is in a summary.
+In: a summary. Out: ASCII text.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The parts of a request's time, as the terminal and the page name them.
 
-In: nothing. Out: names. This module must not know how they are shown.
+In: nothing. Out: names.
 """
 
 from __future__ import annotations

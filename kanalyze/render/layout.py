@@ -1,7 +1,7 @@
 """Fits the columns of a table to a width.
 
-In: cells as text. Out: padded cells. This module must not know what the cells contain. Widths are
-counted in terminal columns: a wide character takes 2, a combining one 0.
+In: cells as text. Out: padded cells. Widths are counted in terminal columns: a wide character takes
+2, a combining one 0.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Lines of styled text, independent of a terminal or a file.
 
-In: texts, each with the name of a style. Out: :class:`Line`, also broken to fit a width. This
-module must not know what shows the lines: for a file, their plain text is enough.
+In: texts, each with the name of a style. Out: :class:`Line`, also broken to fit a width.
 """
 
 from __future__ import annotations

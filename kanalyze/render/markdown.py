@@ -1,7 +1,6 @@
 """GitHub-flavoured Markdown.
 
-In: texts. Out: Markdown in which characters of the texts are no markup. This module must not know
-what the texts are.
+In: texts. Out: Markdown in which characters of the texts are no markup.
 """
 
 from __future__ import annotations

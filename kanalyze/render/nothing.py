@@ -1,6 +1,6 @@
 """What could not be read of a capture, and what to try: no Kafka, part of TLS, names of topics.
 
-In: counts of a capture. Out: one line. This module must not know where it is shown.
+In: counts of a capture. Out: one line.
 """
 
 from __future__ import annotations

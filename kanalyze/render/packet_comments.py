@@ -1,6 +1,6 @@
 """The comment on the packets of a request, which Wireshark shows.
 
-In: a row. Out: one line. This module must not know where comments are written.
+In: a row. Out: one line.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Short texts that several tables and reports have in common.
 
-In: values of a row or a line. Out: text, with names from the wire escaped. This module must not
-know tables or their layout.
+In: values of a row or a line. Out: text, with names from the wire escaped.
 """
 
 from __future__ import annotations

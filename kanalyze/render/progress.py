@@ -1,7 +1,6 @@
 """The progress of a long command, in one line.
 
-In: amounts done and their times. Out: a text with share, amount, rate and time left. This module
-must not know where the text is shown.
+In: amounts done and their times. Out: a text with share, amount, rate and time left.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The supported protocol: APIs, their fields in every version, error codes.
 
-In: the catalog. Out: lines of text, or plain values for JSON. This module must not know where they
-are shown. It escapes the texts of definitions that a user added.
+In: the catalog. Out: lines of text, or plain values for JSON. It escapes the texts of definitions
+that a user added.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The columns that ``kanalyze records`` shows in a table.
 
-In: rows of records. Out: cells. This module must not know where rows come from.
+In: rows of records. Out: cells.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The report as Markdown, with the same content as on a terminal, for tickets.
 
-In: a summary (see :mod:`kanalyze.queries.report`). Out: text. This module must not know where the
-summary comes from. Names from the wire are escaped.
+In: a summary (see :mod:`kanalyze.queries.report`). Out: text. Names from the wire are escaped.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The tables of a report for people: their titles, their columns, and the order of their lines.
 
 In: a summary (see :mod:`kanalyze.queries.report`), and the figure by which lines are sorted. Out:
-cells as texts with styles. This module must not know what shows them. It escapes text from the
-wire.
+cells as texts with styles. It escapes text from the wire.
 
 Every figure is copied from the summary. A table that would repeat another is left out: with a
 single client there is no table of clients by API.

@@ -1,6 +1,6 @@
 """Rows as a table of text, written while rows come in.
 
-In: rows. Out: lines on a text stream. This module must not know where rows come from.
+In: rows. Out: lines on a text stream.
 
 The first rows decide the widths, so that a table of any length takes little memory. In later rows,
 a text that is too long is cut and ends in an ellipsis. A number that is too long is not cut: it

@@ -1,7 +1,7 @@
 """The report for people, on a terminal or in a file.
 
-In: a summary (see :mod:`kanalyze.queries.report`). Out: lines, or output on a rich console. This
-module must not know where the summary comes from. It escapes text from the wire.
+In: a summary (see :mod:`kanalyze.queries.report`). Out: lines, or output on a rich console. It
+escapes text from the wire.
 """
 
 from __future__ import annotations

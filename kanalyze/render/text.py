@@ -1,6 +1,6 @@
 """Text from the wire, made safe for a terminal.
 
-In: any text, or None. Out: short printable text. This module must not know colours or widths.
+In: any text, or None. Out: short printable text.
 """
 
 from __future__ import annotations

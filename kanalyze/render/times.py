@@ -1,6 +1,6 @@
 """Times of day for people.
 
-In: Unix times. Out: short text, in UTC. This module must not know the local time zone.
+In: Unix times. Out: short text, in UTC.
 """
 
 from __future__ import annotations
@@ -32,6 +32,6 @@ def moment_text(time_ns: int | None) -> str:
 
 
 def is_dated(capture: Mapping[str, Any]) -> bool:
-    """Return whether a report's capture spans several days, so that times need a date."""
+    """Return true if a report's capture spans several days, so that times need a date."""
     first, last = capture["first_time"], capture["last_time"]
     return bool(first and last and first[:10] != last[:10])

@@ -1,7 +1,6 @@
 """Exchanges as trees of text: every field with its position, type and value.
 
-In: exchanges with the bytes of their frames, and their rows. Out: lines. This module must not know
-where they are shown, nor the meaning of fields, except that error codes have names.
+In: exchanges with the bytes of their frames, and their rows. Out: lines.
 
 A line is ``START..END  NAME: TYPE = VALUE``. Positions count bytes from the first byte of the
 frame, which is its size prefix. END is the position after the last byte, length prefixes included.
@@ -45,9 +44,9 @@ if TYPE_CHECKING:
 
 __all__ = ["TreeText"]
 
-_MOST_ELEMENTS = 20
-_MOST_CHARACTERS = 120
-_MOST_BYTES = 32
+_MAX_ELEMENTS = 20
+_MAX_CHARACTERS = 120
+_MAX_BYTES = 32
 _OFFSETS_WIDTH = 14
 _STEP = "  "
 
@@ -70,7 +69,7 @@ class TreeText:
                 the number of its fields.
         """
         self._reader = reader
-        self._limits = _Limits(_MOST_ELEMENTS, _MOST_CHARACTERS, _MOST_BYTES)
+        self._limits = _Limits(_MAX_ELEMENTS, _MAX_CHARACTERS, _MAX_BYTES)
         if everything:
             self._limits = _Limits(None, None, None)
 

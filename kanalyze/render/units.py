@@ -1,6 +1,6 @@
 """Numbers for people.
 
-In: integers. Out: short text with a unit. This module must not know what is measured.
+In: integers. Out: short text with a unit.
 
 Units are decimal (1 kB is 1000 B), and three digits are shown. Exact numbers are in the JSON.
 """

@@ -1,7 +1,6 @@
 """Display filters for Wireshark.
 
-In: numbers of packets in their capture. Out: a text. This module must not know why packets were
-selected.
+In: numbers of packets in their capture. Out: a text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The captures of one analysis: finds and opens them, and opens them again to search for names.
 
-In: captures as a user gives them. Out: :class:`~kanalyze.runtime.stages.Captures`. This module must
-not know stages or rows.
+In: captures as a user gives them. Out: :class:`~kanalyze.runtime.stages.Captures`.
 """
 
 from __future__ import annotations

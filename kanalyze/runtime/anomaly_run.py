@@ -1,7 +1,6 @@
 """The run that yields a row for each anomaly.
 
-In: the context of an analysis. Out: rows of anomalies. This module must not know how anomalies are
-found.
+In: the context of an analysis. Out: rows of anomalies.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ _FORMAT: Final = b"1"
 _LONGEST_LINE_BYTES: Final = 100
 _DIGEST_BYTES: Final = 16
 _COMPRESSION_LEVEL: Final = 1
-_MOST_BYTES: Final = 4 << 30
+_MAX_BYTES: Final = 4 << 30
 _DAMAGED: Final = (ValueError, TypeError, LookupError, OverflowError, RecursionError, zlib.error)
 
 
@@ -75,7 +75,7 @@ def rows_of(packed: bytes) -> list[TableRows]:
     """Return the rows that :func:`split` found; raises ClosingRowsError for other bytes."""
     decoder = zlib.decompressobj()
     try:
-        saved = json.loads(decoder.decompress(packed, _MOST_BYTES))
+        saved = json.loads(decoder.decompress(packed, _MAX_BYTES))
         return [_rows(part["first_id"], part["blocks"]) for part in saved]
     except _DAMAGED as error:
         raise ClosingRowsError(str(error)) from error

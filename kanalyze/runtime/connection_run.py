@@ -1,7 +1,6 @@
 """The run that yields a row for each TCP connection.
 
-In: the context of an analysis. Out: rows of connections. This module must not know what they are
-used for.
+In: the context of an analysis. Out: rows of connections.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Requests in flight: those that wait for their response at one moment.
 
-In: exchanges without a response. Out: :class:`InFlight`. This module must not know rows: a request
-becomes a row when its response arrives, or can no longer arrive.
+In: exchanges without a response. Out: :class:`InFlight`.
 """
 
 from __future__ import annotations

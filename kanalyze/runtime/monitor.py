@@ -1,6 +1,6 @@
 """The state of a running analysis: open connections, requests in flight, counts so far.
 
-In: the stages of the run. Out: numbers. This module must not know rows, nor who shows the numbers.
+In: the stages of the run. Out: numbers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """One pass over captures: runs the stages, and counts.
 
 In: captures, stages. Out: :class:`BatchEvents`, then a
-:class:`~kanalyze.tables.quality.CaptureQuality`. This module must not know rows, nor whether other
-workers read the same captures.
+:class:`~kanalyze.tables.quality.CaptureQuality`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """An analysis: captures and settings in, rows out. Begin reading here.
 
 In: names of captures, or open binary files; settings. Out: batches of rows of one table, then the
-quality of the captures. This module must not know what the rows are used for.
+quality of the captures.
 
     bytes -> PacketBatch -> StreamUpdate -> Exchange -> Row
 

@@ -1,7 +1,7 @@
 """Runs in this process that yield the rows of requests, alone or with their exchanges.
 
 In: the context of an analysis and its open captures. Out: blocks of rows; the events that they are
-made of, for runs that make other rows too. This module must not know what rows are used for.
+made of, for runs that make other rows too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The run that continues from the state of a run over earlier captures, and saves its own.
 
 In: the context of an analysis, and a saved state. Out: rows of every table, and the state of the
-connections that are open at the end. This module must not know where states are stored.
+connections that are open at the end.
 
 Beside the state are the rows that closing its connections would make. If the state cannot be read,
 its connections are closed: these rows come first, and the run goes on without a state.

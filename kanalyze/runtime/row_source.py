@@ -1,7 +1,7 @@
 """Rows of requests as objects, and the lines of one table, for whatever has rows by column.
 
 In: a class that yields blocks of requests, and the rows of several tables. Out: the same class with
-these two views of its rows. This module must not know where rows come from.
+these two views of its rows.
 """
 
 from __future__ import annotations

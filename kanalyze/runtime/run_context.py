@@ -1,7 +1,7 @@
 """What every kind of run needs: settings, inputs, the filter, counters, topic names.
 
 In: settings and inputs of an analysis. Out: open captures, events, row assemblers, rows that match
-the filter. This module must not know which tables there are.
+the filter.
 
 The name of a topic applies to the whole capture, also to packets before the name was seen. So, if
 all inputs are files, the first topic id without a name starts a search through the files, which

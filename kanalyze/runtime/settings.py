@@ -1,7 +1,6 @@
 """The settings of an analysis, and the stages that are made with them.
 
 In: arguments of :class:`~kanalyze.runtime.pipeline.Analysis`. Out: new stages and row assemblers.
-This module must not know which captures are read, nor what rows are used for.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The stages below the rows, connected: captures in, exchanges out.
 
-In: captures. Out: :class:`BatchEvents`, the events of each batch of packets. This module must not
-know rows, reports, or what an exchange is used for.
+In: captures. Out: :class:`BatchEvents`, the events of each batch of packets.
 
     bytes -> PacketBatch -> StreamUpdate -> Exchange
 
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_MEMORY_BYTES",
-    "LEAST_MEMORY_BYTES",
+    "MIN_MEMORY_BYTES",
     "BatchEvents",
     "Captures",
     "MemoryBounds",
@@ -59,7 +58,7 @@ __all__ = [
 ]
 
 DEFAULT_MEMORY_BYTES = 1 << 30
-LEAST_MEMORY_BYTES = 32 << 20
+MIN_MEMORY_BYTES = 32 << 20
 
 
 class MemoryBounds(NamedTuple):
@@ -81,8 +80,8 @@ class MemoryBounds(NamedTuple):
     @classmethod
     def of(cls, total_bytes: int) -> MemoryBounds:
         """Divide ``total_bytes``; raises UsageError if that is too little to work with."""
-        if total_bytes < LEAST_MEMORY_BYTES:
-            least = LEAST_MEMORY_BYTES >> 20
+        if total_bytes < MIN_MEMORY_BYTES:
+            least = MIN_MEMORY_BYTES >> 20
             raise UsageError(f"too little memory: {total_bytes} bytes (use at least {least} MiB)")
         return cls(total_bytes // 2, total_bytes // 8, total_bytes * 3 // 8)
 
@@ -277,7 +276,7 @@ class Stages:
         return self._tracker.open_summary(tcp)
 
     def is_unknown(self, tcp: TcpConnection) -> bool:
-        """Return whether the protocol of an open connection has been unknown for long."""
+        """Return true if the protocol of an open connection has been unknown for long."""
         return self._tracker.is_unknown(tcp)
 
     def is_tls(self, tcp: TcpConnection) -> bool:

@@ -1,9 +1,7 @@
 """The state of a run as bytes, saved between two batches of packets and loaded into new stages.
 
 In: stages and a row assembler between two batches. Out: bytes; and new stages and a new assembler
-that continue as if there had been no break. This module must not know where the bytes are stored,
-nor what the state of a stage is: each class defines its own
-(:data:`kanalyze.common.plain_values.State`).
+that continue as if there had been no break.
 
 The bytes hold what open connections need: streams with the bytes buffered after a gap, incomplete
 frames, requests without a response, log ends, fetch sessions; and the counters. For decrypted
@@ -44,7 +42,7 @@ __all__ = ["StateError", "load_state", "save_state"]
 FORMAT: Final = 13
 """Must be raised once a release if the state of a class has changed its layout since the last."""
 _READABLE: Final = (b"%d" % (FORMAT - 1), b"%d" % FORMAT)
-MOST_BYTES: Final = 4 << 30
+MAX_BYTES: Final = 4 << 30
 """Limit of a state in bytes before compression. Stages buffer 1 GiB by default."""
 
 _MAGIC: Final = b"kanalyze-state"
@@ -170,8 +168,8 @@ def _opened(data: bytes) -> bytes:
     packed = data[end + 1 :]
     if words[4] != _digest(data[: end - 2 * _DIGEST_BYTES], packed):
         raise _damaged()
-    size = int(words[3]) if words[3].isdigit() else MOST_BYTES + 1
-    if size > MOST_BYTES:
+    size = int(words[3]) if words[3].isdigit() else MAX_BYTES + 1
+    if size > MAX_BYTES:
         raise _damaged()
     decoder = zlib.decompressobj()
     try:

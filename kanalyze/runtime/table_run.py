@@ -1,7 +1,6 @@
 """The run that yields the rows of every table: requests, connections, anomalies, and others.
 
-In: the events of a run. Out: rows, as they are found. This module must not know what they are used
-for.
+In: the events of a run. Out: rows, as they are found.
 
 The lines of some tables belong to rows of requests: facts in messages (``groups``, ``metadata``),
 and the records in them. They are made only for requests that match the filter.

@@ -1,7 +1,7 @@
 """The stage between reassembly and Kafka: TLS is watched, and decrypted if there are keys.
 
 In: updates of TCP streams; secrets, from a key log and from inside captures. Out: updates, those of
-decrypted connections with plaintext. This module must not know Kafka.
+decrypted connections with plaintext.
 
 The watcher and the decrypted streams are made, and imported, only if they are needed.
 """

@@ -1,8 +1,7 @@
 """Several processes that read the same captures, each for its shard of the connections.
 
 In: the task of a worker (:class:`WorkerTask`), and the number of workers. Out: the rows of all
-workers, merged into the order in which one process would yield them. This module must not know what
-is in a row, except the names of topics.
+workers, merged into the order in which one process would yield them.
 
 Every worker reads all packets and their headers, which is the smaller part of the work. It follows
 only the connections of its shard, and sends their rows as columns. The name of a topic may be on a
@@ -49,7 +48,7 @@ __all__ = ["WorkerTask", "Workers", "usable_workers"]
 
 _PIPE_BYTES = 1 << 20
 """Size of a pipe's buffer in bytes: a worker continues while the others are read."""
-_LEAST_BYTES = 64 << 20
+_MIN_BYTES = 64 << 20
 """Workers do not pay off for smaller captures: each takes time to start, and reads all packets."""
 
 
@@ -58,7 +57,7 @@ def usable_workers(requested: int, total_bytes: int | None) -> int:
 
     ``total_bytes`` is None for captures that can be read only once.
     """
-    if total_bytes is None or total_bytes < _LEAST_BYTES or not hasattr(os, "fork"):
+    if total_bytes is None or total_bytes < _MIN_BYTES or not hasattr(os, "fork"):
         return 1
     return max(1, requested)
 

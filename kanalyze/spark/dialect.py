@@ -1,8 +1,7 @@
 """Translates queries from DuckDB's dialect of SQL to Spark's, with sqlglot.
 
 In: a :class:`~kanalyze.queries.files.Query`. Out: its text for Spark, over views with the columns
-of our tables. This module must not know what a query is for. sqlglot is imported when a query is
-translated, because the import takes 0.1 s.
+of our tables. sqlglot is imported when a query is translated, because the import takes 0.1 s.
 
 Where the same SQL means something else in Spark, or Spark has no equivalent, a rule here defines
 the translation.
@@ -233,7 +232,7 @@ def _text(generator: Any, node: Any) -> str:
 
 
 def _is_tenths(value: Any) -> bool:
-    """Return whether a value is written ``round(x * 10) / 10``."""
+    """Return true if a value is written ``round(x * 10) / 10``."""
     from sqlglot import exp
 
     if not isinstance(value, exp.Div) or not isinstance(value.this, exp.Round):

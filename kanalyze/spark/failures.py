@@ -1,7 +1,6 @@
 """Turns the errors of Spark into one line.
 
 In: errors of PySpark, whose texts contain the stack traces of two languages. Out: a KanalyzeError.
-This module must not know which job failed.
 """
 
 from __future__ import annotations

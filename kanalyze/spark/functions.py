@@ -1,7 +1,6 @@
 """Functions for a notebook: an archive of captures, or a table of packets, as DataFrames.
 
-In: a session, paths or a DataFrame, options. Out: DataFrames. This module must not know what tasks
-do.
+In: a session, paths or a DataFrame, options. Out: DataFrames.
 
 With many buckets, Spark shuffles segments to the task of their bucket; with few, each of these
 tasks reads all captures again, which takes less time. The functions work through Spark Connect too.

@@ -1,8 +1,7 @@
 """Where tasks find the secrets of TLS: in files, and in captures that contain secrets.
 
 In: the paths that a user names, and what tasks found in captures. Out: :class:`KeySources` for
-tasks; in a task, a :class:`~kanalyze.tls.keylog.KeyLog`. This module must not know Spark, nor what
-secrets are for.
+tasks; in a task, a :class:`~kanalyze.tls.keylog.KeyLog`.
 
 Tasks read the secrets themselves from the files. So Spark knows only names of files: no secret is
 in a plan, a closure, a broadcast, a shuffle or a cache. Spark may write any of these to disk. A
@@ -167,7 +166,7 @@ def _key_files_of(argument: str, stores: Stores) -> Iterator[InputFile]:
 
 
 def _is_key_log(file: InputFile, stores: Stores) -> bool:
-    """Return whether a file begins like a key log; an empty file may become one."""
+    """Return true if a file begins like a key log; an empty file may become one."""
     log = KeyLog()
     size = 0
     for piece in _pieces(file.path, _HEAD_BYTES, stores):

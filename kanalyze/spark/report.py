@@ -1,7 +1,7 @@
 """Makes a report of tables on Spark, with the same queries as on one machine.
 
 In: DataFrames of requests and of other tables, and the quality of the captures. Out: the report,
-with findings. This module must not know where the tables come from.
+with findings.
 
 Spark takes a second to plan a query, and there are dozens. So small tables are collected in the
 driver, where DuckDB answers all queries in that time.
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = ["report_on"]
 
-MOST_ROWS_HERE = 1_000_000
+MAX_ROWS_HERE = 1_000_000
 """Limit of the rows of all tables together that are collected in the driver."""
-MOST_BYTES_HERE = 400 << 20
+MAX_BYTES_HERE = 400 << 20
 """Limit of their approximate size in bytes: names from the wire may be long."""
 
 _NUMBERS_BYTES = 400
@@ -99,16 +99,16 @@ def _quality_table(spark: SparkSession, quality: CaptureQuality) -> DataFrame:
 
 
 def _is_small(tables: Collection[DataFrame]) -> bool:
-    """Return whether the tables can be collected in the driver."""
+    """Return true if the tables can be collected in the driver."""
     # One query for all tables: planning takes longer than reading. Parquet files give their
     # numbers of rows without being read.
-    if _all_rows(table.select(F.lit(0)) for table in tables).count() > MOST_ROWS_HERE:
+    if _all_rows(table.select(F.lit(0)) for table in tables).count() > MAX_ROWS_HERE:
         return False
     sizes = _all_rows(
         table.select(_row_bytes(table).cast("long").alias("size")) for table in tables
     )
     (total,) = sizes.agg(F.sum("size")).collect()
-    return (total[0] or 0) <= MOST_BYTES_HERE
+    return (total[0] or 0) <= MAX_BYTES_HERE
 
 
 def _all_rows(tables: Iterable[DataFrame]) -> DataFrame:

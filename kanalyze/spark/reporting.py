@@ -1,7 +1,6 @@
 """Makes a report of tables that an engine of queries has, and of tables in Parquet files.
 
-In: tables, the quality of the captures, options of the report. Out: the report, with findings. This
-module must not know Spark, nor who wrote the files.
+In: tables, the quality of the captures, options of the report. Out: the report, with findings.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
 from kanalyze.queries.engine import QueryError
 from kanalyze.queries.findings import finding_kinds, with_thresholds
-from kanalyze.queries.report import MOST_SLOWEST, report_with_findings
+from kanalyze.queries.report import MAX_SLOWEST, report_with_findings
 from kanalyze.spark.archive.table_files import ARCHIVE_TABLES, columns_of
 from kanalyze.spark.shared_folder import SharedFolder
 from kanalyze.tables.cluster.carried import REQUEST_ID
@@ -44,7 +43,7 @@ class ReportOptions(NamedTuple):
     """Findings to search for; None for the built-in ones."""
     thresholds: Mapping[str, float] = MappingProxyType({})
     """See :func:`kanalyze.queries.findings.findings_of`."""
-    most_slowest: int = MOST_SLOWEST
+    most_slowest: int = MAX_SLOWEST
     """Number of the slowest requests to list."""
     make_page: MakePage | None = None
     """Called with the report, and with an engine for queries on the tables."""

@@ -2,8 +2,7 @@
 
 In: columns (:class:`~kanalyze.tables.row.Column`), and the Arrow batches that
 :mod:`kanalyze.export.arrow` makes of their rows. Out: a ``StructType``, the ``pyarrow.Schema`` that
-Spark derives from it, and batches of exactly that schema. This module must not know where rows come
-from, nor what Spark does with them.
+Spark derives from it, and batches of exactly that schema.
 
 Spark compares types strictly: the batches of a Python data source must have exactly the schema of
 the ``StructType``, down to nullable items of lists, and those of ``mapInArrow`` the memory layout

@@ -1,7 +1,6 @@
 """Starts a Spark session, or says in one line what is missing.
 
-In: the URL of a master, settings. Out: a ``SparkSession``. This module must not know what it is
-used for.
+In: the URL of a master, settings. Out: a ``SparkSession``.
 
 This module can be imported without pyspark. An active session (a notebook's, a platform's) is used
 with its own settings.

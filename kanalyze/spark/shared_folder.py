@@ -1,7 +1,6 @@
 """A folder that the driver and all tasks read and write, without the JVM.
 
-In: a path or a URL, names, bytes. Out: bytes, names. This module must not know what is in the
-files.
+In: a path or a URL, names, bytes. Out: bytes, names.
 
 pyarrow opens it (file, s3, gs, hdfs, abfs), as Python tasks cannot reach the JVM, whose Hadoop file
 systems :mod:`kanalyze.spark.batch.hadoop_folder` uses. A file is written under another name and

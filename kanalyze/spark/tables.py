@@ -1,7 +1,6 @@
 """Tables that answer queries with Spark, as a database does on one machine.
 
-In: DataFrames, queries. Out: rows of their results. This module must not know where the DataFrames
-come from, nor what a query is for.
+In: DataFrames, queries. Out: rows of their results.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ if TYPE_CHECKING:
 
     from kanalyze.queries.files import Query
 
-__all__ = ["MOST_EXACT_ROWS", "SparkTables"]
+__all__ = ["MAX_EXACT_ROWS", "SparkTables"]
 
-MOST_EXACT_ROWS = 2_000_000
+MAX_EXACT_ROWS = 2_000_000
 """Quantiles of more requests are not exact: a task would hold all values of a group in memory."""
 
 
@@ -55,7 +54,7 @@ class SparkTables(ClosedAtEnd):
             numbered = numbered.withColumn("request_id", F.monotonically_increasing_id())
         for name, table in {**tables, "requests": numbered}.items():
             self._create_view(name, self._cache(name, table))
-        self.has_exact_quantiles = numbered.count() <= MOST_EXACT_ROWS
+        self.has_exact_quantiles = numbered.count() <= MAX_EXACT_ROWS
 
     def close(self) -> None:
         """Remove all tables; a second call does nothing."""

@@ -1,6 +1,6 @@
 """How many tasks of the stages that run now are done.
 
-In: a session. Out: two numbers. This module must not know what the tasks do.
+In: a session. Out: two numbers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The rows of anomalies: one for each thing that is wrong with the input.
 
-In: anomalies from all stages. Out: :class:`AnomalyRow`. This module must not know how anomalies are
-found, nor where rows go.
+In: anomalies from all stages. Out: :class:`AnomalyRow`.
 """
 
 # No "from __future__ import annotations": see kanalyze.tables.row.

@@ -1,8 +1,7 @@
 """The columns of a connection that are about its TLS.
 
 In: a connection, closed or open. Out: values of columns of
-:class:`~kanalyze.tables.connections.ConnectionRow`. This module must not know how the facts are
-found, nor where rows go.
+:class:`~kanalyze.tables.connections.ConnectionRow`.
 """
 
 from __future__ import annotations
@@ -108,7 +107,7 @@ def _failure(tcp: TcpConnection, tls: TlsConnection) -> _Failure | None:
 
 
 def _is_closed_without_a_word(tcp: TcpConnection, tls: TlsConnection) -> bool:
-    """Return whether the server closes as soon as it has a ClientHello, and sends nothing.
+    """Return true if the server closes as soon as it has a ClientHello, and sends nothing.
 
     So does a listener without TLS. A client that leaves by itself shows nothing; one that was left
     may send an alert.

@@ -1,7 +1,6 @@
 """The rows of TCP connections: one per connection, of any protocol.
 
-In: closed connections, with their protocol. Out: :class:`ConnectionRow`. This module must not know
-how anything is measured, nor where rows go.
+In: closed connections, with their protocol. Out: :class:`ConnectionRow`.
 
 Most columns come in pairs, one for each end: the end that sent the packets. Round trips are
 measured at the capture point: ``broker_rtt`` from there to the broker and back, ``client_rtt`` from

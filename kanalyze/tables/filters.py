@@ -1,7 +1,6 @@
 """Selects rows: one filter for all commands.
 
-In: conditions as text; rows, or columns of rows. Out: whether rows match. This module must not know
-where rows come from.
+In: conditions as text; rows, or columns of rows. Out: whether rows match.
 
 A row matches if it meets every condition. If a condition has several values, one of them must
 match. A null never meets a condition (a null client id, for example).
@@ -112,9 +111,9 @@ def parse_network(text: str) -> _Network:
         ) from None
 
 
-_MOST_DIGITS = 18
-_LEAST_CODE, _MOST_CODE = -(1 << 15), (1 << 15) - 1
-_MOST_PARTITION = (1 << 31) - 1
+_MAX_DIGITS = 18
+_MIN_CODE, _MAX_CODE = -(1 << 15), (1 << 15) - 1
+_MAX_PARTITION = (1 << 31) - 1
 _STATUSES: tuple[str, ...] = get_args(Status)
 
 
@@ -133,7 +132,7 @@ class NamedPartition(NamedTuple):
 def parse_partition(text: str) -> NamedPartition:
     """Parse ``N`` or ``TOPIC-N``; raises UsageError for anything else."""
     topic, dash, number = text.rpartition("-")
-    if (topic or not dash) and _is_number(number) and int(number) <= _MOST_PARTITION:
+    if (topic or not dash) and _is_number(number) and int(number) <= _MAX_PARTITION:
         return NamedPartition(topic if dash else None, int(number))
     raise UsageError(f"not a partition: {text!r} (such as 3 or orders-3)")
 
@@ -155,7 +154,7 @@ def parse_error(text: str) -> int:
         code: int | None = int(text)
     else:
         code = error_code(text.upper())
-    if code is not None and _LEAST_CODE <= code <= _MOST_CODE:
+    if code is not None and _MIN_CODE <= code <= _MAX_CODE:
         return code
     near = similar(text, (name for name, _ in ERRORS.values()))
     raise UsageError(f"unknown error: {text!r}{near or ' (kanalyze protocol errors lists them)'}")
@@ -447,7 +446,7 @@ class RowFilter:
         return bool(self.topics or self.partitions)
 
     def has_item(self, topic: str | None, partition: int | None) -> bool:
-        """Return whether a partition of a topic meets the conditions on topics and partitions."""
+        """Return true if a partition of a topic meets the conditions on topics and partitions."""
         if self.topics and not _any_glob(topic, self.topics):
             return False
         return not self.partitions or any(
@@ -456,7 +455,7 @@ class RowFilter:
         )
 
     def matches(self, row: Row) -> bool:
-        """Return whether a row meets every condition."""
+        """Return true if a row meets every condition."""
         checks = [_CHECKS[index] for index in self._checks]
         return all(
             check.holds(self, *[_row_value(row, name) for name in check.columns])
@@ -477,7 +476,7 @@ class RowFilter:
         return numbers
 
     def matches_connection(self, row: ConnectionRow) -> bool:
-        """Return whether a connection meets the conditions on clients, brokers and times.
+        """Return true if a connection meets the conditions on clients, brokers and times.
 
         It meets a condition on times if any part of the connection is in the time range. Without a
         time it meets none.
@@ -494,7 +493,7 @@ class RowFilter:
         return self._matches_ends(row)
 
     def matches_anomaly(self, row: AnomalyRow) -> bool:
-        """Return whether an anomaly meets the conditions on clients, brokers and times.
+        """Return true if an anomaly meets the conditions on clients, brokers and times.
 
         An anomaly without a time or a connection does not meet conditions on these.
         """
@@ -517,7 +516,7 @@ class RowFilter:
 
 def _is_number(text: str) -> bool:
     # int() refuses numbers of thousands of digits.
-    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    return text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
 
 
 def _on_day(of_day_ns: int, first_ns: int) -> int:
@@ -675,7 +674,7 @@ def _may_have_failed(
     error_code: int | None,
     response_ns: int | None,
 ) -> bool:
-    """Return whether a response has an error code, or was not read."""
+    """Return true if a response has an error code, or was not read."""
     if has_errors or status == "error":
         return True
     return status == "malformed" and error_code is None and response_ns is not None

@@ -1,7 +1,7 @@
 """How complete a capture is, and how much of it could be decoded.
 
 In: counters of the earlier stages. Out: :class:`CaptureQuality`, which can be summed over the parts
-of an analysis. This module must not know how anything is counted.
+of an analysis.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kanalyze.model.tcp import TcpConnection
     from kanalyze.net.layer_stats import NetCounters
 
-__all__ = ["DISCARDED", "DOUBTS", "MOST_ENDPOINTS", "AnomalyTotal", "CaptureQuality"]
+__all__ = ["DISCARDED", "DOUBTS", "MAX_ENDPOINTS", "AnomalyTotal", "CaptureQuality"]
 
 DISCARDED = (
     "late_packets",
@@ -46,9 +46,9 @@ DOUBTS = (
 """Fields of :meth:`CaptureQuality.to_dict`: connections that were not established, and captured
 data that was not read."""
 
-MOST_ENDPOINTS = 1000
+MAX_ENDPOINTS = 1000
 """Number of endpoints that are counted separately."""
-MOST_TEXTS = 100
+MAX_TEXTS = 100
 """Number of different texts of captures that are counted separately."""
 _OTHER = "other"
 _SYN_AGAIN_NS = 900_000_000
@@ -88,7 +88,7 @@ class CaptureQuality:
         report it; None if none does."""
         self.interfaces: dict[str, int] = {}
         """Interfaces with a name or a filter as described in the captures, with the number of
-        descriptions: the first :data:`MOST_TEXTS`; the rest counts as ``other``."""
+        descriptions: the first :data:`MAX_TEXTS`; the rest counts as ``other``."""
         self.comments: dict[str, int] = {}
         """Comments on captures and interfaces, counted in the same way."""
         self.packet_comments = 0
@@ -151,7 +151,7 @@ class CaptureQuality:
         self.refused_connections = 0
         """Connections whose SYN was answered by a RST."""
         self.refused_by: dict[str, int] = {}
-        """The same by ``IP:PORT`` of the end that refused; beyond :data:`MOST_ENDPOINTS` as
+        """The same by ``IP:PORT`` of the end that refused; beyond :data:`MAX_ENDPOINTS` as
         ``other``."""
         self.unanswered_connections = 0
         """Connections whose SYN was sent again and never answered."""
@@ -284,11 +284,11 @@ class CaptureQuality:
     def count_description(self, description: FileMetadata) -> None:
         """Count the interfaces and comments in the metadata of captures."""
         texts = [interface.text for interface in description.interfaces]
-        _add_bounded(self.interfaces, Counter([text for text in texts if text]), MOST_TEXTS)
+        _add_bounded(self.interfaces, Counter([text for text in texts if text]), MAX_TEXTS)
         notes = description.comments
         # dumpcap repeats its comment in the statistics of every interface.
         about = Counter([note.text for note in notes if note.about in ("section", "interface")])
-        _add_bounded(self.comments, about, MOST_TEXTS)
+        _add_bounded(self.comments, about, MAX_TEXTS)
         self.packet_comments += sum(note.about == "packet" for note in notes)
 
     def count_anomaly(self, kind: AnomalyKind, size: int = 0, count: int = 1) -> None:
@@ -307,7 +307,7 @@ class CaptureQuality:
         for name in _BY_ENDPOINT:
             _add_bounded(getattr(self, name), getattr(other, name))
         for name in _BY_TEXT:
-            _add_bounded(getattr(self, name), getattr(other, name), MOST_TEXTS)
+            _add_bounded(getattr(self, name), getattr(other, name), MAX_TEXTS)
         self._add_unknown(other.unknown_ports)
         self.dropped_packets = of_known(add, self.dropped_packets, other.dropped_packets)
         for name, count in vars(other).items():
@@ -482,9 +482,7 @@ def _add_to(totals: dict[str, int], counts: dict[str, int]) -> None:
         totals[name] = totals.get(name, 0) + count
 
 
-def _add_bounded(
-    totals: dict[str, int], counts: dict[str, int], most: int = MOST_ENDPOINTS
-) -> None:
+def _add_bounded(totals: dict[str, int], counts: dict[str, int], most: int = MAX_ENDPOINTS) -> None:
     """Add counts whose names come from the wire; names beyond the limit count as ``other``."""
     for name, count in counts.items():
         has_room = name in totals or len(totals) - (_OTHER in totals) < most

@@ -1,7 +1,6 @@
 """The quality of a capture as lines: one count each.
 
 In: a :class:`~kanalyze.tables.quality.CaptureQuality`. Out: :class:`QualityFact`, and its columns.
-This module must not know how anything is counted.
 """
 
 # No "from __future__ import annotations": see kanalyze.tables.row.

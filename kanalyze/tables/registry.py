@@ -1,9 +1,8 @@
 """The tables of a run: their names, their columns, and what a line of each is.
 
 In: nothing. Out: :data:`TABLES`, from which databases are made, and :data:`SQL_TABLES`, which SQL
-queries see: tables and views. The documentation is made from the latter. This module must not know
-how rows are made or where they go. It imports the columns of all tables; code that makes rows of a
-single table should not import it.
+queries see: tables and views. The documentation is made from the latter. It imports the columns of
+all tables; code that makes rows of a single table should not import it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The row contract: one row per request, every column with its type, unit and meaning.
 
 In: nothing. Out: :class:`Row` and its nested types, and :data:`COLUMNS`, from which CSV, JSON
-Lines, Parquet, Arrow, pandas and the documentation are made. This module must not know how a row is
-made or where it goes.
+Lines, Parquet, Arrow, pandas and the documentation are made.
 
 The columns are defined once, in the annotations of :class:`Row`; everything else is derived.
 """

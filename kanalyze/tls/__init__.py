@@ -3,8 +3,8 @@
 In: :class:`~kanalyze.model.streams.Chunk` and :class:`~kanalyze.model.streams.Gap` of both
 directions of a connection, as ``net`` returns them, and a key log. Out: chunks and gaps of the
 plaintext (:class:`~kanalyze.tls.session.TlsEvents`), and facts about the session
-(:class:`~kanalyze.tls.facts.TlsFacts`), some of which are known without keys. Must not know: files,
-sockets, clocks, Kafka. Begin reading with ``session.py``.
+(:class:`~kanalyze.tls.facts.TlsFacts`), some of which are known without keys. Begin reading with
+``session.py``.
 
     StreamItem -> TlsRecord -> opened content -> handshake messages, alerts, StreamItem
        records.py     protection.py   negotiation.py, alerts.py, application_data.py

@@ -1,6 +1,6 @@
 """Alerts: why an end closes a session, or refuses to begin one.
 
-In: the content of an alert record. Out: :class:`TlsAlert`. Must not know: how it was encrypted.
+In: the content of an alert record. Out: :class:`TlsAlert`.
 
 RFC 8446 section 6, RFC 5246 section 7.2; IANA's registry "TLS Alerts".
 """

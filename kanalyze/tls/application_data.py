@@ -1,12 +1,9 @@
 """The application data of one direction: its plaintext stream, and the gaps in it.
 
 In: contents of records, and how many bytes are missing between them. Out: the plaintext stream.
-Must not know: how records are decrypted.
 
 Early data (0-RTT) is buffered until the server says whether it accepts them: the client sends
 rejected ones again.
-
-Compiled by Cython, with the types in ``application_data.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -27,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ApplicationData"]
 
-_MOST_EARLY_BYTES: Final = 1 << 16
-_MOST_CONTENT_BYTES: Final = 1 << 14
+_MAX_EARLY_BYTES: Final = 1 << 16
+_MAX_CONTENT_BYTES: Final = 1 << 14
 _NONE_OPENED: Final = -1
 _VARIES: Final = -2
 """In place of the overhead of records: before the first, and if it is not always the same."""
@@ -102,7 +99,7 @@ class ApplicationData:
     def add(self, content: bytes | memoryview, record: TlsRecord, is_early: bool) -> None:
         """Add the content of a record."""
         if is_early:
-            if self.early_bytes + len(content) <= _MOST_EARLY_BYTES:
+            if self.early_bytes + len(content) <= _MAX_EARLY_BYTES:
                 self._early.append((bytes(content), record.without_body()))
                 self.early_bytes += len(content)
             return
@@ -157,7 +154,7 @@ class ApplicationData:
         overhead = self._known_overhead(opener)
         if count is not None and self._has_data and overhead is not None:
             length = missing_bytes - count * overhead
-            if not 0 < length <= count * _MOST_CONTENT_BYTES:
+            if not 0 < length <= count * _MAX_CONTENT_BYTES:
                 length = None
         if opener.left_epoch is not None:
             length, self._has_data = None, False

@@ -1,7 +1,6 @@
 """Reads subject, issuer and validity of a certificate.
 
-In: a certificate in DER. Out: :class:`~kanalyze.model.tls.CertificateFacts`. Must not know: who
-sent it; nothing is verified.
+In: a certificate in DER. Out: :class:`~kanalyze.model.tls.CertificateFacts`.
 
 Only these fields are read (RFC 5280 section 4.1; DER is X.690), and names are written as RFC 4514
 says. This needs no package to be installed.
@@ -19,10 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["certificate_facts"]
 
-_MOST_CERTIFICATE_BYTES: Final = 1 << 16
-_MOST_NAME_CHARACTERS: Final = 1024
+_MAX_CERTIFICATE_BYTES: Final = 1 << 16
+_MAX_NAME_CHARACTERS: Final = 1024
 _NS_PER_S: Final = 1_000_000_000
-_MOST_NS: Final = (1 << 63) - 1
+_MAX_NS: Final = (1 << 63) - 1
 
 _SEQUENCE: Final = 0x30
 _VERSION: Final = 0xA0
@@ -31,7 +30,7 @@ _UTC_TIME, _GENERALIZED_TIME = 23, 24
 _LAST_CENTURY_FROM: Final = 50
 """A UTCTime whose two digits of the year are this or more is of the 20th century."""
 _LONG_LENGTH: Final = 0x80
-_MOST_LENGTH_BYTES: Final = 3
+_MAX_LENGTH_BYTES: Final = 3
 _TEXTS: Final = {
     **dict.fromkeys((12, 18, 19, 22, 26), "utf-8"),
     20: "latin-1",
@@ -57,7 +56,7 @@ _ESCAPED: Final = str.maketrans(
 
 def certificate_facts(der: bytes) -> CertificateFacts | None:
     """Read a certificate in DER; None if it cannot be read."""
-    if len(der) > _MOST_CERTIFICATE_BYTES:
+    if len(der) > _MAX_CERTIFICATE_BYTES:
         return None
     try:
         return _facts(der)
@@ -85,7 +84,7 @@ def _values(data: bytes) -> Iterator[tuple[int, bytes]]:
         at += 2
         if length >= _LONG_LENGTH:
             count = length - _LONG_LENGTH
-            if not 0 < count <= _MOST_LENGTH_BYTES:
+            if not 0 < count <= _MAX_LENGTH_BYTES:
                 raise ValueError("a length that DER does not have, or too large a one")
             length = int.from_bytes(data[at : at + count])
             at += count
@@ -109,7 +108,7 @@ def _name(data: bytes) -> str:
     for _, attributes in _values(data):
         pairs = (_values(pair) for _, pair in _values(attributes))
         parts.append("+".join([_part(*next(pair), *next(pair)) for pair in pairs]))
-    return ",".join(reversed(parts))[:_MOST_NAME_CHARACTERS]
+    return ",".join(reversed(parts))[:_MAX_NAME_CHARACTERS]
 
 
 def _part(kind_tag: int, kind: bytes, tag: int, value: bytes) -> str:
@@ -132,7 +131,7 @@ def _escaped(text: str) -> str:
 
 def _object_id(data: bytes) -> str:
     numbers, number = [], 0
-    for byte in data[:_MOST_NAME_CHARACTERS]:
+    for byte in data[:_MAX_NAME_CHARACTERS]:
         number = number << 7 | byte & 0x7F
         if byte < _LONG_LENGTH:
             numbers.append(number)
@@ -151,4 +150,4 @@ def _unix_ns(tag: int, data: bytes) -> int | None:
         raise ValueError("a time of no kind")
     moment = datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC)
     time_ns = int(moment.timestamp()) * _NS_PER_S
-    return time_ns if abs(time_ns) <= _MOST_NS else None
+    return time_ns if abs(time_ns) <= _MAX_NS else None

@@ -1,6 +1,6 @@
 """Cipher suites: their names and parameters.
 
-In: the number that a ServerHello names. Out: :class:`CipherSuite`. Must not know: keys.
+In: the number that a ServerHello names. Out: :class:`CipherSuite`.
 
 The names are those of IANA's registry "TLS Cipher Suites" (``cipher_suites.json``). The rest
 follows from the name.

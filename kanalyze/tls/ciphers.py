@@ -1,7 +1,6 @@
 """Record protection: decrypts the records of one direction, each by its sequence number.
 
-In: the keys of a direction, records. Out: their content, if tag or MAC are right. Must not know:
-where a record comes from, nor what its content means.
+In: the keys of a direction, records. Out: their content, if tag or MAC are right.
 
 To open (decrypt and verify) a record takes its sequence number. Where records are missing,
 :meth:`RecordCipher.number` finds it. For AES-GCM of TLS 1.3, it follows from the tag and the key.
@@ -11,8 +10,7 @@ suites, numbers are tried in turn.
 TLS 1.3: RFC 8446 section 5.2 and 5.3. TLS 1.2: RFC 5246 section 6.2.3, GCM RFC 5288, CCM RFC 6655,
 ChaCha20-Poly1305 RFC 7905, encrypt-then-MAC RFC 7366.
 
-Compiled by Cython, with the types in ``ciphers.pxd``; uncompiled it does the same, slowly. Most of
-the time is spent in ``cryptography``, which is called once per record.
+Most of the time is spent in ``cryptography``, which is called once per record.
 """
 
 from __future__ import annotations

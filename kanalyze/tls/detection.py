@@ -1,7 +1,6 @@
 """Tells whether a connection is TLS, by its first bytes.
 
-In: the first items of both directions of a connection. Out: yes, no, or not yet. Must not know:
-keys, or what becomes of the connection.
+In: the first items of both directions of a connection. Out: yes, no, or not yet.
 
 If the first byte of a stream was captured, TLS has to begin with a record there. If it was not (the
 capture began later, or the first packets are lost), most streams of TLS begin with a record too;
@@ -66,7 +65,7 @@ class TlsDetector:
     def decide(
         self, items: tuple[Sequence[StreamItem], Sequence[StreamItem]], *, is_last: bool
     ) -> bool | None:
-        """Return whether this is TLS; None if more bytes are needed, never with ``is_last``.
+        """Return true if this is TLS; None if more bytes are needed, never with ``is_last``.
 
         ``items`` are all items of both directions so far.
         """

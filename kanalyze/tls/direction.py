@@ -1,14 +1,12 @@
 """One direction of a session: from its records to their contents.
 
 In: chunks and gaps of what one end sent. Out: its plaintext stream; handshake messages, for the
-negotiation; alerts. Must not know: the other direction, except through the negotiation.
+negotiation; alerts.
 
 A record may have to wait for a message of the other direction: then :meth:`TlsDirection.run`
 returns, and continues with the next call.
 
     RecordCutter -> RecordQueue -> Protection -> MessageAssembler, ApplicationData
-
-Compiled by Cython, with the types in ``direction.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -213,7 +211,7 @@ class TlsDirection:
     # -- records ----------------------------------------------------------------------------------
 
     def _must_wait(self, record: TlsRecord) -> bool:
-        """Tell whether reading a record may depend on a hello of the other direction."""
+        """Return true if reading a record may depend on a hello of the other direction."""
         if not self._protection.is_sealed and record.kind in (APPLICATION_DATA, CHANGE_CIPHER_SPEC):
             note_begun(self._negotiation, self._direction, record.kind)
             return waits(self._negotiation, self._direction)

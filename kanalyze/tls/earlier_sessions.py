@@ -34,16 +34,16 @@ Ends: TypeAlias = tuple[str, str]
 """The addresses of both ends in order, without ports: a client has another one each time."""
 NOBODY: Final[Ends] = ("", "")
 
-MOST_TRIALS: Final = 1 << 20
+MAX_TRIALS: Final = 1 << 20
 """Secrets that are tried for all connections together: half a minute."""
-_MOST_TRIALS_A_RECORD: Final = 1 << 14
+_MAX_TRIALS_A_RECORD: Final = 1 << 14
 """Secrets that are tried for one record: half a second."""
-_MOST_NUMBERS: Final = 64
+_MAX_NUMBERS: Final = 64
 """Numbers that are tried with each secret if records before this one are missing."""
 _NAMES_A_TRIAL_BITS: Final = 8
 """So many secrets of other kinds are passed over in the time of one trial, as a power of two."""
-_MOST_ENDS: Final = 1 << 10
-_MOST_NAMES: Final = 16
+_MAX_ENDS: Final = 1 << 10
+_MAX_NAMES: Final = 16
 """Pairs of addresses whose sessions are remembered, and how many of each: the latest ones."""
 
 
@@ -60,7 +60,7 @@ class EarlierSessions:
 
     _NOT_SAVED = ("_log",)
 
-    def __init__(self, log: KeyLog, most_trials: int = MOST_TRIALS) -> None:
+    def __init__(self, log: KeyLog, most_trials: int = MAX_TRIALS) -> None:
         self._log = log
         self._trials_left = most_trials
         self._names: dict[Ends, dict[MasterName, None]] = {}
@@ -88,9 +88,9 @@ class EarlierSessions:
         self._names[ends] = names
         names.pop(name, None)
         names[name] = None
-        if len(names) > _MOST_NAMES:
+        if len(names) > _MAX_NAMES:
             del names[next(iter(names))]
-        if len(self._names) > _MOST_ENDS:
+        if len(self._names) > _MAX_ENDS:
             del self._names[next(iter(self._names))]
 
     def find(
@@ -100,12 +100,12 @@ class EarlierSessions:
 
         ``end`` is 0 if the client sent the record, 1 if the server did.
         """
-        trials = min(_MOST_NUMBERS, place.most_missing + 1)
+        trials = min(_MAX_NUMBERS, place.most_missing + 1)
         within = TrialRange(0, place.most_missing, trials)
         known = self._names.get(place.ends, {})
         self._trials_left -= len(self._log) >> _NAMES_A_TRIAL_BITS
         epochs = Epochs12(self._log, end)
-        left = _MOST_TRIALS_A_RECORD
+        left = _MAX_TRIALS_A_RECORD
         for name in chain(reversed(known), self._others(known)):
             # Those of the same addresses are few: they are always tried.
             if name not in known:

@@ -1,7 +1,6 @@
 """Epochs: which keys a direction uses, one after the other.
 
-In: a key log, values of the hellos. Out: the ciphers of an epoch (:class:`Epochs`). Must not know:
-records, nor when an epoch begins.
+In: a key log, values of the hellos. Out: the ciphers of an epoch (:class:`Epochs`).
 
 TLS 1.3: epoch 0 is early data, 1 the handshake, 2 application data, 3 begins with the first
 KeyUpdate, and so on. TLS 1.2: epoch 0 begins with the first handshake, 1 with the first
@@ -51,9 +50,9 @@ _KINDS = (
 """By end (0 client, 1 server) and epoch."""
 _SUITES_BY_SECRET = {32: (0x1301, 0x1303, 0x1304, 0x1305), 48: (0x1302,)}
 """The suites of TLS 1.3 by the size of their secrets, the usual ones first."""
-_MOST_UNSEEN_UPDATES = 3
+_MAX_UNSEEN_UPDATES = 3
 """KeyUpdates that may be missing between two captured records."""
-_MOST_UPDATES = 4096
+_MAX_UPDATES = 4096
 """Limit of KeyUpdates: more within a capture are not plausible. Each takes a few microseconds."""
 
 
@@ -73,7 +72,7 @@ class Epochs(Protocol):
 
 
 def has_secrets_13(log: KeyLog, client_random: bytes) -> bool:
-    """Tell whether a key log has secrets of TLS 1.3 for a session."""
+    """Return true if a key log has secrets of TLS 1.3 for a session."""
     kinds = (SecretKind.CLIENT_TRAFFIC, SecretKind.SERVER_TRAFFIC, SecretKind.CLIENT_HANDSHAKE)
     return any(log.find(client_random, kind) is not None for kind in kinds)
 
@@ -122,7 +121,7 @@ class Epochs13:
         kind = self._kinds[min(epoch, APPLICATION)]
         secret = None if kind is None else self._log.find(self._random, kind)
         updates = max(0, epoch - APPLICATION)
-        if secret is None or updates > _MOST_UPDATES:
+        if secret is None or updates > _MAX_UPDATES:
             return []
         record_ciphers = []
         suites = suites_13(secret) if self._suite is None else (self._suite,)
@@ -137,7 +136,7 @@ class Epochs13:
         """Return the epochs that may follow: the log may lack the secrets of the handshake."""
         if epoch < APPLICATION:
             return range(epoch + 1, APPLICATION + 1)
-        return range(epoch + 1, epoch + 1 + _MOST_UNSEEN_UPDATES) if is_uncertain else ()
+        return range(epoch + 1, epoch + 1 + _MAX_UNSEEN_UPDATES) if is_uncertain else ()
 
 
 class MasterName(NamedTuple):

@@ -1,7 +1,7 @@
 """Estimates number and duration of requests from the times of encrypted data.
 
 In: records of application data of both ends, in the order in which they came. Out:
-:class:`RequestEstimate`. Must not know: what is in a record.
+:class:`RequestEstimate`.
 
 Data of the client followed by data of the server count as a request with its response. Requests
 that a client sends before the response comes count as one. The response time is from the last byte
@@ -30,7 +30,7 @@ __all__ = ["RequestEstimate"]
 _FINISHED_BYTES: Final = (53, 69, 85)
 """Sizes of the body of a TLS 1.3 record with only a Finished: 4 bytes, the hash (32 or 48), 1, the
 tag; Java adds 16 bytes of padding."""
-_MOST_FLIGHT_RECORDS: Final = 8
+_MAX_FLIGHT_RECORDS: Final = 8
 """Most records of the client's handshake: certificates, CertificateVerify, Finished."""
 _FINE_BITS: Final = 4
 """Each power of two is divided into sixteen classes, so a time is known to 1/32."""
@@ -60,7 +60,7 @@ class RequestEstimate:
         """Take a record of the client."""
         if is_13 and self._flight >= 0:
             self._flight += 1
-            if body_bytes in _FINISHED_BYTES or self._flight > _MOST_FLIGHT_RECORDS:
+            if body_bytes in _FINISHED_BYTES or self._flight > _MAX_FLIGHT_RECORDS:
                 self._flight = -1
             return
         self._settle_first()

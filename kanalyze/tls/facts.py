@@ -1,6 +1,6 @@
 """What is known of a TLS session: the clear part of the handshake, and with keys the encrypted one.
 
-In: what the stages find. Out: :class:`TlsFacts`. Must not know: how it was found.
+In: what the stages find. Out: :class:`TlsFacts`.
 
 None means not known, because it is encrypted or not in the capture.
 """
@@ -28,7 +28,7 @@ _VERSIONS: Final = {
     0x0303: "TLS 1.2",
     0x0304: "TLS 1.3",
 }
-MOST_ALERTS: Final = 16
+MAX_ALERTS: Final = 16
 """Alerts of one session that are kept; all are counted."""
 
 
@@ -161,7 +161,7 @@ class TlsFacts:
         facts.handshake_ns, facts.offered_early_data, facts.accepted_early_data, *others = others
         facts.tickets, facts.key_updates, facts.renegotiations, alerts, *others = others
         facts.alert_count, facts.certificate_requested = others
-        if len(alerts) > MOST_ALERTS:
+        if len(alerts) > MAX_ALERTS:
             raise ValueError("more alerts than are kept")
         facts.alerts = [TlsAlert(*fields(alert, "nssin")) for alert in alerts]
         return facts
@@ -169,5 +169,5 @@ class TlsFacts:
     def add_alert(self, alert: TlsAlert) -> None:
         """Count an alert, and keep it where there is room."""
         self.alert_count += 1
-        if len(self.alerts) < MOST_ALERTS:
+        if len(self.alerts) < MAX_ALERTS:
             self.alerts.append(alert)

@@ -1,11 +1,11 @@
 """Handshake messages: assembled from records, and read.
 
 In: the content of handshake records of one direction. Out: :class:`HandshakeMessage`, and the
-fields of hellos. Must not know: keys, records, or what follows from a message.
+fields of hellos.
 
 TLS 1.3: RFC 8446 section 4. TLS 1.2: RFC 5246 section 7.4. Extensions: IANA's registry "TLS
 ExtensionType Values". Compressed certificates: RFC 8879. A message has at most
-:data:`MOST_MESSAGE_BYTES`; a larger one is skipped. If a field does not fit into the message, that
+:data:`MAX_MESSAGE_BYTES`; a larger one is skipped. If a field does not fit into the message, that
 field and the rest of the message are left out.
 """
 
@@ -43,14 +43,14 @@ KEY_UPDATE: Final = 24
 COMPRESSED_CERTIFICATE: Final = 25
 """Handshake types."""
 
-MOST_MESSAGE_BYTES: Final = 1 << 17
+MAX_MESSAGE_BYTES: Final = 1 << 17
 """Java accepts 32 KiB of certificates, OpenSSL 100 KiB."""
 _HEADER_BYTES: Final = 4
 _RANDOM_BYTES: Final = 32
-_MOST_VALUES: Final = 64
+_MAX_VALUES: Final = 64
 """Most values of a list in a hello, such as its suites."""
-_MOST_CERTIFICATES: Final = 16
-_MOST_NAME_BYTES: Final = 255
+_MAX_CERTIFICATES: Final = 16
+_MAX_NAME_BYTES: Final = 255
 
 _SUITES_13: Final = 0x13
 """The first byte of the suites of TLS 1.3."""
@@ -184,7 +184,7 @@ class MessageAssembler:
             size = _HEADER_BYTES + int.from_bytes(buffer[at + 1 : at + 4], "big")
             missing_bytes = size - (len(buffer) - at)
             if missing_bytes > 0:
-                if size > MOST_MESSAGE_BYTES:
+                if size > MAX_MESSAGE_BYTES:
                     self._skip, self._skipped_kind = missing_bytes, buffer[at]
                     at = len(buffer)
                 break
@@ -232,7 +232,7 @@ class _Fields:
 
 
 def is_hello(content: bytes | memoryview) -> bool:
-    """Tell whether the content of a handshake record has a complete hello."""
+    """Return true if the content of a handshake record has a complete hello."""
     if len(content) < _HEADER_BYTES + _RANDOM_BYTES:
         return False
     size = _HEADER_BYTES + int.from_bytes(content[1:_HEADER_BYTES], "big")
@@ -316,7 +316,7 @@ def certificates_in(body: bytes, *, is_13: bool) -> list[bytes]:
         fields.vector(1)
     entries = _Fields(fields.vector(3))
     certificates: list[bytes] = []
-    while not entries.is_at_end and len(certificates) < _MOST_CERTIFICATES:
+    while not entries.is_at_end and len(certificates) < _MAX_CERTIFICATES:
         certificate = entries.vector(3)
         if is_13:
             entries.vector(2)  # extensions
@@ -333,7 +333,7 @@ def decompressed_certificate(body: bytes) -> bytes | None:
     fields = _Fields(body)
     algorithm, length = fields.number(2), fields.number(3)
     compressed = fields.vector(3)
-    if algorithm != _ZLIB or not 0 < length <= MOST_MESSAGE_BYTES:
+    if algorithm != _ZLIB or not 0 < length <= MAX_MESSAGE_BYTES:
         return None
     decompressor = zlib.decompressobj()
     try:
@@ -359,7 +359,7 @@ def _numbers(data: bytes) -> tuple[int, ...]:
     """Return numbers of two bytes, without GREASE values (RFC 8701)."""
     end = len(data) // 2 * 2
     numbers = (int.from_bytes(data[at : at + 2], "big") for at in range(0, end, 2))
-    return tuple(n for n in numbers if n & 0x0F0F != 0x0A0A or n >> 8 != n & 0xFF)[:_MOST_VALUES]
+    return tuple(n for n in numbers if n & 0x0F0F != 0x0A0A or n >> 8 != n & 0xFF)[:_MAX_VALUES]
 
 
 def _server_name(data: bytes) -> str | None:
@@ -372,7 +372,7 @@ def _server_name(data: bytes) -> str | None:
 def _protocols(data: bytes) -> tuple[str, ...]:
     names = _Fields(_Fields(data).vector(2))
     protocols: list[str] = []
-    while not names.is_at_end and len(protocols) < _MOST_VALUES:
+    while not names.is_at_end and len(protocols) < _MAX_VALUES:
         name = names.vector(1)
         if name:
             protocols.append(_text(name))
@@ -380,4 +380,4 @@ def _protocols(data: bytes) -> tuple[str, ...]:
 
 
 def _text(data: bytes) -> str:
-    return data[:_MOST_NAME_BYTES].decode("ascii", "backslashreplace")
+    return data[:_MAX_NAME_BYTES].decode("ascii", "backslashreplace")

@@ -1,6 +1,6 @@
 """Whether a direction has to wait for a hello of the other one.
 
-In: the negotiation, kinds of records. Out: whether a direction waits. Must not know: keys.
+In: the negotiation, kinds of records. Out: whether a direction waits.
 
 The directions of a batch are read one after the other, in any order. So a hello may still come
 after records that depend on it. If its sender's later records come first, the hello is lost.
@@ -19,7 +19,7 @@ __all__ = ["has_hello_of", "note_begun", "waits"]
 
 
 def has_hello_of(negotiation: Negotiation, direction: int) -> bool:
-    """Tell whether a side's hello was seen."""
+    """Return true if a side's hello was seen."""
     if negotiation.end_of(direction) == 0:
         return negotiation.handshakes > 0
     return negotiation.server_hello is not None
@@ -35,7 +35,7 @@ def note_begun(negotiation: Negotiation, direction: int, kind: int) -> None:
 
 
 def waits(negotiation: Negotiation, direction: int) -> bool:
-    """Tell whether keys of a side depend on a hello of the other side that may still come."""
+    """Return true if keys of a side depend on a hello of the other side that may still come."""
     has_begun = negotiation.has_begun
     if negotiation.handshakes and negotiation.server_hello is None:
         client_index = negotiation.facts.client_index

@@ -1,6 +1,6 @@
 """Whether the package with the ciphers is installed.
 
-In: nothing. Out: True or False, or an error of one line. Must not know: what it is used for.
+In: nothing. Out: True or False, or an error of one line.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["are_ciphers_installed", "require_ciphers"]
 
 
 def are_ciphers_installed() -> bool:
-    """Return whether records can be decrypted."""
+    """Return true if records can be decrypted."""
     return importlib.util.find_spec("cryptography") is not None
 
 

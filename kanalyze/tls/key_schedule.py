@@ -1,6 +1,6 @@
 """The key schedules of TLS 1.2 and 1.3: from a logged secret to the keys of records.
 
-In: secrets, randoms. Out: keys. Must not know: records, ciphers.
+In: secrets, randoms. Out: keys.
 
 TLS 1.2: RFC 5246 sections 5 and 6.3. TLS 1.3: RFC 8446 sections 7.1 to 7.3. The key log has the
 master secret of 1.2 and the traffic secrets of 1.3, so the key exchange, the pre-shared keys and

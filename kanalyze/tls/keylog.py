@@ -1,8 +1,7 @@
 """Key logs in the NSS format: the secrets of TLS sessions, one per line.
 
 In: bytes of a key log, in any pieces, from a file that may grow or from a capture. Out:
-:class:`KeyLog`, secrets by the ClientHello's random. Must not know: records, nor where a log comes
-from.
+:class:`KeyLog`, secrets by the ClientHello's random.
 
     LABEL <client random, 32 bytes in hex> <secret in hex>
     RSA Session-ID:<session id in hex> Master-Key:<secret in hex>
@@ -10,7 +9,7 @@ from.
 The format: https://www.ietf.org/archive/id/draft-ietf-tls-keylogfile-05.html. The second line is
 older: it names a session of TLS 1.2 by the id that the server gave it. The Java agent
 extract-tls-secrets writes it. A log may be hostile: a line has at most :data:`LONGEST_LINE_BYTES`,
-and at most :data:`MOST_SECRETS` secrets are kept; beyond that the oldest are dropped. No secret is
+and at most :data:`MAX_SECRETS` secrets are kept; beyond that the oldest are dropped. No secret is
 in a ``repr``, an exception or a count; only :meth:`KeyLog.used_lines` returns them, for files that
 shall have them.
 """
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LONGEST_LINE_BYTES",
-    "MOST_SECRETS",
+    "MAX_SECRETS",
     "NOT_A_KEY_LOG",
     "TLS_KEY_LOG",
     "KeyLog",
@@ -42,12 +41,12 @@ NOT_A_KEY_LOG: Final = "not a TLS key log: no line has a secret"
 
 LONGEST_LINE_BYTES: Final = 1024
 """A line of TLS 1.3 with a secret of 48 bytes takes less than 200."""
-MOST_SECRETS: Final = 1 << 19
+MAX_SECRETS: Final = 1 << 19
 """About 250 bytes of memory each. A session of TLS 1.2 has one, of 1.3 four."""
-_MOST_USED: Final = 1 << 14
+_MAX_USED: Final = 1 << 14
 """Names of sessions that were decrypted; the latest ones are remembered."""
 _RANDOM_BYTES: Final = 32
-_MOST_SESSION_ID_BYTES: Final = 32
+_MAX_SESSION_ID_BYTES: Final = 32
 _MASTER_BYTES: Final = (48,)
 _TRAFFIC_BYTES: Final = (32, 48)
 """As long as the hash of the suite."""
@@ -98,7 +97,7 @@ class KeyLog:
         wrong_lines: lines that are not of a key log.
     """
 
-    def __init__(self, most_secrets: int = MOST_SECRETS, *, grows: bool = False) -> None:
+    def __init__(self, most_secrets: int = MAX_SECRETS, *, grows: bool = False) -> None:
         self.names: list[str] = []
         self.grows = grows
         self._most_secrets = most_secrets
@@ -147,7 +146,7 @@ class KeyLog:
         for name in names:
             self._used.pop(name, None)
             self._used[name] = None
-        while len(self._used) > _MOST_USED:
+        while len(self._used) > _MAX_USED:
             del self._used[next(iter(self._used))]
 
     def used_lines(self, used_names: set[bytes]) -> Iterator[bytes]:
@@ -188,7 +187,7 @@ class KeyLog:
             return
         is_valid_length = len(name) == _RANDOM_BYTES
         if kind is SecretKind.SESSION:
-            is_valid_length = 0 < len(name) <= _MOST_SESSION_ID_BYTES
+            is_valid_length = 0 < len(name) <= _MAX_SESSION_ID_BYTES
         if is_valid_length and len(value) in sizes:
             self._keep((name, kind), value)
         else:

@@ -1,6 +1,6 @@
 """Finds the secret of a session whose ClientHello is not in the capture, by trial.
 
-In: a record, a key log. Out: the session whose secret opens the record. Must not know: connections.
+In: a record, a key log. Out: the session whose secret opens the record.
 
 The keys of TLS 1.2 depend on the ServerHello's random, which no key log has: it has to be in the
 capture. TLS 1.3 needs neither hello. For AES-GCM, the number of a record is computed. For
@@ -8,7 +8,7 @@ ChaCha20-Poly1305, numbers are tried. The more sessions the log has, the fewer n
 each, down to some tens, so only a connection that has not sent more records yet is found. Keys that
 were updated before the capture began are not found.
 
-All trials together are bounded by :data:`MOST_TRIALS`. The secrets of sessions that are resumed are
+All trials together are bounded by :data:`MAX_TRIALS`. The secrets of sessions that are resumed are
 found by trial too: :attr:`LateStarts.earlier`.
 """
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from kanalyze.tls.record_cipher import RecordCipher
     from kanalyze.tls.records import TlsRecord
 
-__all__ = ["MOST_TRIALS", "FittingSession", "LateStarts"]
+__all__ = ["MAX_TRIALS", "FittingSession", "LateStarts"]
 
-MOST_TRIALS: Final = 1 << 20
+MAX_TRIALS: Final = 1 << 20
 """Trials of all connections together: half a minute."""
 _TRIALS_A_SECRET: Final = 1 << 12
 """Trials of numbers for all secrets of a log together, of which each gets a part."""
-_LEAST_TRIALS: Final = 64
+_MIN_TRIALS: Final = 64
 """Trials of numbers for each secret, at least."""
 _TRIALS_TO_DERIVE: Final = 16
 """Cost of deriving keys from a secret, in trials."""
@@ -63,7 +63,7 @@ class LateStarts:
 
     _NOT_SAVED = ("_log",)
 
-    def __init__(self, log: KeyLog, most_trials: int = MOST_TRIALS) -> None:
+    def __init__(self, log: KeyLog, most_trials: int = MAX_TRIALS) -> None:
         self._log = log
         self.trials_left = most_trials
         self.earlier = EarlierSessions(log)
@@ -85,7 +85,7 @@ class LateStarts:
 
         ``end`` and ``suite`` are None where they are not known.
         """
-        most = max(_LEAST_TRIALS, _TRIALS_A_SECRET // (1 + len(self._log)))
+        most = max(_MIN_TRIALS, _TRIALS_A_SECRET // (1 + len(self._log)))
         ends = (0, 1) if end is None else (end,)
         return self._fitting(record, most, self._of_13(ends, suite))
 
@@ -94,7 +94,7 @@ class LateStarts:
 
         The client random of ``handshake`` is not known and is ignored.
         """
-        return self._fitting(record, _LEAST_TRIALS, self._of_12(end, handshake))
+        return self._fitting(record, _MIN_TRIALS, self._of_12(end, handshake))
 
     def _of_13(
         self, ends: tuple[int, ...], suite: CipherSuite | None

@@ -1,8 +1,7 @@
 """What the two ends negotiate: reads the handshake messages of both.
 
 In: handshake messages, their senders and times. Out: the values that keys depend on (hellos,
-version, suite), and :class:`~kanalyze.tls.facts.TlsFacts`. Must not know: ciphers, or how records
-are cut.
+version, suite), and :class:`~kanalyze.tls.facts.TlsFacts`.
 """
 
 from __future__ import annotations
@@ -390,13 +389,13 @@ def _note_no_certificates(facts: TlsFacts, end: int | None) -> None:
 
 
 def may_be_resumed_12(negotiation: Negotiation) -> bool:
-    """Tell whether this is TLS 1.2, and no message shows that its session is a new one."""
+    """Return true if this is TLS 1.2, and no message shows that its session is a new one."""
     hello = negotiation.server_hello
     is_12 = hello is not None and hello.version == TLS_1_2
     return is_12 and negotiation.handshakes == 1 and negotiation.facts.resumed is not False
 
 
 def _offers_ticket(negotiation: Negotiation) -> bool:
-    """Tell whether the client of the first handshake sent a ticket of TLS 1.2."""
+    """Return true if the client of the first handshake sent a ticket of TLS 1.2."""
     hello = negotiation.client_hello
     return negotiation.handshakes == 1 and hello is not None and hello.has_ticket

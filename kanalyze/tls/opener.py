@@ -1,13 +1,11 @@
 """Opens (decrypts and verifies) the records of one direction, with the right keys and numbers.
 
 In: sealed (encrypted) records in stream order, and how many are missing between them. Out: their
-contents. Must not know: what a content means.
+contents.
 
 Records are numbered from 0 in each epoch, and the number is not in the record. So after missing
 records, the numbers are uncertain within bounds. :meth:`RecordOpener.find` finds the right one: the
 record's tag or MAC proves it. The work for trials that fail is bounded.
-
-Compiled by Cython, with the types in ``opener.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -32,11 +30,11 @@ __all__ = ["ANY_NUMBER", "RecordOpener"]
 
 ANY_NUMBER: Final = 1 << 48
 """Upper bound of record numbers: no connection sends so many records."""
-_MOST_TRIALS: Final = 1 << 16
-_MOST_BLIND_TRIALS: Final = 1 << 12
+_MAX_TRIALS: Final = 1 << 16
+_MAX_BLIND_TRIALS: Final = 1 << 12
 """Trials for one record if the number of missing records is unknown; the next record is tried
 too."""
-_MOST_WORK_BYTES: Final = 64 << 20
+_MAX_WORK_BYTES: Final = 64 << 20
 """Budget for failed trials, in decrypted bytes: 20 to 200 ms."""
 _WORK_PER_BYTE: Final = 16
 """How much the budget grows again with each byte of a record."""
@@ -76,7 +74,7 @@ class RecordOpener:
         self._found: _RecordPlace | None = None
         self._found_offset = -1
         """Stream offset of the record of ``_found``, which may be opened after waiting ones."""
-        self._work_left = _MOST_WORK_BYTES
+        self._work_left = _MAX_WORK_BYTES
         self.epoch = epoch
         self.uncertain = uncertain
         self.missing = self.first_missing = 0
@@ -100,7 +98,7 @@ class RecordOpener:
         epoch, number, uncertain, missing, first_missing, left, work = fields(state, "nnnnnNi")
         opener = cls(epochs, epoch, uncertain)
         opener._number, opener.missing, opener.first_missing = number, missing, first_missing
-        opener.left_epoch, opener._work_left = left, min(work, _MOST_WORK_BYTES)
+        opener.left_epoch, opener._work_left = left, min(work, _MAX_WORK_BYTES)
         return opener
 
     @property
@@ -161,18 +159,18 @@ class RecordOpener:
         self.epoch, self._number = matched.epoch, matched.number + 1
         self._ciphers = [matched.cipher]
         self.uncertain = 0
-        self._work_left = _MOST_WORK_BYTES
+        self._work_left = _MAX_WORK_BYTES
         return matched.cipher.open(record, matched.number)
 
     def find(self, record: TlsRecord, more_missing: int = 0) -> bool:
-        """Tell whether a record may come next: some key and number open it, which are remembered.
+        """Return true if a record may come next: some key and number open it, which are remembered.
 
         ``more_missing`` is how many records may be missing beside :attr:`uncertain`.
         """
         if self._found is None or self._found_offset != record.stream_offset:
             self._found_offset = record.stream_offset
             gained = _WORK_PER_BYTE * len(record.body)
-            self._work_left = min(_MOST_WORK_BYTES, self._work_left + gained)
+            self._work_left = min(_MAX_WORK_BYTES, self._work_left + gained)
             within = self.uncertain + more_missing
             self._found = next(self._places(record, within), None)
         return self._found is not None
@@ -190,7 +188,7 @@ class RecordOpener:
     ) -> Iterator[_RecordPlace]:
         lowest, missing = bounds
         cost = len(record.body) + _TRIAL_BYTES
-        most = _MOST_TRIALS if missing < ANY_NUMBER else _MOST_BLIND_TRIALS
+        most = _MAX_TRIALS if missing < ANY_NUMBER else _MAX_BLIND_TRIALS
         for cipher in ciphers:
             if self._work_left <= 0:
                 return

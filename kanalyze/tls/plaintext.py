@@ -1,14 +1,11 @@
 """The decrypted bytes of a direction, as a stream that the later stages read.
 
 In: contents of records in order, and the gaps between them. Out:
-:class:`~kanalyze.model.streams.Chunk` and :class:`~kanalyze.model.streams.Gap`. Must not know:
-where the contents come from.
+:class:`~kanalyze.model.streams.Chunk` and :class:`~kanalyze.model.streams.Gap`.
 
 A content has the time and number of the packet that completed its record, because it cannot be
 decrypted before. Only its first byte has those of the packet with the record's first byte, because
 a message that begins there began to arrive then.
-
-Compiled by Cython, with the types in ``plaintext.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Which records of one direction are encrypted, and which keys open them.
 
 In: the negotiation, records in order, and how many are missing between them. Out: the content of
-encrypted records. Must not know: what a content means.
-
-Compiled by Cython, with the types in ``protection.pxd``; uncompiled it does the same, slowly.
+encrypted records.
 """
 
 from __future__ import annotations
@@ -104,13 +102,13 @@ class Protection:
         self.opener, self._prospect = self._prospective(), None
 
     def covers(self, record: TlsRecord) -> bool:
-        """Tell whether a record is encrypted."""
+        """Return true if a record is encrypted."""
         if record.kind == APPLICATION_DATA:
             return True
         return self.is_sealed and not self._negotiation.is_13
 
     def began_unseen(self, record: TlsRecord) -> bool:
-        """Tell whether encryption of TLS 1.2 began with a ChangeCipherSpec that is missing.
+        """Return true if encryption of TLS 1.2 began with a ChangeCipherSpec that is missing.
 
         It did if the record can be opened.
         """
@@ -141,7 +139,7 @@ class Protection:
             opener.uncertain += count
 
     def prove(self, record: TlsRecord, lost_bytes: int) -> bool | None:
-        """Tell whether what looks like a record is one; None if that cannot be decided.
+        """Return true if what looks like a record is one; None if that cannot be decided.
 
         ``lost_bytes`` are the bytes before it that are in no record.
         """

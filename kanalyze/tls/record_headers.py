@@ -1,13 +1,11 @@
 """Reads only the headers of the records of one direction.
 
 In: chunks and gaps of what one end sent. Out: the number of records and bytes, and
-:class:`SealedData` of records with application data. Must not know: keys, the other direction.
+:class:`SealedData` of records with application data.
 
 Only an incomplete header is buffered. After missing bytes, or bytes that are no record, the next
 record is expected at the beginning of a packet. That is good enough to count;
 :class:`~kanalyze.tls.records.RecordCutter` in contrast proves where records begin.
-
-Compiled by Cython, with the types in ``record_headers.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Records of one direction in order; a record that cannot be read yet waits, with those after it.
 
-In: records as they are cut. Out: the same records, each once, to a function that reads them. Must
-not know: why a record has to wait.
+In: records as they are cut. Out: the same records, each once, to a function that reads them.
 
-The waiting records are bounded by :data:`MOST_WAITING_BYTES`: beyond that no record waits any more.
-
-Compiled by Cython, with the types in ``record_queue.pxd``; uncompiled it does the same, slowly.
+The waiting records are bounded by :data:`MAX_WAITING_BYTES`: beyond that no record waits any more.
 """
 
 from __future__ import annotations
@@ -22,11 +19,11 @@ if TYPE_CHECKING:
 
     from kanalyze.common.plain_values import State
 
-__all__ = ["MOST_WAITING_BYTES", "RecordQueue"]
+__all__ = ["MAX_WAITING_BYTES", "RecordQueue"]
 
 _Take: TypeAlias = "Callable[[TlsRecord | LostRecords], None]"
 """Reads a record that does not have to wait."""
-MOST_WAITING_BYTES: Final = 1 << 18
+MAX_WAITING_BYTES: Final = 1 << 18
 _RECORD_BYTES: Final = 512
 """Memory of a waiting record without its body."""
 
@@ -100,7 +97,7 @@ class RecordQueue:
                 continue
             waiting.append(item)
             self.waiting_bytes += _waiting_bytes(item)
-            if self.waiting_bytes > MOST_WAITING_BYTES:
+            if self.waiting_bytes > MAX_WAITING_BYTES:
                 self.is_patient = False
                 self.waiting_bytes = 0
                 while waiting:

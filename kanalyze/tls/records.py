@@ -1,8 +1,7 @@
 """The record layer: cuts a stream into records, and finds the next one after missing bytes.
 
 In: chunks and gaps of one direction. Out: :class:`TlsRecord` and :class:`LostRecords`, in stream
-order. Must not know: keys, or what is in a record; a callback with keys proves where a record
-begins.
+order.
 
 A record's header has its length (RFC 8446 section 5.1, RFC 5246 section 6.2.1). A hole within a
 record loses only that record. After a larger hole, or after bytes that are no header, the next
@@ -11,8 +10,6 @@ bytes that look like a header are searched; the record there has to be proven.
 At most one record is buffered, and the header of the next. As long as it is not known where records
 begin, the packets of the buffered bytes are noted too, so that a record that is proven later has
 the time of its last byte.
-
-Compiled by Cython, with the types in ``records.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -45,11 +42,11 @@ if TYPE_CHECKING:
 
 __all__ = ["LostRecords", "RecordCutter", "TlsRecord", "TrialRange"]
 
-_MOST_NEEDED_BYTES: Final = 1 << 15
+_MAX_NEEDED_BYTES: Final = 1 << 15
 """More than a record and the header of the next."""
 
 
-_MOST_CUT_BYTES: Final = 1 << 9
+_MAX_CUT_BYTES: Final = 1 << 9
 """Bytes that are kept of a record that is cut: those of a hello that say what it is."""
 _ARRIVAL_BYTES: Final = 160
 """Memory of one noted packet."""
@@ -212,7 +209,7 @@ class RecordCutter:
         self._search_from, self._lost_from, self._skip, *arrival, arrivals, cut = others
         self._cut = None if cut is None else TlsRecord.from_state(cut)
         is_lost = self._skip or not self._is_in_sync
-        if not HEADER_BYTES <= self._need <= _MOST_NEEDED_BYTES or (
+        if not HEADER_BYTES <= self._need <= _MAX_NEEDED_BYTES or (
             is_lost and (self._lost_from is None or self._lost_from > self._offset)
         ):
             raise ValueError("no place in a stream of records")
@@ -406,7 +403,7 @@ class RecordCutter:
         if self._lost_from is None:
             self._lost_from = self._offset
             if self._is_in_sync and buffered > HEADER_BYTES:
-                self._cut = self._record(0, min(buffered, HEADER_BYTES + _MOST_CUT_BYTES))
+                self._cut = self._record(0, min(buffered, HEADER_BYTES + _MAX_CUT_BYTES))
         if self._skip:
             skip = self._skip - length
         elif self._is_in_sync and buffered >= HEADER_BYTES:
@@ -462,7 +459,7 @@ class RecordCutter:
             yield self._lost(None)
 
     def _is_record(self, size: int) -> bool | None:
-        """Tell whether the buffer begins with a record; None if the next header is needed."""
+        """Return true if the buffer begins with a record; None if the next header is needed."""
         record = self._record(0, size)
         assert self._lost_from is not None
         proven = self._prove(record, self._offset - self._lost_from)

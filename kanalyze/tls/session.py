@@ -1,7 +1,6 @@
 """One TCP connection with TLS: two streams in, two plaintext streams out.
 
-In: new items of both streams of a connection; a key log. Out: :class:`TlsEvents`. Must not know:
-which connection it is, or what the plaintext means.
+In: new items of both streams of a connection; a key log. Out: :class:`TlsEvents`.
 """
 
 from __future__ import annotations

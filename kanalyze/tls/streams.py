@@ -1,8 +1,7 @@
 """Replaces the streams of TLS connections by their plaintext, if the key log has the secrets.
 
 In: :class:`~kanalyze.model.streams.StreamUpdate` of all connections, as ``net`` returns them. Out:
-the same updates; for a decrypted connection, the items are plaintext. Must not know: which
-protocol the plaintext is, nor where a key log comes from.
+the same updates; for a decrypted connection, the items are plaintext.
 
 Only a connection whose first bytes are TLS (``detection.py``) is decrypted. Until a record with
 data was decrypted, the original items are buffered, as copies, and the connection has no update. If
@@ -10,7 +9,7 @@ no secret fits, or if they take too many bytes, they are passed on, and everythi
 passes unchanged.
 
 If the key log grows, a connection whose hellos were seen and whose secrets are not in the log waits
-for them: up to :data:`MOST_WAIT_NS`, by the time of packets, and :data:`MOST_WAITING_BYTES`. A
+for them: up to :data:`MAX_WAIT_NS`, by the time of packets, and :data:`MAX_WAITING_BYTES`. A
 closed connection waits too. Connections that were given up are reported (:class:`GivenUp`).
 """
 
@@ -50,15 +49,15 @@ if TYPE_CHECKING:
 
     _NewSession: TypeAlias = Callable[[TcpConnection], TlsSession]
 
-__all__ = ["MOST_WAITING_BYTES", "MOST_WAIT_NS", "DecryptedStreams", "GivenUp"]
+__all__ = ["MAX_WAITING_BYTES", "MAX_WAIT_NS", "DecryptedStreams", "GivenUp"]
 
-MOST_WAIT_NS: Final = 30 * 1_000_000_000
+MAX_WAIT_NS: Final = 30 * 1_000_000_000
 """How long a connection waits for its secrets. Programs may write them through a buffer."""
-MOST_WAITING_BYTES: Final = 1 << 23
+MAX_WAITING_BYTES: Final = 1 << 23
 """Bytes that are buffered of a waiting connection: some 100 ms of a fast one."""
-_MOST_GIVEN_UP: Final = 256
+_MAX_GIVEN_UP: Final = 256
 """Connections that one call of ``take_given_up`` returns at most; all are counted."""
-_MOST_ITEM_BYTES: Final = 1 << 18
+_MAX_ITEM_BYTES: Final = 1 << 18
 """Bytes that are buffered of one connection before it is decrypted: a handshake with long chains of
 certificates takes a tenth."""
 _SESSION_BYTES: Final = 12 << 10
@@ -174,7 +173,7 @@ class DecryptedStreams:
         return sum(connection.closing is None for connection in self._waiting.values())
 
     def is_decrypted(self, tcp: TcpConnection) -> bool:
-        """Tell whether a connection, open or closed with the last batch, is decrypted."""
+        """Return true if a connection, open or closed with the last batch, is decrypted."""
         connection = self._connections.get(tcp.serial)
         is_open = connection is not None and connection.is_decrypted
         return is_open or tcp.serial in self._closed_decrypted
@@ -264,7 +263,7 @@ class DecryptedStreams:
             return None
         if connection.is_opened():
             return self._first_plaintext(connection)
-        is_too_much = connection.item_bytes > _MOST_ITEM_BYTES
+        is_too_much = connection.item_bytes > _MAX_ITEM_BYTES
         if update.closed or is_too_much or connection.has_no_secret:
             return self._given_up_items(connection)
         return None
@@ -288,7 +287,7 @@ class DecryptedStreams:
         self.outcomes[reason] += 1
         if self._log.grows and reason is not Decryption.NOTHING_SEALED:
             self.given_up_connections += 1
-            if len(self._given_up) < _MOST_GIVEN_UP:
+            if len(self._given_up) < _MAX_GIVEN_UP:
                 self._given_up.append(GivenUp(connection.tcp, reason))
         connection.note_facts()
         return connection.give_up()
@@ -299,8 +298,8 @@ class DecryptedStreams:
         for serial, connection in list(self._waiting.items()):
             is_over = (
                 is_last
-                or self._now_ns - connection.waits_since_ns > MOST_WAIT_NS
-                or connection.item_bytes > MOST_WAITING_BYTES
+                or self._now_ns - connection.waits_since_ns > MAX_WAIT_NS
+                or connection.item_bytes > MAX_WAITING_BYTES
             )
             if not is_over and not (has_grown and connection.has_secrets):
                 continue
@@ -324,7 +323,7 @@ class DecryptedStreams:
         assert connection is not None
         tcp = connection.tcp
         if connection.is_waiting:
-            connection.waits_since_ns = -2 * MOST_WAIT_NS  # its waiting time is over
+            connection.waits_since_ns = -2 * MAX_WAIT_NS  # its waiting time is over
             return
         if connection.is_decrypted:
             items, detail = connection.drop(), "TLS is decrypted no further"
@@ -476,7 +475,7 @@ class _Connection:
             self._copied_items[direction] = len(buffered)
 
     def is_tls(self, *, is_last: bool) -> bool | None:
-        """Tell whether this is TLS; None if more bytes are needed."""
+        """Return true if this is TLS; None if more bytes are needed."""
         return self._detector.decide(self._buffered, is_last=is_last)
 
     def decrypt(self, items: BothItems, *, is_last: bool) -> None:
@@ -511,7 +510,7 @@ class _Connection:
         return True
 
     def is_opened(self) -> bool:
-        """Tell whether there is plaintext; if so, drop the buffered items."""
+        """Return true if there is plaintext; if so, drop the buffered items."""
         if any(isinstance(item, Chunk) for items in self._plaintext for item in items):
             self.is_decrypted = True
             self._drop_buffered()

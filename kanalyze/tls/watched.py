@@ -1,7 +1,7 @@
 """One connection with TLS, watched without keys.
 
 In: new items of both streams of a connection. Out: what is known of its TLS, written into a
-:class:`~kanalyze.model.tls.TlsConnection`. Must not know: other connections, keys, Kafka.
+:class:`~kanalyze.model.tls.TlsConnection`.
 
 The handshake is read by a :class:`~kanalyze.tls.session.TlsSession` without secrets, until both
 ends have sent encrypted data, or too many bytes were read. Of all records the headers are read.
@@ -18,7 +18,7 @@ from kanalyze.model.tls_record import ALERT
 from kanalyze.tls.alerts import SEALED_ALERT_BYTES
 from kanalyze.tls.cipher_suites import TLS_1_3, suite_name
 from kanalyze.tls.estimate import RequestEstimate
-from kanalyze.tls.facts import MOST_ALERTS, Decryption, TlsFacts, version_name
+from kanalyze.tls.facts import MAX_ALERTS, Decryption, TlsFacts, version_name
 from kanalyze.tls.keylog import KeyLog
 from kanalyze.tls.late_start import LateStarts
 from kanalyze.tls.record_headers import RecordHeaders, SealedData
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 __all__ = ["WatchedConnection", "note_facts"]
 
-_MOST_HANDSHAKE_BYTES: Final = 1 << 18
+_MAX_HANDSHAKE_BYTES: Final = 1 << 18
 """A handshake with long chains of certificates takes a tenth."""
 _SESSION_BYTES: Final = 1 << 13
 """Memory of a session without the bytes that it buffers."""
-_MOST_HELD: Final = 16
+_MAX_HELD: Final = 16
 """Records that are held while the first of them may be an alert. Those after it are of the other
 end, and of a longer run only the first ones and the last count for the estimate."""
-_MOST_UNDECIDED: Final = 64
+_MAX_UNDECIDED: Final = 64
 """Out of order, records may come before the hellos; if so many do, a hello is lost."""
 _NO_KEYS: Final = KeyLog()
 _NO_LATE_STARTS: Final = LateStarts(_NO_KEYS)
@@ -123,18 +123,18 @@ class WatchedConnection:
             note_facts(self.tls, facts)
         self._fed_bytes = sum(counts.bytes + counts.lost_bytes for counts in facts.counts)
         is_over = all(counts.unopened_records for counts in facts.counts)
-        if is_over or self._fed_bytes > _MOST_HANDSHAKE_BYTES:
+        if is_over or self._fed_bytes > _MAX_HANDSHAKE_BYTES:
             self._session = None
 
     def _is_decided(self) -> bool:
-        """Tell whether the version is known, or will not be known any more."""
+        """Return true if the version is known, or will not be known any more."""
         session = self._session
         is_known = session is None or session.facts.version is not None
-        return is_known or len(self._undecided) > _MOST_UNDECIDED
+        return is_known or len(self._undecided) > _MAX_UNDECIDED
 
     def _take(self, direction: int, data: SealedData, client_index: int | None) -> None:
         if data.kind == ALERT:
-            if len(self._hidden_alerts) < MOST_ALERTS:
+            if len(self._hidden_alerts) < MAX_ALERTS:
                 self._hidden_alerts.append(direction)
             return
         held = self._held
@@ -142,7 +142,7 @@ class WatchedConnection:
             held.append((direction, data))
             while held and self._is_data(0):
                 self._take_data(*held.pop(0), client_index)
-            if len(held) > _MOST_HELD:
+            if len(held) > _MAX_HELD:
                 del held[-2]
         else:
             self._take_data(direction, data, client_index)
@@ -151,7 +151,7 @@ class WatchedConnection:
         return self._is_13 and data.body_bytes in SEALED_ALERT_BYTES
 
     def _is_data(self, index: int) -> bool:
-        """Tell whether a held record is data: its size says so, or its sender sent more.
+        """Return true if a held record is data: its size says so, or its sender sent more.
 
         What the other end sends means nothing: it may not have seen an alert yet.
         """
@@ -181,7 +181,7 @@ class WatchedConnection:
             tls.alerts += tuple(hidden)
 
     def _is_alert(self, direction: int, body_bytes: int, client_index: int | None) -> bool:
-        """Tell whether the last record of an end is an alert, if it has the size of one.
+        """Return true if the last record of an end is an alert, if it has the size of one.
 
         Java pads records; such an alert is as large as a small response.
         """

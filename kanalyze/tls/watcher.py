@@ -1,8 +1,7 @@
 """Watches the TLS of all connections, without keys.
 
 In: :class:`~kanalyze.model.streams.StreamUpdate` of all connections, as ``net`` returns them. Out:
-the ``tls`` of each :class:`~kanalyze.model.tcp.TcpConnection` that has TLS. Must not know: keys, or
-what becomes of the updates.
+the ``tls`` of each :class:`~kanalyze.model.tcp.TcpConnection` that has TLS.
 
 A connection has TLS if the first bytes of one end look like a record. If those of neither end do,
 the connection is ignored from then on.

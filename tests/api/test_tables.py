@@ -53,7 +53,7 @@ def test_tables_of_one_run_match_separate_runs(name: str) -> None:
 
 
 def test_workers_fill_the_same_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(workers, "_MIN_BYTES", 0)
     alone, divided = tables(path("basics")), tables(path("basics"), jobs=3)
     assert divided["requests"] == alone["requests"]
     for table in ("connections", "anomalies"):

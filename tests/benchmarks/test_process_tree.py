@@ -57,7 +57,7 @@ def test_wall_time_is_that_of_the_command_alone(
     """The process that the command started runs until the wall time is known."""
     end, taken_s = process_tree._end, []
     watch = process_tree._watch
-    monkeypatch.setattr(process_tree, "_MOST_S", LONG_S)
+    monkeypatch.setattr(process_tree, "_MAX_S", LONG_S)
 
     def watched(*arguments: Any) -> float:
         taken_s.append(watch(*arguments))

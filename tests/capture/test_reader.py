@@ -267,7 +267,7 @@ def test_a_huge_declared_block_takes_no_memory_before_its_bytes_come():
 
 
 def test_the_number_of_packets_of_a_batch_is_bounded(monkeypatch):
-    monkeypatch.setattr("kanalyze.capture.reader.MOST_PACKETS", 7)
+    monkeypatch.setattr("kanalyze.capture.reader.MAX_PACKETS", 7)
     packets = timed([b"%d" % index for index in range(20)])
     with open_capture(io.BytesIO(pcap_file(packets))) as reader:
         batches = [batch.number.tolist() for batch in reader.batches(5)]

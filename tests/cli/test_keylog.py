@@ -92,7 +92,7 @@ def test_compare_decrypts_its_captures(capsys):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no workers here")
 def test_workers_decrypt_as_one_process_does(capsys, monkeypatch):
-    monkeypatch.setattr(workers, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(workers, "_MIN_BYTES", 0)
     argv = ["requests", *JSON_LINES, "--keylog", KEYS, CAPTURE]
     of_one_process = lines(capsys, *argv, "--jobs", "1")
     assert lines(capsys, *argv, "--jobs", "2") == of_one_process

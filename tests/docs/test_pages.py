@@ -9,7 +9,7 @@ import pytest
 from kanalyze.kafka.schema.loader import _FIELD_KEYS, _MESSAGE_KEYS
 from tools.docs_pages import DOCS, ROOT, pages
 from tools.docs_reference import reference_pages, speed_table
-from tools.pictures import MOST_BYTES, PICTURES, terminal_svg
+from tools.pictures import MAX_BYTES, PICTURES, terminal_svg
 
 MENU = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
 LINK = re.compile(r"\]\(([^)#\s]+)?(?:#([^)]+))?\)")
@@ -99,7 +99,7 @@ def test_the_picture_of_the_terminal_is_up_to_date() -> None:
 
 
 def test_pictures_are_small_and_load_no_other_files() -> None:
-    assert sum(file.stat().st_size for file in PICTURES.iterdir()) < MOST_BYTES
+    assert sum(file.stat().st_size for file in PICTURES.iterdir()) < MAX_BYTES
     svg = (PICTURES / "report.svg").read_text(encoding="utf-8")
     assert re.findall(r"(?:url|href)\(?[=(]['\"]?(?!#)", svg) == []
     assert (PICTURES / "page.png").read_bytes()[:4] == b"\x89PNG"

@@ -42,7 +42,7 @@ def test_a_number_beyond_the_type_is_an_error() -> None:
 
 
 def test_more_bytes_than_arrow_counts_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrow_arrays, "_MOST_BYTES", 5)
+    monkeypatch.setattr(arrow_arrays, "_MAX_BYTES", 5)
     assert len(array_of([b"12345"], pa.binary())) == 1
     with pytest.raises(ValueError, match="2 GiB"):
         array_of(["123", "456"], pa.string())

@@ -93,7 +93,7 @@ def without_records(found):
 
 
 def is_same(made, expected) -> bool:
-    """Return whether both are equal except for hidden values."""
+    """Return true if both are equal except for hidden values."""
     if made == HIDDEN:
         return expected is not None
     if isinstance(made, dict) and isinstance(expected, dict):
@@ -106,12 +106,12 @@ def is_same(made, expected) -> bool:
 
 
 def unsent(made) -> bool:
-    """Return whether the client closed before the broker sent a response, which is not captured."""
+    """Return true if the client closed before the broker sent a response, which is not captured."""
     return made.get("status") == "unanswered" and made["responsePacket"] is None
 
 
 def unknown_to_the_broker(entry) -> bool:
-    """Return whether this is an ApiVersions request of a version that the broker did not know."""
+    """Return true if this is an ApiVersions request of a version that the broker did not know."""
     is_api_versions = entry["requestHeader"]["requestApiKeyName"] == "API_VERSIONS"
     return is_api_versions and entry["response"]["errorCode"] == UNSUPPORTED_VERSION
 

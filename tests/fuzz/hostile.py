@@ -27,7 +27,7 @@ _SIZES = {
     "float64": 8,
     "uuid": 16,
 }
-_LEAST_UNKNOWN_TAG = 1 << 14
+_MIN_UNKNOWN_TAG = 1 << 14
 """Greater than all known tags; each takes three bytes, as do all up to 2^21."""
 
 
@@ -46,7 +46,7 @@ def hostile_bodies(message: MessageSpec, version: int, elements: int) -> Iterato
         yield HostileBody(path, writer.struct(message.struct, steps, elements))
     if writer.flexible:
         body = writer.untagged(message.struct, (), 0)
-        tags = range(_LEAST_UNKNOWN_TAG, _LEAST_UNKNOWN_TAG + elements)
+        tags = range(_MIN_UNKNOWN_TAG, _MIN_UNKNOWN_TAG + elements)
         sections = b"".join(_varint(tag) + b"\0" for tag in tags)
         yield HostileBody("_taggedFields", body + _varint(elements) + sections)
 

@@ -1,7 +1,6 @@
 """Makes hostile inputs out of valid ones: deterministic for a seed, a few microseconds each.
 
-In: seeds and their :class:`~tests.fuzz.shapes.Shape`. Out: one input after the other. Must not
-know which stage will read them.
+In: seeds and their :class:`~tests.fuzz.shapes.Shape`. Out: one input after the other.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ _VARINTS = (
     b"\xfe\xff\xff\xff\x0f",
 )
 _LONGEST_PIECE_BYTES = 64
-_MOST_STEPS = 4
+_MAX_STEPS = 4
 _PARTS_RATE = 0.3
 """How often whole parts are moved before bytes are changed, if a seed has several parts."""
 
@@ -131,7 +130,7 @@ class Mutator:
 
     def _moved(self, parts: list[bytes]) -> bytearray:
         """Delete, double, swap, borrow and cut parts; the first often has the format."""
-        for _ in range(1 + self._below(_MOST_STEPS)):
+        for _ in range(1 + self._below(_MAX_STEPS)):
             at = self._below(len(parts))
             kind = self._below(6)
             if kind == 0 and len(parts) > 1:
@@ -169,7 +168,7 @@ class Mutator:
         return int(self._float() * end)
 
     def _change(self, data: bytearray) -> None:
-        for _ in range(1 + self._below(_MOST_STEPS)):
+        for _ in range(1 + self._below(_MAX_STEPS)):
             if not data:
                 data += b"\0"
             self._steps[self._below(len(self._steps))](data)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 __all__ = ["smaller"]
 
-_MOST_TRIES = 2000
+_MAX_TRIES = 2000
 
 
 def smaller(data: bytes, breaks: Callable[[bytes], bool]) -> bytes:
@@ -20,11 +20,11 @@ def smaller(data: bytes, breaks: Callable[[bytes], bool]) -> bytes:
     """
     tries = 0
     changed = True
-    while changed and tries < _MOST_TRIES:
+    while changed and tries < _MAX_TRIES:
         changed = False
         for candidate in _candidates(data):
             tries += 1
-            if tries > _MOST_TRIES:
+            if tries > _MAX_TRIES:
                 break
             if breaks(candidate):
                 data = candidate

@@ -56,8 +56,8 @@ ended with a traceback."""
 _SLOW_SECONDS = 0.25
 _SLOW_SECONDS_A_BYTE = 20e-6
 """The time that an input may take: a hundred times that of valid inputs."""
-_MOST_GROWTH_MIB = 32.0
-_MOST_FINDINGS = 10
+_MAX_GROWTH_MIB = 32.0
+_MAX_FINDINGS = 10
 _WARM_PART = 10
 _MIB = 1 << 20
 
@@ -126,7 +126,7 @@ def _fuzz(
         found, took = _try(target.run, data)
         if found is not None and found.what not in findings:
             findings[found.what] = found
-            if len(findings) >= _MOST_FINDINGS:
+            if len(findings) >= _MAX_FINDINGS:
                 break
         slowest = max(slowest, took)
         done += 1
@@ -134,7 +134,7 @@ def _fuzz(
             warm_mib = resident_mib()
     faulthandler.cancel_dump_traceback_later()
     growth = resident_mib() - (warm_mib or resident_mib())
-    if growth > _MOST_GROWTH_MIB:
+    if growth > _MAX_GROWTH_MIB:
         what = f"memory grew by {growth:.1f} MiB"
         findings[what] = Finding(what, b"", "")
     elapsed = time.monotonic() - began

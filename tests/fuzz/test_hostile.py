@@ -10,7 +10,7 @@ from kanalyze.kafka.codec.projection import Projection
 from tests.fuzz.hostile import hostile_bodies
 from tests.fuzz.invariant import sizes_of
 from tests.fuzz.targets.common import CATALOG, DECODERS, EXTRACTORS, TABLE
-from tests.fuzz.targets.messages import MOST_BYTES_A_BYTE
+from tests.fuzz.targets.messages import MAX_BYTES_A_BYTE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.schema.catalog import Kind
 
 ELEMENTS = 2000
-MOST_BYTES_A_BYTE_OF_A_ROW = 60
+MAX_BYTES_A_BYTE_OF_A_ROW = 60
 NEWEST = sorted(dict(TABLE).items())
 KINDS: tuple[Kind, Kind] = ("request", "response")
 
@@ -46,16 +46,16 @@ def worst(found: dict[tuple[str, int, str], float]) -> tuple[float, tuple[str, i
 
 def test_arrays_of_smallest_elements_stay_within_the_limit() -> None:
     ratio, place = worst(ratios(NEWEST[::6], everything=True))
-    assert 20 < ratio < MOST_BYTES_A_BYTE, place
+    assert 20 < ratio < MAX_BYTES_A_BYTE, place
 
 
 @pytest.mark.long
 def test_every_message_stays_within_the_limit() -> None:
     ratio, place = worst(ratios(TABLE, everything=True))
-    assert 50 < ratio < MOST_BYTES_A_BYTE, place
+    assert 50 < ratio < MAX_BYTES_A_BYTE, place
 
 
 @pytest.mark.long
 def test_the_fields_of_rows_stay_within_a_lower_limit() -> None:
     ratio, place = worst(ratios(TABLE, everything=False))
-    assert 20 < ratio < MOST_BYTES_A_BYTE_OF_A_ROW, place
+    assert 20 < ratio < MAX_BYTES_A_BYTE_OF_A_ROW, place

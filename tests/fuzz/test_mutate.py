@@ -8,11 +8,11 @@ from tests.fuzz.mutate import Mutator
 from tests.fuzz.shapes import BATCHES, BYTES, CAPTURE, FRAMES, TURNS, Shape
 
 SEEDS = [bytes(range(200)), b"kafka" * 9, b"\0\0\0\x04abcd\0\0\0\x02ef", b""]
-MOST_BYTES = 256
+MAX_BYTES = 256
 
 
 def inputs(seed: int, count: int = 500, shape: Shape = BYTES) -> list[bytes]:
-    mutator = Mutator(SEEDS, seed=seed, most_bytes=MOST_BYTES, shape=shape)
+    mutator = Mutator(SEEDS, seed=seed, most_bytes=MAX_BYTES, shape=shape)
     return [mutator.next() for _ in range(count)]
 
 
@@ -25,12 +25,12 @@ def test_a_seed_gives_the_same_inputs_again(shape: Shape) -> None:
 @pytest.mark.parametrize("shape", [BYTES, FRAMES, BATCHES, CAPTURE, TURNS])
 def test_no_input_is_longer_than_it_may_be(shape: Shape) -> None:
     found = inputs(3, 5000, shape)
-    assert max(map(len, found)) == MOST_BYTES
+    assert max(map(len, found)) == MAX_BYTES
     assert min(map(len, found)) == 0
 
 
 def test_few_inputs_come_twice() -> None:
-    mutator = Mutator(SEEDS[:1], seed=4, most_bytes=MOST_BYTES)
+    mutator = Mutator(SEEDS[:1], seed=4, most_bytes=MAX_BYTES)
     assert len({mutator.next() for _ in range(1000)}) > 900
 
 
@@ -43,7 +43,7 @@ def test_numbers_at_the_edge_of_their_type_come_up() -> None:
 
 def test_whole_frames_are_swapped_deleted_and_doubled() -> None:
     seed = b"".join(len(body).to_bytes(4, "big") + body for body in (b"one", b"three", b"fifteen"))
-    mutator = Mutator([seed], seed=6, most_bytes=MOST_BYTES, shape=FRAMES)
+    mutator = Mutator([seed], seed=6, most_bytes=MAX_BYTES, shape=FRAMES)
     sound = set()
     for _ in range(2000):
         parts = FRAMES.split(mutator.next())

@@ -10,7 +10,7 @@ from kanalyze.errors import KanalyzeError
 from kanalyze.live.finding_search import FindingSearch
 from kanalyze.live.kept_rows import KeptRows, database_of
 from kanalyze.queries.files import Query
-from kanalyze.queries.findings import MOST_OF_A_KIND, FindingKind, kind_of_finding
+from kanalyze.queries.findings import MAX_OF_A_KIND, FindingKind, kind_of_finding
 from kanalyze.runtime.table_run import TableRows
 from kanalyze.tables.columns.block import RowBlock
 from tests.support.few_findings import FEW_FINDINGS
@@ -116,7 +116,7 @@ def test_only_the_first_lines_of_a_huge_answer_are_fetched():
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert names.count("mine") == MOST_OF_A_KIND
+    assert names.count("mine") == MAX_OF_A_KIND
     assert left_out == {}
     # All lines would take some 600 MB.
     assert peak_bytes < 50 << 20

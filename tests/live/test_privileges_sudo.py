@@ -74,7 +74,7 @@ def probe(
 
 
 def cannot_read(message: str) -> bool:
-    """Return whether the message says that the user cannot read the program."""
+    """Return true if the message says that the user cannot read the program."""
     return (
         re.fullmatch(rf"(kanalyze: )?user {USER}, who called sudo, cannot read .*\n", message)
         is not None

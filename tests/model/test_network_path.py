@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kanalyze.model.network_path import KEPT_NS, MOST_EVENTS, NetworkPath, RoundTripHistory
+from kanalyze.model.network_path import KEPT_NS, MAX_EVENTS, NetworkPath, RoundTripHistory
 
 UNKNOWN = -1
 MS = 1_000_000
@@ -60,13 +60,13 @@ def test_events_of_a_request_that_took_too_long_are_unknown():
 
 def test_events_are_bounded_and_counts_are_unknown_once_some_are_forgotten():
     path = NetworkPath()
-    for packet in range(MOST_EVENTS + 1):
+    for packet in range(MAX_EVENTS + 1):
         path.add_zero_window(0, packet, packet)
-    assert path.events == MOST_EVENTS // 2 + 1
-    assert path.zero_windows(0, MOST_EVENTS, 10) == UNKNOWN
-    assert path.zero_windows(MOST_EVENTS // 2, MOST_EVENTS, 10) == MOST_EVENTS // 2 + 1
+    assert path.events == MAX_EVENTS // 2 + 1
+    assert path.zero_windows(0, MAX_EVENTS, 10) == UNKNOWN
+    assert path.zero_windows(MAX_EVENTS // 2, MAX_EVENTS, 10) == MAX_EVENTS // 2 + 1
     path.forget_all()
-    assert path.zero_windows(MOST_EVENTS, MOST_EVENTS, 10) == UNKNOWN
+    assert path.zero_windows(MAX_EVENTS, MAX_EVENTS, 10) == UNKNOWN
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_constants_of_c_with_other_names_have_the_values_of_python():
         "IDENTIFIED": duplicates.IDENTIFIED_NS,
         "UNIDENTIFIED": duplicates.UNIDENTIFIED_NS,
         "WITHIN": duplicates.WITHIN_PACKETS,
-        "LEAST_TABLE": 16,
+        "MIN_TABLE": 16,
     }
     assert constants_of("tcp/segment_iterator")["IS_ZERO_WINDOW"] == delivery.ZERO_WINDOW
     assert constants_of("tcp/tcp_metrics")["IS_COPY"] == delivery.DUPLICATE
@@ -47,7 +47,7 @@ def test_constants_of_c_with_other_names_have_the_values_of_python():
     assert constants_of("tcp/connection")["IS_COPY"] == delivery.DUPLICATE
     for module in ("tcp/half_stream", "tcp/sequence_space"):
         assert constants_of(module)["PAST_BYTES"] == sequence_space.PAST_WINDOW_BYTES
-    assert constants_of("tcp/round_trips")["MOST_TIMED"] == round_trips.MAX_TIMED_SEGMENTS
+    assert constants_of("tcp/round_trips")["MAX_TIMED"] == round_trips.MAX_TIMED_SEGMENTS
 
 
 def test_the_number_ranges_of_registries_do_not_overlap():

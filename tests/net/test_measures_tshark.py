@@ -123,7 +123,7 @@ def sender_of(row: dict[str, str]) -> tuple[str, ...]:
 
 
 def sent_again(data: dict[str, str], ack: dict[str, str], sent: list[dict[str, str]]) -> bool:
-    """Tell whether a byte of a segment was in another one before it was acknowledged."""
+    """Return true if a byte of a segment was in another one before it was acknowledged."""
     start = int(data["tcp.seq_raw"])
     end = start + int(data["tcp.len"])
     return any(

@@ -181,7 +181,7 @@ def test_the_filter_of_a_finding_selects_all_requests_that_it_counted(name: str)
 
 
 def has_error_of(finding: Finding, row: Row) -> bool:
-    """Return whether a request has the error that a finding names; True if it names none."""
+    """Return true if a request has the error that a finding names; True if it names none."""
     error_name, topic = (finding.concerns.get(name) for name in ("error_name", "topic"))
     return error_name is None or (error_name, topic) in {
         (error.name, topic and error.topic) for error in row.errors

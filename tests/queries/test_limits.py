@@ -20,7 +20,7 @@ from kanalyze.queries.compare.rows_side import side_of_rows
 from kanalyze.queries.database import Database
 from kanalyze.queries.files import built_in, questions, words_of
 from kanalyze.queries.findings import finding_kinds
-from kanalyze.queries.report import MOST_SLOWEST, report_with_findings
+from kanalyze.queries.report import MAX_SLOWEST, report_with_findings
 from kanalyze.render.compare import compare_lines, compare_markdown
 from kanalyze.render.html import html_page
 from kanalyze.render.json import summary_json
@@ -123,7 +123,7 @@ def database_of(copies: Iterable[Rows]) -> Iterator[Database]:
 
 PARAMETERS = {
     "most_keys": 10_000,
-    "most": MOST_SLOWEST,
+    "most": MAX_SLOWEST,
     "connection": "10.0.0.1:40000>10.0.0.9:9092~0",
 }
 

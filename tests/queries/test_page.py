@@ -15,7 +15,7 @@ from kanalyze.export.arrow import BatchMaker
 from kanalyze.queries.database import Database
 from kanalyze.queries.page import (
     BIN_RATIO,
-    MOST_PACKED_BYTES,
+    MAX_PACKED_BYTES,
     NONE,
     OTHERS,
     packed,
@@ -298,7 +298,7 @@ def many_rows(many: int, clients: int, topics: int) -> list[Row]:
 @pytest.mark.long
 def test_thousands_of_clients_and_topics_make_a_small_cube() -> None:
     _, cube = crowd()
-    assert len(packed(cube)) <= MOST_PACKED_BYTES
+    assert len(packed(cube)) <= MAX_PACKED_BYTES
     cells = lines(cube["cells"])
     assert any(cell["client"] == OTHERS for cell in cells)
     assert sum(cell["rows"] for cell in cells if not cell["is_again"]) == MANY

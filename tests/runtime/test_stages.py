@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from kanalyze.errors import UsageError
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.runtime.stages import LEAST_MEMORY_BYTES, MemoryBounds, Stages
+from kanalyze.runtime.stages import MIN_MEMORY_BYTES, MemoryBounds, Stages
 from tests.support.captures import path
 
 
-@given(st.integers(LEAST_MEMORY_BYTES, 1 << 50), st.integers(1, 512))
+@given(st.integers(MIN_MEMORY_BYTES, 1 << 50), st.integers(1, 512))
 def test_the_parts_do_not_exceed_the_total(total, workers):
     bounds = MemoryBounds.of(total)
     assert total - 3 <= sum(bounds) <= total
@@ -23,7 +23,7 @@ def test_the_parts_do_not_exceed_the_total(total, workers):
 
 def test_too_little_memory_is_refused():
     with pytest.raises(UsageError, match="at least 32 MiB"):
-        MemoryBounds.of(LEAST_MEMORY_BYTES - 1)
+        MemoryBounds.of(MIN_MEMORY_BYTES - 1)
 
 
 def test_cycles_are_not_searched_for_among_the_objects_of_a_batch(monkeypatch):

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no wo
 @pytest.fixture
 def allow_small(monkeypatch):
     """Use workers for small captures too."""
-    monkeypatch.setattr(workers_module, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(workers_module, "_MIN_BYTES", 0)
 
 
 def read(*captures: str, **settings):

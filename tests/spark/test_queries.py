@@ -83,7 +83,7 @@ def day_of(row: Row) -> datetime.date:
 
 
 def is_unread(row: Row) -> bool:
-    """Return whether there is a response whose error code is not known."""
+    """Return true if there is a response whose error code is not known."""
     return (
         row.status == "malformed" and row.response_start_ns is not None and row.error_code is None
     )

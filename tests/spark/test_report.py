@@ -36,7 +36,7 @@ BY_DEFAULT = "errors"
 
 def always_use_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make Spark answer queries, even on few rows."""
-    monkeypatch.setattr(spark_report, "MOST_ROWS_HERE", -1)
+    monkeypatch.setattr(spark_report, "MAX_ROWS_HERE", -1)
 
 
 @pytest.fixture(params=[pytest.param("spark", marks=pytest.mark.long), "driver"])
@@ -141,7 +141,7 @@ def test_few_rows_with_many_bytes_are_not_small(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables = [spark.createDataFrame([("x" * 500, ["y" * 500])], "one string, many array<string>")]
-    monkeypatch.setattr(spark_report, "MOST_ROWS_HERE", 1)
+    monkeypatch.setattr(spark_report, "MAX_ROWS_HERE", 1)
     assert spark_report._is_small(tables)
-    monkeypatch.setattr(spark_report, "MOST_BYTES_HERE", 1000)
+    monkeypatch.setattr(spark_report, "MAX_BYTES_HERE", 1000)
     assert not spark_report._is_small(tables)

@@ -207,7 +207,7 @@ def views_and_cache(spark: SparkSession) -> tuple[set[str], set[int]]:
 def test_quantiles_of_many_rows_are_within_a_stated_error(
     spark: SparkSession, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spark_tables, "MOST_EXACT_ROWS", 100)
+    monkeypatch.setattr(spark_tables, "MAX_EXACT_ROWS", 100)
     quantiles = [(0.5, "latency_ns"), (0.99, "latency_ns"), (0.9, "latency_ns DESC")]
     quantiles.append((0.25, "latency_ns / 1e6"))
     sql = ", ".join(

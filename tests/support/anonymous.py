@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 KEY = b"a key that is used for tests ..."
 STAND_INS = StandIns(KEY)
 TABLES = ("requests", "connections", "records", "groups", "metadata")
-LEAST_NEEDLE = 6
+MIN_NEEDLE = 6
 _UUID_CHARACTERS = 22
 _UUID = re.compile(r"[A-Za-z0-9_-]+")
 _ENDS = re.compile(r"(\[?[0-9a-f.:]+\]?):(\d+)(>| -> )(\[?[0-9a-f.:]+\]?):(\d+)")
@@ -41,7 +41,7 @@ def counted(target: Path, *captures: Path, strips: bool = False) -> Anonymized:
 
 
 def is_stand_in(original: object, found: object) -> bool:
-    """Tell whether a value equals the original one, except that names are replaced."""
+    """Return true if a value equals the original one, except that names are replaced."""
     if original == found:
         return True
     if isinstance(original, str) and isinstance(found, str):
@@ -102,7 +102,7 @@ def needles(capture: Path) -> set[bytes]:
         for address in map(ipaddress.ip_address, (row.client_ip, row.broker_ip)):
             if not address.is_loopback:
                 found |= {str(address).encode(), address.packed}
-    return {each for each in found if len(each) >= LEAST_NEEDLE and not _stays(each)}
+    return {each for each in found if len(each) >= MIN_NEEDLE and not _stays(each)}
 
 
 def _texts(value: object, field: str = "") -> Iterator[str]:
@@ -129,7 +129,7 @@ _OURS = frozenset(
 
 
 def _stays(needle: bytes) -> bool:
-    """Tell whether a text may stay: it is in a word of Kafka's, or reveals nothing."""
+    """Return true if a text may stay: it is in a word of Kafka's, or reveals nothing."""
     if len(needle) == _UUID_BYTES and not any(needle[:-1]):
         return True
     kept = (*WORDS, *INTERNAL_TOPICS, b"/127.0.0.1", b"[hidden]")

@@ -1,6 +1,6 @@
 """Random captures: connections on which most goes well, and nearly anything may go wrong.
 
-In: a random generator. Out: captures. Must not know: the readers under test.
+In: a random generator. Out: captures.
 """
 
 from __future__ import annotations

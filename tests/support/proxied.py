@@ -1,7 +1,6 @@
 """What proxies put before a protocol, as bytes, and captures with it before their connections.
 
 In: addresses, names, passwords; captures of the repository. Out: turns of both ends; captures.
-Must not know: the readers under test.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Readings of captures in any batches of packets; the reference is packet by packet.
 
-In: captures. Out: their rows, and the quality of the capture. This module must not know how they
-are read; it only gives packets in other batches.
+In: captures. Out: their rows, and the quality of the capture.
 """
 
 from __future__ import annotations

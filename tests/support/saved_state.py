@@ -1,7 +1,6 @@
 """Runs that stop between two batches, are saved, and continue in new objects from the saved state.
 
-In: a capture, and where to interrupt. Out: all results of the run. Must not know: the content of
-the saved bytes.
+In: a capture, and where to interrupt. Out: all results of the run.
 """
 
 from __future__ import annotations

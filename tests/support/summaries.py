@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.queries.database import Database
-from kanalyze.queries.report import MOST_KEYS, report_of
+from kanalyze.queries.report import MAX_KEYS, report_of
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.quality import CaptureQuality
 from tests.support.filled import report_tables
@@ -19,14 +19,14 @@ __all__ = ["summary_of", "summary_of_blocks"]
 
 
 def summary_of(
-    rows: Sequence[Row] = (), quality: CaptureQuality | None = None, most_keys: int = MOST_KEYS
+    rows: Sequence[Row] = (), quality: CaptureQuality | None = None, most_keys: int = MAX_KEYS
 ) -> dict[str, Any]:
     """Return the report on rows."""
     return summary_of_blocks([RowBlock.of_rows(rows)] if rows else [], quality, most_keys)
 
 
 def summary_of_blocks(
-    blocks: Iterable[RowBlock], quality: CaptureQuality | None = None, most_keys: int = MOST_KEYS
+    blocks: Iterable[RowBlock], quality: CaptureQuality | None = None, most_keys: int = MAX_KEYS
 ) -> dict[str, Any]:
     """Return the report on blocks of rows; ``quality`` may be known only after the last one."""
     with Database(max_memory_bytes=1 << 28, threads=1) as database:

@@ -1,7 +1,6 @@
 """Produce and Fetch in any version, and connections that carry them, as packets of a capture.
 
-In: the values of messages. Out: their bytes, and captures. Must not know: the readers under test;
-definitions are used only for the order of fields.
+In: the values of messages. Out: their bytes, and captures.
 """
 
 from __future__ import annotations

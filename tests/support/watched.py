@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kanalyze.live.recorder.packet_recorder import PacketRecorder
 
 
-_MOST_PACKET_BYTES = 1 << 17
+_MAX_PACKET_BYTES = 1 << 17
 
 
 def part_of(batch: PacketBatch, first: int, end: int, buffer: bytearray) -> PacketBatch:
@@ -52,7 +52,7 @@ class Watched(MergedCaptures):
         self._at_once = at_once
 
     def batches(self) -> Iterator[PacketBatch]:
-        buffer = bytearray(self._at_once * _MOST_PACKET_BYTES)
+        buffer = bytearray(self._at_once * _MAX_PACKET_BYTES)
         for batch in super().batches():
             for first in range(0, len(batch), self._at_once):
                 part = part_of(batch, first, first + self._at_once, buffer)

@@ -165,7 +165,7 @@ def test_groups_are_globs():
 
 
 def passing(row_filter: RowFilter, *rows) -> list[bool]:
-    """Return whether rows pass, one by one; as a block they do too."""
+    """Return true if rows pass, one by one; as a block they do too."""
     found = [row_filter.matches(row_) for row_ in rows]
     numbers = [number for number, passes in enumerate(found) if passes]
     assert list(row_filter.numbers(RowBlock.of_rows(rows))) == numbers

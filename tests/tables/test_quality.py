@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kanalyze.capture.file_metadata import CaptureInterface, FileMetadata
 from kanalyze.kafka.session.connection_summary import UnknownTotal
 from kanalyze.model.anomalies import AnomalyKind
-from kanalyze.tables.quality import MOST_TEXTS, AnomalyTotal, CaptureQuality
+from kanalyze.tables.quality import MAX_TEXTS, AnomalyTotal, CaptureQuality
 from tests.support.quality import capture_quality
 
 
@@ -186,8 +186,8 @@ def test_texts_of_captures_are_bounded_when_parts_are_added_too():
     parts = []
     for part in range(3):
         quality = CaptureQuality()
-        quality.count_description(description(*(f"eth{part}.{n}" for n in range(MOST_TEXTS))))
+        quality.count_description(description(*(f"eth{part}.{n}" for n in range(MAX_TEXTS))))
         parts.append(quality)
     total = merged(*parts)
-    assert len(total.interfaces) == MOST_TEXTS + 1
-    assert total.interfaces["other"] == 2 * MOST_TEXTS
+    assert len(total.interfaces) == MAX_TEXTS + 1
+    assert total.interfaces["other"] == 2 * MAX_TEXTS

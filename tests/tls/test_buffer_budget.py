@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from kanalyze.model.streams import StreamItem
 
-MOST_BYTES = 4 << 20
+MAX_BYTES = 4 << 20
 FLOOD = 1500
 CONTENTS = [(0, b"request"), (1, b"response"), (0, b"again"), (1, b"the last")]
 WHOLE = made.conversation(made.SUITE_13, CONTENTS).parts
@@ -47,7 +47,7 @@ class Peer:
 def streams() -> DecryptedStreams:
     log = KeyLog()
     log.feed(made.KEYS)
-    return DecryptedStreams(log, MOST_BYTES)
+    return DecryptedStreams(log, MAX_BYTES)
 
 
 def plaintext_of(updates: list[StreamUpdate]) -> list[bytes]:
@@ -67,12 +67,12 @@ def test_a_flood_of_hellos_frees_the_buffers_of_other_hellos() -> None:
         before, _ = tracemalloc.get_traced_memory()
         for peer in peers(FLOOD):
             passed_on += len(plaintext_of(under_test.feed([peer.sends((0, HELLO))])))
-            assert under_test.buffered_bytes <= MOST_BYTES
+            assert under_test.buffered_bytes <= MAX_BYTES
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     # The rest is the state of each connection: its endpoints, and whether it passes.
-    assert after - before < MOST_BYTES + FLOOD * 400
+    assert after - before < MAX_BYTES + FLOOD * 400
     assert FLOOD - 500 < passed_on < FLOOD
     assert plaintext_of(under_test.feed([Peer(6000).sends(*WHOLE)])) == [
         b"requestagain",
@@ -97,7 +97,7 @@ def test_incomplete_records_end_the_connections_that_sent_them() -> None:
     silent = list(peers(500))
     for peer in silent:
         updates = under_test.feed([peer.sends(*WHOLE[:-4], (0, HALF_RECORD)), busy.sends()])
-        assert under_test.buffered_bytes <= MOST_BYTES
+        assert under_test.buffered_bytes <= MAX_BYTES
         found = under_test.take_anomalies()
         anomalies += found
         ends += [update for update in updates if update.connection in [a.connection for a in found]]

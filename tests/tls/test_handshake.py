@@ -15,7 +15,7 @@ from kanalyze.tls.alerts import read_alert
 from kanalyze.tls.certificates import certificate_facts
 from kanalyze.tls.handshake import (
     COMPRESSED_CERTIFICATE,
-    MOST_MESSAGE_BYTES,
+    MAX_MESSAGE_BYTES,
     HandshakeMessage,
     MessageAssembler,
     certificates_in,
@@ -92,7 +92,7 @@ def test_messages_are_assembled_from_any_pieces(sizes: list[int]) -> None:
 
 def test_a_message_that_is_too_large_is_skipped() -> None:
     assembler = MessageAssembler()
-    stream = made.message(11, bytes(MOST_MESSAGE_BYTES)) + made.message(14, b"")
+    stream = made.message(11, bytes(MAX_MESSAGE_BYTES)) + made.message(14, b"")
     found = []
     for at in range(0, len(stream), 16384):
         found += list(assembler.feed(stream[at : at + 16384]))
@@ -134,9 +134,9 @@ def test_a_certificate_compressed_by_zlib_is_read() -> None:
 
 
 def test_a_compressed_certificate_with_a_wrong_length_is_not_read() -> None:
-    for length in (0, len(ONE_CERTIFICATE) - 1, len(ONE_CERTIFICATE) + 1, MOST_MESSAGE_BYTES + 1):
+    for length in (0, len(ONE_CERTIFICATE) - 1, len(ONE_CERTIFICATE) + 1, MAX_MESSAGE_BYTES + 1):
         assert decompressed_certificate(compressed(ONE_CERTIFICATE, length=length)) is None
-    bomb = compressed(bytes(MOST_MESSAGE_BYTES + 1))
+    bomb = compressed(bytes(MAX_MESSAGE_BYTES + 1))
     assert decompressed_certificate(bomb) is None
     for body in (b"", compressed(ONE_CERTIFICATE)[:-3], compressed(ONE_CERTIFICATE, algorithm=2)):
         assert decompressed_certificate(body) is None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.tls.keylog import LONGEST_LINE_BYTES, MOST_SECRETS, KeyLog, SecretKind
+from kanalyze.tls.keylog import LONGEST_LINE_BYTES, MAX_SECRETS, KeyLog, SecretKind
 from tests.support.effort import took_soon
 
 RANDOM, SECRET, MASTER = b"\x01" * 32, b"\x02" * 32, b"\x03" * 48
@@ -125,5 +125,5 @@ def test_a_log_of_any_length_is_bounded_and_read_in_proportion(count: int) -> No
     assert took_soon(time.thread_time() - began_s, 100e-6 * count)
     assert (log.lines, log.wrong_lines) == (count, 0)
     assert log.version == count
-    assert min(count, 3 * MOST_SECRETS // 4) <= len(log) <= MOST_SECRETS
+    assert min(count, 3 * MAX_SECRETS // 4) <= len(log) <= MAX_SECRETS
     assert log.find((count - 1).to_bytes(32, "big"), SecretKind.MASTER) == MASTER

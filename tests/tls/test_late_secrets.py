@@ -108,7 +108,7 @@ def buffered_by(name: str, log: KeyLog, most_kept_bytes: int) -> tuple[Decrypted
     return streams, most
 
 
-@pytest.mark.parametrize(("bound", "value"), [("MOST_WAIT_NS", 0), ("MOST_WAITING_BYTES", 20_000)])
+@pytest.mark.parametrize(("bound", "value"), [("MAX_WAIT_NS", 0), ("MAX_WAITING_BYTES", 20_000)])
 def test_a_connection_that_waited_too_long_is_given_up_and_reported(bound, value, monkeypatch):
     monkeypatch.setattr(tls_streams, bound, value)
     name = FEW[0]

@@ -9,7 +9,7 @@ from kanalyze.tls.facts import Decryption
 from kanalyze.tls.keylog import KeyLog
 from kanalyze.tls.watcher import TlsWatcher
 from tests.support.tls_talk import Sent, Setting, Talk, items_of, read_items, talk
-from tests.tls.test_watcher import MOST_BYTES, TURNS, connection
+from tests.tls.test_watcher import MAX_BYTES, TURNS, connection
 
 CHANGE = bytes.fromhex("140303000101")
 RETRIED = Setting(server_group="secp384r1")
@@ -54,7 +54,7 @@ def test_requests_are_estimated_as_without_one(step: int, has_change: bool) -> N
         for side, item in items[begin : begin + step]:
             both[side].append(item)
         updates.append(StreamUpdate(tcp, both, closed=False))
-    TlsWatcher(MOST_BYTES).feed([*updates, StreamUpdate(tcp, ([], []), closed=True)])
+    TlsWatcher(MAX_BYTES).feed([*updates, StreamUpdate(tcp, ([], []), closed=True)])
     assert tcp.tls is not None
     assert (tcp.tls.version, tcp.tls.estimated_requests) == ("TLS 1.3", REQUESTS)
     assert tcp.tls.handshake_ns is not None

@@ -31,7 +31,7 @@ FEW = (
     *("tls12-late", "tls12-lost", "tls13-lost", "tls-other-port"),
 )
 TURNS = ((0, b"ask" * 9), (1, b"answer" * 9), (0, b"more" * 99), (1, b"answer" * 4000))
-MOST_BYTES = 1 << 24
+MAX_BYTES = 1 << 24
 
 
 def rows_of(name: str, **options: Any) -> list[ConnectionRow]:
@@ -58,7 +58,7 @@ def updates_of(
 
 def watched(sent: Iterable[Sent], **options: Any) -> TlsConnection | None:
     tcp = connection(**options)
-    TlsWatcher(MOST_BYTES).feed(updates_of(tcp, items_of(sent)))
+    TlsWatcher(MAX_BYTES).feed(updates_of(tcp, items_of(sent)))
     return tcp.tls
 
 
@@ -102,7 +102,7 @@ def test_records_and_bytes_are_those_on_the_wire(version: ssl.TLSVersion) -> Non
 def test_facts_do_not_depend_on_where_segments_end(segment: int) -> None:
     wire = talk(Setting(), TURNS).wire
     whole, tcp = watched(wire), connection()
-    TlsWatcher(MOST_BYTES).feed(updates_of(tcp, items_of(wire, segment)))
+    TlsWatcher(MAX_BYTES).feed(updates_of(tcp, items_of(wire, segment)))
     assert whole is not None
     assert tcp.tls is not None
     for name in ("version", "suite", "server_name", "records", "bytes", "estimated_requests"):
@@ -230,7 +230,7 @@ def test_an_alert_in_answer_to_plaintext_is_a_client_without_tls() -> None:
     tcp = connection()
     alert = bytes.fromhex("15030300020250")
     items = [(0, chunk(b"\0\0\0\x10\0\x12\0\3")), (1, chunk(alert, packet=2))]
-    TlsWatcher(MOST_BYTES).feed(updates_of(tcp, items))
+    TlsWatcher(MAX_BYTES).feed(updates_of(tcp, items))
     assert tcp.tls is not None
     assert tcp.tls.is_clear_client
     assert tcp.tls.alerts == (SentAlert(1, "fatal", "internal_error"),)
@@ -239,7 +239,7 @@ def test_an_alert_in_answer_to_plaintext_is_a_client_without_tls() -> None:
 def test_an_alert_after_an_unseen_start_does_not_identify_a_client_without_tls() -> None:
     tcp = connection(start_seen=False)
     items = [(0, chunk(b"\0\0\0\x10\0\x12\0\3")), (1, chunk(b"\x15\3\3\0\x02\x02\x50"))]
-    TlsWatcher(MOST_BYTES).feed(updates_of(tcp, items))
+    TlsWatcher(MAX_BYTES).feed(updates_of(tcp, items))
     assert tcp.tls is None or not tcp.tls.is_clear_client
 
 
@@ -295,7 +295,7 @@ def test_a_missing_packet_loses_only_its_records() -> None:
     length = sum(gone.segments.length)
     items[lost] = (side, Gap(gone.stream_offset, length, gone.segments.time_ns[0], lost))
     tcp = connection()
-    TlsWatcher(MOST_BYTES).feed(updates_of(tcp, items))
+    TlsWatcher(MAX_BYTES).feed(updates_of(tcp, items))
     assert whole is not None
     assert tcp.tls is not None
     assert whole.records[side] - tcp.tls.records[side] == 1
@@ -316,7 +316,7 @@ def test_memory_is_bounded_over_all_connections() -> None:
 
 
 def test_closed_connections_leave_no_state() -> None:
-    watcher = TlsWatcher(MOST_BYTES)
+    watcher = TlsWatcher(MAX_BYTES)
     for serial in range(3):
         watcher.feed(updates_of(connection(serial), items_of(talk(Setting(), TURNS).wire)))
     clear = connection(9)
@@ -343,11 +343,11 @@ def test_changed_bytes_raise_nothing(seed: int) -> None:
 def test_a_watcher_continues_from_a_saved_state(version: ssl.TLSVersion) -> None:
     items = items_of(talk(Setting(version, kind="rsa"), TURNS * 4).wire)
     whole = connection()
-    TlsWatcher(MOST_BYTES).feed(updates_of(whole, items))
+    TlsWatcher(MAX_BYTES).feed(updates_of(whole, items))
     assert whole.tls is not None
     for cut in range(len(items)):
         tcp = connection()
-        first, second = TlsWatcher(MOST_BYTES), TlsWatcher(MOST_BYTES)
+        first, second = TlsWatcher(MAX_BYTES), TlsWatcher(MAX_BYTES)
         first.feed(updates_of(tcp, items[:cut], closes=False))
         later = TcpConnection.from_state(tcp.state())
         second.load_state(first.state(), {later.serial: later})
@@ -360,4 +360,4 @@ def test_a_watcher_continues_from_a_saved_state(version: ssl.TLSVersion) -> None
 @pytest.mark.parametrize("state", [(), ((), (), (1, "x")), (((5, ()),), (), ()), ((), ((1,),), ())])
 def test_a_wrong_state_is_refused(state: object) -> None:
     with pytest.raises(ValueError, match=r"."):
-        TlsWatcher(MOST_BYTES).load_state(state, {})
+        TlsWatcher(MAX_BYTES).load_state(state, {})

@@ -1,7 +1,6 @@
 """The build backend: setuptools', with a C compiler from PyPI where the machine has none.
 
-In: the calls of PEP 517 and PEP 660. Out: what setuptools makes of them. This module must not know
-which modules are compiled: ``setup.py`` does.
+In: the calls of PEP 517 and PEP 660. Out: what setuptools makes of them.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ def build_editable(
 
 
 def _has_compiler() -> bool:
-    """Tell whether the compiler that Python would call is there."""
+    """Return true if the compiler that Python would call is there."""
     if sys.platform == "win32":
         return True  # setuptools looks for it in the registry, and says what to install
     command = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"

@@ -2,8 +2,7 @@
 
     python tools/packaging/man_page.py > kanalyze.1
 
-In: the parser. Out: the page in the macros of man(7), the same with every Python. This module must
-not know which commands and options there are.
+In: the parser. Out: the page in the macros of man(7), the same with every Python.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The README as the page of the package: without links to files that are not there.
 
 In: the README's Markdown. Out: Markdown that stands by itself. The project has no public address
-that links could begin with, so a link to a file becomes its text and the file's path. This module
-must not know what the README says.
+that links could begin with, so a link to a file becomes its text and the file's path.
 """
 
 from __future__ import annotations

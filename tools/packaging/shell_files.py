@@ -1,8 +1,7 @@
 """What a wheel has for shells: the manual page, and the completion of arguments.
 
 In: the sources of the program. Out: files below ``share/``, where ``man`` and shells look for them.
-They are written when a wheel is built, from the parser, so none is in the repository. This module
-must not know which commands and options there are.
+They are written when a wheel is built, from the parser, so none is in the repository.
 """
 
 from __future__ import annotations

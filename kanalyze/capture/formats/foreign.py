@@ -120,7 +120,7 @@ _ERF_HEADER_BYTES: Final = 16
 _ERF_TYPES: Final = range(1, 28)
 _MORE_HEADERS: Final = 0x80
 """The bit of a record's type that says that extension headers follow."""
-_LEAST_RECORDS: Final = 2
+_MIN_RECORDS: Final = 2
 _LATEST_S: Final = 1 << 32
 
 _COMMVIEW: Final = ForeignFormat("a CommView capture", _EDITCAP)
@@ -135,8 +135,8 @@ _SEGMENT: Final = ForeignFormat(
 _BATCH: Final = struct.Struct(">qiibIhi")
 """A batch up to its magic, which older formats have in the same place; then that of magic 2."""
 _BATCH_BYTES: Final = 61
-_LEAST_BATCH: Final = 49
-_MOST_BATCH: Final = 1 << 30
+_MIN_BATCH: Final = 49
+_MAX_BATCH: Final = 1 << 30
 _KEY_AT: Final = {0: 18, 1: 26}
 """Where the length of the key is in a message of older formats, by magic."""
 _SIZED_FROM: Final = 12
@@ -164,22 +164,22 @@ def foreign_format(begin: bytes) -> ForeignFormat | None:
 
 
 def _is_segment(begin: bytes) -> bool:
-    """Tell whether these bytes could be the header of a record batch, at the start of a log."""
+    """Return true if these bytes could be the header of a record batch, at the start of a log."""
     if len(begin) < _BATCH_BYTES:
         return False
     offset, length, epoch, magic, _, attributes, last_delta = _BATCH.unpack_from(begin)
-    if offset < 0 or length > _MOST_BATCH:
+    if offset < 0 or length > _MAX_BATCH:
         return False
     if magic in _KEY_AT:
         return _is_message(begin, length, _KEY_AT[magic])
-    if magic != 2 or length < _LEAST_BATCH or epoch < -1 or last_delta < -1:
+    if magic != 2 or length < _MIN_BATCH or epoch < -1 or last_delta < -1:
         return False
     first_ms, last_ms = struct.unpack_from(">qq", begin, 27)
     return bool(0 <= attributes <= _COMPRESSION_AND_TYPE and first_ms >= -1 and last_ms >= -1)
 
 
 def _is_message(begin: bytes, size: int, key_at: int) -> bool:
-    """Tell whether the lengths of a message's key and value add up to its size."""
+    """Return true if the lengths of a message's key and value add up to its size."""
     key_bytes = struct.unpack_from(">i", begin, key_at)[0]
     value_at = key_at + 4 + max(key_bytes, 0)
     if key_bytes < -1 or value_at + 4 > len(begin):
@@ -189,7 +189,7 @@ def _is_message(begin: bytes, size: int, key_at: int) -> bool:
 
 
 def _is_commview(begin: bytes) -> bool:
-    """Tell whether a packet's header of CommView begins here: its date and time are numbers."""
+    """Return true if a packet's header of CommView begins here: its date and time are numbers."""
     for layout in _COMMVIEW_HEADERS:
         if len(begin) >= layout.size:
             *sizes, year, month, day, hour, minute, second = layout.unpack_from(begin)
@@ -200,7 +200,7 @@ def _is_commview(begin: bytes) -> bool:
 
 
 def _is_erf(begin: bytes) -> bool:
-    """Tell whether records of Endace's format follow each other in these bytes.
+    """Return true if records of Endace's format follow each other in these bytes.
 
     There is no magic: each record has a time, in an order that rises, a type and its size.
     """
@@ -213,4 +213,4 @@ def _is_erf(begin: bytes) -> bool:
         if not is_known or not wire or not 0 < seconds < _LATEST_S or seconds < latest:
             return False
         at, records, latest = at + size, records + 1, seconds
-    return records >= _LEAST_RECORDS or (records == 1 and at == len(begin))
+    return records >= _MIN_RECORDS or (records == 1 and at == len(begin))

@@ -1,6 +1,6 @@
 """How pcap and pcapng files begin: at the start of a file, or behind another capture.
 
-In: bytes. Out: which format and variant begins there. Must not know: where the bytes come from.
+In: bytes. Out: which format and variant begins there.
 
 The magic numbers of pcap are those of :mod:`.pcap`'s description.
 """
@@ -61,12 +61,12 @@ _MINORS: Final = range(5)
 
 
 def is_capture_magic(begin: bytes) -> bool:
-    """Tell whether a file whose first four bytes these are is a capture."""
+    """Return true if a file whose first four bytes these are is a capture."""
     return begin in PCAP_MAGICS or begin == PCAPNG_MAGIC
 
 
 def begins_capture(begin: bytes) -> bool:
-    """Tell whether another capture begins with these bytes, where a record or block was expected.
+    """Return true if another capture begins with these bytes, where a record or block was expected.
 
     As a record, such a header would have a length on the wire (the field ``sigfigs``) of 0, but
     bytes that were captured; or none, in the year 1984 or after 2054.

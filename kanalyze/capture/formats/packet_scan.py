@@ -1,9 +1,8 @@
 """Finds packets in the bytes of captures: the code that runs once per packet.
 
 In: bytes of a pcap or pcapng file, and the values of its headers. Out: columns, and the position
-where reading stopped. Must not know: where the bytes come from, nor what is inside a packet.
+where reading stopped.
 
-Compiled by Cython, with the types in ``packet_scan.pxd``; uncompiled it does the same, slowly.
 Every length in a file is checked against the bytes that are there.
 """
 
@@ -37,11 +36,11 @@ if not cython.compiled:
     MIN_BLOCK_BYTES = 12
     PACKET_OVERHEAD_BYTES, SIMPLE_OVERHEAD_BYTES = 32, 16
     PACKET_AT, SIMPLE_PACKET_AT = 28, 12
-    LEAST_OPTION_BYTES = 8
-    MOST_OPTIONS = 64
+    MIN_OPTION_BYTES = 8
+    MAX_OPTIONS = 64
     COMMENT, DROP_COUNT = 1, 4
     UNKNOWN_DROPS = 0xFFFF
-    MOST_HIGH_TICKS = 0x3FFFFFFF
+    MAX_HIGH_TICKS = 0x3FFFFFFF
 
     END, FULL, AT_SECTION, AT_BLOCK, SHORT, WRONG = range(6)
 
@@ -373,7 +372,7 @@ class PcapngBlocks:
         wire = u32(data, at + 24, is_big_endian)
         maker.add(time_ns, at + PACKET_AT, captured, wire, self._link_types[interface])
         self.packets += 1
-        if option_bytes >= LEAST_OPTION_BYTES or dropped >= 0:
+        if option_bytes >= MIN_OPTION_BYTES or dropped >= 0:
             options_at = at + PACKET_AT + (captured + 3 & ~3)
             self._read_options(buffer, data, options_at, at + size - 4, interface, dropped)
         return True
@@ -396,7 +395,7 @@ class PcapngBlocks:
 
     def _time_ns(self, interface: int, high: int, low: int) -> int:
         """Turn a timestamp into a Unix time in ns."""
-        if high <= MOST_HIGH_TICKS:
+        if high <= MAX_HIGH_TICKS:
             ticks = high << 32 | low
             # The limit is -1 if the clock has to compute the time.
             if ticks <= self._limits[interface]:
@@ -420,8 +419,8 @@ class PcapngBlocks:
         Options end at the end mark, or at an option that is cut or has no value.
         """
         is_big_endian = self._is_big_endian
-        for _ in range(MOST_OPTIONS):
-            if at + LEAST_OPTION_BYTES > end:
+        for _ in range(MAX_OPTIONS):
+            if at + MIN_OPTION_BYTES > end:
                 break
             code, length = u16(data, at, is_big_endian), u16(data, at + 2, is_big_endian)
             at += 4

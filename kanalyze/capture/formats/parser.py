@@ -1,7 +1,7 @@
 """What the parsers of the capture formats share.
 
 In: the bytes of a capture file, in portions of any size. Out: :class:`Parsed`, packets as columns
-over these bytes. Must not know: where the bytes come from; nothing here reads a file.
+over these bytes.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from array import array
 
 __all__ = [
+    "MAX_PACKETS",
     "MAX_RECORD_BYTES",
-    "MOST_PACKETS",
     "STANDARD_SNAP_BYTES",
     "CaptureParser",
     "Columns",
@@ -30,7 +30,7 @@ MAX_RECORD_BYTES = 256 << 20
 """A record or block with a larger size in its header is corrupt."""
 STANDARD_SNAP_BYTES = 262_144
 """The largest packet that tcpdump and Wireshark write, whatever the snap length says."""
-MOST_PACKETS = 32_768
+MAX_PACKETS = 32_768
 """Most packets of a batch. Each may be a connection of its own, and all results of a batch are in
 memory at once."""
 
@@ -110,7 +110,7 @@ class CaptureParser(Protocol):
         Raises :class:`kanalyze.errors.CaptureError` if the header is of an unknown kind.
         """
 
-    def parse(self, buffer: memoryview, start: int, end: int, most: int = MOST_PACKETS) -> Parsed:
+    def parse(self, buffer: memoryview, start: int, end: int, most: int = MAX_PACKETS) -> Parsed:
         """Read the records in ``buffer[start:end]``; a record has to begin at ``start``.
 
         It uses at least one record if one is complete. It may stop before the last complete one

@@ -1,7 +1,6 @@
 """The pcap file format: a file header, then records of a header and a packet.
 
-In: bytes, in portions of any size. Out: packets as columns. Must not know: where the bytes come
-from.
+In: bytes, in portions of any size. Out: packets as columns.
 
 The format is that of the Internet-Draft draft-ietf-opsawg-pcap: all numbers are in the byte order
 of the machine that wrote them. The magic number gives the byte order and the unit of time. Variants
@@ -22,8 +21,8 @@ from kanalyze.capture.file_metadata import CaptureInterface, FileMetadata
 from kanalyze.capture.formats.magics import BEGIN_BYTES, PCAP_MAGICS, begins_capture
 from kanalyze.capture.formats.packet_scan import ColumnMaker, PcapRecords
 from kanalyze.capture.formats.parser import (
+    MAX_PACKETS,
     MAX_RECORD_BYTES,
-    MOST_PACKETS,
     STANDARD_SNAP_BYTES,
     Parsed,
     corrupt,
@@ -87,7 +86,7 @@ class PcapParser:
         self._description.add_interface(CaptureInterface(self._name, link_type, snap_bytes))
         return Parsed(None, variant.file_header_bytes)
 
-    def parse(self, buffer: memoryview, start: int, end: int, most: int = MOST_PACKETS) -> Parsed:
+    def parse(self, buffer: memoryview, start: int, end: int, most: int = MAX_PACKETS) -> Parsed:
         """Read records: see :class:`kanalyze.capture.formats.parser.CaptureParser`."""
         position = self._records.scan(buffer, start, end, self._maker, most)
         columns = self._maker.take()

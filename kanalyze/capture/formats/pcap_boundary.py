@@ -1,7 +1,6 @@
 """Finds where a record of a pcap file begins, without reading the bytes before it.
 
-In: bytes from the middle of a file. Out: :class:`Boundary`, a guess. Must not know: where the bytes
-come from, nor what follows from a wrong guess.
+In: bytes from the middle of a file. Out: :class:`Boundary`, a guess.
 
 A pcap file has no mark between its records; each record's header gives the offset of the next one.
 An offset counts as a boundary if plausible headers follow each other from it on, over more bytes

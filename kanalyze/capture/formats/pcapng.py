@@ -1,7 +1,6 @@
 """The pcapng file format: sections of blocks, packets among them.
 
-In: bytes, in portions of any size. Out: packets as columns. Must not know: where the bytes come
-from.
+In: bytes, in portions of any size. Out: packets as columns.
 
 The format is that of the Internet-Draft draft-ietf-opsawg-pcapng. Blocks with packets are read by
 :mod:`kanalyze.capture.formats.packet_scan`; all others (a handful in a file) are read here.
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from kanalyze.capture.file_metadata import FileMetadata
 from kanalyze.capture.formats.magics import BEGIN_BYTES, PCAPNG_BYTE_ORDERS, begins_capture
 from kanalyze.capture.formats.packet_scan import ColumnMaker, PcapngBlocks, Stop
-from kanalyze.capture.formats.parser import MAX_RECORD_BYTES, MOST_PACKETS, Parsed, corrupt
+from kanalyze.capture.formats.parser import MAX_PACKETS, MAX_RECORD_BYTES, Parsed, corrupt
 from kanalyze.capture.formats.pcapng_blocks import INTERFACE, SectionMetadata
 from kanalyze.errors import CaptureError
 
@@ -53,7 +52,7 @@ class PcapngParser:
             raise CaptureError(f"{self._name}: {parsed.anomaly.detail}")
         return None if parsed.record_bytes else parsed
 
-    def parse(self, buffer: memoryview, start: int, end: int, most: int = MOST_PACKETS) -> Parsed:
+    def parse(self, buffer: memoryview, start: int, end: int, most: int = MAX_PACKETS) -> Parsed:
         """Read blocks: see :class:`.parser.CaptureParser`.
 
         Several sections may be read in one call, because a batch for each small section would cost

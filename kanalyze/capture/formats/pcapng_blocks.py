@@ -1,7 +1,7 @@
 """Blocks of a pcapng file other than packets: sections, interfaces, names and so on.
 
 In: the bodies of blocks. Out: clocks for the packets, the number of dropped packets, and
-:class:`kanalyze.capture.file_metadata.FileMetadata`. Must not know: how blocks are found.
+:class:`kanalyze.capture.file_metadata.FileMetadata`.
 
 The format is that of the Internet-Draft draft-ietf-opsawg-pcapng. A file has a handful of such
 blocks.

@@ -1,7 +1,6 @@
 """Blocks of pcapng files, as bytes.
 
-In: packets as columns, comments, interfaces. Out: bytes. Must not know: files, or how packets are
-selected.
+In: packets as columns, comments, interfaces. Out: bytes.
 
 The format is that of the Internet-Draft draft-ietf-opsawg-pcapng. Files are little-endian, times in
 nanoseconds.
@@ -81,7 +80,7 @@ def section_header() -> bytes:
 
 
 def is_written_by_kanalyze(begin: bytes) -> bool:
-    """Tell whether a file with this beginning was written by kanalyze."""
+    """Return true if a file with this beginning was written by kanalyze."""
     return begin[:4] == struct.pack("<I", _SECTION) and b"kanalyze" in begin
 
 

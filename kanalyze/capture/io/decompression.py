@@ -1,6 +1,6 @@
 """Compressed data, decompressed as it is read: gzip, Zstandard, LZ4 frames, bzip2, xz.
 
-In: a raw byte source. Out: a byte source. Must not know: what the bytes mean.
+In: a raw byte source. Out: a byte source.
 
 The content determines the format, not the name. In all formats, data may be several pieces one
 after another (gzip members, frames, streams), with zeros as padding between them. :mod:`gzip` and

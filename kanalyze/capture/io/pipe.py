@@ -1,7 +1,6 @@
 """A capture that is still being written, through a pipe: ``tcpdump -w - | kanalyze live -``.
 
-In: a binary file. Out: :class:`kanalyze.model.PacketBatch`, as from an interface. Must not know:
-what is inside a packet, nor who reads.
+In: a binary file. Out: :class:`kanalyze.model.PacketBatch`, as from an interface.
 
 While the pipe is silent, the reader of captures waits in the middle of a header, a block or a
 compressed piece. So it waits in a thread, which only reads while a batch is requested.

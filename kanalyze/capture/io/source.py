@@ -1,6 +1,6 @@
 """Where captured bytes come from: files, standard input, URLs, objects that behave like files.
 
-In: a path, ``-``, a URL, or a binary file object. Out: :class:`ByteSource`. Must not know: formats.
+In: a path, ``-``, a URL, or a binary file object. Out: :class:`ByteSource`.
 """
 
 from __future__ import annotations

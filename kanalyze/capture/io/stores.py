@@ -1,7 +1,7 @@
 """Captures that are named by a URL: in object stores, on HDFS, on web servers.
 
 In: a URL (``s3://bucket/key``, ``file:///folder``, ``https://host/file``). Out: binary files, and
-the URLs that a folder or a pattern stands for. Must not know: what is in the files.
+the URLs that a folder or a pattern stands for.
 
 pyarrow opens the schemes that it knows (file, s3, gs, hdfs, abfs): it reads only the requested
 bytes and needs no other package. fsspec opens all others, if it is installed: its file systems read

@@ -1,6 +1,6 @@
 """URLs of captures: their parts, and the form without credentials.
 
-In: text. Out: text. Must not know: how anything is opened.
+In: text. Out: text.
 
 A URL may hold credentials: a user's password before the host, keys or signatures after a ``?``.
 They are used and never shown: not in names, not in messages.

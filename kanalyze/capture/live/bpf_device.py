@@ -1,7 +1,6 @@
 """Packets through the Berkeley packet filter: macOS, by scapy's socket.
 
-In: the name of an interface. Out: :class:`~kanalyze.capture.formats.parser.Columns`. Must not know:
-what is inside a packet.
+In: the name of an interface. Out: :class:`~kanalyze.capture.formats.parser.Columns`.
 
 scapy opens the device, sets the filter and reads the counters. Packets are read here, many at once;
 scapy would read them one by one, recursively. Times are in microseconds: the system has no finer

@@ -1,7 +1,6 @@
 """Captures the packets of an interface.
 
-In: the name of an interface. Out: :class:`kanalyze.model.PacketBatch`. Must not know: what is
-inside a packet, nor who reads.
+In: the name of an interface. Out: :class:`kanalyze.model.PacketBatch`.
 
 On Linux, packets come through a packet socket: from a ring that the kernel shares, or in messages
 if it shares none. On macOS they come through scapy's socket.

@@ -1,7 +1,6 @@
 """The network interfaces of this machine, for ``kanalyze live``.
 
-In: what the system reports. Out: :class:`Interface`; the link type of an interface's packets. Must
-not know: how packets are captured.
+In: what the system reports. Out: :class:`Interface`; the link type of an interface's packets.
 """
 
 from __future__ import annotations

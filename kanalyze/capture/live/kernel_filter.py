@@ -1,7 +1,6 @@
 """Filters that the kernel applies to packets before the program gets them.
 
-In: an expression in tcpdump's language, or ports and hosts. Out: a program for the kernel. Must
-not know: sockets.
+In: an expression in tcpdump's language, or ports and hosts. Out: a program for the kernel.
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
 """Restores packets of the kernel as they were on the wire: the code that runs once per packet.
 
 In: packets and their metadata from the kernel, in writable memory. Out: packets for a
-:class:`~kanalyze.capture.formats.packet_scan.ColumnMaker`. Must not know: how packets were
-captured, nor what is inside them.
+:class:`~kanalyze.capture.formats.packet_scan.ColumnMaker`.
 
 The kernel removes the VLAN tag from a packet and passes it separately; here it is put back. A
 cooked packet comes without a link-layer header; here it gets one of LINKTYPE_LINUX_SLL2
 (https://www.tcpdump.org/linktypes/LINKTYPE_LINUX_SLL2.html). Both are written into the free bytes
 before the packet, so that no packet is copied.
-
-Compiled by Cython, with the types in ``kernel_packets.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations

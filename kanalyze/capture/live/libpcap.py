@@ -1,6 +1,6 @@
 """libpcap, which compiles tcpdump's filter language, through ctypes.
 
-In: a filter expression. Out: its program in classic BPF. Must not know: where packets come from.
+In: a filter expression. Out: its program in classic BPF.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class PacketHeader(ctypes.Structure):
 
 
 def has_libpcap() -> bool:
-    """Return whether libpcap is installed."""
+    """Return true if libpcap is installed."""
     try:
         load_libpcap()
     except CaptureError:

@@ -1,7 +1,6 @@
 """A packet socket of Linux: opens, filters and starts it, and reads its state (see packet(7)).
 
-In: the name of an interface, a program for the kernel. Out: :class:`PacketSocket`. Must not know:
-how packets are read from it.
+In: the name of an interface, a program for the kernel. Out: :class:`PacketSocket`.
 
 scapy has such a socket too. It is not used: it imports all of scapy (half a second), listens before
 it is filtered, queues packets one by one, and takes one more system call for each packet's address.

@@ -1,7 +1,7 @@
 """Reads packets from memory that the kernel shares: a ring of blocks, each with many packets.
 
 In: a packet socket. Out: :class:`~kanalyze.capture.formats.parser.Columns` over the ring itself: no
-packet is copied. Must not know: which interface it is, what is inside a packet.
+packet is copied.
 
 The layout is that of TPACKET_V3 (linux/if_packet.h; Documentation/networking/packet_mmap.rst): the
 kernel fills block after block, passes each to the program when it is full or some time has passed,
@@ -32,8 +32,8 @@ _VERSION: Final = 10
 _RESERVE: Final = 12
 _VERSION_3: Final = 2
 
-_LEAST_BLOCK_BYTES: Final = 256 << 10
-_LEAST_BLOCKS: Final = 4
+_MIN_BLOCK_BYTES: Final = 256 << 10
+_MIN_BLOCKS: Final = 4
 _FRAME_BYTES: Final = 2048
 """Not used in this version, but the kernel checks it."""
 RETIRE_MS: Final = 50
@@ -45,7 +45,7 @@ _BLOCK_STATUS_AT: Final = 8
 _OF_KERNEL: Final = 0
 _OF_USER: Final = 1
 
-_MOST_TAKEN_BYTES: Final = 16 << 20
+_MAX_TAKEN_BYTES: Final = 16 << 20
 
 
 class RingLayout(NamedTuple):
@@ -60,10 +60,10 @@ class RingLayout(NamedTuple):
 
         It is larger if four such blocks, the least number, need more.
         """
-        block_bytes = _LEAST_BLOCK_BYTES
+        block_bytes = _MIN_BLOCK_BYTES
         while block_bytes < snap_bytes + _PACKET_OVERHEAD_BYTES:
             block_bytes *= 2
-        return cls(block_bytes, max(buffer_bytes // block_bytes, _LEAST_BLOCKS))
+        return cls(block_bytes, max(buffer_bytes // block_bytes, _MIN_BLOCKS))
 
     @property
     def total_bytes(self) -> int:
@@ -88,7 +88,7 @@ class BlockRing:
         """Number of blocks before it that were read and not given back."""
         # While these blocks are read, the kernel fills the others: three quarters, or more in a
         # large ring, because the columns of a batch take as much memory again.
-        most = min(layout.block_count // 4, _MOST_TAKEN_BYTES // layout.block_bytes)
+        most = min(layout.block_count // 4, _MAX_TAKEN_BYTES // layout.block_bytes)
         self._most_blocks = max(most, 1)
 
     @property
@@ -198,7 +198,7 @@ def open_ring(packet_socket: PacketSocket, buffer_bytes: int, snap_bytes: int) -
             options.setsockopt(SOL_PACKET, _RX_RING, _request(layout))
             return RingFeed(packet_socket, layout, snap_bytes)
         except OSError as error:
-            if error.errno != errno.ENOMEM or layout.block_count < 2 * _LEAST_BLOCKS:
+            if error.errno != errno.ENOMEM or layout.block_count < 2 * _MIN_BLOCKS:
                 return None
             layout = layout._replace(block_count=layout.block_count // 2)
 

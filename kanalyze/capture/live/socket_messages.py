@@ -1,7 +1,6 @@
 """Reads packets from a socket as messages, many per call: for kernels without shared rings.
 
-In: a packet socket. Out: :class:`~kanalyze.capture.formats.parser.Columns` over one buffer. Must
-not know: which interface it is, what is inside a packet.
+In: a packet socket. Out: :class:`~kanalyze.capture.formats.parser.Columns` over one buffer.
 
 Each packet is copied, and the socket queues packets one by one. gVisor and other systems that
 behave like Linux have no faster way.
@@ -32,7 +31,7 @@ __all__ = ["MessageFeed"]
 _AUXILIARY: Final = 8
 _RECEIVE_BUFFER: Final = 8
 _RECEIVE_BUFFER_FORCED: Final = 33
-_MOST_PACKETS: Final = 512
+_MAX_PACKETS: Final = 512
 """Most packets per call."""
 _LARGEST_PACKET_BYTES: Final = 66 << 10
 """The largest packet that is not cut here: the largest of IP, and the headers before it."""
@@ -110,7 +109,7 @@ class MessageFeed:
         self._socket.setsockopt(SOL_PACKET, _AUXILIARY, 1)
         queue_bytes = _enlarge_queue(self._socket, min(buffer_bytes, _MAX_QUEUE_BYTES))
         packet_bytes = min(snap_bytes, _LARGEST_PACKET_BYTES)
-        count = min(max(buffer_bytes // 2 // packet_bytes, 1), _MOST_PACKETS)
+        count = min(max(buffer_bytes // 2 // packet_bytes, 1), _MAX_PACKETS)
         self._slots = _Slots(count, packet_bytes)
         self._last_count = 0
         self._receive = ctypes.CDLL(None, use_errno=True).recvmmsg

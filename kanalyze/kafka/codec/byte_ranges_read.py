@@ -2,7 +2,6 @@
 
 In: a frame, and a decoder. Out: the frame without the bytes that the decoder skips, or the ranges
 that it reads. Most bytes of a large frame are record data, and rows need only the batch headers.
-This module must not know what is decoded.
 
 The decoder runs over the bytes received so far. It will read the same ranges again, so the bytes
 between these are dropped. Everything from the first missing byte on is kept.

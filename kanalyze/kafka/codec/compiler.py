@@ -1,7 +1,6 @@
 """Makes decoders: one for a message, a version and the selected fields.
 
-In: a definition, a version, a projection. Out: a :data:`Decoder`. This module must not know where
-the bytes come from, nor what they mean.
+In: a definition, a version, a projection. Out: a :data:`Decoder`.
 
 For a message ``A, B [C, D]`` with all fields selected a decoder returns ``(a, [(c, d), ...])``; see
 :data:`Decoder`. :mod:`kanalyze.kafka.codec.interpreter` gives the same, slowly.
@@ -53,7 +52,7 @@ capture lacks them; no other exception, whatever the bytes.
 
 
 _BUILT_IN = Catalog()
-_MOST_PROGRAMS = 1 << 12
+_MAX_PROGRAMS = 1 << 12
 """Number of cached programs of built-in messages: all versions of all messages, with about two
 projections."""
 
@@ -127,12 +126,12 @@ def compile_decoder(message: MessageSpec, version: int, projection: Projection) 
     return BodyDecoder(program_of(message, version, projection), Programs())
 
 
-@lru_cache(maxsize=_MOST_PROGRAMS)
+@lru_cache(maxsize=_MAX_PROGRAMS)
 def _built_in_program(api_key: int, kind: Kind, version: int, projection: Projection) -> Program:
     return program_of(_BUILT_IN.message(api_key, kind), version, projection)
 
 
-@lru_cache(maxsize=_MOST_PROGRAMS)
+@lru_cache(maxsize=_MAX_PROGRAMS)
 def _superseded_program(api_key: int, kind: Kind, version: int, projection: Projection) -> Program:
     message = _BUILT_IN.superseded(api_key, kind, version)
     assert message is not None  # users cannot define superseded layouts: all are built in

@@ -1,10 +1,7 @@
 """Decodes bodies, one at a time, with a program, a machine and a tape reader.
 
 In: a program, and bodies: bytes, in a :class:`~kanalyze.kafka.framing.frame.Frame`, or behind a
-:class:`~kanalyze.kafka.wire.Source`. Out: values, or the exceptions of
-:mod:`kanalyze.kafka.wire`. This module must not know what bodies mean.
-
-Compiled by Cython, with the types in ``decoder.pxd``; uncompiled it does the same, slowly.
+:class:`~kanalyze.kafka.wire.Source`. Out: values, or the exceptions of :mod:`kanalyze.kafka.wire`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Reads protocols that are embedded in bytes fields of Kafka's messages.
 
-In: the bytes of such a field. Out: plain values, or a WireError. This module must not know which
-connection they came from; it keeps no bytes of a secret.
+In: the bytes of such a field. Out: plain values, or a WireError.
 
 The consumer protocol in JoinGroup and SyncGroup (``ConsumerProtocolSubscription`` and
 ``ConsumerProtocolAssignment``): a version, then its fields, never flexible. Newer versions only add

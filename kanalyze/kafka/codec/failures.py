@@ -1,7 +1,7 @@
 """Says in words why a message could not be read to its end.
 
 In: definitions, and bytes that a decoder refused. Out: short texts for people, never bytes from the
-wire. This module must not know of packets or connections.
+wire.
 
 Decoders are made for speed: they know what is wrong, but not where. The slow interpreter finds the
 field.

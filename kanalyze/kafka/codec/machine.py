@@ -1,15 +1,13 @@
 """The machine that reads message bodies: programs in, a tape of numbers out.
 
-In: programs (see :mod:`~kanalyze.kafka.codec.opcodes`) and the bytes of a body, in as many
-pieces as they come. Out: cells on a tape, and the bytes of texts in an arena. This module must not
-know messages, frames or connections, nor make a Python object for what it reads.
+In: programs (see :mod:`~kanalyze.kafka.codec.opcodes`) and the bytes of a body, in as many pieces
+as they come. Out: cells on a tape, and the bytes of texts in an arena.
 
 A body is read as its bytes come. The machine keeps only the selected fields and, between two
 pieces, one value of less than :data:`CARRY_BYTES` that both share. It skips other fields and the
 data of records: :attr:`Machine.skip` says how many bytes, so that the caller need not even touch
 them.
 
-Compiled by Cython, with the types in ``machine.pxd``; uncompiled it does the same, slowly.
 Every index is checked. Every length and count is compared with the bytes that the body has left
 before anything is allocated or skipped.
 """
@@ -66,14 +64,14 @@ if not cython.compiled:
     ENTRY_HEAD_BYTES = 12
     MESSAGE_HEAD_BYTES = 18
     MAGIC_AT = 16
-    LEAST_BATCH_LENGTH = BATCH_HEADER_BYTES - ENTRY_HEAD_BYTES
-    LEAST_MESSAGE_SIZE_0, LEAST_MESSAGE_SIZE_1 = 14, 22
-    LEAST_RECORD_BYTES = 7
+    MIN_BATCH_LENGTH = BATCH_HEADER_BYTES - ENTRY_HEAD_BYTES
+    MIN_MESSAGE_SIZE_0, MIN_MESSAGE_SIZE_1 = 14, 22
+    MIN_RECORD_BYTES = 7
     CODEC_BITS = 7
     CONTROL_BIT = 0x20
     NO_TIMESTAMP = -1
     TAG_CELLS = 5
-    MOST_NOTES = 65536
+    MAX_NOTES = 65536
     FEW_BYTES = 48  # up to here a loop copies as fast as a slice, which takes 0.1 us
 
 if TYPE_CHECKING:
@@ -597,9 +595,9 @@ class Machine:
         if magic == 2:
             if remaining_bytes < BATCH_HEADER_BYTES:
                 return self._end_records(TRUNCATED_RECORDS)
-            least = LEAST_BATCH_LENGTH
+            least = MIN_BATCH_LENGTH
         elif magic < 2:
-            least = LEAST_MESSAGE_SIZE_1 if magic == 1 else LEAST_MESSAGE_SIZE_0
+            least = MIN_MESSAGE_SIZE_1 if magic == 1 else MIN_MESSAGE_SIZE_0
         else:
             return self._end_records(MALFORMED_RECORDS)
         if size < least:
@@ -614,7 +612,7 @@ class Machine:
         self.records = remaining_bytes - self.skip
         if self.noting:
             self.batches += 1
-            if self.noted < MOST_NOTES:
+            if self.noted < MAX_NOTES:
                 if 2 * self.noted + 2 > len(self.notes):
                     with cython.gil:
                         self.notes = doubled(self.notes)
@@ -635,7 +633,7 @@ class Machine:
         if attributes & CONTROL_BIT:
             self.tape[at + 7] |= CONTROL
         elif count < 0 or (
-            attributes & CODEC_BITS == 0 and count * LEAST_RECORD_BYTES > size - LEAST_BATCH_LENGTH
+            attributes & CODEC_BITS == 0 and count * MIN_RECORD_BYTES > size - MIN_BATCH_LENGTH
         ):
             # It is safe to continue: the sizes are sound, only the number of records is not.
             self.tape[at + 7] |= MALFORMED_RECORDS

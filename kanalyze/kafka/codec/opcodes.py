@@ -1,7 +1,7 @@
 """The instructions of the decoding machine, and the layout of what it writes.
 
 In: nothing. Out: numbers. The compiled machine has the same numbers as C constants in
-``machine.pxd``; a test compares the two. This module must not know how they are executed.
+``machine.pxd``; a test compares the two.
 
 An instruction is an opcode and its operands, each an int32. ``FLAGS`` is a sum of the flags below.
 

@@ -1,8 +1,7 @@
 """Reads that every decoder shares.
 
-In: a view and a position. Out: a value and the position after it, or a WireError. This module must
-not know messages. Names of the arguments are those of a decoder
-(:mod:`kanalyze.kafka.codec.compiler`).
+In: a view and a position. Out: a value and the position after it, or a WireError. Names of the
+arguments are those of a decoder (:mod:`kanalyze.kafka.codec.compiler`).
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _INT32: Final = struct.Struct(">i")
 _THROTTLE, _CODE = "ThrottleTimeMs", "ErrorCode"
 _USUAL: Final = ((0, ()), (0, (_THROTTLE,)), (1, ()), (1, (_THROTTLE,)))
 """Version of the header, and the fields before the error code."""
-_MOST_THROTTLE_MS: Final = 3_600_000
+_MAX_THROTTLE_MS: Final = 3_600_000
 """More than any quota leads to: other bytes are not taken for a throttle time."""
 _LONGEST_MESSAGE_BYTES: Final = 127
 """Of a message whose length takes one byte."""
@@ -100,7 +100,7 @@ def _code_at(
     if before:
         if at + _INT32.size > len(data):
             return None, 0
-        if not 0 <= _INT32.unpack_from(data, at)[0] <= _MOST_THROTTLE_MS:
+        if not 0 <= _INT32.unpack_from(data, at)[0] <= _MAX_THROTTLE_MS:
             return None, 0
         at += _INT32.size
     end = at + _INT16.size
@@ -111,7 +111,7 @@ def _code_at(
 
 
 def _has_no_data(rest: bytes | memoryview, header_version: int) -> bool:
-    """Return whether bytes after a code are only lengths of nothing, perhaps after a message."""
+    """Return true if bytes after a code are only lengths of nothing, perhaps after a message."""
     return any(
         all(byte in (0, 0xFF) for byte in rest[begin:]) for begin in _ends(rest, header_version)
     )

@@ -1,7 +1,7 @@
 """Which fields of a message are selected.
 
 In: field paths as text. Out: :class:`Projection`, a hashable value; and the tree of selected fields
-of a message definition. This module must not know how a message is decoded.
+of a message definition.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The position of every field of a message: its first byte and the one after its last.
 
 In: a definition, a version, bytes. Out: a tree of :class:`TraceNode`, up to where reading fails,
-and why it fails. This module must not know what a field means or how it is shown. It is slow,
-because it extends the slow reader, :mod:`kanalyze.kafka.codec.interpreter`.
+and why it fails. It is slow, because it extends the slow reader,
+:mod:`kanalyze.kafka.codec.interpreter`.
 """
 
 from __future__ import annotations

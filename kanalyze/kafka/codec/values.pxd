@@ -25,7 +25,7 @@ cdef enum:
     AS_DICT = 9
     AS_NULLABLE = 10
 
-cdef long long ALL_CODECS, MOST_EMPTY_ELEMENTS, _MOST_KNOWN, _LONGEST_KNOWN_BYTES
+cdef long long ALL_CODECS, MAX_EMPTY_ELEMENTS, _MAX_KNOWN, _LONGEST_KNOWN_BYTES
 
 
 cdef class Shape:

@@ -1,10 +1,7 @@
 """Decoded bodies: as cells on a tape, and as Python values.
 
 In: a machine that has read a body, and the :class:`Shape` that belongs to its program. Out: tuples
-or dicts, lists, texts, numbers; or a :class:`Taped`, which is turned into these on request. This
-module must not know how a body is read, nor what it means.
-
-Compiled by Cython, with the types in ``values.pxd``; uncompiled it does the same, slowly.
+or dicts, lists, texts, numbers; or a :class:`Taped`, which is turned into these on request.
 """
 
 from __future__ import annotations
@@ -75,13 +72,13 @@ SEEN_CODECS = tuple(
 _new = tuple.__new__
 ALL_CODECS = 0xFF
 """The set of all codecs."""
-MOST_EMPTY_ELEMENTS = 1 << 20
+MAX_EMPTY_ELEMENTS = 1 << 20
 """How many elements an array in a saved state may have if its elements take no cells: nothing
 is selected in them."""
 _INT64, _DOUBLE, _PAIR = Struct(">q"), Struct(">d"), Struct(">qq")
 NO_UUID = bytes(16)
 """The one object for a UUID of zeros."""
-_MOST_KNOWN = 256
+_MAX_KNOWN = 256
 _LONGEST_KNOWN_BYTES = 64
 """How many texts and how many UUIDs are remembered, so that repeated ones are not made again; and
 how long a remembered text may be."""
@@ -252,7 +249,7 @@ class Texts:
     __slots__ = ("_known",)
 
     def __init__(self) -> None:
-        self._known: list[_Text | None] = [None] * _MOST_KNOWN
+        self._known: list[_Text | None] = [None] * _MAX_KNOWN
 
     def text(self, data: memoryview, begin: int, end: int) -> str:
         """Return the text of some bytes; bytes that are no UTF-8 become escapes."""
@@ -261,7 +258,7 @@ class Texts:
         slot = 0
         for i in range(begin, end):
             slot = (slot * 31 + data[i]) & 0xFFFFFF
-        slot %= _MOST_KNOWN
+        slot %= _MAX_KNOWN
         entry = self._known[slot]
         if entry is None or not entry.is_at(data, begin, end):
             entry = self._known[slot] = _Text(bytes(data[begin:end]))
@@ -301,7 +298,7 @@ class TapeCursor:
         self.texts: Texts
         self.uuids: list[_UuidEntry | None]
         if shared is None:
-            self.texts, self.uuids = Texts(), [None] * _MOST_KNOWN
+            self.texts, self.uuids = Texts(), [None] * _MAX_KNOWN
         else:
             self._share(shared)
 
@@ -342,7 +339,7 @@ class TapeCursor:
         low = self.number()
         if high == 0 and low == 0:
             return NO_UUID
-        slot = (high ^ low) & (_MOST_KNOWN - 1)
+        slot = (high ^ low) & (_MAX_KNOWN - 1)
         entry = self.uuids[slot]
         if entry is None or entry.high != high or entry.low != low:
             entry = self.uuids[slot] = _UuidEntry(high, low)
@@ -612,7 +609,7 @@ class CellChecker:
         begin = self.at
         for _i in range(size):
             self.pass_value(inner)
-            if self.at == begin and size > MOST_EMPTY_ELEMENTS:
+            if self.at == begin and size > MAX_EMPTY_ELEMENTS:
                 # The elements take no cells, so the tape does not bound their count.
                 raise ValueError("too many elements that take no cells")
 

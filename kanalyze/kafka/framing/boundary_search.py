@@ -1,9 +1,6 @@
 """Searches for the next frame boundary after sync was lost.
 
-In: chunks whose frame boundaries are unknown. Out: chunks that begin with a frame. This module must
-not know how frames are cut, nor how a locator recognizes one.
-
-Compiled by Cython, with the types in ``boundary_search.pxd``; uncompiled it does the same, slowly.
+In: chunks whose frame boundaries are unknown. Out: chunks that begin with a frame.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
 """One frame of a Kafka connection: its position, its times, and its captured bytes.
 
 In: bytes at frame positions, alone or spread over many segments. Out: a
-:class:`~kanalyze.kafka.wire.Source`. This module must not know how a stream is cut into frames,
-nor what is inside one.
+:class:`~kanalyze.kafka.wire.Source`.
 
 Nothing is joined or copied before it is read: most of a large frame is record data that is never
 read.
-
-Compiled by Cython, with the types in ``frame.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations

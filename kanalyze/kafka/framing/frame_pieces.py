@@ -1,9 +1,6 @@
 """Bytes of one frame that do not lie in one segment: spans of segments, and lists of pieces.
 
-In: bytes at positions of a frame. Out: those bytes again, joined as far as a reader needs. This
-module must not know what a frame is beyond that, nor what is inside one.
-
-Compiled by Cython, with the types in ``frame_pieces.pxd``; uncompiled it does the same, slowly.
+In: bytes at positions of a frame. Out: those bytes again, joined as far as a reader needs.
 """
 
 from __future__ import annotations

@@ -1,16 +1,13 @@
 """Cuts one direction of a Kafka connection into its size-delimited frames.
 
 In: :class:`~kanalyze.model.streams.Chunk` and :class:`~kanalyze.model.streams.Gap`, in stream
-order. Out: :class:`CutFrames`: frames, and where sync was lost. This module must not know what is
-inside a frame, which direction it cuts, nor what a packet is beyond its time and number.
+order. Out: :class:`CutFrames`: frames, and where sync was lost.
 
 A frame (``size int32``, then ``size`` bytes; the protocol document's "Layouts") is not joined:
 it points into the segments that it came in. Lost bytes inside a frame leave a hole. The frame's end
 is still known, so a lost segment in the middle of a produce request costs only its own bytes. Only
 a loss that covers a frame boundary puts the cutter out of sync. Then its locator searches for the
 next boundary.
-
-Compiled by Cython, with the types in ``framer.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -48,7 +45,7 @@ LARGEST_FRAME_BYTES = 100 * 1024 * 1024
 
 _KEPT_BYTES = 2048
 """How many bytes of a dropped frame are kept: its header, and the fields before its first array."""
-_MOST_SMALL_FRAMES = 32
+_MAX_SMALL_FRAMES = 32
 
 
 class SyncLoss(NamedTuple):
@@ -91,7 +88,7 @@ class SizeLimits:
     def __init__(self, smallest: int, largest: int) -> None:
         self._smallest = smallest
         self._largest = largest
-        self.remaining_small_frames = _MOST_SMALL_FRAMES
+        self.remaining_small_frames = _MAX_SMALL_FRAMES
         """How many frames that are too small are still accepted."""
 
     def accepts(self, size: int) -> bool:
@@ -156,7 +153,7 @@ class FrameCutter:
         self.partial.load_state(partial)
         self._prefix.load_state(prefix)
         incomplete = (self.partial.frame is not None) + (self._prefix.frame is not None)
-        if self._search.is_on + incomplete > 1 or remaining_small_frames > _MOST_SMALL_FRAMES:
+        if self._search.is_on + incomplete > 1 or remaining_small_frames > _MAX_SMALL_FRAMES:
             raise ValueError("in sync and out of sync at once")
         self._sizes.remaining_small_frames = remaining_small_frames
 

@@ -1,11 +1,9 @@
 """Request and response headers.
 
 In: bytes and the catalog, which knows the header's version. Out: the header and where the body
-begins. This module must not know bodies, nor that bytes come from packets.
+begins.
 
 Layouts: https://kafka.apache.org/protocol (Request Header v0 to v2, Response Header v0 and v1).
-
-Compiled by Cython, with the types in ``headers.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations

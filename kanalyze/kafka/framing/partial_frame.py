@@ -1,10 +1,7 @@
 """A frame that continues in a later segment: after its size prefix, or within it.
 
 In: the segments and gaps that follow. Out: the frame, once it is complete, and the size, once its
-prefix is complete. This module must not know which sizes are plausible, nor what happens once sync
-is lost.
-
-Compiled by Cython, with the types in ``partial_frame.pxd``; uncompiled it does the same, slowly.
+prefix is complete.
 """
 
 from __future__ import annotations

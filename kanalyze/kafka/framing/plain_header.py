@@ -2,8 +2,6 @@
 
 In: a frame, and the version of its header. Out: a position. Other headers are read by
 :mod:`kanalyze.kafka.framing.headers`, which this module must not know.
-
-Compiled by Cython, with the types in ``plain_header.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Drops buffered bytes of a frame that are not needed, or for which there is no memory.
 
 In: a :class:`~kanalyze.kafka.framing.frame.Frame`, and what to keep. Out: the same frame with fewer
-bytes. This module must not know what a decoder needs.
+bytes.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """A batch of records, or a message of a message set, with a cursor over its records.
 
 In: the bytes of a batch of magic 2, or the header fields of a message. Out: :class:`RecordBatch`.
-This module must not know where a batch begins among others.
 
 Layouts: KIP-98 and KIP-82 (magic 2), KIP-534 (delete horizon), Kafka's documentation, "Record
 Batch".
-
-Compiled by Cython, with the types in ``batch.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations

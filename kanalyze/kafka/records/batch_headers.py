@@ -2,8 +2,7 @@
 
 In: bytes that may begin a batch. Out: how many of them are a batch header. :class:`RecordsSummary`
 is what decoders return for a records field. The records themselves are never read: most bytes on a
-Kafka wire are theirs, and often the capture doesn't hold them. This module must not know which
-message the field is in.
+Kafka wire are theirs, and often the capture doesn't hold them.
 
 Layouts: KIP-98 (magic 2), KIP-32 (magic 1), and the message format of Kafka 0.8 (magic 0).
 """

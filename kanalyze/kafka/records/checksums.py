@@ -1,6 +1,6 @@
 """The checksums of records: CRC-32 of messages (magic 0 and 1), CRC-32C of batches (magic 2).
 
-In: bytes. Out: numbers of 32 bits. This module must not know what the bytes are.
+In: bytes. Out: numbers of 32 bits.
 
 CRC-32C is the crc32c package's, which uses the processor's instruction where there is one and
 takes a view without copying it. Only commands that read or check records load it.

@@ -1,7 +1,6 @@
 """Decompression of records, bounded.
 
 In: compressed bytes, and a limit on the output. Out: :class:`Decompressed`, whatever the bytes are.
-This module must not know records.
 
 Memory is bounded by the limit, plus the codec's own window (at most 128 MiB of address space, for
 zstd), whatever a bomb would expand to: output is produced piece by piece, and codecs without
@@ -38,7 +37,7 @@ GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 
 _PIECE_BYTES = 1 << 16
 """Size of the pieces of input and output."""
-_MOST_MEMBERS = 1000
+_MAX_MEMBERS = 1000
 """How many members of a gzip file, or frames of zstd, are read: empty ones take time without
 output."""
 
@@ -194,7 +193,7 @@ def _members(
     Java's readers do the same.
     """
     at = 0
-    for number in range(_MOST_MEMBERS):
+    for number in range(_MAX_MEMBERS):
         if number and not data.startswith(start, at):
             return None
         try:
@@ -225,7 +224,7 @@ def _one_member(stream: _Stream, data: bytes, at: int, output: _Output) -> tuple
 
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _HAS_CONTENT_SIZE, _HAS_DICTIONARY = 0x08, 0x01
-_LEAST_LZ4_HEADER = 7
+_MIN_LZ4_HEADER = 7
 _MASK = 0xFFFFFFFF
 _PRIME_1, _PRIME_2, _PRIME_3 = 2654435761, 2246822519, 3266489917
 _PRIME_4, _PRIME_5 = 668265263, 374761393
@@ -260,7 +259,7 @@ def _rotated(value: int, bits: int) -> int:
 
 def _with_right_checksum(data: bytes) -> bytes:
     """Return an LZ4 frame with the right checksum of its descriptor."""
-    if len(data) < _LEAST_LZ4_HEADER or not data.startswith(_LZ4_MAGIC):
+    if len(data) < _MIN_LZ4_HEADER or not data.startswith(_LZ4_MAGIC):
         return data
     flags = data[4]
     at = 6 + (8 if flags & _HAS_CONTENT_SIZE else 0) + (4 if flags & _HAS_DICTIONARY else 0)
@@ -275,7 +274,7 @@ _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES = 16
 """Magic, version, oldest version that can read it. The latter two are ignored: there is one
 version, and some clients swap the bytes."""
-_MOST_SNAPPY_RATIO = 22
+_MAX_SNAPPY_RATIO = 22
 """A copy of at most 64 bytes takes 3."""
 _length: Callable[[bytes, int], tuple[int]] = Struct(">i").unpack_from
 
@@ -306,7 +305,7 @@ def _raw_snappy(data: bytes, output: _Output) -> _Result:
 
     try:
         size = cramjam.snappy.decompress_raw_len(data)
-        if size > _MOST_SNAPPY_RATIO * len(data):
+        if size > _MAX_SNAPPY_RATIO * len(data):
             return RecordProblem.BAD_COMPRESSION
         if size > output.remaining_bytes:
             return RecordProblem.DECOMPRESSED_TOO_LARGE

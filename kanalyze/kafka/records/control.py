@@ -1,6 +1,6 @@
 """The types of control records (KIP-98, KIP-595).
 
-In: the key of a control record. Out: its type. This module must not know batches.
+In: the key of a control record. Out: its type.
 """
 
 from __future__ import annotations

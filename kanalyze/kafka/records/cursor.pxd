@@ -6,11 +6,11 @@ cdef enum:
     MALFORMED = 1
     TOO_MANY_HEADERS = 2
 
-    MOST_HEADERS = 65536
-    MOST_SHIFT = 63
+    MAX_HEADERS = 65536
+    MAX_SHIFT = 63
     SCHEMA_HEAD_BYTES = 5
 
-cdef long long LEAST_INT64, LARGEST_INT64, NO_TIMESTAMP
+cdef long long MIN_INT64, LARGEST_INT64, NO_TIMESTAMP
 
 
 cdef class RecordCursor:

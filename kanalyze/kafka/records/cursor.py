@@ -1,13 +1,10 @@
 """Reads the records of a batch of magic 2, one after the other.
 
 In: the decompressed bytes of the records, and the fields of the batch header. Out: numbers of the
-current record, or a :class:`~kanalyze.kafka.records.types.Record` on request. This module must not
-know where a batch begins, nor how it was compressed.
+current record, or a :class:`~kanalyze.kafka.records.types.Record` on request.
 
 Every length is compared with the bytes that the record, or the batch, has left.
 Layouts: KIP-98 and KIP-82.
-
-Compiled by Cython, with the types in ``cursor.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -23,8 +20,8 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
 
 if not cython.compiled:
     VALID, MALFORMED, TOO_MANY_HEADERS = range(3)
-    MOST_HEADERS = 1 << 16
-    MOST_SHIFT = 63
+    MAX_HEADERS = 1 << 16
+    MAX_SHIFT = 63
     SCHEMA_HEAD_BYTES = 5
 
 if TYPE_CHECKING:
@@ -32,11 +29,11 @@ if TYPE_CHECKING:
 
 __all__ = ["RecordCursor", "schema_id"]
 
-# MOST_HEADERS limits the headers of one record: each becomes an object, many times as large as the
+# MAX_HEADERS limits the headers of one record: each becomes an object, many times as large as the
 # two bytes that a header may have on the wire.
 
 LARGEST_INT64 = (1 << 63) - 1
-LEAST_INT64 = -LARGEST_INT64 - 1
+MIN_INT64 = -LARGEST_INT64 - 1
 NO_TIMESTAMP = -1
 _new = tuple.__new__
 """Makes a Record without the cost of its own constructor."""
@@ -211,7 +208,7 @@ class RecordCursor:
         if count < 0 or count > (self._record_end - self._at) // 2:
             self._status = MALFORMED
             return
-        if count > MOST_HEADERS:
+        if count > MAX_HEADERS:
             self._status = TOO_MANY_HEADERS
             return
         self.header_count = count
@@ -257,12 +254,12 @@ class RecordCursor:
         value = byte & 0x7F
         shift = 7
         while byte >= 0x80:
-            if at >= self._record_end or shift > MOST_SHIFT:
+            if at >= self._record_end or shift > MAX_SHIFT:
                 self._status = MALFORMED
                 return 0
             byte = self._data[at]
             at += 1
-            if shift == MOST_SHIFT and byte > 1:
+            if shift == MAX_SHIFT and byte > 1:
                 self._status = MALFORMED
                 return 0
             value |= (byte & 0x7F) << shift
@@ -291,7 +288,7 @@ def _sum(a: int, b: int) -> int:
     if b >= 0:
         if a <= LARGEST_INT64 - b:
             return a + b
-    elif a >= LEAST_INT64 - b:
+    elif a >= MIN_INT64 - b:
         return a + b
     return _wrapped(a, b)
 

@@ -1,8 +1,8 @@
 """Finds where the first records of a message begin, in a message that may be incomplete.
 
-In: a definition, a version, the first bytes of a body. Out: a position and a length. This module
-must not know what records are. It is slow, because it extends the slow interpreter. It is meant for
-the few incomplete frames that may or may not be requests.
+In: a definition, a version, the first bytes of a body. Out: a position and a length. It is slow,
+because it extends the slow interpreter. It is meant for the few incomplete frames that may or may
+not be requests.
 """
 
 from __future__ import annotations

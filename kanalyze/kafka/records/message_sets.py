@@ -2,7 +2,7 @@
 
 In: bytes and where a whole message lies in them. Out: a
 :class:`~kanalyze.kafka.records.types.RecordBatch`, of one record where the message isn't
-compressed. This module must not know of batches (magic 2), nor which message the bytes are from.
+compressed.
 
 Layouts: the message format of Kafka 0.8 (magic 0), KIP-31 (relative offsets) and KIP-32
 (timestamps; magic 1).
@@ -17,7 +17,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.kafka.records.batch import RecordBatch
 from kanalyze.kafka.records.checksums import crc32
 from kanalyze.kafka.records.compression import CODEC_NAMES, decompress
-from kanalyze.kafka.records.types import MOST_DEPTH, Record, RecordProblem, as_int64, note
+from kanalyze.kafka.records.types import MAX_DEPTH, Record, RecordProblem, as_int64, note
 from kanalyze.kafka.wire import Malformed
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _ENTRY_HEAD_BYTES = 12
 _MAGIC_AT = 16
 _CRC_FROM = 16
 """The checksum covers all bytes from the magic byte on."""
-_LEAST_SIZES = (14, 22)
+_MIN_SIZES = (14, 22)
 _APPEND_TIME = 0x08
 """Bit of a message's attributes, in magic 1."""
 
@@ -71,7 +71,7 @@ def least_message_size(magic: int) -> int:
 
     It counts CRC, magic, attributes, the timestamp in magic 1, and two lengths.
     """
-    return _LEAST_SIZES[magic]
+    return _MIN_SIZES[magic]
 
 
 def read_message(data: bytes, start: int, end: int, limits: DecompressionLimits) -> RecordBatch:
@@ -154,7 +154,7 @@ def _inner_records(
     if wrapper.value is None:
         note(problems, RecordProblem.MALFORMED_RECORD)
         return
-    if depth > MOST_DEPTH:
+    if depth > MAX_DEPTH:
         note(problems, RecordProblem.NESTED_TOO_DEEP)
         return
     data, problem = decompress(
@@ -194,7 +194,7 @@ def _first_offset(wrapper: _LegacyMessage, data: bytes) -> int:
     while at + MESSAGE_HEAD_BYTES <= len(data):
         offset, size = _entry_head(data, at)
         at += _ENTRY_HEAD_BYTES + size
-        if size < _LEAST_SIZES[0] or at > len(data):
+        if size < _MIN_SIZES[0] or at > len(data):
             break
         last = offset
     return wrapper.offset - last
@@ -225,6 +225,6 @@ def message_end(data: bytes, at: int) -> int:
     size = _entry_head(data, at)[1]
     magic = data[at + _MAGIC_AT]
     end = at + _ENTRY_HEAD_BYTES + size
-    if magic > 1 or size < _LEAST_SIZES[magic] or end > len(data):
+    if magic > 1 or size < _MIN_SIZES[magic] or end > len(data):
         raise Malformed("no message of magic 0 or 1")
     return end

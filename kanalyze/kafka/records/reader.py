@@ -1,16 +1,12 @@
 """Reads records out of the bytes of a records field.
 
-In: the bytes. Out: :class:`RecordSet`, which gives batches, which give records. This module must
-not know which message the bytes are from; what is known of a records field without reading its
-records is in :mod:`kanalyze.kafka.records.batch_headers`.
+In: the bytes. Out: :class:`RecordSet`, which gives batches, which give records.
 
 Nothing raises, whatever the bytes: what is wrong is noted (:class:`RecordProblem`) and what can be
 read is read. No number in the bytes decides an allocation: records come one by one.
 
 Batches (magic 2) are in :mod:`kanalyze.kafka.records.batch`, messages (magic 0 and 1) in
 :mod:`kanalyze.kafka.records.message_sets`.
-
-Compiled by Cython, with the types in ``reader.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations

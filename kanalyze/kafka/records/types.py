@@ -1,6 +1,6 @@
 """The values of reading records: records, problems, and limits.
 
-In: nothing. Out: value types. This module must not know how any of them is read.
+In: nothing. Out: value types.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import enum
 from kanalyze.common.named_tuples import NamedTuple
 
 __all__ = [
-    "MOST_DEPTH",
+    "MAX_DEPTH",
     "DecompressionLimits",
     "Header",
     "Record",
@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 
-MOST_DEPTH = 3
+MAX_DEPTH = 3
 """How deep compressed sets of messages may nest. Producers write one level, and brokers accept no
 more."""
 

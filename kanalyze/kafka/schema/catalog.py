@@ -2,8 +2,8 @@
 
 In: the packaged tables and definition files, and a user's own. Out: :class:`Api` rows, and
 :class:`~kanalyze.kafka.schema.schema_ast.MessageSpec` definitions, whose files are read one at a
-time on first use. This module must not know of bytes or decoders. It is loaded at every start, so
-it imports the modules that read definitions on first use.
+time on first use. It is loaded at every start, so it imports the modules that read definitions on
+first use.
 """
 
 from __future__ import annotations

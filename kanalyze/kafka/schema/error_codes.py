@@ -1,7 +1,6 @@
 """The error codes of Kafka by name.
 
-In: a code from the wire, or a name. Out: its name or code, and whether a client may retry. This
-module must not know where in a message the code stood.
+In: a code from the wire, or a name. Out: its name or code, and whether a client may retry.
 """
 
 from __future__ import annotations

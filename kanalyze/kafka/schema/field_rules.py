@@ -1,7 +1,7 @@
 """The rules that fields of a message definition keep: defaults, nulls, tags, map keys.
 
 In: fields as read, a default as written. Out: the parsed default, or the first rule that is broken,
-as data. This module must not know file names: the loader adds them to the error.
+as data.
 """
 
 from __future__ import annotations

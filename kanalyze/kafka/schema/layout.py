@@ -1,7 +1,6 @@
 """The layout of one version of a message on the wire.
 
-In: definitions. Out: sizes and properties of fields and structs in one version. This module must
-not know of projections or decoders.
+In: definitions. Out: sizes and properties of fields and structs in one version.
 """
 
 from __future__ import annotations

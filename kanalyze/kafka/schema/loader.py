@@ -2,7 +2,6 @@
 
 In: the text of a definition file: JSON objects one after the other, with ``//`` comments. Out:
 :class:`~kanalyze.kafka.schema.schema_ast.MessageSpec` values that keep every rule of the language.
-This module must not know where the text came from, nor of bytes.
 
 The rules are those of Kafka's generator (org.apache.kafka.message: MessageSpec, StructSpec,
 FieldSpec), but for two: a struct may be declared in more than one place of a message, and a range

@@ -1,8 +1,7 @@
 """Combines two definitions of a message: where both define a version, the upper one decides.
 
 In: two sound definitions. Out: one. In it, every version of the upper definition has the upper
-fields, and every other version the lower fields. This module must not know where definitions come
-from.
+fields, and every other version the lower fields.
 
 Code that reads messages of Kafka's own APIs relies on their fields. So the result has every field
 of the lower definition, with the same type and in the same order, even if no version has it any

@@ -1,7 +1,7 @@
 """The values a message definition is made of, once it has been read and checked.
 
 In: nothing (see :mod:`kanalyze.kafka.schema.loader`, which makes them). Out: :class:`MessageSpec`,
-:class:`Struct`, :class:`Field`. This module must not know of files, bytes or decoders.
+:class:`Struct`, :class:`Field`.
 
 The language is Kafka's own (clients/src/main/resources/common/message/README.md in its source).
 """

@@ -1,8 +1,6 @@
 """A folder of message definitions that a user adds to the built-in ones.
 
-In: a folder's name. Out: its messages by API key and name, each checked by the loader. This module
-must not know the built-in definitions; :class:`~kanalyze.kafka.schema.catalog.Catalog` puts both
-together.
+In: a folder's name. Out: its messages by API key and name, each checked by the loader.
 
 A folder may hold what a Kafka source tree has in clients/src/main/resources/common/message: JSON
 files of one message or more. Requests, responses and ``data`` messages are used. Headers, whose

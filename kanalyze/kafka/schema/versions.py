@@ -1,7 +1,7 @@
 """Ranges of API versions, as message definitions and the API table write them.
 
-In: text such as ``0-12``, ``3+``, ``4`` or ``none``. Out: :class:`VersionRange`. This module must
-not know what the versions are versions of. It imports little: it is loaded at every start.
+In: text such as ``0-12``, ``3+``, ``4`` or ``none``. Out: :class:`VersionRange`. It imports little:
+it is loaded at every start.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """Completes exchanges: with a response, without one, or a response alone.
 
 In: exchanges with their responses, exchanges without one, and responses alone. Out: the complete
-exchanges and their anomalies, in :class:`ConnectionEvents`. This module must not know how responses
-are matched.
-
-Compiled by Cython, with the types in ``completion.pxd``; uncompiled it does the same, slowly.
+exchanges and their anomalies, in :class:`ConnectionEvents`.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
 """One Kafka connection as a state machine: two streams in, exchanges out.
 
 In: the streams of both directions. Out: exchanges, anomalies, positions of tokens
-(:class:`ConnectionEvents`). This module must not know how the connection was detected, nor more of
-packets than times and numbers.
+(:class:`ConnectionEvents`).
 
 Frames of both directions are read in the order in which they were complete, because a correlation
 id may be used again as soon as its response has come.
-
-Compiled by Cython, with the types in ``connection.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -35,9 +32,9 @@ if TYPE_CHECKING:
     from kanalyze.model.streams import StreamItem
     from kanalyze.model.tcp import TcpConnection
 
-__all__ = ["MOST_UNCONFIRMED_BYTES", "KafkaConnection"]
+__all__ = ["MAX_UNCONFIRMED_BYTES", "KafkaConnection"]
 
-MOST_UNCONFIRMED_BYTES = 1024 * 1024
+MAX_UNCONFIRMED_BYTES = 1024 * 1024
 """How many bytes of a direction out of sync are buffered before an incomplete frame is accepted as
 a frame. Few frames are larger."""
 
@@ -84,7 +81,7 @@ class KafkaConnection:
         self.client_index = client_index
         responses_in_sync = in_sync[1 - client_index]
         self._response_locator = ResponseLocator(
-            reader, most_unconfirmed_bytes=MOST_UNCONFIRMED_BYTES, from_middle=not responses_in_sync
+            reader, most_unconfirmed_bytes=MAX_UNCONFIRMED_BYTES, from_middle=not responses_in_sync
         )
         self._requests = FrameCutter(locator, in_sync=in_sync[client_index], smallest_bytes=8)
         self._responses = FrameCutter(

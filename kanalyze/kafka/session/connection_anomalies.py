@@ -1,10 +1,7 @@
 """Anomalies of one Kafka connection.
 
 In: a frame or an exchange, and a kind of anomaly. Out: an
-:class:`~kanalyze.model.anomalies.Anomaly`. This module must not know how it was found.
-
-Compiled by Cython, with the types in ``connection_anomalies.pxd``; uncompiled it does the same,
-slowly.
+:class:`~kanalyze.model.anomalies.Anomaly`.
 """
 
 from __future__ import annotations

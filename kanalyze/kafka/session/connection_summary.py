@@ -1,7 +1,6 @@
 """The summary of a closed connection, and counts over connections.
 
-In: facts about a connection, from the tracker. Out: plain values. This module must not know how the
-facts were found.
+In: facts about a connection, from the tracker. Out: plain values.
 """
 
 from __future__ import annotations

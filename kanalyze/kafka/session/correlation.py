@@ -1,7 +1,7 @@
 """Finds the request of a response, also if parts of the connection were not captured.
 
 In: requests and responses as they are read, and where bytes were lost. Out: the exchange that a
-response completes, or none if that is not certain. This module must not know how messages are read.
+response completes, or none if that is not certain.
 
 Without a loss, a response belongs to the oldest pending request with its correlation id. After a
 loss that still holds if no id is used twice. But some clients reuse ids (some always send 0): then
@@ -16,8 +16,6 @@ case:
 
 A broker answers the requests of a connection in their order. Some proxies and servers do not: their
 responses are paired by the same rules, but no request waits for the response before its own.
-
-Compiled by Cython, with the types in ``correlation.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Correlator", "LostMessages"]
 
-_MOST_RUNS = 64
+_MAX_RUNS = 64
 """Clients count ids up, on one connection or over several, and losses leave holes. Beyond so many
 runs the lowest ones are merged; a client that continues below them counts as reusing ids."""
 
@@ -205,7 +203,7 @@ class Correlator:
         )
 
     def _sent_between(self, first: int, last: int) -> bool:
-        """Tell whether a pending request was sent between two packets."""
+        """Return true if a pending request was sent between two packets."""
         return any(first < _start_packet(other) < last for other in self._pending)
 
     def oldest(self, correlation_id: int) -> Exchange | None:
@@ -242,7 +240,7 @@ class Correlator:
         return None
 
     def _is_certain(self, oldest: Exchange) -> bool:
-        """Tell whether the next response with an id can belong to its oldest request only."""
+        """Return true if the next response with an id can belong to its oldest request only."""
         is_alone = self._pending.count(oldest.correlation) == 1
         return not self.lost.requests and (
             is_alone or _start_packet(oldest) >= self.lost.unsure_before
@@ -270,7 +268,7 @@ class _UsedIds:
         self._last, self._limit, firsts, lasts = fields(state, "iitt")
         self._firsts, self._lasts = list(items(firsts, "i")), list(items(lasts, "i"))
         ids = [number for run in zip(firsts, lasts, strict=True) for number in run]
-        if len(ids) > 2 * _MOST_RUNS or ids != sorted(ids):
+        if len(ids) > 2 * _MAX_RUNS or ids != sorted(ids):
             raise ValueError("runs of ids that overlap")
         if firsts and not firsts[0] <= self._last < _NO_ID:
             raise ValueError("a growing run that does not exist")
@@ -289,7 +287,7 @@ class _UsedIds:
             lasts[-1] = self._last
             firsts.append(correlation_id)
             lasts.append(correlation_id)
-            if len(firsts) > _MOST_RUNS:
+            if len(firsts) > _MAX_RUNS:
                 del firsts[1], lasts[0]
             self._last = correlation_id
             return False
@@ -304,7 +302,7 @@ class _UsedIds:
             firsts.insert(index, correlation_id)
             lasts.insert(index, correlation_id)
             index += 1
-        if len(firsts) > _MOST_RUNS:
+        if len(firsts) > _MAX_RUNS:
             if index == 1:
                 return True
             del firsts[1], lasts[0]

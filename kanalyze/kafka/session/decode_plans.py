@@ -1,9 +1,7 @@
 """How the messages of each API version are read.
 
 In: the catalog, and which fields of a message are selected. Out: a :class:`DecodePlan` for a key
-and a version. This module must not know frames, nor decoded values.
-
-Compiled by Cython, with the types in ``decode_plans.pxd``; uncompiled it does the same, slowly.
+and a version.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DecodePlan", "DecodePlans", "FieldSelection", "MessageKind"]
 
-_MOST_PLANS = 4096
+_MAX_PLANS = 4096
 """Of each kind; keys and versions of APIs come from the wire."""
 
 MessageKind = Literal["request", "response"]
@@ -112,7 +110,7 @@ class DecodePlans:
         plan = self._requests.get(key)
         if plan is None:
             plan = self._make(api_key, version, "request")
-            remember(self._requests, key, plan, _MOST_PLANS)
+            remember(self._requests, key, plan, _MAX_PLANS)
         self._last_request = plan
         return plan
 
@@ -125,7 +123,7 @@ class DecodePlans:
         plan = self._responses.get(key)
         if plan is None:
             plan = self._make(api_key, version, "response")
-            remember(self._responses, key, plan, _MOST_PLANS)
+            remember(self._responses, key, plan, _MAX_PLANS)
         self._last_response = plan
         return plan
 

@@ -1,15 +1,13 @@
 """Detects Kafka by content: an undecided connection, and the verdict on it.
 
 In: stream updates. Out: Kafka, with its wire protocol and its client; TLS; something else; or not
-known yet. This module must not know exchanges, nor how decided connections are read.
+known yet.
 
 A connection is Kafka if one of its directions has a request: a plausible header, a body that
 takes up the frame to the byte, and evidence that this is no coincidence (see
 :mod:`~kanalyze.kafka.session.heuristics`). Until then its bytes are buffered, within bounds, so
 that nothing of a Kafka connection is lost. Most connections are detected at first sight, and
 nothing of them is buffered: see :meth:`ProtocolDetector.at_first_sight`.
-
-Compiled by Cython, with the types in ``detection.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Responses that were read before their request.
 
 In: responses without a request, and requests as they are read. Out: the response to a request; the
-responses that will get no request. This module must not know how messages are paired otherwise.
+responses that will get no request.
 
 A request may be captured after its response, or found after a loss only later.
-
-Compiled by Cython, with the types in ``early_responses.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -23,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["EarlyResponse", "EarlyResponses", "answers"]
 
-_MOST_RESPONSES = 64
-_MOST_BYTES = 1024 * 1024
+_MAX_RESPONSES = 64
+_MAX_BYTES = 1024 * 1024
 
 
 class EarlyResponse(NamedTuple):
@@ -70,7 +68,7 @@ class EarlyResponses:
         response.frame.detach()
         self._keep(response)
         dropped = []
-        while len(self._responses) > _MOST_RESPONSES or self.buffered_bytes > _MOST_BYTES:
+        while len(self._responses) > _MAX_RESPONSES or self.buffered_bytes > _MAX_BYTES:
             dropped.append(self._remove(0).frame)
         return dropped
 

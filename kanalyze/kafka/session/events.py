@@ -1,9 +1,7 @@
 """The events of a step: completed exchanges, anomalies, tokens, closed connections.
 
 In: the events of one connection in one step. Out: the events of all connections of a batch, in the
-order of completion. This module must not know how messages are read.
-
-Compiled by Cython, with the types in ``events.pxd``; uncompiled it does the same, slowly.
+order of completion.
 """
 
 from __future__ import annotations

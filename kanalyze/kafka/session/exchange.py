@@ -1,9 +1,6 @@
 """A request with its response: the output of the connection stage.
 
-In: nothing. Out: :class:`Exchange`, :class:`Message` and :class:`Peers`. This module must not know
-how frames are read, nor how exchanges are used.
-
-Compiled by Cython, with the types in ``exchange.pxd``; uncompiled it is the same, slowly.
+In: nothing. Out: :class:`Exchange`, :class:`Message` and :class:`Peers`.
 """
 
 from __future__ import annotations

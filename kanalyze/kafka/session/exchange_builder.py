@@ -1,10 +1,7 @@
 """Makes exchanges from the messages of one Kafka connection.
 
 In: frames of requests and responses, in the order in which they were complete. Out: exchanges,
-anomalies, positions of tokens, in :class:`ConnectionEvents`. This module must not know how streams
-are cut into frames.
-
-Compiled by Cython, with the types in ``exchange_builder.pxd``; uncompiled it does the same, slowly.
+anomalies, positions of tokens, in :class:`ConnectionEvents`.
 """
 
 from __future__ import annotations

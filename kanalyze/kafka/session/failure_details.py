@@ -1,9 +1,6 @@
 """Says in words where a malformed body cannot be read, and why; bounded in time.
 
-In: a frame whose body could not be decoded. Out: text. This module must not know how bodies are
-decoded.
-
-Compiled by Cython (``failure_details.pxd``); uncompiled it does the same, slowly.
+In: a frame whose body could not be decoded. Out: text.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ _EXPLAINED_BYTES = 1 << 20
 """How many bytes of malformed messages the interpreter reads in all, at 5 us a byte. A capture may
 contain nothing else; later messages get the reason without the field."""
 
-_REMEMBERED_BYTES, _MOST_REMEMBERED = 256, 256
+_REMEMBERED_BYTES, _MAX_REMEMBERED = 256, 256
 """Up to which size in bytes, and for how many different messages, details are remembered."""
 
 
@@ -52,7 +49,7 @@ class FailureDetails:
         detail = self._remembered.get(key)
         if detail is None:
             detail = self._explain(frame, at, plan, reason)
-            if len(self._remembered) < _MOST_REMEMBERED:
+            if len(self._remembered) < _MAX_REMEMBERED:
                 self._remembered[key] = detail
         return detail
 

@@ -1,13 +1,10 @@
 """Classifies the first bytes of a direction: Kafka, Kafka 0.7, SASL tokens, or something else.
 
-In: the bytes of a stream from its first one on, as they come. Out: verdicts. This module must not
-know the other direction.
+In: the bytes of a stream from its first one on, as they come. Out: verdicts.
 
 The bytes are checked again only when the verdict may change: at the end of a frame, or when a
 quarter more has come. So a stream of one-byte segments takes only a few times as long as a stream
 that comes at once.
-
-Compiled by Cython, with the types in ``first_bytes.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -43,7 +40,7 @@ _HEAD_BYTES = 14
 """Size, key, version, correlation id, length of the client id."""
 _SMALLEST_BYTES = 10
 _FEW_BYTES = 64
-_MOST_FRAMES = 17
+_MAX_FRAMES = 17
 _NEVER = 1 << 62
 _VERDICTS = {"yes", "perhaps", "no"}
 
@@ -209,7 +206,7 @@ def _tokens_may_begin(view: memoryview) -> Verdict:
 def _next_frame_end(view: memoryview) -> int:
     """Return where the first incomplete frame ends, or where its size does."""
     at = 0
-    for _ in range(_MOST_FRAMES):
+    for _ in range(_MAX_FRAMES):
         if at + 4 > len(view):
             return at + 4
         size = int(_INT32(view, at)[0])

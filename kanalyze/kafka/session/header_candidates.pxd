@@ -4,7 +4,7 @@ cimport cython
 from kanalyze.kafka.codec.machine cimport int16_at, int32_at
 
 cdef enum:
-    MOST_CANDIDATES = 4096
+    MAX_CANDIDATES = 4096
     HEAD_BYTES = 14
     LARGEST_FRAME_BYTES = 104857600
     TOP_SIZE_BYTE = 6
@@ -14,7 +14,7 @@ cdef enum:
     CONTROLLED_SHUTDOWN = 7
     LAST_OLD_PRODUCE = 2
     OLD_PRODUCE_HEAD_BYTES = 26
-    LEAST_TOPIC_BYTES = 6
+    MIN_TOPIC_BYTES = 6
     LONGEST_TOPIC_BYTES = 255
     FILTER_BITS = 4096
 

@@ -1,13 +1,10 @@
 """Finds where a header could begin, in bytes that begin anywhere.
 
 In: bytes, and the known APIs or the ids of pending requests. Out: indices, few enough to check
-each. This module must not know how they are checked.
+each.
 
 An index is left out only if reading the header there would fail. Reading takes a hundred times as
 long.
-
-Compiled by Cython, with the types in ``header_candidates.pxd``; uncompiled it does the same,
-slowly.
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
 if not cython.compiled:
     from kanalyze.kafka.codec.machine import int16_at, int32_at
 
-    MOST_CANDIDATES = 4096
+    MAX_CANDIDATES = 4096
     HEAD_BYTES = 14
     LARGEST_FRAME_BYTES = 100 * 1024 * 1024
     TOP_SIZE_BYTE = LARGEST_FRAME_BYTES >> 24
@@ -36,7 +33,7 @@ if not cython.compiled:
     PRODUCE, CONTROLLED_SHUTDOWN = 0, 7
     LAST_OLD_PRODUCE = 2
     OLD_PRODUCE_HEAD_BYTES = 26
-    LEAST_TOPIC_BYTES, LONGEST_TOPIC_BYTES = 6, 255
+    MIN_TOPIC_BYTES, LONGEST_TOPIC_BYTES = 6, 255
     FILTER_BITS = 4096
 
 if TYPE_CHECKING:
@@ -69,7 +66,7 @@ class RequestCandidates:
         self._has_high_byte = memoryview(has_high_byte)
 
     def find(self, data: memoryview, limit: int) -> list[int]:
-        """Return the indices below ``limit``, at most ``MOST_CANDIDATES``.
+        """Return the indices below ``limit``, at most ``MAX_CANDIDATES``.
 
         At least the bytes of a header without a client id follow each of them.
         """
@@ -77,7 +74,7 @@ class RequestCandidates:
         for index in range(limit):
             if data[index] <= TOP_SIZE_BYTE and data[index + 6] == 0 and self._may_be(data, index):
                 candidates.append(index)
-                if len(candidates) == MOST_CANDIDATES:
+                if len(candidates) == MAX_CANDIDATES:
                     break
         return candidates
 
@@ -125,7 +122,7 @@ def _may_be_old_produce(data: memoryview, index: int, size: int) -> bool:
     if acks_high not in (0, 0xFF) or data[body + 2] >= 0x80:  # the second is of the timeout
         return False
     count, name_length = int32_at(data, body + 6), int16_at(data, body + 10)
-    if count < 1 or count > size // LEAST_TOPIC_BYTES:
+    if count < 1 or count > size // MIN_TOPIC_BYTES:
         return False
     return 1 <= name_length <= LONGEST_TOPIC_BYTES
 
@@ -155,6 +152,6 @@ def _responses(
         size = int32_at(data, index)
         if 4 <= size <= LARGEST_FRAME_BYTES:
             candidates.append(index)
-            if len(candidates) == MOST_CANDIDATES:
+            if len(candidates) == MAX_CANDIDATES:
                 break
     return candidates

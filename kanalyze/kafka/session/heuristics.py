@@ -1,7 +1,6 @@
 """Decides whether bytes that look like a Kafka request are one.
 
 In: bytes that a request seems to begin with, and the bytes of the other direction. Out: a verdict.
-This module must not know how the position was found.
 
 In random bytes, a header that makes sense begins at one byte in about 2^42: of its 112 bits, a
 size up to 100 MiB fixes 5, a known key 9, a known version 12, a client id that is null, empty or
@@ -15,8 +14,6 @@ request counts as one if it has a client id, or a response.
 For an incomplete request, which may have 100 MiB, it cannot be checked that the body fits. It
 counts as a request if it carries records whose header has plausible magic, length and counts; or if
 it has a client id, and another request with that id or a response that fits to the byte follows.
-
-Compiled by Cython, with the types in ``heuristics.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -50,8 +47,8 @@ _INT16 = struct.Struct(">h").unpack_from
 _INT32 = struct.Struct(">i").unpack_from
 _SHORTEST_NAME = 4
 """A client id of this many characters or more is no accident."""
-_MOST_PLACES = 64
-_MOST_READ_BYTES = 64 * 1024
+_MAX_PLACES = 64
+_MAX_READ_BYTES = 64 * 1024
 _NO_ID = bytes(4)
 
 
@@ -189,7 +186,7 @@ def has_answer(
     """
     may_be_begun = head.is_named and head.correlation_id != _NO_ID and not to_the_byte
     at = first
-    for _ in range(_MOST_PLACES):
+    for _ in range(_MAX_PLACES):
         at = other.find(head.correlation_id, at)
         if at < 0:
             return False
@@ -199,7 +196,7 @@ def has_answer(
         size = _INT32(other.read(start, start + 4))[0]
         if not 4 <= size <= LARGEST_FRAME_BYTES:
             continue
-        view = other.read(start, start + min(size + 4, _MOST_READ_BYTES))
+        view = other.read(start, start + min(size + 4, _MAX_READ_BYTES))
         fits = reader.checks.response_fits(view, size, head.api_key, head.api_version)
         if fits or (fits is None and may_be_begun):
             return True

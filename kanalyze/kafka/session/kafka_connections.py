@@ -1,10 +1,6 @@
 """The open Kafka connections, and the memory that they take together.
 
 In: updates of connections. Out: exchanges and anomalies; a summary of each connection that closes.
-This module must not know how Kafka was detected.
-
-Compiled by Cython, with the types in ``kafka_connections.pxd``; uncompiled it does the same,
-slowly.
 """
 
 from __future__ import annotations
@@ -12,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from kanalyze.common.plain_values import fields, items
-from kanalyze.kafka.session.connection import MOST_UNCONFIRMED_BYTES, KafkaConnection
+from kanalyze.kafka.session.connection import MAX_UNCONFIRMED_BYTES, KafkaConnection
 from kanalyze.kafka.session.connection_summary import ConnectionSummary
 from kanalyze.kafka.session.events import ConnectionEvents
 from kanalyze.kafka.session.exchange import Peers
@@ -121,7 +117,7 @@ class KafkaConnections:
         """Take the arguments of ``ConnectionTracker``."""
         self._reader = reader
         self._locator = RequestLocator(
-            reader, catalog, most_unconfirmed_bytes=MOST_UNCONFIRMED_BYTES
+            reader, catalog, most_unconfirmed_bytes=MAX_UNCONFIRMED_BYTES
         )
         self._keep = keep
         self._most_bytes = most_bytes

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KnownServers"]
 
-_MOST_SERVERS = 4096
+_MAX_SERVERS = 4096
 
 
 class KnownServers:
@@ -33,13 +33,13 @@ class KnownServers:
     def load_state(self, state: object) -> None:
         """Continue from a state; raises ValueError for any other value."""
         self._ends = dict.fromkeys(Endpoint(*fields(end, "sn")) for end in items(state, "t"))
-        if len(self._ends) > _MOST_SERVERS:
+        if len(self._ends) > _MAX_SERVERS:
             raise ValueError("more servers than are remembered")
 
     def note(self, tcp: TcpConnection, client_index: int | None) -> None:
         """Note the server of a connection, if it is known which end that is."""
         index = tcp.opened_by if client_index is None else client_index
-        if index is not None and len(self._ends) < _MOST_SERVERS:
+        if index is not None and len(self._ends) < _MAX_SERVERS:
             self._ends[tcp.endpoints[1 - index]] = None
 
     def client_of(self, tcp: TcpConnection) -> int | None:

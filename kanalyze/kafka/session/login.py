@@ -1,10 +1,7 @@
 """The login on one connection, and the identity of its client.
 
 In: requests, and frames that may be raw SASL tokens. Out: who the ends are (:class:`Peers`);
-whether a frame is a token. This module must not know pairing, nor where tokens are reported. It
-keeps no token.
-
-Compiled by Cython, with the types in ``login.pxd``; uncompiled it does the same, slowly.
+whether a frame is a token. It keeps no token.
 """
 
 from __future__ import annotations
@@ -46,7 +43,7 @@ _INT16 = struct.Struct(">h").unpack
 _KEY_AND_VERSION = struct.Struct(">hh").unpack
 _LONGEST_TOKEN_BYTES = 512 * 1024
 """Kafka's default for ``sasl.server.max.receive.size``."""
-_MOST_UNKNOWN_VERSION = 31
+_MAX_UNKNOWN_VERSION = 31
 """The highest version that a request of an unknown API may have; above it, it is a token."""
 
 
@@ -163,7 +160,7 @@ class Login:
             return False
         if self._reader.has_api(header.api_key):
             return self._locator.is_near(header.api_key, header.api_version)
-        return header.api_key >= 0 and 0 <= header.api_version <= _MOST_UNKNOWN_VERSION
+        return header.api_key >= 0 and 0 <= header.api_version <= _MAX_UNKNOWN_VERSION
 
     def may_be_token(self, request: Frame) -> bool:
         """Return true if an incomplete request may contain a token."""

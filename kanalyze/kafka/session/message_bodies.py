@@ -1,9 +1,6 @@
 """Bodies of the messages of one connection: read within bounds, and counted.
 
-In: frames whose header was read. Out: the values, in the :class:`Message`; byte counts. This module
-must not know how requests and responses are paired.
-
-Compiled by Cython, with the types in ``message_bodies.pxd``; uncompiled it does the same, slowly.
+In: frames whose header was read. Out: the values, in the :class:`Message`; byte counts.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """Checks whether bytes are a message: its body has to take up the frame to the byte.
 
-In: bytes or a frame, and the API and version of a candidate. Out: a verdict. This module must not
-know where candidates come from, nor any field's meaning.
-
-Compiled by Cython, with the types in ``message_checks.pxd``; uncompiled it does the same, slowly.
+In: bytes or a frame, and the API and version of a candidate. Out: a verdict.
 """
 
 from __future__ import annotations

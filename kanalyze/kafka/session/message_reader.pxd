@@ -17,7 +17,7 @@ cdef enum:
     API_VERSIONS = 18
     SASL_AUTHENTICATE = 36
     UNSUPPORTED_VERSION = 35
-    LEAST_HEADER_BYTES = 14
+    MIN_HEADER_BYTES = 14
 
 
 @cython.final

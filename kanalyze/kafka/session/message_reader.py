@@ -1,8 +1,7 @@
 """Reads requests and responses out of frames: the header, then the selected fields of the body.
 
 In: a :class:`~kanalyze.kafka.framing.frame.Frame`, and for a response the API and version of its
-request. Out: values, or what is wrong with the body. This module must not know pairing, directions,
-nor what the values are for.
+request. Out: values, or what is wrong with the body.
 
 Known pitfalls of the protocol are handled here and in the modules beside it:
 
@@ -13,8 +12,6 @@ Known pitfalls of the protocol are handled here and in the modules beside it:
   layout if that takes up the frame to the byte and the final layout does not.
 - A version newer than the tables is read as the newest known one if that takes up the frame to the
   byte.
-
-Compiled by Cython, with the types in ``message_reader.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -62,7 +59,7 @@ if not cython.compiled:
     API_VERSIONS = 18
     SASL_AUTHENTICATE = 36
     UNSUPPORTED_VERSION = 35
-    LEAST_HEADER_BYTES = 14  # size, key, version, correlation id, length of a client id
+    MIN_HEADER_BYTES = 14  # size, key, version, correlation id, length of a client id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -183,7 +180,7 @@ class MessageReader:
     def _usual_header(self, frame: Frame) -> RequestHeader | None:
         """Read a header that is contiguous and in order; None for any other."""
         segments, limit = frame.segments, frame.begin + frame.contiguous_bytes
-        if segments is None or frame.contiguous_bytes < LEAST_HEADER_BYTES:
+        if segments is None or frame.contiguous_bytes < MIN_HEADER_BYTES:
             return None
         data, begin = segments.data, frame.begin
         api_key, version = int16_at(data, begin + 4), int16_at(data, begin + 6)
@@ -191,7 +188,7 @@ class MessageReader:
         length = int16_at(data, begin + 12)
         if plan.definition is None or plan.header_version == 0 or length < -1:
             return None
-        client_id, end = None, begin + LEAST_HEADER_BYTES
+        client_id, end = None, begin + MIN_HEADER_BYTES
         if length >= 0:
             end += length
             if end > limit:

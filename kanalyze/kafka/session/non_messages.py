@@ -1,8 +1,7 @@
 """Frames of a Kafka connection that are no messages: SASL tokens, and what cannot be read.
 
 In: frames. Out: counts of bytes, positions of tokens, anomalies, in
-:class:`~kanalyze.kafka.session.events.ConnectionEvents`. This module must not know how a frame was
-found to be no message.
+:class:`~kanalyze.kafka.session.events.ConnectionEvents`.
 """
 
 from __future__ import annotations

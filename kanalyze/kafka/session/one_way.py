@@ -1,13 +1,11 @@
 """Requests that expect no response, until it is clear that none comes.
 
 In: exchanges as their requests are read, and responses. Out: the exchanges that are complete
-without a response. This module must not know how messages are read.
+without a response.
 
 Kafka sends no response to a Produce with acks=0; some other brokers do (librdkafka's mock cluster).
 Responses come in the order of their requests. So if a later request gets its response first, or no
 response comes for long, the broker counts as one that sends none, and later requests do not wait.
-
-Compiled by Cython, with the types in ``one_way.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OneWayRequests"]
 
-_MOST_WAITING = 1000
+_MAX_WAITING = 1000
 _LONGEST_WAIT_NS = 5_000_000_000
 
 
@@ -37,7 +35,7 @@ class OneWayRequests:
     __slots__ = ("_requests", "_sends_responses")
 
     def __init__(self) -> None:
-        self._requests = PendingRequests(2 * _MOST_WAITING)
+        self._requests = PendingRequests(2 * _MAX_WAITING)
         self._sends_responses: bool | None = None
         """True if the broker sends responses to such requests; None while that is unknown."""
 
@@ -71,7 +69,7 @@ class OneWayRequests:
             oldest = next(iter(self._requests))
             began_ns = _start_ns(oldest)
             has_waited = began_ns != NO_TIME and now_ns - began_ns > _LONGEST_WAIT_NS
-            if len(self._requests) <= _MOST_WAITING and not has_waited:
+            if len(self._requests) <= _MAX_WAITING and not has_waited:
                 break
             self._requests.remove(oldest)
             expired.append(oldest)

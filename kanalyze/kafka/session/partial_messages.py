@@ -1,9 +1,7 @@
 """Messages of one connection that continue in the next batch.
 
 In: incomplete frames. Out: the same frames, with only the bytes that are needed; where tokens may
-be. This module must not know how complete messages are read.
-
-Compiled by Cython (``partial_messages.pxd``); uncompiled it does the same, slowly.
+be.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """The requests of one connection that wait for their response.
 
-In: exchanges as their requests are read. Out: the one that a response belongs to. This module must
-not know how messages are read.
+In: exchanges as their requests are read. Out: the one that a response belongs to.
 
 Correlation ids belong to one connection; they may be 0, negative, repeated, or fall. A response
 belongs to the oldest pending request with its id.
-
-Compiled by Cython, with the types in ``pending_requests.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations

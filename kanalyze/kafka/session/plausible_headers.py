@@ -1,8 +1,7 @@
 """What a request header may say without being taken for other bytes.
 
 In: an API and a version, or a client id, that bytes would have if they were a request header. Out:
-true or false, or the limits, for those that look at bytes before they are read. This module must
-not know bytes.
+true or false, or the limits, for those that look at bytes before they are read.
 """
 
 from __future__ import annotations

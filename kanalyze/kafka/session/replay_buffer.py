@@ -1,7 +1,7 @@
 """The bytes of one direction of a connection, buffered until its protocol is known.
 
 In: chunks and gaps, in stream order. Out: the bytes, to be searched, and the same chunks and gaps
-again. This module must not know what the bytes mean.
+again.
 
 Everything is copied (see PacketBatch, whose buffers are used again) into one buffer and five
 columns of integers: a segment of one byte takes 41 bytes, not a kilobyte of objects.
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.model.streams import StreamItem
 
-__all__ = ["HEAD_BYTES", "MOST_BUFFERED_BYTES", "ReplayBuffer"]
+__all__ = ["HEAD_BYTES", "MAX_BUFFERED_BYTES", "ReplayBuffer"]
 
-MOST_BUFFERED_BYTES = 256 * 1024
+MAX_BUFFERED_BYTES = 256 * 1024
 """Limit for one direction, with the memory of its columns; beyond it the oldest bytes are
 dropped."""
 HEAD_BYTES = 256
@@ -338,7 +338,7 @@ class ReplayBuffer:
 
     def bound(self) -> int:
         """Drop the oldest bytes if too many are buffered; return how many were dropped."""
-        if self.buffered_bytes <= MOST_BUFFERED_BYTES:
+        if self.buffered_bytes <= MAX_BUFFERED_BYTES:
             return 0
         return self._drop(len(self._rows) - self._rows.count_within(_KEPT_BYTES))
 

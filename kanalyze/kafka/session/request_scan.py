@@ -1,7 +1,7 @@
 """Searches bytes that begin anywhere for Kafka requests.
 
 In: one direction of a connection as it comes, and the bytes of the other one. Out: the wire
-protocol. This module must not know connections, nor where exactly the requests begin.
+protocol.
 
 Every byte is searched once, and a few times if an incomplete request begins there. A request that
 fits needs further evidence (:mod:`~kanalyze.kafka.session.heuristics`). A large request is buffered
@@ -28,19 +28,19 @@ __all__ = ["RequestScanner", "ScanState", "Wire"]
 Wire: TypeAlias = Literal["kafka", "kafka after tokens", "kafka-0.7"]
 
 _HEAD_BYTES = 14
-_MOST_RECHECKED_BYTES = 64 * 1024
+_MAX_RECHECKED_BYTES = 64 * 1024
 """An incomplete request of up to this size is checked again when more bytes come."""
-_MOST_TRIES = 16
+_MAX_TRIES = 16
 """Requests without evidence that are skipped in each scan."""
-_MOST_INCOMPLETE = 64
+_MAX_INCOMPLETE = 64
 """How many incomplete requests are remembered, to check what follows them."""
-_MOST_WAITING = 16
+_MAX_WAITING = 16
 """Requests without a client id whose response is searched for."""
 _ENOUGH_IN_A_ROW = 3
 _ENOUGH_ANSWERED = 2
 _SHORTEST_TOPIC_07 = 3
 _FEW_BYTES = 64
-_LEAST_BYTES = 8
+_MIN_BYTES = 8
 """No request of any version is recognized by fewer bytes: a size, an API, a version."""
 
 
@@ -107,14 +107,14 @@ class ScanState:
         """Note a request whose response would be evidence; only the last few are kept."""
         if (head, to_the_byte) not in self.waiting:
             self.waiting.append((head, to_the_byte))
-            del self.waiting[:-_MOST_WAITING]
+            del self.waiting[:-_MAX_WAITING]
             self.next_answer_end = 1
 
     def note_incomplete(self, end_offset: int, head: RequestHead) -> None:
         """Note an incomplete request; if there are too many, those that end first are kept."""
         if (end_offset, head) not in self.incomplete:
             self.incomplete.append((end_offset, head))
-            if len(self.incomplete) > _MOST_INCOMPLETE:
+            if len(self.incomplete) > _MAX_INCOMPLETE:
                 self.incomplete.remove(max(self.incomplete))
 
 
@@ -178,7 +178,7 @@ class RequestScanner:
         view = buffer.read(first, end)
         keep = max(0, len(view) - _HEAD_BYTES + 1)
         is_open = False
-        for at, verdict in islice(self._locate.candidates(view), _MOST_TRIES):
+        for at, verdict in islice(self._locate.candidates(view), _MAX_TRIES):
             position, rest_of_view = first + at, view[at:]
             if verdict == "yes":
                 if self._has_evidence(scan, buffer, position, rest_of_view):
@@ -189,7 +189,7 @@ class RequestScanner:
             self._note_incomplete(scan, buffer, position, rest_of_view)
             if final:
                 self._wait_if_cut(scan, buffer, position, rest_of_view)
-            elif not is_open and len(rest_of_view) < _MOST_RECHECKED_BYTES:
+            elif not is_open and len(rest_of_view) < _MAX_RECHECKED_BYTES:
                 # It is checked again with the bytes that follow.
                 keep, is_open = at, True
         scan.searched += keep
@@ -292,7 +292,7 @@ class RequestScanner:
 
 
 def _has_enough(scan: ScanState, buffer: ReplayBuffer) -> bool:
-    return buffer.end - max(buffer.begin, min(scan.searched, scan.searched_07)) >= _LEAST_BYTES
+    return buffer.end - max(buffer.begin, min(scan.searched, scan.searched_07)) >= _MIN_BYTES
 
 
 def _is_sound_07(view: memoryview) -> bool:

@@ -1,13 +1,11 @@
 """Finds where a request or a response begins in bytes that begin anywhere.
 
 In: bytes of one direction, and for responses the pending requests. Out: the index of a frame's
-first byte. This module must not know where the bytes come from.
+first byte.
 
 A plausible size alone is no boundary. The header has to be plausible, and the body has to fit the
 header, to the frame's last byte if that has come. A wrong boundary gives wrong rows; a
 missed boundary costs one row.
-
-Compiled by Cython, with the types in ``resync.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -57,23 +55,23 @@ PendingApis: TypeAlias = dict[int, set[tuple[int, int]]]
 _INT32 = struct.Struct(">i")
 _SIZE = _INT32.unpack_from
 _HEAD_BYTES = 14
-_MOST_UNCONFIRMED_BYTES = 64 * 1024
+_MAX_UNCONFIRMED_BYTES = 64 * 1024
 """How many bytes are buffered to check a candidate. Beyond this, an incomplete candidate whose body
 fits so far is accepted as a frame."""
 _SOON_BYTES = 512
 """Nearly every candidate that is none is refuted by so many bytes."""
 _CHECK_BYTES = 64
 """A check that ends soon takes as long as it takes to read so many bytes."""
-_MOST_TIMES_CHECKED = 4
-_LEAST_CHECKED_BYTES = 128 * 1024
+_MAX_TIMES_CHECKED = 4
+_MIN_CHECKED_BYTES = 128 * 1024
 _PADDING = bytes(_HEAD_BYTES + 12)
 """Put between pieces of segments: a request does not continue in the next piece."""
-_MOST_CANDIDATES = 4096
+_MAX_CANDIDATES = 4096
 _KEPT_BYTES = 32 * 1024
 """Bytes without a response that are kept: they are searched again when more requests are known."""
 _NEAR_IDS = 1000
 """Requests in flight at once: the ids of neighbouring responses differ by no more."""
-_MOST_TOKENS = 16
+_MAX_TOKENS = 16
 
 
 class CheckBudget:
@@ -88,7 +86,7 @@ class CheckBudget:
 
     def __init__(self, searched_bytes: int) -> None:
         """Make the budget of a search in so many bytes."""
-        self._left_bytes = max(_LEAST_CHECKED_BYTES, _MOST_TIMES_CHECKED * searched_bytes)
+        self._left_bytes = max(_MIN_CHECKED_BYTES, _MAX_TIMES_CHECKED * searched_bytes)
 
     @property
     def is_spent(self) -> bool:
@@ -127,7 +125,7 @@ class RequestLocator(FrameLocator):
         reader: MessageReader,
         catalog: Catalog,
         *,
-        most_unconfirmed_bytes: int = _MOST_UNCONFIRMED_BYTES,
+        most_unconfirmed_bytes: int = _MAX_UNCONFIRMED_BYTES,
     ) -> None:
         """Make a locator.
 
@@ -280,7 +278,7 @@ class ResponseLocator(FrameLocator):
         self,
         reader: MessageReader,
         *,
-        most_unconfirmed_bytes: int = _MOST_UNCONFIRMED_BYTES,
+        most_unconfirmed_bytes: int = _MAX_UNCONFIRMED_BYTES,
         from_middle: bool = True,
     ) -> None:
         """Make a locator.
@@ -433,7 +431,7 @@ def _chained_responses(view: memoryview) -> int | None:
     0 if the last one is incomplete.
     """
     at, last = 0, None
-    for count in range(_MOST_CANDIDATES):
+    for count in range(_MAX_CANDIDATES):
         if len(view) - at < 8:
             return count if at == len(view) else 0
         size, correlation_id = _SIZE(view, at)[0], _SIZE(view, at + 4)[0]
@@ -463,7 +461,7 @@ def after_tokens(view: memoryview, verdict_of: Callable[[memoryview], Verdict]) 
     if len(view) < 4 or not looks_like_gssapi(view[4:], _SIZE(view)[0]):
         return "no"
     at = 0
-    for _ in range(_MOST_TOKENS):
+    for _ in range(_MAX_TOKENS):
         at += max(0, _SIZE(view, at)[0]) + 4
         if at + 4 > len(view):
             return "perhaps"

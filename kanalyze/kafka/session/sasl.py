@@ -1,8 +1,7 @@
 """SASL tokens: which frames are tokens, and the user name in one.
 
-In: the bytes of one frame. Out: whether it is a token; a user name or None. This module must not
-know where anything is written. Tokens are secrets: this module keeps none, and returns nothing but
-the name.
+In: the bytes of one frame. Out: whether it is a token; a user name or None. Tokens are secrets:
+this module keeps none, and returns nothing but the name.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["RawLogin", "looks_like_gssapi", "principal_of"]
 
 _LONGEST_NAME_BYTES = 1024
-_MOST_TOKENS = 16
+_MAX_TOKENS = 16
 """A SASL login takes a few round trips; more frames that are no requests are something else."""
 _SMALLEST_RESPONSE_BYTES = 4
 
@@ -200,8 +199,8 @@ _PLAIN = _TokenForm(1, True, _is_plain, _is_none)
 _SCRAM = _TokenForm(2, True, _is_scram_clients, _is_scram_brokers)
 _BEARER = _TokenForm(2, True, _is_bearer_clients, _is_bearer_brokers)
 """RFC 7628; the client's second token says that it has read why it was refused."""
-_GSSAPI = _TokenForm(_MOST_TOKENS, False, _is_gssapi, _is_gssapi)
-_OTHER = _TokenForm(_MOST_TOKENS, False, _is_none, _is_none)
+_GSSAPI = _TokenForm(_MAX_TOKENS, False, _is_gssapi, _is_gssapi)
+_OTHER = _TokenForm(_MAX_TOKENS, False, _is_none, _is_none)
 _FORMS = {"PLAIN": _PLAIN, "OAUTHBEARER": _BEARER, "GSSAPI": _GSSAPI}
 
 

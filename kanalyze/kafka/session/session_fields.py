@@ -1,7 +1,7 @@
 """Single fields that are needed to follow a connection, and the positions of tokens.
 
-In: a frame, its API and version. Out: values of named fields, positions of SASL tokens. This module
-must not know what the values are for. Callers keep no secret.
+In: a frame, its API and version. Out: values of named fields, positions of SASL tokens. Callers
+keep no secret.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["SessionFields"]
 
 _SASL_AUTHENTICATE = 36
-_MOST_TOKEN_BYTES = 1 << 16
+_MAX_TOKEN_BYTES = 1 << 16
 """A larger SaslAuthenticate message counts as a token as a whole. A Kerberos ticket takes some
 kilobytes."""
 
@@ -90,7 +90,7 @@ class SessionFields:
     def _token(self, frame: Frame, kind: MessageKind, version: int, at: int) -> tuple[int, int]:
         body = at, frame.length
         is_whole = frame.end_packet is not None and not frame.missing_bytes
-        if not is_whole or frame.length > _MOST_TOKEN_BYTES:
+        if not is_whole or frame.length > _MAX_TOKEN_BYTES:
             return body
         if not self._plans.has_version(_SASL_AUTHENTICATE, version):
             return body

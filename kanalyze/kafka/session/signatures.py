@@ -1,7 +1,6 @@
 """Names the protocol of a connection that is not Kafka, by its first bytes.
 
-In: the first bytes of both directions, some hundred. Out: a protocol's name. This module must not
-know connections, or ports.
+In: the first bytes of both directions, some hundred. Out: a protocol's name.
 
 The name is a guess, made once per connection and used for counts. A protocol is named only if the
 bytes are as its document requires; in doubt the name is ``unknown``.
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["PROTOCOLS", "describe_size", "guess_protocol"]
 
 _INT32 = struct.Struct(">i").unpack_from
-_LEAST_ZEROS = 8
-_LEAST_BYTES = 4
+_MIN_ZEROS = 8
+_MIN_BYTES = 4
 """No protocol is named by fewer bytes."""
 
 # RFC 9112 sections 3 and 4; the connection preface of HTTP/2, RFC 9113 section 3.4.
@@ -200,12 +199,12 @@ def guess_protocol(first: bytes, second: bytes) -> str:
     heads = [head for head in (first, second) if head]
     if not heads:
         return "none"
-    if max(map(len, heads)) >= _LEAST_BYTES:
+    if max(map(len, heads)) >= _MIN_BYTES:
         for name, matches in _TESTS:
             for head in heads:
                 if matches(head):
                     return name
-    if all(len(head) >= _LEAST_ZEROS and not any(head) for head in heads):
+    if all(len(head) >= _MIN_ZEROS and not any(head) for head in heads):
         return "zeros"
     return "unknown"
 

@@ -1,12 +1,10 @@
 """The stream items of one batch: their bytes, and steps that hold one loss at most.
 
 In: the items of both directions. Out: the same items, divided between two packets as if a batch had
-ended there. This module must not know what the bytes mean.
+ended there.
 
 After a loss the next frame is searched in small steps. The bytes before the loss, and those after
 the frame that was found, are most of a batch and are read as usual.
-
-Compiled by Cython, with the types in ``stream_items.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ def payload_bytes(items: BothItems) -> int:
 
 
 def has_loss(items: BothItems) -> bool:
-    """Return whether bytes are missing among the items."""
+    """Return true if bytes are missing among the items."""
     return any(isinstance(item, Gap) for direction in items for item in direction)
 
 

@@ -1,9 +1,7 @@
 """The places where the streams of one connection lost sync, until a later frame is read.
 
 In: losses of sync, and the frames that come after them. Out: anomalies and unread bytes; when bytes
-were last missing before an exchange. This module must not know the content of frames.
-
-Compiled by Cython, with the types in ``sync_losses.pxd``; uncompiled it does the same, slowly.
+were last missing before an exchange.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SyncLosses"]
 
-_MOST_TIMES = 64
+_MAX_TIMES = 64
 """How many losses of a direction are remembered; beyond it, the first two become one."""
 
 
@@ -163,7 +161,7 @@ class SyncLosses:
         self.lost_ns = time_ns if self.lost_ns is None else max(self.lost_ns, time_ns)
         times = self._times[direction]
         insort(times, (stream_offset, time_ns))
-        if len(times) > _MOST_TIMES:
+        if len(times) > _MAX_TIMES:
             (offset, first_ns), (_, second_ns) = times[:2]
             times[:2] = [(offset, max(first_ns, second_ns))]
 

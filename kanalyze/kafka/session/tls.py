@@ -1,7 +1,6 @@
 """Recognizes a TLS stream by its records.
 
-In: bytes of one direction. Out: true if they are TLS records; who sent them. This module must not
-know what is inside a record beyond the type of a handshake's first message.
+In: bytes of one direction. Out: true if they are TLS records; who sent them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """The byte ranges of a connection that are, or may be, SASL tokens.
 
 In: frames, and where bytes cannot be read. Out: :class:`~kanalyze.model.streams.TokenBytes`, for
-code that saves packets. This module must not know what is in a token.
-
-Compiled by Cython, with the types in ``token_ranges.pxd``; uncompiled it does the same, slowly.
+code that saves packets.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
 """Follows every TCP connection: undecided, Kafka, TLS, or something else.
 
 In: :class:`~kanalyze.model.streams.StreamUpdate`. Out: :class:`SessionEvents`: exchanges and
-anomalies, and a summary of each connection. This module must not know files, rows or reports, nor
-how Kafka is recognized, which :class:`~kanalyze.kafka.session.detection.ProtocolDetector` knows.
+anomalies, and a summary of each connection.
 
 Content decides which protocol a connection has, and which end is the client. Ports decide only if
 the user says so.
-
-Compiled by Cython, with the types in ``tracker.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -40,8 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ConnectionTracker"]
 
-_MOST_UNDECIDED_BYTES = 64 * 1024 * 1024
-_MOST_KAFKA_BYTES = 192 * 1024 * 1024
+_MAX_UNDECIDED_BYTES = 64 * 1024 * 1024
+_MAX_KAFKA_BYTES = 192 * 1024 * 1024
 _SILENT = "none"
 """The protocol of a connection without a byte of payload (see ``signatures.PROTOCOLS``)."""
 
@@ -66,8 +63,8 @@ class ConnectionTracker:
         is_broker: BrokerSide | None = None,
         keep: KeepsBytes | None = None,
         collect_summaries: bool = False,
-        most_undecided_bytes: int = _MOST_UNDECIDED_BYTES,
-        most_kafka_bytes: int = _MOST_KAFKA_BYTES,
+        most_undecided_bytes: int = _MAX_UNDECIDED_BYTES,
+        most_kafka_bytes: int = _MAX_KAFKA_BYTES,
     ) -> None:
         """Make a tracker.
 

@@ -1,11 +1,9 @@
 """Buffers connections until their protocol is known.
 
 In: stream updates of new connections. Out: the decision on each (:class:`KafkaStart`,
-:class:`NotKafka`). This module must not know exchanges, nor how decided connections are read.
+:class:`NotKafka`).
 
 The buffered bytes are bounded, for each connection and for all together.
-
-Compiled by Cython (``undecided.pxd``); uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """One connection of Kafka 0.7 as a state machine: two streams in, exchanges out.
 
-In: the streams of both directions. Out: exchanges and anomalies (:class:`ConnectionEvents`). This
-module must not know how the connection was detected, nor of packets beyond their times and numbers.
+In: the streams of both directions. Out: exchanges and anomalies (:class:`ConnectionEvents`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Makes exchanges of the messages of one connection of Kafka 0.7.
 
 In: frames of requests and responses, in the order in which they were complete. Out: exchanges and
-anomalies, in :class:`ConnectionEvents`. This module must not know how streams are cut into frames.
+anomalies, in :class:`ConnectionEvents`.
 
 Without correlation ids a pairing is certain only while no frame of either direction was lost. After
 a loss, and in a capture that begins in the middle, nothing is paired: requests are unanswered and
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["WIRE", "ExchangeBuilder07"]
 
 WIRE = "kafka-0.7"
-_MOST_PENDING = 10_000
+_MAX_PENDING = 10_000
 _SIMILAR_APIS = (0, 1, 1, 0, 2)
 """By request type, the key of the most similar later API: Produce, Fetch, ListOffsets."""
 
@@ -215,7 +215,7 @@ class ExchangeBuilder07:
             # With several pending requests, no response can be guessed.
             self._drop_pending(events)
         self._pending.append((exchange, request))
-        if len(self._pending) > _MOST_PENDING:
+        if len(self._pending) > _MAX_PENDING:
             kind, direction = AnomalyKind.PENDING_LIMIT, self._client_index
             events.anomalies.append(frame_anomaly(kind, self._peers.tcp, frame, direction))
             self.lose_sync(events)

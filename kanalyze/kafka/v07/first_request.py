@@ -1,8 +1,7 @@
 """Checks whether bytes begin with a request of Kafka 0.7, by the first few bytes if they suffice.
 
-In: the first bytes of one direction. Out: a verdict. This module must not know how a request of
-Kafka 0.7 is read. It loads the modules that do only if the bytes may begin one; bytes of later
-versions hardly ever do.
+In: the first bytes of one direction. Out: a verdict. It loads the modules that do only if the bytes
+may begin one; bytes of later versions hardly ever do.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The wire protocol of Kafka 0.7, which is not that of any later version.
 
-In: the bytes of one frame, and for a response the request that it answers. Out: values. This
-module must not know of packets, of pairing, or of the later protocol.
+In: the bytes of one frame, and for a response the request that it answers. Out: values.
 
     request:  size int32, type int16, body
     PRODUCE (0):      topic, partition int32, messages_length int32, messages; no response

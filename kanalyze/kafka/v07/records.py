@@ -2,7 +2,7 @@
 
 In: the bytes of a messages field. Out: :class:`MessageSet07Records`, which gives batches and
 records as :class:`~kanalyze.kafka.records.reader.RecordSet` does, and the number of messages in a
-compressed payload. This module must not know which request or response the bytes are from.
+compressed payload.
 
 A message: length int32, magic int8, for magic 1 attributes int8 (codec in bits 0 and 1), CRC-32 of
 the payload int32, payload; the payload of a compressed message holds messages. Source: the wire
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.kafka.records.types import (
-    MOST_DEPTH,
+    MAX_DEPTH,
     DecompressionLimits,
     Record,
     RecordProblem,
@@ -38,7 +38,7 @@ COUNTING_LIMITS = DecompressionLimits(most_ratio=256, free_bytes=1 << 18)
 """Bounds when messages are only counted, which is done for the row of every exchange."""
 
 _LENGTH_BYTES = 4
-_LEAST_HEAD_BYTES = 5
+_MIN_HEAD_BYTES = 5
 """Magic and checksum; one more in magic 1."""
 _UNKNOWN_CODEC = 3
 _int32 = Struct(">i").unpack_from
@@ -64,7 +64,7 @@ def _messages(data: bytes, problems: list[RecordProblem]) -> Iterator[_RawMessag
         if magic > 1:
             note(problems, RecordProblem.UNKNOWN_MAGIC)
             return
-        if length < _LEAST_HEAD_BYTES + magic:
+        if length < _MIN_HEAD_BYTES + magic:
             note(problems, RecordProblem.MALFORMED_BATCH)
             return
         end = at + _LENGTH_BYTES + length
@@ -72,7 +72,7 @@ def _messages(data: bytes, problems: list[RecordProblem]) -> Iterator[_RawMessag
             note(problems, RecordProblem.CUT_BATCH)
             return
         codec = data[at + _LENGTH_BYTES + 1] & 3 if magic else 0
-        yield _RawMessage07(at, at + _LENGTH_BYTES + _LEAST_HEAD_BYTES + magic, end, magic, codec)
+        yield _RawMessage07(at, at + _LENGTH_BYTES + _MIN_HEAD_BYTES + magic, end, magic, codec)
         at = end
 
 
@@ -135,7 +135,7 @@ def _count_inside(budget: _Budget07, codec: int, payload: bytes, depth: int) -> 
             count += 1
             continue
         inside = None
-        if depth < MOST_DEPTH:
+        if depth < MAX_DEPTH:
             inner = plain[message.payload : message.end]
             inside = _count_inside(budget, message.codec, inner, depth + 1)
         if inside is None:
@@ -214,7 +214,7 @@ def _inside(
     depth: int = 1,
 ) -> Iterator[Record]:
     """Read the messages in a compressed payload, and those nested in them."""
-    if depth > MOST_DEPTH:
+    if depth > MAX_DEPTH:
         note(problems, RecordProblem.NESTED_TOO_DEEP)
         return
     plain, problem = budget.decompressed(codec, payload)

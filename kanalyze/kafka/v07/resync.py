@@ -1,7 +1,6 @@
 """Finds where a request or a response of Kafka 0.7 begins in bytes that begin anywhere.
 
-In: bytes of one direction. Out: the index of a frame's first byte. This module must not know where
-the bytes come from, nor of later versions of the protocol.
+In: bytes of one direction. Out: the index of a frame's first byte.
 
 A request is recognized by its body: it takes up the frame to the byte, its topic is a name and its
 messages have the right checksums. A response has almost nothing to recognize: only sizes that lead
@@ -39,11 +38,11 @@ _CODE = struct.Struct(">h").unpack_from
 _HEAD_BYTES = 8
 """Size, type, and the length of a topic or a number of parts."""
 _SMALLEST_REQUEST_BYTES = 13
-_MOST_UNCONFIRMED_BYTES = 64 * 1024
+_MAX_UNCONFIRMED_BYTES = 64 * 1024
 """How many bytes of an incomplete request are buffered before it is accepted; and how many bytes
 without a response are kept, to be searched again."""
-_MOST_CANDIDATES = 4096
-_MOST_TRIES = 64
+_MAX_CANDIDATES = 4096
+_MAX_TRIES = 64
 """How many candidates are read to the end: each may take up all bytes."""
 _LONGEST_HEAD_BYTES = 300
 _LARGEST_LEAD_BYTE = LARGEST_FRAME_BYTES >> 24
@@ -62,12 +61,12 @@ class Request07Locator(FrameLocator):
             for index in _candidates(view, limit)
             if may_fit(view[index : index + _LONGEST_HEAD_BYTES], _SIZE(view, index)[0])
         )
-        for index in islice(fitting, _MOST_TRIES):
+        for index in islice(fitting, _MAX_TRIES):
             verdict = self.verdict(view[index:])
             if verdict == "yes" and self._may_continue(view, index):
                 return index, index
             if verdict == "perhaps":
-                if len(view) - index >= _MOST_UNCONFIRMED_BYTES:
+                if len(view) - index >= _MAX_UNCONFIRMED_BYTES:
                     return index, index
                 return None, index
         return None, limit
@@ -106,13 +105,13 @@ class Response07Locator(FrameLocator):
         possible = _may_begin(np.frombuffer(view, np.uint8), limit, max(ERROR_NAMES_07))
         fitting = (
             index
-            for index in np.flatnonzero(possible)[:_MOST_CANDIDATES].tolist()
+            for index in np.flatnonzero(possible)[:_MAX_CANDIDATES].tolist()
             if 2 <= _SIZE(view, index)[0] <= len(view) - index - 4
         )
-        for index in islice(fitting, _MOST_TRIES):
+        for index in islice(fitting, _MAX_TRIES):
             if self._leads_to_the_end(view, index):
                 return index, index
-        return None, max(0, limit - _MOST_UNCONFIRMED_BYTES)
+        return None, max(0, limit - _MAX_UNCONFIRMED_BYTES)
 
     @staticmethod
     def _leads_to_the_end(view: memoryview, at: int) -> bool:
@@ -156,7 +155,7 @@ def _candidates(view: memoryview, limit: int) -> list[int]:
     possible = _may_begin(octets, limit, max(RequestType))
     possible &= octets[6 : limit + 6] == 0
     possible &= octets[7 : limit + 7] > 0
-    indices: list[int] = np.flatnonzero(possible)[:_MOST_CANDIDATES].tolist()
+    indices: list[int] = np.flatnonzero(possible)[:_MAX_CANDIDATES].tolist()
     return indices
 
 

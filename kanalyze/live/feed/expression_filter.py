@@ -1,7 +1,6 @@
 """Selects packets by an expression in tcpdump's language, with libpcap.
 
-In: an expression, packet batches. Out: the indices of the packets selected. Must not know: what
-the language says.
+In: an expression, packet batches. Out: the indices of the packets selected.
 
 Each packet is one call of ``pcap_offline_filter``, which takes 0.4 us through ctypes. A compiled
 interpreter of our own would be faster, but take 150 lines for what libpcap does.

@@ -1,6 +1,6 @@
 """A feed of the packets that a filter selects from another feed.
 
-In: a feed, a filter. Out: a feed. Must not know: how a filter selects.
+In: a feed, a filter. Out: a feed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A feed of an interface: if the interface is removed, the feed waits until it is back.
 
-In: a live capture; a clock. Out: its packets. Must not know: how packets are captured, nor who
-reads them.
+In: a live capture; a clock. Out: its packets.
 """
 
 from __future__ import annotations

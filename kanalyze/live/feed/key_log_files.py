@@ -1,10 +1,9 @@
 """Reads key logs while programs write them.
 
 In: paths, a clock. Out: a :class:`~kanalyze.tls.keylog.KeyLog`, and messages, which show no secret.
-Must not know: what secrets are for.
 
 A file may be created later, grow, be truncated, or be replaced by another one. Files are checked
-every :data:`LOOK_EVERY_NS`; only the added bytes are read, up to :data:`MOST_BYTES_A_LOOK`.
+every :data:`LOOK_EVERY_NS`; only the added bytes are read, up to :data:`MAX_BYTES_A_LOOK`.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from kanalyze.tls.keylog import LONGEST_LINE_BYTES, NOT_A_KEY_LOG, KeyLog
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["LOOK_EVERY_NS", "MOST_BYTES_A_LOOK", "MOST_BYTES_BEFORE", "KeyLogFiles"]
+__all__ = ["LOOK_EVERY_NS", "MAX_BYTES_A_LOOK", "MAX_BYTES_BEFORE", "KeyLogFiles"]
 
 LOOK_EVERY_NS: Final = 200_000_000
-MOST_BYTES_A_LOOK: Final = 1 << 20
+MAX_BYTES_A_LOOK: Final = 1 << 20
 """Maximum number of bytes to read of each file at a time: some 6,000 lines, 20 ms."""
-MOST_BYTES_BEFORE: Final = 128 << 20
+MAX_BYTES_BEFORE: Final = 128 << 20
 """Of a file that is longer when it is opened, only this many bytes at its end are read. They hold
 more secrets than a key log keeps."""
 _SETTLED_NS: Final = 2_000_000_000
@@ -114,7 +113,7 @@ def _opened(path: str, log: KeyLog, warn: Callable[[str], None]) -> _GrowingFile
     if not file.is_open:
         warn(f"{path}: does not exist yet; it is read as soon as it does")
     if file.skipped_bytes:
-        warn(f"{path}: only the last {MOST_BYTES_BEFORE >> 20} MiB are read")
+        warn(f"{path}: only the last {MAX_BYTES_BEFORE >> 20} MiB are read")
     if file.has_no_secret:
         file.close()
         raise UsageError(f"{path}: {NOT_A_KEY_LOG}")
@@ -123,7 +122,7 @@ def _opened(path: str, log: KeyLog, warn: Callable[[str], None]) -> _GrowingFile
 
 def _read_all(read: Callable[[], int]) -> None:
     """Read until there are no more bytes, or up to a limit, because a pipe may have no end."""
-    remaining_bytes = 2 * MOST_BYTES_BEFORE
+    remaining_bytes = 2 * MAX_BYTES_BEFORE
     while remaining_bytes > 0 and (count := read()):
         remaining_bytes -= count
 
@@ -204,18 +203,18 @@ class _GrowingFile:
         except FileNotFoundError:
             return False
         status = os.fstat(self._descriptor)
-        if stat.S_ISREG(status.st_mode) and status.st_size > MOST_BYTES_BEFORE:
-            self._offset = self.skipped_bytes = status.st_size - MOST_BYTES_BEFORE
+        if stat.S_ISREG(status.st_mode) and status.st_size > MAX_BYTES_BEFORE:
+            self._offset = self.skipped_bytes = status.st_size - MAX_BYTES_BEFORE
             self._skips_line = True
         return True
 
     def _added(self) -> bytes:
-        """Return the next bytes, at most :data:`MOST_BYTES_A_LOOK`; empty if there are none."""
+        """Return the next bytes, at most :data:`MAX_BYTES_A_LOOK`; empty if there are none."""
         assert self._descriptor is not None
         status = os.fstat(self._descriptor)
         if not stat.S_ISREG(status.st_mode):
             with suppress(BlockingIOError):
-                return os.read(self._descriptor, MOST_BYTES_A_LOOK)
+                return os.read(self._descriptor, MAX_BYTES_A_LOOK)
             return b""
         size_and_mtime = (status.st_size, status.st_mtime_ns)
         if size_and_mtime == self._size_and_mtime:
@@ -223,7 +222,7 @@ class _GrowingFile:
         tail = os.pread(self._descriptor, len(self._tail), self._offset - len(self._tail))
         if status.st_size < self._offset or tail != self._tail:  # truncated and rewritten
             self._offset, self._tail, self._last_line = 0, b"", b""
-        piece = os.pread(self._descriptor, MOST_BYTES_A_LOOK, self._offset)
+        piece = os.pread(self._descriptor, MAX_BYTES_A_LOOK, self._offset)
         self._offset += len(piece)
         self._tail = (self._tail + piece)[-_TAIL_BYTES:]
         if self._offset >= status.st_size:
@@ -231,7 +230,7 @@ class _GrowingFile:
         return piece
 
     def _is_replaced(self) -> bool:
-        """Return whether another file has the path now."""
+        """Return true if another file has the path now."""
         assert self._descriptor is not None
         status_at_path = paths.stat_of(self.path)
         if status_at_path is None:

@@ -1,7 +1,7 @@
 """Counts the metrics for Prometheus.
 
 In: rows; counts of the capture. Out: a ``prometheus_client`` registry, which
-:mod:`kanalyze.live.metrics.server` serves. Must not know: where rows come from.
+:mod:`kanalyze.live.metrics.server` serves.
 
 Counters only rise; Prometheus computes rates and quantiles. Numbers are summed by column; Python
 objects for them are made only at a scrape.

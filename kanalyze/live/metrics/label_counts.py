@@ -1,7 +1,6 @@
 """Sums columns by the values of labels.
 
-In: columns. Out: sums by combination of label values. Must not know: what is counted, nor how it is
-shown.
+In: columns. Out: sums by combination of label values.
 
 Values from the wire are unlimited, and a metrics server keeps a series for each. So only the first
 values of a label get a series; all others are counted as ``other``.

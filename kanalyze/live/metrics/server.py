@@ -1,7 +1,7 @@
 """Serves metrics over HTTP, for Prometheus to scrape.
 
 In: a registry of ``prometheus_client``; an address to listen on. Out: responses in the format that
-a client accepts (Prometheus text or OpenMetrics). Must not know: what is counted.
+a client accepts (Prometheus text or OpenMetrics).
 
 The server of ``prometheus_client`` is not used: it answers requests for any host, and limits
 neither their number, nor their time, nor their size.
@@ -310,7 +310,7 @@ class _Server(ThreadingMixIn, TCPServer):
         return self._registry.restricted_registry(names) if names else self._registry
 
     def is_own_name(self, host: str) -> bool:
-        """Return whether a ``Host`` header has a name of this machine, or any IP address.
+        """Return true if a ``Host`` header has a name of this machine, or any IP address.
 
         An IP address cannot be made to resolve to another one.
         """

@@ -1,7 +1,7 @@
 """Lists numbered files in a folder, and removes the oldest ones.
 
-In: a folder and a pattern of names. Out: paths of files. Must not know: what the files contain.
-Files whose names do not match the pattern are not touched.
+In: a folder and a pattern of names. Out: paths of files. Files whose names do not match the pattern
+are not touched.
 """
 
 from __future__ import annotations

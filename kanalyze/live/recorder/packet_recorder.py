@@ -1,7 +1,7 @@
 """Records the packets of selected requests: failed or slow ones.
 
 In: packets as they are captured; the rows made of them. Out: the packets of the selected rows, and
-some before them, to a :class:`PacketSink`. Must not know: clocks, nor how rows are made.
+some before them, to a :class:`PacketSink`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A ring buffer of the latest packets, searched by connection and time.
 
 In: packet batches; the positions of tokens in streams. Out: the marked packets, in the order of the
-capture, each once, with the tokens redacted. Must not know: why packets are marked, nor where they
-are written.
+capture, each once, with the tokens redacted.
 
 The ring consists of chunks. Adding a packet only copies it. The headers of a chunk are read once,
 at the first search for a connection in it.
@@ -167,7 +166,7 @@ class PacketRing:
         return False
 
     def has(self, number: int | None) -> bool:
-        """Return whether the packet with this number, or a later one, is in the ring."""
+        """Return true if the packet with this number, or a later one, is in the ring."""
         return number is not None and bool(self._chunks) and number >= self._chunks[0].first_number
 
     def release(self, until_ns: int | None = None) -> Iterator[SelectedPackets]:
@@ -384,7 +383,7 @@ class _ChunkIndex:
         return rows
 
     def has_fragments(self, ends: EndpointHashes) -> bool:
-        """Return whether a connection has fragmented packets."""
+        """Return true if a connection has fragmented packets."""
         return not (self._are_all_whole or self._is_whole[self._range(ends)].all())
 
     @cached_property
@@ -446,7 +445,7 @@ class _ChunkIndex:
 
 
 def _has_holes(parts: list[_SentSegments]) -> bool:
-    """Return whether a segment begins after the end of all segments before it."""
+    """Return true if a segment begins after the end of all segments before it."""
     if not parts:
         return False
     sequence = np.concatenate([part.sequence for part in parts])

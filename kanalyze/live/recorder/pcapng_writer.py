@@ -1,7 +1,6 @@
 """Writes packets with comments to pcapng files of limited size.
 
-In: packets. Out: a file that Wireshark can read at any time, and older files beside it. Must not
-know: why packets are recorded.
+In: packets. Out: a file that Wireshark can read at any time, and older files beside it.
 
 Packets contain user data: only the owner can read the files, and symbolic links are not followed.
 """
@@ -189,7 +188,7 @@ class PcapngWriter(ClosedAtEnd):
 
 
 def _check_own(path: Path) -> bool:
-    """Return whether the file exists, was written by kanalyze, and is not being written.
+    """Return true if the file exists, was written by kanalyze, and is not being written.
 
     Raises OSError for any other file.
     """
@@ -215,7 +214,7 @@ def _check_own(path: Path) -> bool:
 
 
 def _is_own(file: FileIO) -> bool:
-    """Return whether a file is empty, or begins as files of kanalyze do."""
+    """Return true if a file is empty, or begins as files of kanalyze do."""
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return False
     begin = file.read(LONGEST_OWN_BEGIN)

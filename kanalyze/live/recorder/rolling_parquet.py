@@ -1,7 +1,6 @@
 """Writes rows to a series of Parquet files, limited by time and size.
 
-In: blocks of rows; the time. Out: files in a folder, each complete once it has its name. Must not
-know: clocks, nor where rows come from.
+In: blocks of rows; the time. Out: files in a folder, each complete once it has its name.
 
 The current file has a hidden name. If the program is killed it is lost, because a Parquet file
 cannot be read without its footer; the next run removes it.

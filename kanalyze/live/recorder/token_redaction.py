@@ -1,8 +1,7 @@
 """Redacts SASL tokens in packets: zeros replace the bytes of a token.
 
 In: the positions of tokens in streams; TCP segments. Out: the same segments with zeros in place of
-tokens, and checksums that are right if they were right before. Must not know: which segments are
-recorded.
+tokens, and checksums that are right if they were right before.
 
 A token is found by its sequence numbers, so retransmissions of it are found too.
 """
@@ -128,7 +127,7 @@ class TokenRedactor:
         self._drop(sorted(ages)[len(ages) // 2] + 1)
 
     def covers(self, first_ns: int, last_ns: int) -> bool:
-        """Return whether a token was added near an interval on the monotonic clock."""
+        """Return true if a token was added near an interval on the monotonic clock."""
         return any(
             first_ns - _LATE_NS <= token.age_ns <= last_ns + _LATE_NS
             for tokens in self._by_sender.values()

@@ -1,7 +1,7 @@
 """Reports files that cannot be written, while the run continues.
 
 In: attempts to write. Out: a message when attempts begin to fail, when they succeed again, and at
-the end if something is missing. Must not know: what is written, nor where messages go.
+the end if something is missing.
 
 A full disk does not end the run: the view and the metrics continue, and files are written again as
 soon as there is room.

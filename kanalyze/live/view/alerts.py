@@ -1,7 +1,7 @@
 """Alerts: one line for each thing that is wrong now.
 
-In: a snapshot. Out: short texts with a style, the most severe first. Must not know: how much room
-there is. Texts from the wire are escaped.
+In: a snapshot. Out: short texts with a style, the most severe first. Texts from the wire are
+escaped.
 
 There are three kinds:
 
@@ -121,7 +121,7 @@ def _doubts(snapshot: Snapshot) -> Iterator[Alert]:
 
 
 def _has_requests(snapshot: Snapshot) -> bool:
-    """Return whether there are requests, answered or in flight."""
+    """Return true if there are requests, answered or in flight."""
     in_flight = None if snapshot.capture is None else snapshot.capture.in_flight
     return bool(snapshot.traffic.requests or (in_flight is not None and in_flight.requests))
 

@@ -1,7 +1,7 @@
 """The controller of the view: reads keys, draws windows on the terminal.
 
-In: the time; windows that another object fills. Out: a drawn terminal, and whether to continue.
-Must not know: where rows come from. It has no clock and does not wait.
+In: the time; windows that another object fills. Out: a drawn terminal, and whether to continue. It
+has no clock and does not wait.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["REFRESH_NS", "ViewController"]
 
-MOST_REQUESTS = 200
+MAX_REQUESTS = 200
 """Maximum number of requests to show for an opened line of a table."""
 REFRESH_NS = 500_000_000
 """The view is drawn at this interval, and at once after a key."""
@@ -141,7 +141,7 @@ class ViewController:
         requests, count = rows.find(
             lambda block: line.choice(block) & matches_pattern(block),
             since_ns=snapshot.time_ns - span_ns,
-            most=MOST_REQUESTS,
+            most=MAX_REQUESTS,
             slowest=not state.latest,
         )
         return snapshot._replace(opened=OpenedRows(tuple(requests), count))

@@ -1,7 +1,7 @@
 """Decodes the keys of a terminal.
 
 In: the bytes that a terminal sends. Out: names of keys: the character itself, or ``tab``,
-``enter``, ``up`` and so on. Must not know: where the bytes are read, nor what keys do.
+``enter``, ``up`` and so on.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The fields of one request, for people.
 
 In: a row. Out: a name and a text for each field that is not null; texts from the wire are escaped.
-Must not know: where they are shown.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["request_fields"]
 
-_MOST_ITEMS = 100
+_MAX_ITEMS = 100
 """Maximum number of items to show of a list, such as the partitions of a request."""
 
 
@@ -29,10 +28,10 @@ def request_fields(row: Row) -> Iterator[tuple[str, str]]:
     for column in COLUMNS:
         value = getattr(row, column.name)
         if isinstance(value, list):
-            for item in value[:_MOST_ITEMS]:
+            for item in value[:_MAX_ITEMS]:
                 yield column.name, _item_text(item)
-            if len(value) > _MOST_ITEMS:
-                yield column.name, f"{count_text(len(value) - _MOST_ITEMS)} more"
+            if len(value) > _MAX_ITEMS:
+                yield column.name, f"{count_text(len(value) - _MAX_ITEMS)} more"
         elif value is not None:
             yield column.name, _text(column.name, value)
 

@@ -1,8 +1,6 @@
 """The tables of the view: their columns, orders and filtered fields.
 
-In: a snapshot. Out: :data:`TABLES`, and lines of text. Must not know: keys, nor the size of the
-terminal.
-Texts from the wire are escaped.
+In: a snapshot. Out: :data:`TABLES`, and lines of text. Texts from the wire are escaped.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A terminal in full-screen mode, which is read key by key.
 
-In: renderables of rich. Out: keys. Must not know: what is shown, nor what keys mean.
+In: renderables of rich. Out: keys.
 
 When the context of a :class:`Terminal` ends, for any reason, the screen, the cursor and the
 terminal's modes are restored.
@@ -30,7 +30,7 @@ __all__ = ["HANGUP", "Terminal", "can_draw"]
 HANGUP = "ctrl-c"
 """A pseudo-key: the terminal was closed."""
 
-_MOST_KEY_BYTES = 128
+_MAX_KEY_BYTES = 128
 """Maximum number of bytes to read per tick, so that no tick takes long."""
 _LOCAL_MODES = 3
 """The index of local modes in the result of tcgetattr()."""
@@ -39,7 +39,7 @@ _NO_WRAP, _WRAP = "\x1b[?7l", "\x1b[?7h"
 
 
 def can_draw(console: Console) -> bool:
-    """Return whether a console is a terminal with a screen.
+    """Return true if a console is a terminal with a screen.
 
     A pipe is not, even with FORCE_COLOR.
     """
@@ -132,7 +132,7 @@ class Terminal:
         try:
             if not select.select([self._keys_fd], [], [], 0)[0]:
                 return self._reader.flush()
-            data = os.read(self._keys_fd, _MOST_KEY_BYTES)
+            data = os.read(self._keys_fd, _MAX_KEY_BYTES)
         except OSError:
             data = b""
         if not data:

@@ -1,7 +1,7 @@
 """Lays out the view: capture, rates, alerts, charts, tables.
 
 In: snapshots, the state of the view, the size of a terminal. Out: lines, and the state with the
-selected entry. Must not know: the terminal itself, nor keys.
+selected entry.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The state of the view, and how keys change it.
 
 In: names of keys (see :mod:`kanalyze.live.view.keys`); the identities of the entries shown. Out:
-:class:`ViewState`, and the :class:`Effect` of a key. Must not know: how anything is shown.
+:class:`ViewState`, and the :class:`Effect` of a key.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Sums over the rows of a window that a condition selects.
 
 In: the rows that :class:`~kanalyze.live.window.windows.Windows` keep; a condition. Out: snapshots.
-Must not know: what the condition is. The sums begin with the rows that are already kept, and new
-rows are added as they come.
+The sums begin with the rows that are already kept, and new rows are added as they come.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Values grouped by keys, all groups at once, by sorting.
 
-In: columns of :mod:`kanalyze.tables.columns.numpy_arrays`. Out: sums and values per group. This
-module must not know what the columns mean.
+In: columns of :mod:`kanalyze.tables.columns.numpy_arrays`. Out: sums and values per group.
 """
 
 from __future__ import annotations
@@ -148,7 +147,7 @@ def _narrow(key: NDArray[np.int64]) -> NDArray[np.int64] | NDArray[np.uint16]:
 
 
 def _fits(values: NDArray[np.int64]) -> bool:
-    """Return whether every sum of a subset of the values fits into int64."""
+    """Return true if every sum of a subset of the values fits into int64."""
     largest = max(-int(values.min(initial=0)), int(values.max(initial=0)))
     count: int = values.shape[-1]
     return largest * count <= _INT64_MAX

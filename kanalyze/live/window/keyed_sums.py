@@ -1,6 +1,6 @@
 """Sums by key, for a bounded number of keys.
 
-In: keys with values from the wire. Out: one sum per key. This module must not know what is summed.
+In: keys with values from the wire. Out: one sum per key.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A mergeable quantile sketch over 64-bit integers: durations in nanoseconds.
 
 In: integers. Out: exact count, sum, minimum and maximum; quantiles, exact for small counts and
-within 0.4 % for large ones. This module must not know what the numbers mean.
+within 0.4 % for large ones.
 
 Up to :data:`EXACT_LIMIT` values are kept unchanged. Beyond, they are counted in buckets like those
 of a high-dynamic-range histogram: a bucket is an exponent and the leading 8 bits. The results

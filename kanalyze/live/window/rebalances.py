@@ -1,7 +1,6 @@
 """Counts the rebalances of groups: consumer groups of both protocols, share and streams groups.
 
-In: columns of rows. Out: :class:`RebalanceTotals` by group, with ``merge``. Must not know: clocks,
-nor who reads the totals.
+In: columns of rows. Out: :class:`RebalanceTotals` by group, with ``merge``.
 
 Rows have neither generations nor member epochs. So rebalances are counted by the assignments that
 a member gets: in the response to its SyncGroup or, in the newer protocols, to its heartbeat. A

@@ -1,10 +1,9 @@
 """The rows of the last minute, to show the requests of a line of a table.
 
 In: blocks of rows, each with the number of its step of time. Out: the rows that a
-:class:`~kanalyze.live.window.row_choice.RowChoice` chooses. Must not know: clocks, nor how rows are
-shown.
+:class:`~kanalyze.live.window.row_choice.RowChoice` chooses.
 
-Memory is bounded by :data:`MOST_ROWS` and :data:`MOST_BYTES`; the oldest rows are dropped.
+Memory is bounded by :data:`MAX_ROWS` and :data:`MAX_BYTES`; the oldest rows are dropped.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ if TYPE_CHECKING:
     from kanalyze.tables.columns.block import ColumnValues, RowBlock
     from kanalyze.tables.row import Row
 
-__all__ = ["MOST_BYTES", "MOST_ROWS", "RecentBlock", "RecentRows"]
+__all__ = ["MAX_BYTES", "MAX_ROWS", "RecentBlock", "RecentRows"]
 
-MOST_ROWS = 100_000
-MOST_BYTES = 64 << 20
+MAX_ROWS = 100_000
+MAX_BYTES = 64 << 20
 
 _EARLIEST_NS = -(2**63)
 
@@ -113,7 +112,7 @@ class RecentRows:
         if len(blocks) < 2:  # the latest block is never dropped
             return False
         is_old = blocks[0].step <= self._newest - self._steps
-        return is_old or self._rows > MOST_ROWS or self._bytes > MOST_BYTES
+        return is_old or self._rows > MAX_ROWS or self._bytes > MAX_BYTES
 
 
 def _times_and_latencies(block: RowBlock) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

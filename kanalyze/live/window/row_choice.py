@@ -1,7 +1,7 @@
 """Selects the rows that belong to a line of a table, or that match a pattern of the user.
 
-In: blocks of rows. Out: for each row whether it is selected. Must not know: where rows come from.
-Texts are compared after they are shortened, because the keys of sums have shortened texts.
+In: blocks of rows. Out: for each row whether it is selected. Texts are compared after they are
+shortened, because the keys of sums have shortened texts.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _NAMES_OF_ITEMS = (
 
 
 def text_matches(pattern: str, texts: Iterable[str | None]) -> bool:
-    """Return whether a text contains a pattern, or matches it if it has ``*``, ``?`` or ``[``.
+    """Return true if a text contains a pattern, or matches it if it has ``*``, ``?`` or ``[``.
 
     Case is ignored. An empty pattern matches everything.
     """

@@ -1,7 +1,6 @@
 """The amounts that are summed up: arrays with an entry for each row, or for each partition.
 
-In: columns of rows. Out: :class:`RowMeasures` and :class:`PartitionMeasures`. This module must
-not know how they are added up.
+In: columns of rows. Out: :class:`RowMeasures` and :class:`PartitionMeasures`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The values of a snapshot of the last seconds.
 
-In: nothing. Out: the types of a snapshot. Must not know: how anything is counted or shown.
+In: nothing. Out: the types of a snapshot.
 
 Amounts are exact sums over the window; :meth:`Snapshot.per_second` converts one to a rate. An entry
 with ``other`` sums up all keys beyond the limit; its names are null. Texts are as on the wire, of

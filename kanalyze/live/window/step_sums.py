@@ -1,7 +1,7 @@
 """Sums over the rows of a step of time.
 
 In: columns of rows. Out: sums with ``merge``, which is associative, and commutative below the
-limits on keys. Must not know: clocks, nor the order of steps.
+limits on keys.
 """
 
 from __future__ import annotations

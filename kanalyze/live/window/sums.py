@@ -1,8 +1,8 @@
 """The sums of a step for one API, client, broker, topic or error; and the slowest requests.
 
 In: sums over rows with the same key. Out: sums with ``merge``, which is associative and
-commutative. Must not know: how rows are grouped. The queries in ``kanalyze/queries/sql/report/``
-define each figure; a test compares the two.
+commutative. The queries in ``kanalyze/queries/sql/report/`` define each figure; a test compares the
+two.
 """
 
 from __future__ import annotations

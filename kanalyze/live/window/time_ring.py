@@ -1,6 +1,6 @@
 """A ring buffer of steps of time, with an item for each.
 
-In: numbers of steps. Out: their items. Must not know: how long a step is, nor what items contain.
+In: numbers of steps. Out: their items.
 """
 
 from __future__ import annotations

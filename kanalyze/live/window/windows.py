@@ -1,7 +1,7 @@
 """Sums over a sliding window of the last seconds.
 
 In: rows, the state of a capture, and the time of the packets. Out:
-:class:`~kanalyze.live.window.snapshot.Snapshot`. Must not know: clocks, nor who uses snapshots.
+:class:`~kanalyze.live.window.snapshot.Snapshot`.
 
 Time is divided into steps, each with its own sums; the window is the sum of the last steps, and
 older ones are dropped. A row belongs to the step in which its response began, or its request if

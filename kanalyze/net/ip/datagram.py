@@ -1,6 +1,6 @@
 """One IP datagram while its fragments are reassembled.
 
-In: ranges of bytes, in any order. Out: the bytes from the first on. Must not know: their meaning.
+In: ranges of bytes, in any order. Out: the bytes from the first on.
 
 The first copy of a byte counts (RFC 815 leaves it open). A fragment that the capture cut covers its
 whole range, although some of its bytes are missing.
@@ -22,8 +22,8 @@ __all__ = ["PIECE_BYTES", "Datagram"]
 
 PIECE_BYTES: Final = 256
 """Approximate memory of a range, without its bytes."""
-MOST_BYTES: Final = 65_535
-_LEAST_HEADER_BYTES: Final = 20
+MAX_BYTES: Final = 65_535
+_MIN_HEADER_BYTES: Final = 20
 
 
 class Datagram:
@@ -86,8 +86,8 @@ class Datagram:
             if not at <= piece.start < piece.stop or len(piece.data) > piece.stop - piece.start:
                 raise ValueError("pieces of a datagram that overlap")
             at = piece.stop
-        if at > MOST_BYTES or (
-            datagram.header is not None and len(datagram.header) < _LEAST_HEADER_BYTES
+        if at > MAX_BYTES or (
+            datagram.header is not None and len(datagram.header) < _MIN_HEADER_BYTES
         ):
             raise ValueError("a datagram longer than there are, or with no header")
         datagram.buffered_bytes = PIECE_BYTES * (
@@ -111,7 +111,7 @@ class Datagram:
         return len(self._fragments)
 
     def has(self, start: int, stop: int, data: bytes) -> bool:
-        """Tell whether a fragment of the same range and bytes came before."""
+        """Return true if a fragment of the same range and bytes came before."""
         return (start, stop, zlib.crc32(data)) in self._fragments
 
     def add(self, start: int, stop: int, data: bytes) -> bool:
@@ -187,7 +187,7 @@ class _FragmentRange(NamedTuple):
     """The captured part of it."""
 
     def differs(self, start: int, data: bytes) -> bool:
-        """Tell whether ``data``, from ``start`` on, differs from what was captured there."""
+        """Return true if ``data``, from ``start`` on, differs from what was captured there."""
         mine = self.data[start - self.start : start - self.start + len(data)]
         return mine != data[: len(mine)]
 

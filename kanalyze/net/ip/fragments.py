@@ -1,7 +1,7 @@
 """Reassembly of IP fragments, across batches.
 
 In: fragments, with the times of their packets. Out: complete datagrams, as packets with an IP
-header, which follow the bytes of the batch. Must not know: the content of the datagrams.
+header, which follow the bytes of the batch.
 
 IPv4: RFC 791, 815. IPv6: RFC 8200 (section 4.5), RFC 5722.
 """
@@ -220,7 +220,7 @@ class FragmentReassembler:
         return datagram.time_ns != NO_TIME and now_ns - datagram.time_ns > self._limits.age_ns
 
     def _is_late(self, fragment: _Fragment, data: bytes) -> bool:
-        """Tell whether a fragment is of a datagram that was completed or dropped before."""
+        """Return true if a fragment is of a datagram that was completed or dropped before."""
         done = self._done.get(fragment.key)
         if done is None:
             return False

@@ -1,14 +1,12 @@
 """IPv4 and IPv6 headers.
 
 In: a cursor at an IP header. Out: the kind of what the packet carries, the cursor there, with the
-addresses; or the fields of a fragment. Must not know: headers outside or inside of IP.
+addresses; or the fields of a fragment.
 
 IPv4: RFC 791. IPv6 and its extension headers: RFC 8200, RFC 4302 (AH), RFC 7401 (HIP), RFC 5533
 (shim6). Lengths are those of the IP header: bytes that a link layer adds after it (Ethernet pads to
 60 bytes) are no payload. The length is 0 where the network card does the segmentation, and in
 jumbograms (RFC 2675): then the size of the packet, or of the outer header, is used.
-
-Compiled by Cython, with the types in ``ip_headers.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -139,7 +137,7 @@ def without_extensions(cursor: HeaderCursor, protocol: int) -> int:
 
 
 def is_option(protocol: int) -> bool:
-    """Tell whether a protocol is an extension header that has a length field.
+    """Return true if a protocol is an extension header that has a length field.
 
     Hop-by-hop, routing and destination options, mobility, HIP, shim6: the field counts units of 8
     bytes after the first 8. The authentication header counts differently.

@@ -1,7 +1,6 @@
 """Tunnels that are protocols of IP: IP in IP, GRE, MPLS in IP, EtherIP; and those in UDP.
 
-In: a cursor at the payload of IP. Out: the kind of the tunnel's content, the cursor there. Must not
-know: IP.
+In: a cursor at the payload of IP. Out: the kind of the tunnel's content, the cursor there.
 
 IP in IP: RFC 2003, 2473, 4213. MPLS in IP: RFC 4023. GRE: RFC 2784, 2890; with Ethernet inside:
 RFC 7637; version 1, PPTP's: RFC 2637. ERSPAN: draft-foschiano-erspan. EtherIP: RFC 3378.

@@ -1,7 +1,6 @@
 """Tunnels in UDP: VXLAN, Geneve and GTP-U, recognized by port and by content.
 
-In: a cursor at a UDP header. Out: the kind of what the tunnel carries, the cursor there. Must not
-know: IP.
+In: a cursor at a UDP header. Out: the kind of what the tunnel carries, the cursor there.
 
 VXLAN: RFC 7348; its group policy extension: draft-smith-vxlan-group-policy; VXLAN-GPE:
 draft-ietf-nvo3-vxlan-gpe. Geneve: RFC 8926. Mirrored traffic of Amazon's clouds is VXLAN. GTP-U:
@@ -40,7 +39,7 @@ _GTP_OPTIONAL: Final = 7
 """Flags for an extension, a sequence number and an N-PDU number; any of them adds room for all."""
 _GTP_EXTENSION: Final = 4
 _GTP_OPTIONAL_BYTES: Final = 4
-_MOST_EXTENSIONS: Final = 8
+_MAX_EXTENSIONS: Final = 8
 _INSIDE: Final = "within a tunnel's header"
 
 
@@ -76,7 +75,7 @@ def read_udp(cursor: HeaderCursor) -> int:
 
 
 def _looks_like(cursor: HeaderCursor, kind: int) -> bool:
-    """Tell whether the content looks like the kind that the tunnel's header says."""
+    """Return true if the content looks like the kind that the tunnel's header says."""
     if kind == ETHERNET:
         return looks_like_ethernet(cursor, 0)
     return kind in (IPV4, IPV6) and looks_like_ip(cursor, 0, kind)
@@ -137,7 +136,7 @@ def _gtp_bytes(cursor: HeaderCursor) -> int | None:
         size += _GTP_OPTIONAL_BYTES
     if not flags & _GTP_EXTENSION:
         return size
-    for _ in range(_MOST_EXTENSIONS + 1):
+    for _ in range(_MAX_EXTENSIONS + 1):
         if cursor.peek8(size - 1) <= 0:
             return size
         # An extension: its length in units of four bytes, the content, the type of the next one.

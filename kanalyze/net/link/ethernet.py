@@ -1,11 +1,8 @@
 """Ethernet frames: tags, IEEE 802.2, and checks that bytes are such a frame.
 
-In: a cursor at an Ethernet header. Out: the kind of what it carries, the cursor there. Must not
-know: what is around.
+In: a cursor at an Ethernet header. Out: the kind of what it carries, the cursor there.
 
 Ethernet and its tags: IEEE 802.3, 802.1Q; SNAP: RFC 1042.
-
-Compiled by Cython, with the types in ``ethernet.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -72,7 +69,7 @@ def without_tags(cursor: HeaderCursor, kind: int) -> int:
 
 
 def is_tag(kind: int) -> bool:
-    """Tell whether an ethertype is that of a VLAN tag."""
+    """Return true if an ethertype is that of a VLAN tag."""
     return kind in (TAG_Q, TAG_AD, TAG_OLD, TAG_OLDER)
 
 
@@ -95,7 +92,7 @@ def read_llc(cursor: HeaderCursor) -> int:
 
 
 def looks_like_ip(cursor: HeaderCursor, skip: int, kind: int) -> bool:
-    """Tell whether an IP header may begin ``skip`` bytes from here; ``kind`` is IPV4 or IPV6.
+    """Return true if an IP header may begin ``skip`` bytes from here; ``kind`` is IPV4 or IPV6.
 
     The version has to be right; for IPv4, the lengths have to be possible, too.
     """
@@ -110,7 +107,7 @@ def looks_like_ip(cursor: HeaderCursor, skip: int, kind: int) -> bool:
 
 
 def looks_like_ethernet(cursor: HeaderCursor, skip: int) -> bool:
-    """Tell whether an Ethernet header may begin ``skip`` bytes from here.
+    """Return true if an Ethernet header may begin ``skip`` bytes from here.
 
     Its ethertype has to be a known one, and IP has to follow where it says so. False if the packet
     ends before that.

@@ -1,11 +1,8 @@
 """Link-layer headers.
 
 In: a cursor at the beginning of a packet. Out: the kind of the network header, the cursor there.
-Must not know: what it holds.
 
 Layouts: https://www.tcpdump.org/linktypes.html.
-
-Compiled by Cython, with the types in ``linktypes.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations

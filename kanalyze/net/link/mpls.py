@@ -1,7 +1,6 @@
 """MPLS: labels, and a guess at what follows them, because no field of a packet says it.
 
-In: a cursor at an MPLS label. Out: the kind of what the labels carry, the cursor there. Must not
-know: what is outside of the labels.
+In: a cursor at an MPLS label. Out: the kind of what the labels carry, the cursor there.
 
 Labels: RFC 3032. What may follow the last label: RFC 4385 (the first half byte of an IP packet is
 4 or 6, that of a control word 0 or 1), RFC 4448 (Ethernet, with a control word or without).
@@ -56,7 +55,7 @@ def _behind_labels(cursor: HeaderCursor) -> int:
 
 
 def _fills(cursor: HeaderCursor, kind: int) -> bool:
-    """Tell whether an IP header begins here whose length is exactly what is left of the packet.
+    """Return true if an IP header begins here whose length is exactly what is left of the packet.
 
     After that length the frame check sequence may follow, and in the shortest frames padding.
     """

@@ -1,7 +1,6 @@
 """Linux netfilter's log (LINKTYPE_NFLOG): a packet as one of several tagged values.
 
-In: a cursor at such a header. Out: the kind of the packet in it, the cursor there. Must not know:
-IP.
+In: a cursor at such a header. Out: the kind of the packet in it, the cursor there.
 
 Layout: https://www.tcpdump.org/linktypes/LINKTYPE_NFLOG.html.
 """

@@ -1,7 +1,6 @@
 """PPP, in its framings.
 
 In: a cursor at a PPP, HDLC or PPPoE header. Out: the kind of what it carries, the cursor there.
-Must not know: what is outside of that header.
 
 PPP: RFC 1661; in HDLC-like framing: RFC 1662; over Ethernet: RFC 2516. Cisco's HDLC:
 https://www.tcpdump.org/linktypes.html.

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ANSWERS",
     "BEGINNINGS",
-    "MOST_HEAD_BYTES",
+    "MAX_HEAD_BYTES",
     "Head",
     "Layer",
     "Prefix",
@@ -43,13 +43,13 @@ __all__ = [
     "read_prefix",
 ]
 
-MOST_HEAD_BYTES: Final = 1 << 17
+MAX_HEAD_BYTES: Final = 1 << 17
 """More than the longest prefix of version 2 and a request of HTTP take."""
-_MOST_LAYERS: Final = 4
-_MOST_V1_BYTES: Final = 107
-_MOST_HTTP_BYTES: Final = 1 << 14
+_MAX_LAYERS: Final = 4
+_MAX_V1_BYTES: Final = 107
+_MAX_HTTP_BYTES: Final = 1 << 14
 """Of a request or response of HTTP, without its content."""
-_MOST_ROUNDS: Final = 4
+_MAX_ROUNDS: Final = 4
 """How often a client of HTTP may ask: the answers before the last ask for credentials."""
 _BLANK_LINE: Final = b"\r\n\r\n"
 
@@ -75,7 +75,7 @@ _SOCKS5, _SOCKS4 = 5, 4
 _NO_AUTHENTICATION, _PASSWORD, _NO_METHOD = 0, 2, 0xFF
 _CONNECT_COMMAND: Final = 1
 _IPV4, _NAME, _IPV6 = 1, 3, 4
-_MOST_NAME_BYTES: Final = 255
+_MAX_NAME_BYTES: Final = 255
 _SOCKS4_REPLIES: Final = range(0x5A, 0x5E)
 _SOCKS4_GRANTED: Final = 0x5A
 _CONTROL: Final = re.compile(rb"[\x00-\x1f\x7f]")
@@ -126,7 +126,7 @@ class _PrefixCursor:
         self.parts: list[PrefixPart] = []
 
     def starts_with(self, literal: bytes) -> bool:
-        """Tell whether the next bytes are these; raises _MoreNeeded while they may be."""
+        """Return true if the next bytes are these; raises _MoreNeeded while they may be."""
         found = self.data[self.at : self.at + len(literal)]
         if found == literal:
             return True
@@ -177,7 +177,7 @@ def read_prefix(sender: Head, other: Head) -> Prefix | None:
     cursors = _PrefixCursor(sender), _PrefixCursor(other)
     layers: list[Layer] = []
     try:
-        while len(layers) < _MOST_LAYERS:
+        while len(layers) < _MAX_LAYERS:
             marks = [(cursor.at, len(cursor.parts)) for cursor in cursors]
             layer = _layer(*cursors)
             if layer is None:
@@ -193,7 +193,7 @@ def read_prefix(sender: Head, other: Head) -> Prefix | None:
 
 
 def may_have_secrets(data: bytes) -> bool:
-    """Tell whether the first bytes of a direction may be followed by credentials of a proxy."""
+    """Return true if the first bytes of a direction may be followed by credentials of a proxy."""
     return data[:1] == b"\5" or (bool(data) and data.startswith(_CONNECT[: len(data)]))
 
 
@@ -211,7 +211,7 @@ def _layer(sender: _PrefixCursor, other: _PrefixCursor) -> Layer | None:
 
 
 def _may_answer(other: _PrefixCursor) -> bool:
-    """Tell whether a direction may begin with a proxy's reply, while the request is not seen."""
+    """Return true if a direction may begin with a proxy's reply, while the request is not seen."""
     head = other.data[:2]
     is_socks = head[:1] == b"\5" or (head[:1] == b"\0" and head[1:] in _SOCKS4_BEGINNINGS)
     return bool(head) and (is_socks or other.data.startswith(_STATUS[: len(other.data)]))
@@ -227,9 +227,9 @@ def _proxy_v1(sender: _PrefixCursor, _other: _PrefixCursor) -> Layer | None:
     if not sender.starts_with(_V1):
         return None
     begin = sender.at
-    end = sender.data.find(b"\r\n", begin, begin + _MOST_V1_BYTES)
+    end = sender.data.find(b"\r\n", begin, begin + _MAX_V1_BYTES)
     if end < 0:
-        if len(sender.data) - begin >= _MOST_V1_BYTES:
+        if len(sender.data) - begin >= _MAX_V1_BYTES:
             return None
         if not sender.is_over:
             raise _MoreNeeded
@@ -301,7 +301,7 @@ def _address_text(packed: bytes) -> str:
 
 
 def _http_connect(sender: _PrefixCursor, other: _PrefixCursor) -> Layer | None:
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         if not sender.starts_with(_CONNECT):
             return None
         target: str | None = None
@@ -348,7 +348,7 @@ def _http_status(other: _PrefixCursor) -> int | None:
         _note_headers(other, lines, begin)
         status = int(line[1])
         if status < 200:
-            return _http_status(other) if status >= 100 and other.at < _MOST_HTTP_BYTES else 0
+            return _http_status(other) if status >= 100 and other.at < _MAX_HTTP_BYTES else 0
         if status >= 300:
             lengths = [match[1] for match in map(_CONTENT_LENGTH.fullmatch, lines) if match]
             other.take(int(lengths[0]) if lengths else 0, "bytes")
@@ -364,9 +364,9 @@ def _http_lines(cursor: _PrefixCursor) -> list[bytes]:
     Raises _MoreNeeded or _Broken.
     """
     begin = cursor.at
-    end = cursor.data.find(_BLANK_LINE, begin, begin + _MOST_HTTP_BYTES)
+    end = cursor.data.find(_BLANK_LINE, begin, begin + _MAX_HTTP_BYTES)
     if end < 0:
-        if len(cursor.data) - begin < _MOST_HTTP_BYTES:
+        if len(cursor.data) - begin < _MAX_HTTP_BYTES:
             cursor.want()
         return []
     cursor.at = end + len(_BLANK_LINE)
@@ -460,7 +460,7 @@ def _socks5_method(sender: _PrefixCursor, other: _PrefixCursor) -> int:
 
 
 def _is_accepted(other: _PrefixCursor) -> bool:
-    """Tell whether the proxy accepts the password; true if its answer is missing."""
+    """Return true if the proxy accepts the password; true if its answer is missing."""
     try:
         return other.take(2)[1] == 0
     except _Broken:
@@ -515,9 +515,9 @@ def _socks4(sender: _PrefixCursor, other: _PrefixCursor) -> Layer | None:
 def _terminated(cursor: _PrefixCursor, kind: PartKind) -> bytes | None:
     """Read a text up to a zero byte; None if it is none; raises _MoreNeeded or _Broken."""
     begin = cursor.at
-    end = cursor.data.find(b"\0", begin, begin + _MOST_NAME_BYTES + 1)
-    text = cursor.data[begin : begin + _MOST_NAME_BYTES + 1 if end < 0 else end]
-    if _CONTROL.search(text) or len(text) > _MOST_NAME_BYTES:
+    end = cursor.data.find(b"\0", begin, begin + _MAX_NAME_BYTES + 1)
+    text = cursor.data[begin : begin + _MAX_NAME_BYTES + 1 if end < 0 else end]
+    if _CONTROL.search(text) or len(text) > _MAX_NAME_BYTES:
         return None
     if end < 0:
         cursor.want()

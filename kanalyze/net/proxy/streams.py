@@ -23,7 +23,7 @@ from kanalyze.model.tcp import open_connection
 from kanalyze.net.proxy.grammar import (
     ANSWERS,
     BEGINNINGS,
-    MOST_HEAD_BYTES,
+    MAX_HEAD_BYTES,
     Head,
     may_have_secrets,
     read_prefix,
@@ -44,7 +44,7 @@ _PASSED: Final = Head(b"\xff", is_over=True)
 """In place of the first bytes of a direction that were passed on: no prefix begins so."""
 _CONNECTION_BYTES: Final = 1 << 10
 """Memory of a connection without its items."""
-_MOST_BUFFERED_BYTES: Final = 1 << 20
+_MAX_BUFFERED_BYTES: Final = 1 << 20
 """Memory of one connection; a request without an answer is not waited for any longer."""
 
 
@@ -284,8 +284,8 @@ class _ConnectionStart:
     @property
     def _is_too_much(self) -> bool:
         """True if no more bytes are waited for."""
-        is_long = any(len(head.data) >= MOST_HEAD_BYTES for head in self.heads)
-        return is_long or self.buffered_bytes > _MOST_BUFFERED_BYTES
+        is_long = any(len(head.data) >= MAX_HEAD_BYTES for head in self.heads)
+        return is_long or self.buffered_bytes > _MAX_BUFFERED_BYTES
 
     @property
     def is_past(self) -> bool:
@@ -293,7 +293,7 @@ class _ConnectionStart:
         return self.ends == [0, 0]
 
     def has_begun(self, direction: int) -> bool:
-        """Tell whether anything of a direction was seen."""
+        """Return true if anything of a direction was seen."""
         head = self.heads[direction]
         return bool(head.data) or head.is_over
 
@@ -370,7 +370,7 @@ class _ConnectionStart:
 
 
 def _has_first_bytes(update: StreamUpdate) -> bool:
-    """Tell whether an update has the first bytes of a direction."""
+    """Return true if an update has the first bytes of a direction."""
     first, second = update.items
     return bool(first and not first[0].stream_offset) or bool(
         second and not second[0].stream_offset
@@ -420,7 +420,7 @@ def _extended(head: Head, added: Sequence[StreamItem]) -> Head:
         for index in range(item.first, item.last):
             begin, captured = segments.start[index], segments.captured[index]
             data += segments.view(begin, begin + captured)
-            if captured < segments.length[index] or len(data) >= MOST_HEAD_BYTES:
+            if captured < segments.length[index] or len(data) >= MAX_HEAD_BYTES:
                 return Head(bytes(data), is_over=True)
     return Head(bytes(data), is_over=False)
 

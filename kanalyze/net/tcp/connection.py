@@ -1,7 +1,7 @@
 """One open TCP connection: both directions, its opening and its close.
 
 In: segments of one pair of endpoints in the order of the capture. Out: a
-:class:`kanalyze.model.StreamUpdate`. Must not know: other connections.
+:class:`kanalyze.model.StreamUpdate`.
 
 Which segments belong to the connection, and which begin another one (RFC 9293, section 3.5):
 
@@ -11,8 +11,6 @@ Which segments belong to the connection, and which begin another one (RFC 9293, 
   the connection is closed and missing bytes will not come any more.
 - Payload far outside of any window is dropped. If several such segments come in a row, they are a
   new connection on the same ports whose SYN was not captured.
-
-Compiled by Cython, with the types in ``connection.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -156,11 +154,11 @@ class OpenConnection:
         return self.lower, self.higher
 
     def is_in_order(self) -> bool:
-        """Tell whether no direction has a hole, a FIN or a segment out of the window."""
+        """Return true if no direction has a hole, a FIN or a segment out of the window."""
         return self.lower.is_in_order() and self.higher.is_in_order()
 
     def is_over(self) -> bool:
-        """Tell whether no more payload can come: a RST, or both FINs acknowledged."""
+        """Return true if no more payload can come: a RST, or both FINs acknowledged."""
         if self.lower.fin_acknowledged and self.higher.fin_acknowledged:
             return True
         return bool(self.tcp.reset)
@@ -404,7 +402,7 @@ def count_in_order(tcp: TcpConnection, index: int, packets: int, payload_bytes: 
 
 
 def is_next(iterator: SegmentIterator, mine: HalfStream) -> bool:
-    """Tell whether a segment has no SYN, FIN, RST or window of 0, and its payload comes next."""
+    """Return true if a segment has no SYN, FIN, RST or window of 0, and its payload comes next."""
     row = iterator.row
     if iterator.flags[row] & CONTROL or not iterator.windows[row]:
         return False
@@ -414,7 +412,7 @@ def is_next(iterator: SegmentIterator, mine: HalfStream) -> bool:
 
 
 def is_usual(iterator: SegmentIterator, mine: HalfStream, meter: Meter) -> bool:
-    """Tell whether only round trips and counts are measured of a segment.
+    """Return true if only round trips and counts are measured of a segment.
 
     It is no duplicate, does not end the handshake, and cannot be a keep-alive probe.
     """
@@ -427,7 +425,7 @@ def is_usual(iterator: SegmentIterator, mine: HalfStream, meter: Meter) -> bool:
 
 
 def may_repeat(iterator: SegmentIterator, mine: HalfStream) -> bool:
-    """Tell whether a duplicate check is needed: a copy of this segment would be counted wrongly."""
+    """True if a duplicate check is needed: a copy of this segment would be counted wrongly."""
     row = iterator.row
     if not iterator.windows[row]:
         return True
@@ -437,7 +435,7 @@ def may_repeat(iterator: SegmentIterator, mine: HalfStream) -> bool:
 
 
 def is_later_syn(segment: Segment, mine: HalfStream, other: HalfStream) -> bool:
-    """Tell whether a SYN begins a later connection than that of the half stream ``mine``."""
+    """Return true if a SYN begins a later connection than that of the half stream ``mine``."""
     is_answer = bool(segment.flags & ACK)
     if mine.started:
         if distance(segment.sequence + 1, mine.first_sequence) == 0:
@@ -464,5 +462,5 @@ def note_syn(tcp: TcpConnection, segment: Segment, mine: HalfStream, other: Half
 
 
 def is_untouched(half: HalfStream) -> bool:
-    """Tell whether a half stream has no payload yet."""
+    """Return true if a half stream has no payload yet."""
     return half.stream_offset == 0 and not half.buffer.segments

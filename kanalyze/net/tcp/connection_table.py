@@ -1,7 +1,6 @@
 """Open TCP connections by their pair of endpoints, and the rules by which they begin and close.
 
-In: first segments, limits, the time. Out: connections, and the last updates of closed ones. Must
-not know: how a connection's bytes are reassembled.
+In: first segments, limits, the time. Out: connections, and the last updates of closed ones.
 """
 
 from __future__ import annotations
@@ -118,7 +117,7 @@ class ConnectionTable:
         return connection
 
     def is_late(self, pair: Pair, segment: Segment) -> bool:
-        """Tell whether a segment is of a connection that has closed; count it if so."""
+        """Return true if a segment is of a connection that has closed; count it if so."""
         if not self._time_wait.is_late(pair, segment):
             return False
         self._stats.counters.late_packets += 1

@@ -1,9 +1,6 @@
 """Writes the chunks and gaps of one direction of a connection.
 
-In: segments in stream order. Out: chunks and gaps, as few as possible. Must not know: why they are
-delivered now.
-
-Compiled by Cython, with the types in ``delivery.pxd``; uncompiled it does the same, slowly.
+In: segments in stream order. Out: chunks and gaps, as few as possible.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ cdef enum:
     IDENTIFIED = 20000000
     UNIDENTIFIED = 1000000
     WITHIN = 2048
-    LEAST_TABLE = 16
+    MIN_TABLE = 16
 
 cdef unsigned long long MIX_ONE, MIX_OTHER, LOW_64_BITS, SEED
 

@@ -1,7 +1,6 @@
 """Packets that a capture has more than once, as opposed to retransmissions.
 
-In: segment columns, batch after batch. Out: which segments are copies. Must not know:
-connections.
+In: segment columns, batch after batch. Out: which segments are copies.
 
 A packet is captured twice if it passes two interfaces of an ``any`` capture, or two mirrored ports.
 Its copy has the same addresses, sequence and acknowledgment numbers, flags, window, length, TCP
@@ -12,8 +11,6 @@ may have. IPv6 has no identification, and some hosts leave it 0: then only the c
 covers TCP timestamps if it was filled in, and the time are left. Senders wait for a round trip
 before they send again, or 200 ms if nothing tells them of the loss, so a segment that comes sooner
 is a copy. Where round trips are very short, a retransmission may be taken for a copy.
-
-Compiled by Cython, with the types in ``duplicates.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -34,7 +31,7 @@ if not cython.compiled:
     IS_COPY = 1
     IDENTIFIED, UNIDENTIFIED = 20_000_000, 1_000_000
     WITHIN = 2048
-    LEAST_TABLE = 16
+    MIN_TABLE = 16
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -175,7 +172,7 @@ class SegmentIdentities:
         """Write 1 for each segment that is a copy of the last one with the same identity."""
         copies = memoryview(marks)
         rows = len(copies)
-        size = LEAST_TABLE
+        size = MIN_TABLE
         while size < 2 * rows:
             size *= 2
         # By hash of an identity: one more than the index of its last segment; 0 is a free slot.
@@ -204,7 +201,7 @@ class SegmentIdentities:
         return -1
 
     def is_near(self, newer: SegmentIdentities, row: int, earlier: int) -> bool:
-        """Tell whether ``newer[row]`` is near enough to the segment ``earlier`` to be a copy."""
+        """Return true if ``newer[row]`` is near enough to the segment ``earlier`` to be a copy."""
         allowed_ns = IDENTIFIED if newer.identifications[row] > 0 else UNIDENTIFIED
         if newer.times[row] == NO_TIME or self.times[earlier] == NO_TIME:
             # Only the number of the datagram tells a copy from what was sent again.
@@ -216,7 +213,7 @@ class SegmentIdentities:
         return newer.numbers[row] - self.numbers[earlier] <= WITHIN
 
     def is_same(self, newer: SegmentIdentities, row: int, earlier: int) -> bool:
-        """Tell whether ``newer[row]`` and the segment ``earlier`` have the same identity."""
+        """Return true if ``newer[row]`` and the segment ``earlier`` have the same identity."""
         return (
             newer.sequences[row] == self.sequences[earlier]
             and newer.acknowledgments[row] == self.acknowledgments[earlier]
@@ -259,7 +256,7 @@ class DuplicateLookup:
         self._before = before
 
     def is_copy(self, row: int) -> bool:
-        """Tell whether a segment of the batch is a copy."""
+        """Return true if a segment of the batch is a copy."""
         now, before = self._now, self._before
         earlier = now.last_same(now, row, row - 1)
         if earlier >= 0:

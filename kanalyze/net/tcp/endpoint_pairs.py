@@ -1,6 +1,6 @@
 """Pairs of endpoints, by which segments are assigned to connections.
 
-In: pairs as numbers. Out: endpoints as text. Must not know: segments.
+In: pairs as numbers. Out: endpoints as text.
 """
 
 from __future__ import annotations

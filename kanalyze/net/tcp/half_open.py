@@ -1,12 +1,9 @@
 """A connection with nothing but a SYN: of a port scan, a SYN flood, or to a broker that is down.
 
-In: the SYN. Out: the connection, when another segment comes or when it ends. Must not know: other
-connections.
+In: the SYN. Out: the connection, when another segment comes or when it ends.
 
 A flood begins a hundred thousand of them in a second. Each is a record of a few numbers until its
 next segment; most never have one.
-
-Compiled by Cython, with the types in ``half_open.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ cdef enum:
     CONTROL = 7
     PAST_BYTES = 67108864
     IS_COPY = 1
-    LEAST_HOLE_NS = 3000000
+    MIN_HOLE_NS = 3000000
 
 cdef long long SEQUENCE_MASK
 

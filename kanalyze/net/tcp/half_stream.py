@@ -1,12 +1,9 @@
 """One direction of a TCP connection: delivers its bytes in order, and reports missing ones.
 
 In: segments in the order of the capture. Out: calls of a
-:class:`~kanalyze.net.tcp.delivery.StreamWriter`. Must not know: the other direction, other
-connections, the clock (times are the packets').
+:class:`~kanalyze.net.tcp.delivery.StreamWriter`.
 
 If a byte comes more than once, the first copy counts.
-
-Compiled by Cython, with the types in ``half_stream.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ if not cython.compiled:
     CONTROL = 1 | 2 | 4  # FIN, SYN, RST
     PAST_BYTES = 64 << 20
     IS_COPY = 1
-    LEAST_HOLE_NS = 3_000_000  # as Wireshark has it
+    MIN_HOLE_NS = 3_000_000  # as Wireshark has it
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
@@ -94,7 +91,7 @@ class HalfStream(SequenceSpace):
         self.timer.load_state(timer)
 
     def is_in_order(self) -> bool:
-        """Tell whether the next bytes can be delivered at once: no hole, no FIN, in the window."""
+        """True if the next bytes can be delivered at once: no hole, no FIN, in the window."""
         return not self.buffer.segments and self.fin_offset is None and not self.out_of_window
 
     def furthest(self) -> int:
@@ -144,7 +141,7 @@ class HalfStream(SequenceSpace):
         if segment.marks & IS_COPY:
             return
         self.timer.cancel()
-        is_late = hole_since_ns != NO_TIME and segment.time_ns - hole_since_ns > LEAST_HOLE_NS
+        is_late = hole_since_ns != NO_TIME and segment.time_ns - hole_since_ns > MIN_HOLE_NS
         if is_repeated or is_late:
             end = stream_offset + segment.length
             is_tail = is_repeated and end >= self.furthest()
@@ -153,7 +150,7 @@ class HalfStream(SequenceSpace):
             )
 
     def is_probe(self, segment: Segment, stream_offset: int) -> bool:
-        """Tell whether a segment is a keep-alive probe: at most one byte, before the next offset.
+        """Return true if a segment is a keep-alive probe: at most one byte, before the next offset.
 
         A retransmission of a segment of one byte looks the same.
         """

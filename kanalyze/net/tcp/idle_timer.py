@@ -1,6 +1,6 @@
 """How long connections have been silent, by capture times that may jump.
 
-In: the times of packets. Out: a number of ticks that rises with time. Must not know: connections.
+In: the times of packets. Out: a number of ticks that rises with time.
 """
 
 from __future__ import annotations
@@ -55,5 +55,5 @@ class IdleTimer:
         return True
 
     def is_idle(self, active_tick: int) -> bool:
-        """Tell whether a connection is idle now whose last segment came in tick ``active_tick``."""
+        """True if a connection is idle now whose last segment came in tick ``active_tick``."""
         return self.tick - active_tick > _TICKS

@@ -1,6 +1,6 @@
 """How long TCP reassembly waits for missing bytes, and how much it buffers meanwhile.
 
-In: nothing. Out: :class:`ReassemblyLimits`. Must not know: anything.
+In: nothing. Out: :class:`ReassemblyLimits`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HALF_OPEN_BYTES: Final = 512
 _TIME_WAIT_PAIR_BYTES: Final = 640
 _TIMED_SEGMENT_BYTES: Final = 32
 _EVENT_BYTES: Final = 48
-_LEAST_BYTES: Final = 1 << 20
+_MIN_BYTES: Final = 1 << 20
 _ENDLESS_PAIRS: Final = 16_384
 
 
@@ -94,7 +94,7 @@ class ReassemblyLimits(NamedTuple):
         Raises:
             ValueError: less than 1 MiB.
         """
-        if total_bytes < _LEAST_BYTES:
+        if total_bytes < _MIN_BYTES:
             raise ValueError(f"too little memory for reassembly: {total_bytes} bytes")
         buffered_bytes = total_bytes // 2
         time_wait_pairs = total_bytes // 8 // _TIME_WAIT_PAIR_BYTES

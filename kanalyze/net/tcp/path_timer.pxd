@@ -6,9 +6,9 @@ from kanalyze.model.segments cimport NO_TIME
 from kanalyze.net.tcp.sequence_space cimport distance
 
 cdef enum:
-    LEAST_DELAY_NS = 35000000
+    MIN_DELAY_NS = 35000000
     UNDELAYED_BYTES = 17920
-    LEAST_SYN_TIMEOUT_NS = 200000000
+    MIN_SYN_TIMEOUT_NS = 200000000
 
 cdef long long SEQUENCE_MASK
 

@@ -1,7 +1,7 @@
 """Measures network round trips to one end: times one segment at a time until its acknowledgment.
 
 In: the segments of one end, and the acknowledgments of the other. Out: round trips in a
-:class:`~kanalyze.model.network_path.RoundTripHistory`. Must not know: streams, batches.
+:class:`~kanalyze.model.network_path.RoundTripHistory`.
 
 A SYN is acknowledged at once, and a SYN-ACK too. Any other acknowledgment may be delayed by the
 receiver (RFC 9293, section 3.8.6.3): a delayed one comes after 40 ms at least (Linux; Windows and
@@ -11,8 +11,6 @@ that the receiver could not delay it (two segments of the largest size in use, i
 other one is an upper bound of the network's time.
 
 Segments that were sent again give no round trip (Karn's rule; RFC 6298, section 3).
-
-Compiled by Cython, with the types in ``path_timer.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -30,9 +28,9 @@ if not cython.compiled:
     from kanalyze.model.packets import NO_TIME
     from kanalyze.net.tcp.sequence_space import distance
 
-    LEAST_DELAY_NS = 35_000_000  # 40 ms, less the inaccuracy of clocks and timers
+    MIN_DELAY_NS = 35_000_000  # 40 ms, less the inaccuracy of clocks and timers
     UNDELAYED_BYTES = 17_920  # two segments of 8,960 bytes
-    LEAST_SYN_TIMEOUT_NS = 200_000_000  # a SYN that is repeated sooner was captured twice
+    MIN_SYN_TIMEOUT_NS = 200_000_000  # a SYN that is repeated sooner was captured twice
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
@@ -86,7 +84,7 @@ class PathTimer:
         if not self.has_syn:
             self.begin(end, time_ns)
             self.has_syn = self.is_syn = True
-        elif self.is_syn and time_ns - self.sent_ns > LEAST_SYN_TIMEOUT_NS:
+        elif self.is_syn and time_ns - self.sent_ns > MIN_SYN_TIMEOUT_NS:
             self.is_timed = False
 
     def cancel(self) -> None:
@@ -103,6 +101,6 @@ class PathTimer:
         elapsed_ns = time_ns - self.sent_ns
         if elapsed_ns < 0:
             return
-        may_be_delayed = not self.is_syn and elapsed_ns >= LEAST_DELAY_NS
+        may_be_delayed = not self.is_syn and elapsed_ns >= MIN_DELAY_NS
         is_prompt = not has_payload and (not may_be_delayed or newly >= UNDELAYED_BYTES)
         self.history.add(elapsed_ns, is_prompt, packet)

@@ -1,7 +1,7 @@
 """TCP reassembly: batches of packets to streams of bytes, one pair of streams for each connection.
 
 In: :class:`kanalyze.model.PacketBatch`, in the order of the capture. Out:
-:class:`ReassembledBatch`. Must not know: where packets come from, what the streams mean.
+:class:`ReassembledBatch`.
 
 Segments in order, the usual case, are passed on by compiled code as one chunk per direction and
 batch; Python code runs once per connection and batch. All others (a SYN, a FIN, a retransmission,

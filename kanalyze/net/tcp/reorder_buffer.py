@@ -1,9 +1,7 @@
 """Payload that arrived while bytes before it are missing, and how long to wait for these.
 
 In: segments beyond the next byte of a stream. Out: the payload once it is contiguous, and when to
-give up the hole. Must not know: what is delivered, or acknowledgments that are not of the hole.
-
-Compiled by Cython, with the types in ``reorder_buffer.pxd``; uncompiled it does the same, slowly.
+give up the hole.
 """
 
 from __future__ import annotations
@@ -85,7 +83,7 @@ class ReorderBuffer:
         self.payload_bytes = sum([len(piece.data) for piece in self.segments])
 
     def exceeds_limits(self) -> bool:
-        """Tell whether more is buffered than one direction may hold."""
+        """Return true if more is buffered than one direction may hold."""
         return self.payload_bytes > self._most_bytes or len(self.segments) > self._most_segments
 
     def report_limit(self, stream_offset: int, anomalies: StreamAnomalies) -> None:
@@ -194,13 +192,13 @@ class ReorderBuffer:
         return self.acknowledged_segments > self._acknowledged_hole_segments
 
     def is_expired(self, now_ns: int) -> bool:
-        """Tell whether the hole is too old, acknowledged or not."""
+        """Return true if the hole is too old, acknowledged or not."""
         if self.hole_since_ns == NO_TIME:  # and any present time: only counts tell
             return False
         return now_ns - self.hole_since_ns > self._hole_ns
 
     def is_overdue(self, now_ns: int) -> bool:
-        """Tell whether there is a hole, and its waiting time is over at ``now_ns``."""
+        """Return true if there is a hole, and its waiting time is over at ``now_ns``."""
         if not self.segments:
             return False
         if self.is_expired(now_ns):
@@ -219,7 +217,7 @@ def differs(
     stop: int,
     source: memoryview,
 ) -> bool:
-    """Tell whether a segment differs from a buffered one between ``at`` and ``stop``."""
+    """Return true if a segment differs from a buffered one between ``at`` and ``stop``."""
     earlier_bytes = earlier.data[at - earlier.stream_offset : stop - earlier.stream_offset]
     start = segment.start + at - stream_offset
     repeated_bytes = bytes(source[start : start + min(stop, stream_offset + segment.captured) - at])

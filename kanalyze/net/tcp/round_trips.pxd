@@ -6,8 +6,8 @@ from kanalyze.model.segments cimport NO_TIME
 from kanalyze.net.tcp.sequence_space cimport distance
 
 cdef enum:
-    MOST_TIMED = 4096
-    LEAST_CELLS = 16
+    MAX_TIMED = 4096
+    MIN_CELLS = 16
 
 cdef long long SEQUENCE_MASK
 

@@ -2,12 +2,10 @@
 
 In: segments with payload of one end, acknowledgments of the other, in the order of the capture.
 Out: samples, as :class:`kanalyze.model.TcpMeasures` defines them, in a
-:class:`kanalyze.model.RoundTrips`. Must not know: streams, batches.
+:class:`kanalyze.model.RoundTrips`.
 
 Relative sequence numbers count from the first number seen and do not wrap. A sequence number is
 turned into the relative number that is nearest to the last one.
-
-Compiled by Cython, with the types in ``round_trips.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -27,8 +25,8 @@ if not cython.compiled:
     from kanalyze.model.packets import NO_TIME
     from kanalyze.net.tcp.sequence_space import distance
 
-    MOST_TIMED = 4096
-    LEAST_CELLS = 16
+    MAX_TIMED = 4096
+    MIN_CELLS = 16
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
@@ -41,7 +39,7 @@ MAX_TIMED_SEGMENTS: Final = 4096
 Beyond, the oldest gives no sample."""
 SEQUENCE_MASK = 0xFFFF_FFFF
 NO_CELLS: Final = memoryview(array("q"))
-MOST_RELATIVE: Final = 1 << 60
+MAX_RELATIVE: Final = 1 << 60
 """Largest relative number in a state: the sum of two fits into 63 bits."""
 
 
@@ -111,10 +109,10 @@ class RoundTripTimer:
         self.has_acknowledged, self.acknowledged = values[5:7]
         starts, ends, times = (items(part, "i") for part in values[7:])
         count = len(starts)
-        if not count == len(ends) == len(times) <= MOST_TIMED:
+        if not count == len(ends) == len(times) <= MAX_TIMED:
             raise ValueError("columns of times that are not of one length")
         if self.sequence > SEQUENCE_MASK or any(
-            abs(number) > MOST_RELATIVE
+            abs(number) > MAX_RELATIVE
             for number in (self.reference, self.sent, self.acknowledged, *starts, *ends)
         ):
             raise ValueError("a relative sequence number beyond all streams")
@@ -167,7 +165,7 @@ class RoundTripTimer:
 
     def _await(self, start: int, end: int, time_ns: int) -> None:
         """Wait for the acknowledgment of one more segment; above the limit, drop the oldest."""
-        if self.last - self.first == MOST_TIMED:
+        if self.last - self.first == MAX_TIMED:
             self._drop(1)
         if self.last == len(self.ends):
             self._make_room()
@@ -180,7 +178,7 @@ class RoundTripTimer:
     def _make_room(self) -> None:
         """Move the cells in use to the beginning, of twice as many cells if half are in use."""
         count = self.last - self.first
-        room = max(LEAST_CELLS, 2 * count)
+        room = max(MIN_CELLS, 2 * count)
         self.starts = moved(self.starts, self.first, self.last, room)
         self.ends = moved(self.ends, self.first, self.last, room)
         self.times = moved(self.times, self.first, self.last, room)

@@ -2,7 +2,7 @@
 cimport cython
 
 cdef unsigned long long MIX_ONE, MIX_OTHER, LOW_64_BITS, SEED
-cdef int LEAST_TABLE
+cdef int MIN_TABLE
 
 
 cdef class SegmentGroups:

@@ -1,12 +1,9 @@
 """The segments of a batch by connection, sender and arrival.
 
-In: segment columns. Out: :class:`SegmentGroups`. Must not know: anything of a connection but its
-pair of endpoints.
+In: segment columns. Out: :class:`SegmentGroups`.
 
 A hash table finds the group of each segment in one look-up. Its seed differs in each process, so a
 sender of forged addresses cannot produce collisions.
-
-Compiled by Cython, with the types in ``segment_groups.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ __all__ = ["SegmentGroups"]
 MIX_ONE, MIX_OTHER = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
 LOW_64_BITS = 0xFFFF_FFFF_FFFF_FFFF
 SEED = hash("a number that differs from process to process") & LOW_64_BITS
-LEAST_TABLE = 16
+MIN_TABLE = 16
 
 
 class SegmentGroups:
@@ -57,7 +54,7 @@ class SegmentGroups:
         self.destination_highs = memoryview(segments.destination_high)
         self.destination_lows = memoryview(segments.destination_low)
         self.destination_ports = memoryview(segments.destination_port)
-        size = LEAST_TABLE
+        size = MIN_TABLE
         while size < 2 * rows:
             size *= 2
         self.table = memoryview(array("i", bytes(4 * size)))
@@ -109,7 +106,7 @@ class SegmentGroups:
             self.lanes[row] = 2 * group + from_higher
 
     def _is_from_higher(self, row: int) -> bool:
-        """Tell whether the source of a segment is above its destination."""
+        """Return true if the source of a segment is above its destination."""
         if self.source_highs[row] != self.destination_highs[row]:
             return self.source_highs[row] > self.destination_highs[row]
         if self.source_lows[row] != self.destination_lows[row]:
@@ -126,7 +123,7 @@ class SegmentGroups:
         return both >> 32
 
     def _is_of(self, row: int, from_higher: bool, group: int) -> bool:
-        """Tell whether a segment has the two ends of a group."""
+        """Return true if a segment has the two ends of a group."""
         first = self.firsts[group]
         if self.ipv6s[row] != self.ipv6s[first]:
             return False

@@ -12,7 +12,7 @@ cdef enum:
     RST = 4
     ACK = 16
     IS_ZERO_WINDOW = 2
-    MOST_CHECKED = 1024
+    MAX_CHECKED = 1024
 
 
 cdef class SegmentIterator:

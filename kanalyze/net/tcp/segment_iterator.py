@@ -1,9 +1,7 @@
 """The segments of a batch, connection by connection, in the order of their arrival.
 
 In: segment columns, not empty. Out: :class:`SegmentIterator`, and the payloads as columns that
-chunks point into. Must not know: earlier batches.
-
-Compiled by Cython, with the types in ``segment_iterator.pxd``; uncompiled it does the same, slowly.
+chunks point into.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ if not cython.compiled:
 
     FIN, SYN, RST, ACK = 1, 2, 4, 16
     IS_COPY, IS_ZERO_WINDOW = 1, 2
-    MOST_CHECKED = 1024  # segments of a batch; to check more, one pass over all is faster
+    MAX_CHECKED = 1024  # segments of a batch; to check more, one pass over all is faster
 
 if TYPE_CHECKING:
     from kanalyze.net.segment_columns import SegmentColumns
@@ -83,7 +81,7 @@ class SegmentIterator:
         """Mark the current segment if it is a duplicate."""
         if self.marks is not None:
             return
-        if self._checked == MOST_CHECKED:
+        if self._checked == MAX_CHECKED:
             self.mark_all()
             return
         if self._lookback is None:
@@ -97,7 +95,7 @@ class SegmentIterator:
         self._mark_zero_windows()
 
     def is_lone_syn(self, group: int) -> bool:
-        """Tell whether a group is a single SYN without payload."""
+        """Return true if a group is a single SYN without payload."""
         if self.groups.starts[group + 1] - self.groups.starts[group] != 1:
             return False
         row = self.groups.firsts[group]

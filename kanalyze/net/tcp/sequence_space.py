@@ -1,11 +1,9 @@
 """Sequence numbers of one direction of a TCP connection, and the stream offsets they stand for.
 
-In: sequence numbers. Out: stream offsets. Must not know: payload.
+In: sequence numbers. Out: stream offsets.
 
 Sequence numbers (RFC 9293, section 3.4) have 32 bits and wrap. Stream offsets have 64 bits and do
 not; 0 is the first byte, the one after the SYN.
-
-Compiled by Cython, with the types in ``sequence_space.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -97,7 +95,7 @@ class SequenceSpace:
         return self.stream_offset + distance(sequence, self.next_sequence)
 
     def is_out_of_window(self, begin: int, end: int) -> bool:
-        """Tell whether bytes cannot belong to this stream: beyond any window, or after its FIN."""
+        """True if bytes cannot belong to this stream: beyond any window, or after its FIN."""
         ahead = begin - self.stream_offset
         if ahead > FUTURE_BYTES or ahead < -PAST_BYTES:
             return True

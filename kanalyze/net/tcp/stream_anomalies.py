@@ -1,14 +1,11 @@
 """Anomalies and retransmissions of one direction of a connection: counted and reported.
 
-In: what reassembly found. Out: counts in the connection, anomalies of the layer. Must not know: how
-anything is found.
+In: what reassembly found. Out: counts in the connection, anomalies of the layer.
 
 Lost bytes are counted only here, in the connection: the quality of a capture, the rows of
 connections and all totals use this count. Each counted gap is an anomaly of the same length.
 ``Frame.missing_bytes`` of a message is another count: a message may begin or end in a gap, and it
 also counts bytes that were captured and then dropped because of a memory limit.
-
-Compiled by Cython, with the types in ``stream_anomalies.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations

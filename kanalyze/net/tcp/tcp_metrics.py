@@ -1,9 +1,7 @@
 """What is measured of one connection, segment by segment: handshake, round trips, unusual packets.
 
 In: segments of a connection in the order of the capture. Out: figures in a
-:class:`kanalyze.model.TcpMeasures`, which explains them. Must not know: streams, batches.
-
-Compiled by Cython, with the types in ``tcp_metrics.pxd``; uncompiled it does the same, slowly.
+:class:`kanalyze.model.TcpMeasures`, which explains them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Closed connections, and the late packets that still belong to them (TIME_WAIT of RFC 9293).
 
 In: connections as they close, segments on pairs of endpoints without an open connection. Out:
-whether a segment is late or begins a connection, and its number. Must not know: open connections.
+whether a segment is late or begins a connection, and its number.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class TimeWaitTable:
         return earlier.number + 1 if earlier is not None else 1
 
     def is_late(self, pair: Pair, segment: Segment) -> bool:
-        """Tell whether a segment is a late one of the last connection on its pair.
+        """Return true if a segment is a late one of the last connection on its pair.
 
         The pair has no open connection. A SYN is late if it repeats the old one. A segment without
         SYN and payload is always late. Payload is late if its sequence number is near the old

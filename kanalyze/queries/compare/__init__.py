@@ -1,6 +1,5 @@
 """Compares two captures: what differs, and whether it may be chance.
 
 In: two databases of rows, or reports as JSON. Out: the comparison as plain values. Begin reading
-with ``comparison.py``; ``chance.py`` has the statistics, which do not depend on Kafka. This package
-must not know files or terminals.
+with ``comparison.py``; ``chance.py`` has the statistics, which do not depend on Kafka.
 """

@@ -1,7 +1,6 @@
 """Tests whether a share differs between two captures by more than chance, and by how much.
 
-In: counts of requests by slices of time, of two sides. Out: probabilities and intervals. This
-module must not know what is counted.
+In: counts of requests by slices of time, of two sides. Out: probabilities and intervals.
 
 Requests that follow each other are correlated: a pause of a broker slows all of them down. So the
 unit of the test is not the request but a slice of time: both sides are divided into slices of the
@@ -53,13 +52,13 @@ __all__ = ["Chance", "Counts", "Resampled", "chances", "slices_of"]
 
 PERMUTATIONS = 1999
 RESAMPLES = 999
-MOST_OF_SHORTER = 32
+MAX_OF_SHORTER = 32
 """Maximum number of slices of the shorter side."""
-LEAST_SLICES = 8
+MIN_SLICES = 8
 """Minimum number of slices of the shorter side; with fewer there is no test."""
-MOST_SLICES = 1024
+MAX_SLICES = 1024
 """Maximum number of slices of the longer side."""
-_MOST_CORRELATION = 0.95
+_MAX_CORRELATION = 0.95
 _AT_ONCE = 512
 _INTERVAL = (2.5, 97.5)
 _EQUAL = 1e-4
@@ -92,10 +91,10 @@ def slices_of(seconds_a: int, seconds_b: int) -> tuple[int, int] | None:
     shorter, longer = sorted((seconds_a, seconds_b))
     if not shorter:
         return None
-    short_slices = min(MOST_OF_SHORTER, shorter, MOST_SLICES * shorter // longer)
-    if short_slices < LEAST_SLICES:
+    short_slices = min(MAX_OF_SHORTER, shorter, MAX_SLICES * shorter // longer)
+    if short_slices < MIN_SLICES:
         return None
-    long_slices = min(round(short_slices * longer / shorter), MOST_SLICES)
+    long_slices = min(round(short_slices * longer / shorter), MAX_SLICES)
     return (short_slices, long_slices) if seconds_a <= seconds_b else (long_slices, short_slices)
 
 
@@ -195,7 +194,7 @@ def _inflation(residuals_of_sides: Iterable[Floats]) -> float:
         return 1.0
     correlation = sum(float((side[1:] * side[:-1]).sum()) for side in sides) / total
     correlation += (1 + 3 * max(correlation, 0)) * 2 / sum(map(len, sides))
-    correlation = min(max(correlation, 0.0), _MOST_CORRELATION)
+    correlation = min(max(correlation, 0.0), _MAX_CORRELATION)
     return (1 + correlation) / (1 - correlation)
 
 

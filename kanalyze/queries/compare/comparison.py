@@ -1,7 +1,6 @@
 """Compares two sides: what is slower, failing, new, or gone; ranked, and tested for chance.
 
-In: two sides, and thresholds. Out: the comparison as plain values. This module must not know where
-figures come from, or how they are shown.
+In: two sides, and thresholds. Out: the comparison as plain values.
 
 Captures differ in length and load, so rates, shares, and figures per request are compared. A
 difference is listed if it is large enough (:class:`Thresholds`) and beyond chance
@@ -36,10 +35,10 @@ __all__ = ["SCHEMA", "Thresholds", "compare_sides"]
 SCHEMA = 1
 FALSE_ALARMS = 0.05
 """Probability that any difference is reported if there is none."""
-LEAST_REQUESTS = 30
-LEAST_BEYOND = 10
+MIN_REQUESTS = 30
+MIN_BEYOND = 10
 """Requests that must be beyond a quantile: for the 99th percentile, 1,000 requests."""
-LEAST_OCCUPIED = 5
+MIN_OCCUPIED = 5
 """Minimum number of slices with requests."""
 _KINDS = ("api", "client", "topic", "broker")
 _GLOB = re.compile(r"[?\[]")
@@ -110,7 +109,7 @@ class _Measure(NamedTuple):
         return self.b > self.a
 
     def matters(self, thresholds: Thresholds) -> bool:
-        """Return whether the difference is large enough to list."""
+        """Return true if the difference is large enough to list."""
         low, high = sorted((self.a, self.b))
         least = thresholds.least_ns if self.is_latency else thresholds.least_share
         return high > low and high - low >= least and high >= thresholds.at_least * low
@@ -221,10 +220,10 @@ def _measures(a: Side, b: Side) -> tuple[list[_Measure], list[LineKey]]:
 
 
 def _is_spread(line: SideLine) -> bool:
-    """Return whether a line has enough requests and, if known, enough slices with requests."""
-    if line.requests < LEAST_REQUESTS:
+    """Return true if a line has enough requests and, if known, enough slices with requests."""
+    if line.requests < MIN_REQUESTS:
         return False
-    return line.by_slice is None or int((line.by_slice["due"] > 0).sum()) >= LEAST_OCCUPIED
+    return line.by_slice is None or int((line.by_slice["due"] > 0).sum()) >= MIN_OCCUPIED
 
 
 def _latency_measures(
@@ -233,7 +232,7 @@ def _latency_measures(
     fewest = min(line.latency_ns["count"] or 0 for line in (line_a, line_b))
     for name, part in QUANTILES.items():
         a, b = line_a.latency_ns[name], line_b.latency_ns[name]
-        is_enough = fewest >= LEAST_REQUESTS and fewest * (1 - part) >= LEAST_BEYOND - 1e-6
+        is_enough = fewest >= MIN_REQUESTS and fewest * (1 - part) >= MIN_BEYOND - 1e-6
         if a is None or b is None or not is_enough:
             continue
         counts = None
@@ -267,7 +266,7 @@ def _status_measures(key: LineKey, line_a: SideLine, line_b: SideLine) -> Iterat
     for name in STATUSES:
         a, b = getattr(line_a, name), getattr(line_b, name)
         base_a, base_b = line_a.base_of(name), line_b.base_of(name)
-        if min(base_a, base_b) < LEAST_REQUESTS or a is None or b is None or a == b == 0:
+        if min(base_a, base_b) < MIN_REQUESTS or a is None or b is None or a == b == 0:
             continue
         counts = None
         if line_a.by_slice and line_b.by_slice:
@@ -480,7 +479,7 @@ def _covers(earlier: dict[str, Any], change: dict[str, Any]) -> bool:
 
 
 def _overlap(a: dict[str, Any], b: dict[str, Any]) -> bool:
-    """Return whether two figures may differ by the same amount, as far as known."""
+    """Return true if two figures may differ by the same amount, as far as known."""
     if a["low"] is None or b["low"] is None:
         return a["chance"] is not None
     return bool(a["low"] <= b["high"] and b["low"] <= a["high"])

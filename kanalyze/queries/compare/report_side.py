@@ -1,8 +1,7 @@
 """A side of a comparison, made from a report's JSON.
 
-In: the text of a report. Out: :class:`~kanalyze.queries.compare.side.Side`, without slices. This
-module must not know what is compared with what. A file may have any content: if it is not a report,
-the error is one clear line.
+In: the text of a report. Out: :class:`~kanalyze.queries.compare.side.Side`, without slices. A file
+may have any content: if it is not a report, the error is one clear line.
 
 A report has quantiles, and counts of requests and errors of each API, client and so on, over the
 whole time. Such counts would suffice for a test if requests failed independently. They do not: when
@@ -29,13 +28,13 @@ __all__ = ["is_report", "parse_report", "side_of_report"]
 
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _SECOND = 1_000_000_000
-_MOST_LINES = 100_000
+_MAX_LINES = 100_000
 _EXTENT = {"captures": list, "first_time": str, "last_time": str, "first_time_ns": int}
 _EXTENT |= {"last_time_ns": int, "duration_ns": int}
 
 
 def is_report(first: bytes) -> bool:
-    """Return whether a file that begins with these bytes is JSON; a capture never is."""
+    """Return true if a file that begins with these bytes is JSON; a capture never is."""
     return first.lstrip()[:1] == b"{"
 
 
@@ -130,7 +129,7 @@ class _ReportReader:
 
     def lines(self, report: Mapping[str, Any], key: str) -> Iterator[dict[str, Any]]:
         """Yield the lines of a table except the line of others; nothing if there is no table."""
-        for line in (self.typed_value(report, key, list) or [])[:_MOST_LINES]:
+        for line in (self.typed_value(report, key, list) or [])[:_MAX_LINES]:
             if not isinstance(line, dict):
                 raise UsageError(f"{self._name}: not a kanalyze report: {key} is not a table")
             if not line.get("other"):

@@ -1,7 +1,7 @@
 """A side of a comparison, made from rows.
 
-In: a database with the tables of a run. Out: :class:`~kanalyze.queries.compare.side.Side`. This
-module must not know what is compared with what. The queries are in ``sql/compare/``.
+In: a database with the tables of a run. Out: :class:`~kanalyze.queries.compare.side.Side`. The
+queries are in ``sql/compare/``.
 
 Latencies are counted in bins of 0.5 % width. A quantile is the middle of its bin, which is at most
 0.25 % from the exact value.
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["BIN_BASE", "active_seconds", "bin_ns", "side_of_rows"]
 
 BIN_BASE = 1.005
-MOST_LINES = 10_000
-MOST_CELLS = 8_000_000
+MAX_LINES = 10_000
+MAX_CELLS = 8_000_000
 """Maximum number of bins of all lines together; each takes 16 bytes."""
 
 
@@ -97,7 +97,7 @@ def _lines(database: Database, slices: int | None) -> tuple[dict[LineKey, SideLi
     queries = built_in("compare")
     database.keep("compare_slices", queries["slices"], {"slices": slices or 1})
     database.keep("compare_cells", queries["cells"], {})
-    database.keep("compare_lines", queries["lines"], {"most_lines": MOST_LINES + 1})
+    database.keep("compare_lines", queries["lines"], {"most_lines": MAX_LINES + 1})
     line_rows = database.ask("FROM compare_lines ORDER BY line").to_pylist()
     latencies, is_cut = _by_line(database, "latencies", len(line_rows))
     statuses, is_also_cut = _by_line(database, "statuses", len(line_rows))
@@ -105,13 +105,13 @@ def _lines(database: Database, slices: int | None) -> tuple[dict[LineKey, SideLi
         (line["kind"], line["api"], line["name"]): _side_line(line, cells, ends, slices)
         for line, cells, ends in zip(line_rows, latencies, statuses, strict=False)
     }
-    return lines, is_cut or is_also_cut or len(line_rows) > MOST_LINES
+    return lines, is_cut or is_also_cut or len(line_rows) > MAX_LINES
 
 
 def _names(database: Database) -> dict[str, dict[str, Presence]]:
     """Return the names that occur, by kind."""
     names: dict[str, dict[str, Presence]] = {kind: {} for kind in KINDS}
-    for line in database.answer(built_in("compare")["names"], {"most_lines": MOST_LINES}):
+    for line in database.answer(built_in("compare")["names"], {"most_lines": MAX_LINES}):
         names[line["kind"]][line["name"]] = Presence(line["requests"], line["seconds"])
     return names
 
@@ -127,10 +127,10 @@ def _by_line(
     If it was too large, incomplete lines are left out.
     """
     sql = built_in("compare")[query].sql
-    answer = database.ask(sql, {"most_cells": MOST_CELLS})
+    answer = database.ask(sql, {"most_cells": MAX_CELLS})
     columns = {name: answer[name].to_numpy() for name in answer.column_names}
     numbers = columns.pop("line")
-    is_cut = len(numbers) >= MOST_CELLS
+    is_cut = len(numbers) >= MAX_CELLS
     complete_lines = min(lines, int(numbers[-1])) if is_cut else lines
     starts = np.searchsorted(numbers, np.arange(complete_lines + 1)).tolist()
     return (

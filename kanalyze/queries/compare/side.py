@@ -1,6 +1,6 @@
 """One side of a comparison, as values.
 
-In: nothing. Out: :class:`Side`. This module must not know where figures come from.
+In: nothing. Out: :class:`Side`.
 """
 
 from __future__ import annotations

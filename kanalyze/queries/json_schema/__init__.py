@@ -2,5 +2,5 @@
 
 In: the columns of the tables. Out: schemas by file name, ``published.SCHEMAS``, which
 ``tools/sample_reports.py`` writes to ``docs/schema/``. Begin reading with ``report.py``, which
-describes each field of a report. This package must not know how figures are computed or shown.
+describes each field of a report.
 """

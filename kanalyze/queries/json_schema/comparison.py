@@ -1,6 +1,6 @@
 """JSON Schema of a comparison, with a description of each field.
 
-In: nothing. Out: :data:`COMPARISON_SCHEMA`. This module must not know how sides are compared.
+In: nothing. Out: :data:`COMPARISON_SCHEMA`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Parts of a JSON Schema (draft 2020-12), each with a description.
 
-In: descriptions, units. Out: schemas as plain values. This module must not know what is described.
+In: descriptions, units. Out: schemas as plain values.
 
 Every object is closed: a field without a description makes it invalid. ``null`` says when a value
 is null. It is empty if the description says so itself, and None if the value is never null.

@@ -1,7 +1,6 @@
 """All JSON Schemas that kanalyze publishes, by name.
 
-In: the schemas of reports, findings, comparisons and rows. Out: :data:`SCHEMAS`. This module must
-not know where they are published.
+In: the schemas of reports, findings, comparisons and rows. Out: :data:`SCHEMAS`.
 """
 
 from __future__ import annotations

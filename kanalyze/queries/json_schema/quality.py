@@ -1,6 +1,6 @@
 """JSON Schema of the quality of captures in a report: how complete, and how much could be decoded.
 
-In: nothing. Out: :data:`QUALITY`. This module must not know how anything is counted.
+In: nothing. Out: :data:`QUALITY`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """JSON Schema of a report, with a description of each field, and of a finding.
 
-In: nothing. Out: :data:`REPORT_SCHEMA`, :data:`FINDING_SCHEMA`. This module must not know how a
-figure is computed: that is in ``sql/report/``, with a file for each table.
+In: nothing. Out: :data:`REPORT_SCHEMA`, :data:`FINDING_SCHEMA`.
 """
 
 from __future__ import annotations

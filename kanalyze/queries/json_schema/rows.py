@@ -1,7 +1,6 @@
 """JSON Schemas of rows: lines of JSON Lines that commands write, with one schema for each table.
 
-In: the columns of the tables. Out: :data:`ROW_SCHEMAS`. This module must not know what is in a
-table.
+In: the columns of the tables. Out: :data:`ROW_SCHEMAS`.
 
 Lines of ``kanalyze sql --format jsonl "FROM TABLE"`` may have more fields, which are not required:
 timestamps beside Unix times, and numbers of requests.

@@ -1,7 +1,7 @@
 """The report as one HTML page that works offline.
 
 In: a report and its cube, the sums by which the page filters. Out: HTML. Begin reading with
-``page.py``. This package must not know where the figures come from.
+``page.py``.
 """
 
 from __future__ import annotations

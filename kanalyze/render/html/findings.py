@@ -1,6 +1,6 @@
 """The findings, at the head of the page.
 
-In: findings, as plain values. Out: HTML. This module must not know what kinds there are.
+In: findings, as plain values. Out: HTML.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The data of the page, with names escaped and times in µs.
 
-In: a report and its cube. Out: plain values, which are written into the page as JSON. This module
-must not know HTML.
+In: a report and its cube. Out: plain values, which are written into the page as JSON.
 
 A JavaScript number cannot hold a present Unix time in ns. So times are in µs; durations stay in ns.
 """
@@ -27,8 +26,8 @@ __all__ = ["UNKNOWN_PART", "model_of"]
 UNKNOWN_PART = "latency"
 """The class of the time between request and response if it cannot be divided into network and
 broker."""
-_MOST_PARTS_SHOWN = 2
-_LEAST_SHARE = 0.01
+_MAX_PARTS_SHOWN = 2
+_MIN_SHARE = 0.01
 
 _GLOB = re.compile(r"[*?\[]")
 _KINDS = {
@@ -55,7 +54,7 @@ _OTHERS = {
     "code": "(other errors)",
     "part": "(other partitions)",
 }
-_MOST_SOFTWARE = 3
+_MAX_SOFTWARE = 3
 
 
 def model_of(report: Mapping[str, Any], cube: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,7 +128,7 @@ def _some(line: Mapping[str, Any] | None, field: str) -> str:
     if line is None:
         return MISSING
     texts = [shown(text) for text in line[field]]
-    return listed(texts, _MOST_SOFTWARE, more=line[f"more_{field}"])
+    return listed(texts, _MAX_SOFTWARE, more=line[f"more_{field}"])
 
 
 def _api(line: Mapping[str, Any]) -> dict[str, Any]:
@@ -218,8 +217,8 @@ def _parts_text(parts: list[int]) -> str:
     if parts[-1]:
         return "not known"
     named = zip((class_ for _, class_, _ in PARTS), parts, strict=False)
-    longest = sorted(named, key=lambda part: -part[1])[:_MOST_PARTS_SHOWN]
-    least = sum(parts) * _LEAST_SHARE
+    longest = sorted(named, key=lambda part: -part[1])[:_MAX_PARTS_SHOWN]
+    least = sum(parts) * _MIN_SHARE
     return ", ".join(f"{name} {duration_text(took)}" for name, took in longest if took > least)
 
 

@@ -1,7 +1,6 @@
 """The HTML page: findings, head, charts, drawings, tables, and the sums to filter them.
 
-In: a report and its cube. Out: one HTML text that loads nothing from a network. This module must
-not know where its figures come from.
+In: a report and its cube. Out: one HTML text that loads nothing from a network.
 
 Text from the wire is escaped in HTML. The data for scripts are a base64 string in a JSON block, in
 which no character has a meaning in HTML. A Content-Security-Policy allows only the scripts and
@@ -52,10 +51,10 @@ if TYPE_CHECKING:
 
     from kanalyze.render.html.tables import Table
 
-__all__ = ["MOST_BYTES", "html_page"]
+__all__ = ["MAX_BYTES", "html_page"]
 
-MOST_BYTES = 1_000_000
-_MOST_LINES = (50, 25, 10, 3, 0)
+MAX_BYTES = 1_000_000
+_MAX_LINES = (50, 25, 10, 3, 0)
 """Numbers of lines of each table in the HTML: the first number with which the page is small enough
 is used. Scripts can show all lines."""
 _LINES = {"first_lines": 12, "most_lines": 500}
@@ -70,7 +69,7 @@ _MADE_BY = {
 """The tables that a query of the page makes alone."""
 _OTHERS = -1
 _LONGEST_HEAD_LINE = 2_000
-_MOST_HEAD_LINES = 60
+_MAX_HEAD_LINES = 60
 _FOLDER = Path(__file__).parent
 
 _CHARTS = (
@@ -97,9 +96,9 @@ def html_page(report: Mapping[str, Any], cube: Mapping[str, Any]) -> str:
     model = model_of(report, cube)
     sums = sums_of(model)
     page = ""
-    for most in _MOST_LINES:
+    for most in _MAX_LINES:
         page = _page(report, cube, model, sums, most)
-        if len(page.encode()) < MOST_BYTES:
+        if len(page.encode()) < MAX_BYTES:
             break
     return page
 
@@ -218,7 +217,7 @@ def _heads_html(report: Mapping[str, Any]) -> str:
         f'<li class="warning">{escape(line)}</li>'
         if line.startswith("WARNING")
         else f"<li>{escape(line)}</li>"
-        for line in lines[:_MOST_HEAD_LINES]
+        for line in lines[:_MAX_HEAD_LINES]
     )
 
 

@@ -1,7 +1,6 @@
 """The page of a report whose sums could not be made: what the terminal shows, without scripts.
 
-In: a report. Out: one HTML text that loads nothing from a network. This module must not know why
-there are no sums: the report names the query that failed.
+In: a report. Out: one HTML text that loads nothing from a network.
 """
 
 from __future__ import annotations

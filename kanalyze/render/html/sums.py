@@ -1,8 +1,7 @@
 """The figures of the page, summed up from its cube.
 
-In: the model of a page. Out: one line for each line of its tables, and sums over time. This module
-must not know HTML. ``page.js`` computes the same for the selection of a reader; a test compares the
-two.
+In: the model of a page. Out: one line for each line of its tables, and sums over time. ``page.js``
+computes the same for the selection of a reader; a test compares the two.
 """
 
 from __future__ import annotations

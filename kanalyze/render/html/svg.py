@@ -1,7 +1,7 @@
 """Drawings of the page that need no script, so that they can be printed and mailed.
 
-In: the model of a page and its sums. Out: SVG. This module must not know the tables. ``page.js``
-draws the same for the selection of a reader; a test compares the two.
+In: the model of a page and its sums. Out: SVG. ``page.js`` draws the same for the selection of a
+reader; a test compares the two.
 
 Colours are CSS classes: the style sheet defines them for light, dark and paper.
 """
@@ -30,10 +30,10 @@ _LEFT, _RIGHT, _TOP, _AXIS = 62, 8, 8, 20
 _HEIGHT = 150
 _BINS_TOGETHER = 4
 _LEVELS = 6
-_MOST_BARS = 20
-_MOST_GROUPS = 12
+_MAX_BARS = 20
+_MAX_GROUPS = 12
 _LABEL, _AFTER, _BAR = 240, 70, 18
-_MOST_LETTERS = 34
+_MAX_LETTERS = 34
 _FEW_MARKS = 3
 _MANY_MARKS = 6
 
@@ -207,13 +207,13 @@ def _bars(
     """
     if not lines:
         return _nothing(label)
-    lines = lines[:_MOST_BARS]
+    lines = lines[:_MAX_BARS]
     most = max(1, *(sum(parts) for _, parts, _ in lines))
     drawn = []
     for number, (name, parts, took) in enumerate(lines):
         y, x = number * _BAR + 4, float(_LABEL)
         scale = (WIDTH - _LABEL - _AFTER) / (max(sum(parts), 1) if is_share else most)
-        drawn.append(_text(_LABEL - 8, y + 11, _cut(name, _MOST_LETTERS), "end"))
+        drawn.append(_text(_LABEL - 8, y + 11, _cut(name, _MAX_LETTERS), "end"))
         for class_, part in zip(classes, parts, strict=False):
             wide = max(part * scale, 0 if is_share or part <= 0 else 1)
             if wide:
@@ -230,7 +230,7 @@ def _bars(
 def group_timeline(events: Sequence[Mapping[str, Any]], model: _Model) -> str:
     """Return joins, syncs and leaves over time, with a line for each group."""
     label = "Joins, syncs and leaves of consumer groups over time"
-    groups = sorted({event["group"] for event in events})[:_MOST_GROUPS]
+    groups = sorted({event["group"] for event in events})[:_MAX_GROUPS]
     if not groups:
         return _nothing(label)
     rows = {group: row for row, group in enumerate(groups)}
@@ -240,7 +240,7 @@ def group_timeline(events: Sequence[Mapping[str, Any]], model: _Model) -> str:
     for group, row in rows.items():
         name = label_of(model, "group", group)
         y = row * 26 + 8
-        parts.append(_text(_LABEL - 8, y + 13, _cut(name, _MOST_LETTERS), "end"))
+        parts.append(_text(_LABEL - 8, y + 13, _cut(name, _MAX_LETTERS), "end"))
         parts.append(_element("path", d=f"M{_LABEL} {y + 9}H{WIDTH - _RIGHT}", class_="rail"))
     for event in events:
         if event["group"] not in rows:

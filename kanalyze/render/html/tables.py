@@ -1,7 +1,7 @@
 """The tables of the page: their columns, and their first lines as HTML.
 
 In: the model of a page and its sums. Out: HTML, and the columns as plain values, from which
-``page.js`` writes the same lines. This module must not know where the sums come from.
+``page.js`` writes the same lines.
 """
 
 from __future__ import annotations

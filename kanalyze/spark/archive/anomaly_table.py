@@ -2,8 +2,7 @@
 
 In: the segments of an archive, and its rebuilt connections. Out: rows of
 :data:`~kanalyze.tables.anomalies.ANOMALY_COLUMNS`, as a DataFrame; or files with those of packets,
-since tasks that rebuild connections write those of connections. This module must not know where
-rows go.
+since tasks that rebuild connections write those of connections.
 """
 
 from __future__ import annotations

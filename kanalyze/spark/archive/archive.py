@@ -1,8 +1,6 @@
 """An archive of captures on Spark: read once, divided by connection, rebuilt.
 
 In: a session, and captures or a table of packets. Out: DataFrames, and summaries for the report.
-This module must not know what tasks do with packets (:mod:`kanalyze.spark.archive.tasks`), nor
-where rows go.
 
 Every capture (a large one in parts) is read by a task. In a job that shuffles, its segments go to
 the bucket of their connection, sorted by time, and each bucket is rebuilt as a stream. They go

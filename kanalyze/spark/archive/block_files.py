@@ -1,7 +1,7 @@
 """Files of blocks: segments on their way from the tasks that read captures to those of buckets.
 
 In: blocks of segments, as they are made. Out: files in a shared folder; and the blocks of a bucket
-from all files, sorted. This module must not know what is in a block, nor which task runs where.
+from all files, sorted.
 
 A task writes a file. Its blocks are in groups; each group is sorted by bucket, so that a task reads
 those of its bucket at once. Only the groups that the report of a successful task names are read, as
@@ -37,7 +37,7 @@ _GROUP_BYTES: Final = 64 << 20
 _READ_BYTES: Final = 16 << 20
 """How many bytes are read from a file at once, if no other group has blocks of the same time. A
 store takes some 30 ms for each read."""
-_LEAST_READ_BYTES: Final = 256 << 10
+_MIN_READ_BYTES: Final = 256 << 10
 """How many at least: captures of a hundred brokers may be of the same time."""
 _HEADER: Final = struct.Struct("<iqqI")
 """Before each block: number of the part of a capture, key, first packet, length in bytes."""
@@ -142,7 +142,7 @@ class WrittenBlocks(NamedTuple):
         for index, group in enumerate(self.groups):
             # No block of this group and of those after it is earlier.
             yield from _earliest(unread, group.first_key_ns)
-            buffer_bytes = max(_READ_BYTES // (len(unread) + 1), _LEAST_READ_BYTES)
+            buffer_bytes = max(_READ_BYTES // (len(unread) + 1), _MIN_READ_BYTES)
             _push(unread, index, self._read(folder, group, bucket, buffer_bytes))
         yield from _earliest(unread, None)
 

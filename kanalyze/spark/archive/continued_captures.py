@@ -1,7 +1,7 @@
 """Captures that continue those of earlier jobs: packets are numbered after theirs.
 
 In: captures, and where the packets of earlier captures are, as text. Out: the capture and number of
-each packet, and the text for a later job. This module must not know what is read from packets.
+each packet, and the text for a later job.
 """
 
 from __future__ import annotations

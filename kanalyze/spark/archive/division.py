@@ -1,7 +1,6 @@
 """How the work on captures is divided: into tasks that read them, and buckets of connections.
 
-In: captures with their sizes. Out: parts of captures for each task, a number of buckets. This
-module must not know Spark, nor what tasks do.
+In: captures with their sizes. Out: parts of captures for each task, a number of buckets.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ __all__ = ["TASKS_A_CORE", "buckets_for", "shuffles", "tasks_for"]
 
 TASKS_A_CORE: Final = 2
 """More than one, as tasks take different times."""
-_MOST_READINGS: Final = 16
+_MAX_READINGS: Final = 16
 """How many tasks may read all captures, if these are plain files. Reading headers takes some 5 %
 of the time of making rows (30 % if batches are large). Sending segments in files takes as long as
 some six readings, but as much disk as half of the captures; by Spark's shuffle it takes as long as
 forty."""
-_MOST_SLOW_READINGS: Final = 2
+_MAX_SLOW_READINGS: Final = 2
 """The same if a capture is compressed, or is read through a network."""
-_LEAST_BUCKETS: Final = 8
-_MOST_BUCKETS: Final = 512
+_MIN_BUCKETS: Final = 8
+_MAX_BUCKETS: Final = 512
 _BYTES_A_BUCKET: Final = 256 << 20
-_LEAST_BYTES_A_TASK: Final = 1 << 20
-_MOST_BYTES_A_TASK: Final = 1 << 30
+_MIN_BYTES_A_TASK: Final = 1 << 20
+_MAX_BYTES_A_TASK: Final = 1 << 30
 """Messages that began before a task's first packet are not pruned. So few tasks are better, if
 every core has some."""
 
@@ -50,16 +49,16 @@ def buckets_for(captures: Sequence[FoundCapture], cores: int) -> int:
         return cores
     total_bytes = sum(capture.total_bytes or 0 for capture in captures)
     count = max(total_bytes // _BYTES_A_BUCKET, TASKS_A_CORE * cores)
-    return min(max(count, _LEAST_BUCKETS), _MOST_BUCKETS)
+    return min(max(count, _MIN_BUCKETS), _MAX_BUCKETS)
 
 
 def shuffles(captures: Sequence[FoundCapture], buckets: int) -> bool:
-    """Return whether segments are sent to the task of their bucket; else it reads all captures."""
+    """Return true if segments are sent to the task of their bucket; else it reads all captures."""
     return buckets > _most_readings(captures)
 
 
 def _most_readings(captures: Sequence[FoundCapture]) -> int:
-    return _MOST_READINGS if all(map(_is_plain_file, captures)) else _MOST_SLOW_READINGS
+    return _MAX_READINGS if all(map(_is_plain_file, captures)) else _MAX_SLOW_READINGS
 
 
 def _is_plain_file(capture: FoundCapture) -> bool:
@@ -77,7 +76,7 @@ def tasks_for(
     """
     known_bytes = sum(capture.total_bytes or 0 for capture in captures)
     bytes_per_task = known_bytes // (TASKS_A_CORE * cores)
-    task_bytes = min(max(bytes_per_task, _LEAST_BYTES_A_TASK), _MOST_BYTES_A_TASK)
+    task_bytes = min(max(bytes_per_task, _MIN_BYTES_A_TASK), _MAX_BYTES_A_TASK)
     tasks: list[list[Split]] = []
     room_bytes = 0
     for capture in captures:

@@ -1,7 +1,7 @@
 """Packs segments of some connections into a block, to be sent from one task to another.
 
 In: TCP segments as columns, and which of their payload is left out. Out: bytes, and the same
-segments from them again. This module must not know why payload is left out, nor how blocks travel.
+segments from them again.
 
 Columns are delta-encoded for each direction of a connection: most differences from the expected
 value are zero, and zeros compress to nothing. A segment takes about 12 bytes besides its payload.

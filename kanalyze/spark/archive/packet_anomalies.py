@@ -1,7 +1,7 @@
 """The anomalies of packets, which tasks that read captures found.
 
 In: control rows of these tasks. Out: rows of :data:`~kanalyze.tables.anomalies.ANOMALY_COLUMNS`, or
-files. This module must not know Spark, nor what else an archive has.
+files.
 """
 
 from __future__ import annotations

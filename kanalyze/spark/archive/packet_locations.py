@@ -1,7 +1,6 @@
 """Where the packets of earlier jobs are, as text: part of the saved state of a bucket.
 
-In: a packet index and the names of its captures. Out: text, and back. This module must not know who
-reads captures.
+In: a packet index and the names of its captures. Out: text, and back.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from kanalyze.spark.archive.packed_segments import BlockError
 
 __all__ = ["dump_locations", "load_locations"]
 
-_MOST_RUNS: Final = 10_000
+_MAX_RUNS: Final = 10_000
 """How many runs of the packet index are saved; each capture has one if captures do not overlap."""
 
 
 def dump_locations(index: PacketIndex, names: list[str]) -> str:
     """Return where the latest packets are, for the rows of a later job."""
-    end, runs = index.latest(_MOST_RUNS)
+    end, runs = index.latest(_MAX_RUNS)
     used = sorted({capture for _, capture, _ in runs})
     indices = {capture: number for number, capture in enumerate(used)}
     return json.dumps(

@@ -1,7 +1,7 @@
 """Partitions the segments of a capture, or of a part of one, by connection.
 
 In: packet batches. Out: blocks (:class:`SegmentBlock`), each with segments of one bucket;
-anomalies; statistics of the packets. This module must not know other captures, files or Spark.
+anomalies; statistics of the packets.
 
 A bucket is a hash of the connection (:mod:`kanalyze.net.shard`), the same in every capture.
 """
@@ -55,13 +55,13 @@ __all__ = [
     "reassemble_fragments",
 ]
 
-_MOST_FRAGMENT_BYTES: Final = 1 << 20
+_MAX_FRAGMENT_BYTES: Final = 1 << 20
 """Limit in bytes of IP fragments whose datagram may continue in another capture; a datagram has at
 most 64 KiB."""
 _SEGMENTS_A_BLOCK: Final = 256
-_MOST_SEGMENTS: Final = 1 << 17
+_MAX_SEGMENTS: Final = 1 << 17
 """Limit of segments buffered before they are packed into blocks, some 200 bytes each."""
-_MOST_BUFFERED_BYTES: Final = 16 << 20
+_MAX_BUFFERED_BYTES: Final = 16 << 20
 """Limit of their payload in bytes."""
 _FRAGMENT_AGE_NS: Final = FragmentLimits().age_ns
 
@@ -165,8 +165,8 @@ class ConnectionPartitioner:
         count = sum(len(part.segments) for part in self._buffered)
         size = sum(len(part.segments.buffer) for part in self._buffered)
         # A block costs as much as some hundred segments in it.
-        is_enough = count >= min(self._buckets * _SEGMENTS_A_BLOCK, _MOST_SEGMENTS)
-        return self._flush() if is_enough or size >= _MOST_BUFFERED_BYTES else []
+        is_enough = count >= min(self._buckets * _SEGMENTS_A_BLOCK, _MAX_SEGMENTS)
+        return self._flush() if is_enough or size >= _MAX_BUFFERED_BYTES else []
 
     def finish(self) -> Partitioned:
         """Return blocks of the buffered segments, and the fragments of incomplete datagrams."""
@@ -216,7 +216,7 @@ class ConnectionPartitioner:
             return False
         packets = [self._packet(number) for number in datagram.packets]
         size = sum(len(packet.data) for packet in packets)
-        if self._fragment_bytes + size > _MOST_FRAGMENT_BYTES:
+        if self._fragment_bytes + size > _MAX_FRAGMENT_BYTES:
             return False
         self._fragment_bytes += size
         self._fragments += packets

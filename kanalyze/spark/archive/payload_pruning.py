@@ -1,8 +1,7 @@
 """Finds the payload that no row needs, so that it is not shuffled.
 
 In: the segments of one capture (or a part of one), in batches, and of those that follow it. Out:
-holes: byte ranges of record data. This module must not know where segments go, nor what other tasks
-read.
+holes: byte ranges of record data.
 
 The stages that make rows run over these captures alone, and note which bytes of each large frame
 the decoders read. The bytes that they skip are a hole. A frame is kept whole if it cannot be
@@ -46,13 +45,13 @@ if TYPE_CHECKING:
 
 __all__ = ["PayloadPruner"]
 
-_LEAST_FRAME_BYTES: Final = 2048
+_MIN_FRAME_BYTES: Final = 2048
 """Smaller frames are kept whole."""
-_LEAST_HOLE_BYTES: Final = 64
+_MIN_HOLE_BYTES: Final = 64
 """Describing a hole takes some bytes itself."""
-_LEAST_BYTES: Final = 128 * 1024
+_MIN_BYTES: Final = 128 * 1024
 """A bucket (or all of them together) is followed if a batch has this much of its payload."""
-_LEAST_SEGMENT_BYTES: Final = 1024
+_MIN_SEGMENT_BYTES: Final = 1024
 """The average size of these segments must be at least this: small messages have few record bytes.
 """
 _BUCKETS: Final = 256
@@ -88,12 +87,12 @@ class _SkippedBytesReader(MessageReader):
         header: RequestHeader,
         view: memoryview | None = None,  # noqa: ARG002 - as in the class above
     ) -> DecodedBody:
-        if frame.length >= _LEAST_FRAME_BYTES:
+        if frame.length >= _MIN_FRAME_BYTES:
             self._note("request", frame, self.needed_of_request(frame, header), frame.length)
         return _UNREAD
 
     def response_body(self, frame: Frame, api_key: int, api_version: int) -> DecodedBody:
-        if frame.length >= _LEAST_FRAME_BYTES:
+        if frame.length >= _MIN_FRAME_BYTES:
             ranges = self.needed_of_response(frame, api_key, api_version)
             self._note("response", frame, ranges, frame.length)
         return _UNREAD
@@ -117,7 +116,7 @@ class _SkippedBytesReader(MessageReader):
             return
         read_until = 0
         for begin, end in [*ranges, (until, until)]:
-            if min(begin, until) - read_until >= _LEAST_HOLE_BYTES:
+            if min(begin, until) - read_until >= _MIN_HOLE_BYTES:
                 offset = frame.stream_offset
                 self._unread[kind].append(
                     _UnreadRange(offset + read_until, offset + min(begin, until))
@@ -126,8 +125,8 @@ class _SkippedBytesReader(MessageReader):
 
 
 def _is_worthwhile(payload_bytes: Any, segments: Any) -> Any:
-    """Return whether there is enough payload, and its segments are large enough on average."""
-    return (payload_bytes >= _LEAST_BYTES) & (payload_bytes >= segments * _LEAST_SEGMENT_BYTES)
+    """Return true if there is enough payload, and its segments are large enough on average."""
+    return (payload_bytes >= _MIN_BYTES) & (payload_bytes >= segments * _MIN_SEGMENT_BYTES)
 
 
 class PayloadPruner:
@@ -253,7 +252,7 @@ def _add_ranges(
             stop = np.minimum(
                 unread_range.end - offset, np.asarray(segments.captured)[item.first : last][rows]
             )
-            is_worth_it = stop - begin >= _LEAST_HOLE_BYTES
+            is_worth_it = stop - begin >= _MIN_HOLE_BYTES
             start = np.asarray(segments.start)[item.first : last][rows] + begin
             ranges.append(np.stack((start, stop - begin))[:, is_worth_it])
 

@@ -2,7 +2,7 @@
 
 In: reports of captures, of parts of captures, and of buckets. Out: which captures are valid, which
 parts must be read again, the segments of IP datagrams whose fragments are in several captures; and
-the combined reports of all buckets. This module must not know which engine runs tasks, nor Spark.
+the combined reports of all buckets.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Where the rows of a bucket go: the interface of a sink, and the sink that writes files.
 
-In: rows of all tables, as they are made. Out: control rows: reports, states. This module must not
-know how rows are made, nor Spark.
+In: rows of all tables, as they are made. Out: control rows: reports, states.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Reads all captures of an archive, and keeps the segments of one bucket.
 
 In: captures that were read before, so that their numbers of packets are known. Out: segments by
-time, numbered over all captures, and the capture and number of each packet. This module must not
-know other buckets, nor what segments are for.
+time, numbered over all captures, and the capture and number of each packet.
 
 Reading headers takes much less time than making rows. So if few tasks rebuild connections, each
 reads all captures: this takes less time than sending segments from the task that read them to the

@@ -1,8 +1,7 @@
 """Merges the blocks of one bucket: many captures become one stream of segments.
 
 In: sorted blocks of segments. Out: segments by time, numbered over all captures, and the capture
-and number of each packet. This module must not know how blocks were sent, nor what segments are
-for.
+and number of each packet.
 
 It takes the place of :class:`~kanalyze.capture.merge.MergedCaptures`, and has the same order: by
 time, with the order of each capture kept.
@@ -31,9 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ShuffleReader", "ShuffledBlock"]
 
-_LEAST_SEGMENTS: Final = 16_384
+_MIN_SEGMENTS: Final = 16_384
 """Segments in a batch, if there are enough: then the work per batch costs little."""
-_MOST_BYTES: Final = 8 << 20
+_MAX_BYTES: Final = 8 << 20
 """Bytes in a batch: as many as a capture's reader has in a batch, because some decisions depend on
 the size of batches."""
 
@@ -114,9 +113,7 @@ class ShuffleReader:
         for block in self._blocks:
             # No later block has a segment before the first one of this block.
             is_apart = latest_ns < block.first_key_ns
-            if pending and (
-                (is_apart and count >= _LEAST_SEGMENTS) or payload_bytes >= _MOST_BYTES
-            ):
+            if pending and ((is_apart and count >= _MIN_SEGMENTS) or payload_bytes >= _MAX_BYTES):
                 limit_ns = None if is_apart else block.first_key_ns
                 ready, pending = _split_at(pending, limit_ns)
                 if ready:
@@ -237,7 +234,7 @@ def _rows_at_once(
     first = 0
     while first < len(order):
         earlier_bytes = int(bytes_until[first - 1]) if first else 0
-        last = int(np.searchsorted(bytes_until, earlier_bytes + _MOST_BYTES, "right"))
+        last = int(np.searchsorted(bytes_until, earlier_bytes + _MAX_BYTES, "right"))
         last = max(last, first + 1)
         yield order[first:last]
         first = last

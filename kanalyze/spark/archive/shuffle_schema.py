@@ -1,7 +1,6 @@
 """The schemas of data between tasks: rows of the shuffle, and table rows mixed with control rows.
 
-In: blocks, reports and rows. Out: Arrow batches of two schemas, and back. This module must not know
-which task writes or reads them, nor Spark.
+In: blocks, reports and rows. Out: Arrow batches of two schemas, and back.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Writes the rows of tables to Parquet files in a shared folder, from within a task.
 
-In: blocks of rows. Out: files, and their names and sizes. This module must not know which task runs
-here, nor which files are committed.
+In: blocks of rows. Out: files, and their names and sizes.
 
 Spark may run a task twice, also at the same time. So two attempts never write a file of the same
 name, and only the files that the report of a successful task names are committed; the others are
@@ -55,11 +54,11 @@ OPEN_TABLES: Final = {OPEN_CONNECTIONS: "connections", OPEN_ANOMALIES: "anomalie
 _REQUESTS: Final = "requests"
 _HOUR_NS: Final = 3_600_000_000_000
 _NS_PER_S: Final = 1_000_000_000
-_MOST_OPEN: Final = 8
+_MAX_OPEN: Final = 8
 """Files that are open at a time; each buffers a row group, some 10 MB."""
 
 
-_MOST_SMALL_FILES: Final = 8
+_MAX_SMALL_FILES: Final = 8
 """How many small files a folder may have. Others are merged: rows are read and written again."""
 _SMALL_BYTES: Final = 16 << 20
 _MERGED_BYTES: Final = 128 << 20
@@ -127,7 +126,7 @@ class TableFiles:
         key = (table, folder)
         file = self._open.pop(key, None)
         if file is None:
-            if len(self._open) >= _MOST_OPEN:
+            if len(self._open) >= _MAX_OPEN:
                 self._close(next(iter(self._open)))
             base_name = f"{self._attempt}-{len(self._written) + len(self._open):05}.parquet"
             name = "/".join(filter(None, (table, folder, base_name)))
@@ -153,7 +152,7 @@ def small_files(files: Iterable[WrittenFile]) -> list[list[WrittenFile]]:
             by_folder.setdefault(file.name.rpartition("/")[0], []).append(file)
     groups: list[list[WrittenFile]] = []
     for small in by_folder.values():
-        if len(small) <= _MOST_SMALL_FILES:
+        if len(small) <= _MAX_SMALL_FILES:
             continue
         room_bytes = 0
         for file in small:

@@ -1,8 +1,7 @@
 """The two kinds of tasks: one reads captures, one rebuilds the connections of a bucket.
 
-In: parts of captures, or packets; then blocks, or captures. Out: reports, and blocks; then rows.
-This module must not know pyspark, nor which task runs where. A task's output depends on its input
-alone, byte for byte, so Spark may run it again.
+In: parts of captures, or packets; then blocks, or captures. Out: reports, and blocks; then rows. A
+task's output depends on its input alone, byte for byte, so Spark may run it again.
 
 Segments come to the task of their bucket in one of two ways. In a job that shuffles, the task that
 reads a capture divides its segments into blocks, and writes them to a file, or yields them where no

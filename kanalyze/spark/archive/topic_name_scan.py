@@ -1,7 +1,6 @@
 """Searches segments for Metadata responses, for the names of topics by their ids.
 
-In: the segments of a capture, in batches. Out: names. This module must not know other captures, nor
-what names are for.
+In: the segments of a capture, in batches. Out: names.
 
 A topic's name is valid in the whole archive, and messages since KIP-516 have only ids. The task
 that rebuilds a connection needs names from other connections. If they are found only then, all
@@ -39,9 +38,9 @@ _HEADER: Final = struct.Struct(">ihhi")
 _RESPONSE: Final = struct.Struct(">ii")
 """Of a response: size, correlation id."""
 _NO_ID: Final = bytes(16)
-_MOST_AWAITED: Final = 10_000
-_MOST_RESPONSE_BYTES: Final = 16 << 20
-_MOST_BUFFERED_BYTES: Final = 32 << 20
+_MAX_AWAITED: Final = 10_000
+_MAX_RESPONSE_BYTES: Final = 16 << 20
+_MAX_BUFFERED_BYTES: Final = 32 << 20
 _SEQUENCE_MASK: Final = 0xFFFF_FFFF
 
 
@@ -128,7 +127,7 @@ class TopicNameScan:
     def _await(self, direction: _Direction, segments: SegmentColumns, row: int) -> None:
         if direction in self._awaited:
             self._forget(direction)
-        if len(self._awaited) >= _MOST_AWAITED:
+        if len(self._awaited) >= _MAX_AWAITED:
             return
         start = int(segments.payload_start[row])
         _, _, version, correlation_id = _HEADER.unpack_from(segments.buffer, start)
@@ -148,7 +147,7 @@ class TopicNameScan:
             size, correlation_id = _RESPONSE.unpack_from(payload)
             if correlation_id != awaited.correlation_id:
                 return
-            if not 0 <= size <= _MOST_RESPONSE_BYTES:
+            if not 0 <= size <= _MAX_RESPONSE_BYTES:
                 self._forget(direction)
                 return
         elif sequence != awaited.next_sequence or length < segments.payload_bytes[row]:
@@ -160,7 +159,7 @@ class TopicNameScan:
         if len(awaited.data) >= awaited.total_bytes:
             self._read(awaited)
             self._forget(direction)
-        elif self._buffered_bytes > _MOST_BUFFERED_BYTES:
+        elif self._buffered_bytes > _MAX_BUFFERED_BYTES:
             self._forget(direction)
 
     def _forget(self, direction: _Direction) -> None:

@@ -1,8 +1,7 @@
 """The sink that yields the rows of a bucket to Spark, for DataFrames.
 
-In: rows of all tables, as they are made. Out: Arrow batches for Spark. This module must not know
-how rows are made. A batch has rows of requests, or a control row: a report, a state, rows of other
-tables.
+In: rows of all tables, as they are made. Out: Arrow batches for Spark. A batch has rows of
+requests, or a control row: a report, a state, rows of other tables.
 """
 
 from __future__ import annotations

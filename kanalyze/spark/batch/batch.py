@@ -1,7 +1,6 @@
 """Turns an archive of captures into tables and a report, in atomic runs.
 
-In: an engine, a plan of the rows, paths of captures and folders. Out: files, and the report. This
-module must not know arguments, terminals, nor which engine it is.
+In: an engine, a plan of the rows, paths of captures and folders. Out: files, and the report.
 
 Below the folder of the archive::
 

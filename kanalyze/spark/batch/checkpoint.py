@@ -1,8 +1,7 @@
 """The checkpoints of an archive that grows: what a run saves for the next one.
 
 In: which files were read, the states of open connections, the quality of the captures. Out: files
-in a folder, and the same values from them. This module must not know how captures are read, nor
-which run is committed (:mod:`kanalyze.spark.batch.commit`).
+in a folder, and the same values from them.
 
 Each run has a folder, ``run-000001``, which does not change once it is complete: the states of open
 connections as Parquet, and a JSON file with all else, after a line with its checksum.

@@ -1,7 +1,6 @@
 """Commits the files of a run atomically, with a redo log of one record.
 
-In: files in a staging folder, and their final names. Out: the files in their places. This module
-must not know what is in them, nor which file system it is.
+In: files in a staging folder, and their final names. Out: the files in their places.
 
 A run writes to :data:`STAGING`, which nobody reads. When all files are there, it writes a record:
 which files get which names, and which files are removed. With the record the run is committed.

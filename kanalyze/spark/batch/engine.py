@@ -1,7 +1,6 @@
 """The interface of the engine that runs the tasks of a batch: Spark, or processes on this machine.
 
-In: a job, captures, folders. Out: rows in staged files, what tasks reported, a report. This module
-must not know any engine, nor which run this is.
+In: a job, captures, folders. Out: rows in staged files, what tasks reported, a report.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A folder in a Hadoop file system: the rows, record and checkpoints of a batch.
 
-In: a session, a path or a URL, names, bytes. Out: bytes, names. This module must not know what is
-in the files.
+In: a session, a path or a URL, names, bytes. Out: bytes, names.
 
 Spark reads the rows through Hadoop, and may write them: so this uses the same file systems, URLs
 (s3a, hdfs, abfs) and credentials, which pyarrow does not know. Tasks cannot reach Hadoop: they use

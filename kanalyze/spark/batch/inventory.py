@@ -1,7 +1,6 @@
 """Lists the files of a batch, and selects those that are new.
 
 In: paths, folders, globs, URLs, and what was read before. Out: files with their sizes and times.
-This module must not know what is in captures, nor who reads them.
 
 A folder may contain any files. A file with the name of a capture is not opened here, as there may
 be many: the task that reads it reports a file that is no capture. Other files are opened.

@@ -1,7 +1,6 @@
 """Runs the tasks of a batch on this machine, without Spark: the same tasks, in a few processes.
 
-In: a number of processes. Out: see :mod:`kanalyze.spark.batch.engine`. This module must not know
-which run this is, nor what a task does.
+In: a number of processes. Out: see :mod:`kanalyze.spark.batch.engine`.
 
 What tasks hand on to each other is in files of a temporary folder: blocks of segments, anomalies of
 packets, and states of connections.

@@ -1,7 +1,6 @@
 """The quality of captures as JSON values, so that a later run can add to it.
 
-In: quality. Out: JSON values, and from them equal quality. This module must not know where the
-values are stored.
+In: quality. Out: JSON values, and from them equal quality.
 
 The values are checked when they are loaded: each must have the type of its attribute. Counts have
 their names, so that later versions may have more, which are 0 in what earlier ones have saved.

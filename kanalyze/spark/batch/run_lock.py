@@ -1,6 +1,6 @@
 """Prevents two runs over the same archive on this machine.
 
-In: the folder of an archive. Out: nothing, or an error. This module must not know what a run does.
+In: the folder of an archive. Out: nothing, or an error.
 
 Runs share one staging folder, so a second one would remove the files of the first. A folder on this
 machine is locked by the operating system, which releases the lock when the process ends, even if it

@@ -1,7 +1,7 @@
 """Plans a run of a batch: which captures it reads, which checkpoint it continues, what it replaces.
 
-In: settings, the contents of the folders, the last commit. Out: :class:`RunPlan`, or an error. This
-module must not know how captures are read. Nothing is changed here.
+In: settings, the contents of the folders, the last commit. Out: :class:`RunPlan`, or an error.
+Nothing is changed here.
 """
 
 from __future__ import annotations

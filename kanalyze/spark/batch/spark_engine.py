@@ -1,7 +1,6 @@
 """Runs the tasks of a batch on Spark.
 
-In: a session. Out: see :mod:`kanalyze.spark.batch.engine`. This module must not know which run this
-is.
+In: a session. Out: see :mod:`kanalyze.spark.batch.engine`.
 
 Tasks write rows themselves, with pyarrow. To send a row through the JVM takes several times as long
 as to make it. Where pyarrow cannot write, Spark does.
@@ -77,13 +76,13 @@ _SMALL_BYTES: Final = 4_000_000_000
 """One machine reads this much in the time that Spark takes to start and to plan (docs/spark.md)."""
 _SMALL_LOCAL_BYTES: Final = 100_000_000_000
 """On one machine processes are faster at any size; up to this size users are advised so."""
-_MOST_ROWS_HERE: Final = 10_000_000
+_MAX_ROWS_HERE: Final = 10_000_000
 """Up to this many rows in files, the driver of a cluster makes the report by itself. DuckDB takes
 some 10 s for a million, in bounded memory; Spark takes a second or more to plan each query."""
 _BLOCKS: Final = "blocks"
 """Where segments are, in the staging folder, which is removed at the end of the run."""
 _STATES_SCHEMA: Final = "bucket int, data binary"
-_MOST_STATE_FILES: Final = 16
+_MAX_STATE_FILES: Final = 16
 _DYNAMIC: Final = "spark.dynamicAllocation.enabled"
 
 
@@ -228,7 +227,7 @@ class _SparkRows:
         return self._rebuilt.summary
 
     def write_states(self, url: str) -> None:
-        states = self._rebuilt.states.coalesce(_MOST_STATE_FILES)
+        states = self._rebuilt.states.coalesce(_MAX_STATE_FILES)
         states.write.mode("overwrite").parquet(url)
 
     def stage(self, out: Folder, more_anomalies: Sequence[AnomalyRow]) -> list[StagedFile]:
@@ -318,7 +317,7 @@ def most_rows_here(master: str) -> int | None:
 
     On one machine DuckDB always takes less time than Spark.
     """
-    return None if master.startswith("local") else _MOST_ROWS_HERE
+    return None if master.startswith("local") else _MAX_ROWS_HERE
 
 
 def _row_count(folder: SharedFolder, files: Mapping[str, Sequence[str]]) -> int:

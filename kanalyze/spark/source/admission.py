@@ -1,8 +1,7 @@
 """Decides which captures are complete, and in which order a stream reads them.
 
 In: paths, folders, globs, URLs that a rotation writes into. Out: a list of captures that only
-grows, so that an index into it always means the same capture. This module must not know what is in
-the captures besides the time of the first packet, nor who reads them.
+grows, so that an index into it always means the same capture.
 
 A capture is complete if a capture that begins later was written to later, or if it has not been
 written to for a while. Complete captures are admitted in the order of their first packets, and

@@ -1,7 +1,6 @@
 """Captures as a data source of Spark: ``spark.read.format("kanalyze").load("captures/*.pcap")``.
 
-In: what Spark asks of a Python data source. Out: schemas, partitions, Arrow batches. This module
-must not know how rows are made.
+In: what Spark asks of a Python data source. Out: schemas, partitions, Arrow batches.
 
 This is for some gigabytes. A Python data source cannot shuffle: every task reads all packets (see
 :mod:`kanalyze.spark.source.readers`), so a hundred tasks would read everything a hundred times. For

@@ -1,7 +1,6 @@
 """The options of the data source: what their texts mean.
 
-In: the options of ``spark.read.format("kanalyze").option(...)``. Out: :class:`Options`. This module
-must not know how a table is read, nor pyspark.
+In: the options of ``spark.read.format("kanalyze").option(...)``. Out: :class:`Options`.
 
 Filters have the names of the arguments of :func:`kanalyze.requests`, in Spark's spelling
 (``slowerThan``); case does not matter. An option that a table does not have is an error: ignoring a
@@ -27,8 +26,8 @@ __all__ = ["CONNECTION_OPTIONS", "REQUEST_OPTIONS", "TIME_OPTIONS", "Options", "
 _Parse: TypeAlias = "Callable[[str], Any]"
 
 DEFAULT_TABLE: Final = "requests"
-_MOST_PARTITIONS: Final = 256
-_MOST_RECORDS: Final = 2**31 - 1
+_MAX_PARTITIONS: Final = 256
+_MAX_RECORDS: Final = 2**31 - 1
 """A batch's header has 32 bits for their number."""
 
 
@@ -150,11 +149,11 @@ def _mode(text: str) -> bool:
 
 
 def _partitions(text: str) -> int:
-    return _number(text, _MOST_PARTITIONS)
+    return _number(text, _MAX_PARTITIONS)
 
 
 def _record_limit(text: str) -> int:
-    return _number(text, _MOST_RECORDS)
+    return _number(text, _MAX_RECORDS)
 
 
 def _ports(text: str) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 """The packets of a capture as a table: one row each, with their bytes.
 
-In: a capture. Out: Arrow batches. This module must not know what is inside a packet, nor Spark.
+In: a capture. Out: Arrow batches.
 
 No Python object is made for a packet: the columns of a batch become Arrow's as they are, and the
 bytes are copied out of the reader's buffer in one operation.

@@ -1,7 +1,6 @@
 """The tables of the data source: their partitions, and the rows of each.
 
-In: options. Out: a :class:`ReadPlan`, its partitions, and Arrow batches of each. This module must
-not know Spark, which :mod:`kanalyze.spark.source.datasource` speaks to.
+In: options. Out: a :class:`ReadPlan`, its partitions, and Arrow batches of each.
 
 A connection may continue in the next capture, and a Python data source cannot shuffle. So each task
 reads all packets, but follows only the connections of its shard: the rows of all partitions
@@ -75,7 +74,7 @@ __all__ = [
 ]
 
 _BYTES_A_TASK: Final = 256 << 20
-_MOST_TASKS: Final = 4
+_MAX_TASKS: Final = 4
 """Default limit of partitions: each of them reads all packets."""
 
 
@@ -92,7 +91,7 @@ class TablePartition(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Return whether there is nothing to read."""
+        """Return true if there is nothing to read."""
         return not self.captures and self.segments is None
 
 
@@ -260,7 +259,7 @@ def _worthwhile_tasks(captures: Sequence[FoundCapture]) -> int:
     known_sizes = [size for size in sizes if size is not None]
     if len(known_sizes) < len(sizes):
         return 1
-    return max(1, min(_MOST_TASKS, -(-sum(known_sizes) // _BYTES_A_TASK)))
+    return max(1, min(_MAX_TASKS, -(-sum(known_sizes) // _BYTES_A_TASK)))
 
 
 def _whole_captures(options: Options, captures: Sequence[FoundCapture]) -> list[TablePartition]:

@@ -1,7 +1,7 @@
 """Captures as they are completed: rows of requests as a stream of Spark, each exactly once.
 
 In: a folder that a rotation writes into (``tcpdump -G``, ``-C``, ``-W``), options. Out: the methods
-that Spark calls of a stream reader. This module must not know how rows are made.
+that Spark calls of a stream reader.
 
 Connections and messages continue from one file to the next, over batches and restarts of the
 query. Their state is in the folder of option ``stateLocation``: tasks write it at the end offset of

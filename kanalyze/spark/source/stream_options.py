@@ -1,7 +1,6 @@
 """The options that only streams have: what their texts mean.
 
-In: options as Spark hands them over. Out: :class:`StreamOptions`, and the others. This module must
-not know pyspark, nor how a stream is read.
+In: options as Spark hands them over. Out: :class:`StreamOptions`, and the others.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ __all__ = ["STREAM_OPTIONS", "StreamOptions", "parse_stream_options", "table_opt
 STREAM_OPTIONS: Final = ("stateLocation", "settleSeconds", "maxFilesPerTrigger")
 _NAMES: Final = frozenset(name.lower() for name in STREAM_OPTIONS)
 _DEFAULT_SETTLE_S: Final = 60.0
-_MOST_SETTLE_S: Final = 86_400.0
-_MOST_FILES: Final = 1_000_000
+_MAX_SETTLE_S: Final = 86_400.0
+_MAX_FILES: Final = 1_000_000
 
 
 class StreamOptions(NamedTuple):
@@ -61,14 +60,14 @@ def _seconds(text: str) -> float:
         value = float(text)
     except ValueError:
         value = -1.0
-    if 0 <= value <= _MOST_SETTLE_S:
+    if 0 <= value <= _MAX_SETTLE_S:
         return value
-    raise UsageError(f"option settleSeconds: a number from 0 to {_MOST_SETTLE_S:.0f}, not {text!r}")
+    raise UsageError(f"option settleSeconds: a number from 0 to {_MAX_SETTLE_S:.0f}, not {text!r}")
 
 
 def _files(text: str | None) -> int | None:
     if text is None:
         return None
-    if text.isascii() and text.isdigit() and 0 < int(text) <= _MOST_FILES:
+    if text.isascii() and text.isdigit() and 0 < int(text) <= _MAX_FILES:
         return int(text)
-    raise UsageError(f"option maxFilesPerTrigger: a number from 1 to {_MOST_FILES}, not {text!r}")
+    raise UsageError(f"option maxFilesPerTrigger: a number from 1 to {_MAX_FILES}, not {text!r}")

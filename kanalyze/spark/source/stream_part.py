@@ -1,8 +1,7 @@
 """What one task of a stream reads: the captures of a batch, and the connections of its shard.
 
 In: captures, and the state that the shard's task of the batch before saved in the state folder.
-Out: rows, and the state for the next batch. This module must not know Spark, nor which other
-captures exist.
+Out: rows, and the state for the next batch.
 
 The state is: open connections (:mod:`kanalyze.runtime.state`), an index of the packets of earlier
 captures, which rows refer to, and names of topics. Anomalies of the captures themselves (one that

@@ -1,6 +1,5 @@
 """The tables ``groups`` and ``metadata``: consumer groups, brokers, leaders, coordinators.
 
-In: exchanges, decoded with more fields than rows need. Out: lines by column. This package must not
-know packets or files. Begin reading with ``group_row.py`` and ``metadata_row.py``, then
-``reader.py``.
+In: exchanges, decoded with more fields than rows need. Out: lines by column. Begin reading with
+``group_row.py`` and ``metadata_row.py``, then ``reader.py``.
 """

@@ -1,7 +1,7 @@
 """The facts about the cluster in an exchange: brokers, leaders of partitions, coordinators.
 
 In: the values of the two bodies of an exchange. Out: :class:`MetadataEntry` for what is new or
-changed on its connection. This module must not know packets or rows.
+changed on its connection.
 
 Clients ask for metadata every few minutes, and a cluster may have many thousands of partitions. So
 :class:`SeenMetadata` keeps the latest values of each connection, and only changes give lines. Its
@@ -93,7 +93,7 @@ _STATES = {
 
 
 def hinting(api_key: int) -> bool:
-    """Return whether an API names leaders only in responses with an error (KIP-951)."""
+    """Return true if an API names leaders only in responses with an error (KIP-951)."""
     return api_key in (_PRODUCE, _FETCH)
 
 

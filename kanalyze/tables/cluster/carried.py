@@ -1,6 +1,6 @@
 """The columns that a line copies from its request's row.
 
-In: nothing. Out: :data:`CARRIED_COLUMNS`. This module must not know the tables that have them.
+In: nothing. Out: :data:`CARRIED_COLUMNS`.
 """
 
 from __future__ import annotations

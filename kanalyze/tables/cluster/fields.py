@@ -1,8 +1,7 @@
 """The fields of bodies that ``groups`` and ``metadata`` need in addition to those of rows.
 
-In: the paths of fields. Out: projections for
-:class:`~kanalyze.tables.requests.extract.Extractors`; and the values of a body that was decoded
-with them, by the names in Kafka's definitions. This module must not know what the fields mean.
+In: the paths of fields. Out: projections for :class:`~kanalyze.tables.requests.extract.Extractors`;
+and the values of a body that was decoded with them, by the names in Kafka's definitions.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ __all__ = ["BodyFields", "FieldPaths", "more_fields"]
 FieldPaths: TypeAlias = "Mapping[int, tuple[tuple[str, ...], tuple[str, ...]]]"
 """By API key: the paths of fields in requests, and in responses."""
 
-_MOST_CELLS = 1 << 22
+_MAX_CELLS = 1 << 22
 """A body with more values on its tape is skipped: as Python objects they would take 200 MB."""
 _Level: TypeAlias = "dict[str, _Level | None]"
 """The fields of a struct by name; a field that is a struct has its own fields."""
@@ -61,7 +60,7 @@ class BodyFields:
         default. A field is left out if it has another name in the release that sent the body.
         """
         taped: Taped | None = None if message is None else message.taped
-        if message is None or taped is None or taped.cells > _MOST_CELLS:
+        if message is None or taped is None or taped.cells > _MAX_CELLS:
             return None
         level = self._level(api_key, kind)
         fields = _named(taped.values(), level)

@@ -1,7 +1,7 @@
 """The row contract of groups: one line per event of a consumer group.
 
 In: nothing. Out: :class:`GroupEvent`, :class:`OffsetEvents` for many that are alike, and
-:data:`GROUP_COLUMNS`. This module must not know how a line is made or where it goes.
+:data:`GROUP_COLUMNS`.
 """
 
 # No "from __future__ import annotations": see kanalyze.tables.row.

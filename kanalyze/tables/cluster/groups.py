@@ -1,8 +1,7 @@
 """The facts about consumer groups in an exchange: joins, assignments, failed sessions, offsets.
 
-In: the values of the two bodies of an exchange. Out: :class:`GroupEvent`, and
-:class:`OffsetEvents` for the offsets of many partitions. This module must not know packets or rows.
-It has no state: a line depends only on its exchange.
+In: the values of the two bodies of an exchange. Out: :class:`GroupEvent`, and :class:`OffsetEvents`
+for the offsets of many partitions. It has no state: a line depends only on its exchange.
 
 A heartbeat gives a line only if it failed. A heartbeat of the newer groups (KIP-848 and similar)
 also gives a line if the member joins or leaves, if the epoch changes, or if either side names
@@ -30,9 +29,9 @@ if TYPE_CHECKING:
 
     from kanalyze.tables.cluster.fields import FieldPaths
 
-__all__ = ["GROUP_FIELDS", "MOST_LISTED", "group_events"]
+__all__ = ["GROUP_FIELDS", "MAX_LISTED", "group_events"]
 
-MOST_LISTED = 1000
+MAX_LISTED = 1000
 """Number of topics or partitions that one line lists."""
 _LONGEST_TEXT = 1000
 _CONSUMER = "consumer"
@@ -139,14 +138,14 @@ def _join(request: _Values, response: _Values | None) -> Iterator[GroupEvent]:
         generation_id=_known(answer.get("GenerationId")),
         protocol_type=request["ProtocolType"] or None,
         protocol_name=answer.get("ProtocolName") or None,
-        protocols=tuple([protocol["Name"] for protocol in protocols[:MOST_LISTED]]),
+        protocols=tuple([protocol["Name"] for protocol in protocols[:MAX_LISTED]]),
         leader=leader,
         is_leader=is_leader,
         member_count=len(members) if members and is_leader else None,
         session_timeout_ms=request["SessionTimeoutMs"],
         rebalance_timeout_ms=_known(request.get("RebalanceTimeoutMs")),
         subscribed_count=None if topics is None else len(topics),
-        subscribed_topics=tuple(topics or ())[:MOST_LISTED],
+        subscribed_topics=tuple(topics or ())[:MAX_LISTED],
         owned_count=owned,
         reason=_short(request.get("Reason")),
         error_code=answer.get("ErrorCode"),
@@ -171,7 +170,7 @@ def _sync(request: _Values, response: _Values | None) -> Iterator[GroupEvent]:
         is_leader=len(assignments) > 0,
         member_count=len(assignments) or None,
         assigned_count=None if partitions is None else len(partitions),
-        assigned=tuple(partitions or ())[:MOST_LISTED],
+        assigned=tuple(partitions or ())[:MAX_LISTED],
         error_code=answer.get("ErrorCode"),
     )
 
@@ -308,7 +307,7 @@ def _newer_heartbeat(request: _Values, response: _Values | None) -> Iterator[Gro
         # The response to a member that leaves has 0.
         heartbeat_interval_ms=answer.get("HeartbeatIntervalMs") or None,
         subscribed_count=None if topics is None else len(topics),
-        subscribed_topics=tuple(topics or ())[:MOST_LISTED],
+        subscribed_topics=tuple(topics or ())[:MAX_LISTED],
         subscribed_regex=_short(regex),
         owned_count=owned,
         assigned_count=assigned_count,
@@ -330,7 +329,7 @@ def _assigned(answer: _Values) -> tuple[int | None, tuple[AssignedPartition, ...
         for topic in assignment["TopicPartitions"]
         for partition in topic["Partitions"]
     )
-    return _count(_partition_lists(assignment)), tuple(islice(partitions, MOST_LISTED))
+    return _count(_partition_lists(assignment)), tuple(islice(partitions, MAX_LISTED))
 
 
 def _partition_lists(values: _Values) -> list[list[int]] | None:
@@ -355,7 +354,7 @@ def _subscription(
 
     Both are None if there is none. A client sends the same topics with every assignor.
     """
-    for data in islice(metadata, MOST_LISTED):
+    for data in islice(metadata, MAX_LISTED):
         try:
             subscription = parse_subscription(data)
         except WireError:

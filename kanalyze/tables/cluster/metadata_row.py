@@ -1,7 +1,6 @@
 """The row contract of metadata: one line per broker, partition or coordinator in a response.
 
-In: nothing. Out: :class:`MetadataEntry` and :data:`METADATA_COLUMNS`. This module must not know
-how a line is made or where it goes.
+In: nothing. Out: :class:`MetadataEntry` and :data:`METADATA_COLUMNS`.
 """
 
 # No "from __future__ import annotations": see kanalyze.tables.row.

@@ -1,8 +1,7 @@
 """Finds exchanges with facts about groups or the cluster, and makes lines from them.
 
 In: exchanges, with the block of their rows. Out: :class:`ClusterFacts`, which can be sent to
-another process; then blocks of lines for the rows that passed a filter. This module must not know
-where lines go.
+another process; then blocks of lines for the rows that passed a filter.
 """
 
 from __future__ import annotations

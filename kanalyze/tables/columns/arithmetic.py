@@ -1,9 +1,6 @@
 """Loops over the numbers of columns: they pick, join, narrow and count values.
 
-In: arrays of :mod:`array`, or other objects with the buffer interface. Out: new arrays. This module
-must not know what the columns mean.
-
-Compiled by Cython, with the types in ``arithmetic.pxd``; uncompiled it does the same, slowly.
+In: arrays of :mod:`array`, or other objects with the buffer interface. Out: new arrays.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Rows as columns: an array for each column, instead of a Python object for each value.
 
-In: columns, or rows. Out: :class:`RowBlock`, and its rows. This module must not know how columns
-are filled or where they go.
+In: columns, or rows. Out: :class:`RowBlock`, and its rows.
 
 A row of :mod:`kanalyze.tables.row` is some 60 Python objects. In a block, the numbers of a column
 lie side by side in memory, and texts are numbers too, because most of them are repeated. ``Row``

@@ -1,12 +1,9 @@
 """Columns that are being written: numbers and texts by row.
 
 In: numbers and texts, with their positions. Out: columns of :mod:`~kanalyze.tables.columns.block`.
-This module must not know what the columns mean.
 
 The caller makes room first, for many values at a time. A write beyond the room raises IndexError. A
 position that is not written is null.
-
-Compiled by Cython, with the types in ``buffers.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Columns as NumPy arrays that share the columns' memory.
 
-In: columns of :mod:`~kanalyze.tables.columns.block`. Out: arrays. This module must not know what
-the columns mean.
+In: columns of :mod:`~kanalyze.tables.columns.block`. Out: arrays.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ from kanalyze.kafka.records.batch cimport RecordBatch
 from kanalyze.kafka.records.cursor cimport RecordCursor
 
 cdef enum:
-    MOST_ROWS = 2048
-    MOST_BYTES = 8388608
+    MAX_ROWS = 2048
+    MAX_BYTES = 8388608
     HEADER_BYTES = 100
-    LEAST_ROOM = 64
+    MIN_ROOM = 64
 
 cdef long long LARGEST_INT64
 

@@ -1,10 +1,7 @@
 """Writes the rows of records by column.
 
 In: records, or a cursor over records, and the cells that all records of a batch share. Out:
-:class:`~kanalyze.tables.columns.block.RowBlock`. This module must not know which cells those are,
-nor where records come from.
-
-Compiled by Cython, with the types in ``columns.pxd``; uncompiled it does the same, slowly.
+:class:`~kanalyze.tables.columns.block.RowBlock`.
 """
 
 from __future__ import annotations
@@ -30,10 +27,10 @@ except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    MOST_ROWS = 2048
-    MOST_BYTES = 8 << 20  # approximate limit of keys, values and headers in a block
+    MAX_ROWS = 2048
+    MAX_BYTES = 8 << 20  # approximate limit of keys, values and headers in a block
     HEADER_BYTES = 100  # memory of a header in a row, besides its value
-    LEAST_ROOM = 64
+    MIN_ROOM = 64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -166,7 +163,7 @@ class RecordColumns:
         return self._is_full()
 
     def _is_full(self) -> bool:
-        return self._rows >= MOST_ROWS or self._bytes >= MOST_BYTES
+        return self._rows >= MAX_ROWS or self._bytes >= MAX_BYTES
 
     def begin(
         self,
@@ -318,7 +315,7 @@ class RecordColumns:
             if key in KNOWN_HEADERS:
                 has_facts = True
             if self._names_written == self._name_room:
-                self._name_room = max(LEAST_ROOM, 2 * self._name_room)
+                self._name_room = max(MIN_ROOM, 2 * self._name_room)
                 self._name.make_room(self._name_room)
             self._name.put_code(self._names_written, code)
             self._names_written += 1
@@ -365,7 +362,7 @@ class RecordColumns:
     def _put_header(self, key: str, value: str | None, encoding: str | None) -> None:
         at = self._headers
         if at == self._header_room:
-            self._header_room = max(LEAST_ROOM, 2 * at)
+            self._header_room = max(MIN_ROOM, 2 * at)
             for name in self._header_names:
                 self._buffers[name].make_room(self._header_room)
         self._header_key.put(at, key)
@@ -377,7 +374,7 @@ class RecordColumns:
     def _next_row(self) -> int:
         at = self._rows
         if at == self._room:
-            self._room = max(LEAST_ROOM, 2 * at)
+            self._room = max(MIN_ROOM, 2 * at)
             self._header_ends.make_room(self._room)
             self._name_ends.make_room(self._room)
             for name in self._of_rows:

@@ -1,11 +1,9 @@
 """Writes the rows of one records field: batch by batch, record by record.
 
 In: the batches, and the cells that all their rows share. Out: rows in
-:class:`~kanalyze.tables.records.columns.RecordColumns`. This module must not know messages.
+:class:`~kanalyze.tables.records.columns.RecordColumns`.
 
 A batch that cannot be decoded to its end adds a row with a problem and without a record.
-
-Compiled by Cython, with the types in ``field_rows.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -196,7 +194,7 @@ class RecordFieldRows:
         )
 
     def _aborted(self, batch: RecordBatch) -> bool | None:
-        """Return whether the records of a batch belong to an aborted transaction.
+        """Return true if the records of a batch belong to an aborted transaction.
 
         None if unknown, and for control batches.
         """

@@ -1,6 +1,6 @@
 """Reads the record headers whose formats are known.
 
-In: headers. Out: :class:`HeaderFacts`. This module must not know rows.
+In: headers. Out: :class:`HeaderFacts`.
 
 Formats: W3C Trace Context, level 1 (``traceparent``); the headers of Confluent's
 ``HeaderSchemaIdSerializer`` (``__key_schema_id``, ``__value_schema_id``): the byte 1 and the 16

@@ -1,7 +1,6 @@
 """Numbers by ranges of offsets: when records were produced, how often they were delivered.
 
-In: ranges of offsets, rows of Produce requests. Out: the number of an offset. This module must not
-know records.
+In: ranges of offsets, rows of Produce requests. Out: the number of an offset.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["LAST_OFFSET", "OffsetRanges", "ProducedOffsets"]
 
 LAST_OFFSET = (1 << 63) - 1
-_MOST_RANGES = 1 << 20
+_MAX_RANGES = 1 << 20
 _UNKNOWN = -1
 
 _Key: TypeAlias = "tuple[Any, ...]"
@@ -99,7 +98,7 @@ class ProducedOffsets:
     the same name.
     """
 
-    def __init__(self, most_ranges: int = _MOST_RANGES) -> None:
+    def __init__(self, most_ranges: int = _MAX_RANGES) -> None:
         """Keep at most ``most_ranges`` ranges; then drop the lower half of each partition's."""
         self._most = most_ranges
         self._count = 0

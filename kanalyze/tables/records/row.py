@@ -1,7 +1,6 @@
 """The row contract of records: one row per record, every column with its type, unit and meaning.
 
-In: nothing. Out: :class:`RecordRow` and :data:`RECORD_COLUMNS`. This module must not know how a row
-is made or where it goes.
+In: nothing. Out: :class:`RecordRow` and :data:`RECORD_COLUMNS`.
 """
 
 from __future__ import annotations

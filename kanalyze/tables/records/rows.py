@@ -1,12 +1,10 @@
 """The rows of records in Produce requests, and in Fetch and ShareFetch responses.
 
 In: exchanges whose messages keep their bytes, with their rows. Out: blocks of rows, or
-:class:`RecordRow`. This module must not know packets, nor where rows go.
+:class:`RecordRow`.
 
 A batch that cannot be decoded to its end gives a row of its own, with a ``problem`` and without a
 record. So nothing is left out silently.
-
-Compiled by Cython, with the types in ``rows.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -75,7 +73,7 @@ PRODUCE, FETCH, SHARE_FETCH = 0, 1, 78
 
 
 def has_records(api_key: int) -> bool:
-    """Return whether the messages of an API have records that are read here."""
+    """Return true if the messages of an API have records that are read here."""
     return api_key in (PRODUCE, FETCH, SHARE_FETCH)
 
 
@@ -280,7 +278,7 @@ class _MessageLayout:
 
 
 _HEAD = Struct(">hh").pack
-_MOST_CACHED = 4096
+_MAX_CACHED = 4096
 """Limit of each cache: keys, versions and ids come from the wire."""
 
 
@@ -466,7 +464,7 @@ class RecordReader:
             projection = _RESPONSE if api_key == FETCH else _SHARE_RESPONSE
             decode = self._decoders.get(api_key, "response", version, projection)
             layout = _MessageLayout(b"", header_version, decode)
-        remember(self._layouts, (api_key, api_version, version), layout, _MOST_CACHED)
+        remember(self._layouts, (api_key, api_version, version), layout, _MAX_CACHED)
         return layout
 
     def _body(self, data: bytes, layout: _MessageLayout) -> int:
@@ -477,7 +475,7 @@ class RecordReader:
 
     def _topic_id(self, topic_id: bytes) -> str | None:
         if topic_id not in self._topic_ids:
-            remember(self._topic_ids, topic_id, topic_id_text(topic_id), _MOST_CACHED)
+            remember(self._topic_ids, topic_id, topic_id_text(topic_id), _MAX_CACHED)
         return self._topic_ids[topic_id]
 
     def _is_selected(self, part: _PartitionRecords) -> bool:
@@ -534,7 +532,7 @@ class RecordReader:
         return Transactions(RecordSet(part.data, self._limits), aborted)
 
     def _is_read_committed(self, exchange: Exchange) -> bool:
-        """Return whether a Fetch is known to be ``read_committed``."""
+        """Return true if a Fetch is known to be ``read_committed``."""
         message = exchange.request
         if message is None or message.data is None or message.version is None:
             return False
@@ -612,7 +610,7 @@ def _is_metadata(part: _PartitionRecords) -> bool:
 
 
 def _is_secret(record: Record, batch: RecordBatch) -> bool:
-    """Return whether a record of the controllers' metadata log has credentials."""
+    """Return true if a record of the controllers' metadata log has credentials."""
     if batch.is_control or record.value is None:
         return False
     return holds_credentials(record.value)

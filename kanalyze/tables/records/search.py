@@ -1,6 +1,6 @@
 """Searches the bytes of records.
 
-In: records. Out: where the bytes were found. This module must not know what is secret.
+In: records. Out: where the bytes were found.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["RecordSearch", "parse_search", "search_of"]
 
 _HEX = "hex:"
-_MOST_PLACES = 20
+_MAX_PLACES = 20
 
 
 class RecordSearch:
@@ -38,7 +38,7 @@ class RecordSearch:
         if record.value is not None and with_value:
             self._add(matches, "value", record.value)
         for name, value in record.headers:
-            if value is not None and len(matches) < _MOST_PLACES:
+            if value is not None and len(matches) < _MAX_PLACES:
                 self._add(matches, f"header {str(name, 'utf-8', 'backslashreplace')}", value)
         return ", ".join(matches) or None
 

@@ -1,6 +1,6 @@
 """Keys, values and headers of records as text.
 
-In: records. Out: cells. This module must not know where they go, nor what is secret.
+In: records. Out: cells.
 """
 
 from __future__ import annotations

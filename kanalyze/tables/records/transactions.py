@@ -1,7 +1,7 @@
 """Whether the batches of a records field belong to aborted transactions.
 
 In: the aborted transactions that a Fetch response lists, and the batches beside them. Out: true,
-false or unknown for each batch. This module must not know messages.
+false or unknown for each batch.
 
 A consumer with the isolation level ``read_committed`` gets a list of aborted transactions: producer
 id and first offset. Each ends at the producer's next marker (KIP-98). Other consumers get no list;
@@ -47,7 +47,7 @@ class Transactions:
         self._markers: dict[int, list[tuple[int, str]]] | None = None
 
     def is_aborted(self, batch: RecordBatch) -> bool | None:
-        """Return whether a batch is of an aborted transaction; call it for each one, in order.
+        """Return true if a batch is of an aborted transaction; call it for each one, in order.
 
         None for control batches, and if it is not known.
         """

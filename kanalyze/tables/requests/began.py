@@ -1,7 +1,6 @@
 """When the request of each row began.
 
-In: a block of rows. Out: times, as an array. For one row there is ``Row.began_ns``. This module
-must not know what the times are for.
+In: a block of rows. Out: times, as an array. For one row there is ``Row.began_ns``.
 """
 
 from __future__ import annotations

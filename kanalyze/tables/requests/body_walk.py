@@ -3,14 +3,11 @@
 In: a :class:`~kanalyze.kafka.codec.values.Taped`, and the role of each of its fields
 (:class:`~kanalyze.tables.requests.field_selection.FieldRoles`). Out: numbers, texts, errors and
 names in an :class:`~kanalyze.tables.requests.summaries.ExchangeSummary`, topics and partitions in
-its :class:`~kanalyze.tables.requests.summaries.PartitionColumns`. This module must not know APIs,
-nor combine a request with its response.
+its :class:`~kanalyze.tables.requests.summaries.PartitionColumns`.
 
 It reads the cells of the tape in place, without making tuples or lists. It walks a struct twice,
 because a nested struct may come before the topic that it belongs to: first it reads the struct's
 own values, then, in the same order, its error codes and nested structs.
-
-Compiled by Cython, with the types in ``body_walk.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations

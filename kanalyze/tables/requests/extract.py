@@ -1,8 +1,7 @@
 """Combines a request and its response: partitions, errors, ids, long polls.
 
 In: the decoded fields of the two, as selected here. Out: an
-:class:`~kanalyze.tables.requests.summaries.ExchangeSummary`. This module must not know packets,
-times or how values are read.
+:class:`~kanalyze.tables.requests.summaries.ExchangeSummary`.
 
 A :class:`~kanalyze.tables.requests.body_walk.BodyWalk` reads each body. This module decides which
 values of a partition come from the request and which from the response. APIs that deviate from the
@@ -10,8 +9,6 @@ rule have a function of their own.
 
 Topic ids are 16 bytes here. A :class:`~kanalyze.tables.requests.topic_names.TopicNames` finds their
 names.
-
-Compiled by Cython, with the types in ``extract.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
 """Fetch sessions: the partitions that an incremental fetch reads without naming them (KIP-227).
 
-In: fetches, in the order of their responses. Out: the partitions of their sessions. This module
-must not know how messages are read.
+In: fetches, in the order of their responses. Out: the partitions of their sessions.
 
 A request with epoch 0 asks for a new session; the response has the session id. A request with a
 higher epoch names only changes of its session. A request with epoch -1 closes it. A response names
 only partitions with news, and may be empty. Epochs rise by 1. If one was missed, or if the session
 began before the capture, its partitions are unknown and it is empty here.
-
-Compiled by Cython, with the types in ``fetch_sessions.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -23,14 +20,14 @@ if TYPE_CHECKING:
 
     from kanalyze.common.plain_values import State
 
-__all__ = ["MOST_LISTED", "FetchSession", "FetchSessionUpdate", "FetchSessions", "SessionPartition"]
+__all__ = ["MAX_LISTED", "FetchSession", "FetchSessionUpdate", "FetchSessions", "SessionPartition"]
 
-MOST_LISTED = 1000
+MAX_LISTED = 1000
 """Most partitions that a row lists, including those that are only in the session."""
-_MOST_SESSIONS = 10_000
+_MAX_SESSIONS = 10_000
 """Most sessions that are kept. A broker keeps 1000
 (``max.incremental.fetch.session.cache.slots``)."""
-_MOST_PARTITIONS = 500_000
+_MAX_PARTITIONS = 500_000
 """Most partitions in all sessions together."""
 _FINAL_EPOCH = -1
 _NO_SESSION = 0
@@ -125,7 +122,7 @@ class FetchSessions:
     _NOT_SAVED = ("_most_partitions", "_most_sessions", "_partitions")
 
     def __init__(
-        self, *, most_sessions: int = _MOST_SESSIONS, most_partitions: int = _MOST_PARTITIONS
+        self, *, most_sessions: int = _MAX_SESSIONS, most_partitions: int = _MAX_PARTITIONS
     ) -> None:
         self._sessions: OrderedDict[tuple[Hashable, int], FetchSession] = OrderedDict()
         self._most_sessions = most_sessions

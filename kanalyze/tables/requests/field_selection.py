@@ -1,8 +1,7 @@
 """Selects the fields of messages that a row needs, and gives each of them a role.
 
 In: the catalog of messages. Out: a :class:`~kanalyze.kafka.codec.projection.Projection` for each
-API and kind, and a :class:`FieldRoles`: the role of every selected field. This module must not know
-how rows are laid out, nor see any message.
+API and kind, and a :class:`FieldRoles`: the role of every selected field.
 
 Some APIs (Produce, Fetch, ...) have a list of fields in :mod:`kanalyze.tables.requests.extract`.
 For all others the definitions decide. These fields are selected: every topic, by name or by id; its
@@ -118,7 +117,7 @@ class FieldRoles:
 
 
 def _is_selected(definition: Field, *, in_topic: bool) -> bool:
-    """Return whether a row needs this field: an error code, a topic, a partition or its values."""
+    """Return true if a row needs this field: an error code, a topic, a partition or its values."""
     if definition.name in _SKIPPED_STRUCTS:
         return False
     inner = _inner(definition)
@@ -140,7 +139,7 @@ def _names_topic(fields: Iterable[Field]) -> bool:
 
 
 def _is_cursor(definition: Field) -> bool:
-    """Return whether a struct is a cursor: the position where the next response continues.
+    """Return true if a struct is a cursor: the position where the next response continues.
 
     A message has the topics that it is about in arrays. A single topic with a partition is a
     cursor.
@@ -150,7 +149,7 @@ def _is_cursor(definition: Field) -> bool:
 
 
 def _has_names(fields: Iterable[Field]) -> bool:
-    """Return whether some version has both the name and the id of a topic."""
+    """Return true if some version has both the name and the id of a topic."""
     by_role = {role_of(definition): definition for definition in fields}
     topic, topic_id = by_role.get("topic"), by_role.get("topic_id")
     if topic is None or topic_id is None:

@@ -1,8 +1,7 @@
 """Summarizes an exchange of Kafka 0.7 for its row.
 
 In: the values of a request and its response, decoded by :mod:`kanalyze.kafka.v07.messages`. Out: an
-:class:`~kanalyze.tables.requests.summaries.ExchangeSummary`. This module must not know packets or
-times.
+:class:`~kanalyze.tables.requests.summaries.ExchangeSummary`.
 
 Kafka 0.7 has no API keys and no versions: rows have the request type as the key, and version 0.
 Type 2 is MultiFetch, not ListOffsets as in later versions; only ``wire`` distinguishes them.

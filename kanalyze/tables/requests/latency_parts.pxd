@@ -10,8 +10,8 @@ from kanalyze.tables.requests.row_columns cimport RowPeers
 
 cdef enum:
     NEAR_NS = 1000000
-    LEAST_RATIO = 4
-    MOST_LATE_NS = 100000000
+    MIN_RATIO = 4
+    MAX_LATE_NS = 100000000
 
 cdef long long _FAR_NS
 

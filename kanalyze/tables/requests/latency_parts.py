@@ -1,8 +1,7 @@
 """Divides the time of a request into parts: sending, network, broker.
 
 In: the times of a request and its response, and what TCP shows of the network between the two ends
-(:class:`~kanalyze.model.network_path.NetworkPath`). Out: columns of the table of requests. This
-module must not know how either was measured.
+(:class:`~kanalyze.model.network_path.NetworkPath`). Out: columns of the table of requests.
 
 The parts
 ---------
@@ -54,7 +53,7 @@ Waiting on purpose
 A request has a longest wait: ``max_wait_ms`` of a Fetch, the rebalance timeout of a JoinGroup. Up
 to this time the broker held the response back on purpose. If data ended the wait earlier, all of
 the rest counts as waiting, because no packet shows when the data came. If the rest is longer than
-the longest wait by more than ``MOST_LATE_NS``, the broker was slow too: the request did not wait as
+the longest wait by more than ``MAX_LATE_NS``, the broker was slow too: the request did not wait as
 a whole, and its broker time is what exceeds the longest wait.
 
 Where the capture was taken
@@ -63,8 +62,6 @@ Where the capture was taken
 An end answers from its own kernel in far less than 1 ms. So the capture was taken at an end if the
 round trip to it is below 1 ms and below a quarter of the round trip to the other end. If both are
 1 ms or more, it was taken between the ends. Otherwise the point is unknown.
-
-Compiled by Cython, with the types in ``latency_parts.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -83,8 +80,8 @@ if not cython.compiled:
     from kanalyze.model.packets import NO_TIME
 
     NEAR_NS = 1_000_000
-    LEAST_RATIO = 4
-    MOST_LATE_NS = 100_000_000  # a busy broker ends a wait some 10 to 50 ms late
+    MIN_RATIO = 4
+    MAX_LATE_NS = 100_000_000  # a busy broker ends a wait some 10 to 50 ms late
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -248,7 +245,7 @@ class PartsWriter:
             if not _is_near(request, response):
                 return True
             rest_ns = response.start_ns - request.last_ns - self._network_ns
-        is_within = limit_ns < 0 or rest_ns - limit_ns <= MOST_LATE_NS
+        is_within = limit_ns < 0 or rest_ns - limit_ns <= MAX_LATE_NS
         if is_known or not is_within:
             waited_ns = rest_ns if limit_ns < 0 else min(rest_ns, limit_ns)
             self._waited_ns.put(at, waited_ns)
@@ -264,13 +261,13 @@ def capture_point(client_ns: int, broker_ns: int) -> str | None:
     near_ns, far_ns = min(client_ns, broker_ns), max(client_ns, broker_ns)
     if near_ns >= NEAR_NS:
         return "between"
-    if LEAST_RATIO * near_ns >= far_ns:
+    if MIN_RATIO * near_ns >= far_ns:
         return None
     return "client" if near_ns == client_ns else "broker"
 
 
 def _is_near(request: Message, response: Message | None) -> bool:
-    """Return whether all times are known, and so near to 0 that differences fit in 64 bits."""
+    """Return true if all times are known, and so near to 0 that differences fit in 64 bits."""
     if request.start_ns == NO_TIME or request.last_ns == NO_TIME:
         return False
     if not (-_FAR_NS < request.start_ns < _FAR_NS and -_FAR_NS < request.last_ns < _FAR_NS):

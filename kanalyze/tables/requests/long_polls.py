@@ -1,7 +1,7 @@
 """Distinguishes responses that a broker delayed on purpose from slow ones.
 
 In: requests, in the order of their responses, with both bodies. Out: whether the broker delayed the
-response on purpose. This module must not know how messages are read.
+response on purpose.
 
 Waiting for the members of a group
 ----------------------------------
@@ -49,8 +49,6 @@ available later. The request waited for them if most of the time between the res
 request. By the same rule a heartbeat of the newer groups counts as delayed, but only if it has an
 assignment: no broker is known to delay a heartbeat without one, and the delay of a slow broker must
 not count as one on purpose.
-
-Compiled by Cython, with the types in ``long_polls.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -139,15 +137,15 @@ _ANY_OFFSET = 1 << 62
 _NS_PER_MS = 1_000_000
 _TIMER_NS = _NS_PER_MS
 """The resolution of Kafka's timers: 1 ms."""
-_MOST_LOG_ENDS = 4
-_MOST_PARTITIONS = 200_000
-_MOST_CONNECTIONS = 100_000
+_MAX_LOG_ENDS = 4
+_MAX_PARTITIONS = 200_000
+_MAX_CONNECTIONS = 100_000
 _NONE: frozenset[Any] = frozenset()
 _NO_FETCH = (0, -1)
 
 
 def waited_for_members(error_code: int, *, has_assignments: bool | None) -> bool:
-    """Return whether a request of :data:`MEMBER_APIS` waited for other members.
+    """Return true if a request of :data:`MEMBER_APIS` waited for other members.
 
     Args:
         error_code: error code of the response.
@@ -185,7 +183,7 @@ def longest_join_ms(summary: ExchangeSummary) -> int | None:
 
 
 def is_replication(summary: ExchangeSummary) -> bool:
-    """Return whether a Fetch is that of a replica, or of the metadata log."""
+    """Return true if a Fetch is that of a replica, or of the metadata log."""
     if summary.replica_id is not None and summary.replica_id >= 0:
         return True
     partitions = summary.partitions
@@ -199,7 +197,7 @@ def is_replication(summary: ExchangeSummary) -> bool:
 
 
 def may_be_held_back(api_key: int, summary: ExchangeSummary, *, start_ns: int, now_ns: int) -> bool:
-    """Return whether a broker may still delay the response to a request.
+    """Return true if a broker may still delay the response to a request.
 
     Args:
         api_key: key of any API.
@@ -261,7 +259,7 @@ class LongPollDetector:
         for item in items(ends, "t"):
             log, known_end = fields(item, "tt")
             log_end_times = [fields(end, "ii") for end in items(known_end, "t")]
-            if len(log_end_times) > _MOST_LOG_ENDS:
+            if len(log_end_times) > _MAX_LOG_ENDS:
                 raise ValueError("too many log ends")
             detector._ends[fields(log, "nSYi")] = log_end_times
         for item in items(fetches, "t"):
@@ -282,11 +280,11 @@ class LongPollDetector:
         """Note that the log of a partition ended at ``high_watermark`` at time ``time_ns``."""
         ends = self._ends.get(partition)
         if ends is None:
-            if len(self._ends) >= _MOST_PARTITIONS:
+            if len(self._ends) >= _MAX_PARTITIONS:
                 self._ends.clear()
             ends = self._ends[partition] = []
         ends.append((time_ns, high_watermark))
-        if len(ends) > _MOST_LOG_ENDS:
+        if len(ends) > _MAX_LOG_ENDS:
             del ends[0]
 
     def member_limit_ms(self, connection: int, summary: ExchangeSummary) -> int | None:
@@ -298,7 +296,7 @@ class LongPollDetector:
             return self._join_ms.get(connection)
         limit_ms = longest_join_ms(summary)
         if limit_ms is not None:
-            if len(self._join_ms) >= _MOST_CONNECTIONS:
+            if len(self._join_ms) >= _MAX_CONNECTIONS:
                 self._join_ms.clear()
             self._join_ms[connection] = limit_ms
         return limit_ms
@@ -311,7 +309,7 @@ class LongPollDetector:
         response_ns: int,
         lost_ns: int | None,
     ) -> bool | None:
-        """Return whether the response to a fetch was delayed on purpose; note its log ends.
+        """Return true if the response to a fetch was delayed on purpose; note its log ends.
 
         Args:
             summary: summary of the fetch.
@@ -405,7 +403,7 @@ class LongPollDetector:
         session_id, next_epoch, last_ns = self._sessions.get(connection, (-1, -1, -1))
         if fetch.epoch == 0 or fetch.session_id != session_id or fetch.epoch != next_epoch:
             last_ns = -1
-        if len(self._sessions) >= _MOST_CONNECTIONS:
+        if len(self._sessions) >= _MAX_CONNECTIONS:
             self._sessions.clear()
         self._sessions[connection] = (
             fetch.response_session_id,
@@ -426,7 +424,7 @@ class LongPollDetector:
         news: list[tuple[Hashable, int, int]],
         lost_ns: int | None = None,
     ) -> bool | None:
-        """Return whether the response to a fetch was delayed on purpose; None if unknown.
+        """Return true if the response to a fetch was delayed on purpose; None if unknown.
 
         Args:
             connection: any key; its fetches must come in the order of their responses.
@@ -451,7 +449,7 @@ class LongPollDetector:
             )
             if waited:
                 delayed_until = response_ns
-        if len(self._fetches) >= _MOST_CONNECTIONS:
+        if len(self._fetches) >= _MAX_CONNECTIONS:
             self._fetches.clear()
         self._fetches[connection] = (delayed_until, response_ns)
         if waited or lost_ns is None:
@@ -467,7 +465,7 @@ class LongPollDetector:
         delivery: Delivery,
         lost_ns: int | None = None,
     ) -> bool | None:
-        """Return whether a ShareFetch or a heartbeat was delayed on purpose; None if unknown.
+        """Return true if a ShareFetch or a heartbeat was delayed on purpose; None if unknown.
 
         Args:
             stream: connection and API; its requests must come in the order of their responses.
@@ -480,7 +478,7 @@ class LongPollDetector:
         emptied_ns = self._emptied.get(stream, -1)
         if not delivery.failed:
             # A response with an error does not show what was available.
-            if len(self._emptied) >= _MOST_CONNECTIONS:
+            if len(self._emptied) >= _MAX_CONNECTIONS:
                 self._emptied.clear()
             self._emptied[stream] = response_ns if delivery.is_all else -1
         if delivery.failed or (max_wait_ms is not None and max_wait_ms <= 0):
@@ -501,7 +499,7 @@ class LongPollDetector:
         failed: bool,
         news: list[tuple[Hashable, int, int]],
     ) -> tuple[bool, int | None]:
-        """Return whether this fetch itself waited, and the time of the log ends that prove it.
+        """Return true if this fetch itself waited, and the time of the log ends that prove it.
 
         The time is None if no log end is needed, and -1 if a needed log end is unknown.
         """

@@ -1,7 +1,6 @@
 """Reads only the names of topics, and their ids, in messages.
 
-In: exchanges with decoded fields. Out: ids and names. This module must not know what names are used
-for, nor how messages are decoded. It replaces
+In: exchanges with decoded fields. Out: ids and names. It replaces
 :class:`~kanalyze.tables.requests.extract.Extractors` when a capture is searched for names.
 """
 

@@ -1,9 +1,7 @@
 """Replaces packet numbers over all captures by a capture and the numbers in it.
 
 In: columns with packet numbers over all captures. Out: the same columns with numbers in the row's
-capture, and the column of captures. This module must not know how captures are merged.
-
-Compiled by Cython, with the types in ``packet_numbers.pxd``; uncompiled it does the same, slowly.
+capture, and the column of captures.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["PacketNumbers"]
 
 _LARGEST_INT64 = 2**63 - 1
-_MOST_RUNS = 64
+_MAX_RUNS = 64
 """With more runs, for example if captures overlap in time, rows are numbered one by one."""
 
 
@@ -48,7 +46,7 @@ class PacketNumbers:
 
     def _number_runs(self, count: int, low: int, high: int) -> bool:
         """Number the rows by runs of packets; return false if that is not possible."""
-        runs = self._locations.runs_between(low, high, _MOST_RUNS)
+        runs = self._locations.runs_between(low, high, _MAX_RUNS)
         if not runs:
             return False
         numbers = [(first, shift, self._capture.code(capture)) for first, shift, capture in runs]

@@ -1,12 +1,9 @@
 """Assembles the rows of requests from exchanges, by column.
 
 In: :class:`~kanalyze.kafka.session.exchange.Exchange`, in the order in which they were completed.
-Out: :class:`~kanalyze.tables.columns.block.RowBlock`. This module must not know packets or bytes,
-nor where rows go.
+Out: :class:`~kanalyze.tables.columns.block.RowBlock`.
 
 An exchange is written directly into columns. Neither a row nor a partition becomes a Python object.
-
-Compiled by Cython, with the types in ``row_assembler.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -72,15 +69,15 @@ __all__ = ["RowAssembler", "with_names"]
 _ROW_BYTES = 420
 _ITEM_BYTES = 70
 """Bytes of a row as columns, and of each item of its lists, without its texts."""
-_MOST_BYTES = BUFFERED_BYTES // 4
+_MAX_BYTES = BUFFERED_BYTES // 4
 """Estimated bytes of rows at which they should be drained; readers need several times as much."""
-_LEAST_ROOM = 64
-_MOST_WORDS = 50_000
-_MOST_CHARACTERS = 4 << 20
+_MIN_ROOM = 64
+_MAX_WORDS = 50_000
+_MAX_CHARACTERS = 4 << 20
 """Limit of the words of all columns together; beyond it, blocks begin with empty lists of words."""
 
 _NS_PER_MS = 1_000_000
-_LEAST_INT64, _LARGEST_INT64 = -(2**63), 2**63 - 1
+_MIN_INT64, _LARGEST_INT64 = -(2**63), 2**63 - 1
 _FAR = 1 << 62
 """Differences of numbers nearer to 0 than this fit in 64 bits."""
 
@@ -107,7 +104,7 @@ class RowAssembler:
             locations: where the packets of the whole input are.
             names: the known names of topic ids; None if none are known.
         """
-        self._most_bytes = _MOST_BYTES
+        self._most_bytes = _MAX_BYTES
         self._extractors = extractors
         self.names = TopicNames() if names is None else names
         """Names of topics by topic id."""
@@ -405,7 +402,7 @@ class RowAssembler:
 
     def _make_row_room(self) -> None:
         # This block will most likely have as many rows as the one before.
-        self._room = max(_LEAST_ROOM, 2 * self._room, self._last_rows)
+        self._room = max(_MIN_ROOM, 2 * self._room, self._last_rows)
         for name in self._of_rows:
             self._columns[name].make_room(self._room)
         self._partitions.make_row_room(self._room)
@@ -418,7 +415,7 @@ class RowAssembler:
             if isinstance(column, WordBuffer):
                 words += len(column.words)
                 characters += column.characters
-        return words > _MOST_WORDS or characters > _MOST_CHARACTERS
+        return words > _MAX_WORDS or characters > _MAX_CHARACTERS
 
     def _forget_words(self) -> None:
         """Discard all words, and every cache of their numbers."""
@@ -475,7 +472,7 @@ def _was_held_back(
     request: Message,
     response: Message,
 ) -> bool | None:
-    """Return whether the broker delayed the response on purpose; None if unknown."""
+    """Return true if the broker delayed the response on purpose; None if unknown."""
     request_ns, response_ns = request.last_ns, response.start_ns
     if NO_TIME in (request_ns, response_ns):
         return None
@@ -499,7 +496,7 @@ def _nearest(late_ns: int, early_ns: int) -> int:
     if -_FAR < late_ns < _FAR and -_FAR < early_ns < _FAR:
         return late_ns - early_ns
     difference = int(late_ns) - int(early_ns)
-    return max(_LEAST_INT64, min(_LARGEST_INT64, difference))
+    return max(_MIN_INT64, min(_LARGEST_INT64, difference))
 
 
 def _status(exchange: Exchange, failed: bool) -> str:

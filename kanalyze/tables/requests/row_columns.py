@@ -1,11 +1,8 @@
 """Writes groups of columns of the table of requests: peers, APIs, errors, partitions.
 
-In: values, and the buffers of their columns. Out: the buffers, filled. This module must not know
-whole exchanges, nor how a row is put together.
+In: values, and the buffers of their columns. Out: the buffers, filled.
 
 Texts that repeat with the same peers, API, topic id or fetch session are looked up only once.
-
-Compiled by Cython, with the types in ``row_columns.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -19,7 +16,7 @@ from kanalyze.kafka.schema.error_codes import error_name
 from kanalyze.tables.columns.block import Lists
 from kanalyze.tables.columns.buffers import IntBuffer, WordBuffer, ints_of, words_of
 from kanalyze.tables.requests.extract import FETCH, PRODUCE, SHARE_FETCH
-from kanalyze.tables.requests.fetch_sessions import MOST_LISTED, FetchSession
+from kanalyze.tables.requests.fetch_sessions import MAX_LISTED, FetchSession
 from kanalyze.tables.requests.long_polls import MAY_WAIT_APIS, MEMBER_APIS
 
 try:
@@ -63,8 +60,8 @@ __all__ = [
 ERROR_IDS = "errors.topic_id"
 """Not a column of rows: the ids of topics whose name was unknown when their error was written."""
 
-_LEAST_ROOM = 64
-_MOST_PEERS = 256
+_MIN_ROOM = 64
+_MAX_PEERS = 256
 """Size of the cache of peers: the number of connections whose exchanges are usually interleaved."""
 _HAVE_RECORDS = frozenset({PRODUCE, FETCH, SHARE_FETCH})
 
@@ -150,7 +147,7 @@ class PeersWriter:
         return cells
 
     def _look_up(self, peers: Peers) -> RowPeers:
-        if len(self._known) >= _MOST_PEERS:
+        if len(self._known) >= _MAX_PEERS:
             self._known.clear()
         client, broker, tcp = peers.client, peers.broker, peers.tcp
         proxy = tcp.proxy
@@ -275,7 +272,7 @@ class ApiDirectory:
         return word_code
 
     def has_throttle(self, api: RowApi, api_key: int, version: int) -> bool:
-        """Return whether responses of a version of an API have a throttle time."""
+        """Return true if responses of a version of an API have a throttle time."""
         has_field = api.throttles.get(version)
         if has_field is None:
             field = self._catalog.message(api_key, "response").struct.field("ThrottleTimeMs")
@@ -305,7 +302,7 @@ class ListWriter:
         at = self.count
         if at == self._room:
             # This block will most likely have as many items as the one before.
-            self._room = max(_LEAST_ROOM, 2 * at, self._last_count)
+            self._room = max(_MIN_ROOM, 2 * at, self._last_count)
             for buffer in self._fields.values():
                 buffer.make_room(self._room)
         self.count = at + 1
@@ -462,7 +459,7 @@ class PartitionWriter(ListWriter):
             partitions: the partitions that request or response names.
             open_sessions: number of open sessions of all connections.
         """
-        if len(self._sessions) > 2 * open_sessions + _LEAST_ROOM:
+        if len(self._sessions) > 2 * open_sessions + _MIN_ROOM:
             self._sessions.clear()  # most cached sessions have ended
         columns = self._columns_of(key, session)
         if partitions.count == 0:
@@ -470,7 +467,7 @@ class PartitionWriter(ListWriter):
                 self._put_session_partition(columns, index)
             return
         named = {partitions.key_of(index) for index in range(partitions.count)}
-        room = MOST_LISTED - len(named)
+        room = MAX_LISTED - len(named)
         for index, partition in enumerate(session.partitions):
             if index == columns.count or room <= 0:
                 break
@@ -482,9 +479,9 @@ class PartitionWriter(ListWriter):
         stored = self._sessions.get(key)
         if stored is not None and stored.session is session and stored.changes == session.changes:
             return stored
-        columns = _SessionColumns(session, min(MOST_LISTED, len(session.partitions)))
+        columns = _SessionColumns(session, min(MAX_LISTED, len(session.partitions)))
         are_named = True
-        for index, session_partition in enumerate(islice(session.partitions, MOST_LISTED)):
+        for index, session_partition in enumerate(islice(session.partitions, MAX_LISTED)):
             topic, topic_id, partition = session_partition
             name = topic or self._topics.name(topic, topic_id)
             are_named = are_named and name is not None

@@ -1,9 +1,7 @@
 """What a row needs of the bodies of one exchange.
 
 In: topics, partitions and numbers, while they are read. Out: :class:`ExchangeSummary` with its
-:class:`PartitionColumns`. This module must not know how messages are decoded, nor what a row is.
-
-Compiled by Cython, with the types in ``summaries.pxd``; uncompiled it does the same, slowly.
+:class:`PartitionColumns`.
 """
 
 from __future__ import annotations
@@ -145,7 +143,7 @@ class PartitionColumns:
         return self.cells[at * CELLS]
 
     def has(self, at: int, column: int) -> bool:
-        """Return whether the value of a column is known."""
+        """Return true if the value of a column is known."""
         return self.cells[at * CELLS] & (1 << column) != 0
 
     def number(self, at: int, column: int) -> int:

@@ -1,7 +1,6 @@
 """Names of topics by their ids (KIP-516), because many messages have only the id.
 
-In: pairs of id and name, from messages or the user. Out: names. This module must not know which
-message a name came from, nor how captures are searched for names.
+In: pairs of id and name, from messages or the user. Out: names.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ __all__ = ["NameSearch", "TopicNames", "parse_topic_ids", "topic_id_text"]
 NameSearch: TypeAlias = "Callable[[], Iterable[tuple[bytes, str]]]"
 """A function that yields all ids and names in the whole capture, in order."""
 
-_MOST_NAMES = 1_000_000
+_MAX_NAMES = 1_000_000
 _NO_ID = bytes(16)
 _RESERVED = {bytes(15) + b"\1": "__cluster_metadata"}
 """Kafka's Uuid.METADATA_TOPIC_ID: the controllers' log, which no response names (KIP-516)."""
@@ -140,7 +139,7 @@ class TopicNames:
         """Note the name of a topic. Kafka's reserved ids keep their names."""
         if self._names.get(topic_id) == name or topic_id in _RESERVED:
             return
-        if len(self._names) < _MOST_NAMES or topic_id in self._names:
+        if len(self._names) < _MAX_NAMES or topic_id in self._names:
             self._names[topic_id] = name
             self.changes += 1
 
@@ -160,7 +159,7 @@ class TopicNames:
                 if other_id not in ids_before:
                     self.learn(other_id, other_name)
             name = self._names.get(topic_id)
-        if name is None and len(self.unnamed) < _MOST_NAMES:
+        if name is None and len(self.unnamed) < _MAX_NAMES:
             self.unnamed.add(topic_id)
         return name
 
@@ -169,7 +168,7 @@ class TopicNames:
         id_bytes = self._ids.get(topic_id)
         if id_bytes is None:
             id_bytes = topic_id_of(topic_id)
-            if len(self._ids) < _MOST_NAMES:
+            if len(self._ids) < _MAX_NAMES:
                 self._ids[topic_id] = id_bytes
         return self.name(None, id_bytes)
 
@@ -178,6 +177,6 @@ class TopicNames:
         text = self._texts.get(topic_id)
         if text is None and topic_id not in self._texts:
             text = topic_id_text(topic_id)
-            if len(self._texts) < _MOST_NAMES:
+            if len(self._texts) < _MAX_NAMES:
                 self._texts[topic_id] = text
         return text

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RATIOS", "read_capture"]
 
-_LEAST_RECORD_BYTES = 12
+_MIN_RECORD_BYTES = 12
 """The shortest packet in a file: the header and trailer of a simple packet block."""
 _BUFFER_BYTES = 4096
 RATIOS = {
@@ -27,7 +27,7 @@ RATIOS = {
     b"\xfd7": 1 << 14,
 }
 """About the highest compression ratio of each codec, by the first bytes of its data."""
-_MOST_ANOMALIES = 100
+_MAX_ANOMALIES = 100
 
 
 def read_capture(data: bytes) -> None:
@@ -78,6 +78,6 @@ def _check_batch(batch: PacketBatch) -> None:
 
 def _check_end(reader: CaptureReader, packets: int, length: int, ratio: int) -> None:
     holds(reader.packets == packets, "packets returned and counted differ")
-    holds(packets * _LEAST_RECORD_BYTES <= ratio * length, "more packets than there are bytes for")
+    holds(packets * _MIN_RECORD_BYTES <= ratio * length, "more packets than there are bytes for")
     holds(0 <= reader.bytes_read <= length, "more bytes read than there are")
-    holds(len(reader.anomalies) <= _MOST_ANOMALIES, "an unbounded number of anomalies")
+    holds(len(reader.anomalies) <= _MAX_ANOMALIES, "an unbounded number of anomalies")

@@ -40,7 +40,7 @@ __all__ = [
     "trace_body",
 ]
 
-MOST_BYTES_A_BYTE = 150
+MAX_BYTES_A_BYTE = 150
 """Bytes of Python objects for each byte of a body; test_hostile.py shows which bodies need most."""
 _FREE_BYTES = 4096
 _PREFIX_BYTES = 5
@@ -102,7 +102,7 @@ def _check_size(found: tuple[Any, int], body: bytes) -> None:
     holds(0 <= end <= len(body), "an end beyond the body")
     objects, size = sizes_of(values)
     holds(objects <= 16 * len(body) + 256, f"{objects} objects of {len(body)} bytes")
-    most = MOST_BYTES_A_BYTE * len(body) + _FREE_BYTES
+    most = MAX_BYTES_A_BYTE * len(body) + _FREE_BYTES
     holds(size <= most, f"{size} bytes of objects of {len(body)} bytes")
 
 
@@ -231,7 +231,7 @@ def read_embedded(data: bytes) -> None:
             continue
         objects, size = sizes_of(found)
         holds(objects <= 4 * len(data) + 16, f"{objects} objects of {len(data)} bytes")
-        holds(size <= MOST_BYTES_A_BYTE * len(data) + _FREE_BYTES, "out of proportion")
+        holds(size <= MAX_BYTES_A_BYTE * len(data) + _FREE_BYTES, "out of proportion")
 
 
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "GSSAPI", None)

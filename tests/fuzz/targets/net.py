@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["reassemble"]
 
 _BUFFER_BYTES = 4096
-_MOST_ANOMALIES_A_PACKET = 8
+_MAX_ANOMALIES_A_PACKET = 8
 _LONGEST_PACKET_BYTES = 1 << 20
 """Longer than packets that network cards segment or merge, whose IP header has no length."""
 
@@ -117,4 +117,4 @@ class _Streams:
         holds(self.given_wire_bytes <= most, "more bytes returned than packets may hold")
         holds(self.items <= 4 * self.packets, "more chunks and gaps than packets allow")
         holds(self.updates <= 4 * self.packets, "more updates than packets allow")
-        holds(self.anomalies <= _MOST_ANOMALIES_A_PACKET * self.packets, "too many anomalies")
+        holds(self.anomalies <= _MAX_ANOMALIES_A_PACKET * self.packets, "too many anomalies")

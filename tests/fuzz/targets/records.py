@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["expand", "read_frames07", "read_messages07", "read_records"]
 
 _LIMITS = DecompressionLimits(most_bytes=1 << 18, most_ratio=64, free_bytes=1 << 14)
-_LEAST_BATCH_BYTES = 26
-_LEAST_MESSAGE07_BYTES = 9
-_LEAST_RECORD_BYTES = 7
+_MIN_BATCH_BYTES = 26
+_MIN_MESSAGE07_BYTES = 9
+_MIN_RECORD_BYTES = 7
 _EXPAND_LIMITS = (0, 100, 1 << 16)
 _SNAPPY_RATIO, _DEFLATE_RATIO, _LZ4_RATIO = 22, 1032, 256
 _RATIOS = {0: 1, 1: _DEFLATE_RATIO, 2: _SNAPPY_RATIO, 3: _LZ4_RATIO}
@@ -39,10 +39,10 @@ def read_records(data: bytes) -> None:
     """Read every record; the summary from the headers of batches agrees."""
     found = RecordSet(data, _LIMITS)
     batches = list(found)
-    holds(len(batches) * _LEAST_BATCH_BYTES <= len(data), "more batches than bytes")
+    holds(len(batches) * _MIN_BATCH_BYTES <= len(data), "more batches than bytes")
     holds(sum(batch.batch_bytes for batch in batches) <= len(data), "batches that overlap")
     holds(len(found.problems) <= 1, "more than one reason to stop")
-    counts = [_read_batch(batch, len(data), _LEAST_RECORD_BYTES) for batch in batches]
+    counts = [_read_batch(batch, len(data), _MIN_RECORD_BYTES) for batch in batches]
     summary = peek_records(data, 0, len(data), 0, None)
     holds(summary.record_bytes == len(data), "a summary of another length")
     holds(summary.batch_count == len(batches), "batches read and batches counted differ")
@@ -99,7 +99,7 @@ def read_messages07(data: bytes) -> None:
     """Read Kafka 0.7's messages, and count them."""
     found = MessageSet07Records(data, first_offset=1 << 40, limits=_LIMITS)
     batches = list(found)
-    holds(len(batches) * _LEAST_MESSAGE07_BYTES <= len(data), "more messages than bytes")
+    holds(len(batches) * _MIN_MESSAGE07_BYTES <= len(data), "more messages than bytes")
     # Messages within an empty payload take 9 bytes; content that is no record takes none.
     counts = [_read_batch(batch, len(data), 0) for batch in batches]
     problems = [problem for batch in batches for problem in batch.problems]

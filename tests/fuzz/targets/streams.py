@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["cut_frames", "follow_connection"]
 
 _SIZE = struct.Struct(">i").unpack_from
-_LEAST_SIZE, _MOST_SIZE = 8, 4096
+_MIN_SIZE, _MAX_SIZE = 8, 4096
 _FINAL_GAP_BYTES = 1 << 30
 _PREFIX_BYTES = 3
 """The most bytes of a size prefix that are lost with their boundary."""
@@ -36,7 +36,7 @@ class _Sizes(FrameLocator):
     def __call__(self, view: memoryview) -> tuple[int | None, int]:
         last = len(view) - 4
         for index in range(last + 1):
-            if _LEAST_SIZE <= _SIZE(view, index)[0] <= _MOST_SIZE:
+            if _MIN_SIZE <= _SIZE(view, index)[0] <= _MAX_SIZE:
                 return index, index
         return None, max(0, last + 1)
 

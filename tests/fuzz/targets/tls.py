@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["key_logs", "read_key_log", "read_tls", "tls_turns", "watch_tls"]
 
 _CONTENTS = [(0, b"request " * 9), (1, b"response " * 40), (0, b"x"), (1, bytes(700)), (0, b"end")]
-_MOST_BUFFERED_BYTES = 1 << 20
-_MOST_TRIALS = 4096
+_MAX_BUFFERED_BYTES = 1 << 20
+_MAX_TRIALS = 4096
 
 
 @functools.cache
@@ -55,7 +55,7 @@ def read_tls(data: bytes) -> None:
     log.feed(made.KEYS)
     turns = turns_in(data)
     from_start = data[:1] != b"\x01"
-    late_starts = LateStarts(log, _MOST_TRIALS)
+    late_starts = LateStarts(log, _MAX_TRIALS)
     session = TlsSession(log, late_starts, (from_start, from_start))
     contents = {content for _, content in _CONTENTS}
     ends = [0, 0]
@@ -63,7 +63,7 @@ def read_tls(data: bytes) -> None:
         both: tuple[list[StreamItem], list[StreamItem]] = ([], [])
         both[side].append(item)
         _check(session.feed(both).items, ends, contents)
-        holds(session.buffered_bytes < _MOST_BUFFERED_BYTES, "more bytes buffered than allowed")
+        holds(session.buffered_bytes < _MAX_BUFFERED_BYTES, "more bytes buffered than allowed")
     _check(session.close().items, ends, contents)
     sent = sum(len(turn.data) for turn in turns if not turn.is_lost)
     counts = session.facts.counts
@@ -97,14 +97,14 @@ def watch_tls(data: bytes) -> None:
     turns = turns_in(data)
     tcp = TcpConnection(1, (Endpoint("10.0.0.1", 40_000), Endpoint("10.0.0.2", 9093)), 1, 0, 0, 0)
     tcp.start_seen = [data[:1] != b"\x01"] * 2
-    watcher = TlsWatcher(_MOST_BUFFERED_BYTES)
+    watcher = TlsWatcher(_MAX_BUFFERED_BYTES)
     for number, (side, item) in enumerate(items_of(turns, data[:4])):
         both: tuple[list[StreamItem], list[StreamItem]] = ([], [])
         both[side].append(item)
         watcher.feed([StreamUpdate(tcp, both, closed=False)])
-        holds(watcher.buffered_bytes < 2 * _MOST_BUFFERED_BYTES, "more bytes buffered than allowed")
+        holds(watcher.buffered_bytes < 2 * _MAX_BUFFERED_BYTES, "more bytes buffered than allowed")
         if number % 3 == 1:
-            state, watcher = watcher.state(), TlsWatcher(_MOST_BUFFERED_BYTES)
+            state, watcher = watcher.state(), TlsWatcher(_MAX_BUFFERED_BYTES)
             watcher.load_state(state, {tcp.serial: tcp})
             holds(watcher.state() == state, "another state than was loaded")
     watcher.feed([StreamUpdate(tcp, ([], []), closed=True)])

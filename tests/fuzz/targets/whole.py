@@ -32,7 +32,7 @@ __all__ = ["make_rows", "show_messages"]
 
 _LIMITS = DecompressionLimits(most_bytes=1 << 18, most_ratio=64, free_bytes=1 << 14)
 _STATUSES = {"ok", "error", "one_way", "unanswered", "orphan_response", "malformed"}
-_LEAST_FRAME_BYTES = 4
+_MIN_FRAME_BYTES = 4
 
 
 def _exchanges(
@@ -55,7 +55,7 @@ def make_rows(data: bytes) -> None:
         return
     pairs, quality = found
     rows = [row for _, row in pairs]
-    holds(len(rows) * _LEAST_FRAME_BYTES <= quality.captured_bytes, "more rows than bytes")
+    holds(len(rows) * _MIN_FRAME_BYTES <= quality.captured_bytes, "more rows than bytes")
     for row in rows:
         _check_row(row, quality)
     unseen = (quality.unreadable_packets, quality.not_tcp_packets, quality.skipped_bytes)

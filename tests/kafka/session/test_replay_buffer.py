@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.kafka.session.replay_buffer import HEAD_BYTES, MOST_BUFFERED_BYTES, ReplayBuffer
+from kanalyze.kafka.session.replay_buffer import HEAD_BYTES, MAX_BUFFERED_BYTES, ReplayBuffer
 from kanalyze.model.streams import Chunk, Gap, StreamItem
 from tests.support.streams import TIME_NS, chunk
 
@@ -83,7 +83,7 @@ def test_the_oldest_bytes_are_dropped_and_stream_offsets_stay(size: int) -> None
         replay_buffer.add(chunk([part], stream_offset=len(sent), first_packet=number), 0, NO_LIMIT)
         sent += part
         replay_buffer.bound()
-        assert replay_buffer.buffered_bytes <= MOST_BUFFERED_BYTES
+        assert replay_buffer.buffered_bytes <= MAX_BUFFERED_BYTES
     assert not replay_buffer.is_whole
     assert (
         bytes(replay_buffer.read(replay_buffer.begin, replay_buffer.end))

@@ -144,7 +144,7 @@ def test_a_removed_file_may_be_created_again(path):
 
 
 def test_only_the_end_of_a_huge_file_is_read(path, monkeypatch):
-    monkeypatch.setattr(key_log_files, "MOST_BYTES_BEFORE", 1 << 20)
+    monkeypatch.setattr(key_log_files, "MAX_BYTES_BEFORE", 1 << 20)
     count = 20_000
     add(path, "".join(map(line, range(count))))
     watched = WatchedFiles(path)
@@ -159,7 +159,7 @@ def test_only_the_end_of_a_huge_file_is_read(path, monkeypatch):
 
 
 def test_a_check_reads_no_more_than_its_limit(path, monkeypatch):
-    monkeypatch.setattr(key_log_files, "MOST_BYTES_A_LOOK", 1000)
+    monkeypatch.setattr(key_log_files, "MAX_BYTES_A_LOOK", 1000)
     watched = WatchedFiles(path)
     add(path, "".join(map(line, range(100))))
     looks = 0

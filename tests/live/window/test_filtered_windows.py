@@ -93,7 +93,7 @@ def test_counts_of_the_capture_are_not_filtered():
 
 
 def test_a_step_with_dropped_rows_is_left_out(monkeypatch):
-    monkeypatch.setattr(recent_rows, "MOST_ROWS", 450)
+    monkeypatch.setattr(recent_rows, "MAX_ROWS", 450)
     windows = started()
     add_traffic(range(6), windows)
     whole = windows.snapshot(START_NS + 6 * SECOND_NS - 1)

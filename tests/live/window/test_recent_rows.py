@@ -73,7 +73,7 @@ def test_rows_of_old_steps_are_dropped():
     assert kept.first_step == 3
 
 
-@pytest.mark.parametrize(("name", "limit"), [("MOST_ROWS", 5), ("MOST_BYTES", 40_000)])
+@pytest.mark.parametrize(("name", "limit"), [("MAX_ROWS", 5), ("MAX_BYTES", 40_000)])
 def test_memory_is_bounded(monkeypatch, name, limit):
     monkeypatch.setattr(recent_rows, name, limit)
     kept = RecentRows(60, SECOND_NS)

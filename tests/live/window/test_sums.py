@@ -4,7 +4,7 @@ from kanalyze.live.window.latency_sketch import Latencies
 from kanalyze.live.window.sums import Amounts, EndSums, EndTotals, ErrorSums, SlowestRows, Traffic
 from tests.support.rows import START_NS, partition, row
 
-MOST_ROWS = 10
+MAX_ROWS = 10
 
 
 def test_sums_of_an_endpoint_are_added_with_their_latencies():
@@ -25,7 +25,7 @@ def test_merged_errors_keep_the_latest_time():
 
 
 def slowest_of(rows) -> SlowestRows:
-    slowest = SlowestRows(MOST_ROWS)
+    slowest = SlowestRows(MAX_ROWS)
     for item in rows:
         slowest.add([item], item.latency_ns)
     return slowest
@@ -34,7 +34,7 @@ def slowest_of(rows) -> SlowestRows:
 def test_only_the_slowest_rows_are_kept_slowest_first():
     rows = [row(latency_ns=number, request_packet=number) for number in range(100)]
     slowest = slowest_of(rows).to_list()
-    assert [item["latency_ns"] for item in slowest] == list(range(99, 99 - MOST_ROWS, -1))
+    assert [item["latency_ns"] for item in slowest] == list(range(99, 99 - MAX_ROWS, -1))
     assert slowest[0]["request_packet"] == 99
 
 
@@ -52,7 +52,7 @@ def test_a_slow_request_names_a_few_topics():
 
 
 def test_a_request_without_a_latency_is_not_slow():
-    slowest = SlowestRows(MOST_ROWS)
+    slowest = SlowestRows(MAX_ROWS)
     slowest.add([row(latency_ns=None), row(latency_ns=3)], 3)
     assert [item["latency_ns"] for item in slowest.to_list()] == [3]
 

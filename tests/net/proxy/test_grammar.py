@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from kanalyze.net.proxy.grammar import MOST_HEAD_BYTES, Head, Prefix, may_have_secrets, read_prefix
+from kanalyze.net.proxy.grammar import MAX_HEAD_BYTES, Head, Prefix, may_have_secrets, read_prefix
 from tests.support import proxied
 from tests.support.cases import for_each
 from tests.support.proxied import OTHER, PREFIXES, SENDER, Turn, sent
@@ -194,7 +194,7 @@ def test_odd_headers_of_version_2(case: str) -> None:
     prefix = read(data + KAFKA)
     assert prefix is not None
     assert (prefix.ends[0], prefix.layers[0].client) == (len(data), client)
-    assert len(data) < MOST_HEAD_BYTES
+    assert len(data) < MAX_HEAD_BYTES
 
 
 def test_the_layers_are_bounded() -> None:

@@ -19,7 +19,7 @@ import pytest
 import kanalyze
 from kanalyze.render.html import html_page
 from kanalyze.render.html.model import model_of
-from kanalyze.render.html.page import MOST_BYTES
+from kanalyze.render.html.page import MAX_BYTES
 from kanalyze.render.html.sums import sums_of
 from kanalyze.render.json import summary_json
 from tests.queries.json_schema.test_published import violations
@@ -207,7 +207,7 @@ def test_the_licence_of_uplot_is_in_the_page() -> None:
 def test_a_page_with_thousands_of_clients_and_topics_is_small_enough() -> None:
     report, cube = crowd()
     page = html_page(report, cube)
-    assert len(page.encode()) < MOST_BYTES
+    assert len(page.encode()) < MAX_BYTES
     clients = len(cube["names"]["clients"])
     assert f"Only the busiest are listed: {clients} clients, " in page
 
@@ -237,14 +237,14 @@ def test_a_page_with_hundreds_of_long_escaped_names_is_small_enough(letters: str
         )
     report, cube = report_and_cube(rows)
     report["findings"] *= 100
-    assert len(html_page(report, cube).encode()) < MOST_BYTES
+    assert len(html_page(report, cube).encode()) < MAX_BYTES
 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", often(NAMES, ("basics", "errors", "old-0-8-2-2")))
 def test_every_capture_has_a_page(name: str) -> None:
     page = html_page(*report_and_cube_of(name))
-    assert len(page.encode()) < MOST_BYTES
+    assert len(page.encode()) < MAX_BYTES
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
 

@@ -216,7 +216,7 @@ def assert_traffic(line: dict[str, str], expected: dict[str, Any]) -> None:
 
 
 def near(text: str, latency_ns: int | None) -> bool:
-    """Return whether a text is a latency within 5 %, to three digits."""
+    """Return true if a text is a latency within 5 %, to three digits."""
     if latency_ns is None:
         return text == "-"
     number, unit = text.split()

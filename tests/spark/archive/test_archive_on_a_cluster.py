@@ -143,7 +143,7 @@ def test_rows_are_the_same_when_a_worker_is_lost(
 REQUESTS = 300
 REQUEST_BYTES = MIB
 SEGMENT_BYTES = 1448
-MOST_MIB = 350
+MAX_MIB = 350
 """Half of it is Python with its packages; buffering the connection would need 450."""
 
 
@@ -198,4 +198,4 @@ def test_an_enormous_connection_needs_little_memory(
     assert found["rows"] == hashed(kanalyze.requests(str(enormous)))
     assert len(found["rows"]) == REQUESTS
     for phase in (READING, REBUILDING):
-        assert 0 < found["peak_kib"][phase] < MOST_MIB << 10
+        assert 0 < found["peak_kib"][phase] < MAX_MIB << 10

@@ -93,7 +93,7 @@ def test_blocks_are_emitted_once_there_is_enough_for_all_buckets() -> None:
 def test_blocks_are_emitted_early_when_there_is_much_payload(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("kanalyze.spark.archive.partitioner._MOST_BUFFERED_BYTES", 10_000)
+    monkeypatch.setattr("kanalyze.spark.archive.partitioner._MAX_BUFFERED_BYTES", 10_000)
     partitioner = ConnectionPartitioner(8)
     batch = [packet(segment(seq=1000 * i, payload=b"x" * 1000), i) for i in range(9)]
     assert partitioner.feed(make_batch(batch)).blocks == []

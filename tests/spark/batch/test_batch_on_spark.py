@@ -151,7 +151,7 @@ def test_a_report_on_many_rows_is_made_on_spark(
     run: Any, growing: Growing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spark_engine, "most_rows_here", lambda master: -1)
-    monkeypatch.setattr(spark_report, "MOST_ROWS_HERE", -1)
+    monkeypatch.setattr(spark_report, "MAX_ROWS_HERE", -1)
     growing.add(0, 1)
     assert run(*growing.arguments).status == 0
     growing.add(2, 3, 4, 5)

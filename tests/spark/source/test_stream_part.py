@@ -90,7 +90,7 @@ def test_one_batch_may_have_several_captures(tmp_path: Path) -> None:
 def test_old_packet_locations_are_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packet_locations, "_MOST_RUNS", 1)
+    monkeypatch.setattr(packet_locations, "_MAX_RUNS", 1)
     stream = Stream(tmp_path)
     rows = [row for capture in one_by_one() for row in stream.read_batch(capture)]
     assert {(row.capture, row.request_packet) for row in rows} == {(UNKNOWN_CAPTURE, None)}

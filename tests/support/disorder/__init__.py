@@ -1,7 +1,7 @@
 """Captures in disorder: the same streams in other packets, encapsulations and files.
 
 In: captures of the repository. Out: the same captures, permuted, doubled, cut anew, wrapped,
-converted. Must not know: how the product reads any of it (it has readers and writers of its own).
+converted.
 
     tests.support.disorder.variants("mock")        every transformation of a capture, as files
     python -m tests.support.disorder mock VXLAN out.pcap    one, to look at

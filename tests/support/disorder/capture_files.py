@@ -1,6 +1,6 @@
 """An independent reader of captures, which the product's reader is compared with.
 
-In: bytes of a pcap or pcapng file, whole and valid. Out: packets. Must not know: the product.
+In: bytes of a pcap or pcapng file, whole and valid. Out: packets.
 
 Formats: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng. It reads the pcapng that dumpcap writes:
 one section, Enhanced Packet Blocks, decimal resolutions.

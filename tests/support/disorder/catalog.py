@@ -1,6 +1,6 @@
 """Every transformation, by a label that describes it.
 
-In: nothing. Out: :data:`TRANSFORMATIONS`, :data:`BEYOND`. Must not know: captures, the product.
+In: nothing. Out: :data:`TRANSFORMATIONS`, :data:`BEYOND`.
 
 ``columns`` and ``anomalies`` of a transformation name all that may differ:
 

@@ -1,6 +1,6 @@
 """Bytes that come more than once: duplicates, retransmissions, probes, overlaps.
 
-In: packets. Out: packets, with more copies of their bytes. Must not know: what reads them.
+In: packets. Out: packets, with more copies of their bytes.
 
 Copies are inserted after packets that were there, with the same time: times still rise, and the
 first copy of each byte stays where it was, unless a function does otherwise.
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from tests.support.disorder.packet import Direction, Packet
 
-_MOST_PAYLOAD_BYTES = 65_000
+_MAX_PAYLOAD_BYTES = 65_000
 """An IPv4 packet holds a little more, with the largest headers."""
-_MOST_BACK_BYTES = 4096
+_MAX_BACK_BYTES = 4096
 _FARTHEST = 20
 _OFTEN, _SELDOM = 0.3, 0.1
 
@@ -96,7 +96,7 @@ def two_again_as_one(packets: list[Packet], noise: Random) -> list[Packet]:
     for chain in chains(packets):
         for before, link in itertools.pairwise(chain):
             both = before.segment.payload + link.segment.payload
-            if len(both) <= _MOST_PAYLOAD_BYTES and noise.random() < _OFTEN:
+            if len(both) <= _MAX_PAYLOAD_BYTES and noise.random() < _OFTEN:
                 first = before.segment.sequence
                 again = rebuild(link.segment, payload=both, sequence=first, sent_again=5)
                 copies.append((_later(link.place, packets, noise), again))
@@ -147,10 +147,10 @@ def _overlapped(
         for link, after in itertools.zip_longest(chain, chain[1:]):
             segment = link.segment
             end = begin + segment.length
-            room = max(_MOST_PAYLOAD_BYTES - segment.length, 0) // 2
+            room = max(_MAX_PAYLOAD_BYTES - segment.length, 0) // 2
             back, taken = 0, ahead
             if backwards and noise.random() < _OFTEN:
-                back = noise.randrange(min(begin, room, _MOST_BACK_BYTES) + 1)
+                back = noise.randrange(min(begin, room, _MAX_BACK_BYTES) + 1)
             ahead = 0
             if forwards and after is not None and after.same_run and noise.random() < _OFTEN:
                 ahead = noise.randrange(min(after.segment.length - 1, room) + 1)

@@ -1,6 +1,6 @@
 """Other segments for the same streams: cut smaller, or joined to larger ones.
 
-In: packets. Out: packets. Must not know: what reads them.
+In: packets. Out: packets.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from tests.support.disorder.flows import Link
     from tests.support.disorder.packet import Packet, Segment
 
-_MOST_SINGLE_BYTES = 6000
+_MAX_SINGLE_BYTES = 6000
 """The most bytes of a capture that become segments of one byte, each a packet."""
 _SMALL_SEGMENT_BYTES = 536
 """The default segment size without an MSS option (RFC 9293, section 3.7.1)."""
-_MOST_JOINED_BYTES = 65_000
-_MOST_HUGE_BYTES = 200_000
+_MAX_JOINED_BYTES = 65_000
+_MAX_HUGE_BYTES = 200_000
 """More than an IP header can state; Linux joins up to 512 KiB (BIG TCP)."""
 
 
@@ -38,7 +38,7 @@ def cut_at_random(packets: list[Packet], noise: Random) -> list[Packet]:
 
 def cut_to_bytes(packets: list[Packet], noise: Random) -> list[Packet]:
     """Segments of one byte: the first bytes of the capture, and the edges of every payload."""
-    left = _MOST_SINGLE_BYTES
+    left = _MAX_SINGLE_BYTES
 
     def cuts(length: int) -> list[int]:
         nonlocal left
@@ -58,22 +58,22 @@ def cut_to_536(packets: list[Packet], _: Random) -> list[Packet]:
 
 def joined(packets: list[Packet], _: Random) -> list[Packet]:
     """Segments joined up to the length that an IP header can state, as by a network card."""
-    return _join(packets, _MOST_JOINED_BYTES)
+    return _join(packets, _MAX_JOINED_BYTES)
 
 
 def joined_times(packets: list[Packet], _: Random) -> list[Packet]:
     """The packets as they were, at the times that :func:`joined` gives their bytes."""
-    return _join_times(packets, _MOST_JOINED_BYTES)
+    return _join_times(packets, _MAX_JOINED_BYTES)
 
 
 def joined_hugely(packets: list[Packet], _: Random) -> list[Packet]:
     """Segments joined beyond the length that an IP header can state; then it states 0."""
-    return _join(packets, _MOST_HUGE_BYTES)
+    return _join(packets, _MAX_HUGE_BYTES)
 
 
 def joined_hugely_times(packets: list[Packet], _: Random) -> list[Packet]:
     """The packets as they were, at the times that :func:`joined_hugely` gives their bytes."""
-    return _join_times(packets, _MOST_HUGE_BYTES)
+    return _join_times(packets, _MAX_HUGE_BYTES)
 
 
 def _cut(packets: Sequence[Packet], cuts: Callable[[int], list[int]]) -> list[Packet]:

@@ -1,7 +1,7 @@
 """Finds the packets of a capture that belong together.
 
 In: packets. Out: the segments of each direction that are adjacent in the stream; the bytes of a
-stream. Must not know: what is done with them.
+stream.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Packets written in every format of capture files, and in several files.
 
-In: packets. Out: bytes of files. Must not know: the product.
+In: packets. Out: bytes of files.
 
 Formats: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng; the modified pcap of Kuznetzov's
 libpcap patches (magic 0xA1B2CD34) has 8 bytes more in each record.

@@ -1,6 +1,6 @@
 """IP packets in fragments.
 
-In: packets. Out: packets, each IP packet in two or more. Must not know: what IP holds.
+In: packets. Out: packets, each IP packet in two or more.
 
 RFC 791, section 3.2 (IPv4); RFC 8200, section 4.5 (IPv6). Fragments begin at multiples of 8 bytes
 of the payload that is cut. All fragments have the time of the original packet.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from random import Random
 
 _FRAGMENT_HEADER = 44
-_MOST_CUTS = 4
+_MAX_CUTS = 4
 
 
 def fragmented(packets: list[Packet], noise: Random) -> list[Packet]:
@@ -124,7 +124,7 @@ def _edges(size: int, noise: Random) -> list[tuple[int, int, bool]]:
     """Where fragments of a body begin and end, and whether more follow."""
     places = range(8, size, 8)
     cuts = (
-        {noise.choice(places) for _ in range(noise.randrange(1, _MOST_CUTS + 1))} if places else ()
+        {noise.choice(places) for _ in range(noise.randrange(1, _MAX_CUTS + 1))} if places else ()
     )
     edges = [0, *sorted(cuts), size]
     return [(b, e, e < size) for b, e in itertools.pairwise(edges)]

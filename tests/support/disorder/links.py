@@ -1,7 +1,6 @@
 """Other link layers around the same IP packets.
 
 In: packets on Ethernet or in Linux cooked mode, version 2. Out: packets on another link layer.
-Must not know: what IP holds.
 
 Layouts: https://www.tcpdump.org/linktypes.html; IEEE 802.1Q; RFC 3032 (MPLS), 2516 (PPPoE),
 1661 and 1662 (PPP).

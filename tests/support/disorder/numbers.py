@@ -1,7 +1,6 @@
 """Other numbers in the headers: sequence numbers, ports, addresses.
 
-In: packets. Out: packets, and rows with addresses changed alike. Must not know: the
-product (a row is any NamedTuple with the columns of addresses).
+In: packets. Out: packets, and rows with addresses changed alike.
 """
 
 from __future__ import annotations

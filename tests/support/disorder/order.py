@@ -1,6 +1,6 @@
 """Packets in another order.
 
-In: packets. Out: the same packets, in another order. Must not know: what reads them.
+In: packets. Out: the same packets, in another order.
 
 An order comes in two kinds. *Each with its time*: capture queues delivered packets in the wrong
 order, but timestamps are right, so no time of any row changes. *With a rising clock*: the packets

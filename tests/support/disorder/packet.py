@@ -1,6 +1,6 @@
 """A captured packet, and the TCP segment in it: taken apart and built again.
 
-In: bytes of a packet. Out: :class:`Packet`, :class:`Segment`. Must not know: the product, files.
+In: bytes of a packet. Out: :class:`Packet`, :class:`Segment`.
 
 Packets are built with right lengths of IP, and checksums of IP (RFC 791) and TCP (RFC 9293).
 """
@@ -19,7 +19,7 @@ IPV4, IPV6 = 0x0800, 0x86DD
 ETHERNET, COOKED_2 = 1, 276
 TCP = 6
 IPV6_HEADER_BYTES = 40
-MOST_IP_BYTES = 65_535
+MAX_IP_BYTES = 65_535
 
 Direction: TypeAlias = tuple[bytes, int, bytes, int]
 """Source address and port, destination address and port."""
@@ -205,7 +205,7 @@ def rebuild(
 
 def _stated(size: int) -> int:
     """The length that an IP header states: 0 if it does not fit into 16 bits."""
-    return 0 if size > MOST_IP_BYTES else size
+    return 0 if size > MAX_IP_BYTES else size
 
 
 def sum_ipv4(head: bytearray, size: int) -> None:
@@ -234,5 +234,5 @@ def ipv4_header(
 
 def ipv6_header(source: bytes, destination: bytes, next_header: int, size: int) -> bytes:
     """An IPv6 header (RFC 8200) before ``size`` bytes."""
-    stated = size if size <= MOST_IP_BYTES else 0
+    stated = size if size <= MAX_IP_BYTES else 0
     return struct.pack(">IHBB", 6 << 28, stated, next_header, 64) + source + destination

@@ -1,7 +1,6 @@
 """Transformations, and combinations of several.
 
-In: functions of packets. Out: :class:`Transformation`, :class:`Altered`. Must not know: which
-transformations there are, the product.
+In: functions of packets. Out: :class:`Transformation`, :class:`Altered`.
 """
 
 from __future__ import annotations

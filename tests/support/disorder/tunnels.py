@@ -1,6 +1,6 @@
 """IP packets inside of other packets; and headers between IP and TCP.
 
-In: packets. Out: packets. Must not know: what TCP holds.
+In: packets. Out: packets.
 
 Layouts: RFC 2003 and 2473 (IP in IP), 2784 and 2890 (GRE), 7637 (NVGRE), 7348 (VXLAN), 8926
 (Geneve), 791 (IPv4 options), 8200 (IPv6 extension headers).

@@ -1,7 +1,6 @@
 """The captures of the repository, transformed.
 
-In: names of captures and of transformations. Out: files, and columns that may differ. Must
-not know: the product.
+In: names of captures and of transformations. Out: files, and columns that may differ.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def combination(name: str, round_number: int = 0) -> tuple[str, ...]:
 
 
 def _fit(stages: Sequence[Stage], labels: Sequence[str]) -> bool:
-    """Tell whether the promises of each transformation still hold together with the others.
+    """Return true if the promises of each transformation still hold together with the others.
 
     Several files are merged by time: this would undo a part of the disorder of packets with their
     own times, and change what that leaves in place. And a disorder of a few packets becomes one of

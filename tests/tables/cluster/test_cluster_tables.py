@@ -118,7 +118,7 @@ def test_events_of_groups_match_the_log_of_the_broker() -> None:
 def test_a_line_is_selected_with_its_request(
     conditions: dict[str, Any], jobs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(workers, "_MIN_BYTES", 0)
     row_filter = make_filter(None, **conditions)
     rows = list(kanalyze.requests(path("groups")))
     chosen = [row_filter.matches(row) for row in rows]
@@ -140,14 +140,14 @@ def test_a_line_is_selected_with_its_request(
     "name", often(["groups", "next-groups", "basics", "errors", "cluster"], ["groups"])
 )
 def test_workers_make_the_same_lines(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(workers, "_MIN_BYTES", 0)
     assert tables(name, *CHECKED_COLUMNS, jobs=3) == tables(name, *CHECKED_COLUMNS)
 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize(("name", "jobs"), in_turn(["basics", "codecs", "errors"], [1, 2]))
 def test_records_match_their_command(name: str, jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(workers, "_MIN_BYTES", 0)
     found = tables(name, "records", jobs=jobs)["records"]
     assert found == stored(kanalyze.records(path(name)), found)
     assert found
@@ -177,7 +177,7 @@ def test_rows_of_requests_are_the_same_with_every_table(name: str) -> None:
 def test_the_library_gives_the_same_rows(
     table: str, jobs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(workers, "_MIN_BYTES", 0)
     rows = getattr(kanalyze, table)(path("groups"), client_id="member-*", jobs=jobs)
     found = tables("groups", table, row_filter=make_filter(None, client_ids=("member-*",)))[table]
     assert found
@@ -204,7 +204,7 @@ def test_corrupt_bytes_raise_nothing(seed: int, tmp_path: Path) -> None:
 
 
 def test_a_body_with_too_many_values_gives_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fields, "_MOST_CELLS", 20)
+    monkeypatch.setattr(fields, "_MAX_CELLS", 20)
     found = tables("groups", *CHECKED_COLUMNS)
     assert len(found["requests"]) == len(messages("groups"))
     assert len(found["metadata"]) < len(plain("groups", messages("groups"))["metadata"])

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kanalyze.tables.cluster.group_row import OFFSET_FIELDS, GroupEvent, OffsetEvents
-from kanalyze.tables.cluster.groups import MOST_LISTED, group_events
+from kanalyze.tables.cluster.groups import MAX_LISTED, group_events
 
 JOIN, SYNC, LEAVE, HEARTBEAT, COMMIT, FETCH_OFFSETS = 11, 14, 13, 12, 8, 9
 NEWER, STREAMS = 68, 88
@@ -92,12 +92,12 @@ def test_members_of_other_protocols_have_no_topics() -> None:
 
 
 def test_lists_are_bounded_and_counts_are_not() -> None:
-    many = [f"t{number}" for number in range(MOST_LISTED + 5)]
+    many = [f"t{number}" for number in range(MAX_LISTED + 5)]
     event = joined([subscription(*many)])
-    assert event.subscribed_count == MOST_LISTED + 5
-    assert list(event.subscribed_topics) == many[:MOST_LISTED]
-    sync = synced(assignment({"t": list(range(MOST_LISTED + 5))}))
-    assert (sync.assigned_count, len(sync.assigned)) == (MOST_LISTED + 5, MOST_LISTED)
+    assert event.subscribed_count == MAX_LISTED + 5
+    assert list(event.subscribed_topics) == many[:MAX_LISTED]
+    sync = synced(assignment({"t": list(range(MAX_LISTED + 5))}))
+    assert (sync.assigned_count, len(sync.assigned)) == (MAX_LISTED + 5, MAX_LISTED)
 
 
 def test_an_assignment_must_fit_to_the_last_byte() -> None:

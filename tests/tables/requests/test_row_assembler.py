@@ -126,7 +126,7 @@ def test_words_are_dropped_when_there_are_many(
         talk.client(k.heartbeat(number)).broker(k.heartbeat_answer(number))
     expected = builder_of()
     rows = rows_of_exchanges(expected, talk.exchanges)
-    monkeypatch.setattr(core.row_assembler, "_MOST_WORDS", 3)
+    monkeypatch.setattr(core.row_assembler, "_MAX_WORDS", 3)
     builder = builder_of(core)
     found = []
     for exchange in talk.exchanges:
@@ -138,7 +138,7 @@ def test_words_are_dropped_when_there_are_many(
 def test_an_assembler_is_full_at_the_memory_limit(
     core: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(core.row_assembler, "_MOST_BYTES", 1300)
+    monkeypatch.setattr(core.row_assembler, "_MAX_BYTES", 1300)
     builder = builder_of(core)
     sizes = []
     for exchange in heartbeats(20):

@@ -30,7 +30,7 @@ CLIENTS_IP, BROKER_IP = "10.77.0.2", "10.77.0.1"
 _CLONE_NEWNET = 0x40000000
 _SET_TUNNEL = 0x400454CA
 _PLAIN_PACKETS = 0x1001
-_MOST_BYTES = 65536
+_MAX_BYTES = 65536
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Way:
         while not self._over.is_set():
             patience = max(0.0, waiting[0][0] - time.monotonic()) if waiting else 0.1
             for end in select.select(self._ends, [], [], patience)[0]:
-                packet = os.read(end, _MOST_BYTES)
+                packet = os.read(end, _MAX_BYTES)
                 connection = _connection(packet)
                 self._known.add(connection)
                 if connection in self._forgotten or chance.random() < self._line.loss:
