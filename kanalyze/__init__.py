@@ -37,10 +37,10 @@ if TYPE_CHECKING:  # typing is slow to import, and a signal may come before the 
         save,
     )
     from kanalyze.errors import CaptureError, DefinitionError, KanalyzeError, UsageError
-    from kanalyze.tables.anomalies import AnomalyRow
-    from kanalyze.tables.connections import ConnectionRow
-    from kanalyze.tables.records.row import RecordRow
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.anomalies import AnomalyRow
+    from kanalyze.spec.rows.connections import ConnectionRow
+    from kanalyze.spec.rows.records import RecordRow
+    from kanalyze.spec.rows.requests import Row
 
 __all__ = [
     "AnomalyRow",
@@ -69,13 +69,13 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AnomalyRow": "kanalyze.tables.anomalies",
+    "AnomalyRow": "kanalyze.spec.rows.anomalies",
     "CaptureError": "kanalyze.errors",
-    "ConnectionRow": "kanalyze.tables.connections",
+    "ConnectionRow": "kanalyze.spec.rows.connections",
     "DefinitionError": "kanalyze.errors",
     "KanalyzeError": "kanalyze.errors",
-    "RecordRow": "kanalyze.tables.records.row",
-    "Row": "kanalyze.tables.row",
+    "RecordRow": "kanalyze.spec.rows.records",
+    "Row": "kanalyze.spec.rows.requests",
     "UsageError": "kanalyze.errors",
 }
 """The module of each name that is not in ``kanalyze.api.library``."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 SEGMENT_BYTES = 1448
 MIB = 1 << 20

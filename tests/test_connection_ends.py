@@ -12,7 +12,7 @@ from tests.support import kafka as k
 from tests.support.packets import ACK, FIN, START_NS, SYN, Packet, pcap_file, segment
 
 if TYPE_CHECKING:
-    from kanalyze.tables.connections import ConnectionRow
+    from kanalyze.spec.rows.connections import ConnectionRow
 
 MS = 1_000_000
 BROKER = ("10.0.0.2", 9092)

@@ -24,7 +24,7 @@ from tests.support.packets import pcap_file, segment, timed
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 VENDOR, FETCH = 1000, 1
 

@@ -16,7 +16,7 @@ import kanalyze
 from tests.support.captures import FOLDER, NAMES, analysis
 
 if TYPE_CHECKING:
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 MS = 1_000_000
 PLACES = ("client", "between", "broker")

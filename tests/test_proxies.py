@@ -13,7 +13,7 @@ import kanalyze
 from kanalyze.cli.main import main
 from kanalyze.net.shard import Shard
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.tables.row import Row
+from kanalyze.spec.rows.requests import Row
 from tests.support import kafka as k
 from tests.support import kafka07 as old
 from tests.support import proxied, tls_captures
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from kanalyze.tables.connections import ConnectionRow
+    from kanalyze.spec.rows.connections import ConnectionRow
 
 NEW = ("proxy", "proxied_client_ip", "proxied_client_port", "proxied_target")
 PLACES = ("capture", "request_packet", "response_packet")

@@ -20,7 +20,7 @@ from tests.support.packets import pcap_file, segment, timed
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 OTHER_ID = bytes(15) + b"\7"
 

@@ -16,8 +16,8 @@ from kanalyze.capture.merge import MergedCaptures
 from kanalyze.capture.reader import open_capture
 from kanalyze.cli.main import main
 from kanalyze.model.packets import NO_TIME
-from kanalyze.tables.connections import CONNECTION_COLUMNS
-from kanalyze.tables.row import COLUMNS
+from kanalyze.spec.rows.connections import CONNECTION_COLUMNS
+from kanalyze.spec.rows.requests import COLUMNS
 from tests.support.captures import often, path
 from tests.support.packets import START_NS, Blocks, Packet, pcap_file, pcapng_file, segment
 

@@ -29,7 +29,7 @@ from tests.support.traffic import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 MS = 1_000_000
 JOIN_GROUP, SYNC_GROUP, HEARTBEAT, SHARE_FETCH = 11, 14, 68, 78

@@ -30,9 +30,9 @@ from kanalyze.queries.json_schema.published import SCHEMAS
 from kanalyze.render.json import summary_json
 from kanalyze.render.terminal import render_report
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.tables.records.row import RECORD_COLUMNS
-from kanalyze.tables.registry import SQL_TABLES
-from kanalyze.tables.row import with_times
+from kanalyze.spec.columns import with_times
+from kanalyze.spec.rows.records import RECORD_COLUMNS
+from kanalyze.spec.rows.tables import SQL_TABLES
 from tools import docs_findings
 from tools.docs_blocks import with_outputs
 from tools.docs_pages import ROOT
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kanalyze.queries.findings import Finding, FindingKind
-    from kanalyze.tables.row import Column
+    from kanalyze.spec.columns import Column
 
 SAMPLES = ("basics.pcap", "errors.pcapng", "waits.pcap", "snaplen.pcap", "tls.pcap")
 PAGE_SAMPLE = "fault-network.pcap"
@@ -50,7 +50,7 @@ TABLES_HEAD = """\
 # Tables
 
 What `kanalyze sql` can ask, as `kanalyze sql --tables` lists it. Written by
-`tools/sample_reports.py` from `kanalyze/tables/registry.py`. A null is what is not known.
+`tools/sample_reports.py` from `kanalyze/spec/rows/tables.py`. A null is what is not known.
 
 `requests`, `connections`, `anomalies` and the views `partitions` and `errors` are always there;
 `groups`, `metadata` and `records` are read where the query names them.

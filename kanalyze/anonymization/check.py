@@ -23,18 +23,18 @@ from kanalyze.capture.merge import MergedCaptures
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.runtime.pipeline import Analysis
+from kanalyze.spec.rows.tables import ALWAYS, TABLES
 from kanalyze.tables.columns.block import Ints, Lists, Words, words_in_use
-from kanalyze.tables.registry import ALWAYS, TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from kanalyze.capture.merge import MergeInput
     from kanalyze.runtime.table_run import TableRows
-    from kanalyze.tables.anomalies import AnomalyRow
+    from kanalyze.spec.columns import Column
+    from kanalyze.spec.rows.anomalies import AnomalyRow
+    from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.tables.columns.block import ColumnValues, RowBlock
-    from kanalyze.tables.connections import ConnectionRow
-    from kanalyze.tables.row import Column
 
 __all__ = ["OF_SNAPPED", "OutputCheck"]
 

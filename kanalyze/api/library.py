@@ -7,6 +7,7 @@ the types of the arguments.
 from __future__ import annotations
 
 import os
+from collections import namedtuple
 from contextlib import closing
 from functools import partial
 from itertools import chain, islice
@@ -33,8 +34,9 @@ from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.stages import MemoryBounds
+from kanalyze.spec.columns import with_times
+from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import RowBlock
-from kanalyze.tables.row import COLUMNS, with_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -58,11 +60,12 @@ if TYPE_CHECKING:
     )
     from kanalyze.api.saved import SavedAnalysis
     from kanalyze.extraction.extract import Extracted
-    from kanalyze.tables.anomalies import AnomalyRow
-    from kanalyze.tables.connections import ConnectionRow
+    from kanalyze.spec.columns import Column
+    from kanalyze.spec.rows.anomalies import AnomalyRow
+    from kanalyze.spec.rows.connections import ConnectionRow
+    from kanalyze.spec.rows.records import RecordRow
+    from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.quality import CaptureQuality
-    from kanalyze.tables.records.row import RecordRow
-    from kanalyze.tables.row import Column, Row
 
     _AnyAnalysis: TypeAlias = Analysis | SavedAnalysis
 
@@ -543,8 +546,8 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
     from kanalyze.api.options import RecordOptions
     from kanalyze.kafka.codec.compiler import Decoders
     from kanalyze.kafka.records.types import DecompressionLimits
+    from kanalyze.spec.rows.records import RECORD_COLUMNS, RecordRow, columns_of_records
     from kanalyze.tables.records.offset_ranges import ProducedOffsets
-    from kanalyze.tables.records.row import columns_of_records, rows_of
     from kanalyze.tables.records.rows import RecordReader, has_records
     from kanalyze.tables.records.search import search_of
 
@@ -572,7 +575,7 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
             yield from reader.blocks(exchanges, block)
 
     def rows(analysis: Analysis) -> Iterator[list[RecordRow]]:
-        return map(rows_of, blocks(analysis))
+        return (block.rows(RecordRow, RECORD_COLUMNS) for block in blocks(analysis))
 
     return Rows(_maker(arguments), rows, columns_of_records(values=values), blocks)
 
@@ -589,7 +592,7 @@ def groups(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tuple
         DefinitionError: see :func:`requests`.
         UsageError: see :func:`requests`.
     """
-    from kanalyze.tables.cluster.group_row import GROUP_COLUMNS
+    from kanalyze.spec.rows.cluster import GROUP_COLUMNS
 
     return _cluster_rows("groups", GROUP_COLUMNS, captures, options)
 
@@ -604,7 +607,7 @@ def metadata(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tup
         DefinitionError: see :func:`requests`.
         UsageError: see :func:`requests`.
     """
-    from kanalyze.tables.cluster.metadata_row import METADATA_COLUMNS
+    from kanalyze.spec.rows.cluster import METADATA_COLUMNS
 
     return _cluster_rows("metadata", METADATA_COLUMNS, captures, options)
 
@@ -615,15 +618,15 @@ def _cluster_rows(
     captures: tuple[Captures, ...],
     options: RequestOptions,
 ) -> Rows[tuple[Any, ...]]:
-    from kanalyze.tables.cluster.carried import rows_maker
-
-    make = rows_maker(f"{table.capitalize()}Row", columns)
+    row_type: Any = namedtuple(  # type: ignore[misc]
+        f"{table.capitalize()}Row", [column.name for column in columns]
+    )
 
     def blocks(analysis: _AnyAnalysis) -> Iterator[RowBlock]:
         return analysis.line_blocks(table)
 
     def rows(analysis: _AnyAnalysis) -> Iterator[list[tuple[Any, ...]]]:
-        return map(make, analysis.line_blocks(table))
+        return (block.rows(row_type, columns) for block in analysis.line_blocks(table))
 
     arguments = _request_arguments(table, captures, options)
     return Rows(_maker_of_rows(arguments), rows, columns, blocks)
@@ -679,7 +682,7 @@ def connections(*captures: Captures, **options: Unpack[ConnectionOptions]) -> Ro
         UsageError: see :func:`requests`.
     """
     from kanalyze.api.options import ConnectionOptions
-    from kanalyze.tables.connections import CONNECTION_COLUMNS  # imported late: a large table
+    from kanalyze.spec.rows.connections import CONNECTION_COLUMNS  # imported late: a large table
 
     arguments = _arguments("connections", captures, options, ConnectionOptions.__optional_keys__)
     rows = methodcaller("connection_batches")
@@ -701,7 +704,8 @@ def anomalies(*captures: Captures, **options: Unpack[AnomalyOptions]) -> Rows[An
         UsageError: see :func:`requests`.
     """
     from kanalyze.api.options import AnomalyOptions
-    from kanalyze.tables.anomalies import ANOMALY_COLUMNS, parse_kinds  # imported late: large
+    from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS  # imported late: large
+    from kanalyze.tables.anomalies import parse_kinds
 
     arguments = _arguments("anomalies", captures, options, AnomalyOptions.__optional_keys__)
     kinds = parsed("kind", parse_kinds, texts("kind", options.get("kind")))

@@ -22,18 +22,18 @@ from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
 from kanalyze.queries.saved import ID_COLUMN, REQUEST_ID
 from kanalyze.runtime.row_source import RowSource
 from kanalyze.runtime.table_run import TableRows
-from kanalyze.tables.anomalies import ANOMALY_COLUMNS, AnomalyRow
+from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, AnomalyRow
+from kanalyze.spec.rows.connections import CONNECTION_COLUMNS, ConnectionRow
+from kanalyze.spec.rows.tables import ALWAYS, TABLES, stored_columns
 from kanalyze.tables.columns.block import Ints, RowBlock
-from kanalyze.tables.connections import CONNECTION_COLUMNS, ConnectionRow
 from kanalyze.tables.filters import FILTER_OPTIONS, RowFilter
-from kanalyze.tables.registry import ALWAYS, TABLES, stored_columns
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from kanalyze.runtime.pipeline import Analysis
+    from kanalyze.spec.rows.tables import TableSpec
     from kanalyze.tables.quality import CaptureQuality
-    from kanalyze.tables.registry import TableSpec
 
 __all__ = ["SavedAnalysis", "SavedConditions", "header_of"]
 

@@ -18,9 +18,9 @@ from kanalyze.tables.quality import CaptureQuality
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from kanalyze.spec.columns import Column
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.filters import BrokerAddress
-    from kanalyze.tables.row import Column
 
 __all__ = ["SavedTables"]
 

@@ -12,17 +12,18 @@ from kanalyze.api.saved import SavedAnalysis
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
-from kanalyze.tables.quality_facts import QUALITY, quality_facts
-from kanalyze.tables.registry import ALWAYS, choose_tables
-from kanalyze.tables.row import time_name
+from kanalyze.spec.columns import time_name
+from kanalyze.spec.rows.anomalies import QUALITY
+from kanalyze.spec.rows.tables import ALWAYS, choose_tables
+from kanalyze.tables.quality_facts import quality_facts
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from kanalyze.runtime.pipeline import Analysis
+    from kanalyze.spec.columns import Column
     from kanalyze.tables.quality import CaptureQuality
-    from kanalyze.tables.row import Column
 
 __all__ = ["OpenedTables", "create_tables", "fill", "insert_quality", "opened_tables"]
 
@@ -84,7 +85,7 @@ def fill(
     Args:
         database: the database to fill.
         analysis: an analysis of captures or of saved files.
-        tables: tables to fill, besides :data:`kanalyze.tables.registry.ALWAYS`.
+        tables: tables to fill, besides :data:`kanalyze.spec.rows.tables.ALWAYS`.
         names: names of columns that are needed; None for all. Planning a query takes longer with
             each column of its tables, most of all with timestamps.
 

@@ -144,7 +144,7 @@ def _plan(arguments: argparse.Namespace) -> ReadPlan:
     from kanalyze.spark.key_sources import find_key_files
     from kanalyze.spark.source.options import Options
     from kanalyze.spark.source.readers import ReadPlan, TablePartition
-    from kanalyze.tables.row import COLUMNS
+    from kanalyze.spec.rows.requests import COLUMNS
 
     catalog = Catalog(arguments.definitions)
     filters = filters_of(arguments)

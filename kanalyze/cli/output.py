@@ -20,7 +20,7 @@ from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.export.open import format_of, open_writer
 from kanalyze.export.schema import choose_columns
 from kanalyze.render.table import RowTable
-from kanalyze.tables.row import COLUMNS
+from kanalyze.spec.rows.requests import COLUMNS
 
 if TYPE_CHECKING:
     import argparse
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from kanalyze.api.saved import SavedAnalysis
     from kanalyze.runtime.pipeline import Analysis
+    from kanalyze.spec.columns import AnyRow, Column
     from kanalyze.tables.columns.block import RowBlock
-    from kanalyze.tables.row import AnyRow, Column
 
 __all__ = [
     "TABLE",

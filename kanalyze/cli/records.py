@@ -12,14 +12,14 @@ from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.records.types import DecompressionLimits
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.render.records import LONGEST_SHOWN, record_columns, record_status
+from kanalyze.spec.rows.records import VALUE_COLUMNS, columns_of_records
 from kanalyze.tables.records.offset_ranges import ProducedOffsets
-from kanalyze.tables.records.row import VALUE_COLUMNS, columns_of_records
 from kanalyze.tables.records.rows import RecordReader, has_records
 
 if TYPE_CHECKING:
     import argparse
 
-    from kanalyze.tables.row import Column
+    from kanalyze.spec.columns import Column
 
 __all__ = ["records"]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from kanalyze.api.saved import SavedAnalysis
     from kanalyze.runtime.pipeline import Analysis
-    from kanalyze.tables.anomalies import AnomalyRow
+    from kanalyze.spec.rows.anomalies import AnomalyRow
 
 __all__ = ["anomalies", "connections", "requests"]
 
@@ -66,7 +66,7 @@ def _write_display_filters(arguments: argparse.Namespace) -> None:
 def connections(arguments: argparse.Namespace) -> None:
     """Write one row per TCP connection; raises KanalyzeError and OSError."""
     from kanalyze.render.connections import CONNECTION_TABLE, connection_status
-    from kanalyze.tables.connections import CONNECTION_COLUMNS
+    from kanalyze.spec.rows.connections import CONNECTION_COLUMNS
 
     style = {"readable": CONNECTION_TABLE, "status_of": connection_status}
     with closing(rows_of(arguments)) as analysis:
@@ -76,7 +76,8 @@ def connections(arguments: argparse.Namespace) -> None:
 def anomalies(arguments: argparse.Namespace) -> None:
     """Write one row per anomaly; raises KanalyzeError and OSError."""
     from kanalyze.render.anomalies import ANOMALY_TABLE, anomaly_status
-    from kanalyze.tables.anomalies import ANOMALY_COLUMNS, parse_kinds
+    from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS
+    from kanalyze.tables.anomalies import parse_kinds
 
     kinds = parse_kinds(arguments.kind)
     style = {"readable": ANOMALY_TABLE, "status_of": anomaly_status}

@@ -80,7 +80,7 @@ def sql(arguments: argparse.Namespace) -> None:
     row_format = arguments.format or default_format(arguments.output)
     from kanalyze.api.tables import opened_tables
     from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
-    from kanalyze.tables.registry import TABLES  # imported late: large tables
+    from kanalyze.spec.rows.tables import TABLES  # imported late: large tables
 
     analysis = rows_of(arguments)
     progress = progress_of(arguments, arguments.output)
@@ -119,7 +119,7 @@ def _list(folders: list[Path]) -> None:
 
 def _tables() -> None:
     """Write the tables that can be queried: the meaning of a line, and the columns."""
-    from kanalyze.tables.registry import SQL_TABLES  # imported late: large tables
+    from kanalyze.spec.rows.tables import SQL_TABLES  # imported late: large tables
 
     width = plain_width() if sys.stdout.isatty() else None
     indent = _MEANINGS_AT if width is not None and width >= 2 * _MEANINGS_AT else _NARROW_INDENT

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.export.row_groups import utf8
 from kanalyze.export.schema import arrow_schema, integer_columns
+from kanalyze.spec.columns import Column, with_times
+from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.arithmetic import (
     bits,
     bits_of_codes,
@@ -25,7 +27,6 @@ from kanalyze.tables.columns.arithmetic import (
     sums_up_to,
 )
 from kanalyze.tables.columns.block import Lists, Words, columns_of_rows, words_in_use
-from kanalyze.tables.row import COLUMNS, Column, with_times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
+    from kanalyze.spec.columns import AnyRow
     from kanalyze.tables.columns.block import ColumnValues, Ints, RowBlock
-    from kanalyze.tables.row import AnyRow
 
 __all__ = [
     "BatchMaker",

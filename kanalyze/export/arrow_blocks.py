@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from kanalyze.spec.columns import Column
     from kanalyze.tables.columns.block import ColumnValues
-    from kanalyze.tables.row import Column
 
 __all__ = ["block_of"]
 

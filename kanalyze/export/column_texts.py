@@ -24,8 +24,8 @@ from kanalyze.tables.columns.block import Lists, Words
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from kanalyze.spec.columns import Column
     from kanalyze.tables.columns.block import ColumnValues, Ints
-    from kanalyze.tables.row import Column
 
 __all__ = ["JsonTexts", "WordTexts", "json_lines", "number_cells"]
 

@@ -25,14 +25,14 @@ from kanalyze.export.column_texts import JsonTexts, WordTexts, number_cells
 from kanalyze.export.files import OutputFile
 from kanalyze.export.lines import Cells, LineWriter, TextCells
 from kanalyze.export.writer import FileWriter
+from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import RowBlock
-from kanalyze.tables.row import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from kanalyze.spec.columns import AnyRow, Column
     from kanalyze.tables.columns.block import Lists
-    from kanalyze.tables.row import AnyRow, Column
 
 __all__ = ["CsvWriter", "csv_text"]
 

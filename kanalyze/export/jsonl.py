@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from kanalyze.export.column_texts import JsonTexts, json_lines
 from kanalyze.export.files import OutputFile
 from kanalyze.export.writer import FileWriter
+from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import RowBlock
-from kanalyze.tables.row import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kanalyze.tables.row import AnyRow, Column
+    from kanalyze.spec.columns import AnyRow, Column
 
 __all__ = ["JsonLinesWriter"]
 

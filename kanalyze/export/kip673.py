@@ -56,8 +56,8 @@ from kanalyze.export.column_texts import JsonTexts, WordTexts
 from kanalyze.export.json_tape import Form, TapeJson, bytes_text, json_line
 from kanalyze.export.lines import LineWriter
 from kanalyze.kafka.schema.schema_ast import ZERO_UUID
+from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import Words
-from kanalyze.tables.row import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -12,13 +12,14 @@ from kanalyze.common import paths
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT
 from kanalyze.export.schema import choose_columns
-from kanalyze.tables.row import COLUMNS, with_times
+from kanalyze.spec.columns import with_times
+from kanalyze.spec.rows.requests import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kanalyze.export.writer import RowWriter
-    from kanalyze.tables.row import Column
+    from kanalyze.spec.columns import Column
 
 __all__ = ["FORMATS", "TRACE_FORMAT", "format_of", "open_writer"]
 
@@ -62,7 +63,7 @@ def open_writer(
 
     ``file_format`` is one of :data:`FORMATS` or :data:`TRACE_FORMAT`; None follows the file's
     ending (JSON Lines for standard output). ``columns`` are names of columns of ``table``, None for
-    all; Parquet has the timestamps of :func:`~kanalyze.tables.row.with_times` too. ``private`` is
+    all; Parquet has the timestamps of :func:`~kanalyze.spec.columns.with_times` too. ``private`` is
     as in :class:`~kanalyze.export.files.OutputFile`. Raises UsageError for invalid arguments, and
     OSError if the file cannot be opened.
     """

@@ -16,13 +16,14 @@ from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.export.row_groups import RowGroups
 from kanalyze.export.schema import arrow_schema, integer_columns, parquet_paths
 from kanalyze.export.writer import FileWriter
+from kanalyze.spec.columns import with_times
+from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import RowBlock
-from kanalyze.tables.row import COLUMNS, with_times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kanalyze.tables.row import AnyRow, Column
+    from kanalyze.spec.columns import AnyRow, Column
 
 __all__ = ["ParquetRows", "ParquetWriter"]
 

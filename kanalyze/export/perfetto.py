@@ -23,8 +23,9 @@ from kanalyze.export.writer import FileWriter
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from kanalyze.spec.columns import AnyRow
+    from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.columns.block import RowBlock
-    from kanalyze.tables.row import AnyRow, Row
 
 __all__ = ["PerfettoWriter"]
 

@@ -12,14 +12,15 @@ from array import array
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
+from kanalyze.spec.columns import TYPES
 from kanalyze.tables.columns.arithmetic import add_list_sizes, add_word_sizes, sums_up_to
 from kanalyze.tables.columns.block import Lists, RowBlock, Words, words_in_use
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from kanalyze.spec.columns import Column
     from kanalyze.tables.columns.block import ColumnValues
-    from kanalyze.tables.row import Column
 
 __all__ = ["RowGroups", "sizes_up_to", "utf8"]
 
@@ -82,7 +83,7 @@ def sizes_up_to(block: RowBlock, columns: Sequence[Column]) -> array[int]:
 
 def _sizes(count: int, values: Mapping[str, ColumnValues], columns: Sequence[Column]) -> array[int]:
     """Return the size in bytes of each row, or of each item of a list, in the given columns."""
-    fixed = sum(_WIDTHS.get(column.type, 0) for column in columns)
+    fixed = sum(TYPES[column.type].width for column in columns if column.type in TYPES)
     sizes = array("q", [fixed]) * count
     for column in columns:
         column_values = values[column.name]
@@ -112,5 +113,4 @@ def utf8(text: str) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
-_WIDTHS = {"bool": 1, "int16": 2, "int32": 4, "int64": 8}
 _OFFSET_BYTES = 4

@@ -1,6 +1,6 @@
 """The row contract as an Arrow schema.
 
-In: the columns of :mod:`kanalyze.tables.row`. Out: a ``pyarrow.Schema``, and the paths of the
+In: the columns of :mod:`kanalyze.spec.rows`. Out: a ``pyarrow.Schema``, and the paths of the
 columns in a Parquet file. pyarrow takes longer to load than most commands take to run, so it is
 imported only when a schema is needed.
 """
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.similar_names import known_or_similar
 from kanalyze.errors import UsageError
-from kanalyze.tables.row import COLUMNS, Column, time_name
+from kanalyze.spec.columns import TYPES, Column, time_name
+from kanalyze.spec.rows.requests import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -64,13 +65,11 @@ def arrow_type(column: Column, *, coded: bool = False) -> Any:
         return pa.list_(pa.field("element", pa.struct(fields)))
     if column.type == "list<string>":
         return pa.list_(pa.field("element", pa.string()))
-    if column.type == "string":
-        return pa.dictionary(pa.int32(), pa.string()) if coded else pa.string()
-    if column.type == "bool":
-        return pa.bool_()
     if column.type == "timestamp":
         return pa.timestamp("ns", "UTC")
-    return getattr(pa, column.type)()
+    if column.type == "string" and coded:
+        return pa.dictionary(pa.int32(), pa.string())
+    return getattr(pa, TYPES[column.type].arrow)()
 
 
 def integer_columns(columns: Iterable[Column]) -> tuple[Column, ...]:
@@ -111,10 +110,6 @@ def _field(column: Column, *, coded: bool) -> Any:
     return pa.field(column.name, arrow_type(column, coded=coded), column.nullable, metadata)
 
 
-_PANDAS_TYPES = {"bool": "boolean", "int16": "Int64", "int32": "Int64", "int64": "Int64"}
-"""The pandas types for nullable values, which pandas would otherwise read as floats or objects."""
-
-
 def _pandas_metadata(columns: Iterable[Column]) -> bytes:
     """Return the pandas metadata of a schema, in pandas' own format, for columns that need it."""
     import json
@@ -124,11 +119,11 @@ def _pandas_metadata(columns: Iterable[Column]) -> bytes:
             "name": column.name,
             "field_name": column.name,
             "pandas_type": column.type,
-            "numpy_type": _PANDAS_TYPES[column.type],
+            "numpy_type": TYPES[column.type].pandas,
             "metadata": None,
         }
         for column in columns
-        if column.nullable and column.type in _PANDAS_TYPES
+        if column.nullable and column.type in TYPES and TYPES[column.type].pandas
     ]
     return json.dumps({"index_columns": [], "column_indexes": [], "columns": described}).encode(
         "ascii"

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kanalyze.export.files import OutputFile
+    from kanalyze.spec.columns import AnyRow
     from kanalyze.tables.columns.block import RowBlock
-    from kanalyze.tables.row import AnyRow
 
 __all__ = ["FileWriter", "RowWriter"]
 

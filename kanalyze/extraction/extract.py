@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from kanalyze.capture.merge import MergedCaptures
     from kanalyze.export.files import OutputFile
     from kanalyze.model.packets import PacketBatch
+    from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.tables.columns.block import RowBlock
-    from kanalyze.tables.connections import ConnectionRow
     from kanalyze.tables.filters import RowFilter
     from kanalyze.tls.keylog import KeyLog
 

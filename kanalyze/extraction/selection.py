@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kanalyze.net.segment_columns import SegmentColumns
-    from kanalyze.tables.connections import ConnectionRow
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.connections import ConnectionRow
+    from kanalyze.spec.rows.requests import Row
 
 __all__ = ["MAX_COMMENTED", "FoundPackets", "PacketSelection", "Span", "ends_of", "span_of"]
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.queries.findings import findings_of, unfiltered_only
+from kanalyze.spec.rows.anomalies import QUALITY
+from kanalyze.spec.rows.tables import ALWAYS
 from kanalyze.tables.cluster.reader import CLUSTER_TABLES
-from kanalyze.tables.quality_facts import QUALITY
-from kanalyze.tables.registry import ALWAYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

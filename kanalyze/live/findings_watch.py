@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kanalyze.live.kept_rows import KeptRows, RowBatches
     from kanalyze.live.window.snapshot import CaptureState
     from kanalyze.queries.findings import Finding
-    from kanalyze.tables.quality_facts import QualityFact
+    from kanalyze.spec.rows.anomalies import QualityFact
 
 __all__ = ["FindingsWatch", "ask"]
 

@@ -20,11 +20,12 @@ from kanalyze.export.arrow import BatchMaker
 from kanalyze.live.finding_search import LIVE_TABLES
 from kanalyze.queries.database import Database
 from kanalyze.queries.report import report_of
-from kanalyze.tables.cluster.carried import REQUEST_ID
+from kanalyze.spec.rows.anomalies import QUALITY, QualityFact
+from kanalyze.spec.rows.cluster import REQUEST_ID
+from kanalyze.spec.rows.tables import choose_tables
 from kanalyze.tables.cluster.reader import CLUSTER_TABLES
 from kanalyze.tables.columns.block import RowBlock
-from kanalyze.tables.quality_facts import QUALITY, QualityFact, quality_facts
-from kanalyze.tables.registry import choose_tables
+from kanalyze.tables.quality_facts import quality_facts
 from kanalyze.tables.requests.began import all_began_ns
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from kanalyze.live.finding_search import FindingSearch
     from kanalyze.runtime.table_run import TableRows
-    from kanalyze.tables.connections import ConnectionRow
+    from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.tables.quality import CaptureQuality
 
 __all__ = ["KeptRows", "RowBatches", "database_of"]

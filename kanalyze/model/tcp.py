@@ -5,13 +5,14 @@ In: numbers that ``net`` counts. Out: :class:`TcpConnection` and the values it h
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, TypeVar, get_args
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields
 from kanalyze.model.network_path import NetworkPath
 from kanalyze.model.proxy import ProxiedBy
 from kanalyze.model.tls import TlsConnection
+from kanalyze.spec.rows.connections import ConnectionEnd
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -243,12 +244,6 @@ def _elapsed_ns(begin_ns: int | None, end_ns: int | None) -> int | None:
     if begin_ns is None or end_ns is None or end_ns < begin_ns:
         return None
     return end_ns - begin_ns
-
-
-ConnectionEnd: TypeAlias = Literal["fin", "reset", "open", "reused", "limit", "idle"]
-"""Why a connection has no more updates: both ends sent a FIN; one sent a RST; the capture ended
-first; a new connection used the ports before this one was closed; too many were open; it was silent
-for too long."""
 
 
 _ENDS = (None, *get_args(ConnectionEnd))

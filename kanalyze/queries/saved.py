@@ -18,9 +18,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.errors import KanalyzeError
-from kanalyze.tables.cluster.carried import REQUEST_ID as ID_COLUMN
-from kanalyze.tables.registry import ALWAYS, TABLES, stored_columns
-from kanalyze.tables.row import Column, time_name
+from kanalyze.spec.columns import TYPES, Column, time_name
+from kanalyze.spec.rows.cluster import REQUEST_ID as ID_COLUMN
+from kanalyze.spec.rows.tables import ALWAYS, TABLES, stored_columns
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
@@ -49,14 +49,6 @@ ROWS = "stored"
 REQUEST_ID = ID_COLUMN.name
 
 _MAX_HEADER_BYTES = 16 << 20
-_TYPES = {
-    "string": "VARCHAR",
-    "int16": "SMALLINT",
-    "int32": "INTEGER",
-    "int64": "BIGINT",
-    "bool": "BOOLEAN",
-    "list<string>": "VARCHAR[]",
-}
 _SHIFTED = (REQUEST_ID, "connection_number")
 """Columns with numbers from 1: the numbers of a second file continue those of the first."""
 
@@ -252,4 +244,6 @@ def _type_of(column: Column) -> str:
     if column.fields:
         fields = ", ".join(f"{quoted(field.name)} {_type_of(field)}" for field in column.fields)
         return f"STRUCT({fields})[]"
-    return _TYPES[column.type]
+    if column.type == "list<string>":
+        return f"{TYPES['string'].sql}[]"
+    return TYPES[column.type].sql

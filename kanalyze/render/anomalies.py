@@ -15,7 +15,7 @@ from kanalyze.render.times import clock_text
 from kanalyze.render.units import bytes_text
 
 if TYPE_CHECKING:
-    from kanalyze.tables.anomalies import AnomalyRow
+    from kanalyze.spec.rows.anomalies import AnomalyRow
 
 __all__ = ["ANOMALY_TABLE", "anomaly_status"]
 

@@ -15,7 +15,7 @@ from kanalyze.render.times import clock_text
 from kanalyze.render.units import bytes_text, count_text, duration_text
 
 if TYPE_CHECKING:
-    from kanalyze.tables.connections import ConnectionRow
+    from kanalyze.spec.rows.connections import ConnectionRow
 
 __all__ = ["CONNECTION_TABLE", "connection_status"]
 

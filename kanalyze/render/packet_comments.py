@@ -11,7 +11,7 @@ from kanalyze.common.escaping import escape
 from kanalyze.render.units import duration_text
 
 if TYPE_CHECKING:
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 __all__ = ["comment_of"]
 

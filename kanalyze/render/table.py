@@ -31,8 +31,9 @@ from kanalyze.tables.columns.block import BUFFERED_BYTES, bytes_of_row
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from kanalyze.spec.columns import AnyRow, Column
+    from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.columns.block import RowBlock
-    from kanalyze.tables.row import AnyRow, Column, Row
 
 __all__ = ["READABLE", "ReadableColumn", "RowTable"]
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from kanalyze.decoding.bodies import BodyReader, DecodedExchange, Problem
     from kanalyze.kafka.schema.catalog import Kind
     from kanalyze.kafka.session.exchange import Exchange, Message
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 __all__ = ["TreeText"]
 

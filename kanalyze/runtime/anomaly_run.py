@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.tables.anomalies import AnomalyRow, anomaly_row
+from kanalyze.tables.anomalies import anomaly_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kanalyze.runtime.run_context import RunContext
     from kanalyze.runtime.settings import AnalysisSettings
     from kanalyze.runtime.stages import BatchEvents, Captures, Stages
+    from kanalyze.spec.rows.anomalies import AnomalyRow
 
 __all__ = ["AnomalyRun", "StepAnomalyRows", "anomaly_rows"]
 

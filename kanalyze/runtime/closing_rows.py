@@ -17,16 +17,16 @@ from array import array
 from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.runtime.table_run import TableRows
-from kanalyze.tables.anomalies import AnomalyRow
+from kanalyze.spec.rows.anomalies import AnomalyRow
+from kanalyze.spec.rows.connections import ConnectionRow
+from kanalyze.spec.rows.tables import TABLES, stored_columns
 from kanalyze.tables.columns.block import Ints, Lists, RowBlock, Words
-from kanalyze.tables.connections import ConnectionRow
-from kanalyze.tables.registry import TABLES, stored_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from kanalyze.spec.columns import Column
     from kanalyze.tables.columns.block import ColumnValues
-    from kanalyze.tables.row import Column
 
 __all__ = ["ClosingRowsError", "before_state", "rows_of", "split"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.tables.connections import ConnectionRow, connection_row
+from kanalyze.tables.connections import connection_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.connection_summary import ConnectionSummary
     from kanalyze.runtime.run_context import RunContext
     from kanalyze.runtime.stages import Captures
+    from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.tables.filters import RowFilter
 
 __all__ = ["ConnectionRun", "matching_connections", "row_of_connection"]

@@ -50,10 +50,10 @@ if TYPE_CHECKING:
     from kanalyze.runtime.resumable_run import ResumableRun
     from kanalyze.runtime.stages import Captures
     from kanalyze.runtime.table_run import TableRows, TableRun, Tables
-    from kanalyze.tables.anomalies import AnomalyRow
+    from kanalyze.spec.rows.anomalies import AnomalyRow
+    from kanalyze.spec.rows.connections import ConnectionRow
+    from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.columns.block import RowBlock
-    from kanalyze.tables.connections import ConnectionRow
-    from kanalyze.tables.row import Row
     from kanalyze.tls.keylog import KeyLog
 
 __all__ = ["Analysis", "CaptureInput"]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from kanalyze.runtime.run_context import RunContext
     from kanalyze.runtime.table_run import TableRows, Tables
-    from kanalyze.tables.connections import ConnectionRow
+    from kanalyze.spec.rows.connections import ConnectionRow
 
 __all__ = ["ResumableRun"]
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from kanalyze.runtime.table_run import TableRows
+    from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.columns.block import RowBlock
-    from kanalyze.tables.row import Row
 
 __all__ = ["RowSource"]
 

@@ -14,10 +14,10 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.runtime.anomaly_run import StepAnomalyRows
 from kanalyze.runtime.connection_run import row_of_connection
 from kanalyze.runtime.request_runs import step_blocks
-from kanalyze.tables.anomalies import ANOMALY_COLUMNS
+from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS
+from kanalyze.spec.rows.connections import CONNECTION_COLUMNS
 from kanalyze.tables.cluster.reader import ClusterLines
 from kanalyze.tables.columns.block import RowBlock
-from kanalyze.tables.connections import CONNECTION_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from kanalyze.runtime.run_context import RunContext
     from kanalyze.runtime.settings import AnalysisSettings
     from kanalyze.runtime.stages import BatchEvents, Captures, Stages
-    from kanalyze.tables.anomalies import AnomalyRow
+    from kanalyze.spec.rows.anomalies import AnomalyRow
+    from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.tables.cluster.reader import ClusterFacts
-    from kanalyze.tables.connections import ConnectionRow
     from kanalyze.tables.records.rows import RecordReader
     from kanalyze.tables.requests.row_assembler import RowAssembler
 

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from kanalyze.runtime.settings import AnalysisSettings
     from kanalyze.runtime.stages import Stages
     from kanalyze.runtime.table_run import OtherRows, TableRows, Tables
-    from kanalyze.tables.anomalies import AnomalyRow
+    from kanalyze.spec.rows.anomalies import AnomalyRow
+    from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.tables.cluster.reader import ClusterFacts
-    from kanalyze.tables.connections import ConnectionRow
 
 __all__ = ["WorkerTask", "Workers", "usable_workers"]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.errors import UsageError
 from kanalyze.queries.files import built_in
-from kanalyze.tables.row import COLUMNS
+from kanalyze.spec.rows.requests import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping

@@ -18,9 +18,9 @@ from kanalyze.queries.findings import finding_kinds, with_thresholds
 from kanalyze.queries.report import MAX_SLOWEST, report_with_findings
 from kanalyze.spark.archive.table_files import ARCHIVE_TABLES, columns_of
 from kanalyze.spark.shared_folder import SharedFolder
-from kanalyze.tables.cluster.carried import REQUEST_ID
+from kanalyze.spec.rows.anomalies import QUALITY
+from kanalyze.spec.rows.cluster import REQUEST_ID
 from kanalyze.tables.quality import CaptureQuality
-from kanalyze.tables.quality_facts import QUALITY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -1,6 +1,6 @@
 """Converts columns and rows of kanalyze to Spark's types.
 
-In: columns (:class:`~kanalyze.tables.row.Column`), and the Arrow batches that
+In: columns (:class:`~kanalyze.spec.columns.Column`), and the Arrow batches that
 :mod:`kanalyze.export.arrow` makes of their rows. Out: a ``StructType``, the ``pyarrow.Schema`` that
 Spark derives from it, and batches of exactly that schema.
 
@@ -14,38 +14,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+from pyspark.sql import types as spark_types
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import ArrayType, DataType, StructField, StructType
+
+from kanalyze.spec.columns import TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kanalyze.tables.row import Column
+    from kanalyze.spec.columns import Column
 
 __all__ = ["arrow_schema", "as_requested", "as_spark", "spark_schema"]
 
 _ROWS_AT_ONCE: Final = 10_000
 """Rows in a batch for the JVM, which copies each batch as a whole; Spark's default."""
-
-_SCALARS: Final[dict[str, DataType]] = {
-    "string": StringType(),
-    "int16": ShortType(),
-    "int32": IntegerType(),
-    "int64": LongType(),
-    "bool": BooleanType(),
-    "binary": BinaryType(),
-}
 
 
 def spark_schema(columns: Sequence[Column]) -> StructType:
@@ -107,7 +90,11 @@ def _field(column: Column) -> StructField:
 def _type(column: Column) -> DataType:
     if column.type == "list<struct>":
         return ArrayType(spark_schema(column.fields), containsNull=False)
-    if column.type.startswith("list<"):
-        item = _SCALARS[column.type.removeprefix("list<").removesuffix(">")]
-        return ArrayType(item, containsNull=False)
-    return _SCALARS[column.type]
+    if column.type == "list<string>":
+        return ArrayType(_scalar("string"), containsNull=False)
+    return _scalar(column.type)
+
+
+def _scalar(name: str) -> DataType:
+    spark_type: DataType = getattr(spark_types, TYPES[name].spark)()
+    return spark_type

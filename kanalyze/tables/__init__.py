@@ -1,6 +1,6 @@
-"""The columns of all tables, and the code that makes rows: requests, records, connections, ...
+"""The code that makes the rows of all tables: requests, records, connections, ...
 
 In: exchanges, closed connections, anomalies. Out: columns
-(:class:`~kanalyze.tables.columns.block.RowBlock`) and rows. Begin reading with ``row.py``, then
-``requests/row_assembler.py``.
+(:class:`~kanalyze.tables.columns.block.RowBlock`) and rows. Begin reading with
+``requests/row_assembler.py``; the columns are declared in :mod:`kanalyze.spec.rows`.
 """

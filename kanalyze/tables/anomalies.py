@@ -3,94 +3,23 @@
 In: anomalies from all stages. Out: :class:`AnomalyRow`.
 """
 
-# No "from __future__ import annotations": see kanalyze.tables.row.
+from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
-from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.similar_names import known_or_similar
 from kanalyze.errors import UsageError
 from kanalyze.model.anomalies import NET_ANOMALIES, AnomalyKind
 from kanalyze.model.packets import known_time
-from kanalyze.tables.row import Column, Meaning, columns_of
+from kanalyze.spec.rows.anomalies import AnomalyRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from kanalyze.model.anomalies import Anomaly
+    from kanalyze.spec.rows.anomalies import Stage
 
-__all__ = ["ANOMALY_COLUMNS", "AnomalyRow", "Stage", "anomaly_row", "parse_kinds", "stage_of"]
-
-Stage: TypeAlias = Literal["capture", "net", "connection"]
-
-
-class AnomalyRow(NamedTuple):
-    """One thing that is wrong with the input, and where."""
-
-    kind: Annotated[str, Meaning("string", "the kind of anomaly; see the documentation")]
-    stage: Annotated[
-        Stage,
-        Meaning("string", "stage: capture (file), net (packets, TCP) or connection (Kafka)"),
-    ]
-    capture: Annotated[
-        str | None, Meaning("string", "the input that it is in; null if unknown", nullable=True)
-    ]
-    packet: Annotated[
-        int | None,
-        Meaning(
-            "int64",
-            "number in the capture, from 1: of the packet itself, the first packet of the frame, "
-            "or the packet after the gap",
-            nullable=True,
-        ),
-    ]
-    time_ns: Annotated[
-        int | None, Meaning("int64", "time of that packet", "ns", nullable=True, is_time=True)
-    ]
-    connection: Annotated[
-        str | None,
-        Meaning(
-            "string",
-            "CLIENT_IP:PORT>BROKER_IP:PORT as far as known at that time; if unknown, as in "
-            "connections",
-            nullable=True,
-        ),
-    ]
-    connection_number: Annotated[
-        int | None,
-        Meaning("int64", "1 for the first TCP connection on that pair of addresses", nullable=True),
-    ]
-    client_ip: Annotated[str | None, Meaning("string", "of the connection", nullable=True)]
-    client_port: Annotated[int | None, Meaning("int32", "of the connection", nullable=True)]
-    broker_ip: Annotated[str | None, Meaning("string", "of the connection", nullable=True)]
-    broker_port: Annotated[int | None, Meaning("int32", "of the connection", nullable=True)]
-    sender: Annotated[
-        str | None,
-        Meaning("string", "IP:PORT of the end that sent the bytes concerned", nullable=True),
-    ]
-    stream_offset: Annotated[
-        int | None,
-        Meaning(
-            "int64",
-            "position of the first byte concerned in what the sender sent, from 0",
-            "B",
-            nullable=True,
-        ),
-    ]
-    bytes: Annotated[
-        int | None,
-        Meaning(
-            "int64", "number of bytes concerned: lost, skipped or discarded", "B", nullable=True
-        ),
-    ]
-    api_key: Annotated[int | None, Meaning("int16", "of the message", nullable=True)]
-    api_name: Annotated[str | None, Meaning("string", "of the message", nullable=True)]
-    api_version: Annotated[int | None, Meaning("int16", "of the message", nullable=True)]
-    detail: Annotated[str, Meaning("string", "text for people; empty if the kind says all")]
-
-
-ANOMALY_COLUMNS: tuple[Column, ...] = columns_of(AnomalyRow)
-"""The columns of :class:`AnomalyRow`, in the order of its fields."""
+__all__ = ["anomaly_row", "parse_kinds", "stage_of"]
 
 _CAPTURE_KINDS = frozenset(
     {
@@ -102,7 +31,7 @@ _CAPTURE_KINDS = frozenset(
 )
 
 
-def parse_kinds(names: "Iterable[str]") -> frozenset[str]:
+def parse_kinds(names: Iterable[str]) -> frozenset[str]:
     """Return the kinds of anomalies with these names; raises UsageError for an unknown one."""
     kind_names = [kind.value for kind in AnomalyKind]
     kinds = tuple(names)
@@ -122,9 +51,9 @@ def stage_of(kind: AnomalyKind) -> Stage:
 
 
 def anomaly_row(
-    anomaly: "Anomaly",
+    anomaly: Anomaly,
     *,
-    locate: "Callable[[int], tuple[str, int | None]] | None" = None,
+    locate: Callable[[int], tuple[str, int | None]] | None = None,
     client_index: int | None = None,
     api_name: str | None = None,
 ) -> AnomalyRow:

@@ -1,7 +1,7 @@
 """The columns of a connection that are about its TLS.
 
 In: a connection, closed or open. Out: values of columns of
-:class:`~kanalyze.tables.connections.ConnectionRow`.
+:class:`~kanalyze.spec.rows.connections.ConnectionRow`.
 """
 
 from __future__ import annotations

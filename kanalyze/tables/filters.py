@@ -27,16 +27,16 @@ from kanalyze.common.times import (
 from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.error_codes import error_code, error_name
 from kanalyze.kafka.schema.error_table import ERRORS
+from kanalyze.spec.rows.requests import COLUMNS, Status
 from kanalyze.tables.columns.block import Lists, RowBlock
-from kanalyze.tables.row import COLUMNS, Status
 
 if TYPE_CHECKING:
     import ipaddress
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from kanalyze.tables.anomalies import AnomalyRow
-    from kanalyze.tables.connections import ConnectionRow
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.anomalies import AnomalyRow
+    from kanalyze.spec.rows.connections import ConnectionRow
+    from kanalyze.spec.rows.requests import Row
 
 __all__ = [
     "FILTER_OPTIONS",

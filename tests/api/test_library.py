@@ -16,8 +16,8 @@ from kanalyze.cli.main import main
 from kanalyze.export.schema import arrow_schema
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.tables.records.row import RECORD_COLUMNS, VALUE_COLUMNS
-from kanalyze.tables.row import time_name, with_times
+from kanalyze.spec.columns import time_name, with_times
+from kanalyze.spec.rows.records import RECORD_COLUMNS, VALUE_COLUMNS
 from tests.cli.test_imports import modules_after
 from tests.support.captures import in_turn, often, path
 
@@ -354,7 +354,7 @@ def test_conversions_to_columns_make_no_row_objects(monkeypatch):
     rows = kanalyze.requests(path("basics"))
     expected = rows.to_arrow()
     monkeypatch.setattr("kanalyze.tables.columns.block.RowBlock.rows", never)
-    monkeypatch.setattr("kanalyze.tables.records.row.RecordRow._make", never)
+    monkeypatch.setattr("kanalyze.spec.rows.records.RecordRow._make", never)
     assert pyarrow.table(rows).equals(expected)
     assert rows.to_polars().height == len(rows.to_pandas()) == expected.num_rows
     assert kanalyze.records(path("basics"), values=True).to_arrow().num_rows > 0

@@ -6,8 +6,8 @@ import pytest
 
 from kanalyze.cli import analyze
 from kanalyze.runtime.table_run import TableRows
+from kanalyze.spec.rows.tables import TABLES
 from kanalyze.tables.columns.block import RowBlock
-from kanalyze.tables.registry import TABLES
 from tests.support.piped import Done, run_piped
 from tests.support.quality import capture_quality
 from tests.support.rows import START_NS, failed, fetch, row

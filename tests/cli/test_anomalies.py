@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from kanalyze.cli.main import main
-from kanalyze.tables.anomalies import AnomalyRow
+from kanalyze.spec.rows.anomalies import AnomalyRow
 from tests.support import kafka as k
 from tests.support.captures import path
 from tests.support.traffic import Line, answers, asks, capture_of

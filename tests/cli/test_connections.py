@@ -5,8 +5,8 @@ import json
 import pyarrow.parquet as pq
 
 from kanalyze.cli.main import main
-from kanalyze.tables.connections import CONNECTION_COLUMNS
-from kanalyze.tables.row import with_times
+from kanalyze.spec.columns import with_times
+from kanalyze.spec.rows.connections import CONNECTION_COLUMNS
 from tests.support.captures import analysis, path
 
 

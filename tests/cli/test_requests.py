@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kanalyze.cli.main import main
-from kanalyze.tables.row import COLUMNS
+from kanalyze.spec.rows.requests import COLUMNS
 
 
 def test_rows_are_a_table_on_standard_output(fake, capsys):

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from kanalyze.export.arrow import BatchMaker, frame_of, table_of
 from kanalyze.export.schema import arrow_schema, choose_columns
+from kanalyze.spec.columns import with_times
+from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import Ints, RowBlock, Words
-from kanalyze.tables.row import COLUMNS, with_times
 from tests.support.cases import examples
 from tests.support.row_blocks import blocks_of
 from tests.support.rows import START_NS, failed, orphan, plain_traffic, row, rows

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.export.arrow_blocks import block_of
-from kanalyze.tables.row import COLUMNS
+from kanalyze.spec.rows.requests import COLUMNS
 from tests.support.cases import examples
 from tests.support.row_blocks import blocks_of
 from tests.support.rows import orphan, plain_traffic, row, rows
@@ -68,7 +68,7 @@ def test_pandas_is_not_loaded():
         "import sys\n"
         "from kanalyze.export.arrow import BatchMaker\n"
         "from kanalyze.export.arrow_blocks import block_of\n"
-        "from kanalyze.tables.row import COLUMNS\n"
+        "from kanalyze.spec.rows.requests import COLUMNS\n"
         "from tests.support.rows import orphan, plain_traffic\n"
         "block_of(BatchMaker().of_rows([*plain_traffic(9), orphan()]), COLUMNS).rows()\n"
         "sys.exit('pandas' in sys.modules)\n"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kanalyze.export.csv import CsvWriter, csv_text
 from kanalyze.export.schema import choose_columns
-from kanalyze.tables.row import COLUMNS
+from kanalyze.spec.rows.requests import COLUMNS
 from tests.support.cases import examples
 from tests.support.rows import START_NS, failed, orphan, plain_traffic, row, rows
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kanalyze.export.jsonl import JsonLinesWriter
 from kanalyze.export.schema import choose_columns
-from kanalyze.tables.row import COLUMNS
+from kanalyze.spec.rows.requests import COLUMNS
 from tests.support.cases import examples
 from tests.support.rows import START_NS, plain_traffic, row, rows
 

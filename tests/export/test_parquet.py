@@ -15,7 +15,8 @@ from kanalyze.export import parquet
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.export.parquet import ParquetWriter
 from kanalyze.export.schema import arrow_schema, choose_columns
-from kanalyze.tables.row import COLUMNS, with_times
+from kanalyze.spec.columns import with_times
+from kanalyze.spec.rows.requests import COLUMNS
 from tests.support.row_blocks import blocks_of
 from tests.support.rows import failed, fetch, orphan, plain_traffic, row, unanswered
 

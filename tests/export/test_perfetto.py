@@ -17,7 +17,7 @@ from tests.support.captures import NAMES, often, path
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 OFTEN = ("basics", "errors", "groups", "snaplen", "waits")
 

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.export.row_groups import RowGroups, sizes_up_to
+from kanalyze.spec.columns import Column
+from kanalyze.spec.rows.requests import COLUMNS, Row
 from kanalyze.tables.columns.block import RowBlock, Words
-from kanalyze.tables.row import COLUMNS, Column, Row
 from tests.support.cases import examples
 from tests.support.rows import failed, plain_traffic, rows
 

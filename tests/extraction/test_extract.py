@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 WITH_ROWS = [name for name in NAMES if name != "tls"]
 OFTEN = ("basics", "errors", "groups", "ipv6", "old-0-9-0-1", "sasl", "snaplen")

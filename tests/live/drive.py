@@ -21,7 +21,7 @@ from kanalyze.tables.columns.block import RowBlock
 from tests.support.rows import failed, fetch, partition, row
 
 if TYPE_CHECKING:
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 TURN_S = 0.1
 HOSTILE = "\x1b[2Jbad[bold]\u202e\n"

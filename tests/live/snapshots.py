@@ -12,7 +12,7 @@ from tests.support.rows import START_NS, failed, fetch, orphan, partition, plain
 
 if TYPE_CHECKING:
     from kanalyze.live.window.snapshot import Snapshot
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 SECOND_NS = 1_000_000_000
 HOSTILE = "\x1b[31mred[bold]x[/]\u202egnp\n:smile:"

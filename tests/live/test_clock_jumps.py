@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kanalyze.model.packets import PacketBatch
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 SECOND_NS = 1_000_000_000
 TICK_NS = SECOND_NS // 5

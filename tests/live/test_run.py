@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from kanalyze.capture.file_metadata import FileMetadata
     from kanalyze.live.window.snapshot import CaptureState
     from kanalyze.model.packets import PacketBatch
+    from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.columns.block import RowBlock
-    from kanalyze.tables.row import Row
 
 MS = 1_000_000
 FEW_NAMES = ("basics", "errors", "ipv6", "loopback", "tls")

@@ -15,9 +15,9 @@ import kanalyze
 from kanalyze.errors import UsageError
 from kanalyze.queries.files import Query, built_in
 from kanalyze.queries.findings import Finding, findings_of, kind_of_finding, unfiltered_only
-from kanalyze.tables.cluster.group_row import GroupEvent
-from kanalyze.tables.connections import ConnectionRow
-from kanalyze.tables.row import Row
+from kanalyze.spec.rows.cluster import GroupEvent
+from kanalyze.spec.rows.connections import ConnectionRow
+from kanalyze.spec.rows.requests import Row
 from tests.support import rows as made
 from tests.support.captures import ROOT, TROUBLED, WHOLE, often, path, truth
 from tests.support.filled import filled
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from kanalyze.queries.database import Database
-    from kanalyze.tables.anomalies import AnomalyRow
-    from kanalyze.tables.connections import ConnectionRow
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.anomalies import AnomalyRow
+    from kanalyze.spec.rows.connections import ConnectionRow
+    from kanalyze.spec.rows.requests import Row
 
 S = 1_000_000_000
 MS = 1_000_000

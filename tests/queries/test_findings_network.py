@@ -19,8 +19,8 @@ from kanalyze.queries.database import Database
 from kanalyze.queries.files import built_in
 from kanalyze.queries.findings import Finding, findings_of, kind_of_finding
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.tables.quality_facts import QUALITY, QualityFact
-from kanalyze.tables.registry import TABLES
+from kanalyze.spec.rows.anomalies import QUALITY, QualityFact
+from kanalyze.spec.rows.tables import TABLES
 from tests.queries.test_findings import MS, START_NS, S, connection, request
 from tests.support.captures import TROUBLED, path, truth
 from tests.support.filled import filled

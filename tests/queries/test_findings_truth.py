@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kanalyze.queries.findings import Finding
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 FAULTS = [name for name in WHOLE if "fault" in truth(name)]
 WITH_FINDINGS = [*FAULTS, "errors", "sasl", "tls", "old-0-8-2-2"]

@@ -26,10 +26,10 @@ from kanalyze.render.html import html_page
 from kanalyze.render.json import summary_json
 from kanalyze.render.report_markdown import report_markdown
 from kanalyze.render.terminal import report_lines
+from kanalyze.spec.rows.anomalies import QUALITY, QualityFact
+from kanalyze.spec.rows.requests import COLUMNS
+from kanalyze.spec.rows.tables import TABLES
 from kanalyze.tables.quality import CaptureQuality
-from kanalyze.tables.quality_facts import QUALITY, QualityFact
-from kanalyze.tables.registry import TABLES
-from kanalyze.tables.row import COLUMNS
 from tests.queries.test_findings import FAULTS, MS, START_NS, Made, S, connection, request
 from tests.queries.test_findings_network import (
     WHOLE,

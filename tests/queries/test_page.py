@@ -37,7 +37,7 @@ from tests.support.plain_report import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kanalyze.tables.row import PartitionItem, Row
+    from kanalyze.spec.rows.requests import PartitionItem, Row
 
 MS = 1_000_000
 MANY = 6_000

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from kanalyze.tables.row import PartitionItem, Row
+    from kanalyze.spec.rows.requests import PartitionItem, Row
 
 PARTITIONS = 30
 INHERITED: dict[str, Any] = {

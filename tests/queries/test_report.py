@@ -17,7 +17,7 @@ from tests.support.plain_report import plain_report
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 OFTEN = ("basics", "errors", "groups", "old-0-8-2-2", "tls", "transactions")
 TABLES = (

@@ -12,14 +12,14 @@ from kanalyze.export.arrow import BatchMaker
 from kanalyze.model.tcp import Endpoint
 from kanalyze.queries.database import Database
 from kanalyze.queries.report import report_of
+from kanalyze.spec.rows.tables import TABLES
 from kanalyze.tables.quality import CaptureQuality
-from kanalyze.tables.registry import TABLES
 from tests.support import tls_captures
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kanalyze.tables.connections import ConnectionRow
+    from kanalyze.spec.rows.connections import ConnectionRow
 
 CAPTURES = ("tls12-mutual", "tls12-resumed", "tls13-expired", "tls-other-port", "tls12-late")
 

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import io
+from typing import TYPE_CHECKING
 
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.tcp import Endpoint, TcpConnection
 from kanalyze.render.anomalies import ANOMALY_TABLE, anomaly_status
 from kanalyze.render.table import RowTable
-from kanalyze.tables.anomalies import AnomalyRow, anomaly_row
+from kanalyze.tables.anomalies import anomaly_row
+
+if TYPE_CHECKING:
+    from kanalyze.spec.rows.anomalies import AnomalyRow
 
 TCP = TcpConnection(1, (Endpoint("10.0.0.1", 50000), Endpoint("10.0.0.2", 9092)), 2, 0, 5, 5)
 

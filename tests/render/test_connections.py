@@ -7,7 +7,7 @@ import pytest
 
 from kanalyze.render.connections import CONNECTION_TABLE, connection_status
 from kanalyze.render.table import RowTable
-from kanalyze.tables.connections import CONNECTION_COLUMNS, ConnectionRow
+from kanalyze.spec.rows.connections import CONNECTION_COLUMNS, ConnectionRow
 
 PLAIN: dict[str, Any] = {
     column.name: None if column.nullable else 0 for column in CONNECTION_COLUMNS

@@ -8,7 +8,7 @@ from kanalyze.render.packet_comments import comment_of
 from tests.support import rows as sample_rows
 
 if TYPE_CHECKING:
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from rich.cells import cell_len
 
 from kanalyze.render.table import RowTable
-from kanalyze.tables.row import COLUMNS
+from kanalyze.spec.rows.requests import COLUMNS
 from tests.support.golden import assert_golden
 from tests.support.rows import failed, fetch, orphan, partition, plain_traffic, row, unanswered
 

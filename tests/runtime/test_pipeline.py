@@ -20,7 +20,7 @@ from tests.support.traffic import Line, asks, body, capture_of, fetch, produce, 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 
 def without(rows: list[Row] | tuple[Row, ...], *columns: str) -> list[Row]:

@@ -18,7 +18,7 @@ from kanalyze.runtime import state as saved
 from kanalyze.runtime.closing_rows import split
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.state import StateError, load_state
-from kanalyze.tables.registry import stored_columns
+from kanalyze.spec.rows.tables import stored_columns
 from tests.support import kafka as k
 from tests.support import kafka07 as old
 from tests.support.captures import CHOSEN, NAMES, in_turn, often, path

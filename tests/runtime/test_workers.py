@@ -17,7 +17,7 @@ from kanalyze.net.shard import Shard
 from kanalyze.runtime import workers as workers_module
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.workers import Workers, WorkerTask, usable_workers
-from kanalyze.tables.registry import TABLES
+from kanalyze.spec.rows.tables import TABLES
 from tests.support import tls_captures
 from tests.support.captures import NAMES, in_turn, path
 from tests.support.summaries import summary_of_blocks

@@ -15,7 +15,7 @@ import kanalyze.spark
 from kanalyze.cli.main import main
 from kanalyze.errors import CaptureError, UsageError
 from kanalyze.spark.functions import _texts
-from kanalyze.tables.cluster.group_row import GROUP_COLUMNS
+from kanalyze.spec.rows.cluster import GROUP_COLUMNS
 from tests.support.archives import cut
 from tests.support.captures import path
 from tests.support.quality import UNCHECKED_BATCHES

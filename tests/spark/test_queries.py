@@ -23,7 +23,7 @@ from tests.support.captures import NAMES, path
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 MINUTE_S, HOUR_S = 60, 3600
 PRODUCE = ("Produce", "MultiProduce")

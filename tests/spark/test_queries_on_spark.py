@@ -13,7 +13,7 @@ import pytest
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.spark.queries import queries, query
 from kanalyze.spark.schema import arrow_schema, as_spark, spark_schema
-from kanalyze.tables.row import COLUMNS
+from kanalyze.spec.rows.requests import COLUMNS
 from tests.spark import test_queries
 from tests.spark.test_queries import rows
 

@@ -16,11 +16,11 @@ from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spark import schema as schema_module
 from kanalyze.spark.schema import arrow_schema, as_requested, as_spark, spark_schema
-from kanalyze.tables.anomalies import ANOMALY_COLUMNS
-from kanalyze.tables.connections import CONNECTION_COLUMNS
-from kanalyze.tables.records.row import columns_of_records
+from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS
+from kanalyze.spec.rows.connections import CONNECTION_COLUMNS
+from kanalyze.spec.rows.records import columns_of_records
+from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.records.rows import RecordReader, has_records
-from kanalyze.tables.row import COLUMNS
 from tests.support.captures import path
 from tests.support.spark_tables import as_on_spark
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kanalyze.tables.row import Column
+    from kanalyze.spec.columns import Column
 
 CAPTURES = (str(path("errors")), str(path("transactions")))
 TABLES = {

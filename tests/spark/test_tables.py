@@ -24,8 +24,8 @@ from kanalyze.spark.dialect import (
     spark_sql,
 )
 from kanalyze.spark.tables import SparkTables
+from kanalyze.spec.rows.tables import TABLES
 from kanalyze.tables.quality import CaptureQuality
-from kanalyze.tables.registry import TABLES
 from tests.queries.test_findings import FAULTS, Made
 from tests.support.captures import CHOSEN, NAMES, path
 from tests.support.pages import whole_cube
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 LOOSE = ", loose thresholds"
 FIND_NOTHING = (

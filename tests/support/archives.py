@@ -35,9 +35,9 @@ from kanalyze.spark.archive.tasks import (
     rebuilding,
 )
 from kanalyze.spark.source.readers import make_plan
-from kanalyze.tables.anomalies import ANOMALY_COLUMNS, AnomalyRow
+from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, AnomalyRow
+from kanalyze.spec.rows.requests import COLUMNS, ErrorItem, PartitionItem, Row
 from kanalyze.tables.quality import CaptureQuality
-from kanalyze.tables.row import COLUMNS, ErrorItem, PartitionItem, Row
 from tests.support.captures import path
 from tests.support.disorder.capture_files import read_packets
 from tests.support.packets import Packet, pcap_file

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kanalyze.kafka.session.exchange import Exchange
+    from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.requests.row_assembler import RowAssembler
-    from kanalyze.tables.row import Row
 
 
 class OneCapture:

@@ -16,8 +16,8 @@ from kanalyze.tls.keylog import KeyLog
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.quality import CaptureQuality
-    from kanalyze.tables.row import Row
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "captures"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.tables.row import COLUMNS
+from kanalyze.spec.rows.requests import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 
 def in_any_order(rows: Iterable[Row]) -> list[str]:

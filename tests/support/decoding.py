@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kanalyze.kafka.schema.catalog import Kind
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 CATALOG = Catalog()
 READER = BodyReader(CATALOG, Decoders(CATALOG))

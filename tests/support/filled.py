@@ -15,13 +15,13 @@ from kanalyze.api.reports import names_of
 from kanalyze.api.tables import create_tables
 from kanalyze.queries.database import Database
 from kanalyze.queries.findings import finding_kinds
-from kanalyze.tables.registry import TABLES
+from kanalyze.spec.rows.tables import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from kanalyze.export.arrow import BatchMaker
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 __all__ = ["filled", "report_tables"]
 

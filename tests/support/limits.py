@@ -10,13 +10,13 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kanalyze.tables.registry import TABLES, stored_columns
+from kanalyze.spec.rows.tables import TABLES, stored_columns
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from kanalyze.tables.row import Column
+    from kanalyze.spec.columns import Column
 
 __all__ = ["Rows", "at_limits", "mixed", "named", "odd_texts"]
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from kanalyze.kafka.framing.frame import Frame
     from kanalyze.model.streams import StreamItem, StreamUpdate
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 __all__ = [
     "Judgement",

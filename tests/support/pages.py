@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kanalyze.queries.engine import QueryEngine
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 __all__ = ["report_and_cube", "report_and_cube_of", "whole_cube"]
 

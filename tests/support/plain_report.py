@@ -11,7 +11,7 @@ from kanalyze.model.tcp import Endpoint
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from kanalyze.tables.row import PartitionItem, Row
+    from kanalyze.spec.rows.requests import PartitionItem, Row
 
 __all__ = ["plain_report"]
 

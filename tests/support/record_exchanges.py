@@ -14,7 +14,7 @@ from tests.support import kafka
 from tests.support.rows import START_NS, fetch, partition, row
 
 if TYPE_CHECKING:
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 PRODUCE_VERSION, FETCH_VERSION = 3, 4
 Records = dict[tuple[str, int], bytes | None]

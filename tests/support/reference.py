@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from kanalyze.model.packets import PacketBatch
     from kanalyze.runtime.pipeline import CaptureInput
+    from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.quality import CaptureQuality
-    from kanalyze.tables.row import Row
 
 __all__ = ["Reading", "batches_of", "read", "reference"]
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from random import Random
 
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 
 def blocks_of(rows: Sequence[Row], dice: Random) -> list[RowBlock]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kanalyze.tables.row import ErrorItem, PartitionItem, Row
+from kanalyze.spec.rows.requests import ErrorItem, PartitionItem, Row
 
 START_NS = 1_767_225_600_000_000_000  # 2026-01-01T00:00:00Z
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.packets import PacketBatch
     from kanalyze.runtime.stages import BatchEvents
-    from kanalyze.tables.connections import ConnectionRow
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.connections import ConnectionRow
+    from kanalyze.spec.rows.requests import Row
 
 
 class Outcome(NamedTuple):

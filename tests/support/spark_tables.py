@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from kanalyze.tables.records.row import WHOLE_CAPTURE_COLUMNS
+from kanalyze.spec.rows.records import WHOLE_CAPTURE_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,7 +13,7 @@ from tests.support.filled import report_tables
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 __all__ = ["summary_of", "summary_of_blocks"]
 

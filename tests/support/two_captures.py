@@ -11,14 +11,14 @@ from kanalyze.queries.compare.chance import slices_of
 from kanalyze.queries.compare.comparison import Thresholds, compare_sides
 from kanalyze.queries.compare.rows_side import active_seconds, side_of_rows
 from kanalyze.queries.database import Database
+from kanalyze.spec.rows.requests import ErrorItem
 from kanalyze.tables.quality import CaptureQuality
-from kanalyze.tables.row import ErrorItem
 from tests.support.rows import START_NS, partition, row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 CLIENTS = {"billing": "orders", "shop": "orders", "search": "clicks", "mail": "mails"}
 """Clients that produce and fetch, and their topics."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.tcp import Endpoint, TcpConnection
-from kanalyze.tables.anomalies import ANOMALY_COLUMNS, AnomalyRow, anomaly_row, stage_of
+from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, AnomalyRow
+from kanalyze.tables.anomalies import anomaly_row, stage_of
 
 ENDS = (Endpoint("10.0.0.9", 9092), Endpoint("fe80::1", 50000))
 TCP = TcpConnection(1, ENDS, 2, None, 5, 5)

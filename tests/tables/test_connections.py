@@ -8,7 +8,8 @@ import pytest
 from kanalyze.export.csv import CsvWriter
 from kanalyze.export.schema import arrow_schema
 from kanalyze.model.tcp import Endpoint, RoundTrips, TcpConnection, TcpMeasures
-from kanalyze.tables.connections import CONNECTION_COLUMNS, ConnectionRow, connection_row
+from kanalyze.spec.rows.connections import CONNECTION_COLUMNS, ConnectionRow
+from kanalyze.tables.connections import connection_row
 from tests.support.measuring import at, measured, numbered
 from tests.support.packets import ACK, BROKER, CLIENT, FIN, SYN
 

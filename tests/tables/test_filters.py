@@ -7,6 +7,7 @@ from hypothesis import given
 
 from kanalyze.common.times import format_time
 from kanalyze.errors import UsageError
+from kanalyze.spec.rows.requests import ErrorItem
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.filters import (
     BrokerAddress,
@@ -16,7 +17,6 @@ from kanalyze.tables.filters import (
     parse_partition,
     parse_status,
 )
-from kanalyze.tables.row import ErrorItem
 from tests.support.rows import START_NS, failed, fetch, orphan, partition, row, rows, unanswered
 
 NAMES = {"Produce": 0, "Fetch": 1, "FetchSnapshot": 59, "Heartbeat": 12}

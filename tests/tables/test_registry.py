@@ -4,7 +4,7 @@ from kanalyze.api.tables import fill
 from kanalyze.errors import UsageError
 from kanalyze.queries.database import Database, QueryError
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.tables.registry import ALWAYS, SQL_TABLES, TABLES, choose_tables, stored_columns
+from kanalyze.spec.rows.tables import ALWAYS, SQL_TABLES, TABLES, choose_tables, stored_columns
 from tests.support.captures import path
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kanalyze.tables.registry import TABLES
-from kanalyze.tables.row import COLUMNS, ErrorItem, PartitionItem, Row, time_name, with_times
+from kanalyze.spec.columns import time_name, with_times
+from kanalyze.spec.rows.requests import COLUMNS, ErrorItem, PartitionItem, Row
+from kanalyze.spec.rows.tables import TABLES
 
 CONTRACT = """
 capture string

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import SimpleNamespace
 
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 RowsOf: TypeAlias = "Callable[[Talk], list[Row]]"
 

@@ -17,7 +17,7 @@ from tests.support.loss import Lossy, hello_packets
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 WHOLE = [name for name in tls_captures.READABLE if name not in tls_captures.WITH_SECRETS]
 OF_1_3 = [name for name in WHOLE if name.startswith("tls13")]

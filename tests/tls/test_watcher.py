@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kanalyze.model.streams import StreamItem
-    from kanalyze.tables.connections import ConnectionRow
+    from kanalyze.spec.rows.connections import ConnectionRow
 
 FEW = (
     *("tls13-clients", "tls12-mutual", "tls12-resumed", "tls13-expired", "tls13-no-certificate"),

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from kanalyze.model.packets import PacketBatch
     from kanalyze.model.streams import TokenBytes
     from kanalyze.model.tcp import Endpoint
+    from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.filters import RowFilter
-    from kanalyze.tables.row import Row
 
 __all__ = ["PacketRecorder", "PacketSink"]
 

@@ -24,13 +24,14 @@ from kanalyze.live.recorder.numbered_files import (
     sync_file,
     sync_folder,
 )
-from kanalyze.tables.row import COLUMNS, with_times
+from kanalyze.spec.columns import with_times
+from kanalyze.spec.rows.requests import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kanalyze.spec.columns import Column
     from kanalyze.tables.columns.block import RowBlock
-    from kanalyze.tables.row import Column
 
 __all__ = ["RollingParquet"]
 

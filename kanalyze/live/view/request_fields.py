@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from kanalyze.render.text import shown
 from kanalyze.render.times import moment_text
 from kanalyze.render.units import bytes_text, count_text, duration_text
-from kanalyze.tables.row import COLUMNS
+from kanalyze.spec.rows.requests import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 __all__ = ["request_fields"]
 

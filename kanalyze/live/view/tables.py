@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         TopicEntry,
     )
     from kanalyze.queries.findings import Finding
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 __all__ = [
     "REQUESTS",

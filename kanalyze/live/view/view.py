@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kanalyze.live.view.view_state import ViewState
     from kanalyze.live.window.snapshot import Snapshot
     from kanalyze.runtime.monitor import TlsConnections
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 __all__ = ["View", "filters_text", "render", "view_of"]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.live.view.tables import TABLES
-from kanalyze.tables.row import Row
+from kanalyze.spec.rows.requests import Row
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

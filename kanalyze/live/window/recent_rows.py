@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.columns.block import ColumnValues, RowBlock
-    from kanalyze.tables.row import Row
 
 __all__ = ["MAX_BYTES", "MAX_ROWS", "RecentBlock", "RecentRows"]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kanalyze.queries.findings import Finding
     from kanalyze.runtime.in_flight import InFlight
     from kanalyze.runtime.monitor import TlsConnections
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 __all__ = [
     "PIPE",

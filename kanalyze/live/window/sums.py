@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kanalyze.live.window.latency_sketch import Latencies
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 __all__ = [
     "Amounts",

@@ -22,7 +22,7 @@ from kanalyze.queries.json_schema.parts import (
 )
 from kanalyze.queries.json_schema.quality import QUALITY
 from kanalyze.queries.json_schema.rows import schema_of
-from kanalyze.tables.row import COLUMNS
+from kanalyze.spec.rows.requests import COLUMNS
 
 if TYPE_CHECKING:
     from kanalyze.queries.json_schema.parts import Schema

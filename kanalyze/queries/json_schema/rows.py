@@ -19,17 +19,16 @@ from kanalyze.queries.json_schema.parts import (
     text,
     truth,
 )
-from kanalyze.tables.records.row import columns_of_records
-from kanalyze.tables.registry import SQL_TABLES, TABLES
-from kanalyze.tables.row import with_times
+from kanalyze.spec.columns import TYPES, with_times
+from kanalyze.spec.rows.records import columns_of_records
+from kanalyze.spec.rows.tables import SQL_TABLES, TABLES
 
 if TYPE_CHECKING:
     from kanalyze.queries.json_schema.parts import Schema
-    from kanalyze.tables.row import Column
+    from kanalyze.spec.columns import Column
 
 __all__ = ["ROW_SCHEMAS", "schema_of"]
 
-_BITS = {"int16": 16, "int32": 32, "int64": 64}
 _RECORDS = "records"
 
 
@@ -60,9 +59,10 @@ def schema_of(column: Column) -> Schema:
         return listed(meaning, struct(f"an item of {column.name}", fields), null=null)
     if column.type == "bool":
         return truth(meaning, null=null)
-    if column.type in _BITS:
+    bits = TYPES[column.type].bits
+    if bits:
         unit = UNIX_TIME if column.is_time else column.unit
-        limit = 1 << _BITS[column.type] - 1
+        limit = 1 << bits - 1
         return {**integer(meaning, unit=unit, null=null), "minimum": -limit, "maximum": limit - 1}
     return text(meaning, null=null)
 

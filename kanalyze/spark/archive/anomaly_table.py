@@ -1,8 +1,8 @@
 """The anomalies of an archive: of captures, of packets, of connections.
 
 In: the segments of an archive, and its rebuilt connections. Out: rows of
-:data:`~kanalyze.tables.anomalies.ANOMALY_COLUMNS`, as a DataFrame; or files with those of packets,
-since tasks that rebuild connections write those of connections.
+:data:`~kanalyze.spec.rows.anomalies.ANOMALY_COLUMNS`, as a DataFrame; or files with those of
+packets, since tasks that rebuild connections write those of connections.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kanalyze.export.arrow import BatchMaker
 from kanalyze.spark.archive.packet_anomalies import anomalies_of_packets, write_anomalies
 from kanalyze.spark.archive.shuffle_schema import CONTROL_FIELDS, load_report
 from kanalyze.spark.schema import as_spark, spark_schema
-from kanalyze.tables.anomalies import ANOMALY_COLUMNS, AnomalyRow
+from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, AnomalyRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -44,7 +44,7 @@ from kanalyze.spark.archive.tasks import (
     with_keys,
 )
 from kanalyze.spark.schema import arrow_schema, as_spark, spark_schema
-from kanalyze.tables.registry import TABLES
+from kanalyze.spec.rows.tables import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from kanalyze.spark.archive.shuffle_schema import BlockGroup, CaptureReport
     from kanalyze.spark.archive.table_files import WrittenFile
     from kanalyze.spark.archive.tasks import Job, RebuildBuckets
-    from kanalyze.tables.row import Column
+    from kanalyze.spec.columns import Column
 
 __all__ = [
     "ArchiveSegments",

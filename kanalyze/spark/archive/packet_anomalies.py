@@ -1,7 +1,7 @@
 """The anomalies of packets, which tasks that read captures found.
 
-In: control rows of these tasks. Out: rows of :data:`~kanalyze.tables.anomalies.ANOMALY_COLUMNS`, or
-files.
+In: control rows of these tasks. Out: rows of
+:data:`~kanalyze.spec.rows.anomalies.ANOMALY_COLUMNS`, or files.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from kanalyze.export.arrow_arrays import array_of
 from kanalyze.spark.archive.shuffle_schema import control_row, dump_report, from_arrow_stream
 from kanalyze.spark.archive.table_files import OPEN_ANOMALIES, TableFiles
-from kanalyze.tables.anomalies import ANOMALY_COLUMNS, AnomalyRow
+from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, AnomalyRow
 from kanalyze.tables.columns.block import RowBlock
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from kanalyze.capture.splits import Split, SplitEnds
     from kanalyze.spark.archive.shuffle_schema import BlockGroup, BucketReport, CaptureReport
-    from kanalyze.tables.anomalies import AnomalyRow
+    from kanalyze.spec.rows.anomalies import AnomalyRow
 
 __all__ = [
     "ReadSummary",

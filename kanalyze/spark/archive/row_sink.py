@@ -12,16 +12,16 @@ import pyarrow as pa
 
 from kanalyze.spark.archive.shuffle_schema import control_row
 from kanalyze.spark.archive.table_files import OPEN_CONNECTIONS
-from kanalyze.tables.cluster.carried import REQUEST_ID
+from kanalyze.spec.rows.cluster import REQUEST_ID
+from kanalyze.spec.rows.tables import TABLES
 from kanalyze.tables.columns.block import Ints, RowBlock
-from kanalyze.tables.registry import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kanalyze.runtime.table_run import TableRows
     from kanalyze.spark.archive.table_files import TableFiles
-    from kanalyze.tables.connections import ConnectionRow
+    from kanalyze.spec.rows.connections import ConnectionRow
 
 __all__ = ["OPEN_CONNECTIONS", "BucketSink", "FileRows", "numbered"]
 

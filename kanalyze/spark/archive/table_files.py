@@ -19,14 +19,14 @@ import numpy as np
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.export.parquet import ParquetRows
 from kanalyze.spark.shared_folder import SharedFolder
-from kanalyze.tables.registry import stored_columns
+from kanalyze.spec.rows.tables import stored_columns
 from kanalyze.tables.requests.began import all_began_ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from kanalyze.spec.columns import Column
     from kanalyze.tables.columns.block import RowBlock
-    from kanalyze.tables.row import Column
 
 __all__ = [
     "ARCHIVE_TABLES",

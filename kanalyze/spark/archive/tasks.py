@@ -64,8 +64,9 @@ from kanalyze.spark.archive.table_files import ARCHIVE_TABLES, TableFiles
 from kanalyze.spark.archive.topic_name_scan import TopicNameScan
 from kanalyze.spark.key_sources import keyed_capture, with_captures
 from kanalyze.spark.source.readers import TablePartition, read_partition
-from kanalyze.tables.anomalies import ANOMALY_COLUMNS, anomaly_row
-from kanalyze.tables.cluster.carried import REQUEST_ID
+from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS
+from kanalyze.spec.rows.cluster import REQUEST_ID
+from kanalyze.tables.anomalies import anomaly_row
 from kanalyze.tables.cluster.reader import CLUSTER_TABLES, fields_of
 from kanalyze.tables.quality import CaptureQuality
 from kanalyze.tables.requests.extract import Extractors
@@ -83,8 +84,8 @@ if TYPE_CHECKING:
     from kanalyze.spark.archive.shuffle_schema import BlockGroup
     from kanalyze.spark.key_sources import KeyedCapture
     from kanalyze.spark.source.readers import ReadPlan
-    from kanalyze.tables.anomalies import AnomalyRow
-    from kanalyze.tables.row import Column
+    from kanalyze.spec.columns import Column
+    from kanalyze.spec.rows.anomalies import AnomalyRow
 
 __all__ = [
     "OTHER_TABLES",

@@ -16,8 +16,8 @@ from kanalyze.spark.archive.shuffle_schema import (
     with_control_columns,
 )
 from kanalyze.spark.schema import arrow_schema, as_spark
+from kanalyze.spec.rows.tables import TABLES
 from kanalyze.tables.columns.block import RowBlock
-from kanalyze.tables.registry import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kanalyze.runtime.table_run import TableRows
-    from kanalyze.tables.connections import ConnectionRow
-    from kanalyze.tables.row import Column
+    from kanalyze.spec.columns import Column
+    from kanalyze.spec.rows.connections import ConnectionRow
 
 __all__ = ["YieldedRows"]
 

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from kanalyze.spark.batch.inventory import InputFile
     from kanalyze.spark.batch.run_plan import RunPlan, Settings
     from kanalyze.spark.source.readers import ReadPlan
-    from kanalyze.tables.anomalies import AnomalyRow
+    from kanalyze.spec.rows.anomalies import AnomalyRow
 
 __all__ = ["REPORT", "run_batch"]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kanalyze.spark.archive.tasks import Job
     from kanalyze.spark.batch.commit import Folder
     from kanalyze.spark.reporting import ReportOptions
-    from kanalyze.tables.anomalies import AnomalyRow
+    from kanalyze.spec.rows.anomalies import AnomalyRow
     from kanalyze.tables.quality import CaptureQuality
 
 __all__ = [

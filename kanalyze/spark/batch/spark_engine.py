@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from kanalyze.spark.batch.commit import Folder
     from kanalyze.spark.batch.engine import SavedConnections, TableFolders
     from kanalyze.spark.reporting import ReportOptions
-    from kanalyze.tables.anomalies import AnomalyRow
+    from kanalyze.spec.rows.anomalies import AnomalyRow
     from kanalyze.tables.quality import CaptureQuality
 
 __all__ = ["SparkEngine"]

@@ -6,7 +6,7 @@ No Python object is made for a packet: the columns of a batch become Arrow's as 
 bytes are copied out of the reader's buffer in one operation.
 """
 
-# No "from __future__ import annotations": see kanalyze.tables.row.
+# No "from __future__ import annotations": see kanalyze.spec.columns.
 
 from array import array
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -20,16 +20,17 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.export.schema import arrow_schema
 from kanalyze.model.packet_arrays import PacketArrays
+from kanalyze.spec.columns import Bytes, Int32, Int64, Nanoseconds, columns_of
+from kanalyze.spec.rows.requests import Capture
 from kanalyze.tables.columns.block import Ints, RowBlock, Words
 from kanalyze.tables.columns.numpy_arrays import ints_of
-from kanalyze.tables.row import CAPTURE, Meaning, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from kanalyze.capture.io.stores import Stores
     from kanalyze.model.packets import PacketBatch
-    from kanalyze.tables.row import Column
+    from kanalyze.spec.columns import Column
 
 __all__ = ["PACKET_COLUMNS", "PacketRow", "packet_batches"]
 
@@ -37,15 +38,13 @@ __all__ = ["PACKET_COLUMNS", "PacketRow", "packet_batches"]
 class PacketRow(NamedTuple):
     """One captured packet."""
 
-    capture: Annotated[str, CAPTURE]
-    packet: Annotated[int, Meaning("int64", "number in the capture, from 1")]
-    time_ns: Annotated[int, Meaning("int64", "time of capture", "ns")]
-    link_type: Annotated[
-        int, Meaning("int32", "LINKTYPE_ value of the interface: 1 is Ethernet, 113 Linux cooked")
-    ]
-    wire_bytes: Annotated[int, Meaning("int64", "what the packet had on the wire", "B")]
-    captured_bytes: Annotated[int, Meaning("int32", "bytes of it that were captured", "B")]
-    data: Annotated[bytes, Meaning("binary", "the bytes captured, from the link header on")]
+    capture: Capture
+    packet: Annotated[Int64, "number in the capture, from 1"]
+    time_ns: Annotated[Nanoseconds, "time of capture"]
+    link_type: Annotated[Int32, "LINKTYPE_ value of the interface: 1 is Ethernet, 113 Linux cooked"]
+    wire_bytes: Annotated[Bytes, "what the packet had on the wire"]
+    captured_bytes: Annotated[Int32, "bytes of it that were captured", "B"]
+    data: Annotated[bytes, "the bytes captured, from the link header on"]
 
 
 PACKET_COLUMNS: "Final[tuple[Column, ...]]" = columns_of(PacketRow)

@@ -39,14 +39,15 @@ from kanalyze.spark.source.options import (
     parse_options,
 )
 from kanalyze.spark.source.packets import PACKET_COLUMNS, packet_batches
-from kanalyze.tables.anomalies import ANOMALY_COLUMNS, anomaly_row
+from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS
+from kanalyze.spec.rows.connections import CONNECTION_COLUMNS
+from kanalyze.spec.rows.records import VALUE_COLUMNS, columns_of_records
+from kanalyze.spec.rows.requests import COLUMNS
+from kanalyze.spec.rows.tables import TABLES as TABLE_SPECS
+from kanalyze.tables.anomalies import anomaly_row
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.columns.numpy_arrays import ints_of
-from kanalyze.tables.connections import CONNECTION_COLUMNS
-from kanalyze.tables.records.row import VALUE_COLUMNS, columns_of_records
 from kanalyze.tables.records.rows import RecordReader, has_records
-from kanalyze.tables.registry import TABLES as TABLE_SPECS
-from kanalyze.tables.row import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -59,8 +60,8 @@ if TYPE_CHECKING:
     from kanalyze.runtime.stages import Captures
     from kanalyze.spark.key_sources import KeySources
     from kanalyze.spark.source.options import Options
+    from kanalyze.spec.columns import Column
     from kanalyze.tables.filters import RowFilter
-    from kanalyze.tables.row import Column
 
 __all__ = [
     "TABLES",

@@ -1,5 +1,5 @@
 """The tables ``groups`` and ``metadata``: consumer groups, brokers, leaders, coordinators.
 
 In: exchanges, decoded with more fields than rows need. Out: lines by column. Begin reading with
-``group_row.py`` and ``metadata_row.py``, then ``reader.py``.
+``kanalyze/spec/rows/cluster.py``, then ``reader.py``.
 """

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from kanalyze.common.plain_values import fields, items
 from kanalyze.kafka.schema.error_codes import error_name
-from kanalyze.tables.cluster.metadata_row import MetadataEntry
+from kanalyze.spec.rows.cluster import MetadataEntry
 from kanalyze.tables.requests.topic_names import topic_id_text
 
 if TYPE_CHECKING:

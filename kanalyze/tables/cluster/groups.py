@@ -13,15 +13,11 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.kafka.codec.embedded_protocols import parse_assignment, parse_subscription
 from kanalyze.kafka.schema.error_codes import error_name
 from kanalyze.kafka.wire import WireError
-from kanalyze.tables.cluster.group_row import (
-    AssignedPartition,
-    GroupEvent,
-    OffsetEvents,
-    PartitionOffset,
-)
+from kanalyze.spec.rows.cluster import AssignedPartition, GroupEvent
 from kanalyze.tables.requests.topic_names import topic_id_text
 
 if TYPE_CHECKING:
@@ -29,7 +25,42 @@ if TYPE_CHECKING:
 
     from kanalyze.tables.cluster.fields import FieldPaths
 
-__all__ = ["GROUP_FIELDS", "MAX_LISTED", "group_events"]
+__all__ = [
+    "GROUP_FIELDS",
+    "MAX_LISTED",
+    "OFFSET_FIELDS",
+    "OffsetEvents",
+    "PartitionOffset",
+    "group_events",
+]
+
+
+class PartitionOffset(NamedTuple):
+    """What a message says of the offset of one partition: the last fields of an event."""
+
+    topic: str | None
+    topic_id: str | None
+    partition: int | None
+    committed_offset: int | None
+    committed_leader_epoch: int | None
+    error_code: int | None
+    error_name: str | None
+
+
+OFFSET_FIELDS = PartitionOffset._fields
+"""The fields that differ between the events of a message with offsets."""
+
+
+class OffsetEvents(NamedTuple):
+    """Events that are alike except for their offsets, one per partition.
+
+    A capture may have hundreds of thousands of them.
+    """
+
+    event: GroupEvent
+    """All other fields."""
+    offsets: list[PartitionOffset]
+
 
 MAX_LISTED = 1000
 """Number of topics or partitions that one line lists."""

@@ -10,20 +10,24 @@ from array import array
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.tables.cluster.brokers import METADATA_FIELDS, SeenMetadata, hinting, metadata_entries
-from kanalyze.tables.cluster.carried import CARRIED_NAMES, REQUEST_ID
-from kanalyze.tables.cluster.fields import BodyFields, more_fields
-from kanalyze.tables.cluster.group_row import (
-    OFFSET_FIELDS,
+from kanalyze.spec.columns import columns_of
+from kanalyze.spec.rows.cluster import (
+    CARRIED_NAMES,
+    REQUEST_ID,
     AssignedPartition,
     GroupEvent,
+    MetadataEntry,
+)
+from kanalyze.tables.cluster.brokers import METADATA_FIELDS, SeenMetadata, hinting, metadata_entries
+from kanalyze.tables.cluster.fields import BodyFields, more_fields
+from kanalyze.tables.cluster.groups import (
+    GROUP_FIELDS,
+    OFFSET_FIELDS,
     OffsetEvents,
     PartitionOffset,
+    group_events,
 )
-from kanalyze.tables.cluster.groups import GROUP_FIELDS, group_events
-from kanalyze.tables.cluster.metadata_row import MetadataEntry
 from kanalyze.tables.columns.block import Ints, RowBlock, Words, columns_of_rows
-from kanalyze.tables.row import columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -2,9 +2,9 @@
 
 In: columns, or rows. Out: :class:`RowBlock`, and its rows.
 
-A row of :mod:`kanalyze.tables.row` is some 60 Python objects. In a block, the numbers of a column
-lie side by side in memory, and texts are numbers too, because most of them are repeated. ``Row``
-objects are made only by :meth:`RowBlock.rows`.
+A :class:`~kanalyze.spec.rows.requests.Row` is some 60 Python objects. In a block, the numbers of a
+column lie side by side in memory, and texts are numbers too, because most of them are repeated.
+``Row`` objects are made only by :meth:`RowBlock.rows`.
 
 Blocks are immutable, so they can share arrays. Lists of words may grow.
 """
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.common.int_columns import picked, picked_types, shifted
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.spec.rows.requests import COLUMNS, Row
 from kanalyze.tables.columns.arithmetic import (
     first_places,
     items_of_lists,
@@ -26,12 +27,11 @@ from kanalyze.tables.columns.arithmetic import (
     recoded,
     sums_up_to,
 )
-from kanalyze.tables.row import COLUMNS, ErrorItem, PartitionItem, Row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from kanalyze.tables.row import AnyRow, Column
+    from kanalyze.spec.columns import AnyRow, Column
 
 __all__ = [
     "BUFFERED_BYTES",
@@ -98,8 +98,7 @@ class RowBlock:
         self.n = n
         """Number of rows."""
         self.columns = columns
-        """Columns by name. ``rows()`` needs all of :data:`~kanalyze.tables.row.COLUMNS`; blocks of
-        other tables may have any columns."""
+        """Columns by name; ``rows()`` needs all of a row type."""
 
     @classmethod
     def of_rows(cls, rows: Sequence[AnyRow], columns: Sequence[Column] = COLUMNS) -> RowBlock:
@@ -154,9 +153,9 @@ class RowBlock:
         ends = range(first + 1, self.n + 1)
         return first + max(1, bisect_right(ends, BUFFERED_BYTES, key=bytes_up_to))
 
-    def rows(self) -> list[Row]:
-        """Return the rows as objects."""
-        return list(map(Row._make, zip(*self.values(COLUMNS), strict=True)))
+    def rows(self, row_type: Any = Row, columns: Sequence[Column] = COLUMNS) -> list[Any]:
+        """Return the rows as objects of a named tuple with these columns."""
+        return list(map(row_type._make, zip(*self.values(columns), strict=True)))
 
     def values(self, columns: Sequence[Column]) -> list[list[Any]]:
         """Return a list for each column, with its values: numbers, texts, lists of items."""
@@ -337,15 +336,9 @@ def _texts(texts: Words) -> list[str | None]:
 
 def _lists(column: Column, lists: Lists) -> list[Any]:
     if column.fields:
+        item_type: Any = column.item
         by_field = [_values_of(field, lists.fields[field.name]) for field in column.fields]
-        items = list(map(_ITEMS.get(column.name, tuple), zip(*by_field, strict=True)))
+        items = list(map(item_type._make, zip(*by_field, strict=True)))
     else:
         items = _values_of(column, lists.fields[""])
     return [items[first:last] for first, last in pairwise(lists.offsets)]
-
-
-_ITEMS: dict[str, Callable[[Iterable[Any]], Any]] = {
-    "errors": ErrorItem._make,
-    "partitions": PartitionItem._make,
-}
-"""The types of the items of lists. Items of other lists are tuples."""

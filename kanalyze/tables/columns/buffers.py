@@ -16,7 +16,7 @@ from kanalyze.tables.columns.block import Ints, Words
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kanalyze.tables.row import Column
+    from kanalyze.spec.columns import Column
 
 __all__ = ["IntBuffer", "WordBuffer", "buffers_of", "ints_of", "words_of"]
 

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from kanalyze.kafka.records.batch import RecordBatch
     from kanalyze.kafka.records.cursor import RecordCursor
     from kanalyze.kafka.records.types import Header, Record
+    from kanalyze.spec.columns import Column
     from kanalyze.tables.columns.block import ColumnValues, Ints, Words
     from kanalyze.tables.records.offset_ranges import OffsetRanges
-    from kanalyze.tables.row import Column
 
 __all__ = ["RecordColumns"]
 

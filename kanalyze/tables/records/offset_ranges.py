@@ -9,8 +9,8 @@ from array import array
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import Lists, RowBlock
-from kanalyze.tables.row import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

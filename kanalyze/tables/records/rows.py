@@ -24,6 +24,8 @@ from kanalyze.kafka.v07.records import MessageSet07Records
 from kanalyze.kafka.wire import WireError
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.packets import known_time
+from kanalyze.spec.rows.records import RECORD_COLUMNS, VALUE_COLUMNS, HeaderItem, RecordRow
+from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import Lists, RowBlock
 from kanalyze.tables.records.columns import RecordColumns
 from kanalyze.tables.records.field_rows import (
@@ -33,17 +35,9 @@ from kanalyze.tables.records.field_rows import (
     add_problem,
 )
 from kanalyze.tables.records.offset_ranges import OffsetRanges
-from kanalyze.tables.records.row import (
-    RECORD_COLUMNS,
-    VALUE_COLUMNS,
-    HeaderItem,
-    RecordRow,
-    rows_of,
-)
 from kanalyze.tables.records.shown_values import ShownValues
 from kanalyze.tables.records.transactions import Transactions
 from kanalyze.tables.requests.topic_names import topic_id_text
-from kanalyze.tables.row import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -54,11 +48,11 @@ if TYPE_CHECKING:
     from kanalyze.kafka.records.types import DecompressionLimits, Record
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.exchange import Exchange, Message
+    from kanalyze.spec.rows.requests import PartitionItem, Row
     from kanalyze.tables.filters import RowFilter
     from kanalyze.tables.records.offset_ranges import ProducedOffsets
     from kanalyze.tables.records.search import RecordSearch
     from kanalyze.tables.records.shown_values import ValuesAs
-    from kanalyze.tables.row import PartitionItem, Row
 
 __all__ = [
     "RECORD_COLUMNS",
@@ -359,14 +353,13 @@ class RecordReader:
 
     def row_batches(self, exchanges: Iterable[tuple[Exchange, Row]]) -> Iterator[list[RecordRow]]:
         """Yield the rows of records as objects; otherwise like :meth:`blocks`."""
-        return map(
-            rows_of, self._blocks((exchange, _request_cells(row)) for exchange, row in exchanges)
-        )
+        for block in self._blocks((exchange, _request_cells(row)) for exchange, row in exchanges):
+            yield block.rows(RecordRow, RECORD_COLUMNS)
 
     def rows(self, exchange: Exchange, row: Row) -> Iterator[RecordRow]:
         """Yield the rows of the records in one exchange. Raises nothing."""
         for block in self._blocks([(exchange, _request_cells(row))]):
-            yield from rows_of(block)
+            yield from block.rows(RecordRow, RECORD_COLUMNS)
 
     def _blocks(self, exchanges: Iterable[tuple[Exchange, _RequestCells]]) -> Iterator[RowBlock]:
         columns = RecordColumns(RECORD_COLUMNS, _SHARED)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from binascii import b2a_base64
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from kanalyze.tables.records.row import HeaderItem
+from kanalyze.spec.rows.records import HeaderItem
 
 if TYPE_CHECKING:
     from kanalyze.kafka.records.types import Record

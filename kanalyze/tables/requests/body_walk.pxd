@@ -6,7 +6,8 @@ from kanalyze.tables.requests.summaries cimport (
     CODEC,
     ERROR_CODE,
     ExchangeSummary,
-    GROUP_ID,
+    FIRST_NUMBER,
+    FIRST_TEXT,
     HIGH_WATERMARK,
     KEY,
     LAST_OFFSET,
@@ -14,7 +15,6 @@ from kanalyze.tables.requests.summaries cimport (
     PartitionColumns,
     RECORD_BYTES,
     RECORD_COUNT,
-    THROTTLE_TIME_MS,
 )
 from kanalyze.kafka.codec.machine cimport HIDDEN_COUNT, HIDDEN_FIRST, MISSING_RECORDS
 from kanalyze.kafka.codec.values cimport AS_ARRAY, AS_NULLABLE, Shape, TapeCursor, Taped

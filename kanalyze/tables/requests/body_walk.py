@@ -16,7 +16,7 @@ from array import array
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.kafka.codec.values import NO_UUID, TapeCursor
-from kanalyze.tables.requests.summaries import FIELD_NUMBERS
+from kanalyze.tables.requests.summaries import DEFAULTED_FIELDS, FIELD_NUMBERS
 
 try:
     import cython
@@ -30,14 +30,14 @@ if not cython.compiled:
         BASE_OFFSET,
         CODEC,
         ERROR_CODE,
-        GROUP_ID,
+        FIRST_NUMBER,
+        FIRST_TEXT,
         HIGH_WATERMARK,
         KEY,
         LAST_OFFSET,
         PARTITION,
         RECORD_BYTES,
         RECORD_COUNT,
-        THROTTLE_TIME_MS,
     )
 
     AT_NOTHING, AT_ERROR, AT_TOPIC, AT_TOPIC_ID, AT_PARTITION, AT_OFFSET = range(6)
@@ -105,7 +105,7 @@ class _StructPlan:
             has such a field in any version.
         has_lists: whether it has a list of topics, or of partitions.
         topic, topic_id, partition, offset, high_watermark: defaults of fields that this version
-            does not have; ``absent`` has those of a summary's fields.
+            does not have; ``absent`` has those of the summary's :data:`.DEFAULTED_FIELDS`.
     """
 
     __slots__ = (
@@ -147,7 +147,7 @@ class _StructPlan:
         self.absent: list[tuple[int, Any]] = [
             (_ROLES[role], value)
             for role, value in defaults.items()
-            if role in FIELD_NUMBERS and _ROLES[role] not in read
+            if role in DEFAULTED_FIELDS and _ROLES[role] not in read
         ]
         self.topic: str | None = defaults.get("topic")
         absent_id: bytes = defaults.get("topic_id", NO_UUID)
@@ -319,10 +319,10 @@ class BodyWalk:
             self._offset = cursor.number()
         elif role == AT_HIGH_WATERMARK:
             self._high_watermark = cursor.number()
-        elif role >= GROUP_ID:
-            self._set_text(role, cursor.text())
-        elif role >= THROTTLE_TIME_MS:
+        elif role >= FIRST_NUMBER:
             self._summary.set_number(role, cursor.number())
+        elif role >= FIRST_TEXT:
+            self._set_text(role, cursor.text())
         elif role in (AT_ASSIGNMENTS, AT_KEYS, AT_REQUESTED_GROUP):
             self._read_rare(step)
         else:
@@ -447,12 +447,12 @@ class BodyWalk:
             partitions.put(index, CODEC, codec_and_seen)
 
     def _set_absent(self, plan: _StructPlan) -> None:
-        """Set the fields that this version does not have to their defaults."""
+        """Set fields that this version does not have to their defaults."""
         for field, value in plan.absent:
-            if field >= GROUP_ID:
-                self._set_text(field, value)
-            else:
+            if field >= FIRST_NUMBER:
                 self._summary.set_number(field, value)
+            else:
+                self._set_text(field, value)
 
     def _set_text(self, field: int, text: str | None) -> None:
         # A new member joins with an empty id and gets its id in the response.
@@ -478,7 +478,7 @@ class BodyWalk:
         end = cursor.at
         cursor.pass_value(step.shape)
         end, cursor.at = cursor.at, end
-        if cursor.number() == 1 and not summary.key:
+        if cursor.number() == 1 and not summary.text(KEY):
             summary.set_text(KEY, cursor.text())
         cursor.at = end
 

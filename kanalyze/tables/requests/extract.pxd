@@ -7,12 +7,22 @@ from kanalyze.tables.requests.summaries cimport (
     CODEC,
     ERROR_CODE,
     ExchangeSummary,
+    GROUP_ID,
     HIGH_WATERMARK,
+    KEY,
+    KEY_TYPE,
     LAST_OFFSET,
+    MAX_BYTES,
+    MAX_RECORDS,
+    MIN_BYTES,
     PARTITION,
     PartitionColumns,
     RECORD_BYTES,
     RECORD_COUNT,
+    RESPONSE_SESSION_ID,
+    SESSION_EPOCH,
+    SESSION_ID,
+    TRANSACTIONAL_ID,
 )
 from kanalyze.tables.requests.fetch_sessions cimport FetchSessionUpdate
 from kanalyze.tables.requests.long_polls cimport longest_wait_ms

@@ -19,7 +19,7 @@ from kanalyze.kafka.codec.projection import Projection
 from kanalyze.kafka.codec.values import NO_UUID, TapeCursor
 from kanalyze.tables.requests.body_walk import BodyWalk
 from kanalyze.tables.requests.fetch_sessions import FetchSessionUpdate
-from kanalyze.tables.requests.field_selection import field_roles, projection_of
+from kanalyze.tables.requests.field_selection import field_roles, newer_columns, projection_of
 from kanalyze.tables.requests.long_polls import HEARTBEAT_APIS, longest_wait_ms
 from kanalyze.tables.requests.summaries import Delivery, ExchangeSummary, PartitionColumns
 
@@ -33,11 +33,21 @@ if not cython.compiled:
         BASE_OFFSET,
         CODEC,
         ERROR_CODE,
+        GROUP_ID,
         HIGH_WATERMARK,
+        KEY,
+        KEY_TYPE,
         LAST_OFFSET,
+        MAX_BYTES,
+        MAX_RECORDS,
+        MIN_BYTES,
         PARTITION,
         RECORD_BYTES,
         RECORD_COUNT,
+        RESPONSE_SESSION_ID,
+        SESSION_EPOCH,
+        SESSION_ID,
+        TRANSACTIONAL_ID,
     )
 
     OF_PRODUCE, OF_FETCH, OF_LIST_OFFSETS, OF_OFFSET_FETCH, OF_FIND_COORDINATOR = 0, 1, 2, 9, 10
@@ -60,28 +70,23 @@ SHARE_FETCH = 78
 _GROUP_KEY, _TRANSACTION_KEY = 0, 1
 
 _NOTHING = Projection.of()
-_PRODUCE_REQUEST = Projection.of(
-    "TransactionalId",
-    "Acks",
+_PRODUCE_REQUEST = (
     "TopicData.Name",
     "TopicData.TopicId",
     "TopicData.PartitionData.Index",
     "TopicData.PartitionData.Records",
 )
-_PRODUCE_RESPONSE = Projection.of(
+_PRODUCE_RESPONSE = (
     "Responses.Name",
     "Responses.TopicId",
     "Responses.PartitionResponses.Index",
     "Responses.PartitionResponses.ErrorCode",
     "Responses.PartitionResponses.BaseOffset",
-    "ThrottleTimeMs",
 )
 
-_FETCH_REQUEST = Projection.of(
+_FETCH_REQUEST = (
     "ReplicaId",
     "ReplicaState.ReplicaId",
-    "MaxWaitMs",
-    "MinBytes",
     "SessionId",
     "SessionEpoch",
     "Topics.Topic",
@@ -91,8 +96,7 @@ _FETCH_REQUEST = Projection.of(
     "ForgottenTopicsData.TopicId",
     "ForgottenTopicsData.Partitions",
 )
-_FETCH_RESPONSE = Projection.of(
-    "ThrottleTimeMs",
+_FETCH_RESPONSE = (
     "ErrorCode",
     "SessionId",
     "Responses.Topic",
@@ -103,9 +107,8 @@ _FETCH_RESPONSE = Projection.of(
     "Responses.Partitions.Records",
 )
 
-_LIST_REQUEST = Projection.of("Topics.Name", "Topics.Partitions.PartitionIndex")
-_LIST_RESPONSE = Projection.of(
-    "ThrottleTimeMs",
+_LIST_REQUEST = ("Topics.Name", "Topics.Partitions.PartitionIndex")
+_LIST_RESPONSE = (
     "Topics.Name",
     "Topics.Partitions.PartitionIndex",
     "Topics.Partitions.ErrorCode",
@@ -113,8 +116,7 @@ _LIST_RESPONSE = Projection.of(
     "Topics.Partitions.Offset",
 )
 
-_OFFSETS_REQUEST = Projection.of(
-    "GroupId",
+_OFFSETS_REQUEST = (
     "Topics.Name",
     "Topics.PartitionIndexes",
     "Groups.GroupId",
@@ -122,8 +124,7 @@ _OFFSETS_REQUEST = Projection.of(
     "Groups.Topics.TopicId",
     "Groups.Topics.PartitionIndexes",
 )
-_OFFSETS_RESPONSE = Projection.of(
-    "ThrottleTimeMs",
+_OFFSETS_RESPONSE = (
     "Topics.Name",
     "Topics.Partitions.PartitionIndex",
     "Topics.Partitions.CommittedOffset",
@@ -137,11 +138,11 @@ _OFFSETS_RESPONSE = Projection.of(
     "Groups.ErrorCode",
 )
 
-_FIND_REQUEST = Projection.of("Key", "KeyType", "CoordinatorKeys")
-_FIND_RESPONSE = Projection.of("ThrottleTimeMs", "ErrorCode", "Coordinators.ErrorCode")
+_FIND_REQUEST = ("Key", "KeyType", "CoordinatorKeys")
+_FIND_RESPONSE = ("ErrorCode", "Coordinators.ErrorCode")
 
-_SYNC_REQUEST = Projection.of("GroupId", "MemberId", "Assignments.MemberId")
-_SYNC_RESPONSE = Projection.of("ThrottleTimeMs", "ErrorCode")
+_SYNC_REQUEST = ("Assignments.MemberId",)
+_SYNC_RESPONSE = ("ErrorCode",)
 
 _BY_HAND = {
     PRODUCE: (_PRODUCE_REQUEST, _PRODUCE_RESPONSE),
@@ -151,9 +152,9 @@ _BY_HAND = {
     FIND_COORDINATOR: (_FIND_REQUEST, _FIND_RESPONSE),
     SYNC_GROUP: (_SYNC_REQUEST, _SYNC_RESPONSE),
 }
-"""The fields that a row needs of some APIs. For other APIs the definitions decide."""
+"""The fields that a row needs of some APIs, in addition to those that columns are declared to have.
+For other APIs the definitions decide."""
 _ROLES = {
-    (PRODUCE, "request"): {"Acks": "acks"},
     (PRODUCE, "response"): {"Responses.PartitionResponses.BaseOffset": "offset"},
     (FETCH, "request"): {
         "ReplicaId": "replica_id",
@@ -178,7 +179,8 @@ _NEWER = {
         for api_key in (JOIN_GROUP, CONSUMER_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT)
     },
 }
-"""Fields that a row did not need yet when the last format of states was written."""
+"""Fields that a row did not need yet when the last format of states was written, other than those
+of columns."""
 
 
 class _Extractor:
@@ -290,18 +292,20 @@ class Extractors:
         request = self._catalog.message(api_key, "request")
         response = self._catalog.message(api_key, "response")
         by_hand = _BY_HAND.get(api_key)
-        requested, responded = by_hand or (projection_of(request), projection_of(response))
+        requested, responded = by_hand or (None, None)
         # The selection of SyncGroup is made by hand, but a SyncGroup has no topics: it is
         # read like an API whose selection is not made by hand.
         is_by_hand = by_hand is not None and api_key != SYNC_GROUP
         walks: list[BodyWalk] = []
         decoded: list[Projection] = []
-        for kind, message, projection in (
+        for kind, message, paths in (
             ("request", request, requested),
             ("response", response, responded),
         ):
+            projection = projection_of(message, paths)
             more = self._more.get((api_key, kind), _NOTHING)
-            newer = _NEWER.get((api_key, kind), frozenset()).difference(more.paths)
+            newer = _NEWER.get((api_key, kind), frozenset()) | newer_columns(message)
+            newer = newer.difference(more.paths)
             with_more = Projection.of(
                 *projection.paths, *more.paths, newer=newer.intersection(projection.paths)
             )
@@ -401,7 +405,7 @@ def _session(
     summary: ExchangeSummary, requested: PartitionColumns, forgotten: PartitionColumns
 ) -> FetchSessionUpdate | None:
     """Return what a fetch changes in its session; None for a fetch without a session."""
-    session_id, epoch = summary.session_id, summary.session_epoch
+    session_id, epoch = summary.number(SESSION_ID), summary.number(SESSION_EPOCH)
     if session_id is None or epoch is None or (session_id == 0 and epoch < 0):
         return None
     return FetchSessionUpdate(
@@ -409,7 +413,7 @@ def _session(
         epoch,
         _session_partitions(requested),
         _session_partitions(forgotten),
-        summary.response_session_id,
+        summary.number(RESPONSE_SESSION_ID),
         summary.code,
     )
 
@@ -425,30 +429,31 @@ def _delivery(
     failed = bool(summary.errors)
     if api_key in HEARTBEAT_APIS:
         return Delivery(None, is_enough=delivered.count > 0, is_all=True, failed=failed)
-    wait_ms = longest_wait_ms(summary)
-    if wait_ms is None or summary.min_bytes is None:
+    wait_ms, min_bytes = longest_wait_ms(summary), summary.number(MIN_BYTES)
+    if wait_ms is None or min_bytes is None:
         return None
+    max_bytes, max_records = summary.number(MAX_BYTES), summary.number(MAX_RECORDS)
     size = sum([part.record_bytes or 0 for part in delivered])
     count = sum([part.record_count or 0 for part in delivered])
     return Delivery(
         wait_ms,
-        is_enough=size >= summary.min_bytes,
+        is_enough=size >= min_bytes,
         # Batches are not cut: the next batch may have been larger than the remaining room.
-        is_all=(not summary.max_records or count < summary.max_records)
-        and size < (summary.max_bytes or 0) // 2,
+        is_all=(not max_records or count < max_records) and size < (max_bytes or 0) // 2,
         failed=failed,
     )
 
 
 def _set_group(summary: ExchangeSummary) -> None:
     """Set the group of an OffsetFetch; from version 8 on only if it names a single group."""
-    if not summary.group_id:
-        summary.group_id = summary.first_group if summary.groups == 1 else None
+    if not summary.text(GROUP_ID):
+        summary.set_text(GROUP_ID, summary.first_group if summary.groups == 1 else None)
 
 
 def _set_key(summary: ExchangeSummary) -> None:
     """Set the group or transaction that a FindCoordinator asks about."""
-    if summary.key_type == _GROUP_KEY:
-        summary.group_id = summary.key or None
-    elif summary.key_type == _TRANSACTION_KEY:
-        summary.transactional_id = summary.key or None
+    key_type, key = summary.number(KEY_TYPE), summary.text(KEY) or None
+    if key_type == _GROUP_KEY:
+        summary.set_text(GROUP_ID, key)
+    elif key_type == _TRANSACTION_KEY:
+        summary.set_text(TRANSACTIONAL_ID, key)

@@ -4,10 +4,11 @@ In: the catalog of messages. Out: a :class:`~kanalyze.kafka.codec.projection.Pro
 API and kind, and a :class:`FieldRoles`: the role of every selected field.
 
 Some APIs (Produce, Fetch, ...) have a list of fields in :mod:`kanalyze.tables.requests.extract`.
-For all others the definitions decide. These fields are selected: every topic, by name or by id; its
-partitions, with offset, high watermark and records; every ``...ErrorCode``, which belongs to the
-topic and partition around it; the throttle time; the ids that Kafka's definitions mark with an
-entity type; and every struct that has both the name and the id of a topic.
+For all others the definitions decide. Fields that columns are declared to have
+(:func:`~kanalyze.spec.columns.from_field`) are selected in all of them. Selected by rules are:
+every topic, by name or by id; its partitions, with offset, high watermark and records; every
+``...ErrorCode``, which belongs to the topic and partition around it; and every struct that has both
+the name and the id of a topic.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.kafka.codec.projection import Projection, select
+from kanalyze.spec.rows.requests import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -22,22 +24,24 @@ if TYPE_CHECKING:
     from kanalyze.kafka.codec.projection import Selection
     from kanalyze.kafka.schema.schema_ast import Field, MessageSpec
 
-__all__ = ["FieldRoles", "field_roles", "projection_of"]
+__all__ = ["FieldRoles", "field_roles", "newer_columns", "projection_of"]
 
 _PARTITION_NAMES = frozenset({"Partition", "PartitionIndex", "PartitionId", "Index"})
 _PARTITION_LIST_NAMES = frozenset({"Partitions", "PartitionIndexes"})
 _SKIPPED_STRUCTS = frozenset({"ForgottenTopicsData"})
 """The field with the partitions that a fetch removes from its session."""
 _OFFSET_NAMES = frozenset({"Offset", "CommittedOffset", "StartOffset", "EndOffset"})
-_ROLE_OF_ENTITY = {"groupId": "group_id", "transactionalId": "transactional_id"}
+_COLUMNS = {column.name: column.field for column in COLUMNS if column.field is not None}
+_ROLE_OF_ENTITY = {field.entity: name for name, field in _COLUMNS.items() if field.entity}
+_COLUMN_OF_NAME = {
+    path.removeprefix("*."): name
+    for name, field in _COLUMNS.items()
+    for path in field.paths
+    if path.startswith("*.")
+}
 _ROLE_OF_NAME = {
-    "ThrottleTimeMs": "throttle_time_ms",
-    "MemberId": "member_id",
-    "GroupId": "group_id",
-    "TransactionalId": "transactional_id",
+    **_COLUMN_OF_NAME,
     # Of a ShareFetch: the limits up to which its response may be held back.
-    "MaxWaitMs": "max_wait_ms",
-    "MinBytes": "min_bytes",
     "MaxBytes": "max_bytes",
     "MaxRecords": "max_records",
     "ShareSessionEpoch": "share_epoch",
@@ -184,9 +188,33 @@ def _selected_fields(fields: tuple[Field, ...], *, top: bool, in_topic: bool) ->
             yield definition
 
 
-def projection_of(message: MessageSpec) -> Projection:
-    """Return the fields that a row needs of a message."""
-    return Projection.of(*_paths(message.struct.fields, "", top=True, in_topic=False))
+def projection_of(message: MessageSpec, by_hand: tuple[str, ...] | None = None) -> Projection:
+    """Return the fields that a row needs of a message.
+
+    ``by_hand`` are paths of fields in place of those that are selected by rules. Fields that
+    columns are declared to have are selected either way.
+    """
+    paths = by_hand
+    if paths is None:
+        paths = tuple(_paths(message.struct.fields, "", top=True, in_topic=False))
+    for_columns = [field.name for field in message.struct.fields if field.name in _COLUMN_OF_NAME]
+    return Projection.of(*paths, *for_columns, *_declared(message))
+
+
+def _declared(message: MessageSpec) -> dict[str, str]:
+    """Return the paths that columns name in this very message, with the columns."""
+    prefix = message.name + "."
+    return {
+        path.removeprefix(prefix): name
+        for name, field in _COLUMNS.items()
+        for path in field.paths
+        if path.startswith(prefix)
+    }
+
+
+def newer_columns(message: MessageSpec) -> frozenset[str]:
+    """Return the paths that are selected for columns newer than the last format of states."""
+    return frozenset(path for path, name in _declared(message).items() if _COLUMNS[name].is_newer)
 
 
 def _paths(fields: tuple[Field, ...], prefix: str, *, top: bool, in_topic: bool) -> Iterator[str]:
@@ -216,7 +244,8 @@ def field_roles(
     """
     selected = select(message, projection)
     decoded = selected if read is None else select(message, read)
-    return _level(message.struct.fields, selected, decoded, "", by_hand or {}, in_topic=False)
+    roles = {**_declared(message), **(by_hand or {})}
+    return _level(message.struct.fields, selected, decoded, "", roles, in_topic=False)
 
 
 def _level(

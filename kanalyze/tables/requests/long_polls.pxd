@@ -7,9 +7,15 @@ from kanalyze.tables.requests.summaries cimport (
     ExchangeSummary,
     HIGH_WATERMARK,
     LAST_OFFSET,
+    MAX_WAIT_MS,
+    MIN_BYTES,
     PARTITION,
     PartitionColumns,
+    REBALANCE_TIMEOUT_MS,
     RECORD_BYTES,
+    REPLICA_ID,
+    SESSION_TIMEOUT_MS,
+    SHARE_EPOCH,
 )
 from kanalyze.tables.requests.fetch_sessions cimport FetchSessionUpdate
 

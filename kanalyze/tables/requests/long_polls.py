@@ -68,8 +68,14 @@ if not cython.compiled:
         ERROR_CODE,
         HIGH_WATERMARK,
         LAST_OFFSET,
+        MAX_WAIT_MS,
+        MIN_BYTES,
         PARTITION,
+        REBALANCE_TIMEOUT_MS,
         RECORD_BYTES,
+        REPLICA_ID,
+        SESSION_TIMEOUT_MS,
+        SHARE_EPOCH,
     )
 
 if TYPE_CHECKING:
@@ -160,15 +166,16 @@ def longest_wait_ms(summary: ExchangeSummary) -> int | None:
     It is 0 for a fetch with a maximum wait of 0, of a consumer with a minimum of 0 bytes, or that
     only closes its session.
     """
-    if summary.max_wait_ms is None or summary.min_bytes is None:
+    max_wait_ms, min_bytes = summary.number(MAX_WAIT_MS), summary.number(MIN_BYTES)
+    if max_wait_ms is None or min_bytes is None:
         return None
     session = summary.session
     ends = session is not None and session.epoch == _FINAL_EPOCH and not session.named
-    if ends or summary.share_epoch == _FINAL_EPOCH:
+    if ends or summary.number(SHARE_EPOCH) == _FINAL_EPOCH:
         return 0
-    if summary.min_bytes <= 0 and not is_replication(summary):
+    if min_bytes <= 0 and not is_replication(summary):
         return 0
-    return max(summary.max_wait_ms, 0)
+    return max(max_wait_ms, 0)
 
 
 def longest_join_ms(summary: ExchangeSummary) -> int | None:
@@ -176,7 +183,8 @@ def longest_join_ms(summary: ExchangeSummary) -> int | None:
 
     Before version 1, the session timeout is the rebalance timeout too.
     """
-    for timeout_ms in (summary.rebalance_timeout_ms, summary.session_timeout_ms):
+    for field in (REBALANCE_TIMEOUT_MS, SESSION_TIMEOUT_MS):
+        timeout_ms = summary.number(field)
         if timeout_ms is not None and timeout_ms > 0:
             return timeout_ms
     return None
@@ -184,7 +192,8 @@ def longest_join_ms(summary: ExchangeSummary) -> int | None:
 
 def is_replication(summary: ExchangeSummary) -> bool:
     """Return true if a Fetch is that of a replica, or of the metadata log."""
-    if summary.replica_id is not None and summary.replica_id >= 0:
+    replica_id = summary.number(REPLICA_ID)
+    if replica_id is not None and replica_id >= 0:
         return True
     partitions = summary.partitions
     for index in range(partitions.count):
@@ -318,7 +327,7 @@ class LongPollDetector:
             response_ns: time of the response's first byte.
             lost_ns: time of the last loss on the connection.
         """
-        wait_ms, min_bytes = longest_wait_ms(summary), summary.min_bytes
+        wait_ms, min_bytes = longest_wait_ms(summary), summary.number(MIN_BYTES)
         if wait_ms is None or min_bytes is None:
             return None
         is_replica = is_replication(summary)

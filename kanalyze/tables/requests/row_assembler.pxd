@@ -16,6 +16,7 @@ from kanalyze.tables.requests.packet_numbers cimport PacketNumbers
 from kanalyze.tables.requests.row_columns cimport (
     ApiDirectory,
     ErrorWriter,
+    FieldWriter,
     ListWriter,
     PartitionWriter,
     PeersWriter,
@@ -45,6 +46,7 @@ cdef class RowAssembler:
     cdef TopicLookup _topics
     cdef PeersWriter _peers
     cdef ApiDirectory _apis
+    cdef FieldWriter _fields
     cdef PartitionWriter _partitions
     cdef ErrorWriter _errors
     cdef ListWriter _anomalies
@@ -69,16 +71,9 @@ cdef class RowAssembler:
     cdef WordBuffer _status
     cdef IntBuffer _error_code
     cdef WordBuffer _error_name
-    cdef IntBuffer _throttle_time_ms
     cdef IntBuffer _record_count
     cdef IntBuffer _record_bytes
-    cdef IntBuffer _acks
-    cdef IntBuffer _max_wait_ms
-    cdef IntBuffer _min_bytes
     cdef IntBuffer _waited
-    cdef WordBuffer _group_id
-    cdef WordBuffer _member_id
-    cdef WordBuffer _transactional_id
     cdef WordBuffer _anomaly
 
     cdef _name_columns(self)
@@ -112,10 +107,11 @@ cdef class RowAssembler:
         count=cython.longlong,
         size=cython.longlong,
         is_counted=cython.bint,
+        is_read=cython.bint,
         partitions=PartitionColumns,
         index=cython.Py_ssize_t,
     )
-    cdef _put_sums(self, Py_ssize_t at, RowApi api, ExchangeSummary summary)
+    cdef _put_sums(self, Py_ssize_t at, RowApi api, ExchangeSummary summary, Message response)
     @cython.locals(
         request=Message, response=Message, is_within=cython.bint, long_polls=LongPollDetector
     )

@@ -12,6 +12,7 @@ from array import array
 from typing import TYPE_CHECKING
 
 from kanalyze.common.plain_values import fields
+from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import BUFFERED_BYTES, Lists, RowBlock, Words
 from kanalyze.tables.columns.buffers import (
     IntBuffer,
@@ -32,6 +33,7 @@ from kanalyze.tables.requests.row_columns import (
     ERROR_IDS,
     ApiDirectory,
     ErrorWriter,
+    FieldWriter,
     ListWriter,
     PartitionWriter,
     PeersWriter,
@@ -40,7 +42,6 @@ from kanalyze.tables.requests.row_columns import (
     TopicLookup,
 )
 from kanalyze.tables.requests.topic_names import TopicNames, topic_id_of
-from kanalyze.tables.row import COLUMNS
 
 try:
     import cython
@@ -118,6 +119,7 @@ class RowAssembler:
         self._topics = TopicLookup(self.names)
         self._peers = PeersWriter(buffers)
         self._apis = ApiDirectory(catalog, buffers)
+        self._fields = FieldWriter(buffers)
         self._partitions = PartitionWriter(buffers, self._topics)
         self._errors = ErrorWriter(buffers, self._topics)
         self._anomalies = ListWriter(buffers, "anomalies")
@@ -164,16 +166,9 @@ class RowAssembler:
         self._status: WordBuffer = words_of(columns, "status")
         self._error_code: IntBuffer = ints_of(columns, "error_code")
         self._error_name: WordBuffer = words_of(columns, "error_name")
-        self._throttle_time_ms: IntBuffer = ints_of(columns, "throttle_time_ms")
         self._record_count: IntBuffer = ints_of(columns, "record_count")
         self._record_bytes: IntBuffer = ints_of(columns, "record_bytes")
-        self._acks: IntBuffer = ints_of(columns, "acks")
-        self._max_wait_ms: IntBuffer = ints_of(columns, "max_wait_ms")
-        self._min_bytes: IntBuffer = ints_of(columns, "min_bytes")
         self._waited: IntBuffer = ints_of(columns, "waited")
-        self._group_id: WordBuffer = words_of(columns, "group_id")
-        self._member_id: WordBuffer = words_of(columns, "member_id")
-        self._transactional_id: WordBuffer = words_of(columns, "transactional_id")
         self._anomaly: WordBuffer = words_of(columns, "anomalies")
 
     def __len__(self) -> int:
@@ -218,14 +213,9 @@ class RowAssembler:
                 self._partitions.put_session(key, session, summary.partitions, len(self._sessions))
         self._partitions.end_row(at)
         if api.has_records:
-            self._put_sums(at, api, summary)
-        self._acks.put_any(at, summary.acks)
-        self._max_wait_ms.put_any(at, summary.max_wait_ms)
-        self._min_bytes.put_any(at, summary.min_bytes)
+            self._put_sums(at, api, summary, response)
+        self._fields.put(at, summary)
         self._put_waited(at, exchange, serial, api, summary)
-        self._group_id.put(at, summary.group_id)
-        self._member_id.put(at, summary.member_id)
-        self._transactional_id.put(at, summary.transactional_id)
         if exchange._anomalies:
             for kind in exchange._anomalies:
                 self._anomaly.put(self._anomalies.next_item(), kind.value)
@@ -297,7 +287,7 @@ class RowAssembler:
     def _put_errors(
         self, at: int, api: RowApi, summary: ExchangeSummary, exchange: Exchange
     ) -> None:
-        """Write the status, every error code, the first of them, and the throttle time."""
+        """Write the status, every error code, and the first of them."""
         response = exchange.response
         if summary.errors:
             for topic, topic_id, partition, code in summary.errors:
@@ -310,15 +300,10 @@ class RowAssembler:
         first = summary.errors[0][3] if summary.errors else 0
         self._error_code.put_any(at, first)
         self._error_name.put_code(at, self._apis.error_name_code(api, first))
-        throttle_time_ms = summary.throttle_time_ms
-        if (
-            throttle_time_ms is not None
-            and exchange.key != NO_API
-            and self._apis.has_throttle(api, exchange.key, response.read_as)
-        ):
-            self._throttle_time_ms.put_any(at, throttle_time_ms)
 
-    def _put_sums(self, at: int, api: RowApi, summary: ExchangeSummary) -> None:
+    def _put_sums(
+        self, at: int, api: RowApi, summary: ExchangeSummary, response: Message | None
+    ) -> None:
         """Write the sums over partitions; null if there are no partitions, or one is unknown."""
         with_bytes = count = size = 0
         is_counted = True
@@ -333,7 +318,8 @@ class RowAssembler:
             else:
                 is_counted = False
         # An answered fetch has a known number of records, even if that is 0.
-        if with_bytes == 0 and (api.is_produce or summary.throttle_time_ms is None):
+        is_read = response is not None and response.taped is not None
+        if with_bytes == 0 and (api.is_produce or not is_read):
             return
         self._record_bytes.put(at, size)
         if is_counted:

@@ -9,6 +9,8 @@ from kanalyze.tables.requests.summaries cimport (
     BASE_OFFSET,
     CODEC,
     ERROR_CODE,
+    ExchangeSummary,
+    FIRST_TEXT,
     HIGH_WATERMARK,
     PARTITION,
     PartitionColumns,
@@ -74,7 +76,6 @@ cdef class RowApi:
     cdef bint never_waits
     cdef object error_name
     cdef dict error_codes
-    cdef dict throttles
 
 
 cdef class ApiDirectory:
@@ -93,7 +94,16 @@ cdef class ApiDirectory:
     cdef RowApi of(self, Exchange exchange)
     cdef RowApi _new(self, wire, api_key)
     cdef int error_name_code(self, RowApi api, code) except -2
-    cdef bint has_throttle(self, RowApi api, api_key, version) except *
+
+
+cdef class FieldWriter:
+    cdef int[::1] _number_fields
+    cdef int[::1] _text_fields
+    cdef list _number_buffers
+    cdef list _text_buffers
+
+    @cython.locals(index=cython.Py_ssize_t, field=cython.int, ints=IntBuffer, words=WordBuffer)
+    cdef put(self, Py_ssize_t at, ExchangeSummary summary)
 
 
 cdef class ListWriter:

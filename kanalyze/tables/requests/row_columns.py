@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 
 from kanalyze.kafka.codec.values import SEEN_CODECS
 from kanalyze.kafka.schema.error_codes import error_name
+from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import Lists
 from kanalyze.tables.columns.buffers import IntBuffer, WordBuffer, ints_of, words_of
 from kanalyze.tables.requests.extract import FETCH, PRODUCE, SHARE_FETCH
 from kanalyze.tables.requests.fetch_sessions import MAX_LISTED, FetchSession
 from kanalyze.tables.requests.long_polls import MAY_WAIT_APIS, MEMBER_APIS
+from kanalyze.tables.requests.summaries import FIELD_NUMBERS
 
 try:
     import cython
@@ -30,6 +32,7 @@ if not cython.compiled:
         BASE_OFFSET,
         CODEC,
         ERROR_CODE,
+        FIRST_TEXT,
         HIGH_WATERMARK,
         PARTITION,
         RECORD_BYTES,
@@ -42,13 +45,14 @@ if TYPE_CHECKING:
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.exchange import Exchange, Peers
     from kanalyze.tables.columns.block import Ints, Words
-    from kanalyze.tables.requests.summaries import PartitionColumns
+    from kanalyze.tables.requests.summaries import ExchangeSummary, PartitionColumns
     from kanalyze.tables.requests.topic_names import TopicNames
 
 __all__ = [
     "ERROR_IDS",
     "ApiDirectory",
     "ErrorWriter",
+    "FieldWriter",
     "ListWriter",
     "PartitionWriter",
     "PeersWriter",
@@ -184,14 +188,13 @@ class RowApi:
         like: the API's key; for Kafka 0.7, the key of the corresponding later API.
         error_name: returns the names of its error codes.
         error_codes: for each code seen, the number of its name's text.
-        throttles: for each version, whether responses have a throttle time.
         never_waits: whether no broker holds back its responses on purpose; false if the API is not
             known.
     """
 
     __slots__ = (
         *("error_codes", "error_name", "has_records", "is_fetch", "is_produce", "like", "name"),
-        *("never_waits", "throttles", "waits_for_members", "wire"),
+        *("never_waits", "waits_for_members", "wire"),
     )
 
     def __init__(
@@ -212,7 +215,6 @@ class RowApi:
         self.never_waits = never_waits
         self.error_name = error_name
         self.error_codes: dict[int, int] = {}
-        self.throttles: dict[int, bool] = {}
 
 
 class ApiDirectory:
@@ -271,13 +273,34 @@ class ApiDirectory:
             word_code = api.error_codes[code] = self._error_name.code(api.error_name(code))
         return word_code
 
-    def has_throttle(self, api: RowApi, api_key: int, version: int) -> bool:
-        """Return true if responses of a version of an API have a throttle time."""
-        has_field = api.throttles.get(version)
-        if has_field is None:
-            field = self._catalog.message(api_key, "response").struct.field("ThrottleTimeMs")
-            has_field = api.throttles[version] = field is not None and field.is_present(version)
-        return has_field
+
+# -- fields of messages ---------------------------------------------------------------------------
+
+
+class FieldWriter:
+    """Writes the columns that are declared as fields of messages."""
+
+    def __init__(self, buffers: Mapping[str, IntBuffer | WordBuffer]) -> None:
+        names = [column.name for column in COLUMNS if column.field is not None]
+        fields = {FIELD_NUMBERS[name]: buffers[name] for name in names}
+        numbers = {at: ints for at, ints in fields.items() if isinstance(ints, IntBuffer)}
+        texts = {at: words for at, words in fields.items() if isinstance(words, WordBuffer)}
+        self._number_fields = memoryview(array("i", numbers))
+        self._text_fields = memoryview(array("i", texts))
+        self._number_buffers, self._text_buffers = [*numbers.values()], [*texts.values()]
+
+    def put(self, at: int, summary: ExchangeSummary) -> None:
+        """Write the fields of an exchange that have a value."""
+        for index in range(len(self._number_fields)):
+            field = self._number_fields[index]
+            if summary.has(field):
+                ints: IntBuffer = self._number_buffers[index]
+                ints.put(at, summary.numbers[field - FIRST_TEXT])
+        for index in range(len(self._text_fields)):
+            field = self._text_fields[index]
+            if summary.has(field):
+                words: WordBuffer = self._text_buffers[index]
+                words.put(at, summary.texts[field - FIRST_TEXT])
 
 
 # -- lists ----------------------------------------------------------------------------------------

@@ -14,27 +14,26 @@ cdef enum:
     LAST_OFFSET = 8
     CELLS = 9
 
-    THROTTLE_TIME_MS = 20
-    ACKS = 21
-    MAX_WAIT_MS = 22
-    MIN_BYTES = 23
-    MAX_BYTES = 24
-    MAX_RECORDS = 25
-    SHARE_EPOCH = 26
-    SESSION_ID = 27
-    SESSION_EPOCH = 28
-    RESPONSE_SESSION_ID = 29
-    KEY_TYPE = 30
-    REPLICA_ID = 31
-    REBALANCE_TIMEOUT_MS = 32
-    SESSION_TIMEOUT_MS = 33
-    GROUP_ID = 34
-    MEMBER_ID = 35
-    TRANSACTIONAL_ID = 36
-    KEY = 37
+    FIRST_TEXT = 20
+    GROUP_ID = 20
+    TRANSACTIONAL_ID = 21
+    KEY = 22
+    FIRST_NUMBER = 40
+    MAX_WAIT_MS = 40
+    MIN_BYTES = 41
+    MAX_BYTES = 42
+    MAX_RECORDS = 43
+    SHARE_EPOCH = 44
+    SESSION_ID = 45
+    SESSION_EPOCH = 46
+    RESPONSE_SESSION_ID = 47
+    KEY_TYPE = 48
+    REPLICA_ID = 49
+    REBALANCE_TIMEOUT_MS = 50
+    SESSION_TIMEOUT_MS = 51
 
 
-cdef long long _FEW
+cdef long long _FEW, _ONE
 
 
 cdef class PartitionColumns:
@@ -78,25 +77,13 @@ cdef class ExchangeSummary:
     cdef public long long code
     cdef public long long groups
     cdef public object first_group
-    cdef public object throttle_time_ms
-    cdef public object acks
-    cdef public object max_wait_ms
-    cdef public object min_bytes
-    cdef public object max_bytes
-    cdef public object max_records
-    cdef public object share_epoch
-    cdef public object session_id
-    cdef public object session_epoch
-    cdef public object response_session_id
-    cdef public object key_type
-    cdef public object replica_id
-    cdef public object rebalance_timeout_ms
-    cdef public object session_timeout_ms
-    cdef public object group_id
-    cdef public object member_id
-    cdef public object transactional_id
-    cdef public object key
+    cdef long long known
+    cdef long long[::1] numbers
+    cdef list texts
 
     cdef clear(self, PartitionColumns partitions)
-    cdef int set_number(self, int field, long long value) except -1
-    cdef int set_text(self, int field, value) except -1
+    cpdef int set_number(self, int field, long long value) except -1
+    cpdef int set_text(self, int field, value) except -1
+    cdef bint has(self, int field) except -1
+    cpdef object number(self, int field)
+    cpdef object text(self, int field)

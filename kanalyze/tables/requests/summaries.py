@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.kafka.codec.values import SEEN_CODECS
+from kanalyze.spec.rows.requests import COLUMNS
 
 try:
     import cython
@@ -20,10 +21,12 @@ except ModuleNotFoundError:  # the stand-in for an environment without Cython
 if not cython.compiled:
     PARTITION, RECORD_COUNT, RECORD_BYTES, BASE_OFFSET, HIGH_WATERMARK = range(1, 6)
     CODEC, ERROR_CODE, LAST_OFFSET, CELLS = range(6, 10)
-    THROTTLE_TIME_MS, ACKS, MAX_WAIT_MS, MIN_BYTES, MAX_BYTES, MAX_RECORDS = range(20, 26)
-    SHARE_EPOCH, SESSION_ID, SESSION_EPOCH, RESPONSE_SESSION_ID, KEY_TYPE = range(26, 31)
-    REPLICA_ID, REBALANCE_TIMEOUT_MS, SESSION_TIMEOUT_MS = range(31, 34)
-    GROUP_ID, MEMBER_ID, TRANSACTIONAL_ID, KEY = range(34, 38)
+    FIRST_TEXT = GROUP_ID = 20
+    TRANSACTIONAL_ID, KEY = 21, 22
+    FIRST_NUMBER = MAX_WAIT_MS = 40
+    MIN_BYTES, MAX_BYTES, MAX_RECORDS, SHARE_EPOCH, SESSION_ID, SESSION_EPOCH = range(41, 47)
+    RESPONSE_SESSION_ID, KEY_TYPE, REPLICA_ID, REBALANCE_TIMEOUT_MS = range(47, 51)
+    SESSION_TIMEOUT_MS = 51
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from kanalyze.tables.requests.fetch_sessions import FetchSessionUpdate
 
 __all__ = [
+    "DEFAULTED_FIELDS",
     "FIELD_NUMBERS",
     "Delivery",
     "ExchangeSummary",
@@ -38,28 +42,53 @@ __all__ = [
     "PartitionSummary",
 ]
 
-FIELD_NUMBERS = {
-    "throttle_time_ms": 20,
-    "acks": 21,
-    "max_wait_ms": 22,
-    "min_bytes": 23,
-    "max_bytes": 24,
-    "max_records": 25,
-    "share_epoch": 26,
-    "session_id": 27,
-    "session_epoch": 28,
-    "response_session_id": 29,
-    "key_type": 30,
-    "replica_id": 31,
-    "rebalance_timeout_ms": 32,
-    "session_timeout_ms": 33,
-    "group_id": 34,
-    "member_id": 35,
-    "transactional_id": 36,
-    "key": 37,
+_USED = {
+    "group_id": 20,
+    "transactional_id": 21,
+    "key": 22,
+    "max_wait_ms": 40,
+    "min_bytes": 41,
+    "max_bytes": 42,
+    "max_records": 43,
+    "share_epoch": 44,
+    "session_id": 45,
+    "session_epoch": 46,
+    "response_session_id": 47,
+    "key_type": 48,
+    "replica_id": 49,
+    "rebalance_timeout_ms": 50,
+    "session_timeout_ms": 51,
 }
-"""Fields of :class:`ExchangeSummary` with a single value in a body, as numbers."""
+"""Fields that code refers to, by their numbers in ``summaries.pxd``: texts from 20, numbers from
+40."""
+_END = 83
+_COLUMNS = {column.name: column for column in COLUMNS if column.field is not None}
 
+
+def _field_numbers() -> dict[str, int]:
+    numbers = dict(_USED)
+    next_text, next_number = 23, 52
+    for name, column in _COLUMNS.items():
+        if name in numbers:
+            continue
+        if column.type == "string":
+            numbers[name], next_text = next_text, next_text + 1
+        else:
+            numbers[name], next_number = next_number, next_number + 1
+    assert next_text <= 40
+    assert next_number <= _END
+    return numbers
+
+
+FIELD_NUMBERS = _field_numbers()
+"""Fields of an exchange with a single value: columns that are declared as fields of messages, and
+others that columns are computed from."""
+DEFAULTED_FIELDS = frozenset(FIELD_NUMBERS.keys() - _COLUMNS.keys())
+"""Fields that have the default of the definition if a version does not have them. A column is null
+then."""
+
+_ONE = 1
+"""A number of 64 bits, so that it can be shifted by as many."""
 _FEW = 8
 """Up to this number of partitions, a search compares them one by one; beyond, it uses a dict."""
 
@@ -263,34 +292,22 @@ class ExchangeSummary:
         delivery: of a ShareFetch or heartbeat with a response.
         has_assignments: whether a SyncGroup request has the assignments of the group.
         code: the top-level error code of the response; 0 for none.
-        groups: the number of groups in an OffsetFetch, and the id of the first.
-        max_bytes, max_records, share_epoch: of a ShareFetch.
-        replica_id: of a Fetch: the broker or controller that sends it; negative for a consumer.
-        rebalance_timeout_ms, session_timeout_ms: of a member that joins a group.
+        groups: the number of groups in an OffsetFetch, and ``first_group`` the id of the first.
+        known: a bit for each of :data:`FIELD_NUMBERS` that has a value, from ``FIRST_TEXT`` on;
+            ``numbers`` and ``texts`` are these values.
     """
 
     __slots__ = (
-        *(
-            "acks",
-            "response_session_id",
-            "code",
-            "delivery",
-            "errors",
-            "first_group",
-            "group_id",
-            "groups",
-            "key",
-        ),
-        *("key_type", "has_assignments", "max_bytes", "max_records", "max_wait_ms"),
-        *("rebalance_timeout_ms", "replica_id", "session_timeout_ms"),
-        *("member_id", "min_bytes", "names", "partitions", "session", "session_epoch"),
-        *("session_id", "share_epoch", "throttle_time_ms", "transactional_id"),
+        *("code", "delivery", "errors", "first_group", "groups", "has_assignments", "known"),
+        *("names", "numbers", "partitions", "session", "texts"),
     )
 
     def __init__(self) -> None:
         self.partitions = PartitionColumns()
         self.errors: list[tuple[str | None, bytes, int | None, int]] = []
         self.names: list[tuple[bytes, str]] = []
+        self.numbers = memoryview(array("q", bytes(8 * (_END - FIRST_TEXT))))
+        self.texts: list[str | None] = [None] * (FIRST_NUMBER - FIRST_TEXT)
         self.clear(self.partitions)
 
     def clear(self, partitions: PartitionColumns) -> None:
@@ -306,63 +323,26 @@ class ExchangeSummary:
         self.code = 0
         self.groups = 0
         self.first_group: str | None = None
-        self.throttle_time_ms: int | None = None
-        self.acks: int | None = None
-        self.max_wait_ms: int | None = None
-        self.min_bytes: int | None = None
-        self.max_bytes: int | None = None
-        self.max_records: int | None = None
-        self.share_epoch: int | None = None
-        self.session_id: int | None = None
-        self.session_epoch: int | None = None
-        self.response_session_id: int | None = None
-        self.key_type: int | None = None
-        self.replica_id: int | None = None
-        self.rebalance_timeout_ms: int | None = None
-        self.session_timeout_ms: int | None = None
-        self.group_id: str | None = None
-        self.member_id: str | None = None
-        self.transactional_id: str | None = None
-        self.key: str | None = None
+        self.known = 0
 
-    def set_number(self, field: int, value: int) -> None:  # noqa: C901 - one switch
-        """Set the field with a number in :data:`FIELD_NUMBERS` to a number."""
-        if field == THROTTLE_TIME_MS:
-            self.throttle_time_ms = value
-        elif field == ACKS:
-            self.acks = value
-        elif field == MAX_WAIT_MS:
-            self.max_wait_ms = value
-        elif field == MIN_BYTES:
-            self.min_bytes = value
-        elif field == MAX_BYTES:
-            self.max_bytes = value
-        elif field == MAX_RECORDS:
-            self.max_records = value
-        elif field == SHARE_EPOCH:
-            self.share_epoch = value
-        elif field == SESSION_ID:
-            self.session_id = value
-        elif field == SESSION_EPOCH:
-            self.session_epoch = value
-        elif field == RESPONSE_SESSION_ID:
-            self.response_session_id = value
-        elif field == KEY_TYPE:
-            self.key_type = value
-        elif field == REPLICA_ID:
-            self.replica_id = value
-        elif field == REBALANCE_TIMEOUT_MS:
-            self.rebalance_timeout_ms = value
-        elif field == SESSION_TIMEOUT_MS:
-            self.session_timeout_ms = value
+    def set_number(self, field: int, value: int) -> None:
+        """Set a number; ``field`` is one of :data:`FIELD_NUMBERS`."""
+        self.known |= _ONE << (field - FIRST_TEXT)
+        self.numbers[field - FIRST_TEXT] = value
 
     def set_text(self, field: int, value: str | None) -> None:
-        """Set the field with a number in :data:`FIELD_NUMBERS` to a text."""
-        if field == GROUP_ID:
-            self.group_id = value
-        elif field == MEMBER_ID:
-            self.member_id = value
-        elif field == TRANSACTIONAL_ID:
-            self.transactional_id = value
-        elif field == KEY:
-            self.key = value
+        """Set a text; ``field`` is one of :data:`FIELD_NUMBERS`."""
+        self.known |= _ONE << (field - FIRST_TEXT)
+        self.texts[field - FIRST_TEXT] = value
+
+    def has(self, field: int) -> bool:
+        """Return true if a field has a value."""
+        return self.known & (_ONE << (field - FIRST_TEXT)) != 0
+
+    def number(self, field: int) -> int | None:
+        """Return a number; None if absent."""
+        return self.numbers[field - FIRST_TEXT] if self.has(field) else None
+
+    def text(self, field: int) -> str | None:
+        """Return a text; None if absent."""
+        return self.texts[field - FIRST_TEXT] if self.has(field) else None

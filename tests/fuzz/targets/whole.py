@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kanalyze.kafka.session.exchange import Exchange
+    from kanalyze.spec.columns import AnyRow, Column
+    from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.quality import CaptureQuality
-    from kanalyze.tables.row import AnyRow, Column, Row
 
 __all__ = ["make_rows", "show_messages"]
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 Labels = frozenset[tuple[str, str]]
 Samples = dict[tuple[str, Labels], float]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kanalyze.model.packets import PacketBatch
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 FILTERS = (RowFilter(errors_only=True), RowFilter(slower_than_ns=20_000_000))
 SECOND_NS = 1_000_000_000

@@ -10,8 +10,8 @@ import kanalyze
 from kanalyze.live.window.keyed_sums import KeyedSums
 from kanalyze.live.window.rebalances import MEMBER_LIMIT, RebalanceTotals, add_groups
 from kanalyze.live.window.row_measures import RowMeasures
+from kanalyze.spec.rows.requests import ErrorItem
 from kanalyze.tables.columns.block import RowBlock
-from kanalyze.tables.row import ErrorItem
 from tests.support.captures import path
 from tests.support.rows import START_NS, failed, row, unanswered
 

@@ -13,7 +13,7 @@ from tests.support.rows import orphan, row, rows
 
 if TYPE_CHECKING:
     from kanalyze.live.window.sums import TopicSums
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 
 def step_of(all_rows: list[Row]) -> StepSums:

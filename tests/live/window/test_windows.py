@@ -19,8 +19,8 @@ from kanalyze.live.window.step_sums import API_LIMIT, MAX_SLOWEST
 from kanalyze.live.window.sums import Amounts
 from kanalyze.live.window.windows import HISTORY_STEPS, Windows
 from kanalyze.model.tcp import Endpoint
+from kanalyze.spec.rows.requests import ErrorItem
 from kanalyze.tables.columns.block import Ints, RowBlock, Words
-from kanalyze.tables.row import ErrorItem
 from tests.support.captures import often
 from tests.support.row_blocks import blocks_of
 from tests.support.rows import (

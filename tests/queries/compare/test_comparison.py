@@ -15,7 +15,7 @@ from tests.support.rows import fetch, row
 from tests.support.two_captures import compare_rows, traffic
 
 if TYPE_CHECKING:
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 JUDGED = ("slower", "faster", "fails_more", "fails_less")
 

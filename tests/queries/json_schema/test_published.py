@@ -17,7 +17,7 @@ from kanalyze.queries.json_schema.published import SCHEMAS
 from kanalyze.queries.json_schema.report import FILTER
 from kanalyze.render.json import summary_json
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.tables.registry import ALWAYS, SQL_TABLES, TABLES
+from kanalyze.spec.rows.tables import ALWAYS, SQL_TABLES, TABLES
 from tests.support.captures import FOLDER, ROOT, often, path, truth
 
 if TYPE_CHECKING:

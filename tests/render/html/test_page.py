@@ -29,7 +29,7 @@ from tests.support.captures import NAMES, analysis, often
 from tests.support.pages import report_and_cube, report_and_cube_of
 
 if TYPE_CHECKING:
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 ASSETS = Path(kanalyze.__file__).parent / "render" / "html"
 HOSTILE = (

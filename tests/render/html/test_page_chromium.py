@@ -26,7 +26,7 @@ from tests.support.plain_report import plain_report
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 AXE = Path(__file__).parent / "axe" / "axe.min.js"
 AXE_SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"

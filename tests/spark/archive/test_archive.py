@@ -21,9 +21,9 @@ from kanalyze.spark.archive.archive import _with_states, read_captures, read_pac
 from kanalyze.spark.schema import spark_schema
 from kanalyze.spark.source.datasource import KanalyzeDataSource
 from kanalyze.spark.source.packets import packet_batches
-from kanalyze.tables.cluster.carried import REQUEST_ID
+from kanalyze.spec.rows.cluster import REQUEST_ID
+from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.quality import CaptureQuality
-from kanalyze.tables.row import COLUMNS
 from tests.support import kafka as k
 from tests.support import topic_ids as t
 from tests.support.archives import WAYS, a_job, cut, placed, rows_of
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from kanalyze.spark.archive.archive import ArchiveSegments, RebuiltConnections
     from kanalyze.spark.archive.tasks import Job
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
     from tests.support.archives import Sent
 
 COUNTS = (1, 2, 7, 50)

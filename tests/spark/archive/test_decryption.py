@@ -18,7 +18,7 @@ from kanalyze.runtime.state import _opened
 from kanalyze.spark.archive.archive import ArchiveSegments
 from kanalyze.spark.archive.shuffle_schema import unpack_state
 from kanalyze.spark.archive.tasks import with_keys
-from kanalyze.tables.registry import TABLES
+from kanalyze.spec.rows.tables import TABLES
 from tests.support import tls_captures
 from tests.support.archives import WAYS, a_job, read_all, rebuilt
 from tests.support.captures import in_turn

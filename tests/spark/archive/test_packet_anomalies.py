@@ -8,7 +8,8 @@ from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.spark.archive.packet_anomalies import anomalies_of_packets
 from kanalyze.spark.archive.shuffle_schema import to_arrow_stream
 from kanalyze.spark.schema import arrow_schema
-from kanalyze.tables.anomalies import ANOMALY_COLUMNS, AnomalyRow, anomaly_row
+from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, AnomalyRow
+from kanalyze.tables.anomalies import anomaly_row
 
 
 def row(packet: int | None, time_ns: int | None) -> AnomalyRow:

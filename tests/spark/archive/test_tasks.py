@@ -17,7 +17,7 @@ from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spark.archive.planning import ReadSummary
 from kanalyze.spark.archive.table_files import OPEN_CONNECTIONS
 from kanalyze.spark.archive.tasks import rebuild_shards
-from kanalyze.tables.registry import TABLES
+from kanalyze.spec.rows.tables import TABLES
 from tests.support import proxied
 from tests.support.archives import WAYS, a_job, cut, placed, read_all, rebuilt, rows_of
 from tests.support.captures import NAMES, analysis, in_turn
@@ -28,8 +28,8 @@ from tests.support.disorder.compare import write
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kanalyze.tables.anomalies import AnomalyRow
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.anomalies import AnomalyRow
+    from kanalyze.spec.rows.requests import Row
     from tests.support.archives import Sent
 
 BUCKETS = {1: 3, 2: 1, 7: 8, 50: 5}

@@ -25,9 +25,9 @@ from kanalyze.spark.batch.commit import RECORD, STAGING
 from kanalyze.spark.batch.hadoop_folder import HadoopFolder
 from kanalyze.spark.batch.run_lock import only_run
 from kanalyze.spark.shared_folder import SharedFolder
-from kanalyze.tables.anomalies import ANOMALY_COLUMNS
-from kanalyze.tables.cluster.carried import CARRIED_NAMES
-from kanalyze.tables.row import COLUMNS
+from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS
+from kanalyze.spec.rows.cluster import CARRIED_NAMES
+from kanalyze.spec.rows.requests import COLUMNS
 from tests.support.captures import NAMES, path
 from tests.support.cut_captures import cut, packets_of, write_pcap
 from tests.support.packets import ACK, RST, SYN, pcap_file, segment, timed

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kanalyze.capture.splits import Split
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
     from tests.support.archives import Sent
 
 EVENTS = "events"

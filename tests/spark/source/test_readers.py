@@ -28,7 +28,7 @@ from kanalyze.spark.source.readers import (
     partitions_of,
     read_partition,
 )
-from kanalyze.tables.records.row import columns_of_records
+from kanalyze.spec.rows.records import columns_of_records
 from kanalyze.tables.records.rows import RecordReader, has_records
 from kanalyze.tables.requests.topic_names import topic_id_text
 from tests.support import topic_ids as t

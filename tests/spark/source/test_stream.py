@@ -19,7 +19,7 @@ from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.spark.schema import arrow_schema, spark_schema
 from kanalyze.spark.source.datasource import KanalyzeDataSource
 from kanalyze.spark.source.stream import CaptureStream
-from kanalyze.tables.row import COLUMNS
+from kanalyze.spec.rows.requests import COLUMNS
 from tests.support.captures import NAMES
 from tests.support.disorder import packets_of
 from tests.support.disorder.formats import pcap

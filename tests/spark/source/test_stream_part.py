@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 
 class Stream:

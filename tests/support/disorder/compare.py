@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kanalyze.runtime.pipeline import CaptureInput
+    from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.quality import CaptureQuality
-    from kanalyze.tables.row import Row
     from tests.support.disorder.packet import Packet
     from tests.support.disorder.transformation import Altered
 

@@ -16,8 +16,8 @@ from kanalyze.queries.database import Database
 from kanalyze.queries.saved import ROWS
 from kanalyze.runtime import workers
 from kanalyze.runtime.pipeline import Analysis
+from kanalyze.spec.rows.cluster import CARRIED_NAMES
 from kanalyze.tables.cluster import fields
-from kanalyze.tables.cluster.carried import CARRIED_NAMES
 from tests.support.captures import NAMES, in_turn, often, path, request_log
 from tests.support.plain_cluster import (
     GROUP_COLUMNS,

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kanalyze.tables.cluster.group_row import OFFSET_FIELDS, GroupEvent, OffsetEvents
-from kanalyze.tables.cluster.groups import MAX_LISTED, group_events
+from kanalyze.spec.rows.cluster import GroupEvent
+from kanalyze.tables.cluster.groups import MAX_LISTED, OFFSET_FIELDS, OffsetEvents, group_events
 
 JOIN, SYNC, LEAVE, HEARTBEAT, COMMIT, FETCH_OFFSETS = 11, 14, 13, 12, 8, 9
 NEWER, STREAMS = 68, 88

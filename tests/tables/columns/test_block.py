@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kanalyze.spec.rows.requests import COLUMNS, ErrorItem, PartitionItem
 from kanalyze.tables.columns import block as blocks
 from kanalyze.tables.columns.block import (
     Ints,
@@ -17,7 +18,6 @@ from kanalyze.tables.columns.block import (
     columns_of_rows,
     words_in_use,
 )
-from kanalyze.tables.row import COLUMNS, ErrorItem, PartitionItem
 from tests.support.cases import examples
 from tests.support.rows import fetch, orphan, plain_traffic, row, rows
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.buffers import IntBuffer, WordBuffer, buffers_of, ints_of, words_of
-from kanalyze.tables.row import COLUMNS
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 

@@ -12,7 +12,7 @@ from tests.support.building import OneCapture, rows_of_exchanges
 from tests.support.talk import Talk
 
 if TYPE_CHECKING:
-    from kanalyze.tables.row import Row
+    from kanalyze.spec.rows.requests import Row
 
 
 def rows_of(talk: Talk) -> list[Row]:

@@ -8,7 +8,7 @@ import pytest
 
 from kanalyze.tables.requests.fetch_sessions import FetchSessionUpdate
 from kanalyze.tables.requests.long_polls import LongPollDetector, longest_wait_ms, may_be_held_back
-from kanalyze.tables.requests.summaries import ExchangeSummary
+from kanalyze.tables.requests.summaries import FIELD_NUMBERS, ExchangeSummary
 
 MS = 1_000_000
 NOW = 1_700_000_000_000 * MS
@@ -99,7 +99,10 @@ def summary_with(
     summary = ExchangeSummary()
     summary.session = session
     for name, value in {"max_wait_ms": 500, "min_bytes": 1, **values}.items():
-        setattr(summary, name, value)
+        if name == "has_assignments":
+            summary.has_assignments = bool(value)
+        elif value is not None:
+            summary.set_number(FIELD_NUMBERS[name], value)
     return summary
 
 

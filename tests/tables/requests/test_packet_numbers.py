@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kanalyze.capture.packet_index import PacketIndex, PacketRun
+from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.buffers import buffers_of
 from kanalyze.tables.requests.packet_numbers import PacketNumbers
-from kanalyze.tables.row import COLUMNS
 
 NAMES = ("capture", "request_packet", "response_packet")
 COLUMNS_OF_PACKETS = [column for column in COLUMNS if column.name in NAMES]

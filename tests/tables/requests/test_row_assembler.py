@@ -9,9 +9,9 @@ import pytest
 from kanalyze.capture.packet_index import PacketRun
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.pipeline import Analysis
+from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.requests.extract import Extractors
 from kanalyze.tables.requests.row_assembler import RowAssembler
-from kanalyze.tables.row import COLUMNS
 from tests.support import kafka as k
 from tests.support import topic_ids as t
 from tests.support.building import OneCapture, rows_of_exchanges

@@ -7,12 +7,9 @@ from random import Random
 import pytest
 
 from kanalyze.kafka.codec.values import SEEN_CODECS
-from kanalyze.tables.requests.summaries import (
-    FIELD_NUMBERS,
-    ExchangeSummary,
-    PartitionColumns,
-    PartitionSummary,
-)
+from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.tables.requests.extract import Extractors
+from kanalyze.tables.requests.summaries import FIELD_NUMBERS, PartitionColumns, PartitionSummary
 
 
 def some_part(random: Random) -> PartitionSummary:
@@ -35,12 +32,15 @@ def test_partitions_come_out_as_they_were_added(count):
     assert list(columns) == partitions
 
 
-def test_a_new_summary_has_no_values():
-    summary = ExchangeSummary()
-    names = {*FIELD_NUMBERS, "session", "delivery", "has_assignments", "first_group"}
-    assert {name: getattr(summary, name) for name in names} == dict.fromkeys(names)
-    assert (list(summary.partitions), summary.errors, summary.names) == ([], [], [])
-
-
-def test_every_field_has_its_own_number():
-    assert len({*FIELD_NUMBERS.values()}) == len(FIELD_NUMBERS)
+def test_every_field_keeps_its_own_value_until_the_summary_is_cleared():
+    summary = Extractors(Catalog()).summary(None, None, None)
+    texts = {name for name, field in FIELD_NUMBERS.items() if field < FIELD_NUMBERS["max_wait_ms"]}
+    for name, field in FIELD_NUMBERS.items():
+        assert (summary.number(field), summary.text(field)) == (None, None)
+        if name in texts:
+            summary.set_text(field, name)
+        else:
+            summary.set_number(field, -field)
+    for name, field in FIELD_NUMBERS.items():
+        assert name in texts or summary.number(field) == -field
+        assert name not in texts or summary.text(field) == name

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
-from kanalyze.tables.anomalies import ANOMALY_COLUMNS
-from kanalyze.tables.cluster.carried import REQUEST_ID
-from kanalyze.tables.cluster.group_row import GROUP_COLUMNS
-from kanalyze.tables.cluster.metadata_row import METADATA_COLUMNS
-from kanalyze.tables.connections import CONNECTION_COLUMNS
-from kanalyze.tables.quality_facts import QUALITY, QUALITY_COLUMNS
-from kanalyze.tables.records.row import columns_of_records
-from kanalyze.tables.row import COLUMNS, Column, with_times
+from kanalyze.spec.columns import Column, with_times
+from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, QUALITY, QUALITY_COLUMNS
+from kanalyze.spec.rows.cluster import GROUP_COLUMNS, METADATA_COLUMNS, REQUEST_ID
+from kanalyze.spec.rows.connections import CONNECTION_COLUMNS
+from kanalyze.spec.rows.records import columns_of_records
+from kanalyze.spec.rows.requests import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -1,0 +1,165 @@
+"""The row contracts of ``groups`` and ``metadata``: what exchanges say of groups and the cluster.
+
+In: nothing. Out: :class:`GroupEvent` and :class:`MetadataEntry`, and the columns of their tables,
+which begin with columns of the request's row.
+"""
+
+# No "from __future__ import annotations": see kanalyze.spec.columns.
+
+from typing import Annotated
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.spec.columns import Column, Int16, Int32, Int64, Milliseconds, columns_of
+from kanalyze.spec.rows.requests import COLUMNS, Topic, TopicId
+
+__all__ = [
+    "CARRIED_COLUMNS",
+    "CARRIED_NAMES",
+    "GROUP_COLUMNS",
+    "METADATA_COLUMNS",
+    "REQUEST_ID",
+    "AssignedPartition",
+    "GroupEvent",
+    "MetadataEntry",
+]
+
+REQUEST_ID = Column(
+    "request_id",
+    "int64",
+    "",
+    False,
+    "number of the request's row in the table requests, from 1",
+)
+
+CARRIED_NAMES = (
+    *("capture", "connection", "connection_number", "client_ip", "broker_ip", "broker_port"),
+    *("client_id", "principal", "api_key", "api_name", "api_version", "correlation_id"),
+    *("request_start_ns", "request_end_ns", "response_start_ns", "response_end_ns"),
+    *("latency_ns", "waited", "request_packet", "response_packet", "status"),
+)
+"""The columns that a line copies unchanged from its request's row."""
+_BY_NAME = {column.name: column for column in COLUMNS}
+CARRIED_COLUMNS: tuple[Column, ...] = (REQUEST_ID, *(_BY_NAME[name] for name in CARRIED_NAMES))
+
+
+class AssignedPartition(NamedTuple):
+    """One partition that is assigned to a member."""
+
+    topic: Topic
+    topic_id: TopicId
+    partition: Annotated[Int32, "partition index"]
+
+
+class GroupEvent(NamedTuple):
+    """The facts about a group in an exchange, without the columns of the exchange's row."""
+
+    event: Annotated[
+        str,
+        "join, sync, leave, heartbeat, commit or fetch_offsets; newer groups (KIP-848, share, "
+        "streams) have only heartbeats: epoch 0 is a join, a negative one a leave",
+    ]
+    group_id: Annotated[str | None, "the group"]
+    member_id: Annotated[str | None, "the member, from the response or else the request"] = None
+    group_instance_id: Annotated[str | None, "of a static member"] = None
+    generation_id: Annotated[
+        Int32 | None,
+        "join: the new one; sync, heartbeat, commit: the one that the member sent (a commit of "
+        "a newer group: the member's epoch)",
+    ] = None
+    member_epoch: Annotated[Int32 | None, "newer groups: the epoch in the response"] = None
+    sent_member_epoch: Annotated[
+        Int32 | None,
+        "newer groups: the epoch in the request; 0 joins, -1 leaves, -2 leaves for a while",
+    ] = None
+    protocol_type: Annotated[str | None, "consumer, connect, ...; null if not sent"] = None
+    protocol_name: Annotated[str | None, "the assignor that was chosen"] = None
+    protocols: Annotated[tuple[str, ...], "join: the assignors that the member offers"] = ()
+    leader: Annotated[str | None, "join: the member that assigns"] = None
+    is_leader: Annotated[
+        bool | None, "join: the member is the leader; sync: it sends assignments"
+    ] = None
+    member_count: Annotated[
+        Int32 | None,
+        "members of the group; known only for the leader's join (the members in its response) "
+        "and sync (the members that it assigns to)",
+    ] = None
+    session_timeout_ms: Annotated[Milliseconds | None, "join"] = None
+    rebalance_timeout_ms: Annotated[Milliseconds | None, "join, and heartbeats that have it"] = None
+    heartbeat_interval_ms: Annotated[
+        Milliseconds | None, "newer groups: as the broker requires"
+    ] = None
+    subscribed_count: Annotated[
+        Int32 | None, "topics that the member subscribes to by name; null if not sent"
+    ] = None
+    subscribed_topics: Annotated[
+        tuple[str, ...], "the first 1000 of them; only for members of consumer groups"
+    ] = ()
+    subscribed_regex: Annotated[str | None, "newer groups: pattern of subscribed topics"] = None
+    owned_count: Annotated[
+        Int32 | None, "partitions (streams: tasks) that the member says it owns; null if not sent"
+    ] = None
+    assigned_count: Annotated[
+        Int32 | None,
+        "partitions (streams: active tasks) that the response assigns to the member; null if "
+        "it has no assignment",
+    ] = None
+    assigned: Annotated[
+        tuple[AssignedPartition, ...], "the first 1000 of them; empty for streams"
+    ] = ()
+    reason: Annotated[str | None, "join, leave: the client's reason"] = None
+    topic: Topic = None
+    topic_id: TopicId = None
+    partition: Annotated[Int32 | None, "commit, fetch_offsets: partition index"] = None
+    committed_offset: Annotated[
+        Int64 | None,
+        "commit: the committed offset; fetch_offsets: the stored offset, null if there is none",
+    ] = None
+    committed_leader_epoch: Annotated[
+        Int32 | None, "leader epoch of the last record before that offset"
+    ] = None
+    error_code: Annotated[
+        Int16 | None,
+        "of the member or partition if it has its own, else of the response; null if no "
+        "response could be read",
+    ] = None
+    error_name: Annotated[str | None, "its name; NONE for 0"] = None
+
+
+class MetadataEntry(NamedTuple):
+    """A broker, the leader of a partition, or a coordinator, as a response names it."""
+
+    kind: Annotated[
+        str,
+        "broker, controller (named by a controller's own listener), coordinator, partition, or "
+        "topic (if it has no partitions, or an error)",
+    ]
+    cluster_id: Annotated[str | None, "broker, controller"] = None
+    node_id: Annotated[Int32 | None, "broker, controller, coordinator: its id; null for none"] = (
+        None
+    )
+    host: Annotated[str | None, "address advertised to clients"] = None
+    port: Annotated[Int32 | None, "advertised TCP port"] = None
+    rack: Annotated[str | None, "broker"] = None
+    is_controller: Annotated[
+        bool | None,
+        "broker: whether this response names it as the controller (in KRaft clusters this may "
+        "be any broker); a change of this column alone gives no line",
+    ] = None
+    is_fenced: Annotated[bool | None, "broker: DescribeCluster v2+"] = None
+    key_type: Annotated[str | None, "coordinator: group, transaction or share"] = None
+    key: Annotated[str | None, "coordinator: the group, the transactional id, ..."] = None
+    topic: Topic = None
+    topic_id: TopicId = None
+    partition: Annotated[Int32 | None, "partition index"] = None
+    leader_id: Annotated[Int32 | None, "partition: node id of its leader; null for none"] = None
+    leader_epoch: Annotated[Int32 | None, "epoch of that leader; null if not given"] = None
+    replica_count: Annotated[Int32 | None, "number of replicas; null if not given"] = None
+    isr_count: Annotated[Int32 | None, "number of replicas in sync; null if not given"] = None
+    offline_count: Annotated[Int32 | None, "number of replicas offline; Metadata v5+"] = None
+    error_code: Annotated[Int16 | None, "of the topic, partition or coordinator"] = None
+    error_name: Annotated[str | None, "its name; NONE for 0"] = None
+
+
+GROUP_COLUMNS: tuple[Column, ...] = (*CARRIED_COLUMNS, *columns_of(GroupEvent))
+METADATA_COLUMNS: tuple[Column, ...] = (*CARRIED_COLUMNS, *columns_of(MetadataEntry))
+"""The columns copied from the request's row, and the fields of the row type."""
