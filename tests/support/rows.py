@@ -7,8 +7,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kanalyze.spec.rows.requests import ErrorItem, PartitionItem, Row
+from kanalyze.spec.rows.requests import COLUMNS, ErrorItem, PartitionItem, Row
 
+NOTHING: Row = Row._make([] if column.type.startswith("list<") else None for column in COLUMNS)
 START_NS = 1_767_225_600_000_000_000  # 2026-01-01T00:00:00Z
 
 
@@ -29,7 +30,7 @@ def partition(topic: str | None = "orders", index: int = 0, **changes: Any) -> P
 
 def row(**changes: Any) -> Row:
     """Return a plain Produce row, with the given columns changed."""
-    made = Row(
+    made = NOTHING._replace(
         capture="x.pcap",
         connection="10.0.0.1:40000>10.0.0.9:9092",
         connection_number=1,
@@ -39,7 +40,6 @@ def row(**changes: Any) -> Row:
         broker_port=9092,
         client_software_name="librdkafka",
         client_software_version="2.5.0",
-        principal=None,
         wire="kafka",
         api_key=0,
         api_version=9,
@@ -59,19 +59,11 @@ def row(**changes: Any) -> Row:
         status="ok",
         error_code=0,
         error_name="NONE",
-        errors=[],
         throttle_time_ms=0,
         partitions=[partition()],
         record_count=1,
         record_bytes=100,
         acks=-1,
-        max_wait_ms=None,
-        min_bytes=None,
-        waited=None,
-        group_id=None,
-        member_id=None,
-        transactional_id=None,
-        anomalies=[],
         capture_point="client",
         request_send_ns=1_000,
         broker_network_ns=400_000,
@@ -82,10 +74,6 @@ def row(**changes: Any) -> Row:
         client_network_ns=20_000,
         retransmitted_packets=0,
         zero_windows=0,
-        proxy=None,
-        proxied_client_ip=None,
-        proxied_client_port=None,
-        proxied_target=None,
         waited_ns=0,
     )
     return made._replace(**changes)

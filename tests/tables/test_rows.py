@@ -9,6 +9,7 @@ import pytest
 from tests.support import kafka as k
 from tests.support import topic_ids as t
 from tests.support.building import OneCapture, rows_of_exchanges
+from tests.support.rows import NOTHING
 from tests.support.streams import TIME_NS
 from tests.support.talk import BROKER, CLIENT, Talk
 
@@ -220,7 +221,7 @@ def test_every_column_has_its_own_value(rows_of: RowsOf) -> None:
     assert request is not None
     assert response is not None
     (part,) = row.partitions
-    assert row._asdict() == {
+    assert row._asdict() == NOTHING._asdict() | {
         "capture": "x.pcap",
         "connection": "10.0.0.1:50000>10.0.0.2:9092",
         "connection_number": 1,
@@ -230,7 +231,6 @@ def test_every_column_has_its_own_value(rows_of: RowsOf) -> None:
         "broker_port": 9092,
         "client_software_name": talk.exchanges[1].peers.software_name,
         "client_software_version": talk.exchanges[1].peers.software_version,
-        "principal": None,
         "wire": "kafka",
         "api_key": 0,
         "api_version": 7,
@@ -250,33 +250,16 @@ def test_every_column_has_its_own_value(rows_of: RowsOf) -> None:
         "status": "ok",
         "error_code": 0,
         "error_name": "NONE",
-        "errors": [],
         "throttle_time_ms": 0,
         "partitions": [part],
         "record_count": 2,
         "record_bytes": part.record_bytes,
         "acks": 1,
-        "max_wait_ms": None,
-        "min_bytes": None,
         "waited": False,
-        "group_id": None,
-        "member_id": None,
-        "transactional_id": None,
-        "anomalies": [],
-        "capture_point": None,
         "request_send_ns": 0,
-        "broker_network_ns": None,
-        "retransmission_wait_ns": None,
-        "pipeline_wait_ns": None,
-        "broker_time_ns": None,
         "response_send_ns": 0,
-        "client_network_ns": None,
         "retransmitted_packets": 0,
         "zero_windows": 0,
-        "proxy": None,
-        "proxied_client_ip": None,
-        "proxied_client_port": None,
-        "proxied_target": None,
         "waited_ns": 0,
     }
     assert row.client_software_name != row.client_software_version
