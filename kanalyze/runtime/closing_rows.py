@@ -16,7 +16,7 @@ import zlib
 from array import array
 from typing import TYPE_CHECKING, Any, Final
 
-from kanalyze.runtime.table_run import TableRows
+from kanalyze.runtime.table_rows import TableRows
 from kanalyze.tables.anomalies import AnomalyRow
 from kanalyze.tables.columns.block import Ints, Lists, RowBlock, Words
 from kanalyze.tables.connections import ConnectionRow

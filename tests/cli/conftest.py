@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kanalyze.cli import analyze
-from kanalyze.runtime.table_run import TableRows
+from kanalyze.runtime.table_rows import TableRows
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.registry import TABLES
 from tests.support.piped import Done, run_piped
