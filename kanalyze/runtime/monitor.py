@@ -8,8 +8,8 @@ from __future__ import annotations
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.common.bounded_text import bounded_text
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.texts import bounded_text
 from kanalyze.kafka.session.connection_summary import ConnectionCounts
 from kanalyze.tables.quality import DOUBTS, CaptureQuality
 from kanalyze.tables.requests.long_polls import HELD_BACK_APIS, may_be_held_back

@@ -18,7 +18,6 @@ from __future__ import annotations
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from kanalyze.common.argument_values import shown
 from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.net.shard import ALL_CONNECTIONS, Shard
@@ -128,6 +127,8 @@ class Analysis(RowSource):
         catalog = Catalog() if catalog is None else catalog
         is_broker = broker_side(ports, brokers)
         if not isinstance(jobs, int) or jobs < 1:
+            from kanalyze.common.argument_values import shown  # imported late: for the message
+
             raise UsageError(f"not a number of jobs: {shown(jobs)}")
         settings = AnalysisSettings(
             catalog=catalog,

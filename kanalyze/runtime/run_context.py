@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.tables.quality import CaptureQuality
-from kanalyze.tables.requests.name_search import NameReader
 from kanalyze.tables.requests.topic_names import TopicNames
 
 if TYPE_CHECKING:
@@ -77,6 +76,8 @@ class RunContext:
         captures = self.inputs.open_again()
         if captures is None:
             return
+        from kanalyze.tables.requests.name_search import NameReader  # imported late: rarely needed
+
         names = NameReader(self.settings.catalog)
         with captures:
             for _, step in self.settings.name_stages(names).run(captures):

@@ -8,7 +8,7 @@ In: anomalies from all stages. Out: :class:`AnomalyRow`.
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.similar_names import known_or_similar
+from kanalyze.common.texts import known_or_similar
 from kanalyze.errors import UsageError
 from kanalyze.model.anomalies import NET_ANOMALIES, AnomalyKind
 from kanalyze.model.packets import known_time
