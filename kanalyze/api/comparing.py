@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.api.tables import opened_tables
 from kanalyze.common import paths
-from kanalyze.common.saved_files import is_database
+from kanalyze.common.paths import is_database
 from kanalyze.errors import UsageError
 from kanalyze.queries.compare.chance import slices_of
 from kanalyze.queries.compare.comparison import Thresholds, compare_sides

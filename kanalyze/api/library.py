@@ -29,7 +29,7 @@ from kanalyze.common.argument_values import (
     texts,
     truth,
 )
-from kanalyze.common.saved_files import saved_files
+from kanalyze.common.paths import saved_files
 from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.pipeline import Analysis

@@ -20,8 +20,7 @@ from kanalyze.common.times import parse_time_ns
 from kanalyze.errors import UsageError
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
 from kanalyze.queries.saved import ID_COLUMN, REQUEST_ID
-from kanalyze.runtime.row_source import RowSource
-from kanalyze.runtime.table_run import TableRows
+from kanalyze.runtime.table_rows import RowSource, TableRows
 from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, AnomalyRow
 from kanalyze.spec.rows.connections import CONNECTION_COLUMNS, ConnectionRow
 from kanalyze.spec.rows.tables import ALWAYS, TABLES, stored_columns
@@ -115,13 +114,15 @@ class SavedAnalysis(RowSource):
         self._tables.close()
 
     def batches(self) -> Iterator[RowBlock]:
-        """Yield the rows of requests that match the filter, by column; no block is empty.
+        """Return the rows of requests that match the filter, by column; no block is empty.
+
+        The files are opened at once.
 
         Raises:
             SavedFileError: see :meth:`start`; or a file is damaged.
         """
-        for block, _ in self._requests():
-            yield block
+        self.start()
+        return (block for block, _ in self._requests())
 
     def connection_batches(self) -> Iterator[list[ConnectionRow]]:
         """Yield the rows of connections that match the filter; otherwise like :meth:`batches`."""

@@ -18,7 +18,7 @@ from kanalyze.capture.formats.pcap import PcapParser
 from kanalyze.capture.io.source import DamagedDataError, FileSource, open_source
 from kanalyze.common import paths
 from kanalyze.common.closing import ClosedAtEnd
-from kanalyze.common.saved_files import MAGIC_BYTES, is_database
+from kanalyze.common.paths import MAGIC_BYTES, is_database
 from kanalyze.errors import CaptureError
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 

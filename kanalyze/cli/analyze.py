@@ -10,15 +10,12 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.api.filters import make_filter
-from kanalyze.api.key_logs import read_key_logs
-from kanalyze.api.topic_ids import read_topic_ids
 from kanalyze.cli.console import print_message
 from kanalyze.cli.output_checks import output_files
 from kanalyze.common import paths
-from kanalyze.common.saved_files import saved_files
+from kanalyze.common.paths import saved_files
 from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
-from kanalyze.render.header import untimed_texts
 from kanalyze.render.nothing import no_kafka_text, undecrypted_text, unnamed_topics_text
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.filters import FILTER_OPTIONS
@@ -89,7 +86,7 @@ def analysis_of(
         row_filter=row_filter,
         ports=arguments.port,
         brokers=arguments.broker,
-        topic_ids=read_topic_ids(arguments.topic_ids) if arguments.topic_ids else None,
+        topic_ids=_topic_ids(arguments),
         leave_out=LeftOutReporter(),
         outputs=output_files(arguments),
         **{name: value for name, value in settings.items() if value is not None},
@@ -172,8 +169,11 @@ def report_unread(
         report_unnamed_topics(analysis)
     if rows or not _report_none(arguments, analysis):
         report_undecrypted(analysis)
-    for text in untimed_texts(vars(analysis.quality)):
-        print_message(text)
+    if analysis.quality.untimed_packets:
+        from kanalyze.render.header import untimed_texts  # imported late: all of the header
+
+        for text in untimed_texts(vars(analysis.quality)):
+            print_message(text)
 
 
 def report_undecrypted(analysis: Analysis | SavedAnalysis, about: str = "") -> None:
@@ -239,20 +239,29 @@ def _quoted(value: object) -> str:
     return shlex.quote(str(value))
 
 
+def _topic_ids(arguments: argparse.Namespace) -> dict[bytes, str] | None:
+    if not arguments.topic_ids:
+        return None
+    from kanalyze.api.topic_ids import read_topic_ids  # imported late: rarely given
+
+    return read_topic_ids(arguments.topic_ids)
+
+
 def key_log_of(arguments: argparse.Namespace) -> KeyLog | None:
     """Return the secrets of ``--keylog``, or else those in the file that the environment names.
 
     The variable is meant for the programs that write the file. If the file cannot be used here,
     a message says so, and the command continues.
     """
+    file = os.environ.get(KEY_LOG_VARIABLE, "")
+    if not arguments.keylog and not paths.exists(file):
+        return None
+    from kanalyze.api.key_logs import read_key_logs  # imported late: only with keys
+    from kanalyze.tls.installed import require_ciphers
+
     if arguments.keylog:
         return read_key_logs(arguments.keylog)
-    file = os.environ.get(KEY_LOG_VARIABLE)
-    if not file or not paths.exists(file):
-        return None
     try:
-        from kanalyze.tls.installed import require_ciphers  # imported late: only with keys
-
         require_ciphers()
         return read_key_logs([file])
     except UsageError as error:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import kanalyze
 from kanalyze.cli.hints import HelpFormatter, HintingParser, LazyCommand
 from kanalyze.common.compiled import is_compiled
-from kanalyze.common.sizes import parse_size
+from kanalyze.common.texts import parse_size
 from kanalyze.errors import UsageError
 
 if TYPE_CHECKING:
@@ -1040,7 +1040,7 @@ def _repeated(
 
 
 def _size(text: str) -> int:
-    """Parse a size as :func:`~kanalyze.common.sizes.parse_size` does."""
+    """Parse a size as :func:`~kanalyze.common.texts.parse_size` does."""
     try:
         return parse_size(text)
     except UsageError as error:

@@ -19,7 +19,7 @@ from kanalyze.cli.analyze import (
 from kanalyze.cli.arguments import parser
 from kanalyze.cli.console import print_message
 from kanalyze.cli.progress import progress_of
-from kanalyze.common.similar_names import known_or_similar
+from kanalyze.common.texts import known_or_similar
 from kanalyze.common.times import parse_duration_ns
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile

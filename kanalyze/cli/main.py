@@ -128,7 +128,7 @@ def _run_command(arguments: argparse.Namespace) -> int:
 def _list_interfaces() -> None:
     """Write a line for each interface; raises CaptureError and OSError."""
     from kanalyze.capture.live.interfaces import interfaces
-    from kanalyze.common.escaping import escape
+    from kanalyze.common.texts import escape
 
     for interface in interfaces():
         state = "up" if interface.is_up else "down"

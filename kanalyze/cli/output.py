@@ -19,7 +19,6 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.export.open import format_of, open_writer
 from kanalyze.export.schema import choose_columns
-from kanalyze.render.table import RowTable
 from kanalyze.spec.rows.requests import COLUMNS
 
 if TYPE_CHECKING:
@@ -105,6 +104,8 @@ class Output(NamedTuple):
 
     @contextmanager
     def _table(self) -> Iterator[RowSink]:
+        from kanalyze.render.table import RowTable  # imported late: files need no table
+
         columns = None if self.names is None else choose_columns(self.names, self.table)
         style = self.table_style or {}
         if self.destination == STANDARD_OUTPUT:

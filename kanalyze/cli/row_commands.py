@@ -32,9 +32,9 @@ def requests(arguments: argparse.Namespace) -> None:
         return
     with closing(rows_of(arguments)) as analysis:
         # Workers read while the output is opened, which takes long for Parquet.
-        analysis.start()
+        blocks = analysis.batches()
         with opened_output(arguments, analysis) as sink:
-            for block in analysis.batches():
+            for block in blocks:
                 sink.write_block(block)
     report_unread(sink.rows, arguments, analysis)
 

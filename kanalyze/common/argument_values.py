@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from operator import index
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from kanalyze.common.sizes import parse_size
+from kanalyze.common.texts import parse_size
 from kanalyze.errors import UsageError, reason_of
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """Questions about files, without pathlib, which takes 3 ms to import.
 
-In: paths. Out: what the file system says of them.
+In: paths. Out: what the file system says of them, and whether they are saved files (told from
+captures by their first bytes).
 """
 
 from __future__ import annotations
@@ -8,26 +9,37 @@ from __future__ import annotations
 import io
 import os
 import stat
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+from kanalyze.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = [
+    "MAGIC_BYTES",
     "FileIdentity",
     "beside",
     "ending",
     "exists",
     "file_identity",
     "identity_of",
+    "is_database",
     "is_file",
     "is_folder",
     "is_hidden",
     "opened",
     "regular_bytes",
+    "saved_files",
     "stat_of",
 ]
 
 
 FileIdentity: TypeAlias = tuple[int, int]
 """Device and inode of a file."""
+
+MAGIC_BYTES = 12
+_MAGIC_AT, _MAGIC = 8, b"DUCK"
 
 
 def stat_of(path: str | os.PathLike[str]) -> os.stat_result | None:
@@ -93,3 +105,39 @@ def opened(path: str | os.PathLike[str]) -> io.FileIO:
 def beside(module_file: str, *names: str) -> str:
     """Return the path of a file in a module's folder, or in a folder below it."""
     return os.path.join(os.path.dirname(module_file), *names)
+
+
+def is_database(beginning: bytes) -> bool:
+    """Return true if a file with this beginning is a DuckDB database, which a saved file is."""
+    return beginning[_MAGIC_AT:MAGIC_BYTES] == _MAGIC
+
+
+def saved_files(inputs: Sequence[object]) -> list[str]:
+    """Return the saved files among the inputs, each once; empty if all are captures.
+
+    Raises:
+        UsageError: there are saved files and captures.
+    """
+    files = [file for file in inputs if isinstance(file, str | os.PathLike) and _is_saved(file)]
+    if not files:
+        return []
+    if len(files) < len(inputs):
+        other = next(file for file in inputs if file not in files)
+        raise UsageError(
+            f"{os.fspath(files[0])}: is a saved file, which is not read together with a capture "
+            f"({other}): save that too"
+        )
+    name_of_path: dict[str, str] = {}
+    for file in files:
+        name_of_path.setdefault(os.path.realpath(file), os.fspath(file))
+    return list(name_of_path.values())
+
+
+def _is_saved(path: str | os.PathLike[str]) -> bool:
+    if regular_bytes(path) is None:
+        return False
+    try:
+        with opened(path) as file:
+            return is_database(file.read(MAGIC_BYTES))
+    except OSError:
+        return False  # the reader of captures opens it again and reports why it cannot

@@ -4,7 +4,7 @@ In: rows, or columns of rows. Out: bytes.
 
 - null is an empty cell. Booleans are ``true`` and ``false``. Nested columns are compact JSON text.
 - Text comes from the network and is not trusted. A backslash and every unprintable character (see
-  :func:`kanalyze.common.escaping.escape`) are written as JSON escapes: ``\\``, ``\n``, ``\u001b``.
+  :func:`kanalyze.common.texts.escape`) are written as JSON escapes: ``\\``, ``\n``, ``\u001b``.
   No cell has a line break.
 - Spreadsheets run cells that begin with ``= + - @``, and some also those that begin with the
   full-width forms. A text that begins with one of these characters or with an apostrophe gets an
@@ -20,7 +20,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.common.escaping import escape
+from kanalyze.common.texts import escape
 from kanalyze.export.column_texts import JsonTexts, WordTexts, number_cells
 from kanalyze.export.files import OutputFile
 from kanalyze.export.lines import Cells, LineWriter, TextCells

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.common.similar_names import known_or_similar
+from kanalyze.common.texts import known_or_similar
 from kanalyze.errors import UsageError
 from kanalyze.spec.columns import TYPES, Column, time_name
 from kanalyze.spec.rows.requests import COLUMNS

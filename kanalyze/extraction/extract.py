@@ -33,7 +33,6 @@ from kanalyze.net.endpoint_filter import EndpointFilter
 from kanalyze.net.headers import HeaderReader
 from kanalyze.net.layer_stats import LayerStats
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.runtime.table_run import Tables
 from kanalyze.tables.columns.numpy_arrays import ints_of
 from kanalyze.tls.keylog import TLS_KEY_LOG
 
@@ -122,14 +121,13 @@ def extract_packets(
         CaptureError: a capture cannot be read; or nothing that matches has a time.
         OSError: the file cannot be written.
     """
-    tables = Tables(others=True, more=frozenset())
-    analysis.start(tables)
+    table_rows = analysis.table_rows()
     captures = analysis.captures_again()
     if captures is None:
         analysis.close()
         raise UsageError("extract reads captures twice: save what comes through a pipe to a file")
     chosen = _Chosen(_on_day(selected, analysis), extent)
-    for rows in analysis.table_rows(others=tables.others):
+    for rows in table_rows:
         for block in rows.requests:
             chosen.add_requests(block)
         for connection in rows.connections:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kanalyze.live.finding_search import FindingSearch
-    from kanalyze.runtime.table_run import TableRows
+    from kanalyze.runtime.table_rows import TableRows
     from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.tables.quality import CaptureQuality
 

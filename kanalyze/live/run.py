@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from kanalyze.live.kept_rows import KeptRows
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.streams import TokenBytes
-    from kanalyze.runtime.in_flight import InFlight
-    from kanalyze.runtime.monitor import TlsConnections
+    from kanalyze.runtime.monitor import InFlight, TlsConnections
     from kanalyze.runtime.pipeline import Analysis
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tls.streams import GivenUp

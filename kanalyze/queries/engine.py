@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kanalyze.common.bounded_text import bounded_text
+from kanalyze.common.texts import bounded_text
 from kanalyze.errors import UsageError
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.similar_names import known_or_similar
+from kanalyze.common.texts import known_or_similar
 from kanalyze.errors import UsageError, reason_of
 
 __all__ = ["Query", "built_in", "find_query", "questions", "read_queries", "words_of"]

@@ -26,7 +26,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.similar_names import similar
+from kanalyze.common.texts import similar
 from kanalyze.errors import UsageError
 from kanalyze.model.tcp import Endpoint
 from kanalyze.queries.files import built_in, read_queries

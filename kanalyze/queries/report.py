@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from kanalyze.common.bounded_text import bounded_text
+from kanalyze.common.texts import bounded_text
 from kanalyze.model.tcp import Endpoint
 from kanalyze.queries.engine import FailedQueries, QueryError
 from kanalyze.queries.files import built_in

@@ -10,8 +10,8 @@ import shlex
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.common.escaping import escape
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.texts import escape
 from kanalyze.render.failed import failed_names
 from kanalyze.render.lines import Line
 from kanalyze.render.text import shown

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.common.escaping import escape
+from kanalyze.common.texts import escape
 from kanalyze.render.units import duration_text
 
 if TYPE_CHECKING:

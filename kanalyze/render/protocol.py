@@ -10,7 +10,7 @@ import textwrap
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.common.escaping import escape
+from kanalyze.common.texts import escape
 from kanalyze.decoding.values import api_key_name
 from kanalyze.kafka.schema.catalog import RELEASES, Catalog, Kind
 from kanalyze.kafka.schema.error_codes import is_retriable

@@ -5,7 +5,7 @@ In: any text, or None. Out: short printable text.
 
 from __future__ import annotations
 
-from kanalyze.common.escaping import escape
+from kanalyze.common.texts import escape
 
 __all__ = ["MISSING", "shown"]
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.common.escaping import escape
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.texts import escape
 from kanalyze.common.times import format_time
 from kanalyze.decoding.bodies import (
     PREFIX_BYTES,

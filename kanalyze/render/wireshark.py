@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from kanalyze.common.escaping import escape
+from kanalyze.common.texts import escape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -12,7 +12,6 @@ from kanalyze.capture.inputs import find_inputs, look_at
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.merge import MergedCaptures
-from kanalyze.common.argument_values import shown
 from kanalyze.errors import UsageError
 
 if TYPE_CHECKING:
@@ -123,4 +122,6 @@ def _capture(value: object) -> str | FoundCapture | BinaryIO:
         value = os.fspath(value)
     if isinstance(value, str | FoundCapture) or hasattr(value, "read"):
         return cast("str | FoundCapture | BinaryIO", value)
+    from kanalyze.common.argument_values import shown  # imported late: for the message
+
     raise UsageError(f"not a capture: {shown(value)} (use a path, a folder, a glob, an open file)")

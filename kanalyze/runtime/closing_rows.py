@@ -16,7 +16,7 @@ import zlib
 from array import array
 from typing import TYPE_CHECKING, Any, Final
 
-from kanalyze.runtime.table_run import TableRows
+from kanalyze.runtime.table_rows import TableRows
 from kanalyze.spec.rows.anomalies import AnomalyRow
 from kanalyze.spec.rows.connections import ConnectionRow
 from kanalyze.spec.rows.tables import TABLES, stored_columns

@@ -1,6 +1,6 @@
-"""One pass over captures: runs the stages, and counts.
+"""One pass over captures: reads them, makes rows, and counts. Every run is this loop.
 
-In: captures, stages. Out: :class:`BatchEvents`, then a
+In: open captures, settings, the tables to make. Out: rows, then a
 :class:`~kanalyze.tables.quality.CaptureQuality`.
 """
 
@@ -11,62 +11,90 @@ from typing import TYPE_CHECKING
 from kanalyze.common.int_columns import bounds, total
 from kanalyze.model.anomalies import NET_ANOMALIES
 from kanalyze.model.packets import NO_TIME, PacketBatch
+from kanalyze.runtime.table_rows import RowMaker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.net.shard import Shard
-    from kanalyze.runtime.stages import BatchEvents, Captures, Stages
+    from kanalyze.runtime.settings import AnalysisSettings
+    from kanalyze.runtime.stages import BatchEvents, Captures
+    from kanalyze.runtime.table_rows import TableRows, Tables
     from kanalyze.tables.quality import CaptureQuality
+    from kanalyze.tables.requests.topic_names import TopicNames
 
-__all__ = ["close_connections", "count_packets", "read_steps"]
+__all__ = ["OnePass", "count_packets"]
 
 
-def read_steps(
-    stages: Stages,
-    captures: Captures,
-    quality: CaptureQuality,
-    shard: Shard,
-    *,
-    ends: bool = True,
-) -> Iterator[BatchEvents]:
-    """Read captures to their end; yield the events of each batch of packets, and of the end.
+class OnePass:
+    """Reads the connections of one shard, in this process."""
 
-    Then ``quality`` is complete. Without ``ends``, connections stay open and are not counted yet.
-    Packets and anomalies without a connection are counted with the first shard. Raises CaptureError
-    as :meth:`~kanalyze.capture.merge.MergedCaptures.batches` does.
-    """
-    for batch, events in stages.run(captures, ends=ends):
-        if isinstance(batch, PacketBatch) and shard.is_first and len(batch):
-            count_packets(quality, batch)
+    def __init__(
+        self,
+        captures: Captures,
+        settings: AnalysisSettings,
+        tables: Tables,
+        names: TopicNames,
+        quality: CaptureQuality,
+        *,
+        checks_crc: bool | None = None,
+        with_ids: bool = False,
+    ) -> None:
+        """Make the stages; nothing is read yet.
+
+        Args:
+            captures: the open captures.
+            settings: the settings; those of the tables are added.
+            tables: the tables to make.
+            names: names of topics; those that are learned are added.
+            quality: the counts are added here; it is complete at the end.
+            checks_crc: whether the CRCs of batches of records are checked; None if a table has
+                anomalies, or rows come with their exchanges.
+            with_ids: see :meth:`.RowAssembler.drain`.
+        """
+        settings = settings.with_tables(tables.more)
+        if checks_crc is None:
+            checks_crc = tables.anomalies or tables.exchanges
+        self.settings = settings
+        self._captures = captures
+        self._quality = quality
+        self.stages = settings.stages(
+            connections=tables.connections, every_anomaly=tables.anomalies, checks_crc=checks_crc
+        )
+        self.assembler = settings.row_assembler(captures, names)
+        self._maker = RowMaker(
+            settings, tables, self.stages, captures, self.assembler, with_ids=with_ids
+        )
+
+    def steps(self, *, ends: bool = True) -> Iterator[tuple[BatchEvents, Iterator[TableRows]]]:
+        """Read the captures to their end; yield each batch's events, and an iterator of its rows.
+
+        The rows must be read before the next batch. At the end come those of the connections that
+        are still open; without ``ends``, these stay open and are not counted yet. Then the quality
+        is complete. Packets and anomalies without a connection are counted with the first shard.
+        Raises CaptureError as :meth:`~kanalyze.capture.merge.MergedCaptures.batches` does.
+        """
+        quality, is_first = self._quality, self.settings.shard.is_first
+        for batch, events in self.stages.run(self._captures, ends=ends):
+            if isinstance(batch, PacketBatch) and is_first and len(batch):
+                count_packets(quality, batch)
+            _count_events(quality, events)
+            yield events, self._maker.rows(events)
+        if is_first:
+            _count_captures(quality, self._captures)
+        self._count_stages(quality)
+
+    def close(self, quality: CaptureQuality) -> Iterator[TableRows]:
+        """Close all open connections, count them in ``quality``; return an iterator of the rows."""
+        self.stages.reset_counts()
+        events = self.stages.finish()
         _count_events(quality, events)
-        yield events
-    if shard.is_first:
-        _count_captures(quality, captures)
-    _count_stages(quality, stages)
+        self._count_stages(quality)
+        return self._maker.rows(events)
 
-
-def close_connections(stages: Stages, quality: CaptureQuality) -> BatchEvents:
-    """Close all open connections; add the counts of connections to ``quality``."""
-    stages.reset_counts()
-    events = stages.finish()
-    _count_events(quality, events)
-    _count_stages(quality, stages)
-    return events
-
-
-def _count_events(quality: CaptureQuality, events: BatchEvents) -> None:
-    for tcp in events.closed_connections:
-        quality.count_connection(tcp)
-    for anomaly in events.anomalies:
-        # The net stage counts the anomalies of packets and TCP.
-        if anomaly.kind not in NET_ANOMALIES:
-            quality.count_anomaly(anomaly.kind, anomaly.length or 0)
-
-
-def _count_stages(quality: CaptureQuality, stages: Stages) -> None:
-    quality.count_stages(stages.net, stages.counts)
-    quality.count_tls(stages.tls.outcomes(stages.counts.tls))
+    def _count_stages(self, quality: CaptureQuality) -> None:
+        stages = self.stages
+        quality.count_stages(stages.net, stages.counts)
+        quality.count_tls(stages.tls.outcomes(stages.counts.tls))
 
 
 def count_packets(quality: CaptureQuality, batch: PacketBatch) -> None:
@@ -82,6 +110,15 @@ def count_packets(quality: CaptureQuality, batch: PacketBatch) -> None:
             return
         earliest_ns = min(timed)
     quality.count_times(earliest_ns, latest_ns)
+
+
+def _count_events(quality: CaptureQuality, events: BatchEvents) -> None:
+    for tcp in events.closed_connections:
+        quality.count_connection(tcp)
+    for anomaly in events.anomalies:
+        # The net stage counts the anomalies of packets and TCP.
+        if anomaly.kind not in NET_ANOMALIES:
+            quality.count_anomaly(anomaly.kind, anomaly.length or 0)
 
 
 def _count_captures(quality: CaptureQuality, captures: Captures) -> None:

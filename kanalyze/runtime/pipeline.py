@@ -5,35 +5,36 @@ quality of the captures.
 
     bytes -> PacketBatch -> StreamUpdate -> Exchange -> Row
 
-An :class:`Analysis` checks its settings and starts one run. Each kind of run has a class:
-:class:`~kanalyze.runtime.request_runs.RequestRun`,
-:class:`~kanalyze.runtime.workers.Workers`,
-:class:`~kanalyze.runtime.request_runs.ExchangeRun`,
-:class:`~kanalyze.runtime.table_run.TableRun`,
-:class:`~kanalyze.runtime.connection_run.ConnectionRun`,
-:class:`~kanalyze.runtime.anomaly_run.AnomalyRun` and
-:class:`~kanalyze.runtime.resumable_run.ResumableRun`. What they share is in
-:class:`~kanalyze.runtime.run_context.RunContext`.
+An :class:`Analysis` checks its settings, opens the captures and yields the rows that match its
+filter. What reads the captures is one loop, whatever the rows are: :class:`.OnePass`, in this
+process or in several :class:`.Workers`. It hands the events of each batch of packets to a
+:class:`.RowMaker`. A :class:`.ResumableRun` is the same loop between two saved states.
 
 Memory is bounded by what open connections need: a capture ten times as long takes no more.
 """
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from kanalyze.common.argument_values import shown
 from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.net.shard import ALL_CONNECTIONS, Shard
 from kanalyze.runtime.analysis_inputs import AnalysisInputs, CaptureInput
 from kanalyze.runtime.monitor import RunMonitor
-from kanalyze.runtime.request_runs import ExchangeRun, MonitoredSteps, RequestRun
-from kanalyze.runtime.row_source import RowSource
+from kanalyze.runtime.one_pass import OnePass
 from kanalyze.runtime.run_context import RunContext
 from kanalyze.runtime.settings import AnalysisSettings, broker_side
 from kanalyze.runtime.stages import DEFAULT_MEMORY_BYTES, MemoryBounds
+from kanalyze.runtime.table_rows import (
+    RowSource,
+    SelectedRows,
+    TableRows,
+    Tables,
+    anomaly_rows,
+    row_of_connection,
+)
 from kanalyze.runtime.workers import Workers, WorkerTask, usable_workers
 from kanalyze.tables.filters import RowFilter
 from kanalyze.tables.requests.extract import Extractors
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from kanalyze.model.streams import TokenBytes
     from kanalyze.runtime.resumable_run import ResumableRun
     from kanalyze.runtime.stages import Captures
-    from kanalyze.runtime.table_run import TableRows, TableRun, Tables
     from kanalyze.spec.rows.anomalies import AnomalyRow
     from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.spec.rows.requests import Row
@@ -127,6 +127,8 @@ class Analysis(RowSource):
         catalog = Catalog() if catalog is None else catalog
         is_broker = broker_side(ports, brokers)
         if not isinstance(jobs, int) or jobs < 1:
+            from kanalyze.common.argument_values import shown  # imported late: for the message
+
             raise UsageError(f"not a number of jobs: {shown(jobs)}")
         settings = AnalysisSettings(
             catalog=catalog,
@@ -143,8 +145,6 @@ class Analysis(RowSource):
         self._context = RunContext(settings, inputs, row_filter)
         self._jobs = jobs if shard.count == 1 else 1
         self._on_tokens = on_tokens
-        self._started: RequestRun | TableRun | Workers | None = None
-        """The batches for :meth:`batches`, if :meth:`start` was called before."""
         self._workers: Workers | None = None
         self.quality = self._context.quality
         self.names = self._context.names
@@ -178,90 +178,44 @@ class Analysis(RowSource):
         """Return the captures for another pass; None before the first, or if they are a pipe."""
         return self._context.inputs.open_again()
 
-    def start(self, tables: Tables | None = None) -> None:
-        """Open the captures for :meth:`batches`, which otherwise does it itself.
-
-        With ``tables``, open them for :meth:`table_rows`. Workers, if there are any, begin to read
-        now; records are read in one process.
-
-        Raises:
-            CaptureError: an input is missing.
-            OSError: the system cannot start the processes.
-        """
-        context = self._context
-        if tables is not None:
-            context.settings = context.settings.with_tables(tables.more)
-        captures = context.open()
-        total_bytes = captures.progress[1] if captures.can_be_read_again else None
-        jobs = 1 if tables is not None and "records" in tables.more else self._jobs
-        count = usable_workers(jobs, total_bytes)
-        if count > 1:
-            inputs = context.inputs
-            task = WorkerTask(inputs.captures, inputs.stores, context.settings, tables)
-            self._workers = Workers(task, count, context.names, context.quality)
-            self._started = self._workers
-            return
-        steps = MonitoredSteps(context, captures, self.monitor, self._on_tokens)
-        if tables is None:
-            self._started = RequestRun(steps)
-        else:
-            from kanalyze.runtime.table_run import TableRun  # imported late: large tables
-
-            self._started = TableRun(steps, tables)
-
     def close(self) -> None:
-        """End what :meth:`start` began; may be called at any time."""
+        """End the workers, if there are any; may be called at any time."""
         if self._workers is not None:
             self._workers.close()
 
     def batches(self) -> Iterator[RowBlock]:
-        """Yield rows of requests by column, in blocks, in the order in which exchanges completed.
+        """Return rows of requests by column, in blocks, in the order in which exchanges completed.
+
+        The captures are opened at once, and workers begin to read; all else happens as the rows
+        are read. No block is empty.
 
         Raises:
             CaptureError: an input is missing or is not a capture.
+            OSError: the system cannot start the processes.
         """
-        if self._started is None:
-            self.start()
-        run, self._started = self._started, None
-        assert isinstance(run, RequestRun | Workers)
-        yield from self._context.matching(run.blocks())
+        return (block for rows in self._rows(Tables()) for block in rows.requests)
 
     def table_rows(self, more: Collection[str] = (), *, others: bool = True) -> Iterator[TableRows]:
-        """Yield the rows of several tables in one pass, as they are found.
+        """Return the rows of several tables in one pass, as they are found.
 
         These are requests and, with ``others``, connections and anomalies, to which the filter's
         conditions on clients, brokers and times apply. ``more`` names tables whose lines belong to
         requests (``groups``, ``metadata``, ``records``); a line comes together with its request.
-        Raises what :meth:`batches` raises.
+        Opens and raises what :meth:`batches` does.
         """
-        from kanalyze.runtime.anomaly_run import anomaly_rows  # imported late: large tables
-        from kanalyze.runtime.table_run import SelectedRows, TableRows, TableRun, Tables
-
-        tables = Tables(others, frozenset(more))
-        if self._started is None:
-            self.start(tables)
-        run, self._started = self._started, None
-        assert isinstance(run, TableRun | Workers)
-        context = self._context
-        selected = SelectedRows(context, tables)
-        if others:
-            unreadable = anomaly_rows(
-                context.inputs.left_out, context.settings, context.inputs.opened, lambda _: None
-            )
-            yield selected.of(TableRows([], [], unreadable))
-        for rows in run.rows():
-            yield selected.of(rows)
+        return self._rows(_tables(more, others=others))
 
     def exchange_blocks(
         self, note: Callable[[RowBlock], object] | None = None
-    ) -> Iterator[tuple[list[Exchange], RowBlock]]:
-        """Yield the exchanges with the block of their rows; otherwise like :meth:`batches`.
+    ) -> Iterator[tuple[Sequence[Exchange], RowBlock]]:
+        """Yield the exchanges with the block of their rows; otherwise like :meth:`row_batches`.
 
-        ``note`` is called with blocks of the rows of all exchanges, whatever the filter, before
-        their exchanges are yielded: if no input is a pipe, also with the next block.
+        Blocks are small enough for all of their rows to be in memory as objects. ``note`` is called
+        with blocks of the rows of all exchanges, whatever the filter, before their exchanges are
+        yielded: if no input is a pipe, also with the next block.
         """
-        run = ExchangeRun(self._context)
-        return run.blocks() if note is None else run.noted(note)
+        pairs = self._exchange_blocks(note)
+        return pairs if note is None else self._one_later(pairs)
 
     def exchange_batches(
         self, note: Callable[[RowBlock], object] | None = None
@@ -273,32 +227,32 @@ class Analysis(RowSource):
     def connection_batches(self) -> Iterator[list[ConnectionRow]]:
         """Yield a row for each TCP connection, in the order in which they closed.
 
-        The filter's conditions on clients, brokers and times apply. Raises what :meth:`batches`
-        raises.
+        The filter's conditions on clients, brokers and times apply. No batch is empty. Raises what
+        :meth:`batches` raises, with the first row.
         """
-        from kanalyze.runtime.connection_run import ConnectionRun  # imported late: a large table
-
-        return ConnectionRun(self._context).batches()
+        for rows in self._rows(Tables(requests=False, connections=True)):
+            if rows.connections:
+                yield list(rows.connections)
 
     def open_connections(self, most: int) -> list[ConnectionRow]:
         """Return rows of up to ``most`` connections that are open now; call it between two blocks.
 
         The rows are those that there would be if the capture ended now. For a run in this process.
         """
-        from kanalyze.runtime.connection_run import matching_connections  # imported late, as above
-
+        captures = self._context.inputs.opened
         summaries = islice(self.monitor.open_summaries(), most)
-        return matching_connections(summaries, self._context.inputs.opened, self.row_filter)
+        rows = [row_of_connection(summary, captures) for summary in summaries]
+        return list(filter(self.row_filter.matches_connection, rows))
 
     def anomaly_batches(self) -> Iterator[list[AnomalyRow]]:
         """Yield a row for each anomaly, as they are found.
 
-        The filter's conditions on clients, brokers and times apply. Raises what :meth:`batches`
-        raises.
+        The filter's conditions on clients, brokers and times apply. No batch is empty. Raises what
+        :meth:`batches` raises, with the first row.
         """
-        from kanalyze.runtime.anomaly_run import AnomalyRun  # imported late: large tables
-
-        return AnomalyRun(self._context).batches()
+        for rows in self._rows(Tables(requests=False, anomalies=True)):
+            if rows.anomalies:
+                yield list(rows.anomalies)
 
     def resumable(
         self,
@@ -320,12 +274,75 @@ class Analysis(RowSource):
             first_id: number of the first row of requests; None for that of the shard.
         """
         from kanalyze.runtime.resumable_run import ResumableRun  # imported late: rarely needed
-        from kanalyze.runtime.table_run import Tables  # imported late, as above
 
         return ResumableRun(
             self._context,
-            Tables(others, frozenset(more)),
+            _tables(more, others=others),
             saved_state,
             keeps_open=keeps_open,
             first_id=first_id,
         )
+
+    def _rows(self, tables: Tables) -> Iterator[TableRows]:
+        """Open the captures, start workers; return the rows that match the filter."""
+        all_rows = self._all_rows(tables)
+        return map(SelectedRows(self._context, tables).of, all_rows)
+
+    def _all_rows(self, tables: Tables) -> Iterator[TableRows]:
+        """Open the captures, start workers; return the rows before filtering."""
+        context = self._context
+        captures, settings, inputs = context.open(), context.settings, context.inputs
+        unreadable: list[TableRows] = []
+        if tables.anomalies and settings.shard.is_first and inputs.left_out:
+            anomalies = anomaly_rows(inputs.left_out, settings, captures)
+            unreadable = [TableRows(anomalies=anomalies)]
+        total_bytes = captures.progress[1] if captures.can_be_read_again else None
+        jobs = usable_workers(self._jobs, total_bytes) if tables.can_be_shared else 1
+        if jobs > 1:
+            task = WorkerTask(inputs.captures, inputs.stores, settings, tables)
+            self._workers = Workers(task, jobs, context.names, context.quality)
+            return chain(unreadable, self._workers.rows())
+        run = OnePass(captures, settings, tables, context.names, context.quality)
+        return chain(unreadable, self._read(run))
+
+    def _read(self, run: OnePass) -> Iterator[TableRows]:
+        """Yield the rows of a run in this process, which the monitor follows."""
+        self.monitor.begin(run.stages, run.settings)
+        for step, rows in run.steps():
+            tokens = step.token_bytes + step.proxy_credentials
+            if self._on_tokens is not None and tokens:
+                self._on_tokens(tokens)
+            yield from rows
+        self.monitor.end()
+
+    def _exchange_blocks(
+        self, note: Callable[[RowBlock], object] | None
+    ) -> Iterator[tuple[Sequence[Exchange], RowBlock]]:
+        tables = Tables(exchanges=True)
+        all_rows = self._all_rows(tables)
+        selected = SelectedRows(self._context, tables)
+        for rows in all_rows:
+            if note is not None:
+                note(rows.requests[0])
+            matching = selected.of(rows)
+            if matching.requests:
+                yield matching.exchanges, matching.requests[0]
+
+    def _one_later(
+        self, pairs: Iterator[tuple[Sequence[Exchange], RowBlock]]
+    ) -> Iterator[tuple[Sequence[Exchange], RowBlock]]:
+        """Yield each pair when the next one was read; not if an input is a pipe, which may wait."""
+        delayed = None
+        for pair in pairs:
+            if self._context.inputs.progress[1] is None:
+                yield pair
+                continue
+            if delayed is not None:
+                yield delayed
+            delayed = pair
+        if delayed is not None:
+            yield delayed
+
+
+def _tables(more: Collection[str], *, others: bool) -> Tables:
+    return Tables(connections=others, anomalies=others, more=frozenset(more))

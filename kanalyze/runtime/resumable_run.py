@@ -12,16 +12,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.runtime.closing_rows import ClosingRowsError, before_state, rows_of, split
-from kanalyze.runtime.one_pass import close_connections
+from kanalyze.runtime.one_pass import OnePass
 from kanalyze.runtime.state import StateError, load_state, save_state
-from kanalyze.runtime.table_run import SelectedRows, StepRows
+from kanalyze.runtime.table_rows import SelectedRows, new_cluster_lines
 from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kanalyze.runtime.run_context import RunContext
-    from kanalyze.runtime.table_run import TableRows, Tables
+    from kanalyze.runtime.table_rows import TableRows, Tables
     from kanalyze.spec.rows.connections import ConnectionRow
 
 __all__ = ["ResumableRun"]
@@ -40,7 +40,6 @@ class ResumableRun:
         first_id: int | None = None,
     ) -> None:
         """Set up a run; for the arguments see :meth:`.Analysis.resumable`."""
-        context.settings = context.settings.with_tables(tables.more)
         self._context = context
         self._tables = tables
         self._loaded = saved_state
@@ -63,24 +62,24 @@ class ResumableRun:
                 and it has no rows for closing its connections.
         """
         context, tables = self._context, self._tables
-        settings, captures = context.settings, context.open()
-        assembler = context.row_assembler(captures)
-        stages = settings.stages(connections=tables.others, every_anomaly=tables.others)
-        step_rows = StepRows(settings, tables, stages, captures, assembler)
-        selected = SelectedRows(context, tables, self._first_id)
+        run = OnePass(
+            *(context.open(), context.settings, tables, context.names, context.quality),
+            checks_crc=False,
+        )
+        lines = new_cluster_lines(context)
+        selected = SelectedRows(context, tables, self._first_id, lines)
         if self._loaded is not None:
             try:
-                load_state(self._loaded, stages, assembler, selected.cluster_lines)
-                stages.reset_counts()
+                load_state(self._loaded, run.stages, run.assembler, lines)
+                run.stages.reset_counts()
             except StateError as error:
                 yield from self._closed(self._loaded, error)
-        for step in context.steps(stages, captures, ends=not self._keeps_open):
-            for rows in step_rows.of(step):
+        for _, step_rows in run.steps(ends=not self._keeps_open):
+            for rows in step_rows:
                 yield selected.of(rows)
         if self._keeps_open:
-            state = save_state(stages, assembler, selected.cluster_lines)
-            step = close_connections(stages, self.closing_quality)
-            last = [selected.of(rows) for rows in step_rows.of(step)]
+            state = save_state(run.stages, run.assembler, lines)
+            last = [selected.of(rows) for rows in run.close(self.closing_quality)]
             self.open_connections = [row for rows in last for row in rows.connections]
             self.saved_state = before_state(last, state)
 

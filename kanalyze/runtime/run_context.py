@@ -1,7 +1,7 @@
 """What every kind of run needs: settings, inputs, the filter, counters, topic names.
 
-In: settings and inputs of an analysis. Out: open captures, events, row assemblers, rows that match
-the filter.
+In: settings and inputs of an analysis. Out: open captures; the filter, once its days are known;
+names of topics.
 
 The name of a topic applies to the whole capture, also to packets before the name was seen. So, if
 all inputs are files, the first topic id without a name starts a search through the files, which
@@ -13,20 +13,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.runtime.one_pass import read_steps
 from kanalyze.tables.quality import CaptureQuality
-from kanalyze.tables.requests.name_search import NameReader
 from kanalyze.tables.requests.topic_names import TopicNames
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from kanalyze.runtime.analysis_inputs import AnalysisInputs
     from kanalyze.runtime.settings import AnalysisSettings
-    from kanalyze.runtime.stages import BatchEvents, Captures, Stages
-    from kanalyze.tables.columns.block import RowBlock
+    from kanalyze.runtime.stages import Captures
     from kanalyze.tables.filters import RowFilter
-    from kanalyze.tables.requests.row_assembler import RowAssembler
 
 __all__ = ["RunContext"]
 
@@ -59,16 +55,6 @@ class RunContext:
                 self.quality.count_anomaly(anomaly.kind)
         return captures
 
-    def steps(
-        self, stages: Stages, captures: Captures, *, ends: bool = True
-    ) -> Iterator[BatchEvents]:
-        """Read captures to their end; for ``ends`` see :func:`~.one_pass.read_steps`."""
-        return read_steps(stages, captures, self.quality, self.settings.shard, ends=ends)
-
-    def row_assembler(self, captures: Captures) -> RowAssembler:
-        """Return a new row assembler."""
-        return self.settings.row_assembler(captures, self.names)
-
     @property
     def row_filter(self) -> RowFilter:
         """The filter of rows; times of day are replaced by times on the first packet's day."""
@@ -85,18 +71,13 @@ class RunContext:
         first_ns = self.inputs.first_time_ns() if self.inputs.are_files else None
         return self.quality.first_time_ns if first_ns is None else first_ns
 
-    def matching(self, blocks: Iterable[RowBlock]) -> Iterator[RowBlock]:
-        """Yield the rows that match the filter; no block is empty."""
-        for block in blocks:
-            selected = block if self.row_filter.passes_all else self.row_filter.matching(block)
-            if len(selected):
-                yield selected
-
     def _search_names(self) -> Iterator[tuple[bytes, str]]:
         """Yield all topic ids and names in the captures, if these can be read again."""
         captures = self.inputs.open_again()
         if captures is None:
             return
+        from kanalyze.tables.requests.name_search import NameReader  # imported late: rarely needed
+
         names = NameReader(self.settings.catalog)
         with captures:
             for _, step in self.settings.name_stages(names).run(captures):

@@ -51,27 +51,22 @@ class AnalysisSettings(NamedTuple):
 
     def stages(
         self,
-        shard: Shard | None = None,
         *,
         connections: bool = False,
         every_anomaly: bool = False,
         checks_crc: bool = False,
     ) -> Stages:
-        """Return new stages; ``shard`` replaces the shard of the analysis if given.
-
-        ``checks_crc``: whether the CRCs of batches of records are checked.
-        """
-        shard = self.shard if shard is None else shard
+        """Return new stages; ``checks_crc``: whether the CRCs of batches of records are checked."""
         decoders, needed_fields = Decoders(self.catalog), self.extractors.needed_fields
         return Stages(
             MessageReader(self.catalog, decoders, needed_fields, checks_crc=checks_crc),
             self.catalog,
             is_broker=self.is_broker,
             keep=self.keep,
-            memory=self.memory.of_shard(shard.count),
+            memory=self.memory.of_shard(self.shard.count),
             connections=connections,
             every_anomaly=every_anomaly,
-            shard=shard,
+            shard=self.shard,
             idle_ns=self.idle_ns,
             keylog=self.keylog,
         )

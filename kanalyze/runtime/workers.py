@@ -24,7 +24,8 @@ from kanalyze.capture.merge import MergedCaptures
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError
 from kanalyze.net.shard import Shard
-from kanalyze.runtime.one_pass import read_steps
+from kanalyze.runtime.one_pass import OnePass
+from kanalyze.runtime.table_rows import TableRows
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.quality import CaptureQuality
 from kanalyze.tables.requests.row_assembler import with_names
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
     from kanalyze.capture.io.stores import Stores
     from kanalyze.capture.merge import MergeInput
     from kanalyze.runtime.settings import AnalysisSettings
-    from kanalyze.runtime.stages import Stages
-    from kanalyze.runtime.table_run import OtherRows, TableRows, Tables
+    from kanalyze.runtime.table_rows import Tables
     from kanalyze.spec.rows.anomalies import AnomalyRow
     from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.tables.cluster.reader import ClusterFacts
@@ -69,8 +69,7 @@ class WorkerTask(NamedTuple):
     """The captures, all of which can be read more than once."""
     stores: Stores
     settings: AnalysisSettings
-    tables: Tables | None = None
-    """The tables to send in addition to requests; None for none."""
+    tables: Tables
 
 
 class _RowsSent(NamedTuple):
@@ -81,7 +80,7 @@ class _RowsSent(NamedTuple):
     """For each row, the packet that completed its exchange; ascending."""
     names: list[tuple[bytes, str]]
     """Ids and names of topics that were learned together with the rows."""
-    facts: list[ClusterFacts]
+    facts: Sequence[ClusterFacts]
     """The facts in the messages of the requests, by row."""
 
 
@@ -149,8 +148,8 @@ class Workers:
         self._pipes.append(read_end)
         self._processes.append(process)
 
-    def blocks(self) -> Iterator[RowBlock]:
-        """Yield the rows of requests of all workers, merged, once; no block is empty.
+    def rows(self) -> Iterator[TableRows]:
+        """Yield the rows of all tables and workers, merged, once.
 
         Raises:
             KanalyzeError: an error of a worker; or a worker process died.
@@ -158,16 +157,9 @@ class Workers:
         """
         for batch in self._batches():
             for rows in batch.merged():
-                yield rows.block
-
-    def rows(self) -> Iterator[TableRows]:
-        """Yield the rows of all tables and workers, merged, once; raises like :meth:`blocks`."""
-        from kanalyze.runtime.table_run import TableRows  # imported late: large tables
-
-        for batch in self._batches():
-            for rows in batch.merged():
-                yield TableRows([rows.block], [], [], rows.facts)
-            yield TableRows([], batch.connections, batch.anomalies)
+                yield TableRows((rows.block,), facts=rows.facts)
+            if batch.connections or batch.anomalies:
+                yield TableRows((), batch.connections, batch.anomalies)
 
     def _batches(self) -> Iterator[_BatchMerge]:
         """Yield the merge of each batch, which must be read before the next; then close."""
@@ -335,38 +327,24 @@ def _work(task: WorkerTask, shard: Shard, pipe: Connection, other_pipes: list[Co
 
 
 def _send_rows(task: WorkerTask, shard: Shard, pipe: Connection) -> None:
-    settings = task.settings
-    names, quality = _LearnedNames(settings.topic_ids), CaptureQuality()
+    names, quality = _LearnedNames(task.settings.topic_ids), CaptureQuality()
     # Batches must end where they end in one process: the order of some rows depends on it.
     captures = MergedCaptures(task.inputs, stores=task.stores)
-    assembler = settings.row_assembler(captures, names)
-    tables = task.tables
-    has_other_rows = tables is not None and tables.others
-    stages = settings.stages(
-        shard, connections=has_other_rows, every_anomaly=has_other_rows, checks_crc=has_other_rows
-    )
-    other_rows = _other_rows(settings, stages, captures, shard) if has_other_rows else None
-    reader = settings.cluster_reader(tables.more) if tables is not None and tables.more else None
-    for step in read_steps(stages, captures, quality, shard):
+    settings = task.settings._replace(shard=shard)
+    run = OnePass(captures, settings, task.tables, names, quality, with_ids=True)
+    for step, step_rows in run.steps():
         first = 0
-        while first < len(step.exchanges):
-            last = assembler.add_until_full(step.exchanges, first)
-            latest = array("q", step.completion_packets[first:last])
-            block = assembler.drain(with_ids=True)
-            facts = [] if reader is None else reader.read(step.exchanges[first:last], block)
-            _send(pipe, _RowsSent(block, latest, names.drain(), facts))
-            first = last
-        rows = ([], []) if other_rows is None else other_rows.of(step)
-        _send(pipe, _BatchEnd(captures.progress, *rows))
+        connections: list[ConnectionRow] = []
+        anomalies: list[AnomalyRow] = []
+        for rows in step_rows:
+            for block in rows.requests:
+                latest = array("q", step.completion_packets[first : first + len(block)])
+                first += len(block)
+                _send(pipe, _RowsSent(block, latest, names.drain(), rows.facts))
+            connections += rows.connections
+            anomalies += rows.anomalies
+        _send(pipe, _BatchEnd(captures.progress, connections, anomalies))
     _send(pipe, quality)
-
-
-def _other_rows(
-    settings: AnalysisSettings, stages: Stages, captures: MergedCaptures, shard: Shard
-) -> OtherRows:
-    from kanalyze.runtime.table_run import OtherRows  # imported late: large tables
-
-    return OtherRows(settings, stages, captures, shard)
 
 
 def _send(pipe: Connection, value: object) -> None:

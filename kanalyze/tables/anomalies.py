@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.common.similar_names import known_or_similar
+from kanalyze.common.texts import known_or_similar
 from kanalyze.errors import UsageError
 from kanalyze.model.anomalies import NET_ANOMALIES, AnomalyKind
 from kanalyze.model.packets import known_time

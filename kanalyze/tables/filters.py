@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from kanalyze.common.known import of_known
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.similar_names import similar
+from kanalyze.common.texts import similar
 from kanalyze.common.times import (
     NS_PER_DAY,
     format_time,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kanalyze.cli import analyze
-from kanalyze.runtime.table_run import TableRows
+from kanalyze.runtime.table_rows import TableRows
 from kanalyze.spec.rows.tables import TABLES
 from kanalyze.tables.columns.block import RowBlock
 from tests.support.piped import Done, run_piped

@@ -119,7 +119,7 @@ def shell(command: str, batches: int = 20, **settings) -> subprocess.CompletedPr
         "import sys\n"
         "from kanalyze.cli import analyze\n"
         "from kanalyze.tables.columns.block import RowBlock\n"
-        "from kanalyze.runtime.table_run import TableRows\n"
+        "from kanalyze.runtime.table_rows import TableRows\n"
         "from kanalyze.tables.quality import CaptureQuality\n"
         "from tests.support.rows import plain_traffic\n"
         "class Fake:\n"

@@ -11,7 +11,7 @@ from kanalyze.live.finding_search import FindingSearch
 from kanalyze.live.kept_rows import KeptRows, database_of
 from kanalyze.queries.files import Query
 from kanalyze.queries.findings import MAX_OF_A_KIND, FindingKind, kind_of_finding
-from kanalyze.runtime.table_run import TableRows
+from kanalyze.runtime.table_rows import TableRows
 from kanalyze.tables.columns.block import RowBlock
 from tests.support.few_findings import FEW_FINDINGS
 from tests.support.findings import kinds_of

@@ -11,7 +11,7 @@ from kanalyze.live.finding_search import FindingSearch
 from kanalyze.live.findings_watch import SHARE, FindingsWatch, ask
 from kanalyze.live.kept_rows import KeptRows
 from kanalyze.live.window.snapshot import CaptureState
-from kanalyze.runtime.table_run import TableRows
+from kanalyze.runtime.table_rows import TableRows
 from kanalyze.tables.columns.block import RowBlock
 from tests.support.findings import kinds_of
 from tests.support.rows import START_NS, row

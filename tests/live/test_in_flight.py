@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kanalyze.live.window.snapshot import CaptureState
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.packets import PacketBatch
-    from kanalyze.runtime.in_flight import InFlight
+    from kanalyze.runtime.monitor import InFlight
     from kanalyze.tables.columns.block import RowBlock
 
 SECOND_NS = 1_000_000_000

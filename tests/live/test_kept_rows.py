@@ -15,7 +15,7 @@ from kanalyze.live.kept_rows import KeptRows, database_of
 from kanalyze.queries.database import Database
 from kanalyze.queries.report import report_of
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.runtime.table_run import TableRows
+from kanalyze.runtime.table_rows import TableRows
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.quality import CaptureQuality
 from kanalyze.tables.quality_facts import quality_facts

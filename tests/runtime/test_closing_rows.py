@@ -16,7 +16,7 @@ from tests.support.captures import path
 from tests.support.cases import for_each
 
 if TYPE_CHECKING:
-    from kanalyze.runtime.table_run import TableRows
+    from kanalyze.runtime.table_rows import TableRows
 
 STATE = b"kanalyze-state 13 0.1.0 and so on"
 

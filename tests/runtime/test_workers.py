@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
+from multiprocessing import active_children
 
 import pytest
 
 from benchmarks.repeat import repeat
 from kanalyze.api.key_logs import read_key_logs
-from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.errors import CaptureError, KanalyzeError, UsageError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.net.shard import Shard
 from kanalyze.runtime import workers as workers_module
+from kanalyze.runtime.one_pass import OnePass
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.runtime.workers import Workers, WorkerTask, usable_workers
+from kanalyze.runtime.workers import Workers, usable_workers
 from kanalyze.spec.rows.tables import TABLES
 from tests.support import tls_captures
 from tests.support.captures import NAMES, in_turn, path
@@ -82,57 +83,55 @@ def test_a_capture_that_becomes_unreadable_gives_the_rows_of_one_process(tmp_pat
     assert (rows, quality) == read(*captures)
 
 
-def test_a_worker_without_memory_raises_memory_error(monkeypatch, allow_small):
-    def steps(*arguments):
-        raise MemoryError
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), ModuleNotFoundError("No module named 'lz4.frame'", name="lz4.frame")],
+    ids=["no memory", "no package"],
+)
+def test_an_error_in_a_worker_is_raised(error, monkeypatch, allow_small):
+    def steps(self):
+        raise error
 
-    monkeypatch.setattr(workers_module, "read_steps", steps)
-    with pytest.raises(MemoryError):
+    monkeypatch.setattr(OnePass, "steps", steps)
+    with pytest.raises(type(error)) as caught:
         read(str(path("mock")), jobs=2)
-
-
-def test_a_package_missing_in_a_worker_is_named(monkeypatch, allow_small):
-    def steps(*arguments):
-        raise ModuleNotFoundError("No module named 'lz4.frame'", name="lz4.frame")
-
-    monkeypatch.setattr(workers_module, "read_steps", steps)
-    with pytest.raises(ModuleNotFoundError) as caught:
-        read(str(path("mock")), jobs=2)
-    assert caught.value.name == "lz4.frame"
+    assert getattr(caught.value, "name", None) == getattr(error, "name", None)
 
 
 def test_a_killed_worker_is_an_error(monkeypatch, allow_small):
-    read_steps = workers_module.read_steps
+    read_steps = OnePass.steps
 
-    def steps(stages, captures, quality, shard):
-        yield from read_steps(stages, captures, quality, shard)
-        if not shard.is_first:
+    def steps(self):
+        yield from read_steps(self)
+        if not self.settings.shard.is_first:
             # The worker kills itself: with few packets it ends soon, so the test might be too late.
             os.kill(os.getpid(), signal.SIGKILL)
 
-    monkeypatch.setattr(workers_module, "read_steps", steps)
+    monkeypatch.setattr(OnePass, "steps", steps)
     with pytest.raises(KanalyzeError, match="worker process died"):
         read(str(path("mock")), jobs=2)
 
 
-def test_stopping_early_ends_all_workers(allow_small):
-    run = Analysis([str(path("basics"))], jobs=2)
-    batches = run.batches()
-    next(batches)
-    assert run._workers is not None
-    processes = run._workers._processes
-    assert len(processes) == 2
-    batches.close()
-    assert not any(process.is_alive() for process in processes)
+@pytest.mark.parametrize("reads_rows", [True, False])
+def test_stopping_early_ends_all_workers(reads_rows, monkeypatch, allow_small):
+    read_steps = OnePass.steps
 
+    def steps(self):
+        yield from read_steps(self)
+        signal.pause()  # no worker ends by itself
 
-def test_closing_a_started_analysis_ends_its_workers(allow_small):
+    monkeypatch.setattr(OnePass, "steps", steps)
     run = Analysis([str(path("basics"))], jobs=2)
-    run.start()
-    assert run._workers is not None
+    rows = run.batches()
+    if reads_rows:
+        next(rows)
+    assert len(active_children()) == 2
+    if reads_rows:
+        del rows
+    else:
+        run.close()
+    assert active_children() == []
     run.close()
-    run.close()
-    assert not any(process.is_alive() for process in run._workers._processes)
 
 
 def test_progress_ends_at_the_size_of_the_captures(allow_small):
@@ -146,9 +145,9 @@ def test_an_open_file_is_read_by_one_process():
     assert usable_workers(4, None) == 1
     with path("mock").open("rb") as file:
         run = Analysis([file], jobs=4)
-        run.start()
-        assert run._workers is None
-        assert sum(len(batch) for batch in run.batches()) == len(read(str(path("mock")))[0])
+        batches = run.batches()
+        assert active_children() == []
+        assert sum(map(len, batches)) == len(read(str(path("mock")))[0])
 
 
 def test_small_captures_have_no_workers():
@@ -167,13 +166,11 @@ def test_every_connection_is_in_exactly_one_shard(allow_small):
     """A worker closes the connections of its shard, and no others."""
     by_shard = []
     for shard in (Shard(0, 3), Shard(1, 3), Shard(2, 3)):
-        run = Analysis([str(path("cluster"))])
-        captures = run._context.open()
-        stages = run._context.settings.stages(shard)
+        settings = Analysis([], shard=shard)._context.settings
         by_shard.append(
             {
                 (tcp.endpoints, tcp.connection_number, tcp.serial)
-                for _, step in stages.run(captures)
+                for _, step in settings.stages().run(MergedCaptures([str(path("cluster"))]))
                 for tcp in step.closed_connections
             }
         )
@@ -184,7 +181,7 @@ def test_every_connection_is_in_exactly_one_shard(allow_small):
     assert len(all_connections) == read(str(path("cluster")))[1]["connections"]
 
 
-def test_started_workers_end_if_another_cannot_be_started(monkeypatch):
+def test_started_workers_end_if_another_cannot_be_started(monkeypatch, allow_small):
     started = []
     start = Workers._start
 
@@ -195,11 +192,8 @@ def test_started_workers_end_if_another_cannot_be_started(monkeypatch):
         started.extend(self._processes)
 
     monkeypatch.setattr(Workers, "_start", fail_at_second)
-    analysis = Analysis([str(path("mock"))])
-    context = analysis._context
-    task = WorkerTask([str(path("mock"))], Stores(), context.settings)
     with pytest.raises(BlockingIOError):
-        Workers(task, 2, context.names, context.quality)
+        read(str(path("mock")), jobs=2)
     assert len(started) == 1
     assert not started[0].is_alive()
 

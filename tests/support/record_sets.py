@@ -17,12 +17,8 @@ with warnings.catch_warnings():
 from kanalyze.kafka.records.reader import RecordSet
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.records.types import (
-        DecompressionLimits,
-        Record,
-        RecordBatch,
-        RecordProblem,
-    )
+    from kanalyze.kafka.records.batch import RecordBatch
+    from kanalyze.kafka.records.types import DecompressionLimits, Record, RecordProblem
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ROOM = 1 << 26

@@ -12,10 +12,9 @@ from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.kafka.session.message_reader import MessageReader
 from kanalyze.model.anomalies import NET_ANOMALIES
 from kanalyze.runtime import analysis_inputs
-from kanalyze.runtime.connection_run import row_of_connection
-from kanalyze.runtime.request_runs import step_blocks
 from kanalyze.runtime.stages import Stages
 from kanalyze.runtime.state import load_state, save_state
+from kanalyze.runtime.table_rows import request_blocks, row_of_connection
 from kanalyze.tables.quality import CaptureQuality
 from kanalyze.tables.requests.extract import Extractors
 from kanalyze.tables.requests.row_assembler import RowAssembler
@@ -80,7 +79,7 @@ class Run:
 
     def _note(self, step: BatchEvents) -> None:
         if self._is_asked:
-            for block in step_blocks(step, self.maker):
+            for block in request_blocks(step, self.maker):
                 self._rows += block.rows()
         self._anomalies += [self._described(anomaly) for anomaly in step.anomalies]
         self._connections += [row_of_connection(ended, self.captures) for ended in step.summaries]

@@ -12,8 +12,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.kafka.codec.interpreter import failure_of
-
 if TYPE_CHECKING:
     from kanalyze.kafka.schema.schema_ast import MessageSpec
 
@@ -54,6 +52,8 @@ def locate_failure(
         reason: the decoder's reason; returned without a field if the interpreter finds nothing
             wrong.
     """
+    from kanalyze.kafka.codec.interpreter import failure_of  # imported late: only for failures
+
     failure = failure_of(definition, version, data, at)
     if failure is None:
         return None, at, reason

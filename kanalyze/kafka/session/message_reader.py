@@ -28,14 +28,12 @@ from kanalyze.kafka.codec.failures import (
     UNKNOWN_API,
     unknown_version,
 )
-from kanalyze.kafka.codec.probable_errors import with_probable_error
 from kanalyze.kafka.codec.values import Texts
 from kanalyze.kafka.framing.headers import (
     RequestHeader,
     parse_request_header,
     parse_response_header,
 )
-from kanalyze.kafka.records.first_records import first_records
 from kanalyze.kafka.session.batch_checks import checks_of, sum_up
 from kanalyze.kafka.session.decode_plans import DecodePlans
 from kanalyze.kafka.session.failure_details import FailureDetails
@@ -319,6 +317,8 @@ class MessageReader:
         version = header.api_version
         if header.api_key != PRODUCE or not self._plans.has_version(PRODUCE, version):
             return None
+        from kanalyze.kafka.records.first_records import first_records  # imported late: rare
+
         message = self._catalog.message(header.api_key, "request")
         head = view[: header.body + _RECORDS_WITHIN_BYTES]
         return first_records(message, header.api_version, head, header.body)
@@ -433,6 +433,8 @@ def _with_guess(
         data = MessageReader.beginning(frame)[: frame.length]
     except WireError:  # the first bytes are missing
         return body
+    from kanalyze.kafka.codec.probable_errors import with_probable_error  # imported late: rare
+
     reason = body.detail
     detail = with_probable_error(reason, catalog, api_key, api_version, data, frame.length)
     return DecodedBody(None, None, body.problem, detail)

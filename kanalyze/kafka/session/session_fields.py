@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.kafka.codec.projection import Projection
-from kanalyze.kafka.codec.trace import trace_message
 from kanalyze.kafka.session.message_checks import response_body_at
 from kanalyze.kafka.wire import WireError
 
@@ -94,6 +93,8 @@ class SessionFields:
             return body
         if not self._plans.has_version(_SASL_AUTHENTICATE, version):
             return body
+        from kanalyze.kafka.codec.trace import trace_message  # imported late: only for logins
+
         message = self._catalog.message(_SASL_AUTHENTICATE, kind)
         trace = trace_message(message, version, frame.read(0, frame.length), at)
         fields = {node.name: node for node in trace.root.children}

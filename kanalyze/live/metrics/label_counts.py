@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from kanalyze.common.escaping import escape
+from kanalyze.common.texts import escape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -18,8 +18,8 @@ from collections import Counter
 from statistics import median
 from typing import TYPE_CHECKING
 
-from kanalyze.common.escaping import escape
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.texts import escape
 from kanalyze.live.view.tables import finding_text
 from kanalyze.live.window.snapshot import PIPE
 from kanalyze.model.anomalies import AnomalyKind

@@ -8,8 +8,8 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kanalyze.common.bounded_text import bounded_text
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.texts import bounded_text
 from kanalyze.live.window.row_choice import RowChoice, text_matches
 from kanalyze.model.tcp import Endpoint
 from kanalyze.render.layout import (

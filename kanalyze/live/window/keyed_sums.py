@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeAlias, TypeVar
 
-from kanalyze.common.bounded_text import bounded_text
+from kanalyze.common.texts import bounded_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from kanalyze.common.bounded_text import bounded_text
+from kanalyze.common.texts import bounded_text
 from kanalyze.live.window.row_measures import rows_with_items
 from kanalyze.tables.columns.block import Ints
 from kanalyze.tables.columns.numpy_arrays import (

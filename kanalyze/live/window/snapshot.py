@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from kanalyze.live.window.sums import Amounts
     from kanalyze.model.anomalies import AnomalyKind
     from kanalyze.queries.findings import Finding
-    from kanalyze.runtime.in_flight import InFlight
-    from kanalyze.runtime.monitor import TlsConnections
+    from kanalyze.runtime.monitor import InFlight, TlsConnections
     from kanalyze.spec.rows.requests import Row
 
 __all__ = [

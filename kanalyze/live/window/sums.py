@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kanalyze.common.bounded_text import bounded_text
 from kanalyze.common.known import of_known
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.texts import bounded_text
 from kanalyze.live.window.latency_sketch import LatencySketch
 
 if TYPE_CHECKING:

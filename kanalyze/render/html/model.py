@@ -11,7 +11,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.common.escaping import escape
+from kanalyze.common.texts import escape
 from kanalyze.render.latency_parts import PARTS
 from kanalyze.render.phrases import api_text, listed, packets_text, status_text
 from kanalyze.render.text import MISSING, shown

@@ -19,7 +19,7 @@ from kanalyze.tables.columns.block import Ints, RowBlock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.runtime.table_run import TableRows
+    from kanalyze.runtime.table_rows import TableRows
     from kanalyze.spark.archive.table_files import TableFiles
     from kanalyze.spec.rows.connections import ConnectionRow
 

@@ -35,7 +35,7 @@ from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.packet_arrays import PacketArrays
 from kanalyze.net.shard import Shard
 from kanalyze.runtime.settings import broker_side
-from kanalyze.runtime.table_run import first_request_id
+from kanalyze.runtime.table_rows import first_request_id
 from kanalyze.spark.archive.block_files import BlockFile
 from kanalyze.spark.archive.partitioner import ConnectionPartitioner
 from kanalyze.spark.archive.payload_pruning import PayloadPruner

@@ -14,7 +14,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.sizes import parse_size
+from kanalyze.common.texts import parse_size
 from kanalyze.errors import UsageError
 from kanalyze.tables.filters import FILTER_OPTIONS
 

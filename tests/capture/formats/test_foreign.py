@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kanalyze.capture.formats.foreign import LOOK_BYTES, foreign_format
 from kanalyze.cli.main import main
-from kanalyze.common.saved_files import MAGIC_BYTES
+from kanalyze.common.paths import MAGIC_BYTES
 from tests.support.captures import path
 from tests.support.cases import for_each
 from tests.support.record_sets import batch_of, messages_of

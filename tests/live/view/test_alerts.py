@@ -11,8 +11,7 @@ from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.tcp import Endpoint
 from kanalyze.queries.files import built_in
 from kanalyze.queries.findings import Finding, kind_of_finding
-from kanalyze.runtime.in_flight import InFlight, InFlightRequest
-from kanalyze.runtime.monitor import TlsConnections
+from kanalyze.runtime.monitor import InFlight, InFlightRequest, TlsConnections
 from kanalyze.tables.columns.block import RowBlock
 from tests.live.snapshots import HOSTILE, hostile, nothing, usual
 from tests.support.rows import START_NS, failed, fetch, orphan, row

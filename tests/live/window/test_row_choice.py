@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze.common.bounded_text import bounded_text
+from kanalyze.common.texts import bounded_text
 from kanalyze.live.window.row_choice import RowChoice, text_matches
 from kanalyze.model.tcp import Endpoint
 from kanalyze.tables.columns.block import RowBlock

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.runtime.row_source import RowSource
-from kanalyze.runtime.table_run import TableRows
+from kanalyze.runtime.table_rows import RowSource, TableRows
 from kanalyze.tables.columns.block import RowBlock
 from tests.support.captures import analysis
 
