@@ -22,10 +22,11 @@ from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
 from kanalyze.queries.saved import ID_COLUMN, REQUEST_ID
 from kanalyze.runtime.row_source import RowSource
 from kanalyze.runtime.table_run import TableRows
+from kanalyze.spec.filters import FILTERS
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS, AnomalyRow
 from kanalyze.tables.columns.block import Ints, RowBlock
 from kanalyze.tables.connections import CONNECTION_COLUMNS, ConnectionRow
-from kanalyze.tables.filters import FILTER_OPTIONS, RowFilter
+from kanalyze.tables.filters import RowFilter
 from kanalyze.tables.registry import ALWAYS, TABLES, stored_columns
 
 if TYPE_CHECKING:
@@ -36,10 +37,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.registry import TableSpec
 
 __all__ = ["SavedAnalysis", "SavedConditions", "header_of"]
-
-_NAMES_IN_REPORT = {"slower_than": "slower_than_ns"}
-_ORDER = [_NAMES_IN_REPORT.get(option, option) for option in FILTER_OPTIONS.values()]
-"""The names of conditions, in the order of a report."""
 
 
 class SavedConditions(NamedTuple):
@@ -105,7 +102,7 @@ class SavedAnalysis(RowSource):
         """
         if self._tables.is_open:
             return
-        self._tables.open(self._filter.brokers)
+        self._tables.open(self._filter.get("broker", ()))
         first_ns = self._tables.first_packet_ns
         if self._filter.needs_day:
             self._filter = self._filter.on_day_of(first_ns or 0)  # without a time: any day
@@ -264,5 +261,7 @@ def _combined(saved: Mapping[str, Any], conditions: Mapping[str, Any]) -> dict[s
             combined[name] = min(saved[name], conditions[name], key=_as_ns)
         elif saved[name] != conditions[name]:
             unmerged[name] = saved[name]
-    ordered = {name: combined[name] for name in _ORDER if name in combined}
+    ordered = {
+        each.field: combined[each.field] for each in FILTERS.values() if each.field in combined
+    }
     return {**ordered, "saved": unmerged} if unmerged else ordered

@@ -216,7 +216,7 @@ def _conditions(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _filters(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the filters of rows; a port is a filter of packets."""
-    return {name: value for name, value in filters_of(arguments).items() if name != "ports"}
+    return {name: value for name, value in filters_of(arguments).items() if name != "port"}
 
 
 class _StopSignals:

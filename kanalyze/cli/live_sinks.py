@@ -61,7 +61,7 @@ def _save_filters(arguments: argparse.Namespace) -> list[RowFilter]:
     slower_than, errors = arguments.save_slower_than, arguments.save_errors
     filters = [] if slower_than is None else [make_filter(slower_than=slower_than)]
     if errors or not filters:
-        filters.append(make_filter(errors_only=True))
+        filters.append(make_filter(errors=True))
     return filters
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.sizes import parse_size
 from kanalyze.errors import UsageError
-from kanalyze.tables.filters import FILTER_OPTIONS
+from kanalyze.spec.filters import FILTERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -199,11 +199,7 @@ _ALL_PARSERS: Final[dict[str, _Parse]] = {
 }
 _PARSERS: Final = {name.lower(): parse for name, parse in _ALL_PARSERS.items()}
 _NAMES: Final = {name.lower(): name for name in _ALL_PARSERS}
-_FILTERS: Final = {
-    option.replace("_", ""): argument
-    for argument, option in FILTER_OPTIONS.items()
-    if argument != "ports"
-}
+_FILTERS: Final = {name.replace("_", ""): name for name in FILTERS if name != "port"}
 """Options that are conditions on rows, with their names as arguments of the filter. The option
 ``port`` is not among them: it also says which ends are brokers."""
 
