@@ -117,7 +117,7 @@ def _check_main_option(
     if getattr(arguments, main_option) is not None:
         return
     for name in names:
-        if getattr(arguments, name) not in (None, False):
+        if getattr(arguments, name) not in (None, False, []):
             raise UsageError(f"--{name.replace('_', '-')} needs --{main_option}, which {effect}")
 
 

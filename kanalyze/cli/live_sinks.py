@@ -53,7 +53,7 @@ class SinkOptions(NamedTuple):
         interval_ns = int(interval_s * _NS_PER_S)
         if interval_ns < 1:
             raise UsageError("--interval: use more than 0 seconds")
-        hosts = arguments.metrics_host or ()
+        hosts = arguments.metrics_host
         return cls(_save_filters(arguments), _listen(arguments.metrics), hosts, interval_ns)
 
 

@@ -1,6 +1,7 @@
 """Options: how each is spelled in the shell, and what it means.
 
-In: nothing. Out: :class:`Option`. Filters of rows are in :mod:`kanalyze.spec.filters`.
+In: nothing. Out: :class:`Option`, which reads a spelling. Which options a command has is in
+:mod:`kanalyze.spec.commands`, filters of rows are in :mod:`kanalyze.spec.filters`.
 
 An option is spelled as in the usage of a command. In Python it has the same name, with underscores;
 in Spark the same without them, in which case does not matter.
@@ -26,7 +27,7 @@ class Option:
 
     - ``--errors``: a flag without a value,
     - ``-o, --output FILE``: with a value,
-    - ``--format {text,json}``: with one of these values,
+    - ``--format {text,json}``: with one of these values, which may have a name before them,
     - ``--api NAME ...``: with a value; may be repeated,
     - ``CAPTURE ...``: an argument, or several; ``[API]`` may be left out.
     """
@@ -42,12 +43,17 @@ class Option:
         values = [word for word in words[len(self.flags) :] if word != "..."]
         self.value = values[0] if values else None
         """The name of the value; None for a flag."""
-        named = self.flags[-1].lstrip("-") if self.flags else str(self.value)
+        named = self.flags[-1].lstrip("-") if self.flags else str(self.metavar)
         self.name = _ARGUMENTS.get(named, named.replace("-", "_").lower())
         """The name in Python."""
 
     @property
     def choices(self) -> list[str] | None:
         """The possible values; None if there are others."""
-        is_choice = self.value is not None and self.value.startswith("{")
-        return str(self.value)[1:-1].split(",") if is_choice else None
+        _, brace, values = str(self.value).partition("{")
+        return values.rstrip("}").split(",") if brace else None
+
+    @property
+    def metavar(self) -> str | None:
+        """What stands for the value in the help; None for a flag, and if its choices do."""
+        return str(self.value).partition("{")[0] or None if self.value is not None else None
