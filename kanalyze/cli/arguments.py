@@ -88,8 +88,7 @@ def _add_options(made: argparse.ArgumentParser, command: Command) -> None:
     exclusive = None
     for title, options in command.groups.items():
         group = made.add_argument_group(title) if title else made
-        for spelling, text in options.items():
-            option = Option(spelling, text)
+        for option in options:
             if option.name not in command.exclusive:
                 _add(group, option, command)
                 continue
@@ -101,7 +100,7 @@ def _add_options(made: argparse.ArgumentParser, command: Command) -> None:
 
 def _add(group: argparse._ActionsContainer, option: Option, command: Command) -> None:
     """Add an option, or an argument."""
-    settings: dict[str, Any] = {"help": option.text}
+    settings: dict[str, Any] = {"help": option.help}
     if option.value is None:
         group.add_argument(*option.flags, action="store_true", **settings)
         return
@@ -111,7 +110,7 @@ def _add(group: argparse._ActionsContainer, option: Option, command: Command) ->
         group.add_argument(option.name, nargs=_nargs(option), **settings)
         return
     if option.is_repeated:
-        settings |= {"action": "append", "default": [], "help": f"{option.text}; may be repeated"}
+        settings |= {"action": "append", "default": []}
     else:
         settings["default"] = command.defaults.get(option.name)
     group.add_argument(*option.flags, required=option.name == command.required, **settings)

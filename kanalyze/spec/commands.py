@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.spec.filters import group_of
+from kanalyze.spec.options import Option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -315,11 +316,24 @@ class Command:
         """
         self.text = text
         self.examples = examples
-        self.groups = {"": options, **(groups or {})}
+        self._groups = {"": options, **(groups or {})}
         self.defaults = {"output": "-", **(defaults or {})}
         self.required = required
         self.exclusive = exclusive
         self.usage = usage
+
+    @property
+    def groups(self) -> dict[str, list[Option]]:
+        """Options by the title of their group; those without a title first."""
+        return {
+            title: [Option(spelling, text) for spelling, text in group.items()]
+            for title, group in self._groups.items()
+        }
+
+    @property
+    def options(self) -> list[Option]:
+        """All options and arguments."""
+        return [option for group in self.groups.values() for option in group]
 
 
 COMMANDS = {

@@ -48,6 +48,12 @@ class Option:
         """The name in Python."""
 
     @property
+    def help(self) -> str:
+        """The meaning, and whether the option may be repeated."""
+        may_be_repeated = bool(self.flags) and self.is_repeated
+        return f"{self.text}; may be repeated" if may_be_repeated else self.text
+
+    @property
     def choices(self) -> list[str] | None:
         """The possible values; None if there are others."""
         _, brace, values = str(self.value).partition("{")

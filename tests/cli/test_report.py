@@ -7,7 +7,6 @@ import pytest
 from kanalyze.cli.main import main
 from kanalyze.render.report_tables import SORTS
 from kanalyze.spec.commands import COMMANDS
-from kanalyze.spec.options import Option
 from tests.support.captures import path
 
 
@@ -157,7 +156,7 @@ def test_a_report_that_fails_leaves_no_file(fake, tmp_path):
 
 
 def test_the_values_of_sort_are_those_of_the_tables():
-    options = [Option(spelling, text) for spelling, text in COMMANDS["report"].groups[""].items()]
+    options = COMMANDS["report"].options
     assert [option.choices for option in options if option.name == "sort"] == [list(SORTS)]
 
 
