@@ -148,4 +148,4 @@ def test_hostile_globs_do_not_drive_the_terminal(capsys: pytest.CaptureFixture[s
 
 def test_an_empty_filter_has_no_conditions() -> None:
     assert RowFilter().conditions == {}
-    assert RowFilter.parse(ports=[9092, 9093]).conditions == {"port": [9092, 9093]}
+    assert RowFilter.parse(port=[9092, 9093]).conditions == {"port": [9092, 9093]}

@@ -87,7 +87,7 @@ def command_table() -> str:
 
 def commands_page() -> str:
     """Return the page on commands: each one's arguments, by groups, and examples."""
-    parts = [f"# Commands\n\n{MADE} from `kanalyze/cli/arguments.py`; `--help` says the same.\n"]
+    parts = [f"# Commands\n\n{MADE} from `kanalyze/spec/commands.py`; `--help` says the same.\n"]
     for name, (text, made) in commands().items():
         parts.append(f"\n## {name}\n\n{_sentence(text)}\n\n")
         for group in made._action_groups:

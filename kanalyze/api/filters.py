@@ -19,9 +19,9 @@ __all__ = ["api_names", "keeps_bytes", "make_filter"]
 def make_filter(catalog: Catalog | None = None, **conditions: Any) -> RowFilter:
     """Return a filter that knows the API names of ``catalog``, or the built-in ones.
 
-    ``conditions`` are the other arguments of ``RowFilter.parse``.
+    ``conditions`` are those of ``RowFilter.parse``.
     """
-    names = api_names(catalog or Catalog()) if conditions.get("apis") else None
+    names = api_names(catalog or Catalog()) if conditions.get("api") else None
     return RowFilter.parse(api_names=names, **conditions)
 
 
@@ -30,11 +30,12 @@ def keeps_bytes(row_filter: RowFilter, catalog: Catalog) -> KeepsBytes:
 
     An analysis takes it as ``keep``, to keep the bytes of their messages for decoding.
     """
-    if not (row_filter.api_names or row_filter.api_keys):
+    apis = row_filter.get("api")
+    if apis is None:
         return _always
     # Produce and Fetch have the same API keys in Kafka 0.7.
     keys = {name.lower(): key for name, key in api_names(catalog).items()}
-    return {*row_filter.api_keys, *map(keys.get, row_filter.api_names)}.__contains__
+    return {*apis.keys, *map(keys.get, apis.lower_names)}.__contains__
 
 
 def _always(_: int) -> bool:

@@ -16,20 +16,25 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kanalyze.api.filters import api_names, keeps_bytes
 from kanalyze.api.key_logs import read_key_logs
+from kanalyze.api.options import (
+    AnomalyOptions,
+    AnonymizeOptions,
+    CompareOptions,
+    ConnectionOptions,
+    ExtractOptions,
+    MessageOptions,
+    RecordOptions,
+    RequestOptions,
+    captures_of,
+    filter_of,
+    read_options,
+)
 from kanalyze.api.outputs import check_output
 from kanalyze.api.topic_ids import read_topic_ids
 from kanalyze.common import paths
-from kanalyze.common.argument_values import (
-    count,
-    parsed,
-    path_text,
-    path_texts,
-    shown,
-    size_bytes,
-    texts,
-    truth,
-)
+from kanalyze.common.argument_values import parsed, shown
 from kanalyze.common.paths import saved_files
+from kanalyze.common.times import parse_duration_ns
 from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.pipeline import Analysis
@@ -47,17 +52,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kanalyze.anonymization.anonymize import Anonymized
-    from kanalyze.api.options import (
-        AnomalyOptions,
-        AnonymizeOptions,
-        Captures,
-        CompareOptions,
-        ConnectionOptions,
-        ExtractOptions,
-        MessageOptions,
-        RecordOptions,
-        RequestOptions,
-    )
+    from kanalyze.api.options import Captures
     from kanalyze.api.saved import SavedAnalysis
     from kanalyze.extraction.extract import Extracted
     from kanalyze.spec.columns import Column
@@ -89,10 +84,6 @@ __all__ = [
 ItemT = TypeVar("ItemT")
 RowT = TypeVar("RowT", bound=tuple[Any, ...])
 _Batch = TypeVar("_Batch")
-
-_MAX_JOBS = 256
-_MAX_RECORDS = 2**31 - 1
-"""The record count in a batch header has 32 bits."""
 
 
 class Results(Generic[ItemT]):
@@ -275,18 +266,9 @@ def requests(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[Row
         DefinitionError: a definition breaks a rule, or the folder cannot be read.
         UsageError: an argument is invalid; the text begins with its name.
     """
-    make = _maker_of_rows(_request_arguments("requests", captures, options))
+    given = read_options("requests", RequestOptions, options)
+    make = _maker_of_rows(_arguments(captures, given))
     return Rows(make, methodcaller("row_batches"), COLUMNS, methodcaller("batches"))
-
-
-def _request_arguments(
-    function: str, captures: tuple[Captures, ...], options: RequestOptions
-) -> dict[str, Any]:
-    from kanalyze.api.options import RequestOptions
-
-    arguments = _arguments(function, captures, options, RequestOptions.__optional_keys__)
-    arguments["jobs"] = count("jobs", options.get("jobs", 1), _MAX_JOBS)
-    return arguments
 
 
 def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, Any]:
@@ -300,20 +282,21 @@ def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, 
         DefinitionError: see :func:`requests`.
         UsageError: see :func:`requests`.
     """
-    # Imported late: the command line imports this module for rows too, which need no queries.
+    # Imported late: rows need no queries.
     from kanalyze.api.reports import names_of, report_on, tables_of
     from kanalyze.api.tables import opened_tables
     from kanalyze.queries.database import REPORT_MEMORY_BYTES
     from kanalyze.queries.findings import finding_kinds
 
-    arguments = _request_arguments("report", captures, options)
+    given = read_options("report", RequestOptions, options)
+    arguments = _arguments(captures, given)
     kinds = finding_kinds()
     with opened_tables(
         _maker_of_rows(arguments)(),
         tables_of(kinds),
         names_of(kinds, has_page=False),
         usual_memory_bytes=REPORT_MEMORY_BYTES,
-        threads=arguments["jobs"],
+        threads=given.get("jobs", 1),
     ) as tables:
         return report_on(tables, kinds)
 
@@ -345,29 +328,23 @@ def compare(
         UsageError: see :func:`requests`.
     """
     from kanalyze.api.comparing import compare_inputs, report_in
-    from kanalyze.api.options import CompareOptions, check_names
     from kanalyze.queries.compare.comparison import Thresholds
 
-    check_names("compare", options, CompareOptions.__optional_keys__)
-    remaining: dict[str, Any] = dict(options)
+    given = read_options("compare", CompareOptions, options)
     thresholds = Thresholds.of(
-        *(remaining.pop(name, None) for name in ("at_least", "least_ms", "least_percent"))
+        *(given.pop(name, None) for name in ("at_least", "least_ms", "least_percent"))
     )
     arguments = [
-        None
-        if report_in(source) is not None
-        else _arguments("compare", (source,), remaining, CompareOptions.__optional_keys__)
-        for source in (a, b)
+        None if report_in(source) is not None else _arguments((source,), given) for source in (a, b)
     ]
-    jobs = count("jobs", remaining.pop("jobs", 1), _MAX_JOBS)
-    limit = size_bytes("max_memory_bytes", remaining.pop("max_memory_bytes", None))
-    if None in arguments and any(remaining.values()):
+    jobs, limit = given.pop("jobs", 1), given.pop("max_memory_bytes", None)
+    if None in arguments and any(given.values()):
         raise UsageError("filters need captures or saved files: a report has no rows to filter")
 
     def analysis_of(captures: Any) -> _AnyAnalysis:
         side_arguments = arguments[0 if captures is a else 1]
         assert side_arguments is not None
-        return _maker_of_rows({**side_arguments, "jobs": jobs})()
+        return _maker_of_rows(side_arguments)()
 
     return compare_inputs(a, b, analysis_of, thresholds, max_memory_bytes=limit, threads=jobs)
 
@@ -393,15 +370,12 @@ def save(
         KanalyzeError: the file cannot be written.
         UsageError: see :func:`requests`; or ``output`` is an input, a capture or a stream.
     """
-    from kanalyze.api.options import MessageOptions
     from kanalyze.api.saving import save_tables  # imported late: it imports DuckDB
 
-    arguments = _arguments("save", captures, options, MessageOptions.__optional_keys__)
+    given = read_options("save", MessageOptions, options)
+    arguments = _arguments(captures, given)
     arguments["outputs"] = check_output(output, arguments["captures"])
-    names = {
-        "topic_ids": path_text("topic_ids", options.get("topic_ids")),
-        "definitions": path_text("definitions", options.get("definitions")),
-    }
+    names = {name: given.get(name) for name in ("topic_ids", "definitions")}
     with closing(Analysis(**arguments)) as analysis:
         save_tables(
             analysis,
@@ -440,25 +414,24 @@ def extract(
             read only once.
         OSError: the file cannot be written.
     """
-    from kanalyze.api.options import ExtractOptions, duration_ns
     from kanalyze.export.files import OutputFile
     from kanalyze.extraction.extract import Extent, Selected, extract_packets
     from kanalyze.tls.keylog import KeyLog
 
-    known = ExtractOptions.__optional_keys__
-    arguments = _arguments("extract", captures, options, known)
+    given = read_options("extract", ExtractOptions, options)
+    arguments = _arguments(captures, given)
     arguments["outputs"] = check_output(output, arguments["captures"])
-    arguments["jobs"] = count("jobs", options.get("jobs", 1), _MAX_JOBS)
     selected = Selected([arguments.pop("row_filter")])
-    flags = ("with_handshake", "whole_connections", "with_secrets", "force")
-    flags_set = {name: truth(name, options.get(name, False)) for name in flags}
-    around_ns = duration_ns("around", options.get("around")) or 0
-    extent = Extent(around_ns, flags_set["with_handshake"], flags_set["whole_connections"])
+    extent = Extent(
+        parsed("around", parse_duration_ns, given.get("around") or "0s"),
+        given.get("with_handshake", False),
+        given.get("whole_connections", False),
+    )
     own_keys = None
-    if flags_set["with_secrets"]:
-        own_keys = read_key_logs(path_texts("keylog", options.get("keylog"))) or KeyLog()
+    if given.get("with_secrets"):
+        own_keys = read_key_logs(given.get("keylog", ())) or KeyLog()
     opened = partial(
-        OutputFile, os.fspath(output), private=True, replaces_captures=flags_set["force"]
+        OutputFile, os.fspath(output), private=True, replaces_captures=given.get("force", False)
     )
     with closing(Analysis(**arguments)) as analysis:
         return extract_packets(analysis, selected, opened, extent, own_keys)
@@ -494,20 +467,21 @@ def anonymize(
         OSError: the file cannot be written.
     """
     from kanalyze.anonymization.anonymize import Anonymization, key_of
-    from kanalyze.api.options import AnonymizeOptions
     from kanalyze.export.files import OutputFile
 
-    arguments = _arguments("anonymize", captures, options, AnonymizeOptions.__optional_keys__)
+    given = read_options("anonymize", AnonymizeOptions, options)
+    arguments = _arguments(captures, given)
     outputs = check_output(output, arguments["captures"])
-    key = options.get("key")
+    key = given.get("key")
     if not (key is None or isinstance(key, str | bytes)):
         raise UsageError(f"key: not a text: {shown(key)}")
-    flags = {name: truth(name, options.get(name, False)) for name in ("strip_records", "force")}
-    opened = partial(OutputFile, os.fspath(output), private=True, replaces_captures=flags["force"])
+    opened = partial(
+        OutputFile, os.fspath(output), private=True, replaces_captures=given.get("force", False)
+    )
     anonymization = Anonymization(
         arguments["captures"],
         key_of(key.encode() if isinstance(key, str) else key),
-        strips_records=flags["strip_records"],
+        strips_records=given.get("strip_records", False),
         outputs=outputs,
         **_given(arguments, "catalog", "ports", "max_memory_bytes"),
     )
@@ -543,7 +517,6 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
         DefinitionError: see :func:`requests`.
         UsageError: see :func:`requests`.
     """
-    from kanalyze.api.options import RecordOptions
     from kanalyze.kafka.codec.compiler import Decoders
     from kanalyze.kafka.records.types import DecompressionLimits
     from kanalyze.spec.rows.records import RECORD_COLUMNS, RecordRow, columns_of_records
@@ -551,14 +524,12 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
     from kanalyze.tables.records.rows import RecordReader, has_records
     from kanalyze.tables.records.search import search_of
 
-    arguments = _arguments("records", captures, options, RecordOptions.__optional_keys__)
+    given = read_options("records", RecordOptions, options)
+    arguments = _arguments(captures, given)
     catalog = arguments["catalog"] = arguments["catalog"] or Catalog()
     arguments["keep"] = has_records
-    values = truth("values", options.get("values", False))
-    max_records = options.get("max_records")
-    if max_records is not None:
-        max_records = count("max_records", max_records, _MAX_RECORDS)
-    search = search_of("search", options.get("search"))
+    values = given.get("values", False)
+    search = search_of("search", given.get("search"))
 
     def blocks(analysis: Analysis) -> Iterator[RowBlock]:
         produced = ProducedOffsets()
@@ -567,7 +538,7 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
             Decoders(catalog),
             row_filter=arguments["row_filter"],
             values_as="base64" if values else None,
-            limits=DecompressionLimits(most_records=max_records),
+            limits=DecompressionLimits(most_records=given.get("max_records")),
             produced=produced,
             search=search,
         )
@@ -628,7 +599,7 @@ def _cluster_rows(
     def rows(analysis: _AnyAnalysis) -> Iterator[list[tuple[Any, ...]]]:
         return (block.rows(row_type, columns) for block in analysis.line_blocks(table))
 
-    arguments = _request_arguments(table, captures, options)
+    arguments = _arguments(captures, read_options(table, RequestOptions, options))
     return Rows(_maker_of_rows(arguments), rows, columns, blocks)
 
 
@@ -650,12 +621,11 @@ def decode(*captures: Captures, **options: Unpack[MessageOptions]) -> Results[di
     """
     import json
 
-    from kanalyze.api.options import MessageOptions
     from kanalyze.decoding.bodies import BodyReader
     from kanalyze.export.kip673 import LogLines
     from kanalyze.kafka.codec.compiler import Decoders
 
-    arguments = _arguments("decode", captures, options, MessageOptions.__optional_keys__)
+    arguments = _arguments(captures, read_options("decode", MessageOptions, options))
     catalog = arguments["catalog"] = arguments["catalog"] or Catalog()
     arguments["keep"] = keeps_bytes(arguments["row_filter"], catalog)
 
@@ -681,10 +651,9 @@ def connections(*captures: Captures, **options: Unpack[ConnectionOptions]) -> Ro
         DefinitionError: see :func:`requests`.
         UsageError: see :func:`requests`.
     """
-    from kanalyze.api.options import ConnectionOptions
-    from kanalyze.spec.rows.connections import CONNECTION_COLUMNS  # imported late: a large table
+    from kanalyze.spec.rows.connections import CONNECTION_COLUMNS
 
-    arguments = _arguments("connections", captures, options, ConnectionOptions.__optional_keys__)
+    arguments = _arguments(captures, read_options("connections", ConnectionOptions, options))
     rows = methodcaller("connection_batches")
     return Rows(_maker_of_rows(arguments), rows, CONNECTION_COLUMNS)
 
@@ -703,12 +672,12 @@ def anomalies(*captures: Captures, **options: Unpack[AnomalyOptions]) -> Rows[An
         DefinitionError: see :func:`requests`.
         UsageError: see :func:`requests`.
     """
-    from kanalyze.api.options import AnomalyOptions
-    from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS  # imported late: large
+    from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS
     from kanalyze.tables.anomalies import parse_kinds
 
-    arguments = _arguments("anomalies", captures, options, AnomalyOptions.__optional_keys__)
-    kinds = parsed("kind", parse_kinds, texts("kind", options.get("kind")))
+    given = read_options("anomalies", AnomalyOptions, options)
+    arguments = _arguments(captures, given)
+    kinds = parsed("kind", parse_kinds, given.get("kind", ()))
 
     def rows(analysis: _AnyAnalysis) -> Iterator[list[AnomalyRow]]:
         for batch in analysis.anomaly_batches():
@@ -719,38 +688,27 @@ def anomalies(*captures: Captures, **options: Unpack[AnomalyOptions]) -> Rows[An
     return Rows(_maker_of_rows(arguments), rows, ANOMALY_COLUMNS)
 
 
-def _arguments(
-    function: str,
-    captures: tuple[Captures, ...],
-    options: Mapping[str, Any],
-    valid_names: frozenset[str],
-) -> dict[str, Any]:
+def _arguments(captures: tuple[Captures, ...], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of an analysis; raises UsageError and DefinitionError.
 
     Args:
-        function: name of the called function, for messages about unknown options.
         captures: the inputs.
-        options: the options of the call.
-        valid_names: names of the options that the function has.
+        given: the options of the call, as :func:`~kanalyze.api.options.read_options` returns them.
     """
-    # Imported late: the command line does not need these.
-    from kanalyze.api.options import captures_of, check_names, filter_of
-
-    check_names(function, options, valid_names)
-    folder = path_text("definitions", options.get("definitions"))
+    folder, file = given.get("definitions"), given.get("topic_ids")
     catalog = None if folder is None else Catalog(folder)
-    row_filter = filter_of(options, lambda: api_names(catalog or Catalog()))
-    file = path_text("topic_ids", options.get("topic_ids"))
+    row_filter = filter_of(given, lambda: api_names(catalog or Catalog()))
     arguments: dict[str, Any] = {
         "captures": captures_of(captures),
         "catalog": catalog,
         "row_filter": row_filter,
-        "ports": sorted(row_filter.ports),
-        "brokers": list(map(str, row_filter.brokers)),
+        "ports": sorted(row_filter.get("port", ())),
+        "brokers": list(map(str, row_filter.get("broker", ()))),
         "topic_ids": None if file is None else parsed("topic_ids", read_topic_ids, file),
-        "keylog": parsed("keylog", read_key_logs, path_texts("keylog", options.get("keylog"))),
+        "keylog": parsed("keylog", read_key_logs, given.get("keylog", ())),
+        **_given(given, "jobs"),
     }
-    memory_bytes = size_bytes("max_memory_bytes", options.get("max_memory_bytes"))
+    memory_bytes = given.get("max_memory_bytes")
     if memory_bytes is not None:
         parsed("max_memory_bytes", MemoryBounds.of, memory_bytes)
         arguments["max_memory_bytes"] = memory_bytes

@@ -1,41 +1,38 @@
-"""The options of the library's functions: their names, their types, and what they mean.
+"""The options of the library's functions: their names, their types, and how values are read.
 
-In: keyword arguments from a user. Out: a filter and the arguments of an analysis, or a UsageError
-of one line that begins with the argument's name.
+In: keyword arguments from a user. Out: plain values, a filter, or a UsageError of one line that
+begins with the argument's name.
 
 The types are defined only here: editors and type checkers read ``**options:
-Unpack[RequestOptions]``, and :func:`check_names` checks calls against them.
+Unpack[RequestOptions]``, and :func:`read_options` reads each value by its type.
 :func:`kanalyze.requests` describes each option.
 """
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from kanalyze.capture.listing import FoundCapture
 from kanalyze.common.argument_values import (
     address_texts,
+    count,
     duration_text,
     number_texts,
     parsed,
+    path_text,
+    path_texts,
     ports,
+    size_bytes,
     texts,
     time_text,
     truth,
 )
-from kanalyze.common.times import parse_duration_ns
 from kanalyze.errors import UsageError
-from kanalyze.tables.filters import (
-    RowFilter,
-    parse_apis,
-    parse_broker,
-    parse_error,
-    parse_network,
-    parse_partition,
-    parse_status,
-    parse_time_or_time_of_day,
-)
+from kanalyze.spec.filters import FILTERS
+from kanalyze.spec.options import MAX_JOBS, MAX_RECORDS
+from kanalyze.tables.filters import RowFilter, parse_condition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -69,13 +66,9 @@ __all__ = [
     "RecordOptions",
     "RequestOptions",
     "captures_of",
-    "check_names",
-    "duration_ns",
     "filter_of",
+    "read_options",
 ]
-
-
-_T = TypeVar("_T")
 
 
 class EndOptions(TypedDict, total=False):
@@ -160,21 +153,50 @@ class CompareOptions(RequestOptions, total=False):
     least_percent: float
 
 
-def check_names(function: str, options: Mapping[str, Any], valid_names: frozenset[str]) -> None:
-    """Raise the same TypeError as Python for an argument that a function does not have.
+_READERS: dict[str, Callable[[str, Any], Any]] = {
+    "Addresses": address_texts,
+    "Apis": partial(texts, numbers=True),
+    "Duration": duration_text,
+    "FileName": path_text,
+    "FileNames": path_texts,
+    "Moment": time_text,
+    "Numbers": number_texts,
+    "Ports": ports,
+    "Texts": texts,
+    "bool": truth,
+    "int": partial(count, most=MAX_JOBS),
+    "int | None": lambda name, value: None if value is None else count(name, value, MAX_RECORDS),
+    "int | str | None": size_bytes,
+}
+"""How values are read, by the type of the option; the others are read by what takes them."""
+
+
+def read_options(function: str, declared: type[Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a call as plain values: texts, numbers, tuples of these.
 
     Args:
         function: name of the function.
+        declared: its options: one of the classes above.
         options: the options of the call.
-        valid_names: names of its options: ``__optional_keys__`` of one of the classes above.
-    """
-    for name in options:
-        if name not in valid_names:
-            import difflib  # imported late: only needed for an unknown name
 
-            similar = difflib.get_close_matches(name, sorted(valid_names), n=1)
-            hint = f"; did you mean {similar[0]!r}?" if similar else ""
-            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{hint}")
+    Raises:
+        TypeError: the function has no such option; the same text as Python's.
+        UsageError: a value is not of the option's type; the text begins with its name.
+    """
+    for name in options.keys() - declared.__annotations__:
+        import difflib  # imported late: only needed for an unknown name
+
+        similar = difflib.get_close_matches(name, sorted(declared.__annotations__), n=1)
+        hint = f"; did you mean {similar[0]!r}?" if similar else ""
+        raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{hint}")
+    return {
+        name: _READERS.get(declared.__annotations__[name].__forward_arg__, _unread)(name, value)
+        for name, value in options.items()
+    }
+
+
+def _unread(_: str, value: Any) -> Any:
+    return value
 
 
 def captures_of(arguments: Iterable[object]) -> tuple[Any, ...]:
@@ -199,58 +221,21 @@ def _is_one_capture(value: object) -> bool:
     return not hasattr(value, "__iter__") or isinstance(value, type)
 
 
-def filter_of(options: Mapping[str, Any], api_names: Callable[[], Mapping[str, int]]) -> RowFilter:
+def filter_of(given: Mapping[str, Any], api_names: Callable[[], Mapping[str, int]]) -> RowFilter:
     """Return the filter that options describe.
 
     Args:
-        options: any of the options above. An option that is left out is no condition.
+        given: what :func:`read_options` returned. A filter that is left out is no condition.
         api_names: returns the keys of APIs by name.
 
     Raises:
-        UsageError: an option is invalid; the text begins with its name.
+        UsageError: a filter is invalid; the text begins with its name.
     """
-    api = texts("api", options.get("api"), numbers=True)
-    apis = parsed("api", parse_apis, api, api_names() if api else None)
-    since_ns, since_of_day_ns = _time("since", options.get("since"))
-    until_ns, until_of_day_ns = _time("until", options.get("until"))
+    names = api_names() if given.get("api") else None
     return RowFilter(
-        api_names=apis.names,
-        api_keys=apis.keys,
-        client_ids=texts("client_id", options.get("client_id")),
-        client_networks=_parsed_texts("client_ip", parse_network, address_texts, options),
-        brokers=_parsed_texts("broker", parse_broker, address_texts, options),
-        ports=frozenset(ports("port", options.get("port"))),
-        topics=texts("topic", options.get("topic")),
-        partitions=_parsed_texts("partition", parse_partition, number_texts, options),
-        groups=texts("group", options.get("group")),
-        statuses=frozenset(_parsed_texts("status", parse_status, texts, options)),
-        error_codes=frozenset(_parsed_texts("error", parse_error, number_texts, options)),
-        errors_only=truth("errors", options.get("errors", False)),
-        slower_than_ns=duration_ns("slower_than", options.get("slower_than")),
-        since_ns=since_ns,
-        until_ns=until_ns,
-        since_of_day_ns=since_of_day_ns,
-        until_of_day_ns=until_of_day_ns,
+        {
+            name: parsed(name, parse_condition, name, given[name], names)
+            for name in FILTERS
+            if name in given
+        }
     )
-
-
-def _parsed_texts(
-    name: str,
-    parse: Callable[[str], _T],
-    texts_of: Callable[[str, object], tuple[str, ...]],
-    options: Mapping[str, Any],
-) -> tuple[_T, ...]:
-    return tuple(parsed(name, parse, text) for text in texts_of(name, options.get(name)))
-
-
-def _time(name: str, value: object) -> tuple[int | None, int | None]:
-    text = time_text(name, value)
-    if text is None:
-        return None, None
-    return parsed(name, parse_time_or_time_of_day, text)
-
-
-def duration_ns(name: str, value: object) -> int | None:
-    """Return a duration in ns; None for None. Raises UsageError that begins with ``name``."""
-    text = duration_text(name, value)
-    return None if text is None else parsed(name, parse_duration_ns, text)

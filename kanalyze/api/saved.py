@@ -21,11 +21,12 @@ from kanalyze.errors import UsageError
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
 from kanalyze.queries.saved import ID_COLUMN, REQUEST_ID
 from kanalyze.runtime.table_rows import RowSource, TableRows
+from kanalyze.spec.filters import FILTERS
 from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, AnomalyRow
 from kanalyze.spec.rows.connections import CONNECTION_COLUMNS, ConnectionRow
 from kanalyze.spec.rows.tables import ALWAYS, TABLES, stored_columns
 from kanalyze.tables.columns.block import Ints, RowBlock
-from kanalyze.tables.filters import FILTER_OPTIONS, RowFilter
+from kanalyze.tables.filters import RowFilter
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -35,10 +36,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.quality import CaptureQuality
 
 __all__ = ["SavedAnalysis", "SavedConditions", "header_of"]
-
-_NAMES_IN_REPORT = {"slower_than": "slower_than_ns"}
-_ORDER = [_NAMES_IN_REPORT.get(option, option) for option in FILTER_OPTIONS.values()]
-"""The names of conditions, in the order of a report."""
 
 
 class SavedConditions(NamedTuple):
@@ -104,7 +101,7 @@ class SavedAnalysis(RowSource):
         """
         if self._tables.is_open:
             return
-        self._tables.open(self._filter.brokers)
+        self._tables.open(self._filter.get("broker", ()))
         first_ns = self._tables.first_packet_ns
         if self._filter.needs_day:
             self._filter = self._filter.on_day_of(first_ns or 0)  # without a time: any day
@@ -265,5 +262,7 @@ def _combined(saved: Mapping[str, Any], conditions: Mapping[str, Any]) -> dict[s
             combined[name] = min(saved[name], conditions[name], key=_as_ns)
         elif saved[name] != conditions[name]:
             unmerged[name] = saved[name]
-    ordered = {name: combined[name] for name in _ORDER if name in combined}
+    ordered = {
+        each.field: combined[each.field] for each in FILTERS.values() if each.field in combined
+    }
     return {**ordered, "saved": unmerged} if unmerged else ordered

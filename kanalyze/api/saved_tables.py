@@ -12,7 +12,8 @@ from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.export.arrow_blocks import block_of
 from kanalyze.queries.database import Database
 from kanalyze.queries.saved import SavedFileError
-from kanalyze.tables.filters import FILTER_OPTIONS, RowFilter
+from kanalyze.spec.filters import FILTERS
+from kanalyze.tables.filters import RowFilter
 from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.filters import BrokerAddress
 
 __all__ = ["SavedTables"]
-
-_ARGUMENTS = {option: argument for argument, option in FILTER_OPTIONS.items()}
 
 
 class SavedTables:
@@ -152,10 +151,10 @@ class SavedTables:
 
 
 def _filter_of(conditions: Mapping[str, Any]) -> RowFilter:
-    """Return the filter with these conditions; raises UsageError, TypeError or ValueError."""
-    remaining = dict(conditions)
-    slower_ns = remaining.pop("slower_than_ns", None)
-    arguments = {_ARGUMENTS[name]: value for name, value in remaining.items()}
-    if slower_ns is not None:
-        arguments["slower_than"] = f"{int(slower_ns)}ns"
-    return RowFilter.parse(**arguments)
+    """Return the filter with these conditions; raises UsageError or what wrong types raise."""
+    names = {each.field: name for name, each in FILTERS.items()}
+    texts: dict[str, Any] = {
+        names[field]: f"{int(value)}ns" if field == "slower_than_ns" else value
+        for field, value in conditions.items()
+    }
+    return RowFilter.parse(**texts)

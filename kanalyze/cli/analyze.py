@@ -18,7 +18,7 @@ from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.render.nothing import no_kafka_text, undecrypted_text, unnamed_topics_text
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.tables.filters import FILTER_OPTIONS
+from kanalyze.spec.filters import FILTERS
 
 if TYPE_CHECKING:
     import argparse
@@ -143,11 +143,7 @@ def catalog_of(arguments: argparse.Namespace) -> Catalog | None:
 
 def filters_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of :func:`.make_filter` from the options of a command."""
-    return {
-        name: getattr(arguments, option)
-        for name, option in FILTER_OPTIONS.items()
-        if hasattr(arguments, option)
-    }
+    return {name: getattr(arguments, name) for name in FILTERS if hasattr(arguments, name)}
 
 
 def query_folders(arguments: argparse.Namespace) -> list[Path]:
@@ -220,7 +216,7 @@ def report_unnamed_topics(analysis: Analysis | SavedAnalysis) -> None:
 def _typed_filters(arguments: argparse.Namespace) -> list[str]:
     """Return the filters as the user may have typed them."""
     words: list[str] = []
-    for option in (*FILTER_OPTIONS.values(), "kind", "finding"):
+    for option in (*FILTERS, "kind", "finding"):
         value = getattr(arguments, option, None)
         flag = f"--{option.replace('_', '-')}"
         if value is True:

@@ -36,7 +36,7 @@ def decode(arguments: argparse.Namespace) -> None:
     text_format = arguments.format or _default_format(arguments.output)
     if arguments.all and text_format != "text":
         raise UsageError(f"--all works for text only: {text_format} has everything")
-    keep = keeps_bytes(make_filter(catalog, apis=arguments.api), catalog)
+    keep = keeps_bytes(make_filter(catalog, api=arguments.api), catalog)
     analysis = analysis_of(arguments, keep=keep, catalog=catalog)
     lines = _lines_maker(catalog, text_format, everything=arguments.all)
     written = 0

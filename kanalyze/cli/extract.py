@@ -25,6 +25,7 @@ from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.extraction.extract import Extent, Selected, extract_packets
 from kanalyze.render.units import counted
+from kanalyze.spec.filters import FILTERS
 from kanalyze.tls.keylog import KeyLog
 
 if TYPE_CHECKING:
@@ -37,13 +38,10 @@ if TYPE_CHECKING:
 
 __all__ = ["extract", "rows_of_finding"]
 
-_WITH_VALUE: Final = frozenset(
-    f"--{name}"
-    for name in (
-        *("api", "client-id", "client-ip", "broker", "topic", "partition", "group", "status"),
-        *("error", "slower-than", "since", "until", "kind"),
-    )
-)
+_WITH_VALUE: Final = {
+    "--kind",
+    *(flag for each in FILTERS.values() if each.value is not None for flag in each.flags),
+}
 """Options of findings that have a value."""
 
 

@@ -117,7 +117,7 @@ def _check_main_option(
     if getattr(arguments, main_option) is not None:
         return
     for name in names:
-        if getattr(arguments, name) not in (None, False):
+        if getattr(arguments, name) not in (None, False, []):
             raise UsageError(f"--{name.replace('_', '-')} needs --{main_option}, which {effect}")
 
 
@@ -216,7 +216,7 @@ def _conditions(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _filters(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the filters of rows; a port is a filter of packets."""
-    return {name: value for name, value in filters_of(arguments).items() if name != "ports"}
+    return {name: value for name, value in filters_of(arguments).items() if name != "port"}
 
 
 class _StopSignals:

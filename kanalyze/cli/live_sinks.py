@@ -53,7 +53,7 @@ class SinkOptions(NamedTuple):
         interval_ns = int(interval_s * _NS_PER_S)
         if interval_ns < 1:
             raise UsageError("--interval: use more than 0 seconds")
-        hosts = arguments.metrics_host or ()
+        hosts = arguments.metrics_host
         return cls(_save_filters(arguments), _listen(arguments.metrics), hosts, interval_ns)
 
 
@@ -61,7 +61,7 @@ def _save_filters(arguments: argparse.Namespace) -> list[RowFilter]:
     slower_than, errors = arguments.save_slower_than, arguments.save_errors
     filters = [] if slower_than is None else [make_filter(slower_than=slower_than)]
     if errors or not filters:
-        filters.append(make_filter(errors_only=True))
+        filters.append(make_filter(errors=True))
     return filters
 
 

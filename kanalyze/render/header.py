@@ -22,6 +22,7 @@ from kanalyze.render.units import (
     percent_text,
     records_text,
 )
+from kanalyze.spec.filters import FILTERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -152,22 +153,8 @@ def _by_count(counts: dict[str, int], words: dict[str, str] | None = None) -> li
     return [*texts, f"{count_text(others)} of other kinds"] if others else texts
 
 
-_CONDITIONS = {
-    "api": "API",
-    "client_id": "client id",
-    "client_ip": "client address",
-    "broker": "broker",
-    "port": "port",
-    "host": "host",
-    "topic": "topic",
-    "partition": "partition",
-    "group": "group",
-    "status": "status",
-    "error": "error",
-    "since": "since",
-    "until": "until",
-    "filter": "packets",
-}
+_CONDITIONS = {each.field: each.label for each in FILTERS.values()}
+_CONDITIONS |= {"host": "host", "filter": "packets"}  # filters of packets, of kanalyze live
 """The text for each filter."""
 
 
@@ -182,8 +169,8 @@ def _conditions(conditions: dict[str, Any]) -> Iterator[Line]:
 def _condition(name: str, value: Any) -> str:
     if name == "saved":
         return f"as saved: {'; '.join(_condition(*item) for item in value.items())}"
-    if name == "errors":
-        return "with errors, or with a response that was not read"
+    if value is True:
+        return _CONDITIONS[name]
     if name == "slower_than_ns":
         return f"slower than {duration_text(value)}"
     values = value if isinstance(value, list) else [value]

@@ -8,9 +8,8 @@ match. A null never meets a condition (a null client id, for example).
 
 from __future__ import annotations
 
-from copy import copy
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
@@ -27,38 +26,34 @@ from kanalyze.common.times import (
 from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.error_codes import error_code, error_name
 from kanalyze.kafka.schema.error_table import ERRORS
+from kanalyze.spec.filters import FILTERS
 from kanalyze.spec.rows.requests import COLUMNS, Status
 from kanalyze.tables.columns.block import Lists, RowBlock
 
 if TYPE_CHECKING:
     import ipaddress
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from kanalyze.spec.rows.anomalies import AnomalyRow
     from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.spec.rows.requests import Row
 
 __all__ = [
-    "FILTER_OPTIONS",
     "BrokerAddress",
     "NamedApis",
     "NamedPartition",
     "RowFilter",
-    "parse_apis",
     "parse_broker",
+    "parse_condition",
     "parse_error",
-    "parse_network",
     "parse_partition",
     "parse_status",
-    "parse_time_or_time_of_day",
 ]
 
 _Network: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
 _Address: TypeAlias = "ipaddress.IPv4Address | ipaddress.IPv6Address"
 _Field: TypeAlias = "Callable[[str], Sequence[Any]]"
 """A function that returns the items' values of a field, by its name; nulls if it is unknown."""
-_AnyEnds: TypeAlias = "Row | ConnectionRow | AnomalyRow"
-"""Any row that has a client and a broker."""
 
 
 class BrokerAddress(NamedTuple):
@@ -99,7 +94,7 @@ def parse_broker(text: str) -> BrokerAddress:
     return BrokerAddress(ip, number)
 
 
-def parse_network(text: str) -> _Network:
+def _parse_network(text: str) -> _Network:
     """Parse ``IP`` or ``IP/BITS``; raises UsageError for anything else."""
     import ipaddress
 
@@ -165,49 +160,15 @@ class NamedApis(NamedTuple):
 
     names: frozenset[str]
     keys: frozenset[int]
+    lower_names: frozenset[str]
+    """The names in lower case."""
 
 
-def parse_apis(texts: Iterable[str], api_names: Mapping[str, int] | None = None) -> NamedApis:
-    """Parse API names (in any case) or API keys (in digits).
+class TimeOfDay(NamedTuple):
+    """A time whose day is not known yet."""
 
-    ``api_names`` maps the known names to keys; None accepts any name. Raises UsageError for an
-    unknown name.
-    """
-    names_or_keys = tuple(texts)
-    names = [text for text in names_or_keys if not _is_number(text)]
-    return NamedApis(
-        frozenset(_known_api(name, api_names) for name in names),
-        frozenset(int(text) for text in names_or_keys if _is_number(text)),
-    )
-
-
-def parse_time_or_time_of_day(text: str) -> tuple[int | None, int | None]:
-    """Parse a time: return (Unix time in ns, None), or (None, ns since midnight).
-
-    See :func:`~kanalyze.common.times.parse_time_ns` and
-    :func:`~kanalyze.common.times.parse_time_of_day_ns`. Raises UsageError for any other text.
-    """
-    of_day_ns = parse_time_of_day_ns(text)
-    return (parse_time_ns(text), None) if of_day_ns is None else (None, of_day_ns)
-
-
-FILTER_OPTIONS = {
-    "apis": "api",
-    "client_ids": "client_id",
-    "client_ips": "client_ip",
-    "brokers": "broker",
-    "ports": "port",
-    "topics": "topic",
-    "partitions": "partition",
-    "groups": "group",
-    "statuses": "status",
-    "error_codes": "error",
-    "errors_only": "errors",
-    "slower_than": "slower_than",
-    "since": "since",
-    "until": "until",
-}
-"""The name that each argument of :meth:`RowFilter.parse` has for users, in the order of reports."""
+    ns: int
+    """Since midnight."""
 
 
 class RowFilter:
@@ -216,175 +177,51 @@ class RowFilter:
     Globs are case-sensitive; they may have ``*``, ``?`` and ``[...]``.
     """
 
-    __slots__ = (
-        "_apis",
-        "_checks",
-        "api_keys",
-        "api_names",
-        "brokers",
-        "client_ids",
-        "client_networks",
-        "error_codes",
-        "errors_only",
-        "groups",
-        "partitions",
-        "ports",
-        "since_ns",
-        "since_of_day_ns",
-        "slower_than_ns",
-        "statuses",
-        "topics",
-        "until_ns",
-        "until_of_day_ns",
-    )
+    __slots__ = ("_tests", "_values")
 
-    def __init__(
-        self,
-        *,
-        api_names: frozenset[str] = frozenset(),
-        api_keys: frozenset[int] = frozenset(),
-        client_ids: tuple[str, ...] = (),
-        client_networks: tuple[_Network, ...] = (),
-        brokers: tuple[BrokerAddress, ...] = (),
-        ports: frozenset[int] = frozenset(),
-        topics: tuple[str, ...] = (),
-        partitions: tuple[NamedPartition, ...] = (),
-        groups: tuple[str, ...] = (),
-        statuses: frozenset[str] = frozenset(),
-        error_codes: frozenset[int] = frozenset(),
-        errors_only: bool = False,
-        slower_than_ns: int | None = None,
-        since_ns: int | None = None,
-        until_ns: int | None = None,
-        since_of_day_ns: int | None = None,
-        until_of_day_ns: int | None = None,
-    ) -> None:
+    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
         """Make a filter.
 
         Args:
-            api_names: names of APIs, in any case.
-            api_keys: keys of APIs; a row matches by name or by key.
-            client_ids: globs.
-            client_networks: networks that contain the client's address.
-            brokers: addresses of brokers.
-            ports: TCP ports of brokers.
-            topics: globs for the topic's name, or for its id if the name is unknown.
-            partitions: partitions in the request, the response or an error; with ``topics``, of one
-                of these topics.
-            groups: globs.
-            statuses: status words.
-            error_codes: error codes in the response, at any level; 0 matches a response without
-                errors.
-            errors_only: only rows with an error code other than 0, at any level, and rows whose
-                response was not read: nobody knows whether it has one.
-            slower_than_ns: only rows with a latency above this, in ns. Responses that the broker
-                held back on purpose do not match.
-            since_ns: only requests that began at this Unix time in ns or later. A response without
-                a request counts by its own beginning.
-            until_ns: only requests that began before this time.
-            since_of_day_ns: ns since midnight, instead of ``since_ns``; see :meth:`on_day_of`.
-            until_of_day_ns: the same for ``until_ns``.
+            values: what :func:`parse_condition` returned, by name of the filter; those that are
+                null or empty are no conditions. None for no conditions.
         """
-        self._apis = [*sorted(api_names), *map(str, sorted(api_keys))]
-        self.api_names = frozenset(name.lower() for name in api_names)
-        self.api_keys = api_keys
-        self.client_ids = client_ids
-        self.client_networks = client_networks
-        self.brokers = brokers
-        self.ports = ports
-        self.topics = topics
-        self.partitions = partitions
-        self.groups = groups
-        self.statuses = statuses
-        self.error_codes = error_codes
-        self.errors_only = errors_only
-        self.slower_than_ns = slower_than_ns
-        self.since_ns = since_ns
-        self.until_ns = until_ns
-        self.since_of_day_ns = since_of_day_ns
-        self.until_of_day_ns = until_of_day_ns
-        self._checks = self._chosen_checks()
-
-    def _chosen_checks(self) -> tuple[int, ...]:
-        """Return the indices of the conditions that are set; indices can be pickled."""
-        return tuple(index for index, check in enumerate(_CHECKS) if check.is_set(self))
+        self._values = {name: value for name, value in (values or {}).items() if _is_set(value)}
+        self._tests = {
+            name: condition.test(name, self._values)
+            for name, condition in _CONDITIONS.items()
+            if name in self._values and not isinstance(self._values[name], TimeOfDay)
+        }
 
     @classmethod
-    def parse(
-        cls,
-        *,
-        apis: Iterable[str] = (),
-        api_names: Mapping[str, int] | None = None,
-        client_ids: Iterable[str] = (),
-        client_ips: Iterable[str] = (),
-        brokers: Iterable[str] = (),
-        ports: Iterable[int] = (),
-        topics: Iterable[str] = (),
-        partitions: Iterable[str] = (),
-        groups: Iterable[str] = (),
-        statuses: Iterable[str] = (),
-        error_codes: Iterable[str] = (),
-        errors_only: bool = False,
-        slower_than: str | None = None,
-        since: str | None = None,
-        until: str | None = None,
-    ) -> RowFilter:
+    def parse(cls, *, api_names: Mapping[str, int] | None = None, **conditions: Any) -> RowFilter:
         """Return the filter that texts describe.
 
         Args:
-            apis: names in any case, or API keys as numbers.
             api_names: maps the known API names to keys; None accepts any name.
-            client_ids: globs.
-            client_ips: addresses, or networks such as ``10.0.0.0/8``.
-            brokers: see :func:`parse_broker`.
-            ports: TCP ports of brokers.
-            topics: globs.
-            partitions: see :func:`parse_partition`.
-            groups: globs.
-            statuses: see :func:`parse_status`.
-            error_codes: see :func:`parse_error`.
-            errors_only: only rows with an error code other than 0, or with a response that was
-                not read.
-            slower_than: a duration with a unit.
-            since: a time of day, or see :func:`~kanalyze.common.times.parse_time_ns`.
-            until: like ``since``.
+            **conditions: by name of the filter, as in :data:`~kanalyze.spec.filters.FILTERS`: a
+                text, several, or True for a flag; TCP ports are numbers.
 
         Raises:
             UsageError: a text cannot be parsed.
         """
-        selected_apis = parse_apis(apis, api_names)
-        unset = (None, None)
-        since_ns, since_of_day_ns = unset if since is None else parse_time_or_time_of_day(since)
-        until_ns, until_of_day_ns = unset if until is None else parse_time_or_time_of_day(until)
         return cls(
-            api_names=selected_apis.names,
-            api_keys=selected_apis.keys,
-            client_ids=tuple(client_ids),
-            client_networks=tuple(map(parse_network, client_ips)),
-            brokers=tuple(map(parse_broker, brokers)),
-            ports=frozenset(ports),
-            topics=tuple(topics),
-            partitions=tuple(map(parse_partition, partitions)),
-            groups=tuple(groups),
-            statuses=frozenset(map(parse_status, statuses)),
-            error_codes=frozenset(map(parse_error, error_codes)),
-            errors_only=errors_only,
-            slower_than_ns=None if slower_than is None else parse_duration_ns(slower_than),
-            since_ns=since_ns,
-            until_ns=until_ns,
-            since_of_day_ns=since_of_day_ns,
-            until_of_day_ns=until_of_day_ns,
+            {name: parse_condition(name, value, api_names) for name, value in conditions.items()}
         )
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the value of a filter, as parsed; ``default`` if it is not set."""
+        return self._values.get(name, default)
 
     @property
     def passes_all(self) -> bool:
         """True if there are no conditions."""
-        return not self._checks and not self.needs_day
+        return not self._values
 
     @property
     def needs_day(self) -> bool:
         """True if a time of day is set; then :meth:`on_day_of` must be called before matching."""
-        return (self.since_of_day_ns, self.until_of_day_ns) != (None, None)
+        return len(self._tests) < len(self._values)
 
     def on_day_of(self, first_ns: int) -> RowFilter:
         """Return this filter with times of day replaced by times on the day of the first packet.
@@ -395,71 +232,51 @@ class RowFilter:
         """
         if not self.needs_day:
             return self
-        dated = copy(self)
-        if self.since_of_day_ns is not None:
-            dated.since_ns = _on_day(self.since_of_day_ns, first_ns)
-        if self.until_of_day_ns is not None:
-            dated.until_ns = _on_day(self.until_of_day_ns, first_ns)
-            if dated.since_ns is not None and dated.until_ns <= dated.since_ns:
-                dated.until_ns += NS_PER_DAY
-        dated.since_of_day_ns = dated.until_of_day_ns = None
-        dated._checks = dated._chosen_checks()
-        return dated
+        since, until = self.get("since"), self.get("until")
+        if isinstance(since, TimeOfDay):
+            since = _on_day(since.ns, first_ns)
+        if isinstance(until, TimeOfDay):
+            until = _on_day(until.ns, first_ns)
+            if since is not None and until <= since:
+                until += NS_PER_DAY
+        return RowFilter({**self._values, "since": since, "until": until})
 
     def between(self, first_ns: int | None, last_ns: int | None) -> RowFilter:
         """Return this filter, restricted to rows between two times, both included.
 
         None means no limit on that side.
         """
-        narrowed = copy(self)
         until_ns = None if last_ns is None else last_ns + 1
-        narrowed.since_ns = of_known(max, first_ns, narrowed.since_ns)
-        narrowed.until_ns = of_known(min, until_ns, narrowed.until_ns)
-        narrowed._checks = narrowed._chosen_checks()
-        return narrowed
+        since = of_known(max, first_ns, self.get("since"))
+        until = of_known(min, until_ns, self.get("until"))
+        return RowFilter({**self._values, "since": since, "until": until})
 
     @property
     def conditions(self) -> dict[str, Any]:
-        """The conditions that are set, as plain values, by argument name."""
-        since, until = self.since_ns, self.until_ns
-        conditions = {
-            "api": self._apis,
-            "client_id": list(self.client_ids),
-            "client_ip": list(map(str, self.client_networks)),
-            "broker": list(map(str, self.brokers)),
-            "port": sorted(self.ports),
-            "topic": list(self.topics),
-            "partition": list(map(str, self.partitions)),
-            "group": list(self.groups),
-            "status": sorted(self.statuses),
-            "error": [error_name(code) for code in sorted(self.error_codes)],
-            "errors": self.errors_only,
-            "slower_than_ns": self.slower_than_ns,
-            "since": None if since is None else format_time(since),
-            "until": None if until is None else format_time(until),
+        """The conditions that are set, as plain values, by their names in reports."""
+        return {
+            each.field: _CONDITIONS[name].plain(self._values[name])
+            for name, each in FILTERS.items()
+            if name in self._tests
         }
-        return {name: value for name, value in conditions.items() if value not in ([], False, None)}
 
     @property
     def names_items(self) -> bool:
         """True if there is a condition on topics or partitions."""
-        return bool(self.topics or self.partitions)
+        return "topic" in self._values or "partition" in self._values
 
     def has_item(self, topic: str | None, partition: int | None) -> bool:
         """Return true if a partition of a topic meets the conditions on topics and partitions."""
-        if self.topics and not _any_glob(topic, self.topics):
-            return False
-        return not self.partitions or any(
-            number == partition and (glob is None or _any_glob(topic, (glob,)))
-            for glob, number in self.partitions
+        item = [(topic, partition)]
+        return all(
+            self._tests[name](item) for name in ("topic", "partition") if name in self._tests
         )
 
     def matches(self, row: Row) -> bool:
         """Return true if a row meets every condition."""
-        checks = [_CHECKS[index] for index in self._checks]
         return all(
-            check.holds(self, *[_row_value(row, name) for name in check.columns])
-            for check in checks
+            test(*[_row_value(row, column) for column in _CONDITIONS[name].columns])
+            for name, test in self._tests.items()
         )
 
     def matching(self, block: RowBlock) -> RowBlock:
@@ -470,9 +287,9 @@ class RowFilter:
     def numbers(self, block: RowBlock) -> Sequence[int]:
         """Return the positions of the matching rows of a block, from 0."""
         numbers: Sequence[int] = range(len(block))
-        for check in [_CHECKS[index] for index in self._checks]:
-            columns = [_block_values(block, name) for name in check.columns]
-            numbers = [n for n in numbers if check.holds(self, *[column[n] for column in columns])]
+        for name, test in self._tests.items():
+            columns = [_block_values(block, column) for column in _CONDITIONS[name].columns]
+            numbers = [n for n in numbers if test(*[column[n] for column in columns])]
         return numbers
 
     def matches_connection(self, row: ConnectionRow) -> bool:
@@ -481,37 +298,65 @@ class RowFilter:
         It meets a condition on times if any part of the connection is in the time range. Without a
         time it meets none.
         """
-        since, until = self.since_ns, self.until_ns
-        # The first packet may have no time, although later ones have.
-        start_ns = row.end_ns if row.start_ns is None else row.start_ns
-        if since is not None and (row.end_ns is None or row.end_ns < since):
-            return False
-        if until is not None and (start_ns is None or start_ns >= until):
-            return False
-        if self.client_ids and not _any_glob(row.client_id, self.client_ids):
-            return False
-        return self._matches_ends(row)
+        return self._matches(row, _CONNECTION_COLUMNS)
 
     def matches_anomaly(self, row: AnomalyRow) -> bool:
         """Return true if an anomaly meets the conditions on clients, brokers and times.
 
         An anomaly without a time or a connection does not meet conditions on these.
         """
-        since, until, time_ns = self.since_ns, self.until_ns, row.time_ns
-        if (since, until) != (None, None) and (
-            time_ns is None
-            or (since is not None and time_ns < since)
-            or (until is not None and time_ns >= until)
-        ):
-            return False
-        return self._matches_ends(row)
+        return self._matches(row, _ANOMALY_COLUMNS)
 
-    def _matches_ends(self, row: _AnyEnds) -> bool:
-        return (
-            (not self.client_networks or _client_ip_matches(self, row.client_ip))
-            and (not self.brokers or _broker_matches(self, row.broker_ip, row.broker_port))
-            and (not self.ports or _port_matches(self, row.broker_port))
+    def _matches(
+        self, row: ConnectionRow | AnomalyRow, columns: Mapping[str, Sequence[str]]
+    ) -> bool:
+        """Return true if a row meets the conditions on these columns, by name of the filter."""
+        return all(
+            test(*[getattr(row, column) for column in columns[name]])
+            for name, test in self._tests.items()
+            if name in columns
         )
+
+
+def parse_condition(name: str, value: Any, api_names: Mapping[str, int] | None = None) -> Any:
+    """Return the value of a filter from texts, for :class:`RowFilter`; see its ``parse``."""
+    if name == "api":
+        return _parse_apis(value, api_names) if value else None
+    return None if value is None else _CONDITIONS[name].parse(value)
+
+
+def _parse_apis(texts: Iterable[str], api_names: Mapping[str, int] | None) -> NamedApis:
+    """Parse API names (in any case) or API keys (in digits).
+
+    ``api_names`` maps the known names to keys; None accepts any name. Raises UsageError for an
+    unknown name.
+    """
+    names_or_keys = tuple(texts)
+    names = [_known_api(text, api_names) for text in names_or_keys if not _is_number(text)]
+    return NamedApis(
+        frozenset(names),
+        frozenset(int(text) for text in names_or_keys if _is_number(text)),
+        frozenset(name.lower() for name in names),
+    )
+
+
+def _parse_time(text: str) -> int | TimeOfDay:
+    """Parse a time, or a time of day."""
+    of_day_ns = parse_time_of_day_ns(text)
+    return parse_time_ns(text) if of_day_ns is None else TimeOfDay(of_day_ns)
+
+
+def _each(parse: Callable[[str], Any], texts: Iterable[str]) -> tuple[Any, ...]:
+    return tuple(map(parse, texts))
+
+
+def _texts(values: Iterable[Any]) -> list[str]:
+    return list(map(str, values))
+
+
+def _is_set(value: Any) -> bool:
+    """Return true for a condition: 0 is a duration or a time."""
+    return bool(value) or type(value) is int
 
 
 def _is_number(text: str) -> bool:
@@ -541,26 +386,29 @@ def _address(text: str) -> _Address:
     return ipaddress.ip_address(text)
 
 
-def _any_glob(text: str | None, globs: Sequence[str]) -> bool:
-    return text is not None and any(fnmatchcase(text, glob) for glob in globs)
+class _Condition(NamedTuple):
+    """A condition on requests: how its value is parsed, and which rows meet it."""
 
-
-class _Check(NamedTuple):
-    """A condition on requests: whether it is set, the columns it needs, and its test."""
-
-    is_set: Callable[[RowFilter], bool]
-    columns: tuple[str, ...]
-    """Names of columns of the row contract; or ``topics`` and ``topic_partitions`` (of all
-    partitions and errors of the row), ``codes`` (of its errors), ``has_errors``."""
     holds: Callable[..., bool]
-    """Called with the filter, and the value of each of the columns."""
+    """Called with the value, those of ``others``, and the value of each of the columns."""
+    columns: tuple[str, ...]
+    """Names of columns of the row contract; or ``items`` (topics and partitions of the row, those
+    of its errors included), ``codes`` (of its errors), ``has_errors``."""
+    parse: Callable[[Any], Any] = tuple
+    plain: Callable[[Any], Any] = list
+    """Returns the value as it stands in reports."""
+    others: tuple[str, ...] = ()
+    """Filters whose values the condition depends on, too; empty if they are not set."""
+
+    def test(self, name: str, values: Mapping[str, Any]) -> Callable[..., bool]:
+        """Return the test of this condition, by the values of all; it takes the columns' values."""
+        others = [values.get(other, ()) for other in self.others]
+        return partial(self.holds, values[name], *others)
 
 
 def _row_value(row: Row, name: str) -> Any:
-    """Return a row's value of one of the ``columns`` of a :class:`_Check`."""
-    if name == "topics":
-        return [topic for topic, _ in _row_value(row, "topic_partitions")]
-    if name == "topic_partitions":
+    """Return a row's value of one of the ``columns`` of a :class:`_Condition`."""
+    if name == "items":
         named = [(item.topic or item.topic_id, item.partition) for item in row.partitions]
         return [*named, *((item.topic, item.partition) for item in row.errors)]
     if name == "codes":
@@ -569,11 +417,10 @@ def _row_value(row: Row, name: str) -> Any:
 
 
 def _block_values(block: RowBlock, name: str) -> Sequence[Any]:
-    """Return the values of a block's rows of one of the ``columns`` of a :class:`_Check`."""
-    if name in ("topics", "topic_partitions"):
-        values_of = _topics_of if name == "topics" else _topic_partitions_of
-        partitions = _item_values(block, "partitions", values_of)
-        errors = _item_values(block, "errors", values_of)
+    """Return the values of a block's rows of one of the ``columns`` of a :class:`_Condition`."""
+    if name == "items":
+        partitions = _item_values(block, "partitions", _items_of)
+        errors = _item_values(block, "errors", _items_of)
         return [[*of_row, *failed] for of_row, failed in zip(partitions, errors, strict=True)]
     if name == "codes":
         return list(_item_values(block, "errors", lambda items: items("code")))
@@ -597,15 +444,10 @@ def _item_values(
     return (all_values[first:end] for first, end in pairwise(lists.offsets))
 
 
-def _topics_of(field: _Field) -> Sequence[str | None]:
-    """Return the topic of each item, or the topic's id if its name is unknown."""
-    return [
-        name or topic_id for name, topic_id in zip(field("topic"), field("topic_id"), strict=True)
-    ]
-
-
-def _topic_partitions_of(field: _Field) -> Sequence[tuple[str | None, int | None]]:
-    return list(zip(_topics_of(field), field("partition"), strict=True))
+def _items_of(field: _Field) -> Sequence[tuple[str | None, int | None]]:
+    """Return topic and partition of each item; the topic's id if its name is unknown."""
+    items = zip(field("topic"), field("topic_id"), field("partition"), strict=True)
+    return [(name or topic_id, partition) for name, topic_id, partition in items]
 
 
 def _lists(block: RowBlock, name: str) -> Lists:
@@ -617,62 +459,53 @@ def _lists(block: RowBlock, name: str) -> Lists:
 _COLUMNS = {column.name: column for column in COLUMNS}
 
 
-def _api_matches(row_filter: RowFilter, api_key: int | None, api_name: str | None) -> bool:
-    if api_key in row_filter.api_keys:
-        return True
-    return api_name is not None and api_name.lower() in row_filter.api_names
+def _has_api(apis: NamedApis, api_key: int | None, api_name: str | None) -> bool:
+    return api_key in apis.keys or (api_name is not None and api_name.lower() in apis.lower_names)
 
 
-def _client_id_matches(row_filter: RowFilter, client_id: str | None) -> bool:
-    return _any_glob(client_id, row_filter.client_ids)
+def _is_any_of(wanted: Container[Any], value: Any) -> bool:
+    return value in wanted
 
 
-def _client_ip_matches(row_filter: RowFilter, client_ip: str | None) -> bool:
-    if client_ip is None:
+def _fits_glob(globs: Sequence[str], text: str | None) -> bool:
+    return text is not None and any(fnmatchcase(text, glob) for glob in globs)
+
+
+def _is_in_network(networks: Sequence[_Network], ip: str | None) -> bool:
+    if ip is None:
         return False
-    address = _address(client_ip)
-    return any(address in network for network in row_filter.client_networks)
+    address = _address(ip)
+    return any(address in network for network in networks)
 
 
-def _broker_matches(row_filter: RowFilter, broker_ip: str | None, broker_port: int | None) -> bool:
+def _is_broker(brokers: Sequence[BrokerAddress], ip: str | None, port: int | None) -> bool:
+    return any(ip == broker.ip and broker.port in (None, port) for broker in brokers)
+
+
+def _has_topic(globs: Sequence[str], items: Sequence[tuple[str | None, int | None]]) -> bool:
+    return any(_fits_glob(globs, topic) for topic, _ in items)
+
+
+def _has_partition(
+    partitions: Sequence[NamedPartition],
+    topics: Sequence[str],
+    items: Sequence[tuple[str | None, int | None]],
+) -> bool:
+    """Return true if an item is one of the partitions, and of one of the topics, if any."""
     return any(
-        broker_ip == broker.ip and broker.port in (None, broker_port)
-        for broker in row_filter.brokers
+        number == partition and (glob is None or _fits_glob((glob,), topic))
+        for topic, partition in items
+        if not topics or _fits_glob(topics, topic)
+        for glob, number in partitions
     )
 
 
-def _port_matches(row_filter: RowFilter, broker_port: int | None) -> bool:
-    return broker_port in row_filter.ports
-
-
-def _topic_matches(row_filter: RowFilter, topics: Sequence[str | None]) -> bool:
-    return any(_any_glob(topic, row_filter.topics) for topic in topics)
-
-
-def _partition_matches(
-    row_filter: RowFilter, items: Sequence[tuple[str | None, int | None]]
-) -> bool:
-    return any(row_filter.has_item(topic, partition) for topic, partition in items)
-
-
-def _status_matches(row_filter: RowFilter, status: str) -> bool:
-    return status in row_filter.statuses
-
-
-def _error_matches(row_filter: RowFilter, codes: Sequence[int], first: int | None) -> bool:
-    return first in row_filter.error_codes or not row_filter.error_codes.isdisjoint(codes)
-
-
-def _group_matches(row_filter: RowFilter, group_id: str | None) -> bool:
-    return _any_glob(group_id, row_filter.groups)
+def _has_error(wanted: frozenset[int], codes: Sequence[int], first: int | None) -> bool:
+    return first in wanted or not wanted.isdisjoint(codes)
 
 
 def _may_have_failed(
-    _row_filter: RowFilter,
-    has_errors: bool,
-    status: str,
-    error_code: int | None,
-    response_ns: int | None,
+    _: bool, has_errors: bool, status: str, error_code: int | None, response_ns: int | None
 ) -> bool:
     """Return true if a response has an error code, or was not read."""
     if has_errors or status == "error":
@@ -680,57 +513,72 @@ def _may_have_failed(
     return status == "malformed" and error_code is None and response_ns is not None
 
 
-def _is_slower(row_filter: RowFilter, latency_ns: int | None, waited: bool | None) -> bool:
-    limit = row_filter.slower_than_ns
-    if limit is None or latency_ns is None:
-        return False
-    return latency_ns > limit and not waited
+def _is_slower(limit_ns: int, latency_ns: int | None, waited: bool | None) -> bool:
+    return latency_ns is not None and latency_ns > limit_ns and not waited
 
 
-def _is_within(row_filter: RowFilter, request_ns: int | None, response_ns: int | None) -> bool:
-    began = request_ns if request_ns is not None else response_ns
-    if began is None:
-        return False
-    if row_filter.since_ns is not None and began < row_filter.since_ns:
-        return False
-    return row_filter.until_ns is None or began < row_filter.until_ns
+def _began_since(since_ns: int, *times: int | None) -> bool:
+    """Return true if the first of these times that is known is ``since_ns`` or later."""
+    for time_ns in times:
+        if time_ns is not None:
+            return time_ns >= since_ns
+    return False
 
 
-_CHECKS: tuple[_Check, ...] = (
-    _Check(
-        lambda row_filter: bool(row_filter.api_names or row_filter.api_keys),
+def _began_until(until_ns: int, *times: int | None) -> bool:
+    """Return true if the first of these times that is known is before ``until_ns``."""
+    for time_ns in times:
+        if time_ns is not None:
+            return time_ns < until_ns
+    return False
+
+
+_CONDITIONS = {
+    "api": _Condition(
+        _has_api,
         ("api_key", "api_name"),
-        _api_matches,
+        plain=lambda apis: [*sorted(apis.names), *_texts(sorted(apis.keys))],
     ),
-    _Check(lambda row_filter: bool(row_filter.statuses), ("status",), _status_matches),
-    _Check(
-        lambda row_filter: row_filter.errors_only,
-        ("has_errors", "status", "error_code", "response_start_ns"),
-        _may_have_failed,
+    "status": _Condition(
+        _is_any_of,
+        ("status",),
+        lambda texts: frozenset(map(parse_status, texts)),
+        sorted,
     ),
-    _Check(
-        lambda row_filter: bool(row_filter.error_codes), ("codes", "error_code"), _error_matches
+    "errors": _Condition(
+        _may_have_failed, ("has_errors", "status", "error_code", "response_start_ns"), bool, bool
     ),
-    _Check(
-        lambda row_filter: row_filter.slower_than_ns is not None,
-        ("latency_ns", "waited"),
-        _is_slower,
+    "error": _Condition(
+        _has_error,
+        ("codes", "error_code"),
+        lambda texts: frozenset(map(parse_error, texts)),
+        lambda codes: list(map(error_name, sorted(codes))),
     ),
-    _Check(
-        lambda row_filter: (row_filter.since_ns, row_filter.until_ns) != (None, None),
-        ("request_start_ns", "response_start_ns"),
-        _is_within,
+    "slower_than": _Condition(_is_slower, ("latency_ns", "waited"), parse_duration_ns, int),
+    "since": _Condition(
+        _began_since, ("request_start_ns", "response_start_ns"), _parse_time, format_time
     ),
-    _Check(lambda row_filter: bool(row_filter.client_networks), ("client_ip",), _client_ip_matches),
-    _Check(
-        lambda row_filter: bool(row_filter.brokers), ("broker_ip", "broker_port"), _broker_matches
+    "until": _Condition(
+        _began_until, ("request_start_ns", "response_start_ns"), _parse_time, format_time
     ),
-    _Check(lambda row_filter: bool(row_filter.ports), ("broker_port",), _port_matches),
-    _Check(lambda row_filter: bool(row_filter.client_ids), ("client_id",), _client_id_matches),
-    _Check(lambda row_filter: bool(row_filter.groups), ("group_id",), _group_matches),
-    _Check(lambda row_filter: bool(row_filter.topics), ("topics",), _topic_matches),
-    _Check(
-        lambda row_filter: bool(row_filter.partitions), ("topic_partitions",), _partition_matches
+    "client_ip": _Condition(_is_in_network, ("client_ip",), partial(_each, _parse_network), _texts),
+    "broker": _Condition(
+        _is_broker, ("broker_ip", "broker_port"), partial(_each, parse_broker), _texts
     ),
-)
-"""The conditions, those that are fast to test first."""
+    "port": _Condition(_is_any_of, ("broker_port",), frozenset, sorted),
+    "client_id": _Condition(_fits_glob, ("client_id",)),
+    "group": _Condition(_fits_glob, ("group_id",)),
+    "topic": _Condition(_has_topic, ("items",)),
+    "partition": _Condition(
+        _has_partition, ("items",), partial(_each, parse_partition), _texts, others=("topic",)
+    ),
+}
+"""The conditions by name of the filter, those that are fast to test first."""
+_END_COLUMNS = {name: _CONDITIONS[name].columns for name in ("client_ip", "broker", "port")}
+_CONNECTION_COLUMNS = _END_COLUMNS | {
+    "client_id": ("client_id",),
+    "since": ("end_ns",),
+    "until": ("start_ns", "end_ns"),
+}
+_ANOMALY_COLUMNS = _END_COLUMNS | {"since": ("time_ns",), "until": ("time_ns",)}
+"""For other tables, the columns of each filter that they have."""

@@ -62,7 +62,7 @@ def test_workers_fill_the_same_tables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_filter_applies_to_all_tables() -> None:
-    found = tables(path("basics"), row_filter=make_filter(client_ips=("10.0.0.0/8",)))
+    found = tables(path("basics"), row_filter=make_filter(client_ip=("10.0.0.0/8",)))
     assert found == {"requests": [], "connections": [], "anomalies": []}
 
 
@@ -75,7 +75,7 @@ def test_a_file_that_is_left_out_is_an_anomaly(tmp_path: Path) -> None:
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("options", [{}, {"apis": ("Fetch",)}])
+@pytest.mark.parametrize("options", [{}, {"api": ("Fetch",)}])
 def test_tables_of_a_capture_and_of_a_saved_file_are_the_same(
     options: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -8,7 +8,6 @@ import pytest
 from kanalyze.cli.analyze import analysis_of
 from kanalyze.cli.arguments import parser
 from kanalyze.errors import DefinitionError, UsageError
-from kanalyze.tables.filters import BrokerAddress, NamedPartition
 from tests.support.definitions import vendor_folder
 
 
@@ -23,9 +22,12 @@ def test_arguments_become_a_filter_and_brokers(fake):
     assert fake_analysis.captures == ["x.pcap"]
     assert fake_analysis.ports == [9092]
     assert fake_analysis.brokers == ["10.0.0.9:9092"]
-    assert fake_analysis.row_filter.brokers == (BrokerAddress("10.0.0.9", 9092),)
-    assert fake_analysis.row_filter.api_names == {"fetch"}
-    assert fake_analysis.row_filter.errors_only
+    assert fake_analysis.row_filter.conditions == {
+        "api": ["Fetch"],
+        "broker": ["10.0.0.9:9092"],
+        "port": [9092],
+        "errors": True,
+    }
 
 
 def test_topic_ids_are_read_from_their_file(fake, tmp_path):
@@ -42,14 +44,18 @@ def test_every_filter_reaches_the_rows(fake):
         *("--slower-than", "1ms", "--since", "1", "--until", "2"),
         *("--status", "ok", "--error", "-1", "--partition", "t-0"),
     )
-    row_filter = fake_analysis.row_filter
-    assert row_filter.client_ids == ("c",)
-    assert str(row_filter.client_networks[0]) == "10.0.0.0/8"
-    assert (row_filter.topics, row_filter.groups) == (("t",), ("g",))
-    assert (row_filter.statuses, row_filter.error_codes) == ({"ok"}, {-1})
-    assert row_filter.partitions == (NamedPartition("t", 0),)
-    assert row_filter.slower_than_ns == 1_000_000
-    assert (row_filter.since_ns, row_filter.until_ns) == (10**9, 2 * 10**9)
+    assert fake_analysis.row_filter.conditions == {
+        "client_id": ["c"],
+        "client_ip": ["10.0.0.0/8"],
+        "topic": ["t"],
+        "partition": ["t-0"],
+        "group": ["g"],
+        "status": ["ok"],
+        "error": ["UNKNOWN_SERVER_ERROR"],
+        "slower_than_ns": 1_000_000,
+        "since": "1970-01-01T00:00:01.000000000Z",
+        "until": "1970-01-01T00:00:02.000000000Z",
+    }
 
 
 def test_without_filters_every_row_passes(fake):
@@ -77,7 +83,7 @@ def test_an_invalid_number_of_jobs_is_refused(text, capsys):
 def test_definitions_become_a_catalog(fake, tmp_path):
     fake_analysis = analysis("--definitions", str(vendor_folder(tmp_path)), "--api", "VendorThing")
     assert fake_analysis.catalog.named("VendorThing").key == 1000
-    assert fake_analysis.row_filter.api_names == {"vendorthing"}
+    assert fake_analysis.row_filter.conditions == {"api": ["VendorThing"]}
     with pytest.raises(DefinitionError, match="not a folder"):
         analysis("--definitions", str(tmp_path / "missing"))
 

@@ -80,7 +80,7 @@ def run(batches: Iterator[PacketBatch], folder: Path) -> Outputs:
     sinks = [
         ParquetSink(RollingParquet(folder / "rows", every_s=60), messages.append),
         PacketRecorderSink(
-            PacketRecorder(writer, [RowFilter(errors_only=True)]), writer, messages.append
+            PacketRecorder(writer, [RowFilter.parse(errors=True)]), writer, messages.append
         ),
         MetricsSink(metrics),
         sink,

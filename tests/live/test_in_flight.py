@@ -155,7 +155,7 @@ def check(name: str, at_once: int, folder: Path, *, searches: bool) -> None:
     recorder = PcapngWriter(str(folder / "saved.pcapng"), interface="-")
     sinks = [
         PacketRecorderSink(
-            PacketRecorder(recorder, [RowFilter(slower_than_ns=0)]), recorder, pytest.fail
+            PacketRecorder(recorder, [RowFilter.parse(slower_than="0ns")]), recorder, pytest.fail
         ),
         MetricsSink(metrics),
         ViewSink(windows, view, (), watch),

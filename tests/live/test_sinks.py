@@ -217,7 +217,7 @@ def test_packets_of_errors_are_saved(tmp_path: Path, rolls: bool):
     writer = PcapngWriter(saved)
     messages: list[str] = []
     sink = PacketRecorderSink(
-        PacketRecorder(writer, [RowFilter(errors_only=True)]), writer, messages.append
+        PacketRecorder(writer, [RowFilter.parse(errors=True)]), writer, messages.append
     )
 
     class Shown(Watched):
@@ -278,7 +278,7 @@ def test_the_run_continues_if_packets_cannot_be_written(
     messages: list[str] = []
     capture, saved = path("errors"), tmp_path / "saved.pcapng"
     writer = PcapngWriter(saved)
-    recorder = PacketRecorder(writer, [RowFilter(errors_only=True)], lead_s=0)
+    recorder = PacketRecorder(writer, [RowFilter.parse(errors=True)], lead_s=0)
     sink = PacketRecorderSink(recorder, writer, messages.append)
     source = Watched(capture, sink, 40)
     with monkeypatch.context() as patched:

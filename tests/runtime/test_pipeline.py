@@ -44,7 +44,7 @@ def test_several_files_are_one_stream_and_each_counts_its_own_packets(tmp_path: 
 
 
 def test_a_filter_gives_only_the_rows_that_match() -> None:
-    run = Analysis([str(path("basics"))], row_filter=RowFilter.parse(apis=["fetch"]))
+    run = Analysis([str(path("basics"))], row_filter=RowFilter.parse(api=["fetch"]))
     rows = [row for batch in run.row_batches() for row in batch]
     assert rows == [row for row in analysis("basics")[0] if row.api_name == "Fetch"]
     assert run.quality.to_dict() == analysis("basics")[1].to_dict()

@@ -36,29 +36,29 @@ def test_without_conditions_every_row_passes(any_row):
 def test_without_conditions_the_block_is_returned_unchanged():
     block = RowBlock.of_rows([row(), fetch()])
     assert RowFilter().matching(block) is block
-    assert parse(apis=["Fetch"]).matching(block).rows() == [fetch()]
+    assert parse(api=["Fetch"]).matching(block).rows() == [fetch()]
 
 
 @pytest.mark.parametrize("text", ["Fetch", "fetch", "FETCH", "1"])
 def test_an_api_is_selected_by_name_in_any_case_or_by_key(text):
-    row_filter = parse(apis=[text])
+    row_filter = parse(api=[text])
     assert row_filter.matches(fetch())
     assert not row_filter.matches(row())
     assert not row_filter.matches(orphan())
 
 
 def test_a_key_without_a_name_can_be_requested():
-    assert parse(apis=["999"]).matches(row(api_key=999, api_name=None))
+    assert parse(api=["999"]).matches(row(api_key=999, api_name=None))
 
 
 def test_of_several_values_of_a_condition_one_must_match():
-    row_filter = parse(apis=["Fetch", "Produce"])
+    row_filter = parse(api=["Fetch", "Produce"])
     assert row_filter.matches(fetch())
     assert row_filter.matches(row())
 
 
 def test_conditions_of_different_kinds_must_all_hold():
-    row_filter = parse(apis=["Produce"], client_ids=["b*"])
+    row_filter = parse(api=["Produce"], client_id=["b*"])
     assert row_filter.matches(row(client_id="billing"))
     assert not row_filter.matches(row(client_id="app"))
     assert not row_filter.matches(fetch(client_id="billing"))
@@ -66,13 +66,13 @@ def test_conditions_of_different_kinds_must_all_hold():
 
 def test_an_unknown_api_is_refused_with_the_names_that_are_near():
     with pytest.raises(UsageError, match=r"unknown API: 'Fecth'; did you mean Fetch\?"):
-        parse(apis=["Fecth"])
+        parse(api=["Fecth"])
     with pytest.raises(UsageError, match=r"unknown API: 'zzz'$"):
-        parse(apis=["zzz"])
+        parse(api=["zzz"])
 
 
 def test_any_api_name_is_accepted_if_no_names_are_given():
-    assert RowFilter.parse(apis=["MultiFetch"]).matches(row(api_name="MultiFetch"))
+    assert RowFilter.parse(api=["MultiFetch"]).matches(row(api_name="MultiFetch"))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_any_api_name_is_accepted_if_no_names_are_given():
     ],
 )
 def test_client_ids_are_case_sensitive_globs(glob, client_id, expected):
-    assert parse(client_ids=[glob]).matches(row(client_id=client_id)) is expected
+    assert parse(client_id=[glob]).matches(row(client_id=client_id)) is expected
 
 
 @pytest.mark.parametrize(
@@ -107,13 +107,13 @@ def test_client_ids_are_case_sensitive_globs(glob, client_id, expected):
     ],
 )
 def test_client_addresses_are_addresses_or_networks(text, client_ip, expected):
-    assert parse(client_ips=[text]).matches(row(client_ip=client_ip)) is expected
+    assert parse(client_ip=[text]).matches(row(client_ip=client_ip)) is expected
 
 
 @pytest.mark.parametrize("text", ["", "host", "10.0.0.256", "10.0.0.0/33", "1.2.3.4:80"])
 def test_an_invalid_address_is_refused(text):
     with pytest.raises(UsageError, match="not an IP address or network"):
-        parse(client_ips=[text])
+        parse(client_ip=[text])
 
 
 @pytest.mark.parametrize(
@@ -139,14 +139,14 @@ def test_an_invalid_broker_address_is_refused(text):
 
 
 def test_a_broker_without_a_port_matches_every_port():
-    assert parse(brokers=["10.0.0.9"]).matches(row(broker_port=1))
-    assert parse(brokers=["10.0.0.9:9092"]).matches(row(broker_port=9092))
-    assert not parse(brokers=["10.0.0.9:9092"]).matches(row(broker_port=9093))
-    assert not parse(brokers=["10.0.0.8"]).matches(row())
+    assert parse(broker=["10.0.0.9"]).matches(row(broker_port=1))
+    assert parse(broker=["10.0.0.9:9092"]).matches(row(broker_port=9092))
+    assert not parse(broker=["10.0.0.9:9092"]).matches(row(broker_port=9093))
+    assert not parse(broker=["10.0.0.8"]).matches(row())
 
 
 def test_topics_match_in_partitions_and_in_errors():
-    row_filter = parse(topics=["ord*"])
+    row_filter = parse(topic=["ord*"])
     assert row_filter.matches(row(partitions=[partition("x"), partition("orders")]))
     assert row_filter.matches(failed("orders", 3, "UNKNOWN_TOPIC_OR_PARTITION", partitions=[]))
     assert not row_filter.matches(row(partitions=[partition("x")]))
@@ -155,13 +155,13 @@ def test_topics_match_in_partitions_and_in_errors():
 
 def test_a_topic_without_a_name_is_matched_by_its_id():
     by_id = row(partitions=[partition(None, topic_id="AAAAAAAAAAAAAAAAAAAAAQ")])
-    assert parse(topics=["AAAAAAAAAAAAAAAAAAAAAQ"]).matches(by_id)
-    assert not parse(topics=["orders"]).matches(by_id)
+    assert parse(topic=["AAAAAAAAAAAAAAAAAAAAAQ"]).matches(by_id)
+    assert not parse(topic=["orders"]).matches(by_id)
 
 
 def test_groups_are_globs():
-    assert parse(groups=["bill*"]).matches(row(group_id="billing"))
-    assert not parse(groups=["*"]).matches(row(group_id=None))
+    assert parse(group=["bill*"]).matches(row(group_id="billing"))
+    assert not parse(group=["*"]).matches(row(group_id=None))
 
 
 def passing(row_filter: RowFilter, *rows) -> list[bool]:
@@ -182,7 +182,7 @@ def passing(row_filter: RowFilter, *rows) -> list[bool]:
 )
 def test_rows_are_selected_by_status(conditions, expected):
     rows = (row(), failed("orders", 6, "NOT_LEADER_OR_FOLLOWER"), unanswered(), orphan())
-    assert passing(parse(statuses=conditions), *rows) == expected
+    assert passing(parse(status=conditions), *rows) == expected
 
 
 def test_an_error_code_matches_at_every_level():
@@ -195,8 +195,8 @@ def test_an_error_code_matches_at_every_level():
         row(),
         unanswered(error_code=None),
     )
-    assert passing(parse(error_codes=["6"]), *rows) == [True, True, True, False, False]
-    assert passing(parse(error_codes=["29", "NONE"]), *rows) == [False, True, False, True, False]
+    assert passing(parse(error=["6"]), *rows) == [True, True, True, False, False]
+    assert passing(parse(error=["29", "NONE"]), *rows) == [False, True, False, True, False]
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_an_error_code_matches_at_every_level():
 )
 def test_an_error_is_selected_by_name_or_code(text, code):
     assert parse_error(text) == code
-    assert parse(error_codes=[text]).matches(failed("orders", code, "", error_code=code))
+    assert parse(error=[text]).matches(failed("orders", code, "", error_code=code))
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ PARTITIONS = (
     ],
 )
 def test_a_partition_condition_applies_to_the_selected_topics(conditions, topics, expected):
-    assert passing(parse(partitions=conditions, topics=topics), *PARTITIONS) == expected
+    assert passing(parse(partition=conditions, topic=topics), *PARTITIONS) == expected
 
 
 @pytest.mark.parametrize("text", ["", "x", "-3", "orders-", "orders-x", "2147483648", "9" * 5000])
@@ -274,14 +274,14 @@ def test_a_partition_is_written_as_it_is_read(text):
 
 
 def test_errors_only_leaves_rows_with_error_codes():
-    row_filter = parse(errors_only=True)
+    row_filter = parse(errors=True)
     assert row_filter.matches(failed("orders", 6, "NOT_LEADER_OR_FOLLOWER"))
     assert not row_filter.matches(row())
     assert not row_filter.matches(unanswered())
 
 
 def test_errors_only_keeps_rows_whose_response_was_not_read():
-    row_filter = parse(errors_only=True)
+    row_filter = parse(errors=True)
     no_code = {"status": "malformed", "error_code": None, "error_name": None}
     rows = [
         row(**no_code),
@@ -326,12 +326,9 @@ def test_an_orphan_response_counts_by_its_own_time():
 
 
 def test_a_filter_can_be_sent_to_another_process():
-    row_filter = parse(apis=["Fetch"], client_ips=["10.0.0.0/8"], since="0", brokers=["10.0.0.9"])
+    row_filter = parse(api=["Fetch"], client_ip=["10.0.0.0/8"], since="0", broker=["10.0.0.9"])
     received = pickle.loads(pickle.dumps(row_filter))
-    assert (received.client_networks, received.brokers) == (
-        row_filter.client_networks,
-        row_filter.brokers,
-    )
+    assert received.conditions == row_filter.conditions
     assert received.matches(fetch())
     assert not received.matches(row())
 
@@ -371,21 +368,21 @@ def test_a_time_of_day_is_of_the_day_of_the_first_packet(first, since, until, ex
     on_day = row_filter.on_day_of(BEGIN + of_day(first))
     assert not on_day.needs_day
     times = [None if text is None else BEGIN + of_day(text) for text in expected]
-    assert [on_day.since_ns, on_day.until_ns] == times
+    assert [on_day.get("since"), on_day.get("until")] == times
     assert not on_day.passes_all
 
 
 def test_a_time_of_day_may_be_combined_with_a_date():
     since_ns = BEGIN + 3 * DAY + of_day("23:30")
-    row_filter = RowFilter.parse(since=format_time(since_ns), until="00:15", topics=["t"])
+    row_filter = RowFilter.parse(since=format_time(since_ns), until="00:15", topic=["t"])
     on_day = row_filter.on_day_of(BEGIN + 3 * DAY)
-    assert on_day.since_ns == since_ns
-    assert on_day.until_ns == BEGIN + 4 * DAY + of_day("00:15")
-    assert on_day.topics == ("t",)
+    assert on_day.get("since") == since_ns
+    assert on_day.get("until") == BEGIN + 4 * DAY + of_day("00:15")
+    assert on_day.get("topic") == ("t",)
 
 
 def test_a_filter_without_times_of_day_needs_no_day():
-    row_filter = RowFilter.parse(since="2026-01-31", topics=["t"])
+    row_filter = RowFilter.parse(since="2026-01-31", topic=["t"])
     assert not row_filter.needs_day
     assert row_filter.on_day_of(BEGIN) is row_filter
 
@@ -404,5 +401,5 @@ def test_a_filter_without_times_of_day_needs_no_day():
 def test_a_filter_is_narrowed_to_the_times_that_both_allow(
     since_ns, until_ns, first_ns, last_ns, expected
 ):
-    narrowed = RowFilter(since_ns=since_ns, until_ns=until_ns).between(first_ns, last_ns)
-    assert (narrowed.since_ns, narrowed.until_ns) == expected
+    narrowed = RowFilter({"since": since_ns, "until": until_ns}).between(first_ns, last_ns)
+    assert (narrowed.get("since"), narrowed.get("until")) == expected

@@ -80,7 +80,8 @@ def test_the_parts_of_multifetch_and_multiproduce_are_distinguished() -> None:
         ("MultiProduce", "t", 3, None, "z"),
     ]
     found = rows_of(
-        talk().client(request).broker(answer).client(many), row_filter=RowFilter(topics=("orders",))
+        talk().client(request).broker(answer).client(many),
+        row_filter=RowFilter.parse(topic=("orders",)),
     )
     assert [r.value for r in found] == ["y"]
 

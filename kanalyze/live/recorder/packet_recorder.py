@@ -238,12 +238,13 @@ class PacketRecorder:
 def _may_match(block: RowBlock, row_filter: RowFilter) -> NDArray[np.bool_]:
     """Return which rows may match a filter, by columns: making row objects is 100 times slower."""
     may_match = np.ones(len(block), dtype=np.bool_)
-    if row_filter.errors_only:
+    if row_filter.get("errors"):
         status, errors = words_of(block.columns["status"]), lists_of(block.columns["errors"])
         # Malformed rows match if their response was not read.
         may_match &= status.is_one_of({"error", "malformed"}) | (np.diff(errors.offsets) > 0)
-    if row_filter.slower_than_ns is not None:
-        may_match &= ints_of(block.columns["latency_ns"]).values > row_filter.slower_than_ns
+    slower_than_ns = row_filter.get("slower_than")
+    if slower_than_ns is not None:
+        may_match &= ints_of(block.columns["latency_ns"]).values > slower_than_ns
         may_match &= ~held_back_on_purpose(block.columns)
     return may_match
 

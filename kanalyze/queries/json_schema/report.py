@@ -22,10 +22,12 @@ from kanalyze.queries.json_schema.parts import (
 )
 from kanalyze.queries.json_schema.quality import QUALITY
 from kanalyze.queries.json_schema.rows import schema_of
+from kanalyze.spec.filters import FILTERS
 from kanalyze.spec.rows.requests import COLUMNS
 
 if TYPE_CHECKING:
     from kanalyze.queries.json_schema.parts import Schema
+    from kanalyze.spec.filters import Filter
 
 __all__ = ["EXTENT", "FAILED_QUERIES", "FILTER", "FINDING_SCHEMA", "REPORT_SCHEMA"]
 
@@ -64,23 +66,21 @@ EXTENT = {
 """What was captured, and when."""
 
 _TEXT = {"type": "string"}
+
+
+def _condition(row_filter: Filter) -> Schema:
+    if row_filter.is_repeated:
+        items = {"type": "integer"} if row_filter.name == "port" else _TEXT
+        return listed(row_filter.meaning, items)
+    if row_filter.value is None:
+        return truth(row_filter.meaning)
+    if row_filter.unit:
+        return count(row_filter.meaning, unit=row_filter.unit)
+    return text(row_filter.meaning)
+
+
 _CONDITIONS = {
-    "api": listed("names of APIs, or their numbers", _TEXT),
-    "client_id": listed("client ids; * and ? stand for any text", _TEXT),
-    "client_ip": listed("addresses or networks of clients", _TEXT),
-    "broker": listed("brokers, as IP or IP:PORT", _TEXT),
-    "port": listed("TCP ports of brokers", {"type": "integer"}),
-    "topic": listed("topics; * and ? stand for any text", _TEXT),
-    "partition": listed("partitions, as N or TOPIC-N", _TEXT),
-    "group": listed("consumer groups; * and ? stand for any text", _TEXT),
-    "status": listed("statuses of rows", _TEXT),
-    "error": listed("names of error codes in the response", _TEXT),
-    "errors": truth(
-        "only requests with an error code, or whose response was not read; never false"
-    ),
-    "slower_than_ns": count("only requests with a longer latency", unit="ns"),
-    "since": text(f"begun at this time or later, {_UTC}"),
-    "until": text(f"begun before this time, {_UTC}"),
+    **{each.field: _condition(each) for each in FILTERS.values()},
     "host": listed("only packets of these addresses or networks (kanalyze live)", _TEXT),
     "filter": text("only packets that match this tcpdump filter (kanalyze live)"),
 }

@@ -150,7 +150,7 @@ class Job(NamedTuple):
         if not self.prunes_payload or not self.shuffles:
             return None
         plan = self.plan
-        brokers = plan.options.filters.get("brokers", ())
+        brokers = plan.options.filters.get("broker", ())
         return PayloadPruner(
             plan.catalog,
             Decoders(plan.catalog),

@@ -220,10 +220,24 @@ def _check_options(
         raise UsageError(f"{folder.shown}: the archive was begun with --buckets {previous.buckets}")
 
 
+_STORED_NAMES = {
+    **{name: f"{name}s" for name in ("api", "client_id", "client_ip", "broker", "port")},
+    **{name: f"{name}s" for name in ("topic", "partition", "group")},
+    "status": "statuses",
+    "error": "error_codes",
+    "errors": "errors_only",
+}
+"""The names of filters in checkpoints, as far as they have others there."""
+
+
 def options_of(plan: ReadPlan) -> dict[str, Any]:
     """Return what rows depend on in addition to captures and topic names, as JSON values."""
     options = plan.options
-    filters = {name: _json_value(value) for name, value in options.filters.items() if value}
+    filters = {
+        _STORED_NAMES.get(name, name): _json_value(value)
+        for name, value in options.filters.items()
+        if value
+    }
     return {
         "filters": filters,
         "ports": list(options.ports),

@@ -11,12 +11,14 @@ one of them contains a comma.
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.texts import parse_size
 from kanalyze.errors import UsageError
-from kanalyze.tables.filters import FILTER_OPTIONS
+from kanalyze.spec.filters import FILTERS
+from kanalyze.spec.options import MAX_PORT, MAX_RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -27,8 +29,6 @@ _Parse: TypeAlias = "Callable[[str], Any]"
 
 DEFAULT_TABLE: Final = "requests"
 _MAX_PARTITIONS: Final = 256
-_MAX_RECORDS: Final = 2**31 - 1
-"""A batch's header has 32 bits for their number."""
 
 
 class Options(NamedTuple):
@@ -90,7 +90,12 @@ def parse_options(raw_options: Mapping[str, str], tables: Mapping[str, Iterable[
         columns=parsed.get("columns"),
         leave_out_unreadable=parsed.get("mode", False),
         partitions=parsed.get("numpartitions"),
-        filters={argument: parsed[name] for name, argument in _FILTERS.items() if name in parsed},
+        filters={
+            name: parsed[_spelled(name).lower()]
+            for name in FILTERS
+            # Ports are apart: they also say which ends are brokers.
+            if name != "port" and _spelled(name).lower() in parsed
+        },
         ports=parsed.get("port", ()),
         topic_ids=parsed.get("topicids"),
         definitions=parsed.get("definitions"),
@@ -148,16 +153,14 @@ def _mode(text: str) -> bool:
     return modes[text.strip().lower()]
 
 
-def _partitions(text: str) -> int:
-    return _number(text, _MAX_PARTITIONS)
-
-
-def _record_limit(text: str) -> int:
-    return _number(text, _MAX_RECORDS)
-
-
 def _ports(text: str) -> tuple[int, ...]:
-    return tuple(_number(part, 65535) for part in _texts(text))
+    return tuple(_number(part, MAX_PORT) for part in _texts(text))
+
+
+def _spelled(name: str) -> str:
+    """Return the name of an option in Spark's spelling: ``slowerThan``."""
+    first, *words = name.split("_")
+    return first + "".join(map(str.capitalize, words))
 
 
 def _number(text: str, most: int) -> int:
@@ -175,37 +178,21 @@ _ALL_PARSERS: Final[dict[str, _Parse]] = {
     "table": _text,
     "columns": _texts,
     "mode": _mode,
-    "numPartitions": _partitions,
-    "api": _texts,
-    "clientId": _texts,
-    "clientIp": _texts,
-    "broker": _texts,
-    "topic": _texts,
-    "partition": _texts,
-    "group": _texts,
-    "status": _texts,
-    "error": _texts,
-    "errors": _bool,
-    "slowerThan": _text,
-    "since": _text,
-    "until": _text,
+    "numPartitions": partial(_number, most=_MAX_PARTITIONS),
+    **{
+        _spelled(name): _bool if each.value is None else _texts if each.is_repeated else _text
+        for name, each in FILTERS.items()
+    },
     "port": _ports,
     "topicIds": _text,
     "definitions": _text,
     "keylog": _texts,
     "maxMemory": parse_size,
     "values": _bool,
-    "maxRecords": _record_limit,
+    "maxRecords": partial(_number, most=MAX_RECORDS),
 }
 _PARSERS: Final = {name.lower(): parse for name, parse in _ALL_PARSERS.items()}
 _NAMES: Final = {name.lower(): name for name in _ALL_PARSERS}
-_FILTERS: Final = {
-    option.replace("_", ""): argument
-    for argument, option in FILTER_OPTIONS.items()
-    if argument != "ports"
-}
-"""Options that are conditions on rows, with their names as arguments of the filter. The option
-``port`` is not among them: it also says which ends are brokers."""
 
 _COMMON: Final = ("path", "paths", "table", "columns", "mode", "numPartitions")
 TIME_OPTIONS: Final = ("since", "until")
@@ -222,14 +209,6 @@ CONNECTION_OPTIONS: Final = (
 """Options of tables for which connections are followed."""
 REQUEST_OPTIONS: Final = (
     *CONNECTION_OPTIONS,
-    "api",
-    "clientId",
-    "topic",
-    "partition",
-    "group",
-    "status",
-    "error",
-    "errors",
-    "slowerThan",
+    *(_spelled(name) for name in FILTERS if _spelled(name) not in CONNECTION_OPTIONS),
 )
 """Options of tables that are made from requests."""

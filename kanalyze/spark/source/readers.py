@@ -143,7 +143,7 @@ class ReadPlan:
             partition.captures,
             row_filter=self.row_filter,
             ports=options.ports,
-            brokers=options.filters.get("brokers", ()),
+            brokers=options.filters.get("broker", ()),
             keep=keep,
             topic_ids=self.topic_ids,
             catalog=self.catalog,
@@ -189,7 +189,7 @@ def make_plan(raw_options: Mapping[str, str], names: Sequence[str] | None = None
     plan = ReadPlan(
         options=options,
         columns=choose_columns(requested, _columns(table, options, requested or ())),
-        row_filter=make_filter(catalog, ports=options.ports, **options.filters),
+        row_filter=make_filter(catalog, port=options.ports, **options.filters),
         topic_ids=None if options.topic_ids is None else read_topic_ids(options.topic_ids),
         catalog=catalog,
         keys=find_key_files(options.keylog),
@@ -330,7 +330,7 @@ def _rows_of_requests(table: str) -> _Blocks:
 
 def _packets(plan: ReadPlan, partition: TablePartition) -> Iterator[pa.RecordBatch]:
     stores = Stores()
-    since_ns, until_ns = plan.row_filter.since_ns, plan.row_filter.until_ns
+    since_ns, until_ns = plan.row_filter.get("since"), plan.row_filter.get("until")
 
     def choose(block: RowBlock) -> RowBlock:
         return _between(block, since_ns, until_ns)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kanalyze.model.packets import PacketBatch
     from kanalyze.spec.rows.requests import Row
 
-FILTERS = (RowFilter(errors_only=True), RowFilter(slower_than_ns=20_000_000))
+FILTERS = (RowFilter.parse(errors=True), RowFilter.parse(slower_than="20ms"))
 SECOND_NS = 1_000_000_000
 
 
@@ -122,7 +122,7 @@ def test_recorded_packets_have_all_rows_that_matched_despite_disorder(
 
 def test_few_packets_are_written_each_once_and_in_order(tmp_path: Path) -> None:
     sink = Sink()
-    recorder = PacketRecorder(sink, [RowFilter(errors_only=True)], lead_s=0.001)
+    recorder = PacketRecorder(sink, [RowFilter.parse(errors=True)], lead_s=0.001)
     watch(path("groups"), recorder, at_once=10)
     with MergedCaptures(find_inputs([str(path("groups"))])) as captures:
         total = sum(map(len, captures.batches()))
@@ -133,7 +133,7 @@ def test_few_packets_are_written_each_once_and_in_order(tmp_path: Path) -> None:
 
 def test_each_row_that_matched_has_a_comment() -> None:
     sink = Sink()
-    watch(path("errors"), PacketRecorder(sink, [RowFilter(errors_only=True)]))
+    watch(path("errors"), PacketRecorder(sink, [RowFilter.parse(errors=True)]))
     expected: dict[int | None, list[str]] = {}
     for row in kanalyze.requests(path("errors"), errors=True):
         expected.setdefault(row.request_packet, []).append(comment_of(row))
@@ -143,7 +143,7 @@ def test_each_row_that_matched_has_a_comment() -> None:
 def test_no_packets_are_recorded_if_no_row_matches() -> None:
     sink = Sink()
     recorder = PacketRecorder(
-        sink, [RowFilter(client_ids=("nobody",)), RowFilter(api_keys=frozenset({99}))]
+        sink, [RowFilter.parse(client_id=["nobody"]), RowFilter.parse(api=["99"])]
     )
     watch(path("basics"), recorder)
     assert (recorder.rows, sink.numbers) == (0, [])
@@ -213,7 +213,7 @@ def test_packets_up_to_the_newest_are_written_if_the_response_has_no_end(status:
 
 
 def test_long_polls_are_not_slow() -> None:
-    recorder = PacketRecorder(Sink(), [RowFilter(slower_than_ns=1000)])
+    recorder = PacketRecorder(Sink(), [RowFilter.parse(slower_than="1us")])
     rows = [
         sample_rows.fetch(latency_ns=10**9, waited=True),
         sample_rows.fetch(latency_ns=10**9, waited=False),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("recorded") / "recorded.pcapng"
     writer = PcapngWriter(target, interface="lo")
-    watch(path("errors"), PacketRecorder(writer, [RowFilter(errors_only=True)]))
+    watch(path("errors"), PacketRecorder(writer, [RowFilter.parse(errors=True)]))
     assert writer.packets
     return target
 

@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 
 from kanalyze.errors import UsageError
+from kanalyze.spark.batch.run_plan import options_of
 from kanalyze.spark.source.options import parse_options
+from kanalyze.spark.source.readers import make_plan
 
 TABLES = {"requests": ("api", "port", "errors", "maxMemory", "since"), "packets": ("since",)}
 
@@ -24,7 +26,7 @@ def test_the_default_is_all_columns_of_requests():
 def test_option_names_ignore_case():
     options = parse(MAXMEMORY="256M", Api="Fetch", nUmPaRtItIoNs="3", table="Requests")
     assert options.max_memory_bytes == 256 << 20
-    assert options.filters == {"apis": ("Fetch",)}
+    assert options.filters == {"api": ("Fetch",)}
     assert options.partitions == 3
 
 
@@ -49,8 +51,8 @@ def test_one_or_several_paths_are_parsed(text, paths):
 def test_conditions_become_arguments_of_the_filter():
     options = parse(api="Produce,1", errors="TRUE", since="2026-01-31", port="9092,9093")
     assert options.filters == {
-        "apis": ("Produce", "1"),
-        "errors_only": True,
+        "api": ("Produce", "1"),
+        "errors": True,
         "since": "2026-01-31",
     }
     assert options.ports == (9092, 9093)
@@ -93,3 +95,15 @@ def test_max_records_is_parsed_for_the_table_that_has_it():
     for text in ("0", "x", str(2**31), "9" * 5000):
         with pytest.raises(UsageError, match="option maxRecords: not a number from 1 to"):
             parse_options({"table": "records", "maxRecords": text}, tables)
+
+
+def test_checkpoints_name_filters_as_they_always_did():
+    filters = {"api": "Fetch", "clientId": "a", "status": "ok", "error": "6", "errors": "true"}
+    assert options_of(make_plan({**filters, "slowerThan": "1ms"}))["filters"] == {
+        "apis": ["Fetch"],
+        "client_ids": ["a"],
+        "statuses": ["ok"],
+        "error_codes": ["6"],
+        "errors_only": True,
+        "slower_than": "1ms",
+    }

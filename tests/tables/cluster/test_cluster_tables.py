@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 OFTEN = ("basics", "groups", "errors", "old-0-8-2-2", "snaplen", "transactions")
 CHECKED_COLUMNS = {"groups": GROUP_COLUMNS, "metadata": METADATA_COLUMNS}
 FILTERS: list[dict[str, Any]] = [
-    {"apis": ("OffsetCommit", "Metadata")},
-    {"client_ids": ("*-1",)},
-    {"groups": ("*",)},
-    {"topics": ("groups-*", "SRIJ*")},
-    {"errors_only": True},
-    {"brokers": ("127.0.0.1:9092",), "since": "2026-11-20T22:46:45"},
+    {"api": ("OffsetCommit", "Metadata")},
+    {"client_id": ("*-1",)},
+    {"group": ("*",)},
+    {"topic": ("groups-*", "SRIJ*")},
+    {"errors": True},
+    {"broker": ("127.0.0.1:9092",), "since": "2026-11-20T22:46:45"},
     {"until": "2026-11-20T22:46:50"},
 ]
 
@@ -154,7 +154,7 @@ def test_records_match_their_command(name: str, jobs: int, monkeypatch: pytest.M
 
 
 def test_a_filter_applies_to_records() -> None:
-    row_filter = make_filter(None, apis=("Fetch",), topics=("basics-*1",))
+    row_filter = make_filter(None, api=("Fetch",), topic=("basics-*1",))
     found = tables("basics", "records", row_filter=row_filter)["records"]
     expected = kanalyze.records(path("basics"), api="Fetch", topic="basics-*1")
     assert found == stored(expected, found)
@@ -179,7 +179,7 @@ def test_the_library_gives_the_same_rows(
 ) -> None:
     monkeypatch.setattr(workers, "_MIN_BYTES", 0)
     rows = getattr(kanalyze, table)(path("groups"), client_id="member-*", jobs=jobs)
-    found = tables("groups", table, row_filter=make_filter(None, client_ids=("member-*",)))[table]
+    found = tables("groups", table, row_filter=make_filter(None, client_id=("member-*",)))[table]
     assert found
     assert stored(rows, found) == found
     assert [row.request_id for row in rows] == [line["request_id"] for line in found]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanalyze.kafka.records.types import DecompressionLimits
-from kanalyze.tables.filters import NamedPartition, RowFilter
+from kanalyze.tables.filters import RowFilter
 from kanalyze.tables.records.rows import (
     RECORD_COLUMNS,
     VALUE_COLUMNS,
@@ -184,7 +184,7 @@ def test_every_partition_has_its_records() -> None:
 
 def test_only_records_of_the_selected_topics_are_returned() -> None:
     data = {("orders", 0): batch_of(ITEMS[:1]), ("clicks", 0): batch_of(ITEMS[:1])}
-    found = rows_of(fetched(data), produced(data), row_filter=RowFilter(topics=("cl*",)))
+    found = rows_of(fetched(data), produced(data), row_filter=RowFilter.parse(topic=("cl*",)))
     assert [(record.topic, record.api_name) for record in found] == [
         ("clicks", "Fetch"),
         ("clicks", "Produce"),
@@ -289,9 +289,9 @@ def test_decompression_limits_apply() -> None:
 def test_only_records_of_the_selected_partitions_are_returned() -> None:
     data = {("orders", 0): batch_of(ITEMS[:1]), ("orders", 1): batch_of(ITEMS[:2])}
     for row_filter in (
-        RowFilter(partitions=(NamedPartition(None, 1),)),
-        RowFilter(partitions=(NamedPartition("o*", 1), NamedPartition("clicks", 0))),
-        RowFilter(topics=("orders",), partitions=(NamedPartition(None, 1),)),
+        RowFilter.parse(partition=["1"]),
+        RowFilter.parse(partition=["o*-1", "clicks-0"]),
+        RowFilter.parse(topic=("orders",), partition=["1"]),
     ):
         found = rows_of(fetched(data), row_filter=row_filter)
         assert [record.partition for record in found] == [1, 1]
@@ -306,7 +306,7 @@ def test_a_message_with_missing_bytes_gives_a_row_per_known_partition() -> None:
         ("a", 1, "missing_bytes"),
         ("c", 3, "missing_bytes"),
     ]
-    found = rows_of((exchange, fetch(partitions=parts)), row_filter=RowFilter(topics=("c",)))
+    found = rows_of((exchange, fetch(partitions=parts)), row_filter=RowFilter.parse(topic=("c",)))
     assert [record.topic for record in found] == ["c"]
 
 
@@ -354,7 +354,9 @@ def test_the_name_of_a_topic_id_is_that_in_the_row() -> None:
     assert (found.topic, found.topic_id, found.partition, found.offset) == ("orders", text, 2, 9)
     (found,) = rows_of((exchange, row(partitions=[])))
     assert (found.topic, found.topic_id, found.offset) == (None, text, None)
-    assert len(rows_of((exchange, row(partitions=[])), row_filter=RowFilter(topics=(text,)))) == 1
+    assert (
+        len(rows_of((exchange, row(partitions=[])), row_filter=RowFilter.parse(topic=(text,)))) == 1
+    )
 
 
 def test_lists_of_rows_are_bounded_in_number_and_in_bytes() -> None:

@@ -1,0 +1,123 @@
+"""Filters of rows: how each is spelled in the shell, what it means, how reports name it.
+
+In: nothing. Out: :data:`FILTERS`. Which rows meet a filter is in :mod:`kanalyze.tables.filters`;
+what Python's users may give is in :mod:`kanalyze.api.options`.
+"""
+
+from __future__ import annotations
+
+from kanalyze.spec.options import Option
+
+__all__ = ["FILTERS", "Filter", "group_of"]
+
+_UTC = "ISO 8601, in UTC, with nanoseconds"
+
+
+class Filter(Option):
+    """A filter of rows."""
+
+    def __init__(
+        self, spelling: str, text: str, *, label: str = "", meaning: str, unit: str = ""
+    ) -> None:
+        """Declare a filter.
+
+        Args:
+            spelling: see :class:`~kanalyze.spec.options.Option`.
+            text: the meaning, for the help; ``{rows}`` is what the rows of the command are.
+            label: its name in the report for people; empty for that of the option.
+            meaning: the meaning of its field in the report as JSON.
+            unit: the unit of this field; it is part of the field's name.
+        """
+        super().__init__(spelling, text)
+        self.label = label or self.name.replace("_", " ")
+        self.meaning = meaning
+        self.unit = unit
+        self.field = f"{self.name}_{unit}" if unit else self.name
+        """Its name in reports."""
+
+
+FILTERS = {
+    each.name: each
+    for each in (
+        Filter(
+            "--api NAME ...",
+            "API by name or key, such as Produce",
+            label="API",
+            meaning="names of APIs, or their numbers",
+        ),
+        Filter(
+            "--client-id GLOB ...",
+            "client id, such as 'billing-*'",
+            meaning="client ids; * and ? stand for any text",
+        ),
+        Filter(
+            "--client-ip IP ...",
+            "client address, or network such as 10.0.0.0/8",
+            label="client address",
+            meaning="addresses or networks of clients",
+        ),
+        Filter(
+            "--broker IP[:PORT] ...",
+            "broker address, whose connections are treated as Kafka whatever their bytes look like",
+            meaning="brokers, as IP or IP:PORT",
+        ),
+        Filter(
+            "--port N ...",
+            "only brokers on this TCP port, whose connections are treated as Kafka whatever their "
+            "bytes look like",
+            meaning="TCP ports of brokers",
+        ),
+        Filter("--topic GLOB ...", "topic", meaning="topics; * and ? stand for any text"),
+        Filter(
+            "--partition N ...",
+            "partition: its number (of --topic, if given), or TOPIC-N such as orders-3",
+            meaning="partitions, as N or TOPIC-N",
+        ),
+        Filter(
+            "--group GLOB ...",
+            "consumer group",
+            meaning="consumer groups; * and ? stand for any text",
+        ),
+        Filter(
+            "--status WORD ...",
+            "ok, error, one_way (no response is due), unanswered, orphan_response or malformed",
+            meaning="statuses of rows",
+        ),
+        Filter(
+            "--error NAME ...",
+            "error code, such as NOT_LEADER_OR_FOLLOWER or 6, in the response",
+            meaning="names of error codes in the response",
+        ),
+        Filter(
+            "--errors",
+            "only requests answered with an error code, or with a response that was not read",
+            label="with errors, or with a response that was not read",
+            meaning="only requests with an error code, or whose response was not read; never false",
+        ),
+        Filter(
+            "--slower-than TIME",
+            "only requests with a higher latency, such as 10ms or 1.5s, except those that the "
+            "broker held back on purpose",
+            meaning="only requests with a longer latency",
+            unit="ns",
+        ),
+        Filter(
+            "--since TIME",
+            "only {rows} from this time on: ISO 8601 (UTC without a zone), a time of day such as "
+            "22:46 (on the day of the first packet), or Unix seconds",
+            meaning=f"begun at this time or later, {_UTC}",
+        ),
+        Filter(
+            "--until TIME",
+            "only {rows} before this time",
+            meaning=f"begun before this time, {_UTC}",
+        ),
+    )
+}
+"""Filters by name, in the order of reports."""
+
+
+def group_of(*names: str, rows: str = "requests") -> dict[str, str]:
+    """Return filters as a group of options; ``rows`` is what the rows of the command are."""
+    filters = (FILTERS[name] for name in names)
+    return {each.spelling: each.text.format(rows=rows) for each in filters}
