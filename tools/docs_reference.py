@@ -17,7 +17,7 @@ from kanalyze.cli.arguments import parser
 from kanalyze.common import argument_values
 from kanalyze.live.metrics.counters import Metrics
 from kanalyze.model.anomalies import AnomalyKind
-from kanalyze.queries.json_schema.published import SCHEMAS
+from kanalyze.queries.json_schema import SCHEMAS
 from kanalyze.tables.anomalies import stage_of
 from tools.docs_pages import DOCS, ROOT, between
 
@@ -152,7 +152,7 @@ def schemas_page() -> str:
     """Return the page on JSON Schemas."""
     parts = [
         (
-            f"# JSON Schemas\n\n{MADE} from `kanalyze/queries/json_schema/`. Each file "
+            f"# JSON Schemas\n\n{MADE} from `kanalyze/spec/`. Each file "
             "describes the JSON of a command or a line of `--format jsonl`, with units and what "
             "null means.\n\n"
         ),

@@ -26,7 +26,7 @@ from kanalyze.api.reports import page_of as api_page
 from kanalyze.api.reports import report_on, tables_of
 from kanalyze.api.tables import opened_tables
 from kanalyze.queries.findings import finding_kinds, findings_of
-from kanalyze.queries.json_schema.published import SCHEMAS
+from kanalyze.queries.json_schema import SCHEMAS
 from kanalyze.render.json import summary_json
 from kanalyze.render.terminal import render_report
 from kanalyze.runtime.pipeline import Analysis

@@ -3,9 +3,9 @@
 In: a database with the requests, and the quality of the captures. Out: a report as plain values.
 Each table of the report is a file in ``sql/report/``, which says what it counts.
 
-Each field is described in ``json_schema/report.py``, from which ``docs/schema/report.schema.json``
-is made. If the meaning of a field changes, :data:`SCHEMA` must be increased. What a query that
-fails would have answered is null.
+Each field is described in ``spec/report.py``; ``docs/schema/report.schema.json`` is made from it.
+If the meaning of a field changes, :data:`SCHEMA` must be increased. What a query that fails would
+have answered is null.
 """
 
 from __future__ import annotations

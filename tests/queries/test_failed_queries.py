@@ -15,7 +15,7 @@ from kanalyze.queries.compare.report_side import checked_report, side_of_report
 from kanalyze.queries.engine import FailedQueries, QueryError
 from kanalyze.queries.files import built_in
 from kanalyze.queries.findings import finding_kinds
-from kanalyze.queries.json_schema.published import SCHEMAS
+from kanalyze.queries.json_schema import SCHEMAS
 from kanalyze.queries.page import cube_of
 from kanalyze.queries.report import report_with_findings
 from kanalyze.render.html import html_page, plain_page

@@ -12,6 +12,7 @@ from kanalyze.render.report_tables import SORTS, TableOrder, report_tables
 from kanalyze.render.text import shown
 from kanalyze.render.times import clock_text
 from kanalyze.render.units import bytes_text, count_text, duration_text, per_mille_text
+from kanalyze.spec.report import AFTER_CHARTS, BEFORE_CHARTS
 from tests.support.captures import path
 from tests.support.rows import failed, fetch, partition, row, unanswered
 from tests.support.summaries import summary_of
@@ -51,106 +52,29 @@ def titled(summary: dict[str, Any], title: str, order: TableOrder = ALL) -> _Lin
     return matching[0] if matching else []
 
 
-def counts(line: dict[str, Any], **names: str) -> dict[str, str]:
-    return {title: count_text(line[name]) for title, name in names.items()}
+def test_every_declared_column_shows_a_field_of_its_table() -> None:
+    for table in (*BEFORE_CHARTS, *AFTER_CHARTS):
+        for column in table.columns:
+            names = {name.partition(".")[0] for name in column.field.split("+")}
+            assert names <= {field.name for field in table.fields}, (table.name, column.title)
 
 
-def latencies(line: dict[str, Any], *quantiles: str) -> dict[str, str]:
-    return {name: duration_text(line["latency_ns"][name]) for name in quantiles}
-
-
-@pytest.mark.few(1)
-def test_clients_by_api_are_those_of_the_summary(summary: dict[str, Any]) -> None:
-    lines = summary["client_apis"]
-    is_any_unanswered = any(line["unanswered"] for line in lines)
-    expected = [
-        {
-            "client": shown(line["client_id"]),
-            "API": shown(line["api_name"]),
-            **counts(line, requests="requests", errors="errors"),
-            **(counts(line, unanswered="unanswered") if is_any_unanswered else {}),
-            "bytes": bytes_text(line["request_bytes"] + line["response_bytes"]),
-            **latencies(line, "p50", "p99", "max"),
-        }
-        for line in lines
+def test_fields_are_written_by_their_kinds_and_units() -> None:
+    lines = [
+        fetch(client_id="a", latency_ns=3_000_000),
+        failed("orders", 6, "NOT_LEADER_OR_FOLLOWER", client_id="b"),
+        unanswered(client_id="b", request_bytes=2048),
     ]
-    is_of_one = len({line["client_id"] for line in lines}) == 1
-    assert titled(summary, "Clients by API") == ([] if is_of_one else expected)
-
-
-@pytest.mark.few(2)
-def test_errors_by_client_are_those_of_the_summary(summary: dict[str, Any]) -> None:
-    assert titled(summary, "Errors by client") == [
-        {
-            "client": shown(line["client_id"]),
-            "error": f"{line['error_name']} {line['error_code']}",
-            "API": line["api_name"],
-            "count": count_text(line["count"]),
-            "first": clock_text(line["first_time_ns"]),
-            "last": clock_text(line["last_time_ns"]),
-        }
-        for line in summary["client_errors"]
+    summary = summary_of(lines)
+    cells = [" ".join(line.values()) for line in titled(summary, "Clients by API")]
+    assert cells == [
+        "a Fetch 1 0 0 250 B 3 ms 3 ms 3 ms",
+        "b Fetch 1 0 1 2.05 kB - - -",
+        "b Produce 1 1 0 250 B 2 ms 2 ms 2 ms",
     ]
-
-
-@pytest.mark.few(2)
-def test_latency_of_topics_is_that_of_the_summary(summary: dict[str, Any]) -> None:
-    assert titled(summary, "Latency by topic") == [
-        {
-            "topic": line["topic"] or f"id {line['topic_id']}",
-            "API": line["api_name"],
-            "answered": count_text(line["latency_ns"]["count"]),
-            **latencies(line, "p50", "p90", "p99", "max"),
-        }
-        for line in summary["topic_latency"]
-    ]
-
-
-def test_partitions_are_those_of_the_summary(summary: dict[str, Any]) -> None:
-    lines = summary["partitions"]
-    expected = [
-        {
-            "topic": line["topic"] or f"id {line['topic_id']}",
-            **counts(line, partition="partition", produces="produce_requests"),
-            "records": count_text(line["produced_records"]),
-            "bytes in": bytes_text(line["produced_bytes"]),
-            "fetches": count_text(line["fetch_requests"]),
-            "records again": count_text(line["fetched_records"]),
-            "bytes out": bytes_text(line["fetched_bytes"]),
-            "high watermark": count_text(line["high_watermark"]),
-        }
-        for line in lines
-    ]
-    is_one_each = len({(line["topic"], line["topic_id"]) for line in lines}) == len(lines)
-    assert titled(summary, "Busiest partitions") == ([] if is_one_each else expected)
-
-
-def test_groups_have_their_rebalances(summary: dict[str, Any]) -> None:
-    assert titled(summary, "Consumer groups") == [
-        {
-            "group": line["group_id"],
-            **counts(line, requests="requests", joins="joins", syncs="syncs"),
-            "rebalancing": duration_text(line["rebalance_time_ns"]),
-            "longest join": duration_text(line["longest_join_ns"]),
-            "longest sync": duration_text(line["longest_sync_ns"]),
-            "errors": count_text(line["errors"]),
-        }
-        for line in summary["groups"]
-    ]
-
-
-def test_codecs_and_batch_sizes_are_those_of_the_summary(summary: dict[str, Any]) -> None:
-    assert titled(summary, "What producers send") == [
-        {
-            "client": shown(line["client_id"]),
-            "codec": line["codec"],
-            **counts(line, requests="requests", batches="batches", records="records"),
-            "bytes": bytes_text(line["bytes"]),
-            "records p50": count_text(line["records_p50"]),
-            "bytes p50": bytes_text(line["bytes_p50"]),
-        }
-        for line in summary["codecs"]
-    ]
+    (error,) = titled(summary, "Errors by client")
+    assert error["error"] == "NOT_LEADER_OR_FOLLOWER 6"
+    assert (error["client"], error["API"], error["count"]) == ("b", "Produce", "1")
 
 
 def test_versions_in_use_are_those_of_the_summary(summary: dict[str, Any]) -> None:

@@ -9,24 +9,25 @@ from typing import TYPE_CHECKING
 
 from kanalyze.queries.json_schema.parts import (
     by_name,
-    count,
     document,
     integer,
-    listed,
     number,
     ref,
     struct,
     text,
     time_ns,
-    truth,
 )
-from kanalyze.queries.json_schema.quality import QUALITY
+
+from kanalyze.common.argument_values import count, truth
 from kanalyze.queries.json_schema.rows import schema_of
+from kanalyze.render.phrases import listed
 from kanalyze.spec.filters import FILTERS
+from kanalyze.spec.rows.anomalies import QUALITY
 from kanalyze.spec.rows.requests import COLUMNS
 
 if TYPE_CHECKING:
     from kanalyze.queries.json_schema.parts import Schema
+
     from kanalyze.spec.filters import Filter
 
 __all__ = ["EXTENT", "FAILED_QUERIES", "FILTER", "FINDING_SCHEMA", "REPORT_SCHEMA"]

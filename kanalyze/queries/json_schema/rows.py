@@ -10,21 +10,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.queries.json_schema.parts import (
-    UNIX_TIME,
-    document,
-    integer,
-    listed,
-    struct,
-    text,
-    truth,
-)
+from kanalyze.queries.json_schema.parts import UNIX_TIME, document, integer, struct, text
+
+from kanalyze.common.argument_values import truth
+from kanalyze.render.phrases import listed
 from kanalyze.spec.columns import TYPES, with_times
 from kanalyze.spec.rows.records import columns_of_records
 from kanalyze.spec.rows.tables import SQL_TABLES, TABLES
 
 if TYPE_CHECKING:
     from kanalyze.queries.json_schema.parts import Schema
+
     from kanalyze.spec.columns import Column
 
 __all__ = ["ROW_SCHEMAS", "schema_of"]

@@ -12,11 +12,11 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.texts import escape
-from kanalyze.render.latency_parts import PARTS
 from kanalyze.render.phrases import api_text, listed, packets_text, status_text
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import is_dated
 from kanalyze.render.units import duration_text
+from kanalyze.spec.report import PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

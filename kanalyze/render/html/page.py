@@ -34,7 +34,6 @@ from kanalyze.render.html.svg import (
     waterfall,
 )
 from kanalyze.render.html.tables import table_html, table_specs, tables_of
-from kanalyze.render.latency_parts import PARTS
 from kanalyze.render.phrases import captures_text
 from kanalyze.render.times import clock_text
 from kanalyze.render.units import (
@@ -44,6 +43,7 @@ from kanalyze.render.units import (
     percent_text,
     rate_text,
 )
+from kanalyze.spec.report import PARTS
 from kanalyze.version import __version__
 
 if TYPE_CHECKING:

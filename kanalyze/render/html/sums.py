@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.known import of_known
-from kanalyze.render.latency_parts import PARTS
+from kanalyze.spec.report import PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

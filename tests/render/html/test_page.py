@@ -22,7 +22,7 @@ from kanalyze.render.html.model import model_of
 from kanalyze.render.html.page import MAX_BYTES
 from kanalyze.render.html.sums import sums_of
 from kanalyze.render.json import summary_json
-from tests.queries.json_schema.test_published import violations
+from tests.queries.test_json_schema import violations
 from tests.queries.test_page import crowd, many_rows
 from tests.support import rows as sample_rows
 from tests.support.captures import NAMES, analysis, often

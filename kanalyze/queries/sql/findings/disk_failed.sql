@@ -5,18 +5,9 @@
 -- why: The broker has taken the log folder out of use: partitions in it can be neither written nor read, until another replica leads or the broker is restarted.
 -- repair: Look in the broker's log for the folder and the cause (no space left, an I/O error); repair or free the disk, then restart the broker; put log.dirs on disks with room for the retention time.
 -- parameter least_requests = 1: minimum number of refused requests
-SELECT
-    error_name,
-    api_name,
-    client_id,
-    topic,
-    concat(refused_text, span_text) AS what,
-    refused AS weight,
-    first_time_ns,
-    last_time_ns,
-    first_packet
+SELECT *
 FROM refusals
-WHERE refused >= $least_requests AND error_code IN (
+WHERE weight >= $least_requests AND error_code IN (
     56, -- KAFKA_STORAGE_ERROR
     57  -- LOG_DIR_NOT_FOUND
 )

@@ -10,17 +10,13 @@ SELECT
     api_name,
     client_id,
     topic,
-    concat(
-        refused_text,
-        CASE WHEN principal IS NULL THEN '' ELSE concat(' to user ', principal) END,
-        span_text
-    ) AS what,
-    refused AS weight,
+    what_to_user AS what,
+    weight,
     first_time_ns,
     last_time_ns,
     first_packet
 FROM refusals
-WHERE refused >= $least_requests AND error_code IN (
+WHERE weight >= $least_requests AND error_code IN (
     33, -- UNSUPPORTED_SASL_MECHANISM
     34, -- ILLEGAL_SASL_STATE
     58  -- SASL_AUTHENTICATION_FAILED

@@ -5,18 +5,9 @@
 -- why: With acks=all nothing can be written to these partitions until replicas have caught up; producers retry until delivery.timeout.ms, then drop the records.
 -- repair: Find the brokers that are down or behind (kafka-topics.sh --describe --under-min-isr-partitions) and bring them back. With min.insync.replicas below the number of replicas, one may fail.
 -- parameter least_requests = 1: minimum number of refused requests
-SELECT
-    error_name,
-    api_name,
-    client_id,
-    topic,
-    concat(refused_text, span_text) AS what,
-    refused AS weight,
-    first_time_ns,
-    last_time_ns,
-    first_packet
+SELECT *
 FROM refusals
-WHERE refused >= $least_requests AND error_code IN (
+WHERE weight >= $least_requests AND error_code IN (
     19, -- NOT_ENOUGH_REPLICAS
     20  -- NOT_ENOUGH_REPLICAS_AFTER_APPEND
 )

@@ -5,18 +5,9 @@
 -- why: The topics or partitions are not created or deleted; a client that does not wait for the throttle time is refused again.
 -- repair: Spread the changes over time, retry after throttle_time_ms, or raise controller_mutation_rate (kafka-configs.sh --alter --entity-type users or clients).
 -- parameter least_requests = 1: minimum number of refused requests
-SELECT
-    error_name,
-    api_name,
-    client_id,
-    topic,
-    concat(refused_text, span_text) AS what,
-    refused AS weight,
-    first_time_ns,
-    last_time_ns,
-    first_packet
+SELECT *
 FROM refusals
-WHERE refused >= $least_requests AND error_code IN (
+WHERE weight >= $least_requests AND error_code IN (
     89  -- THROTTLING_QUOTA_EXCEEDED
 )
 ORDER BY weight DESC, error_name, api_name NULLS LAST, client_id NULLS LAST, topic NULLS LAST

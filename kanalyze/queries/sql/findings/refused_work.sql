@@ -5,18 +5,9 @@
 -- why: Nothing of the request is done, and a retry is refused again.
 -- repair: POLICY_VIOLATION: read the broker's create.topic.policy or alter.config.policy. INVALID_RECORD: a compacted topic accepts no record without a key; a broker's interceptor may refuse others. INVALID_REQUIRED_ACKS, INVALID_TIMESTAMP: compare the producer's settings with those of the topic.
 -- parameter least_requests = 1: minimum number of refused requests
-SELECT
-    error_name,
-    api_name,
-    client_id,
-    topic,
-    concat(refused_text, span_text) AS what,
-    refused AS weight,
-    first_time_ns,
-    last_time_ns,
-    first_packet
+SELECT *
 FROM refusals
-WHERE refused >= $least_requests AND error_code IN (
+WHERE weight >= $least_requests AND error_code IN (
     21, -- INVALID_REQUIRED_ACKS
     32, -- INVALID_TIMESTAMP
     44, -- POLICY_VIOLATION

@@ -5,18 +5,9 @@
 -- why: The records are not written; retries do not help, and the client drops them.
 -- repair: Send smaller records, or raise max.message.bytes of the topic (message.max.bytes of the broker), with replica.fetch.max.bytes and the consumers' limits; keep max.request.size and batch.size of the client below it.
 -- parameter least_requests = 1: minimum number of refused requests
-SELECT
-    error_name,
-    api_name,
-    client_id,
-    topic,
-    concat(refused_text, span_text) AS what,
-    refused AS weight,
-    first_time_ns,
-    last_time_ns,
-    first_packet
+SELECT *
 FROM refusals
-WHERE refused >= $least_requests AND error_code IN (
+WHERE weight >= $least_requests AND error_code IN (
     10, -- MESSAGE_TOO_LARGE
     18  -- RECORD_LIST_TOO_LARGE
 )

@@ -4,8 +4,8 @@
 --
 -- A burst ends when there is no such code for 10 s. `asked` counts all requests of that API by the
 -- client; one response may have a code for several partitions. `first_time_ns` and `last_time_ns`
--- are times of requests, `span_ns` is from the first such response to the last. `refused_text` and
--- `span_text` have these figures as texts, for findings.
+-- are times of requests, `span_ns` is from the first such response to the last. The columns are
+-- those of a finding; `what_to_user` also names the user.
 WITH codes AS (
     SELECT
         *,
@@ -30,7 +30,6 @@ counted AS (
         codes.api_name,
         codes.client_id,
         codes.topic,
-        min(codes.client_ip) AS client_ip,
         min(codes.principal) AS principal,
         count(DISTINCT codes.request_id) AS refused,
         max(sent.asked) AS asked,
@@ -44,17 +43,33 @@ counted AS (
         ON codes.client_id IS NOT DISTINCT FROM sent.client_id
         AND codes.api_name IS NOT DISTINCT FROM sent.api_name
     GROUP BY codes.error_code, codes.api_name, codes.client_id, codes.topic
+),
+worded AS (
+    SELECT
+        *,
+        concat(refused, ' of ', asked, ' ', coalesce(api_name, '?'), ' requests refused')
+            AS refused_text,
+        CASE WHEN principal IS NULL THEN '' ELSE concat(' to user ', principal) END AS user_text,
+        CASE
+            WHEN refused > 1
+                THEN concat(
+                    ', over ', round(span_ns / 1e9 * 10) / 10, ' s in ', bursts,
+                    CASE WHEN bursts = 1 THEN ' burst' ELSE ' bursts' END
+                )
+            ELSE ''
+        END AS span_text
+    FROM counted
 )
 SELECT
-    *,
-    concat(refused, ' of ', asked, ' ', coalesce(api_name, '?'), ' requests refused')
-        AS refused_text,
-    CASE
-        WHEN refused > 1
-            THEN concat(
-                ', over ', round(span_ns / 1e9 * 10) / 10, ' s in ', bursts,
-                CASE WHEN bursts = 1 THEN ' burst' ELSE ' bursts' END
-            )
-        ELSE ''
-    END AS span_text
-FROM counted
+    error_code,
+    error_name,
+    api_name,
+    client_id,
+    topic,
+    concat(refused_text, span_text) AS what,
+    concat(refused_text, user_text, span_text) AS what_to_user,
+    refused AS weight,
+    first_time_ns,
+    last_time_ns,
+    first_packet
+FROM worded

@@ -13,8 +13,7 @@ from kanalyze.api.filters import make_filter
 from kanalyze.api.tables import fill
 from kanalyze.cli.main import main
 from kanalyze.queries.database import Database
-from kanalyze.queries.json_schema.published import SCHEMAS
-from kanalyze.queries.json_schema.report import FILTER
+from kanalyze.queries.json_schema import SCHEMAS
 from kanalyze.render.json import summary_json
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spec.rows.tables import ALWAYS, SQL_TABLES, TABLES
@@ -28,6 +27,7 @@ OFTEN = ("basics", "tls", "fault-not-allowed")
 CAPTURES = often(
     sorted(file.name.removesuffix(".truth.json") for file in FOLDER.glob("*.truth.json")), OFTEN
 )
+FILTER = SCHEMAS["report"]["properties"]["filter"]
 VALIDATORS = {name: Draft202012Validator(schema) for name, schema in SCHEMAS.items()}
 
 

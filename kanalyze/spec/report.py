@@ -1,0 +1,939 @@
+"""What a report is: each of its tables and figures, once.
+
+In: nothing. Out: :data:`TABLES`, the tables, each with its fields, and with the columns that people
+see; :func:`report_fields`, the whole report, and :data:`FINDING`.
+
+The JSON Schema of a report, its tables on a terminal and in Markdown, and the reference are made
+from these. A new column of a table is a column of its query in ``queries/sql/report/``, and lines
+here: one with its meaning, and one in ``columns`` if people shall see it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kanalyze.spec.fields import JsonField, fields_of
+
+__all__ = [
+    "AFTER_CHARTS",
+    "BEFORE_CHARTS",
+    "FINDING",
+    "LATENCY_SUMMARY",
+    "PARTS",
+    "SHARED",
+    "TABLES",
+    "DeclaredColumn",
+    "DeclaredTable",
+    "Part",
+    "report_fields",
+]
+
+_MANY, _SOME, _FEW = 40, 10, 5
+"""Numbers of lines that a table shows: the table of APIs, the main tables, the other tables."""
+
+
+class DeclaredColumn(NamedTuple):
+    """A column of a table for people."""
+
+    title: str
+    field: str
+    """The field that it shows, as a path; ``a+b`` for a sum."""
+    form: str = ""
+    """How the field is written, by a name in ``render/report_cells.py``; by default its kind and
+    its unit say it."""
+    least: int | None = None
+    """Width to which the column may be cut before columns are left out; None if it is never cut."""
+    rank: int = 0
+    """0 if the column is always shown. Other columns are left out, the highest rank first."""
+    style: str = ""
+    """A style such as ``bold``, or the name of a rule in ``render/report_cells.py``."""
+    when: str = ""
+    """``any`` if the column is shown only if a line has something in it, ``several`` if lines
+    differ, ``wide`` or ``narrow`` if it depends on the width of the terminal."""
+
+
+class DeclaredTable(NamedTuple):
+    """A table of the report: a list of lines with the same fields."""
+
+    name: str
+    meaning: str
+    text: str
+    """The fields, as in :mod:`kanalyze.spec.fields`."""
+    title: str = ""
+    """The title for people."""
+    sorted_title: str = ""
+    """The title if lines are sorted by ``--sort``; empty for a table that keeps its own order."""
+    most: int = _SOME
+    """Number of lines that are shown."""
+    others: str = ""
+    """What stands in the first column of the line that sums up all that have no line."""
+    columns: tuple[DeclaredColumn, ...] = ()
+
+    @property
+    def field(self) -> JsonField:
+        """The table as a field of the report."""
+        meaning = f"{self.meaning}; null: {_FAILED}"
+        return JsonField(self.name, "list", meaning, nullable=True, fields=self.fields)
+
+    @property
+    def fields(self) -> tuple[JsonField, ...]:
+        """The fields of a line."""
+        return fields_of(self.text, SHARED)
+
+
+_UTC = "ISO 8601, in UTC, with nanoseconds"
+_FAILED = "its query failed: see failed_queries"
+_OTHERS = "the line sums up all that have no line of their own"
+_TO_FIRST_BYTE = "from the last byte of a request to its response's first, of"
+_TO_LAST_BYTE = "from the first byte of a request to its response's last, of"
+_NOT_WAITED = "requests that did not wait on purpose"
+SHARED = {
+    "requests": """
+        requests count requests
+        errors count of these, with an error code other than 0 at any level of the response
+    """,
+    "unread": """
+        unread count of these, with a response whose error codes were not read: they are unknown
+    """,
+    "bytes": """
+        request_bytes count[B] bytes of requests, with size prefixes
+        response_bytes count[B] bytes of responses, with size prefixes
+    """,
+    "latency": f"latency_ns @latency_summary {_TO_FIRST_BYTE} {_NOT_WAITED}",
+    "throttling": """
+        throttled count responses with a throttle time above 0
+        throttle_time_ms integer[ms] sum of throttle times
+    """,
+    "other": f"other bool whether {_OTHERS}",
+    "client_id": "client_id text? client id in the request; null: it has none",
+    "api_name": "api_name text? the API; null: unknown API, or the request was not captured",
+    "topic": "topic text? topic name; null: only the id is known",
+    "topic_id": """
+        topic_id text? topic id in Kafka's URL-safe base64; null: the name is known, or no topic
+    """,
+    "codes": """
+        count count number of codes; a response may have several
+        first_time_ns time time of the first response with it
+        last_time_ns time time of the last response with it
+    """,
+    "produced_records": "produced_records count records sent and not refused, as far as known",
+    "fetched_records": "fetched_records count records in responses, as far as known",
+    "produced_known": """
+        produced_records_known bool false: there were more, which could not be counted
+    """,
+    "fetched_known": """
+        fetched_records_known bool false: there were more, which could not be counted
+    """,
+    "unsure_records": """
+        unanswered_records count of these, without a response: written or not
+        one_way_records count of these, sent with acks=0
+    """,
+    "captures": "captures texts the inputs as given, in order, without repetition",
+    "packets": """
+        packets count packets of all kinds
+        captured_bytes count[B] packets as captured, link headers included
+        wire_bytes count[B] the same as they were on the wire
+    """,
+    "first_time_ns": """
+        first_time_ns time? time of the earliest packet; null: there are no packets
+    """,
+    "last_time_ns": """
+        last_time_ns time? time of the latest packet; null: there are no packets
+    """,
+    "times": f"""
+        ...first_time_ns
+        first_time text? the same, {_UTC}; null: there are no packets
+        ...last_time_ns
+        last_time text? the same, {_UTC}; null: there are no packets
+        duration_ns integer[ns]? from the first packet to the last; null: there are no packets
+    """,
+    "dropped_packets": """
+        dropped_packets count? packets that the capturing program reports as dropped, summed over \
+            the inputs that do; null: no input reports it
+    """,
+    "filter": f"""
+        filter object the filter of the rows; conditions that are not there were not given. \
+            capture and quality are about all packets that were read, everything else is about \
+            the rows that match
+            api? texts names of APIs, or their numbers
+            client_id? texts client ids; * and ? stand for any text
+            client_ip? texts addresses or networks of clients
+            broker? texts brokers, as IP or IP:PORT
+            port? integers TCP ports of brokers
+            topic? texts topics; * and ? stand for any text
+            partition? texts partitions, as N or TOPIC-N
+            group? texts consumer groups; * and ? stand for any text
+            status? texts statuses of rows
+            error? texts names of error codes in the response
+            errors? bool only requests with an error code, or whose response was not read; never \
+                false
+            slower_than_ns? count[ns] only requests with a longer latency
+            since? text begun at this time or later, {_UTC}
+            until? text begun before this time, {_UTC}
+            host? texts only packets of these addresses or networks (kanalyze live)
+            filter? text only packets that match this tcpdump filter (kanalyze live)
+    """,
+    "failed_queries": """
+        failed_queries? list(one query) queries that failed, each of which costs what it would \
+            have answered; missing if there are none
+            kind text(table|finding|page|comparison) what it is for
+            name text its name
+            reason text what the database said, in one line
+    """,
+    "part": """
+        mean integer[ns]? mean; null: it was not measured for any of them
+        per_mille integer? share of the sum of total times, in thousandths; null: it was not \
+            measured for any of them, or the sum is below 1 \u00b5s
+    """,
+    "span": """
+        start_ns time? beginning of the first bucket; null: there are no rows
+        bucket_ns count[ns] length of a bucket
+    """,
+}
+"""Lines that several tables have, or that reports and comparisons have."""
+
+# -- columns that several tables have -------------------------------------------------------------
+
+_REQUESTS = DeclaredColumn("requests", "requests")
+_ERRORS = DeclaredColumn("errors", "errors", style="alarm")
+_UNREAD = DeclaredColumn("not read", "unread", style="alarm", when="any")
+_COUNTS = (_REQUESTS, _ERRORS, _UNREAD)
+_BYTES = DeclaredColumn("bytes", "request_bytes+response_bytes")
+_SENT = DeclaredColumn("sent", "request_bytes")
+_RECEIVED = DeclaredColumn("received", "response_bytes")
+_P50, _P90, _P99, _MAX = (
+    DeclaredColumn(name, f"latency_ns.{name}") for name in ("p50", "p90", "p99", "max")
+)
+_API = DeclaredColumn("API", "api_name", least=15)
+_CLIENT = DeclaredColumn("client", "client_id", least=16, style="bold")
+_TOPIC = DeclaredColumn("topic", "topic", "topic", least=16, style="bold")
+_FIRST = DeclaredColumn("first", "first_time_ns", rank=1)
+_LAST = DeclaredColumn("last", "last_time_ns", rank=2)
+
+# -- the tables -----------------------------------------------------------------------------------
+
+
+class Part(NamedTuple):
+    """A part of the time of a request."""
+
+    name: str
+    """The column of requests."""
+    title: str
+    """The title on a terminal, and the CSS class on a page."""
+    page_title: str
+
+
+PARTS = (
+    Part("request_send_ns", "sending", "sending the request"),
+    Part("broker_network_ns", "network", "network to the broker and back"),
+    Part("retransmission_wait_ns", "resent", "lost packets sent again"),
+    Part("pipeline_wait_ns", "queued", "behind the response before"),
+    Part("broker_time_ns", "broker", "broker"),
+    Part("response_send_ns", "response", "sending the response"),
+)
+"""The parts of a request's time, in order of time."""
+_NO_RECORDS = "the API carries no records"
+
+_APIS = DeclaredTable(
+    "apis",
+    "by API, most requests first",
+    f"""
+    wire text(kafka|kafka-0.7) the protocol
+    api_key integer? key of the API; in kafka-0.7 the request type; null: responses without a \
+        request
+    api_name text? its name in Kafka's definitions; null: unknown API, or no request
+    other bool always false: every API has a line
+    requests count requests
+    responses count responses
+    versions map(requests) requests by version; unknown: version unknown, other: all after the \
+        first 64
+    statuses map(rows) rows by status; statuses without rows are missing
+    errors count of these, with an error code other than 0 at any level of the response
+    ...unread
+    ...bytes
+    record_count count? records, without refused ones; null: {_NO_RECORDS}
+    record_bytes count[B]? the same; null: {_NO_RECORDS}
+    record_count_known bool? false: there were more, which could not be counted; null: {_NO_RECORDS}
+    ...throttling
+    waited object of these requests, those that the broker held back on purpose
+        ...requests
+        ...bytes
+        record_count count? records; null: {_NO_RECORDS}
+        latency_ns @latency_summary {_TO_FIRST_BYTE} these
+        total_time_ns @latency_summary {_TO_LAST_BYTE} these
+    ...latency
+    total_time_ns @latency_summary {_TO_LAST_BYTE} {_NOT_WAITED}
+    """,
+    "Requests by API, with latency",
+    "Requests by API, with latency",
+    _MANY,
+    columns=(
+        DeclaredColumn("API", "api_name", "api", least=20, style="bold"),
+        *_COUNTS,
+        _SENT._replace(when="wide"),
+        _RECEIVED._replace(when="wide"),
+        _BYTES._replace(when="narrow"),
+        DeclaredColumn("records", "record_count", rank=3),
+        _P50,
+        _P90._replace(rank=2),
+        _P99,
+        _MAX._replace(rank=1),
+    ),
+)
+_LATENCY_PARTS = DeclaredTable(
+    "latency_parts",
+    "where the time of requests went, by API, broker and capture point",
+    """
+    ...api_name
+    broker_ip text IP address of the broker
+    broker_port integer TCP port of the broker
+    capture_point text? where the capture was taken: client, broker, between, or host (both ends \
+        on one); null: the round trips do not show it
+    requests count requests whose parts are known and that did not wait on purpose
+    with_retransmissions count of these, with retransmitted packets
+    with_zero_windows count of these, with an end whose receive window was 0
+    total_time_ns object from the first byte of a request to the last of its response
+        mean integer[ns] mean
+    request_send_ns object sending the request
+        ...part
+    broker_network_ns object network from the capture point to the broker and back
+        ...part
+    retransmission_wait_ns object waiting until lost bytes of the request were retransmitted
+        ...part
+    pipeline_wait_ns object waiting for the previous response of the same connection
+        ...part
+    broker_time_ns object in the broker
+        ...part
+    response_send_ns object sending the response
+        ...part
+    client_network_ns object network from the capture point to the client and back; not a part of \
+        total_time_ns
+        mean integer[ns]? mean; null: it was not measured for any of them
+    """,
+    "Where the time went (requests that waited on purpose left out)",
+    "Where the time went",
+    columns=(
+        _API._replace(style="bold"),
+        DeclaredColumn("broker address", "broker_ip", "endpoint", least=14, when="several"),
+        DeclaredColumn("captured at", "capture_point", rank=1),
+        _REQUESTS,
+        DeclaredColumn("mean", "total_time_ns.mean"),
+        *(
+            DeclaredColumn(
+                part.title, f"{part.name}.per_mille", "per mille", style="most", when="any"
+            )
+            for part in PARTS
+        ),
+    ),
+)
+_ERROR_CODES = DeclaredTable(
+    "errors",
+    "error codes by API and topic, most frequent first",
+    f"""
+    ...api_name
+    error_code integer? the error code, not 0; null: {_OTHERS}
+    error_name text? its name in Kafka, such as NOT_LEADER_OR_FOLLOWER; null: {_OTHERS}
+    topic text? the topic that it concerns; null: none, or its name is unknown, or the line of \
+        others
+    ...other
+    ...codes
+    """,
+    "Errors by code and topic",
+    others="(other errors)",
+    columns=(
+        DeclaredColumn("error", "error_name", "error", least=34, style="red"),
+        _API,
+        DeclaredColumn("topic", "topic", "text or id", least=16),
+        DeclaredColumn("count", "count"),
+        _FIRST,
+        _LAST,
+    ),
+)
+_CLIENTS = DeclaredTable(
+    "clients",
+    "by client id, most requests first",
+    f"""
+    client_id text? client id in the request; null: it has none, or {_OTHERS}
+    ...other
+    software texts name and version of the client's software, the first 8, sorted
+    more_software bool whether there are more
+    client_ips texts its IP addresses, the first 8, sorted
+    more_client_ips bool whether there are more
+    principals texts users that it authenticated as, the first 8, sorted
+    more_principals bool whether there are more
+    ...requests
+    ...bytes
+    ...unread
+    ...latency
+    """,
+    "Busiest clients",
+    "Clients",
+    others="(other clients)",
+    columns=(
+        _CLIENT._replace(least=24),
+        DeclaredColumn("software", "software", least=14, rank=1),
+        DeclaredColumn("from", "client_ips", least=13, rank=2),
+        DeclaredColumn("user", "principals", least=6, rank=3, when="any"),
+        *_COUNTS,
+        _BYTES,
+        _P99,
+    ),
+)
+_TOPICS = DeclaredTable(
+    "topics",
+    "by topic, most bytes first",
+    f"""
+    topic text? topic name; null: only the id is known, or there is no topic, or {_OTHERS}
+    ...topic_id
+    ...other
+    produce_requests count requests that produced to it
+    ...produced_records
+    ...produced_known
+    produced_bytes count[B] bytes of these records
+    acknowledged_records count of these, answered without an error
+    acknowledged_bytes count[B] the same
+    ...unsure_records
+    fetch_requests count requests that fetched from it
+    ...fetched_records
+    ...fetched_known
+    fetched_bytes count[B] bytes of these records
+    errors count error codes that concern it, of all APIs
+    """,
+    "Busiest topics",
+    "Topics",
+    others="(other topics)",
+    columns=(
+        _TOPIC,
+        DeclaredColumn("produces", "produce_requests", rank=1),
+        DeclaredColumn("records", "produced_records"),
+        DeclaredColumn("acked", "acknowledged_records", "acknowledged", rank=2),
+        DeclaredColumn("bytes in", "produced_bytes"),
+        DeclaredColumn("fetches", "fetch_requests", rank=1),
+        DeclaredColumn("records", "fetched_records"),
+        DeclaredColumn("bytes out", "fetched_bytes"),
+        _ERRORS,
+    ),
+)
+_GROUPS = DeclaredTable(
+    "groups",
+    "by consumer group, most requests first",
+    f"""
+    group_id text? consumer group; null: {_OTHERS}
+    ...other
+    requests count requests that name it
+    joins count of these, JoinGroup
+    syncs count of these, SyncGroup
+    rebalance_time_ns integer[ns]? of JoinGroup and SyncGroup, from first byte to last, summed \
+        over the members; null: no complete response was captured
+    longest_join_ns integer[ns]? the longest JoinGroup; null: no complete response
+    longest_sync_ns integer[ns]? the longest SyncGroup; null: no complete response
+    errors count of these, with an error code other than 0
+    ...unread
+    """,
+    "Consumer groups",
+    "Consumer groups",
+    others="(other groups)",
+    columns=(
+        DeclaredColumn("group", "group_id", least=24, style="bold"),
+        _REQUESTS,
+        DeclaredColumn("joins", "joins"),
+        DeclaredColumn("syncs", "syncs", rank=2),
+        DeclaredColumn("rebalancing", "rebalance_time_ns"),
+        DeclaredColumn("longest join", "longest_join_ns", rank=1),
+        DeclaredColumn("longest sync", "longest_sync_ns", rank=3),
+        _ERRORS,
+        _UNREAD,
+    ),
+)
+_BROKERS = DeclaredTable(
+    "brokers",
+    "by broker, most requests first",
+    f"""
+    broker text? IP:PORT; null: {_OTHERS}
+    ...other
+    ...requests
+    ...bytes
+    ...unread
+    ...latency
+    """,
+    "Brokers",
+    "Brokers",
+    others="(other brokers)",
+    columns=(
+        DeclaredColumn("broker", "broker", least=24, style="bold"),
+        *_COUNTS,
+        _SENT,
+        _RECEIVED,
+        _P50._replace(rank=1),
+        _P99,
+    ),
+)
+_CLIENT_APIS = DeclaredTable(
+    "client_apis",
+    "by client id and API, most requests first",
+    """
+    ...client_id
+    ...api_name
+    ...requests
+    ...unread
+    unanswered count of these, without a response
+    ...bytes
+    ...latency
+    """,
+    "Clients by API",
+    "Clients by API",
+    columns=(
+        _CLIENT,
+        _API,
+        *_COUNTS,
+        DeclaredColumn("unanswered", "unanswered", rank=3, style="alarm", when="any"),
+        _BYTES,
+        _P50._replace(rank=1),
+        _P99,
+        _MAX._replace(rank=2),
+    ),
+)
+_CLIENT_ERRORS = DeclaredTable(
+    "client_errors",
+    "error codes by client id, most frequent first",
+    """
+    client_id text? client id in the request; null: it has none, or it is unknown
+    ...api_name
+    error_code integer the error code, not 0
+    error_name text its name in Kafka
+    ...codes
+    """,
+    "Errors by client",
+    most=_FEW,
+    columns=(
+        _CLIENT,
+        DeclaredColumn("error", "error_name", "error", least=24, style="red"),
+        _API,
+        DeclaredColumn("count", "count"),
+        _FIRST,
+        _LAST,
+    ),
+)
+_TOPIC_LATENCY = DeclaredTable(
+    "topic_latency",
+    "latency by topic and API, most requests first",
+    f"""
+    ...topic
+    ...topic_id
+    api_name text the API that produces or fetches
+    latency_ns @latency_summary {_TO_FIRST_BYTE} requests that name the topic and did not wait on \
+        purpose
+    """,
+    "Latency by topic",
+    "Latency by topic",
+    _FEW,
+    columns=(
+        _TOPIC,
+        _API,
+        DeclaredColumn("answered", "latency_ns.count"),
+        _P50,
+        _P90._replace(rank=1),
+        _P99,
+        _MAX,
+    ),
+)
+_PARTITIONS = DeclaredTable(
+    "partitions",
+    "by partition, most bytes first; without refused records",
+    """
+    ...topic
+    ...topic_id
+    partition integer index of the partition
+    produce_requests count requests that produced to it
+    ...produced_records
+    produced_bytes count[B] bytes of these records
+    fetch_requests count requests that fetched from it
+    ...fetched_records
+    fetched_bytes count[B] bytes of these records
+    high_watermark integer? the highest in any response; null: no response has one
+    """,
+    "Busiest partitions",
+    "Partitions",
+    _FEW,
+    columns=(
+        _TOPIC,
+        DeclaredColumn("partition", "partition"),
+        DeclaredColumn("produces", "produce_requests", rank=1),
+        DeclaredColumn("records", "produced_records"),
+        DeclaredColumn("bytes in", "produced_bytes"),
+        DeclaredColumn("fetches", "fetch_requests", rank=1),
+        DeclaredColumn("records", "fetched_records"),
+        DeclaredColumn("bytes out", "fetched_bytes"),
+        DeclaredColumn("high watermark", "high_watermark", rank=2),
+    ),
+)
+_CODECS = DeclaredTable(
+    "codecs",
+    "batches of producers, by client and codec, most bytes first",
+    """
+    ...client_id
+    codec text none, gzip, snappy, lz4, zstd, or mixed
+    requests count requests with such batches
+    batches count partitions of these requests, each counted as one batch
+    records count? records in them; null: no header has the number
+    bytes count[B]? bytes of records in them, as sent; null: unknown
+    bytes_p50 count[B]? median of the bytes of one partition; null: unknown
+    records_p50 count? median of the records of one partition; null: unknown
+    """,
+    "What producers send: codecs and batch sizes",
+    "What producers send: codecs and batch sizes",
+    _FEW,
+    columns=(
+        _CLIENT,
+        DeclaredColumn("codec", "codec", least=6),
+        _REQUESTS,
+        DeclaredColumn("batches", "batches"),
+        DeclaredColumn("records", "records"),
+        DeclaredColumn("bytes", "bytes"),
+        DeclaredColumn("records p50", "records_p50", rank=1),
+        DeclaredColumn("bytes p50", "bytes_p50"),
+    ),
+)
+_TLS = DeclaredTable(
+    "tls",
+    "what TLS connections agreed on, by broker, version and suite",
+    """
+    broker text address and port of the broker, or another server
+    tls_version text? that the broker chose; null: not seen
+    tls_cipher_suite text? that the broker chose, by IANA's name; null: not seen
+    connections count TLS connections
+    decrypted count of these, decrypted, in part at least
+    failed count of these, that failed
+    resumed count? of these, that resumed a session; null: not seen on any
+    mutual count? of these, on which the client sent a certificate; null: not seen on any: \
+        TLS 1.3 encrypts it
+    handshake_p50_ns integer[ns]? median time from the ClientHello to the last Finished; \
+        null: not seen
+    client_bytes count[B] TCP payload of the clients, every copy counted
+    broker_bytes count[B] TCP payload of the broker, every copy counted
+    estimated_requests count? an estimate: how often data of the client was followed by data \
+        of the broker; null: there is no telling which end is the client
+    estimated_response_time_p50_ns integer[ns]? an estimate: median over connections of their \
+        median time from the former to the latter; null: there was no such data
+    """,
+    "TLS",
+    columns=(
+        DeclaredColumn("broker", "broker", least=20, style="bold"),
+        DeclaredColumn("version", "tls_version", least=7),
+        DeclaredColumn("cipher suite", "tls_cipher_suite", least=20),
+        DeclaredColumn("connections", "connections"),
+        DeclaredColumn("decrypted", "decrypted"),
+        DeclaredColumn("failed", "failed", style="alarm"),
+        DeclaredColumn("resumed", "resumed", rank=2),
+        DeclaredColumn("mutual", "mutual", rank=2),
+        DeclaredColumn("handshake p50", "handshake_p50_ns", rank=1),
+        DeclaredColumn("requests (est.)", "estimated_requests", rank=3),
+        DeclaredColumn("response time p50 (est.)", "estimated_response_time_p50_ns", rank=4),
+    ),
+)
+_TLS_CERTIFICATES = DeclaredTable(
+    "tls_certificates",
+    "certificates seen in handshakes, first to expire first",
+    """
+    sent_by text(broker|client) whose it is
+    subject text the name in it
+    issuer text who signed it
+    not_after_ns time? until when it holds; null: later than 2262
+    connections count connections on which it was seen
+    expired bool? whether it had expired before the last of them; null: later than 2262
+    """,
+    "TLS certificates",
+    columns=(
+        DeclaredColumn("certificate of", "sent_by", least=6),
+        DeclaredColumn("subject", "subject", least=16, style="bold"),
+        DeclaredColumn("issuer", "issuer", least=12),
+        DeclaredColumn("valid until", "not_after_ns", "valid until", style="expired"),
+        DeclaredColumn("connections", "connections"),
+    ),
+)
+_NOT_THERE = "there is no request, or no response"
+_SLOWEST = DeclaredTable(
+    "slowest",
+    "the slowest requests that did not wait on purpose, up to 10, or more with --limit",
+    f"""
+    capture text the input as given
+    connection text CLIENT_IP:PORT>BROKER_IP:PORT
+    connection_number count 1 for the first TCP connection on these addresses
+    ...client_id
+    api_key integer? key of the API; null: unknown
+    ...api_name
+    api_version integer? version of the API; null: unknown
+    correlation_id integer? pairs the response with the request; null: kafka-0.7 has none
+    latency_ns integer[ns] from the request's last byte to the response's first; negative if the \
+        response was captured first
+    total_time_ns integer[ns]? from the request's first byte to the response's last; null: not \
+        all was captured
+    request_start_ns time? time of the request's first byte; null: {_NOT_THERE}
+    request_end_ns time? time of the request's last byte; null: {_NOT_THERE}
+    response_start_ns time? time of the response's first byte; null: {_NOT_THERE}
+    response_end_ns time? time of the response's last byte; null: it was not captured
+    request_packet count? number of its first packet in the capture, from 1; null: unknown
+    response_packet count? number of its first packet in the capture, from 1; null: unknown
+    request_bytes count[B]? with the size prefix; null: unknown
+    response_bytes count[B]? with the size prefix; null: unknown
+    capture_point column
+    request_send_ns column
+    broker_network_ns column
+    retransmission_wait_ns column
+    pipeline_wait_ns column
+    broker_time_ns column
+    response_send_ns column
+    client_network_ns column
+    retransmitted_packets column
+    zero_windows column
+    waited_ns column
+    throttle_time_ms integer[ms]? throttle time in the response; null: the response has none
+    status text as in rows of requests
+    error_name text? of the first error code; NONE for 0; null: no response could be read
+    topics texts its topics, or their ids, the first 3, sorted
+    more_topics bool whether there are more
+    """,
+    "Slowest requests (those that waited on purpose left out)",
+    columns=(
+        DeclaredColumn("latency", "latency_ns", style="bold"),
+        DeclaredColumn("mostly", "total_time_ns", "largest part"),
+        DeclaredColumn("and", "total_time_ns", "other parts", least=12, rank=4),
+        DeclaredColumn("API", "api_name", "api and version", least=12),
+        _CLIENT._replace(least=12, style=""),
+        DeclaredColumn("topics", "topics", least=10, rank=2),
+        DeclaredColumn("status", "status", "status", least=10, rank=1),
+        DeclaredColumn("at", "request_start_ns", rank=3),
+        DeclaredColumn("packets", "request_packet", "packets"),
+        DeclaredColumn("connection", "connection", least=20, rank=5),
+    ),
+)
+
+TABLES = {
+    table.name: table
+    for table in (
+        *(_APIS, _ERROR_CODES, _CLIENTS, _TOPICS, _GROUPS, _BROKERS, _CLIENT_APIS, _CLIENT_ERRORS),
+        *(_TOPIC_LATENCY, _PARTITIONS, _CODECS, _LATENCY_PARTS, _TLS, _TLS_CERTIFICATES, _SLOWEST),
+    )
+}
+"""The tables in the order in which a report as JSON has them."""
+
+_WORST_TIMES = DeclaredTable(
+    "worst_times",
+    "the spans of time with the highest figure",
+    """
+    start_ns time beginning of the span
+    requests count requests that began
+    errors count responses with an error that began
+    request_bytes count[B] bytes of requests that began
+    response_bytes count[B] bytes of responses that began
+    p50 integer[ns]? median of the latency
+    p90 integer[ns]? 90th percentile of the latency
+    p99 integer[ns]? 99th percentile of the latency
+    max integer[ns]? longest latency
+    """,
+    most=_FEW,
+    columns=(
+        DeclaredColumn("from", "start_ns"),
+        _REQUESTS,
+        _ERRORS,
+        _BYTES,
+        *(DeclaredColumn(name, name) for name in ("p50", "p90", "p99", "max")),
+    ),
+)
+_VERSIONS = _APIS._replace(
+    name="versions",
+    title="Versions in use",
+    sorted_title="",
+    most=_SOME,
+    columns=(
+        DeclaredColumn("API", "api_name", "api", least=20, style="bold"),
+        DeclaredColumn("requests by version", "versions", "versions", least=20),
+    ),
+)
+BEFORE_CHARTS = (
+    *(_APIS, _LATENCY_PARTS, _ERROR_CODES, _CLIENT_ERRORS, _CLIENTS, _CLIENT_APIS, _TOPICS),
+    *(_TOPIC_LATENCY, _PARTITIONS, _GROUPS, _BROKERS, _TLS, _TLS_CERTIFICATES),
+)
+AFTER_CHARTS = (_WORST_TIMES, _VERSIONS, _CODECS, _SLOWEST)
+"""The tables for people, in the order in which they see them."""
+
+# -- the whole report -----------------------------------------------------------------------------
+
+_NO_LATENCIES = "count is 0 or null"
+LATENCY_SUMMARY = fields_of(
+    f"""
+latency_summary object a summary of durations, exact if there are few; see \
+        sql/tables/quantiles.sql. A duration is negative if the response was captured before the \
+        request
+    count count? durations; null: not computed, for {_OTHERS}
+    min integer[ns]? the shortest; null: {_NO_LATENCIES}
+    p50 integer[ns]? the median, by nearest rank; null: {_NO_LATENCIES}
+    p90 integer[ns]? the 90th percentile; null: {_NO_LATENCIES}
+    p99 integer[ns]? the 99th percentile; null: {_NO_LATENCIES}
+    max integer[ns]? the longest; null: {_NO_LATENCIES}
+    mean integer[ns]? the mean, rounded down; null: {_NO_LATENCIES}
+"""
+)[0]
+FINDING = fields_of(
+    """
+finding object one thing that is wrong
+    name text the kind of finding: the name of its query
+    title text what is wrong, in general
+    severity count(0..100) 0 to 100; higher is worse
+    what text what was seen: the figures, as a sentence
+    weight number higher is worse, among findings of one kind, which has its own unit
+    sure text how certain it is
+    why text why it matters
+    repair text how to repair it
+    concerns object whom it concerns; concerns that do not apply are missing
+        client_id? text client id
+        client_ip? text address of the client
+        api_name? text API
+        topic? text topic
+        group_id? text consumer group
+        error_name? text name of the error code
+        broker? text broker, as IP:PORT
+    first_time_ns time? when it was first seen; null: it has no time
+    last_time_ns time? when it was last seen; null: it has no time
+    first_packet count? number of a packet to begin with, from 1; null: none
+    command text(requests|connections|anomalies) the command of kanalyze that shows its rows
+    options texts options of that command
+"""
+)[0]
+_NO_LATENCY = "no request began in the bucket that was answered and did not wait on purpose"
+_HEAD = f"""
+schema constant(1) version of this schema
+kanalyze_version text version of kanalyze that wrote it
+capture object what was captured, and when
+    ...captures
+    ...packets
+    ...times
+    ...dropped_packets
+...filter
+quality object how complete the captures are, and how much could be decoded
+    ...captures
+    ...packets
+    ...first_time_ns
+    ...last_time_ns
+    ...dropped_packets
+    interfaces map interfaces with a name or a filter as described in the captures, \
+        with the number of descriptions: up to 100; other: the rest
+    comments map comments on captures and interfaces, with their number: up to 100; \
+        other: the rest
+    packet_comments count comments on packets
+    tcp_packets count packets with a TCP segment; one in several fragments counts once
+    not_tcp_packets count packets of other protocols
+    unreadable_packets count packets with a malformed link, IP or TCP header
+    other_packets map packets that are not analysed, by protocol
+    tunnels map TCP segments in tunnels, by kind; one in two tunnels counts twice
+    fragment_packets count IP fragments of datagrams that may contain TCP
+    lost_datagrams count IP datagrams of which some fragments were not captured
+    connections count TCP connections: the sum of the next three
+    kafka_connections count of these, Kafka
+    tls_connections count of these, TLS
+    other_connections count of these, anything else
+    other_protocols map connections that are not Kafka, by their likely protocol; \
+        none: without payload
+    payload_bytes count[B] TCP payload; each byte of a stream counts once
+    kafka_bytes count[B] of these, on Kafka connections
+    decoded_bytes count[B] of these, in frames whose body was decoded, without bytes left \
+        over after it
+    undecoded_bytes count[B] of kafka_bytes, in frames whose body was not, or left over after \
+        a body (up to four zero bytes are padding, and decoded)
+    record_batches count batches of records, and messages of older formats, without cut ones; \
+        0: not checked
+    checked_batches count of these, compared with their CRC: all bytes were captured
+    wrong_batches count of these, with another CRC
+    skipped_bytes count[B] skipped in the search for a frame boundary
+    lost_bytes count[B] never captured: gaps in the streams of closed connections
+    snapped_bytes count[B] cut off by the snap length
+    retransmitted_bytes count[B] payload that was sent again
+    duplicate_bytes count[B] payload in additional copies of packets in the capture
+    network_duplicate_bytes count[B] of these, duplicated by the network
+    refused_connections count connections whose SYN was answered by a RST
+    refused_by map the same by IP:PORT that refused; other: all after 1,000
+    unanswered_connections count connections whose SYN was sent again and never answered
+    unanswered_by map the same by IP:PORT that did not answer; other: all after 1,000
+    out_of_order_packets count packets that arrived in another order than they were sent
+    late_packets count packets after the end of their connection; not read
+    late_bytes count[B] payload of these; not read
+    out_of_window_packets count packets whose sequence number is outside the window of their \
+        connection; not read
+    out_of_window_bytes count[B] payload of these; not read
+    untimed_packets count packets without a time, such as those in pcapng's Simple Packet \
+        Blocks; what they are part of has no times and no latencies
+    before_start_bytes count[B] payload before the first byte seen of a connection; not read
+    tls_outcomes map connections with TLS by what became of them where keys were \
+        given: decrypted (in part at least), or why not; empty without keys
+    anomalies map(one kind) what is missing or wrong in the input, by kind, as kanalyze \
+        anomalies lists it
+        count count how often
+        bytes count[B] bytes concerned; 0 for kinds without bytes
+    unread_ports map(one port) connections to ports of Kafka brokers that were not recognised \
+        as Kafka, by port
+        connections count connections
+        packets count their packets
+        bytes count[B] their payload
+    decoded_share number(0..1)? ratio of decoded_bytes to kafka_bytes, rounded down; null: no \
+        Kafka bytes
+totals object? all rows together; null: {_FAILED}
+    rows count requests, and responses without one
+    requests count requests
+    responses count responses
+    ok count rows with status ok
+    error count rows with status error: a response with an error code other than 0
+    one_way count rows with status one_way: no response is due
+    unanswered count rows with status unanswered
+    orphan_response count rows with status orphan_response: the request was not captured
+    malformed count rows with status malformed
+    unread count of malformed, those with a response whose error codes were not read: they \
+        are unknown
+    ...bytes
+    ...produced_records
+    produced_record_bytes count[B] the same
+    ...produced_known
+    refused_records count records sent and answered with an error; not in produced_records
+    acknowledged_records count of produced_records, answered without an error
+    acknowledged_record_bytes count[B] the same
+    unanswered_records count of produced_records, without a response: written or not
+    one_way_records count of produced_records, sent with acks=0
+    ...fetched_records
+    fetched_record_bytes count[B] the same
+    ...fetched_known
+    ...throttling
+"""
+_SERIES = f"""
+throughput object? requests and bytes over time; null: {_FAILED}
+    ...span
+    requests series(count) requests that began
+    errors series(count) responses with an error that began
+    request_bytes series(count)[B] bytes of requests that began
+    response_bytes series(count)[B] bytes of responses that began
+latency object? latency over time; null: {_FAILED}
+    ...span
+    p50 series(integer)[ns]? median of the latency; null: {_NO_LATENCY}
+    p90 series(integer)[ns]? 90th percentile of the latency; null: {_NO_LATENCY}
+    p99 series(integer)[ns]? 99th percentile of the latency; null: {_NO_LATENCY}
+    max series(integer)[ns]? longest latency; null: {_NO_LATENCY}
+"""
+_END = """
+limited texts names of the tables with a line of others
+findings list findings, the most severe first
+    - @finding one thing that is wrong
+...failed_queries
+findings_left_out? texts kinds of findings that were not searched for, because they need all \
+    requests and a filter left some out, or because they need a table that is missing; missing if \
+    there are none
+"""
+
+
+def report_fields() -> tuple[JsonField, ...]:
+    """Return the fields of a report, in the order in which JSON has them."""
+    *tables, slowest = (table.field for table in TABLES.values())
+    return (
+        *fields_of(_HEAD, SHARED),
+        *tables,
+        *fields_of(_SERIES, SHARED),
+        slowest,
+        *fields_of(_END, SHARED),
+    )
