@@ -10,8 +10,9 @@ objects for them are made only at a scrape.
 from __future__ import annotations
 
 import re
+from operator import attrgetter
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from prometheus_client.core import (
@@ -21,20 +22,25 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import CollectorRegistry
 
+from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
-from kanalyze.live.metrics.label_counts import CounterTable, HistogramTable, LabelValues, label_text
-from kanalyze.live.window.rebalances import are_assignments
-from kanalyze.live.window.row_measures import RowMeasures, rows_of_items
+from kanalyze.live.metrics.label_values import LabelValues, label_text
+from kanalyze.live.window.rebalances import REBALANCE, GroupRows
+from kanalyze.live.window.row_measures import RowMeasures
+from kanalyze.live.window.sums import KeyedSums, Sum
 from kanalyze.model.anomalies import AnomalyKind
-from kanalyze.tables.columns.numpy_arrays import WordArray, endpoints_of
+from kanalyze.tables.columns.numpy_arrays import IntArray, WordArray, endpoints_of
 from kanalyze.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
     from prometheus_client.core import Metric
 
+    from kanalyze.live.window.grouped_rows import GroupedRows
+    from kanalyze.live.window.row_measures import PartitionMeasures
+    from kanalyze.live.window.sums import Mask
     from kanalyze.tables.columns.block import RowBlock
 
 __all__ = ["Metrics"]
@@ -56,12 +62,6 @@ _MAX_FIXED: Final = 16
 """Limit for labels whose values kanalyze itself defines; each has fewer values than this."""
 
 _ERROR: Final = "error"
-_PRODUCED, _FETCHED = "produced", "fetched"
-_SENT, _RECEIVED = "sent", "received"
-_REBALANCE_APIS: Final = {"JoinGroup": "join", "SyncGroup": "sync", "LeaveGroup": "leave"}
-_REBALANCE_ERROR: Final = "REBALANCE_IN_PROGRESS"
-_REBALANCING: Final = "rebalance_in_progress"
-_ASSIGNED: Final = "assign"
 
 _LABEL_NAME: Final = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 _OWN_LABELS: Final = frozenset(
@@ -231,189 +231,399 @@ def _seconds(time_ns: int | None) -> float | None:
     return None if time_ns is None else time_ns / _NS_PER_S
 
 
+class _Counter(Sum[Any]):
+    """A counter of rows or items."""
+
+    def __init__(
+        self,
+        name: str,
+        text: str,
+        amounts: Callable[[Any], NDArray[np.int64] | Mask],
+        *,
+        label: tuple[str, str] | None = None,
+        per_unit: int = 1,
+    ) -> None:
+        """Count ``amounts``, 0 or above, with one more label, in another unit."""
+        super().__init__(name, amounts)
+        self.text = text
+        self._label = label
+        self._per_unit = per_unit
+
+    def family(self, labels: Sequence[str]) -> CounterMetricFamily:
+        """Return the metric, without samples."""
+        own = () if self._label is None else (self._label[0],)
+        return CounterMetricFamily(f"kanalyze_{self.name}", self.text, labels=[*labels, *own])
+
+    def add_sample(self, family: Any, texts: Sequence[str], value: int) -> None:
+        """Add the value of some labels."""
+        own = () if self._label is None else (self._label[1],)
+        total = value if self._per_unit == 1 else value / self._per_unit
+        family.add_metric([*texts, *own], total)
+
+
+class _Histogram:
+    """A histogram of numbers; a value is the counts of its buckets, and the sum.
+
+    Negative numbers count as 0: a sum never decreases.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        text: str,
+        column: str,
+        where: Callable[[RowMeasures], Mask],
+        edges: Sequence[float],
+        per_unit: int = 1,
+    ) -> None:
+        """Count a column of rows; ``edges`` are upper bounds, inclusive, rising."""
+        self.name = name
+        self.text = text
+        self._column = column
+        self._where = where
+        self._edges = np.array(edges, dtype=np.int64)
+        self._per_unit = per_unit
+
+    def start(self) -> tuple[NDArray[np.int64], int]:
+        """Return a histogram without numbers; one more bucket is above the last bound."""
+        return np.zeros(len(self._edges) + 1, dtype=np.int64), 0
+
+    def values(self, groups: GroupedRows, rows: RowMeasures) -> list[tuple[NDArray[np.int64], int]]:
+        """Return the histogram of each group."""
+        where = self._where(rows)
+        numbers = np.where(where, np.maximum(rows.ints(self._column).values, 0), 0)
+        counts = [
+            np.bincount(np.searchsorted(self._edges, values), minlength=len(self._edges) + 1)
+            for values in groups.values(numbers, where)
+        ]
+        return list(zip(counts, groups.sums(numbers), strict=True))
+
+    def merged(
+        self, value: tuple[NDArray[np.int64], int], more: tuple[NDArray[np.int64], int]
+    ) -> tuple[NDArray[np.int64], int]:
+        """Add both."""
+        # The nanoseconds of all requests of a day overflow an int64: the sum is Python's.
+        return value[0] + more[0], value[1] + more[1]
+
+    def figures(self, value: tuple[NDArray[np.int64], int]) -> dict[str, object]:
+        """Return the histogram."""
+        return {self.name: value}
+
+    def family(self, labels: Sequence[str]) -> HistogramMetricFamily:
+        """Return the metric, without samples."""
+        return HistogramMetricFamily(f"kanalyze_{self.name}", self.text, labels=labels)
+
+    def add_sample(
+        self, family: Any, texts: Sequence[str], value: tuple[NDArray[np.int64], int]
+    ) -> None:
+        """Add the histogram of some labels, unless it has no numbers."""
+        counts, total = value
+        if counts.any():
+            edges = [repr(edge / self._per_unit) for edge in self._edges.tolist()]
+            buckets = zip([*edges, "+Inf"], np.cumsum(counts).tolist(), strict=True)
+            family.add_metric(texts, list(buckets), total / self._per_unit)
+
+
+class _Table(NamedTuple):
+    """Metrics with the same labels."""
+
+    labels: tuple[str, ...]
+    metrics: tuple[_Counter | _Histogram, ...]
+    where: Callable[[Any], Mask] | None = None
+    """Returns which items count; None for all."""
+
+
+class _Source(NamedTuple):
+    """Rows or items, and their metrics."""
+
+    items: Callable[[RowMeasures], Any]
+    """Returns the items of rows; None if there are none."""
+    labels: Mapping[str, Callable[[Any], WordArray]]
+    tables: tuple[_Table, ...]
+    where: Callable[[Any], Mask] | None = None
+    """Returns which items get values of labels; None for all."""
+
+
+class _Directed:
+    """Partitions, and the direction of their records."""
+
+    def __init__(self, parts: PartitionMeasures) -> None:
+        self.has_data = parts.has_data
+        # Counts in headers may be wrong, and negative.
+        self.records, self.bytes = np.maximum(parts.records, 0), np.maximum(parts.bytes, 0)
+        self.direction = WordArray(parts.is_produce.astype(np.int32), ["fetched", "produced"])
+        ids = parts.topic_id.codes
+        ids = np.where(ids < 0, -1, ids + len(parts.topic.words))
+        codes = np.where(parts.topic.codes >= 0, parts.topic.codes, ids).astype(np.int32)
+        self.topic = WordArray(codes, [*parts.topic.words, *parts.topic_id.words])
+        """Names, and ids of topics without a name."""
+
+    @classmethod
+    def of(cls, rows: RowMeasures) -> _Directed | None:
+        """Return the partitions of rows; None if there are none."""
+        return None if rows.partitions is None else cls(rows.partitions)
+
+
+class _GroupEvents:
+    """The events of groups, one item for each event of a row."""
+
+    def __init__(self, rows: RowMeasures) -> None:
+        groups = GroupRows(rows)
+        events = {
+            "join": groups.is_join,
+            "sync": groups.is_sync,
+            "leave": groups.is_leave,
+            "rebalance_in_progress": rows.words("error_name").is_one_of({REBALANCE}),
+            "assign": groups.is_assigned,
+        }
+        has_group = groups.group_id.codes >= 0
+        found = [np.flatnonzero(is_event & has_group) for is_event in events.values()]
+        codes = np.repeat(np.arange(len(found), dtype=np.int32), [*map(len, found)])
+        self.event = WordArray(codes, list(events))
+        self.group = WordArray(groups.group_id.codes[np.concatenate(found)], groups.group_id.words)
+        self.is_item = np.ones(len(codes), dtype=np.bool_)
+
+
+def _bytes_of(name: str) -> Callable[[RowMeasures], NDArray[np.int64]]:
+    return lambda rows: rows.ints(name).values
+
+
+def _known(name: str) -> Callable[[RowMeasures], Mask]:
+    return lambda rows: rows.known(name)
+
+
+def _throttle_ms(rows: RowMeasures) -> NDArray[np.int64]:
+    return np.maximum(rows.ints("throttle_time_ms").values, 0)
+
+
+_CLIENT_BYTES: Final = "Bytes of requests (sent) and of responses (received), with size prefixes."
+_SOURCES: Final = (
+    _Source(
+        lambda rows: rows,
+        {
+            "api": lambda rows: rows.words("api_name"),
+            "broker": lambda rows: endpoints_of(rows.words("broker_ip"), rows.ints("broker_port")),
+            "status": lambda rows: rows.words("status"),
+        },
+        (
+            _Table(
+                ("api", "broker", "status"),
+                (_Counter("requests", "Requests by status.", attrgetter("is_request")),),
+                attrgetter("is_request"),
+            ),
+            _Table(
+                ("broker",),
+                (
+                    _Counter(
+                        "orphan_responses",
+                        "Responses whose request was not seen.",
+                        attrgetter("is_orphan"),
+                    ),
+                ),
+            ),
+            _Table(
+                ("api",),
+                (
+                    _Histogram(
+                        "request_latency_seconds",
+                        "From the end of a request to its response, without those held back on "
+                        "purpose.",
+                        "latency_ns",
+                        attrgetter("has_broker_latency"),
+                        LATENCY_EDGES_NS,
+                        _NS_PER_S,
+                    ),
+                    _Histogram(
+                        "fetch_wait_seconds",
+                        "The same for requests held back on purpose, such as a Fetch that waits "
+                        "for data.",
+                        "latency_ns",
+                        lambda rows: rows.known("latency_ns") & rows.is_held_back,
+                        LATENCY_EDGES_NS,
+                        _NS_PER_S,
+                    ),
+                    _Histogram(
+                        "request_size_bytes",
+                        "Requests with their size prefix.",
+                        "request_bytes",
+                        _known("request_bytes"),
+                        SIZE_EDGES_BYTES,
+                    ),
+                    _Histogram(
+                        "response_size_bytes",
+                        "Responses with their size prefix.",
+                        "response_bytes",
+                        _known("response_bytes"),
+                        SIZE_EDGES_BYTES,
+                    ),
+                ),
+            ),
+        ),
+    ),
+    _Source(
+        attrgetter("errors"),
+        {"api": attrgetter("api_name"), "error": attrgetter("name")},
+        (
+            _Table(
+                ("api", "error"),
+                (
+                    _Counter(
+                        "errors",
+                        "Error codes in responses, other than 0, at any level.",
+                        attrgetter("is_item"),
+                    ),
+                ),
+            ),
+        ),
+    ),
+    _Source(
+        lambda rows: rows,
+        {"client_id": lambda rows: rows.words("client_id")},
+        (
+            _Table(
+                ("client_id",),
+                (
+                    _Counter("client_requests", "Requests by client.", attrgetter("is_request")),
+                    _Counter(
+                        "client_errors",
+                        "Requests that were answered with an error.",
+                        attrgetter("is_error"),
+                    ),
+                    _Counter(
+                        "client_bytes",
+                        _CLIENT_BYTES,
+                        _bytes_of("request_bytes"),
+                        label=("direction", "sent"),
+                    ),
+                    _Counter(
+                        "client_bytes",
+                        _CLIENT_BYTES,
+                        _bytes_of("response_bytes"),
+                        label=("direction", "received"),
+                    ),
+                    _Counter(
+                        "client_throttled_responses",
+                        "Responses with a throttle time.",
+                        lambda rows: _throttle_ms(rows) > 0,
+                    ),
+                    _Counter(
+                        "client_throttle_time_seconds",
+                        "Throttle time in responses.",
+                        _throttle_ms,
+                        per_unit=_MS_PER_S,
+                    ),
+                ),
+                attrgetter("is_request"),
+            ),
+        ),
+        attrgetter("is_request"),
+    ),
+    _Source(
+        _Directed.of,
+        {"topic": attrgetter("topic"), "direction": attrgetter("direction")},
+        (
+            _Table(
+                ("topic", "direction"),
+                (
+                    _Counter(
+                        "topic_records",
+                        "Records, as batch headers count them.",
+                        attrgetter("records"),
+                    ),
+                    _Counter(
+                        "topic_bytes",
+                        "Bytes of records as they are on the wire.",
+                        attrgetter("bytes"),
+                    ),
+                ),
+                attrgetter("has_data"),
+            ),
+        ),
+        attrgetter("has_data"),
+    ),
+    _Source(
+        _GroupEvents,
+        {"group": attrgetter("group"), "event": attrgetter("event")},
+        (
+            _Table(
+                ("group", "event"),
+                (
+                    _Counter(
+                        "group_rebalance_events",
+                        "Joins, syncs and leaves of members, REBALANCE_IN_PROGRESS errors, "
+                        "assignments.",
+                        attrgetter("is_item"),
+                    ),
+                ),
+            ),
+        ),
+    ),
+)
+_TABLES: Final = tuple(table for source in _SOURCES for table in source.tables)
+
+
 class _RowMetrics:
     """The metrics of rows."""
 
     def __init__(self, max_clients: int, max_topics: int, max_groups: int) -> None:
-        api = LabelValues("api", _MAX_APIS, null="unknown")
-        broker = LabelValues("broker", _MAX_BROKERS)
-        status = LabelValues("status", _MAX_FIXED)
-        error = LabelValues("error", _MAX_ERRORS)
-        client = LabelValues("client_id", max_clients)
-        topic = LabelValues("topic", max_topics)
-        group = LabelValues("group", max_groups)
-        record_flow = LabelValues("direction", _MAX_FIXED)
-        byte_flow = LabelValues("direction", _MAX_FIXED)
-        event = LabelValues("event", _MAX_FIXED)
-        self.api, self.broker, self.status, self.error = api, broker, status, error
-        self.client, self.topic, self.group = client, topic, group
-        self.record_flow, self.byte_flow, self.event = record_flow, byte_flow, event
-        self.limited = (api, broker, error, client, topic, group)
-
-        self.requests = CounterTable(api, broker, status)
-        self.orphans = CounterTable(broker)
-        self.errors = CounterTable(api, error)
-        self.latency = HistogramTable(api, [int(edge) for edge in LATENCY_EDGES_NS])
-        self.wait = HistogramTable(api, [int(edge) for edge in LATENCY_EDGES_NS])
-        self.request_size = HistogramTable(api, SIZE_EDGES_BYTES)
-        self.response_size = HistogramTable(api, SIZE_EDGES_BYTES)
-        self.client_requests = CounterTable(client)
-        self.client_errors = CounterTable(client)
-        self.client_bytes = CounterTable(client, byte_flow)
-        self.client_throttled = CounterTable(client)
-        self.client_throttle_ms = CounterTable(client)
-        self.topic_records = CounterTable(topic, record_flow)
-        self.topic_bytes = CounterTable(topic, record_flow)
-        self.group_events = CounterTable(group, event)
+        limits = {
+            "api": _MAX_APIS,
+            "broker": _MAX_BROKERS,
+            "error": _MAX_ERRORS,
+            "client_id": max_clients,
+            "topic": max_topics,
+            "group": max_groups,
+        }
+        self._limited = [
+            LabelValues(name, limit, null="unknown" if name == "api" else "")
+            for name, limit in limits.items()
+        ]
+        fixed = [LabelValues(name, _MAX_FIXED) for name in ("status", "direction", "event")]
+        self._labels = {label.name: label for label in (*self._limited, *fixed)}
+        self._sums = {table: KeyedSums(table.metrics, None) for table in _TABLES}
 
     def add(self, rows: RowMeasures) -> None:
         """Count rows."""
-        api = self.api.slots(rows.words("api_name"))
-        broker = self.broker.slots(endpoints_of(rows.words("broker_ip"), rows.ints("broker_port")))
-        status = self.status.slots(rows.words("status"))
-        is_request, orphan = rows.is_request, rows.is_orphan
-        self.requests.add([api[is_request], broker[is_request], status[is_request]])
-        # Prometheus counts the first error of an API only if the counter was 0 before.
-        error = np.full(int(is_request.sum()), self.status.slot(_ERROR))
-        self.requests.add(
-            [api[is_request], broker[is_request], error], np.zeros(len(error), dtype=np.int64)
-        )
-        self.orphans.add([broker], orphan.astype(np.int64))
-        self._add_errors(rows, api)
-        self._add_histograms(rows, api)
-        self._add_clients(rows)
-        self._add_topics(rows)
-        self._add_groups(rows)
-
-    def _add_errors(self, rows: RowMeasures, api: NDArray[np.int64]) -> None:
-        errors = rows.lists("errors")
-        names = errors.fields["name"]
-        assert isinstance(names, WordArray)
-        self.errors.add([api[rows_of_items(errors)], self.error.slots(names)])
-
-    def _add_histograms(self, rows: RowMeasures, api: NDArray[np.int64]) -> None:
-        for table, name, is_counted in (
-            (self.latency, "latency_ns", rows.has_broker_latency),
-            (self.wait, "latency_ns", rows.known("latency_ns") & rows.is_held_back),
-            (self.request_size, "request_bytes", rows.known("request_bytes")),
-            (self.response_size, "response_bytes", rows.known("response_bytes")),
-        ):
-            table.add(api[is_counted], rows.ints(name).values[is_counted])
-
-    def _add_clients(self, rows: RowMeasures) -> None:
-        is_request = rows.is_request
-        clients = rows.words("client_id")
-        client = self.client.slots(WordArray(clients.codes[is_request], clients.words))
-        self.client_requests.add([client])
-        self.client_errors.add([client], rows.is_error[is_request].astype(np.int64))
-        for direction, name in ((_SENT, "request_bytes"), (_RECEIVED, "response_bytes")):
-            flow = np.full(len(client), self.byte_flow.slot(direction))
-            self.client_bytes.add([client, flow], rows.ints(name).values[is_request])
-        throttle_ms = np.maximum(rows.ints("throttle_time_ms").values[is_request], 0)
-        self.client_throttled.add([client], (throttle_ms > 0).astype(np.int64))
-        self.client_throttle_ms.add([client], throttle_ms)
-
-    def _add_topics(self, rows: RowMeasures) -> None:
-        parts = rows.partitions
-        if parts is None:
-            return
-        has_data = ~parts.is_refused
-        named = has_data & (parts.topic.codes >= 0)
-        slots = np.zeros(len(has_data), dtype=np.int64)
-        for mask, texts in ((named, parts.topic), (has_data & ~named, parts.topic_id)):
-            slots[mask] = self.topic.slots(WordArray(texts.codes[mask], texts.words))
-        flow = np.where(
-            rows.is_produce[parts.row],
-            self.record_flow.slot(_PRODUCED),
-            self.record_flow.slot(_FETCHED),
-        )
-        for table, amounts in (
-            (self.topic_records, parts.record_count),
-            (self.topic_bytes, parts.record_bytes),
-        ):
-            # Counts in headers may be wrong, and negative.
-            table.add([slots[has_data], flow[has_data]], np.maximum(amounts[has_data], 0))
-
-    def _add_groups(self, rows: RowMeasures) -> None:
-        groups = rows.words("group_id")
-        apis, errors = rows.words("api_name"), rows.words("error_name")
-        of_api = [self._event(_REBALANCE_APIS.get(name)) for name in apis.words]
-        of_error = [
-            self._event(_REBALANCING if name == _REBALANCE_ERROR else None) for name in errors.words
-        ]
-        for texts, of_word in ((apis, of_api), (errors, of_error)):
-            # Code -1, null, is the last index.
-            event = np.array([*of_word, -1], dtype=np.int64)[texts.codes]
-            is_event = (event >= 0) & (groups.codes >= 0)
-            if is_event.any():
-                group = self.group.slots(WordArray(groups.codes[is_event], groups.words))
-                self.group_events.add([group, event[is_event]])
-        assigned = are_assignments(rows) & (groups.codes >= 0)
-        if assigned.any():
-            group = self.group.slots(WordArray(groups.codes[assigned], groups.words))
-            event = np.full(len(group), self.event.slot(_ASSIGNED))
-            self.group_events.add([group, event])
-
-    def _event(self, name: str | None) -> int:
-        return -1 if name is None else self.event.slot(name)
+        for source in _SOURCES:
+            items = source.items(rows)
+            if items is None:
+                continue
+            where = None if source.where is None else source.where(items)
+            slots = {
+                name: IntArray(self._labels[name].slots(column(items), where), None)
+                for name, column in source.labels.items()
+            }
+            for table in source.tables:
+                self._sums[table].add(
+                    [slots[name] for name in table.labels],
+                    items,
+                    where=None if table.where is None else table.where(items),
+                )
 
     def families(self) -> Iterator[Metric]:
-        """Yield all metrics of rows."""
-        for name, text, table in (
-            ("requests", "Requests by status.", self.requests),
-            ("orphan_responses", "Responses whose request was not seen.", self.orphans),
-            ("errors", "Error codes in responses, other than 0, at any level.", self.errors),
-            ("client_requests", "Requests by client.", self.client_requests),
-            ("client_errors", "Requests that were answered with an error.", self.client_errors),
-            (
-                "client_bytes",
-                "Bytes of requests (sent) and of responses (received), with size prefixes.",
-                self.client_bytes,
-            ),
-            (
-                "client_throttled_responses",
-                "Responses with a throttle time.",
-                self.client_throttled,
-            ),
-            ("topic_records", "Records, as batch headers count them.", self.topic_records),
-            ("topic_bytes", "Bytes of records as they are on the wire.", self.topic_bytes),
-            (
-                "group_rebalance_events",
-                "Joins, syncs and leaves of members, REBALANCE_IN_PROGRESS errors, assignments.",
-                self.group_events,
-            ),
-        ):
-            yield _counter(name, text, table)
-        throttle = "Throttle time in responses."
-        yield _counter(
-            "client_throttle_time_seconds", throttle, self.client_throttle_ms, per_unit=_MS_PER_S
-        )
-        yield from self._histograms()
+        """Yield all metrics of rows: counters first."""
+        self._add_error_counters()
+        families: dict[str, Metric] = {}
+        for table, sums in self._sums.items():
+            for number, metric in enumerate(table.metrics):
+                family = families.setdefault(metric.name, metric.family(table.labels))
+                for key, values in sums:
+                    texts = [
+                        self._labels[name].texts[int(slot or 0)]
+                        for name, slot in zip(table.labels, key, strict=True)
+                    ]
+                    metric.add_sample(family, texts, values[number])
+        yield from sorted(families.values(), key=lambda family: family.type != "counter")
         yield from self._limits()
 
-    def _histograms(self) -> Iterator[Metric]:
-        for name, text, table, per_unit in (
-            (
-                "request_latency_seconds",
-                "From the end of a request to its response, without those held back on purpose.",
-                self.latency,
-                _NS_PER_S,
-            ),
-            (
-                "fetch_wait_seconds",
-                "The same for requests held back on purpose, such as a Fetch that waits for data.",
-                self.wait,
-                _NS_PER_S,
-            ),
-            ("request_size_bytes", "Requests with their size prefix.", self.request_size, 1),
-            ("response_size_bytes", "Responses with their size prefix.", self.response_size, 1),
-        ):
-            family = HistogramMetricFamily(f"kanalyze_{name}", text, labels=[table.label.name])
-            edges = [repr(edge / per_unit) for edge in table.edges.tolist()]
-            for texts, counts, total in table.histograms():
-                buckets = list(zip([*edges, "+Inf"], counts, strict=True))
-                family.add_metric(texts, buckets, total / per_unit)
-            yield family
+    def _add_error_counters(self) -> None:
+        """Add the counter of errors, at 0, of each API and broker.
+
+        Prometheus counts the first error of an API only if the counter was 0 before.
+        """
+        sums, status = self._sums[_TABLES[0]], self._labels["status"]
+        for api, broker, _ in [key for key, _ in sums]:
+            sums.of((api, broker, status.slot(_ERROR)))
 
     def _limits(self) -> Iterator[Metric]:
         used = GaugeMetricFamily(
@@ -427,16 +637,8 @@ class _RowMetrics:
             "Items counted under the value other, because of the limit.",
             labels=["label"],
         )
-        for label in self.limited:
+        for label in self._limited:
             used.add_metric([label.name], label.used)
             limit.add_metric([label.name], label.limit)
             folded.add_metric([label.name], label.folded)
         yield from (used, limit, folded)
-
-
-def _counter(name: str, text: str, table: CounterTable, per_unit: int = 1) -> CounterMetricFamily:
-    labels = [label.name for label in table.labels]
-    family = CounterMetricFamily(f"kanalyze_{name}", text, labels=labels)
-    for texts, total in table.sums():
-        family.add_metric(texts, total if per_unit == 1 else total / per_unit)
-    return family

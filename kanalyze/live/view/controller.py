@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kanalyze.live.view.tables import TABLES
 from kanalyze.live.view.view import filters_text, render, view_of
 from kanalyze.live.view.view_state import Effect, ViewState
-from kanalyze.live.window.filtered_windows import FilteredWindows
 from kanalyze.live.window.row_choice import RowChoice
 from kanalyze.live.window.snapshot import OpenedRows
+from kanalyze.live.window.windows import FilteredWindows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

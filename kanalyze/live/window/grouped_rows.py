@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kanalyze.live.window.latency_sketch import Latencies
 from kanalyze.tables.columns.numpy_arrays import WordArray
 
 if TYPE_CHECKING:
@@ -20,8 +19,9 @@ if TYPE_CHECKING:
 
     from kanalyze.tables.columns.numpy_arrays import IntArray
 
-__all__ = ["GroupedRows", "key_of", "value_at"]
+__all__ = ["GroupedRows", "key_of", "values_at"]
 
+_INT64_MIN = -(2**63)
 _INT64_MAX = 2**63 - 1
 _LARGEST_KEY = 2**62
 
@@ -29,78 +29,82 @@ _LARGEST_KEY = 2**62
 class GroupedRows:
     """Indices of arrays, grouped by keys; the groups are in order of first appearance."""
 
-    __slots__ = ("_by_first", "_order", "_starts", "firsts")
+    __slots__ = ("_by_first", "_ends", "_order", "_starts", "firsts")
 
-    def __init__(self, *keys: NDArray[np.int64]) -> None:
-        """Group by keys of equal length: numbers from 0 on, such as :func:`key_of` returns."""
+    def __init__(self, *keys: NDArray[np.int64], where: NDArray[np.bool_] | None = None) -> None:
+        """Group by keys of equal length: numbers from 0 on, such as :func:`key_of` returns.
+
+        Only the indices where ``where`` is true are grouped; None for all.
+        """
         key = _narrow(_combined(keys))
-        self._order = np.argsort(key, kind="stable")
+        if where is None:
+            self._order = np.argsort(key, kind="stable")
+        else:
+            indices = np.flatnonzero(where)
+            self._order = indices[np.argsort(key[indices], kind="stable")]
         ordered = key[self._order]
-        is_first = np.ones(len(key), dtype=np.bool_)
+        is_first = np.ones(len(ordered), dtype=np.bool_)
         np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
         self._starts = np.flatnonzero(is_first)
+        self._ends = np.append(self._starts[1:], len(ordered))
         firsts = self._order[self._starts]
         self._by_first = np.argsort(firsts)
         self.firsts: list[int] = firsts[self._by_first].tolist()
         """The first index of each group."""
 
-    def sums(self, *columns: NDArray[np.int64]) -> list[list[int]]:
-        """Return, for each group, the exact sum of each column."""
+    def numbers(self, size: int) -> NDArray[np.int64]:
+        """Return the number of the group of each of ``size`` indices; -1 for those left out."""
+        of_group = np.empty_like(self._by_first)
+        of_group[self._by_first] = np.arange(len(of_group))
+        numbers = np.full(size, -1)
+        numbers[self._order] = np.repeat(of_group, self._ends - self._starts)
+        return numbers
+
+    def sums(self, values: NDArray[np.int64] | NDArray[np.bool_]) -> list[int]:
+        """Return the exact sum of each group."""
         if not self.firsts:
             return []
-        table = np.stack(columns)[:, self._order]
-        return list(map(list, zip(*self._totals(table), strict=True)))
+        ordered = values[self._order].astype(np.int64, copy=False)
+        if _fits(ordered):
+            return self._per_group(np.add, ordered)
+        # The sum of 2^31 halves of 32 bits cannot overflow.
+        halves = (self._per_group(np.add, half) for half in (ordered >> 32, ordered & 0xFFFFFFFF))
+        return [(upper << 32) + lower for upper, lower in zip(*halves, strict=True)]
 
-    def highest(self, values: NDArray[np.int64]) -> list[int]:
-        """Return, for each group, the maximum of a column."""
-        if not self.firsts:
-            return []
-        maxima = np.maximum.reduceat(values[self._order], self._starts)[self._by_first]
-        highest: list[int] = maxima.tolist()
-        return highest
-
-    def changes(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return 1 for each index whose value differs from the one before it in its group, else 0.
-
-        The first index of each group has 1.
-        """
-        ordered = values[self._order]
-        differs = np.ones(len(values), dtype=np.int64)
-        differs[1:] = ordered[1:] != ordered[:-1]
-        differs[self._starts] = 1
-        changes = np.empty_like(differs)
-        changes[self._order] = differs
-        return changes
-
-    def values(
+    def highest(
         self, values: NDArray[np.int64], where: NDArray[np.bool_] | None = None
-    ) -> list[Latencies]:
-        """Return the values of each group; only those where ``where`` is true, None for all."""
+    ) -> list[int | None]:
+        """Return the maximum of each group, of the values where ``where`` is true; None for none.
+
+        None in place of ``where`` for all.
+        """
         if not self.firsts:
             return []
         ordered = values[self._order]
         if where is None:
-            counts = np.diff(self._starts, append=len(ordered))
-        else:
-            is_selected = where[self._order]
-            counts = np.add.reduceat(is_selected, self._starts, dtype=np.int64)
-            ordered = ordered[is_selected]
-        latencies = _runs(ordered, counts)
-        return [latencies[group] for group in self._by_first.tolist()]
+            return [*self._per_group(np.maximum, ordered)]
+        is_kept = where[self._order]
+        maxima = self._per_group(np.maximum, np.where(is_kept, ordered, _INT64_MIN))
+        counts = self._per_group(np.add, is_kept.astype(np.int64))
+        return [high if count else None for high, count in zip(maxima, counts, strict=True)]
 
-    def _totals(self, table: NDArray[np.int64]) -> list[list[int]]:
-        """Return the sums of all groups for each row of a table, whose columns are in key order."""
-        if _fits(table):
-            sums = np.add.reduceat(table, self._starts, axis=1)
-            totals: list[list[int]] = sums[:, self._by_first].tolist()
-            return totals
-        # The sum of 2^31 halves of 32 bits cannot overflow.
-        upper = np.add.reduceat(table >> 32, self._starts, axis=1)[:, self._by_first].tolist()
-        lower = np.add.reduceat(table & 0xFFFFFFFF, self._starts, axis=1)[:, self._by_first]
+    def values(
+        self, values: NDArray[np.int64], where: NDArray[np.bool_] | None = None
+    ) -> list[array[int]]:
+        """Return the values of each group; only those where ``where`` is true, None for all."""
+        ordered, ends = values[self._order], self._ends
+        if where is not None and len(ordered):
+            is_kept = where[self._order]
+            ordered, ends = ordered[is_kept], np.cumsum(is_kept)[ends - 1]
+        data = ordered.tobytes()
+        bounds = [0, *(8 * ends).tolist()]
         return [
-            [(high << 32) + low for high, low in zip(*halves, strict=True)]
-            for halves in zip(upper, lower.tolist(), strict=True)
+            array("q", data[bounds[group] : bounds[group + 1]]) for group in self._by_first.tolist()
         ]
+
+    def _per_group(self, combine: np.ufunc, ordered: NDArray[np.int64]) -> list[int]:
+        combined: list[int] = combine.reduceat(ordered, self._starts)[self._by_first].tolist()
+        return combined
 
 
 def key_of(column: IntArray | WordArray) -> NDArray[np.int64]:
@@ -114,13 +118,16 @@ def key_of(column: IntArray | WordArray) -> NDArray[np.int64]:
     return numbers if valid is None else np.where(valid, numbers, 0)
 
 
-def value_at(column: IntArray | WordArray, row: int) -> str | int | None:
-    """Return the value of a column in a row; None for null."""
+def values_at(column: IntArray | WordArray, rows: Sequence[int]) -> list[str | int | None]:
+    """Return the values of a column in some rows; None for null."""
     if isinstance(column, WordArray):
-        code = column.codes[row]
-        return None if code < 0 else column.words[code]
-    values, valid = column
-    return None if valid is not None and not valid[row] else int(values[row])
+        words = [*column.words, None]  # code -1, null, is the last index
+        return [words[code] for code in column.codes[rows].tolist()]
+    values: list[str | int | None] = column.values[rows].tolist()
+    if column.valid is None:
+        return values
+    are_valid = column.valid[rows].tolist()
+    return [value if is_valid else None for value, is_valid in zip(values, are_valid, strict=True)]
 
 
 def _combined(keys: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -149,25 +156,4 @@ def _narrow(key: NDArray[np.int64]) -> NDArray[np.int64] | NDArray[np.uint16]:
 def _fits(values: NDArray[np.int64]) -> bool:
     """Return true if every sum of a subset of the values fits into int64."""
     largest = max(-int(values.min(initial=0)), int(values.max(initial=0)))
-    count: int = values.shape[-1]
-    return largest * count <= _INT64_MAX
-
-
-def _runs(values: NDArray[np.int64], counts: NDArray[np.int64]) -> list[Latencies]:
-    """Return consecutive runs of the values; ``counts`` are their lengths."""
-    ends = np.cumsum(counts)
-    filled = np.flatnonzero(counts)
-    runs = [Latencies.of(())] * len(counts)
-    if not len(filled):
-        return runs
-    starts = (ends - counts)[filled]
-    lows = np.minimum.reduceat(values, starts).tolist()
-    highs = np.maximum.reduceat(values, starts).tolist()
-    sums = np.add.reduceat(values, starts).tolist() if _fits(values) else None
-    data = values.tobytes()
-    spans = zip(filled.tolist(), starts.tolist(), ends[filled].tolist(), strict=True)
-    for number, (group, start, end) in enumerate(spans):
-        items = array("q", data[8 * start : 8 * end])
-        total = sum(items) if sums is None else sums[number]
-        runs[group] = Latencies(items, total, lows[number], highs[number])
-    return runs
+    return largest * len(values) <= _INT64_MAX

@@ -1,7 +1,6 @@
 """A mergeable quantile sketch over 64-bit integers: durations in nanoseconds.
 
-In: integers. Out: exact count, sum, minimum and maximum; quantiles, exact for small counts and
-within 0.4 % for large ones.
+In: integers. Out: quantiles, exact for small counts and within 0.4 % for large ones.
 
 Up to :data:`EXACT_LIMIT` values are kept unchanged. Beyond, they are counted in buckets like those
 of a high-dynamic-range histogram: a bucket is an exponent and the leading 8 bits. The results
@@ -16,14 +15,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kanalyze.common.named_tuples import NamedTuple
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
-__all__ = ["EXACT_LIMIT", "RELATIVE_ERROR", "Latencies", "LatencySketch"]
+__all__ = ["EXACT_LIMIT", "RELATIVE_ERROR", "LatencySketch"]
 
 EXACT_LIMIT = 512
 """Quantiles of up to this number of values are exact."""
@@ -36,74 +33,45 @@ _LEADING = 1 << (_SIGNIFICANT_BITS - 1)  # the smallest number of 8 significant 
 _PENDING_LIMIT = 256
 _INT64_MIN = -(2**63)
 _INT64_MAX = 2**63 - 1
-
-
-class Latencies(NamedTuple):
-    """Values with their sum and range, computed once for several sketches."""
-
-    items: array[int]
-    """The values; type code ``q``."""
-    sum: int
-    min: int
-    """0 if there are no values, like ``max``."""
-    max: int
-
-    @classmethod
-    def of(cls, values: Iterable[int]) -> Latencies:
-        """Return values; a value outside int64 becomes the nearest int64."""
-        items = _int64s(values)
-        return cls(items, sum(items), min(items, default=0), max(items, default=0))
+_NO_BUCKETS: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
 
 class LatencySketch:
     """Counts of int64 values by bucket.
 
-    A value outside int64 counts as the nearest int64. Memory: 5 kB for pending values, and 8 bytes
-    for each bucket from the lowest to the highest that occurs, at most 14,592 buckets. That is 1 kB
-    for each power of two that the values span.
+    Memory: 5 kB for pending values, and 8 bytes for each bucket from the lowest to the highest that
+    occurs, at most 14,592 buckets. That is 1 kB for each power of two that the values span.
     """
 
-    __slots__ = ("_buckets", "_lowest", "_pending", "count", "max", "min", "sum")
+    __slots__ = ("_buckets", "_highest_ns", "_lowest", "_lowest_ns", "_pending", "count")
 
-    def __init__(self) -> None:
-        self.count = 0
-        self.sum = 0
-        self.min: int | None = None
-        """Smallest value; None if there is none."""
-        self.max: int | None = None
+    def __init__(self, values: array[int] | None = None) -> None:
+        """Begin with ``values`` (type code ``q``), an array that is used from now on."""
         # All values, up to EXACT_LIMIT; beyond, the values that are not in a bucket yet.
-        self._pending: array[int] = array("q")
+        self._pending = array("q") if values is None else values
+        self.count = len(self._pending)
         self._lowest = 0
         # The numbers of values in bucket _lowest, in the next one, and so on.
-        self._buckets: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._buckets = _NO_BUCKETS
+        # Bounds of the values in buckets.
+        self._lowest_ns, self._highest_ns = _INT64_MAX, _INT64_MIN
 
-    def add(self, value: int) -> None:
-        """Add one value."""
-        self.add_many((value,))
-
-    def add_many(self, values: Iterable[int]) -> None:
-        """Add several values."""
-        self.add_values(Latencies.of(values))
-
-    def add_values(self, values: Latencies) -> None:
-        """Add prepared values, which may be added to several sketches."""
-        if not values.items:
-            return
-        self.count += len(values.items)
-        self.sum += values.sum
-        self._widen(values.min, values.max)
-        self._add_pending(values.items)
+    def add(self, values: Iterable[int]) -> None:
+        """Add values."""
+        before = len(self._pending)
+        self._pending.extend(values)
+        self.count += len(self._pending) - before
+        if self.count > EXACT_LIMIT and len(self._pending) > _PENDING_LIMIT:
+            self._count_pending()
 
     def merge(self, other: LatencySketch) -> None:
         """Add the values of another sketch; associative and commutative."""
-        if other.min is None or other.max is None:
-            return
-        self.count += other.count
-        self.sum += other.sum
-        self._widen(other.min, other.max)
-        self._add_pending(other._pending)
         if len(other._buckets):
+            self.count += other.count - len(other._pending)
+            self._lowest_ns = min(self._lowest_ns, other._lowest_ns)
+            self._highest_ns = max(self._highest_ns, other._highest_ns)
             self._count(other._lowest, other._buckets)
+        self.add(other._pending)
 
     def quantile(self, q: float) -> int | None:
         """Return the value of rank ``max(1, ceil(q * count))``; None without values.
@@ -112,29 +80,23 @@ class LatencySketch:
         ``EXACT_LIMIT`` values the result is exact. Beyond, it is the middle of the bucket of that
         rank, clipped to minimum and maximum.
         """
-        if self.min is None or self.max is None:
+        if not self.count:
             return None
         rank = max(1, _ceiling_of_share(q, self.count))
         if self.count <= EXACT_LIMIT:
             return sorted(self._pending)[rank - 1]
+        self._count_pending()
         if rank >= self.count:
-            return self.max
-        middle = _middle_of(self._bucket_of_rank(rank))
-        return min(max(middle, self.min), self.max)
-
-    def _widen(self, smallest: int, largest: int) -> None:
-        self.min = smallest if self.min is None else min(self.min, smallest)
-        self.max = largest if self.max is None else max(self.max, largest)
-
-    def _add_pending(self, values: array[int]) -> None:
-        self._pending.extend(values)
-        if self.count > EXACT_LIMIT and len(self._pending) > _PENDING_LIMIT:
-            self._count_pending()
+            return self._highest_ns
+        bucket = self._lowest + int(np.searchsorted(np.cumsum(self._buckets), rank))
+        return min(max(_middle_of(bucket), self._lowest_ns), self._highest_ns)
 
     def _count_pending(self) -> None:
         if not self._pending:
             return
         values = np.frombuffer(self._pending, dtype=np.int64)
+        self._lowest_ns = min(self._lowest_ns, int(values.min()))
+        self._highest_ns = max(self._highest_ns, int(values.max()))
         buckets = _buckets_of(values)
         lowest = int(buckets.min())
         self._count(lowest, np.bincount(buckets - lowest))
@@ -152,10 +114,6 @@ class LatencySketch:
             self._lowest -= before
         self._buckets[lowest - self._lowest : end - self._lowest] += counts
 
-    def _bucket_of_rank(self, rank: int) -> int:
-        self._count_pending()
-        return self._lowest + int(np.searchsorted(np.cumsum(self._buckets), rank))
-
 
 def _ceiling_of_share(share: float, count: int) -> int:
     """Return ``ceil(share * count)`` for the shortest decimal of ``share``, from 0 to 1."""
@@ -163,14 +121,6 @@ def _ceiling_of_share(share: float, count: int) -> int:
     integer, _, decimals = digits.partition(".")
     denominator: int = 10 ** (len(decimals) - int(exponent or 0))
     return -(-int(integer + decimals) * count // denominator)
-
-
-def _int64s(values: Iterable[int]) -> array[int]:
-    values = values if isinstance(values, list | tuple) else list(values)
-    try:
-        return array("q", values)
-    except OverflowError:
-        return array("q", [min(max(value, _INT64_MIN), _INT64_MAX) for value in values])
 
 
 def _buckets_of(values: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,6 +1,6 @@
-"""Counts the rebalances of groups: consumer groups of both protocols, share and streams groups.
+"""Rebalances of groups: consumer groups of both protocols, share and streams groups.
 
-In: columns of rows. Out: :class:`RebalanceTotals` by group, with ``merge``.
+In: columns of rows. Out: :data:`GROUPS`, what is summed up of each group; events for metrics.
 
 Rows have neither generations nor member epochs. So rebalances are counted by the assignments that
 a member gets: in the response to its SyncGroup or, in the newer protocols, to its heartbeat. A
@@ -12,14 +12,16 @@ fields of variable length, so their assignments are not known.
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING
+from collections import Counter
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from kanalyze.common.known import of_known
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.live.window.grouped_rows import GroupedRows, key_of, value_at
+from kanalyze.live.window.grouped_rows import GroupedRows, key_of, values_at
 from kanalyze.live.window.row_measures import rows_with_items
+from kanalyze.live.window.sums import Max, Source, Sum
 from kanalyze.tables.columns.numpy_arrays import WordArray
 
 if TYPE_CHECKING:
@@ -27,10 +29,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kanalyze.live.window.keyed_sums import KeyedSums
     from kanalyze.live.window.row_measures import RowMeasures
 
-__all__ = ["MEMBER_LIMIT", "RebalanceTotals", "add_groups", "are_assignments"]
+__all__ = ["GROUPS", "MEMBER_LIMIT", "REBALANCE", "GroupRows"]
 
 MEMBER_LIMIT = 32
 """Maximum number of members to count in a group. Their order does not decide which are counted."""
@@ -45,9 +46,10 @@ _PROTOCOLS = {
     "StreamsGroupHeartbeat": "streams",
 }
 """The protocol of a group, by its APIs."""
+_PROTOCOL_NAMES = (None, *sorted(set(_PROTOCOLS.values())))
 
-_REBALANCE = "REBALANCE_IN_PROGRESS"
-_NO_FAILURES = frozenset({_REBALANCE, "MEMBER_ID_REQUIRED"})
+REBALANCE = "REBALANCE_IN_PROGRESS"
+_NO_FAILURES = frozenset({REBALANCE, "MEMBER_ID_REQUIRED"})
 """Errors that belong to a normal rebalance."""
 _MEMBER_FAILURES = frozenset(
     {
@@ -69,215 +71,167 @@ _ASSIGNING_VERSIONS = 1
 _BARE_BYTES = 4 + 4 + 1 + 4 + 2 + 1 + 4 + 4 + 1 + 1
 
 
-class _GroupCounts(NamedTuple):
-    """Counts of events in a group."""
-
-    joins: int = 0
-    """JoinGroup requests."""
-    syncs: int = 0
-    """SyncGroup requests."""
-    leaves: int = 0
-    """LeaveGroup requests."""
-    rejoins: int = 0
-    """Responses with REBALANCE_IN_PROGRESS: the member must rejoin."""
-    failures: int = 0
-    """Failed requests of members, without errors that belong to a normal rebalance."""
-
-
-class RebalanceTotals:
-    """The rebalances of a group."""
-
-    __slots__ = (
-        "_assignments",
-        "_failed",
-        "_has_more_members",
-        "counts",
-        "last_time_ns",
-        "longest_join_ns",
-        "longest_sync_ns",
-        "protocol",
-    )
-
-    def __init__(
-        self,
-        counts: _GroupCounts = _GroupCounts(),  # noqa: B008 - a tuple
-        *,
-        protocol: str | None = None,
-        longest_join_ns: int | None = None,
-        longest_sync_ns: int | None = None,
-        last_time_ns: int | None = None,
-        failed: tuple[int, str] | None = None,
-        assignments: Mapping[int, int] | None = None,
-    ) -> None:
-        """Start with some sums; ``failed`` is the time and the error of the last failure."""
-        self.counts = counts
-        self.protocol = protocol
-        """``classic``, ``consumer``, ``share`` or ``streams``; None if not known. If a group
-        changes its protocol, the one that comes last in this list."""
-        self.longest_join_ns = longest_join_ns
-        """The highest latency of JoinGroup, whose response waits for all members to join."""
-        self.longest_sync_ns = longest_sync_ns
-        """The same for SyncGroup, whose response waits for the leader's assignments."""
-        self.last_time_ns = last_time_ns
-        self._failed = failed
-        self._assignments = dict(assignments or {})
-        self._has_more_members = False
-        self._drop_members()
-
-    @property
-    def members(self) -> int:
-        """The members seen, up to :data:`MEMBER_LIMIT`."""
-        return len(self._assignments)
-
-    @property
-    def members_known(self) -> bool:
-        """False if there were more members than :attr:`members` says."""
-        return not self._has_more_members
-
-    @property
-    def rebalances(self) -> int | None:
-        """The lowest possible number of rebalances; None if not known.
-
-        It is the number of assignments to the member that got most of them, because a rebalance
-        gives each member one assignment.
-        """
-        if self.protocol not in ("classic", "consumer", "share"):
-            return None
-        return max(self._assignments.values(), default=None)
-
-    @property
-    def last_failure(self) -> str | None:
-        """The name of the last error of a member; None if there is none."""
-        return None if self._failed is None else self._failed[1]
-
-    def merge(self, other: RebalanceTotals) -> None:
-        """Add the counts of ``other``, which are of the same group."""
-        self.counts = _GroupCounts(*map(int.__add__, self.counts, other.counts))
-        self.protocol = max(self.protocol or "", other.protocol or "") or None
-        self.longest_join_ns = of_known(max, self.longest_join_ns, other.longest_join_ns)
-        self.longest_sync_ns = of_known(max, self.longest_sync_ns, other.longest_sync_ns)
-        self.last_time_ns = of_known(max, self.last_time_ns, other.last_time_ns)
-        self._failed = max(filter(None, (self._failed, other._failed)), default=None)
-        self._has_more_members |= other._has_more_members
-        for member, count in other._assignments.items():
-            self._assignments[member] = self._assignments.get(member, 0) + count
-        self._drop_members()
-
-    def _drop_members(self) -> None:
-        if len(self._assignments) > MEMBER_LIMIT:
-            self._has_more_members = True
-            for member in sorted(self._assignments)[MEMBER_LIMIT:]:
-                del self._assignments[member]
-
-
-class _RebalanceRows:
-    """Masks of the rows that are events of a rebalance, by kind of event."""
+class GroupRows:
+    """Rows with a group, as events of a rebalance."""
 
     def __init__(self, rows: RowMeasures) -> None:
-        names = rows.words("api_name")
-        is_of_group = (rows.words("group_id").codes >= 0) & rows.is_request
-        is_membership = names.is_one_of(_PROTOCOLS)
+        """Tell which rows are which events."""
+        names, failures = rows.words("api_name"), rows.words("error_name")
+        self.group_id = rows.words("group_id")
+        self.member_id = rows.words("member_id")
+        self.latency_ns = rows.ints("latency_ns").values
+        self.time_ns = rows.ints("response_start_ns").values
+        self.is_answered = rows.known("response_start_ns")
+        self.failure = failures
         self.is_join = rows.is_join
         self.is_sync = names.is_one_of({"SyncGroup"})
         self.is_leave = names.is_one_of({"LeaveGroup"})
-        self.is_rejoin = _has_error(rows, _REBALANCE)
-        self.is_assigned = are_assignments(rows)
-        failures = rows.words("error_name")
+        self.is_rejoin = _has_error(rows, REBALANCE)
+        self.is_assigned = _are_assignments(rows)
         self.is_failed = rows.is_error & (
-            (is_membership & ~failures.is_one_of(_NO_FAILURES))
+            (names.is_one_of(_PROTOCOLS) & ~failures.is_one_of(_NO_FAILURES))
             | failures.is_one_of(_MEMBER_FAILURES)
         )
+        is_timed = rows.known("latency_ns")
+        self.is_timed_join, self.is_timed_sync = is_timed & self.is_join, is_timed & self.is_sync
+        protocols = [_PROTOCOL_NAMES.index(_PROTOCOLS.get(name)) for name in names.words]
+        self.protocol = np.array([*protocols, 0], dtype=np.int64)[names.codes]
         is_event = self.is_join | self.is_sync | self.is_leave | self.is_rejoin
         is_event |= self.is_assigned | self.is_failed
-        self.indices = np.flatnonzero(is_of_group & is_event)
+        self.is_event = is_event & (self.group_id.codes >= 0) & rows.is_request
 
 
-def are_assignments(rows: RowMeasures) -> NDArray[np.bool_]:
+class _Membership(NamedTuple):
+    """The members of a group."""
+
+    protocol: int = 0
+    """Index in :data:`_PROTOCOL_NAMES`."""
+    assignments: Mapping[int, int] = {}
+    """Number of assignments by hash of the member id, for some members."""
+    has_more: bool = False
+    """True if there were more members."""
+
+    def limited(self) -> _Membership:
+        """Return it with at most :data:`MEMBER_LIMIT` members."""
+        if len(self.assignments) <= MEMBER_LIMIT:
+            return self
+        kept = {hashed: self.assignments[hashed] for hashed in sorted(self.assignments)}
+        for hashed in list(kept)[MEMBER_LIMIT:]:
+            del kept[hashed]
+        return self._replace(assignments=kept, has_more=True)
+
+
+class _Members:
+    """The protocol of a group, its members, and its rebalances.
+
+    A rebalance gives each member one assignment. So there were at least as many rebalances as
+    assignments to the member that got most of them. If a group changes its protocol, the one that
+    comes last in the alphabet counts.
+    """
+
+    def start(self) -> _Membership:
+        """Return no members."""
+        return _Membership()
+
+    def values(self, groups: GroupedRows, items: GroupRows) -> list[_Membership]:
+        """Return the members of each group."""
+        assignments: list[dict[int, int]] = [{} for _ in groups.firsts]
+        members, numbers = items.member_id, groups.numbers(len(items.is_event))
+        pairs = GroupedRows(
+            numbers + 1, key_of(members), where=(numbers >= 0) & (members.codes >= 0)
+        )
+        for first, member_id, count in zip(
+            pairs.firsts,
+            values_at(members, pairs.firsts),
+            pairs.sums(items.is_assigned),
+            strict=True,
+        ):
+            if member_id:
+                assignments[numbers[first]][_member_hash(str(member_id))] = count
+        protocols = groups.highest(items.protocol)
+        return [
+            _Membership(protocol or 0, of_group).limited()
+            for protocol, of_group in zip(protocols, assignments, strict=True)
+        ]
+
+    def merged(self, value: _Membership, more: _Membership) -> _Membership:
+        """Add the assignments of both."""
+        assignments = Counter(value.assignments)
+        assignments.update(more.assignments)
+        protocol = max(value.protocol, more.protocol)
+        return _Membership(protocol, assignments, value.has_more or more.has_more).limited()
+
+    def figures(self, value: _Membership) -> dict[str, object]:
+        """Return the protocol, the number of members, and that of rebalances."""
+        protocol = _PROTOCOL_NAMES[value.protocol]
+        has_assignments = protocol in ("classic", "consumer", "share")
+        return {
+            "protocol": protocol,
+            "members": len(value.assignments),
+            "members_known": not value.has_more,
+            "rebalances": max(value.assignments.values(), default=None)
+            if has_assignments
+            else None,
+        }
+
+
+class _LastFailure:
+    """The name of the last error of a member; None if there is none."""
+
+    def start(self) -> None:
+        """Return no failure."""
+
+    def values(self, groups: GroupedRows, items: GroupRows) -> list[tuple[int, str] | None]:
+        """Return the time and the name of the last failure of each group."""
+        codes, words = items.failure
+        # Of failures at the same time, the one whose name comes last in the alphabet.
+        order_of_words = np.zeros(len(words) + 1, dtype=np.int64)
+        order_of_words[sorted(range(len(words)), key=words.__getitem__)] = range(len(words))
+        by_time = np.lexsort([order_of_words[codes], items.time_ns])
+        ranks = np.empty_like(by_time)
+        ranks[by_time] = np.arange(len(by_time))
+        latest = [
+            None if rank is None else int(by_time[rank])
+            for rank in groups.highest(ranks, items.is_failed)
+        ]
+        return [
+            None if row is None else (int(items.time_ns[row]), words[codes[row]]) for row in latest
+        ]
+
+    def merged(
+        self, value: tuple[int, str] | None, more: tuple[int, str] | None
+    ) -> tuple[int, str] | None:
+        """Return the later one."""
+        return max(filter(None, (value, more)), default=None)
+
+    def figures(self, value: tuple[int, str] | None) -> dict[str, str | None]:
+        """Return the name."""
+        return {"last_error_name": None if value is None else value[1]}
+
+
+GROUPS: Final = Source(
+    GroupRows,
+    lambda rows: [rows.group_id],
+    _Members(),
+    Sum("joins", attrgetter("is_join")),
+    Sum("syncs", attrgetter("is_sync")),
+    Sum("leaves", attrgetter("is_leave")),
+    Sum("told", attrgetter("is_rejoin")),
+    Sum("errors", attrgetter("is_failed")),
+    _LastFailure(),
+    Max("longest_join_ns", attrgetter("latency_ns"), attrgetter("is_timed_join")),
+    Max("longest_sync_ns", attrgetter("latency_ns"), attrgetter("is_timed_sync")),
+    Max("last_time_ns", attrgetter("time_ns"), attrgetter("is_answered")),
+    where=attrgetter("is_event"),
+)
+"""What is summed up of each group."""
+
+
+def _are_assignments(rows: RowMeasures) -> NDArray[np.bool_]:
     """Return for each row whether its response gave a member an assignment."""
     names = rows.words("api_name")
     is_sync = names.is_one_of({"SyncGroup"}) & rows.words("status").is_one_of({"ok"})
     return is_sync | _has_assignment(rows, names)
-
-
-def add_groups(groups: KeyedSums[RebalanceTotals], rows: RowMeasures) -> None:
-    """Add the events of rebalances in rows to the sums by ``(group_id,)``."""
-    rebalance_rows = _RebalanceRows(rows)
-    indices = rebalance_rows.indices
-    if not len(indices):
-        return
-    group_ids, names = rows.words("group_id"), rows.words("api_name")
-    by_group = GroupedRows(key_of(group_ids)[indices])
-    masks = (
-        rebalance_rows.is_join,
-        rebalance_rows.is_sync,
-        rebalance_rows.is_leave,
-        rebalance_rows.is_rejoin,
-        rebalance_rows.is_failed,
-    )
-    counts = by_group.sums(*(mask[indices].astype(np.int64) for mask in masks))
-    latencies = rows.ints("latency_ns").values[indices]
-    is_timed = rows.known("latency_ns")
-    joins = by_group.values(latencies, (is_timed & rebalance_rows.is_join)[indices])
-    syncs = by_group.values(latencies, (is_timed & rebalance_rows.is_sync)[indices])
-    is_answered = rows.known("response_start_ns")[indices]
-    ends = by_group.values(rows.ints("response_start_ns").values[indices], is_answered)
-    for first, of_group, join, sync, end in zip(
-        by_group.firsts, counts, joins, syncs, ends, strict=True
-    ):
-        groups.of((value_at(group_ids, indices[first]),)).merge(
-            RebalanceTotals(
-                _GroupCounts(*of_group),
-                longest_join_ns=join.max if join.items else None,
-                longest_sync_ns=sync.max if sync.items else None,
-                last_time_ns=end.max if end.items else None,
-            )
-        )
-    _add_protocols(groups, group_ids, names, indices)
-    _add_assignments(groups, rows, rebalance_rows)
-    _add_failures(groups, rows, indices[rebalance_rows.is_failed[indices]])
-
-
-def _add_protocols(
-    groups: KeyedSums[RebalanceTotals],
-    group_ids: WordArray,
-    names: WordArray,
-    indices: NDArray[np.int64],
-) -> None:
-    pairs = GroupedRows(key_of(group_ids)[indices], key_of(names)[indices])
-    for first in pairs.firsts:
-        name = value_at(names, indices[first])
-        if protocol := _PROTOCOLS.get(str(name)):
-            group = groups.of((value_at(group_ids, indices[first]),))
-            group.merge(RebalanceTotals(protocol=protocol))
-
-
-def _add_assignments(
-    groups: KeyedSums[RebalanceTotals], rows: RowMeasures, rebalance_rows: _RebalanceRows
-) -> None:
-    group_ids, member_ids = rows.words("group_id"), rows.words("member_id")
-    indices = rebalance_rows.indices[member_ids.codes[rebalance_rows.indices] >= 0]
-    if not len(indices):
-        return
-    pairs = GroupedRows(key_of(group_ids)[indices], key_of(member_ids)[indices])
-    counts = pairs.sums(rebalance_rows.is_assigned[indices].astype(np.int64))
-    for first, (count,) in zip(pairs.firsts, counts, strict=True):
-        if member_id := value_at(member_ids, indices[first]):
-            group = groups.of((value_at(group_ids, indices[first]),))
-            group.merge(RebalanceTotals(assignments={_member_hash(str(member_id)): count}))
-
-
-def _add_failures(
-    groups: KeyedSums[RebalanceTotals], rows: RowMeasures, indices: NDArray[np.int64]
-) -> None:
-    if not len(indices):
-        return
-    group_ids, failures = rows.words("group_id"), rows.words("error_name")
-    times_ns = rows.ints("response_start_ns").values[indices]
-    pairs = GroupedRows(key_of(group_ids)[indices], key_of(failures)[indices])
-    for first, times in zip(pairs.firsts, pairs.values(times_ns), strict=True):
-        group = groups.of((value_at(group_ids, indices[first]),))
-        name = str(value_at(failures, indices[first]))
-        group.merge(RebalanceTotals(failed=(times.max, name)))
 
 
 def _member_hash(member_id: str) -> int:

@@ -1,6 +1,6 @@
-"""The amounts that are summed up: arrays with an entry for each row, or for each partition.
+"""The amounts that are summed up: arrays with an entry for each row, partition or error.
 
-In: columns of rows. Out: :class:`RowMeasures` and :class:`PartitionMeasures`.
+In: columns of rows. Out: :class:`RowMeasures`, and the items of their lists.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.live.window.grouped_rows import GroupedRows, key_of
 from kanalyze.tables.columns.block import Ints
 from kanalyze.tables.columns.numpy_arrays import (
     IntArray,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kanalyze.tables.columns.block import ColumnValues
 
 __all__ = [
+    "ErrorItems",
     "PartitionMeasures",
     "RowMeasures",
     "held_back_on_purpose",
@@ -106,17 +107,6 @@ class RowMeasures:
         )
 
     @cached_property
-    def traffic(self) -> tuple[NDArray[np.int64], ...]:
-        """The :class:`~kanalyze.live.window.sums.Amounts` of each row."""
-        return (
-            self.is_request.astype(np.int64),
-            self.is_error.astype(np.int64),
-            self.ints("request_bytes").values,
-            self.ints("response_bytes").values,
-            self.is_unread.astype(np.int64),
-        )
-
-    @cached_property
     def partitions(self) -> PartitionMeasures | None:
         """Partitions of rows that produce or fetch; None if there are none."""
         lists = self.lists("partitions")
@@ -124,47 +114,72 @@ class RowMeasures:
         has_data = (self.is_produce | self.is_fetch)[rows]
         if not has_data.any():
             return None
-        return PartitionMeasures.of(lists, np.flatnonzero(has_data), rows[has_data], self)
+        return PartitionMeasures(lists, np.flatnonzero(has_data), rows[has_data], self)
+
+    @cached_property
+    def errors(self) -> ErrorItems | None:
+        """The error codes of all rows; None if there are none."""
+        lists = self.lists("errors")
+        return ErrorItems(lists, rows_of_items(lists), self) if lists.offsets[-1] else None
 
 
-class PartitionMeasures(NamedTuple):
+class PartitionMeasures:
     """Measures of partitions that were produced to or fetched from, each an array."""
 
-    row: NDArray[np.int64]
-    """Index of the row of each partition, in ascending order."""
-    topic: WordArray
-    topic_id: WordArray
-    record_count: NDArray[np.int64]
-    """0 if unknown, like ``record_bytes``."""
-    record_bytes: NDArray[np.int64]
-    is_refused: NDArray[np.bool_]
-    """True if the response has an error: nothing was produced or fetched."""
-    is_unknown: NDArray[np.bool_]
-    """True if there are records, but their number is not known."""
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         lists: ListArray,
         items: NDArray[np.int64],
         row: NDArray[np.int64],
         rows: RowMeasures,
-    ) -> PartitionMeasures:
-        """Return the measures of the partitions at indices ``items``, which belong to ``row``."""
+    ) -> None:
+        """Measure the partitions at indices ``items``, which belong to ``row``, ascending."""
         count, size = _ints_at(lists, "record_count", items), _ints_at(lists, "record_bytes", items)
+        self.topic = _words_at(lists, "topic", items)
+        self.topic_id = _words_at(lists, "topic_id", items)
+        self.is_produce = rows.is_produce[row]
+        self.is_fetch = ~self.is_produce
+        self.has_data = _ints_at(lists, "error_code", items).values == 0
+        """False if the response has an error: nothing was produced or fetched."""
+        self.records = np.where(self.has_data, count.values, 0)
+        """0 if unknown, like ``bytes``."""
+        self.bytes = np.where(self.has_data, size.values, 0)
         is_null = np.zeros(len(items), dtype=np.bool_) if count.valid is None else ~count.valid
         # If the row has a sum, its response leaves this partition out.
         is_uncounted = is_null & ~rows.known("record_count")[row] & ~rows.has_no_records[row]
-        is_refused = _ints_at(lists, "error_code", items).values != 0
-        return cls(
-            row=row,
-            topic=_words_at(lists, "topic", items),
-            topic_id=_words_at(lists, "topic_id", items),
-            record_count=count.values,
-            record_bytes=size.values,
-            is_refused=is_refused,
-            is_unknown=is_uncounted & ~is_refused,
-        )
+        self.is_unknown = is_uncounted & self.has_data
+        """True if there are records, but their number is not known."""
+        self._row = row
+
+    @cached_property
+    def is_first(self) -> NDArray[np.bool_]:
+        """True for the first partition of a topic in its row."""
+        is_named = self.topic.codes >= 0
+        ids = np.where(is_named, 0, key_of(self.topic_id))
+        is_first = np.zeros(len(self._row), dtype=np.bool_)
+        is_first[GroupedRows(self._row, key_of(self.topic), ids).firsts] = True
+        return is_first
+
+
+class ErrorItems:
+    """The error codes of rows, as columns of the same length."""
+
+    def __init__(self, lists: ListArray, row: NDArray[np.int64], rows: RowMeasures) -> None:
+        """Take all items of ``lists``, which belong to ``row``."""
+        api_names, name, topic = rows.words("api_name"), lists.fields["name"], lists.fields["topic"]
+        assert isinstance(name, WordArray)
+        assert isinstance(topic, WordArray)
+        self.api_name = WordArray(api_names.codes[row], api_names.words)
+        self.code = lists.fields["code"]
+        self.name, self.topic = name, topic
+        self.time_ns = rows.ints("response_start_ns").values[row]
+        self.is_timed = rows.known("response_start_ns")[row]
+        self.is_item = np.ones(len(row), dtype=np.bool_)
+
+    def key(self, name: str) -> IntArray | WordArray:
+        """Return a column that items are grouped by."""
+        column: IntArray | WordArray = getattr(self, name)
+        return column
 
 
 def rows_of_items(lists: ListArray) -> NDArray[np.int64]:

@@ -16,7 +16,6 @@ from kanalyze.common.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kanalyze.live.window.sums import Amounts
     from kanalyze.model.anomalies import AnomalyKind
     from kanalyze.queries.findings import Finding
     from kanalyze.runtime.monitor import InFlight, TlsConnections
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PIPE",
+    "Amounts",
     "ApiEntry",
     "BrokerEntry",
     "CaptureState",
@@ -40,6 +40,18 @@ PIPE = "-"
 """The source of a capture from a pipe."""
 
 _SECOND_NS = 1_000_000_000
+
+
+class Amounts(NamedTuple):
+    """Requests, and bytes of requests and responses."""
+
+    requests: int
+    errors: int
+    """Requests with an error code other than 0."""
+    request_bytes: int
+    response_bytes: int
+    unread: int = 0
+    """Requests whose response was not read: nobody knows whether it has an error code."""
 
 
 class LatestFindings(NamedTuple):

@@ -1,298 +1,287 @@
-"""The sums of a step for one API, client, broker, topic or error; and the slowest requests.
+"""Incremental sums by key, as tables declare them: for windows and for metrics.
 
-In: sums over rows with the same key. Out: sums with ``merge``, which is associative and
-commutative. The queries in ``kanalyze/queries/sql/report/`` define each figure; a test compares the
-two.
+In: rows, or items of their lists, as arrays. Out: sums with ``merge``, which is associative, and
+commutative below the limit on keys.
+
+A measure says where its values are, how those of a key are combined, and which figures they give.
 """
 
 from __future__ import annotations
 
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+import operator
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 from kanalyze.common.known import of_known
-from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.texts import bounded_text
+from kanalyze.live.window.grouped_rows import GroupedRows, key_of, values_at
 from kanalyze.live.window.latency_sketch import LatencySketch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
-    from kanalyze.live.window.latency_sketch import Latencies
-    from kanalyze.spec.rows.requests import Row
+    from kanalyze.tables.columns.numpy_arrays import IntArray, WordArray
 
 __all__ = [
-    "Amounts",
-    "EndSums",
-    "EndTotals",
-    "ErrorSums",
-    "RecordSums",
-    "SlowestRows",
-    "TopicSums",
-    "Traffic",
+    "Column",
+    "Key",
+    "KeyedSums",
+    "Mask",
+    "Max",
+    "Measure",
+    "Quantiles",
+    "Source",
+    "Sum",
+    "add_sources",
 ]
 
-MAX_SLOWEST_TOPICS = 3
+Column: TypeAlias = "IntArray | WordArray"
+Mask: TypeAlias = "NDArray[np.bool_]"
+Key: TypeAlias = tuple[str | int | None, ...]
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
 
 
-class RecordSums:
-    """Numbers of records and of their bytes, and of partitions that could not be counted."""
+class Measure(Protocol[T_contra]):
+    """What is summed up of each key. A value may be changed by :meth:`merged` that has it first."""
 
-    __slots__ = ("bytes", "count", "unknown")
+    def start(self) -> Any:
+        """Return the value of no rows."""
+        ...
 
-    def __init__(self, count: int = 0, size: int = 0, unknown: int = 0) -> None:
-        self.count = count
-        self.bytes = size
-        self.unknown = unknown
-        """Partitions whose records could not be counted."""
+    def values(self, groups: GroupedRows, items: T_contra) -> Sequence[Any]:
+        """Return the value of each group of items."""
+        ...
 
-    def merge(self, other: RecordSums) -> None:
-        """Add another sum."""
-        self.count += other.count
-        self.bytes += other.bytes
-        self.unknown += other.unknown
+    def merged(self, value: Any, more: Any) -> Any:
+        """Return two values of a key as one."""
+        ...
 
-
-class Amounts(NamedTuple):
-    """Requests, and bytes of requests and responses."""
-
-    requests: int
-    errors: int
-    """Requests with an error code other than 0."""
-    request_bytes: int
-    response_bytes: int
-    unread: int = 0
-    """Requests whose response was not read: nobody knows whether it has an error code."""
+    def figures(self, value: Any) -> Mapping[str, Any]:
+        """Return the figures of a value, by name."""
+        ...
 
 
-class EndSums(NamedTuple):
-    """Sums over rows of one API, one client or one broker."""
+class Sum(Generic[T]):
+    """An exact sum; :meth:`figure` makes the figure of it."""
 
-    requests: int
-    errors: int
-    request_bytes: int
-    response_bytes: int
-    unread: int
-    latencies_ns: Latencies
-    """Latencies of the rows that have one."""
+    def __init__(
+        self,
+        name: str,
+        amounts: Callable[[T], NDArray[np.int64] | Mask],
+        figure: Callable[[int], object] = int,
+    ) -> None:
+        self.name = name
+        self._amounts = amounts
+        self._figure = figure
 
+    def start(self) -> int:
+        """Return 0."""
+        return 0
 
-class Traffic:
-    """Numbers of requests and of bytes, to which others are added."""
+    def values(self, groups: GroupedRows, items: T) -> list[int]:
+        """Return the sum of each group."""
+        return groups.sums(self._amounts(items))
 
-    __slots__ = ("errors", "request_bytes", "requests", "response_bytes", "unread")
+    merged = staticmethod(operator.add)
 
-    def __init__(self) -> None:
-        self.requests = self.errors = self.request_bytes = self.response_bytes = self.unread = 0
-
-    @property
-    def amounts(self) -> Amounts:
-        """The sums."""
-        return Amounts(
-            self.requests, self.errors, self.request_bytes, self.response_bytes, self.unread
-        )
-
-    def count(self, more: Traffic | Amounts | EndSums) -> None:
-        """Add numbers of requests and of bytes."""
-        self.requests += more.requests
-        self.errors += more.errors
-        self.request_bytes += more.request_bytes
-        self.response_bytes += more.response_bytes
-        self.unread += more.unread
+    def figures(self, value: int) -> dict[str, object]:
+        """Return the sum."""
+        return {self.name: self._figure(value)}
 
 
-class EndTotals(Traffic):
-    """Sums of one API, one client or one broker, to which rows are added."""
+class Max(Generic[T]):
+    """The maximum of the known numbers; None if there is none."""
 
-    __slots__ = ("latency",)
+    def __init__(
+        self,
+        name: str,
+        numbers: Callable[[T], NDArray[np.int64]],
+        where: Callable[[T], Mask],
+        figure: Callable[[int], object] = int,
+    ) -> None:
+        """Take numbers where ``where`` is true; ``figure`` makes the figure of the maximum."""
+        self.name = name
+        self._numbers = numbers
+        self._where = where
+        self._figure = figure
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.latency = LatencySketch()
+    def start(self) -> None:
+        """Return None."""
 
-    def add(self, sums: EndSums) -> None:
-        """Add rows of this API, client or broker."""
-        self.count(sums)
-        self.latency.add_values(sums.latencies_ns)
+    def values(self, groups: GroupedRows, items: T) -> list[int | None]:
+        """Return the maximum of each group."""
+        return groups.highest(self._numbers(items), self._where(items))
 
-    def merge(self, other: EndTotals) -> None:
-        """Add another sum over the same API, client or broker."""
-        self.count(other)
-        self.latency.merge(other.latency)
+    merged = staticmethod(partial(of_known, max))
 
-    @property
-    def figures(self) -> tuple[int, int, int, int, int, int | None, int | None]:
-        """The :class:`Amounts`, then p50 and p99 of latency."""
-        sketch = self.latency
-        return (*self.amounts, sketch.quantile(0.5), sketch.quantile(0.99))
-
-
-class TopicSums:
-    """Sums of one topic."""
-
-    __slots__ = ("errors", "fetch_requests", "fetched", "produce_requests", "produced")
-
-    def __init__(self) -> None:
-        self.produce_requests = 0
-        self.produced = RecordSums()
-        self.fetch_requests = 0
-        self.fetched = RecordSums()
-        self.errors = 0
-        """Number of error codes other than 0 that concern the topic."""
-
-    def merge(self, other: TopicSums) -> None:
-        """Add another sum over the same topic."""
-        self.produce_requests += other.produce_requests
-        self.produced.merge(other.produced)
-        self.fetch_requests += other.fetch_requests
-        self.fetched.merge(other.fetched)
-        self.errors += other.errors
+    def figures(self, value: int | None) -> dict[str, object]:
+        """Return the maximum."""
+        return {self.name: None if value is None else self._figure(value)}
 
 
-class ErrorSums:
-    """Sums of one error code, of one API, on one topic."""
+class Quantiles(Generic[T]):
+    """Quantiles of durations: ``p50_ns`` and ``p99_ns``; None if there are no durations."""
 
-    __slots__ = ("count", "last_time_ns")
+    def __init__(
+        self, numbers: Callable[[T], NDArray[np.int64]], where: Callable[[T], Mask]
+    ) -> None:
+        """Take numbers where ``where`` is true."""
+        self._numbers = numbers
+        self._where = where
 
-    def __init__(self, count: int = 0, last_time_ns: int | None = None) -> None:
-        self.count = count
-        self.last_time_ns = last_time_ns
+    def start(self) -> LatencySketch:
+        """Return an empty sketch."""
+        return LatencySketch()
 
-    def merge(self, other: ErrorSums) -> None:
-        """Add another sum over the same error."""
-        self.count += other.count
-        self.last_time_ns = of_known(max, self.last_time_ns, other.last_time_ns)
+    def values(self, groups: GroupedRows, items: T) -> list[LatencySketch]:
+        """Return a sketch of each group."""
+        return [
+            LatencySketch(values)
+            for values in groups.values(self._numbers(items), self._where(items))
+        ]
+
+    def merged(self, value: LatencySketch, more: LatencySketch) -> LatencySketch:
+        """Add to the first sketch."""
+        value.merge(more)
+        return value
+
+    def figures(self, value: LatencySketch) -> dict[str, int | None]:
+        """Return two quantiles."""
+        return {"p50_ns": value.quantile(0.5), "p99_ns": value.quantile(0.99)}
 
 
-class SlowestRows:
-    """The requests with the highest latency; the caller leaves out requests that waited on purpose.
+class Source(Generic[T]):
+    """Rows, or items of their lists, that measures are of."""
 
-    Requests of equal latency are sorted by time, then by packet number, then by connection, so that
-    the order of adding does not decide which are kept.
+    def __init__(
+        self,
+        items: Callable[[Any], T | None],
+        keys: Callable[[T], Sequence[Column]],
+        *measures: Measure[T],
+        where: Callable[[T], Mask] | None = None,
+    ) -> None:
+        """Declare a source.
+
+        Args:
+            items: returns the items of rows; None if there are none.
+            keys: returns the columns that items are grouped by.
+            measures: the measures of each key.
+            where: returns which items count; None for all.
+        """
+        self.items = items
+        self.keys = keys
+        self.measures = measures
+        self.where = where
+
+
+class KeyedSums:
+    """The measures of each of the first ``limit`` keys, and of all others together.
+
+    Up to the limit, adding and merging in any order gives the same sums. Beyond it, the order
+    decides which keys have sums of their own; the totals stay exact.
     """
 
-    __slots__ = ("_entries", "_most")
+    __slots__ = ("_items", "_limit", "_measures", "_merged", "others")
 
-    FIRST_BY = ("latency_ns", "request_start_ns", "request_packet")
-    """Columns that decide which requests are the slowest, before all others."""
+    def __init__(self, measures: Sequence[Measure[Any]], limit: int | None) -> None:
+        """Start without keys; ``limit`` is None for no limit."""
+        self._measures = measures
+        self._merged = [measure.merged for measure in measures]
+        self._limit = limit
+        self._items: dict[Key, list[Any]] = {}
+        self.others: list[Any] | None = None
+        """The values of all keys beyond the limit; None if there are none."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._entries: list[tuple[tuple[int | str, ...], dict[str, Any]]] = []
+    def __iter__(self) -> Iterator[tuple[Key, list[Any]]]:
+        """Yield each key that has sums of its own, and the value of each measure."""
+        return iter(self._items.items())
 
-    def add(self, rows: Iterable[Row], highest_ns: int) -> None:
-        """Add rows if they are among the slowest; ``highest_ns`` is their highest latency."""
-        least_ns = self._least_ns()
-        if least_ns is not None and highest_ns < least_ns:
-            return
-        candidates = [
-            (_slowness(row, row.latency_ns), row)
-            for row in rows
-            if row.latency_ns is not None and (least_ns is None or row.latency_ns >= least_ns)
-        ]
-        candidates.sort(key=itemgetter(0))
-        if len(candidates) > self._most:
-            last = candidates[self._most - 1][0]
-            candidates = [candidate for candidate in candidates if candidate[0] <= last]
-        entries = [(order, _slow_entry(row)) for order, row in candidates]
-        # Entries that are equal in this order are sorted by all their fields.
-        self._keep(((*order, repr(entry)), entry) for order, entry in entries)
+    def all_values(self) -> Iterator[list[Any]]:
+        """Yield the values of every key, then those of the others."""
+        yield from self._items.values()
+        if self.others is not None:
+            yield self.others
 
-    def candidates(
+    def add(
         self,
-        latency_ns: NDArray[np.int64],
-        request_start_ns: NDArray[np.int64],
-        request_packet: NDArray[np.int64],
-    ) -> NDArray[np.int64]:
-        """Return the indices of the rows that may be kept; none of the other rows would be.
+        keys: Sequence[Column],
+        items: Any,
+        *,
+        where: Mask | None = None,
+        measures: slice = slice(None),
+    ) -> None:
+        """Add items by their keys.
 
-        The columns are those of :attr:`FIRST_BY`, with 0 for unknown values; all rows have a
-        latency.
+        Args:
+            keys: the columns that items are grouped by, at least one.
+            items: passed to measures.
+            where: which items count; None for all.
+            measures: the measures that these items have.
         """
-        least_ns = self._least_ns()
-        indices = np.arange(len(latency_ns))
-        if least_ns is not None:
-            indices = np.flatnonzero(latency_ns >= least_ns)
-        if len(indices) <= self._most:
-            return indices
-        latencies = latency_ns[indices]
-        indices = indices[latencies >= np.partition(latencies, -self._most)[-self._most]]
-        columns = np.stack(
-            [~latency_ns[indices], request_start_ns[indices], request_packet[indices]]
-        )
-        order = np.lexsort(columns[::-1])
-        ordered = columns[:, order]
-        # All rows up to the last one within the limit, and those that are equal to that one.
-        is_last = (ordered == ordered[:, [self._most - 1]]).all(axis=0)
-        kept: NDArray[np.int64] = indices[order[: np.flatnonzero(is_last)[-1] + 1]]
-        return kept
+        groups = GroupedRows(*map(key_of, keys), where=where)
+        if not groups.firsts:
+            return
+        numbers = range(len(self._measures))[measures]
+        columns = [self._measures[number].values(groups, items) for number in numbers]
+        names = zip(*(values_at(key, groups.firsts) for key in keys), strict=True)
+        for key, values in zip(names, zip(*columns, strict=True), strict=True):
+            sums = self.of(key)
+            for number, value in zip(numbers, values, strict=True):
+                sums[number] = self._merged[number](sums[number], value)
 
-    def merge(self, other: SlowestRows) -> None:
-        """Add the requests of ``other`` if they are among the slowest."""
-        self._keep(other._entries)
+    def merge(self, other: KeyedSums) -> None:
+        """Add the sums of ``other``, which has the same measures."""
+        for key, more in other:
+            self._merge(self.of(key), more)
+        if other.others is not None:
+            self._merge(self._others(), other.others)
 
-    def to_list(self) -> list[dict[str, Any]]:
-        """Return the requests, slowest first."""
-        return [entry for _, entry in self._entries]
+    def figures(self, values: Sequence[Any]) -> dict[str, Any]:
+        """Return the figures of a key by name, from its values."""
+        figures: dict[str, Any] = {}
+        for measure, value in zip(self._measures, values, strict=True):
+            figures.update(measure.figures(value))
+        return figures
 
-    def _least_ns(self) -> int | None:
-        """Return the lowest latency that is kept; None while there is room for any request."""
-        if len(self._entries) < self._most:
-            return None
-        least: int = self._entries[-1][1]["latency_ns"]
-        return least
+    def of(self, key: Key) -> list[Any]:
+        """Return the values of a key, to add to them: its own, or those of the others."""
+        values = self._items.get(key)
+        if values is not None:
+            return values
+        short = tuple(bounded_text(part) if isinstance(part, str) else part for part in key)
+        values = self._items.get(short)
+        if values is None:
+            if self._limit is not None and len(self._items) >= self._limit:
+                return self._others()
+            values = self._items[short] = self._start()
+        return values
 
-    def _keep(self, entries: Iterable[tuple[tuple[int | str, ...], dict[str, Any]]]) -> None:
-        self._entries = sorted([*self._entries, *entries], key=itemgetter(0))[: self._most]
+    def _merge(self, values: list[Any], more: Sequence[Any]) -> None:
+        values[:] = [
+            merged(value, new)
+            for merged, value, new in zip(self._merged, values, more, strict=True)
+        ]
 
+    def _others(self) -> list[Any]:
+        if self.others is None:
+            self.others = self._start()
+        return self.others
 
-def _slowness(row: Row, latency_ns: int) -> tuple[int | str, ...]:
-    return (
-        -latency_ns,
-        row.request_start_ns or 0,
-        row.request_packet or 0,
-        row.capture,
-        row.connection,
-        row.connection_number,
-        row.correlation_id or 0,
-    )
-
-
-_SLOW_COLUMNS = (
-    "capture",
-    "connection",
-    "connection_number",
-    "client_id",
-    "api_key",
-    "api_name",
-    "api_version",
-    "correlation_id",
-    "latency_ns",
-    "total_time_ns",
-    "request_start_ns",
-    "request_end_ns",
-    "response_start_ns",
-    "response_end_ns",
-    "request_packet",
-    "response_packet",
-    "request_bytes",
-    "response_bytes",
-    "throttle_time_ms",
-    "status",
-    "error_name",
-)
+    def _start(self) -> list[Any]:
+        return [measure.start() for measure in self._measures]
 
 
-def _slow_entry(row: Row) -> dict[str, Any]:
-    entry = {name: getattr(row, name) for name in _SLOW_COLUMNS}
-    if row.client_id is not None:
-        entry["client_id"] = bounded_text(row.client_id)
-    names = {item.topic or item.topic_id for item in row.partitions}
-    topics = sorted({bounded_text(name) for name in names if name is not None})
-    entry["topics"] = topics[:MAX_SLOWEST_TOPICS]
-    entry["more_topics"] = len(topics) > MAX_SLOWEST_TOPICS
-    return entry
+def add_sources(sums: KeyedSums, sources: Sequence[Source[Any]], rows: Any) -> None:
+    """Add rows to sums whose measures are those of ``sources``, in their order."""
+    first = 0
+    for source in sources:
+        end = first + len(source.measures)
+        items = source.items(rows)
+        if items is not None:
+            where = None if source.where is None else source.where(items)
+            sums.add(source.keys(items), items, where=where, measures=slice(first, end))
+        first = end

@@ -16,40 +16,32 @@ cleared.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from collections import deque
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
+from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
+from kanalyze.live.window.latency_sketch import LatencySketch
 from kanalyze.live.window.recent_rows import RecentRows
 from kanalyze.live.window.row_measures import RowMeasures
-from kanalyze.live.window.snapshot import (
-    ApiEntry,
-    BrokerEntry,
-    ClientEntry,
-    ErrorEntry,
-    GroupEntry,
-    Snapshot,
-    TopicEntry,
-)
-from kanalyze.live.window.step_sums import PastStep, RecentSums, StepSums
-from kanalyze.live.window.sums import Amounts
-from kanalyze.live.window.time_ring import TimeRing
-from kanalyze.model.tcp import Endpoint
+from kanalyze.live.window.slowest_rows import SlowestRows
+from kanalyze.live.window.snapshot import Amounts, Snapshot
+from kanalyze.live.window.tables import RECENT_TABLES, WINDOW_TABLES
 from kanalyze.tables.columns.block import RowBlock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
-    from kanalyze.live.window.keyed_sums import Addable, Key, KeyedSums
     from kanalyze.live.window.snapshot import CaptureState
+    from kanalyze.live.window.tables import WindowTable
 
-T = TypeVar("T", bound="Addable")
-_E = TypeVar("_E", ApiEntry, ClientEntry, BrokerEntry, TopicEntry, ErrorEntry, GroupEntry)
+__all__ = ["HISTORY_STEPS", "KEY_LIMIT", "RECENT_S", "FilteredWindows", "Windows"]
 
-__all__ = ["HISTORY_STEPS", "KEY_LIMIT", "RECENT_S", "Windows"]
+T = TypeVar("T")
 
 KEY_LIMIT = 500
 HISTORY_STEPS = 240
@@ -63,6 +55,59 @@ adding many."""
 _MANY_ROWS = 512
 """Blocks with fewer rows are joined. Joining larger blocks takes longer than adding each."""
 _SECOND_NS = 1_000_000_000
+
+
+class _Totals(NamedTuple):
+    """The sums over all rows of a step, or of the window."""
+
+    amounts: Amounts
+    p50_ns: int | None
+    """Quantiles of latency without requests that were held back on purpose."""
+    p99_ns: int | None
+
+
+class _StepSums:
+    """The sums of some tables over a step, and what was captured in it."""
+
+    __slots__ = ("_totals", "captured", "slowest", "sums")
+
+    def __init__(self, tables: Mapping[str, WindowTable], key_limit: int) -> None:
+        self.sums = {name: table.sums(key_limit) for name, table in tables.items()}
+        self.slowest = SlowestRows()
+        self.captured = [0, 0, 0]
+        """Packets, their bytes, and dropped packets."""
+        self._totals: _Totals | None = None
+
+    def add(self, tables: Mapping[str, WindowTable], rows: RowMeasures) -> None:
+        """Add rows, at least one."""
+        self._totals = None
+        for name, table in tables.items():
+            table.add(self.sums[name], rows)
+
+    def merge(self, other: _StepSums) -> None:
+        """Add the sums of another step."""
+        self._totals = None
+        for name, sums in self.sums.items():
+            sums.merge(other.sums[name])
+        self.slowest.merge(other.slowest)
+        self.captured = [*map(int.__add__, self.captured, other.captured)]
+
+    @property
+    def totals(self) -> _Totals:
+        """The sums over all rows: of all APIs."""
+        if self._totals is None:
+            apis = self.sums["apis"]
+            sums = [values[: len(_NOTHING)] for values in apis.all_values()]
+            latency = LatencySketch()
+            for (*_, waited), values in apis:
+                if not waited:
+                    latency.merge(values[-1])
+            amounts = Amounts(*map(sum, zip(_NOTHING, *sums, strict=True)))
+            self._totals = _Totals(amounts, latency.quantile(0.5), latency.quantile(0.99))
+        return self._totals
+
+
+_NOTHING = Amounts(0, 0, 0, 0, 0)
 
 
 class Windows:
@@ -90,9 +135,10 @@ class Windows:
         # The longer time is divided into a dozen longer steps.
         recent = -(-RECENT_S * _SECOND_NS // self._step_ns)
         self._recent_step = -(-max(recent, steps) // _RECENT_STEPS)
-        self._window: TimeRing[StepSums] = TimeRing(lambda: StepSums(key_limit), steps)
-        self._recent: TimeRing[RecentSums] = TimeRing(lambda: RecentSums(key_limit), _RECENT_STEPS)
-        self._history: TimeRing[PastStep] = TimeRing(PastStep, max(HISTORY_STEPS, steps))
+        self._window = _TimeRing(lambda: _StepSums(WINDOW_TABLES, key_limit), steps)
+        self._recent = _TimeRing(lambda: _StepSums(RECENT_TABLES, key_limit), _RECENT_STEPS)
+        # The totals of steps that have left the window, up to the one that left last.
+        self._past: deque[tuple[int, _Totals]] = deque(maxlen=max(HISTORY_STEPS - steps, 0))
         self._now_ns: int | None = None
         self._since_ns = self._packets_ns = 0
         self._rows = self._late_rows = 0
@@ -119,15 +165,15 @@ class Windows:
         """
         self.tick(now_ns)
         before, self._capture = self._capture, state
-        captured = self._window.of(self._window.newest).captured
-        packets = _increase(state.packets, before and before.packets)
-        if packets and self._now_ns is not None:
+        increases = [
+            _increase(state.packets, before and before.packets),
+            _increase(state.wire_bytes, before and before.wire_bytes),
+            _increase(state.dropped_packets or 0, before and before.dropped_packets),
+        ]
+        if increases[0] and self._now_ns is not None:
             self._packets_ns = self._now_ns
-        captured.packets += packets
-        captured.wire_bytes += _increase(state.wire_bytes, before and before.wire_bytes)
-        captured.dropped_packets += _increase(
-            state.dropped_packets or 0, before and before.dropped_packets
-        )
+        step = self._window.of(self._window.newest)
+        step.captured = [*map(int.__add__, step.captured, increases)]
 
     def tick(self, now_ns: int) -> None:
         """Set the time; drop the steps that are too old."""
@@ -140,12 +186,8 @@ class Windows:
             return
         # Buffered rows must be added while the ring still has the steps to which they belong.
         self._add_buffered()
-        self._history.advance(number)
         self._recent.advance(number // self._recent_step)
-        for old, step in self._window.advance(number):
-            # The chart still needs the p99 of the step.
-            if (past := self._history.at(old)) is not None:
-                past.p99_ns = step.p99_ns
+        self._past.extend((old, step.totals) for old, step in self._window.advance(number))
 
     def clear(self) -> None:
         """Forget all rows, but not the state of the capture."""
@@ -159,38 +201,44 @@ class Windows:
         self.tick(now_ns)
         self._add_buffered()
         window, recent = self._merged()
-        captured = window.captured
+        packets, wire_bytes, dropped_packets = window.captured
         now = self._now_ns or 0
-        steps = range(
-            max(self._since_ns // self._step_ns, self._history.oldest), self._history.newest + 1
-        )
-        latency = window.latency()
         begin_ns = max(self._window.oldest * self._step_ns, self._since_ns)
+        history = list(self._history())
+        tables: dict[str, Any] = {
+            **{name: table.entries(window.sums[name]) for name, table in WINDOW_TABLES.items()},
+            **{name: table.entries(recent.sums[name]) for name, table in RECENT_TABLES.items()},
+        }
         return Snapshot(
             time_ns=now,  # amounts include later rows
             window_ns=max(now - begin_ns, self._step_ns),
             recent_ns=_RECENT_STEPS * self._recent_step * self._step_ns,
             rows=self._rows,
             late_rows=self._late_rows,
-            traffic=window.traffic.amounts,
-            p50_ns=latency.quantile(0.5),
-            p99_ns=latency.quantile(0.99),
-            packets=captured.packets,
-            wire_bytes=captured.wire_bytes,
-            dropped_packets=captured.dropped_packets,
+            traffic=window.totals.amounts,
+            p50_ns=window.totals.p50_ns,
+            p99_ns=window.totals.p99_ns,
+            packets=packets,
+            wire_bytes=wire_bytes,
+            dropped_packets=dropped_packets,
             idle_ns=now - self._packets_ns,
             capture=self._capture,
             step_ns=self._step_ns,
-            history=tuple(self._amounts(number) for number in steps),
-            p99_history=tuple(self._p99_ns(number) for number in steps),
-            apis=_apis(window),
-            clients=_clients(window),
-            brokers=_brokers(window),
-            topics=_topics(window),
+            history=tuple(totals.amounts for totals in history),
+            p99_history=tuple(totals.p99_ns for totals in history),
             slowest=tuple(recent.slowest.to_list()),
-            groups=_groups(recent),
-            errors=_errors(window),
+            **tables,
         )
+
+    def _history(self) -> Iterator[_Totals]:
+        """Yield the totals of the last steps, the oldest first."""
+        past = dict(self._past)
+        nothing = _Totals(_NOTHING, None, None)
+        newest = self._window.newest
+        oldest = min(newest - HISTORY_STEPS + 1, self._window.oldest)
+        for number in range(max(self._since_ns // self._step_ns, oldest), newest + 1):
+            step = self._window.at(number)
+            yield past.get(number, nothing) if step is None else step.totals
 
     def _begin(self, now_ns: int) -> None:
         self._rows += self._buffered_rows
@@ -200,7 +248,7 @@ class Windows:
         if self.recent_rows is not None:
             self.recent_rows.begin()
         self._window.begin(number)
-        self._history.begin(number)
+        self._past.clear()
         self._recent.begin(number // self._recent_step)
 
     def _clear_buffer(self) -> None:
@@ -228,9 +276,10 @@ class Windows:
 
     def _add_to(self, number: int, block: RowBlock) -> None:
         rows = RowMeasures(block.columns)
-        amounts = self._window.of(number).add(rows)
-        self._history.of(number).count(amounts)
-        self._recent.of(number // self._recent_step).add(rows, block)
+        self._window.of(number).add(WINDOW_TABLES, rows)
+        recent = self._recent.of(number // self._recent_step)
+        recent.add(RECENT_TABLES, rows)
+        recent.slowest.add(rows, block)
         if self.recent_rows is not None:
             self.recent_rows.add(number, block)
         self._rows += len(block)
@@ -249,142 +298,121 @@ class Windows:
         clipped: NDArray[np.int64] = np.clip(numbers, oldest, newest)
         return clipped
 
-    def _merged(self) -> tuple[StepSums, RecentSums]:
+    def _merged(self) -> tuple[_StepSums, _StepSums]:
         # Steps may have different keys, so the merged sums get a higher limit.
-        window = StepSums(2 * self._key_limit)
+        window = _StepSums(WINDOW_TABLES, 2 * self._key_limit)
         for step in self._window.items():
             window.merge(step)
-        recent = RecentSums(2 * self._key_limit)
-        for part in self._recent.items():
-            recent.merge(part)
+        recent = _StepSums(RECENT_TABLES, 2 * self._key_limit)
+        for step in self._recent.items():
+            recent.merge(step)
         return window, recent
 
-    def _amounts(self, number: int) -> Amounts:
-        step = self._history.at(number)
-        return Amounts(0, 0, 0, 0) if step is None else step.amounts
 
-    def _p99_ns(self, number: int) -> int | None:
-        step = self._window.at(number)
-        if step is not None:
-            return step.p99_ns
-        past = self._history.at(number)
-        return None if past is None else past.p99_ns
+class FilteredWindows:
+    """Windows over the kept rows of other windows that a condition selects.
+
+    The sums begin with the rows that are already kept, and new rows are added as they come.
+    """
+
+    def __init__(self, rows: RecentRows, chosen: Callable[[RowBlock], NDArray[np.bool_]]) -> None:
+        """Sum up ``rows``; ``chosen`` returns for each row of a block whether it is selected."""
+        self._rows = rows
+        self._chosen = chosen
+        self._serial = self._begun = self._first_step = 0
+        self._begin()
+
+    def follow(self) -> None:
+        """Add the rows since the last call; call this before the oldest rows are dropped."""
+        if self._begun != self._rows.begun:
+            self._begin()
+        for serial, step, block, _ in self._rows.after(self._serial):
+            self._serial = serial
+            if step >= self._first_step:
+                numbers = np.flatnonzero(self._chosen(block)).tolist()
+                self._windows.add(block.take(numbers), step * self._rows.step_ns)
+
+    def snapshot(self, unfiltered: Snapshot) -> Snapshot:
+        """Return a snapshot of the selected rows.
+
+        Its time and the state of the capture are those of ``unfiltered``, that of all rows.
+        """
+        self.follow()
+        filtered = self._windows.snapshot(unfiltered.time_ns)
+        rows = self._rows
+        followed_ns = max(unfiltered.time_ns - self._first_step * rows.step_ns, rows.step_ns)
+        return filtered._replace(
+            window_ns=min(unfiltered.window_ns, followed_ns),
+            packets=unfiltered.packets,
+            wire_bytes=unfiltered.wire_bytes,
+            dropped_packets=unfiltered.dropped_packets,
+            idle_ns=unfiltered.idle_ns,
+            capture=unfiltered.capture,
+            findings=unfiltered.findings,
+            filters=unfiltered.filters,
+            unfiltered=unfiltered,
+        )
+
+    def _begin(self) -> None:
+        self._windows = Windows()
+        self._begun, self._serial = self._rows.begun, 0
+        # If some rows of a step were dropped, its sums would be too low, so it is left out.
+        self._first_step = self._rows.first_step
+        steps = [block.step for block in self._rows.after(0) if block.step >= self._first_step]
+        if steps:
+            self._windows.tick(min(steps) * self._rows.step_ns)
+
+
+class _TimeRing(Generic[T]):
+    """An item for each of the last ``length`` steps; an item is made at its first use."""
+
+    __slots__ = ("_items", "_length", "_make", "newest")
+
+    def __init__(self, make: Callable[[], T], length: int) -> None:
+        self._make = make
+        self._length = length
+        self.newest = 0
+        """The number of the newest step."""
+        self._items: dict[int, T] = {}
+
+    @property
+    def oldest(self) -> int:
+        """The number of the oldest step in the ring."""
+        return self.newest - self._length + 1
+
+    def begin(self, number: int) -> None:
+        """Clear the ring; the newest step becomes ``number``."""
+        self._items.clear()
+        self.newest = number
+
+    def advance(self, number: int) -> list[tuple[int, T]]:
+        """Make step ``number`` the newest; remove and return the steps that are too old.
+
+        Does nothing for a step that is not newer.
+        """
+        if number <= self.newest:
+            return []
+        self.newest = number
+        too_old = sorted(step for step in self._items if step < self.oldest)
+        return [(old, self._items.pop(old)) for old in too_old]
+
+    def of(self, number: int) -> T:
+        """Return the item of a step, or of the nearest step in the ring."""
+        number = min(max(number, self.oldest), self.newest)
+        item = self._items.get(number)
+        if item is None:
+            item = self._items[number] = self._make()
+        return item
+
+    def items(self) -> Iterator[T]:
+        """Yield the items, the oldest first."""
+        for number in sorted(self._items):
+            yield self._items[number]
+
+    def at(self, number: int) -> T | None:
+        """Return the item of a step; None if it has none."""
+        return self._items.get(number)
 
 
 def _increase(now: int, before: int | None) -> int:
     return now - before if before is not None and now >= before else now
-
-
-def _all(sums: KeyedSums[T], names: int) -> Iterator[tuple[Key, bool, T]]:
-    """Yield each key, whether it stands for all others, and its sum."""
-    for key, item in sums:
-        yield key, False, item
-    if sums.others is not None:
-        yield (None,) * names, True, sums.others
-
-
-def _apis(window: StepSums) -> tuple[ApiEntry, ...]:
-    entries = []
-    for (wire, api_key, api_name, waited), other, api in _all(window.apis, 4):
-        key = (_text(wire), _number(api_key), _text(api_name), bool(waited))
-        entries.append(ApiEntry._make((*key, other, *api.figures)))
-    return _ranked(entries, 4, lambda api: api.requests)
-
-
-def _clients(window: StepSums) -> tuple[ClientEntry, ...]:
-    entries = [
-        ClientEntry(_text(client_id), _text(client_ip), other, *client.figures)
-        for (client_id, client_ip), other, client in _all(window.clients, 2)
-    ]
-    return _ranked(entries, 2, lambda client: client.requests)
-
-
-def _brokers(window: StepSums) -> tuple[BrokerEntry, ...]:
-    entries = [
-        BrokerEntry(_broker(ip, port), other, *broker.figures)
-        for (ip, port), other, broker in _all(window.brokers, 2)
-    ]
-    return _ranked(entries, 1, lambda broker: broker.requests)
-
-
-def _topics(window: StepSums) -> tuple[TopicEntry, ...]:
-    entries = [
-        TopicEntry(
-            topic=_text(name),
-            topic_id=_text(topic_id),
-            other=other,
-            produce_requests=topic.produce_requests,
-            produced_records=topic.produced.count,
-            produced_bytes=topic.produced.bytes,
-            fetch_requests=topic.fetch_requests,
-            fetched_records=topic.fetched.count,
-            fetched_bytes=topic.fetched.bytes,
-            records_known=not (topic.produced.unknown or topic.fetched.unknown),
-            errors=topic.errors,
-        )
-        for (name, topic_id), other, topic in _all(window.topics, 2)
-    ]
-    return _ranked(entries, 2, lambda topic: topic.produced_bytes + topic.fetched_bytes)
-
-
-def _groups(recent: RecentSums) -> tuple[GroupEntry, ...]:
-    entries = [
-        GroupEntry(
-            group_id=_text(group_id),
-            other=other,
-            protocol=None if other else group.protocol,
-            members=group.members,
-            members_known=group.members_known,
-            rebalances=None if other else group.rebalances,
-            joins=group.counts.joins,
-            syncs=group.counts.syncs,
-            leaves=group.counts.leaves,
-            told=group.counts.rejoins,
-            errors=group.counts.failures,
-            last_error_name=group.last_failure,
-            longest_join_ns=group.longest_join_ns,
-            longest_sync_ns=group.longest_sync_ns,
-            last_time_ns=group.last_time_ns,
-        )
-        for (group_id,), other, group in _all(recent.groups, 1)
-    ]
-    return _ranked(entries, 1, lambda group: group.last_time_ns or 0)
-
-
-def _errors(window: StepSums) -> tuple[ErrorEntry, ...]:
-    entries = [
-        ErrorEntry(
-            api_name=_text(api_name),
-            error_code=_number(code),
-            error_name=_text(name),
-            topic=_text(topic),
-            other=other,
-            occurrences=error.count,
-            last_time_ns=error.last_time_ns,
-        )
-        for (api_name, code, name, topic), other, error in _all(window.errors, 4)
-    ]
-    return _ranked(entries, 4, lambda error: error.occurrences)
-
-
-def _ranked(entries: list[_E], names: int, rank: Callable[[_E], int]) -> tuple[_E, ...]:
-    """Sort entries by rank, the highest first, with ``other`` at the end.
-
-    Entries of equal rank are sorted by name: by their first ``names`` fields.
-    """
-    # Sort keys are texts: thousands of lists would keep the garbage collector busy.
-    entries.sort(key=lambda entry: str(entry[:names]))
-    entries.sort(key=lambda entry: (entry.other, -rank(entry)))
-    return tuple(entries)
-
-
-def _broker(ip: str | int | None, port: str | int | None) -> str | None:
-    return None if ip is None else str(Endpoint(str(ip), int(port or 0)))
-
-
-def _text(part: str | int | None) -> str | None:
-    return None if part is None else str(part)
-
-
-def _number(part: str | int | None) -> int | None:
-    return None if part is None else int(part)

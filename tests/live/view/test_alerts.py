@@ -4,8 +4,7 @@ import pytest
 
 from kanalyze.live.rate_jsonl import rates
 from kanalyze.live.view.alerts import alerts
-from kanalyze.live.window.snapshot import CaptureState, LatestFindings
-from kanalyze.live.window.sums import Amounts
+from kanalyze.live.window.snapshot import Amounts, CaptureState, LatestFindings
 from kanalyze.live.window.windows import Windows
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.tcp import Endpoint

@@ -3,10 +3,9 @@ from __future__ import annotations
 from random import Random
 
 from kanalyze.live.window import recent_rows
-from kanalyze.live.window.filtered_windows import FilteredWindows
 from kanalyze.live.window.row_choice import RowChoice
 from kanalyze.live.window.snapshot import CaptureState
-from kanalyze.live.window.windows import Windows
+from kanalyze.live.window.windows import FilteredWindows, Windows
 from kanalyze.tables.columns.block import RowBlock
 from tests.support.rows import START_NS, plain_traffic
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.live.window.grouped_rows import GroupedRows, key_of, value_at
+from kanalyze.live.window.grouped_rows import GroupedRows, key_of, values_at
 from kanalyze.tables.columns.numpy_arrays import IntArray as Ints
 from kanalyze.tables.columns.numpy_arrays import WordArray as Words
 
@@ -24,8 +24,12 @@ def expected_groups(rows) -> dict[tuple[int, int], list[tuple[int, bool]]]:
     return groups
 
 
-def groups_of(rows) -> GroupedRows:
-    return GroupedRows(column(row[0] for row in rows), column(row[1] for row in rows))
+def mask_of(rows) -> np.ndarray:
+    return np.array([row[3] for row in rows], dtype=bool)
+
+
+def groups_of(rows, where=None) -> GroupedRows:
+    return GroupedRows(column(row[0] for row in rows), column(row[1] for row in rows), where=where)
 
 
 @given(ROWS)
@@ -35,47 +39,31 @@ def test_groups_are_in_order_of_first_appearance(rows):
 
 @given(ROWS)
 def test_sums_are_exact_beyond_64_bits(rows):
-    values = column(row[2] for row in rows)
-    ones = np.ones(len(rows), dtype=np.int64)
-    sums = groups_of(rows).sums(values, ones)
-    assert sums == [
-        [sum(value for value, _ in group), len(group)] for group in expected_groups(rows).values()
-    ]
+    sums = groups_of(rows).sums(column(row[2] for row in rows))
+    assert sums == [sum(v for v, _ in group) for group in expected_groups(rows).values()]
 
 
 @given(ROWS)
-def test_values_of_each_group_have_their_sum_and_bounds(rows):
-    values, kept = column(row[2] for row in rows), np.array([row[3] for row in rows], dtype=bool)
-    groups = groups_of(rows)
-    for values_by_group, expected in (
-        (
-            groups.values(values),
-            [[v for v, _ in group] for group in expected_groups(rows).values()],
-        ),
-        (
-            groups.values(values, kept),
-            [[v for v, k in group if k] for group in expected_groups(rows).values()],
-        ),
-    ):
-        assert [list(item.items) for item in values_by_group] == expected
-        assert [item.sum for item in values_by_group] == list(map(sum, expected))
-        assert [item.min for item in values_by_group] == [
-            min(group, default=0) for group in expected
-        ]
-        assert [item.max for item in values_by_group] == [
-            max(group, default=0) for group in expected
-        ]
+def test_values_of_each_group(rows):
+    values, kept = column(row[2] for row in rows), mask_of(rows)
+    groups, expected = groups_of(rows), expected_groups(rows).values()
+    assert [*map(list, groups.values(values))] == [[v for v, _ in group] for group in expected]
+    values_kept = [[v for v, k in group if k] for group in expected]
+    assert [*map(list, groups.values(values, kept))] == values_kept
+    assert groups.highest(values, kept) == [max(group, default=None) for group in values_kept]
+    assert groups.highest(values) == [max(v for v, _ in group) for group in expected]
 
 
 @given(ROWS)
-def test_the_highest_value_of_each_group_is_returned(rows):
-    highest = groups_of(rows).highest(column(row[2] for row in rows))
-    assert highest == [max(value for value, _ in group) for group in expected_groups(rows).values()]
-
-
-def test_a_change_is_a_value_unlike_the_previous_one_of_its_group():
-    groups = GroupedRows(column([0, 1, 0, 0, 1, 1]))
-    assert groups.changes(column([5, 5, 5, 6, 5, 7])).tolist() == [1, 1, 0, 1, 0, 1]
+def test_rows_that_are_left_out_are_in_no_group(rows):
+    kept = [row for row in rows if row[3]]
+    groups, of_kept = groups_of(rows, where=mask_of(rows)), groups_of(kept)
+    assert [rows[first] for first in groups.firsts] == [kept[first] for first in of_kept.firsts]
+    sums = of_kept.sums(column(row[2] for row in kept))
+    assert groups.sums(column(row[2] for row in rows)) == sums
+    keys = list(expected_groups(kept))
+    numbers = [keys.index(row[:2]) if row[3] else -1 for row in rows]
+    assert groups.numbers(len(rows)).tolist() == numbers
 
 
 def test_keys_that_are_too_large_to_combine_are_distinguished():
@@ -89,7 +77,7 @@ def test_equal_values_have_equal_keys_and_null_has_its_own():
     numbers = Ints(column([-5, 0, 0, -5]), np.array([True, False, True, True]))
     for values, expected in ((words, ["b", None, "a", "b"]), (numbers, [-5, None, 0, -5])):
         key = key_of(values).tolist()
-        assert [value_at(values, row) for row in range(4)] == expected
+        assert values_at(values, range(4)) == expected
         assert key[0] == key[3]
         assert len(set(key)) == 3
         assert min(key) == 0

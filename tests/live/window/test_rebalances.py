@@ -1,34 +1,36 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import kanalyze
-from kanalyze.live.window.keyed_sums import KeyedSums
-from kanalyze.live.window.rebalances import MEMBER_LIMIT, RebalanceTotals, add_groups
-from kanalyze.live.window.row_measures import RowMeasures
+from kanalyze.live.window.rebalances import MEMBER_LIMIT
+from kanalyze.live.window.windows import Windows
 from kanalyze.spec.rows.requests import ErrorItem
 from kanalyze.tables.columns.block import RowBlock
 from tests.support.captures import path
 from tests.support.rows import START_NS, failed, row, unanswered
 
+if TYPE_CHECKING:
+    from kanalyze.live.window.snapshot import GroupEntry
+
+DAY_S = 86_400
 BARE_BYTES = 49
 """Size of a heartbeat response without an assignment, to a member with an id of 22 characters: from
 brokers of Kafka 4.3 (captures/next-groups.pcap)."""
 
 
-def groups_of(rows) -> dict[str, RebalanceTotals]:
-    keyed: KeyedSums[RebalanceTotals] = KeyedSums(RebalanceTotals, 100)
-    rows = list(rows)
-    if rows:
-        add_groups(keyed, RowMeasures(RowBlock.of_rows(rows).columns))
-    return {str(key[0]): group for key, group in keyed}
+def groups_of(rows) -> dict[str | None, GroupEntry]:
+    """Return the groups in a window with all rows."""
+    windows = Windows(DAY_S, 3600)
+    windows.add(RowBlock.of_rows(list(rows)), START_NS)
+    return {group.group_id: group for group in windows.snapshot(START_NS).groups}
 
 
-def group_of(*rows) -> RebalanceTotals:
+def group_of(*rows) -> GroupEntry:
     (group,) = groups_of(rows).values()
     return group
 
@@ -55,14 +57,15 @@ def test_groups_of_the_newer_protocols_in_a_capture():
     assert protocols == {"next-group": ("consumer", 2), "next-share": ("share", 2)}
     assert groups["next-group"].rebalances == 3
     assert groups["next-share"].rebalances == 2
-    assert all(group.last_failure is None for group in groups.values())
+    assert all(group.last_error_name is None for group in groups.values())
 
 
 def test_a_classic_group_in_a_capture():
     group = groups_of(kanalyze.requests(path("groups")))["groups-classic"]
     assert (group.protocol, group.members, group.rebalances) == ("classic", 2, 3)
     # MEMBER_ID_REQUIRED is the first response to each of two new members: no failure.
-    assert group.counts == (6, 4, 2, 2, 0)
+    counts = (group.joins, group.syncs, group.leaves, group.told, group.errors)
+    assert counts == (6, 4, 2, 2, 0)
     assert group.longest_join_ns is not None
     assert group.longest_join_ns > 500_000_000
 
@@ -91,19 +94,19 @@ def test_the_longest_joins_and_syncs_are_kept():
         unanswered(api_name="JoinGroup", group_id="g"),
     )
     assert (group.longest_join_ns, group.longest_sync_ns) == (5, 9)
-    assert group.counts.joins == 3
+    assert group.joins == 3
 
 
 def test_rebalance_in_progress_is_no_failure():
     heartbeat = refused("Heartbeat", "REBALANCE_IN_PROGRESS")
     group = group_of(heartbeat, refused("OffsetCommit", "REBALANCE_IN_PROGRESS"))
-    assert (group.counts.rejoins, group.counts.failures, group.last_failure) == (2, 0, None)
+    assert (group.told, group.errors, group.last_error_name) == (2, 0, None)
 
 
 def test_an_error_code_of_one_partition_is_a_request_to_rejoin():
     errors = [ErrorItem("t", 0, 3, "UNKNOWN"), ErrorItem("t", 1, 27, "REBALANCE_IN_PROGRESS")]
     commit = failed("t", 3, "UNKNOWN", api_name="OffsetCommit", group_id="g", errors=errors)
-    assert group_of(commit).counts.rejoins == 1
+    assert group_of(commit).told == 1
 
 
 def test_requests_without_a_rebalance_are_not_counted():
@@ -161,8 +164,8 @@ def test_a_heartbeat_of_an_unknown_version_is_not_counted():
 )
 def test_fenced_members_are_failures(api_name, protocol):
     group = group_of(refused(api_name, "FENCED_MEMBER_EPOCH"))
-    assert (group.protocol, group.counts.failures) == (protocol, 1)
-    assert group.last_failure == "FENCED_MEMBER_EPOCH"
+    assert (group.protocol, group.errors) == (protocol, 1)
+    assert group.last_error_name == "FENCED_MEMBER_EPOCH"
 
 
 def test_assignments_of_streams_groups_are_not_known():
@@ -174,13 +177,13 @@ def test_assignments_of_streams_groups_are_not_known():
 )
 def test_a_commit_of_a_removed_member_is_a_failure(name):
     group = group_of(refused("OffsetCommit", name))
-    assert (group.protocol, group.counts.failures, group.last_failure) == (None, 1, name)
+    assert (group.protocol, group.errors, group.last_error_name) == (None, 1, name)
 
 
 def test_any_error_of_a_heartbeat_or_a_join_is_a_failure():
     group = group_of(refused("ConsumerGroupHeartbeat", "UNRELEASED_INSTANCE_ID"))
-    assert group.last_failure == "UNRELEASED_INSTANCE_ID"
-    assert group_of(refused("JoinGroup", "NOT_COORDINATOR")).last_failure == "NOT_COORDINATOR"
+    assert group.last_error_name == "UNRELEASED_INSTANCE_ID"
+    assert group_of(refused("JoinGroup", "NOT_COORDINATOR")).last_error_name == "NOT_COORDINATOR"
 
 
 def test_the_last_failure_is_that_of_the_latest_response():
@@ -189,8 +192,8 @@ def test_the_last_failure_is_that_of_the_latest_response():
         refused("Heartbeat", "UNKNOWN_MEMBER_ID", **later),
         refused("Heartbeat", "ILLEGAL_GENERATION"),
     ]
-    assert group_of(*rows).last_failure == "UNKNOWN_MEMBER_ID"
-    assert group_of(*reversed(rows)).last_failure == "UNKNOWN_MEMBER_ID"
+    assert group_of(*rows).last_error_name == "UNKNOWN_MEMBER_ID"
+    assert group_of(*reversed(rows)).last_error_name == "UNKNOWN_MEMBER_ID"
 
 
 def test_a_group_may_change_to_the_newer_protocol():
@@ -205,11 +208,10 @@ def test_a_group_may_change_to_the_newer_protocol():
 @given(st.permutations(range(3 * MEMBER_LIMIT)), st.integers(0, 3 * MEMBER_LIMIT))
 def test_beyond_the_limit_the_same_members_are_counted_in_any_order(numbers, cut):
     rows = [request_of("SyncGroup", member_id=f"m{number}") for number in numbers for _ in range(2)]
-    group, other = group_of(*rows), RebalanceTotals()
-    for part in (rows[:cut], rows[cut:]):
-        for totals in groups_of(part).values():
-            other.merge(totals)
-    for either in (group, other):
-        assert (either.members, either.members_known) == (MEMBER_LIMIT, False)
-        assert either.rebalances == 2
-        assert either.counts.syncs == 6 * MEMBER_LIMIT
+    # Rows in the same second, and in two seconds.
+    later = [item._replace(response_start_ns=START_NS + 7 * 10**9) for item in rows[cut:]]
+    for all_rows in (rows, [*rows[:cut], *later]):
+        group = group_of(*all_rows)
+        assert (group.members, group.members_known) == (MEMBER_LIMIT, False)
+        assert group.rebalances == 2
+        assert group.syncs == 6 * MEMBER_LIMIT

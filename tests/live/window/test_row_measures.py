@@ -11,10 +11,6 @@ def measures_of(*rows) -> RowMeasures:
     return RowMeasures(columns_of_rows(rows))
 
 
-def plain(columns) -> list[list[int]]:
-    return [column.tolist() for column in columns]
-
-
 def test_rows_are_classified_by_status_and_api():
     measures = measures_of(
         row(), fetch(), orphan(), unanswered(), failed(None, 6, "X"), row(api_name="JoinGroup")
@@ -40,14 +36,6 @@ def test_only_fetches_known_to_have_waited_are_long_polls():
     assert measures.is_held_back.tolist() == [True, False, False]
 
 
-def test_unknown_traffic_is_zero():
-    measures = measures_of(row(), orphan(), failed(None, 6, "X", response_bytes=None))
-    assert plain(measures.traffic) == [
-        *([1, 0, 1], [0, 0, 1], [200, 0, 200], [50, 50, 0]),
-        [0, 0, 0],
-    ]
-
-
 def test_a_malformed_row_with_a_response_and_no_code_is_not_read():
     no_code = {"status": "malformed", "error_code": None, "error_name": None}
     no_response = {"response_start_ns": None, "latency_ns": None}
@@ -70,10 +58,10 @@ def test_partitions_are_those_of_produce_and_fetch_requests():
     measures = measures_of(metadata, row(partitions=[partition("a"), refused], record_count=None))
     partitions = measures.partitions
     assert partitions is not None
-    assert partitions.row.tolist() == [1, 1]
+    assert partitions.is_produce.tolist() == [True, True]
     assert [partitions.topic.words[code] for code in partitions.topic.codes] == ["a", "b"]
-    assert partitions.record_count.tolist() == [1, 0]
-    assert partitions.is_refused.tolist() == [False, True]
+    assert partitions.records.tolist() == [1, 0]
+    assert partitions.has_data.tolist() == [True, False]
     assert partitions.is_unknown.tolist() == [False, False]
     assert measures_of(metadata).partitions is None
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from kanalyze.live.window.sums import Amounts
+from kanalyze.live.window.snapshot import Amounts
 from tests.live.snapshots import nothing
 
 

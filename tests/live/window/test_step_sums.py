@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
+from kanalyze.live.window.step_sums import CaptureSums, RecentSums, StepSums
 
 from kanalyze.live.window.row_measures import RowMeasures
-from kanalyze.live.window.step_sums import CaptureSums, RecentSums, StepSums
-from kanalyze.live.window.sums import Amounts
+from kanalyze.live.window.snapshot import Amounts
 from kanalyze.tables.columns.block import RowBlock
 from tests.support.rows import orphan, row, rows
 

@@ -1,64 +1,68 @@
 from __future__ import annotations
 
-from kanalyze.live.window.latency_sketch import Latencies
-from kanalyze.live.window.sums import Amounts, EndSums, EndTotals, ErrorSums, SlowestRows, Traffic
-from tests.support.rows import START_NS, partition, row
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
-MAX_ROWS = 10
+from kanalyze.live.window.row_measures import RowMeasures
+from kanalyze.live.window.sums import KeyedSums, Sum
+from kanalyze.live.window.tables import RECENT_TABLES, WINDOW_TABLES, WindowTable
+from kanalyze.tables.columns.block import columns_of_rows
+from kanalyze.tables.columns.numpy_arrays import IntArray, WordArray
+from tests.support.rows import rows
 
-
-def test_sums_of_an_endpoint_are_added_with_their_latencies():
-    one, other = EndTotals(), EndTotals()
-    one.add(EndSums(3, 1, 30, 60, 1, Latencies.of([1, 2, 3])))
-    other.add(EndSums(1, 0, 5, 6, 0, Latencies.of([500])))
-    one.merge(other)
-    assert one.figures == (4, 1, 35, 66, 1, 2, 500)
-    assert EndTotals().figures == (0, 0, 0, 0, 0, None, None)
-
-
-def test_merged_errors_keep_the_latest_time():
-    one = ErrorSums(2, 50)
-    one.merge(ErrorSums(1, 70))
-    one.merge(ErrorSums(1, None))
-    assert (one.count, one.last_time_ns) == (4, 70)
-    assert ErrorSums().last_time_ns is None
+TABLES = (*WINDOW_TABLES.values(), *RECENT_TABLES.values())
+KEYS = st.lists(st.sampled_from("abcdef"), max_size=20)
 
 
-def slowest_of(rows) -> SlowestRows:
-    slowest = SlowestRows(MAX_ROWS)
-    for item in rows:
-        slowest.add([item], item.latency_ns)
-    return slowest
+def sums_of(table: WindowTable, all_rows) -> KeyedSums:
+    sums = table.sums(1000)
+    if all_rows:
+        table.add(sums, RowMeasures(columns_of_rows(all_rows)))
+    return sums
 
 
-def test_only_the_slowest_rows_are_kept_slowest_first():
-    rows = [row(latency_ns=number, request_packet=number) for number in range(100)]
-    slowest = slowest_of(rows).to_list()
-    assert [item["latency_ns"] for item in slowest] == list(range(99, 99 - MAX_ROWS, -1))
-    assert slowest[0]["request_packet"] == 99
+@given(st.lists(rows(), max_size=20), st.integers(0, 20))
+def test_merged_sums_of_parts_equal_the_sums_of_all_rows(all_rows, cut):
+    for table in TABLES:
+        merged = sums_of(table, all_rows[:cut])
+        merged.merge(sums_of(table, all_rows[cut:]))
+        assert table.entries(merged) == table.entries(sums_of(table, all_rows))
 
 
-def test_the_earliest_of_equally_slow_requests_are_kept_in_any_order():
-    rows = [row(latency_ns=5, request_start_ns=START_NS + number) for number in range(30)]
-    forwards = slowest_of(rows).to_list()
-    assert forwards == slowest_of(rows[::-1]).to_list()
-    assert forwards[0]["request_start_ns"] == START_NS
+def counts_of(keys, limit: int) -> KeyedSums:
+    """Count each key."""
+    counts = KeyedSums([Sum("count", lambda items: np.ones(len(items), dtype=np.int64))], limit)
+    words = WordArray(np.arange(len(keys), dtype=np.int32), list(keys))
+    counts.add([words], keys)
+    return counts
 
 
-def test_a_slow_request_names_a_few_topics():
-    items = [partition(name) for name in "dcba"] + [partition(None, topic_id="id")]
-    (entry,) = slowest_of([row(partitions=items)]).to_list()
-    assert (entry["topics"], entry["more_topics"]) == (["a", "b", "c"], True)
+@given(KEYS, KEYS)
+def test_nothing_is_lost_beyond_the_limit(one, two):
+    merged = counts_of(one, 2)
+    merged.merge(counts_of(two, 2))
+    assert sum(count for (count,) in merged.all_values()) == len(one + two)
+    assert len(list(merged)) <= 2
+    assert (merged.others is None) == (len(set(one + two)) <= 2)
 
 
-def test_a_request_without_a_latency_is_not_slow():
-    slowest = SlowestRows(MAX_ROWS)
-    slowest.add([row(latency_ns=None), row(latency_ns=3)], 3)
-    assert [item["latency_ns"] for item in slowest.to_list()] == [3]
+def test_merged_sums_are_independent_of_the_other():
+    one, two = counts_of("a", 9), counts_of("b", 9)
+    one.merge(two)
+    one.merge(counts_of("b", 9))
+    assert dict(two) == {("b",): [1]}
 
 
-def test_amounts_beyond_64_bits_are_exact():
-    traffic = Traffic()
+def test_long_texts_in_a_key_are_shortened():
+    counts = counts_of(["x" * 100_000] * 2, 9)
+    ((key, values),) = list(counts)
+    assert values == [2]
+    assert len(str(key[0])) < 300
+
+
+def test_sums_beyond_64_bits_are_exact():
+    sums = KeyedSums([Sum("count", lambda items: items)], None)
     for _ in range(3):
-        traffic.count(Amounts(1, 0, 2**63 - 1, 0))
-    assert traffic.amounts.request_bytes == 3 * (2**63 - 1)
+        sums.add([IntArray(np.zeros(2, dtype=np.int64), None)], np.array([2**63 - 1, 2**62]))
+    assert sums.figures(sums.of((0,))) == {"count": 3 * (2**63 - 1 + 2**62)}

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from kanalyze.common.int_columns import shifted
 from kanalyze.errors import UsageError
 from kanalyze.live.window.latency_sketch import EXACT_LIMIT, RELATIVE_ERROR
-from kanalyze.live.window.snapshot import CaptureState, Snapshot
-from kanalyze.live.window.step_sums import API_LIMIT, MAX_SLOWEST
-from kanalyze.live.window.sums import Amounts
+from kanalyze.live.window.slowest_rows import MAX_SLOWEST
+from kanalyze.live.window.snapshot import Amounts, CaptureState, Snapshot
 from kanalyze.live.window.windows import HISTORY_STEPS, Windows
 from kanalyze.model.tcp import Endpoint
 from kanalyze.spec.rows.requests import ErrorItem
@@ -560,7 +559,7 @@ def test_keys_beyond_the_limit_share_one_entry():
 
 def test_the_number_of_apis_is_limited():
     snapshot = snapshot_of([row(api_key=key, api_name=None) for key in range(-500, 500)], 0)
-    assert len(snapshot.apis) == API_LIMIT + 1
+    assert len(snapshot.apis) == 128 + 1
     assert sum(api.requests for api in snapshot.apis) == 1000
 
 

@@ -1,19 +1,11 @@
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.live.metrics.label_counts import (
-    OTHER,
-    CounterTable,
-    HistogramTable,
-    LabelValues,
-    label_text,
-)
+from kanalyze.live.metrics.label_values import OTHER, LabelValues, label_text
 from kanalyze.tables.columns.block import Words
 
 
@@ -21,10 +13,6 @@ def words(*texts: str | None) -> Words:
     known = sorted({text for text in texts if text is not None})
     codes = [-1 if text is None else known.index(text) for text in texts]
     return Words(np.array(codes, dtype=np.int32), known)
-
-
-def slots(*numbers: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return np.array(numbers, dtype=np.int64)
 
 
 def test_the_first_values_have_labels_and_all_others_share_one() -> None:
@@ -61,16 +49,19 @@ def test_an_empty_value_is_treated_as_null() -> None:
     assert [LabelValues("client_id", 0).slots(words("", None))[row] for row in (0, 1)] == [1, 1]
 
 
-def test_memory_for_labels_is_bounded() -> None:
+def test_the_number_of_labels_is_limited() -> None:
     """For example, a client may have a new name for each connection."""
     label = LabelValues("client_id", 10)
-    table = CounterTable(label)
     for first in range(0, 5000, 100):
-        table.add([label.slots(words(*(f"app-{n}" for n in range(first, first + 100))))])
-    assert len(label.texts) == len(label._slots) + 1 == 12
-    sums = {text: total for (text,), total in table.sums()}
-    assert len(sums) == 11
-    assert sums[OTHER] == label.folded == 4990
+        label.slots(words(*(f"app-{n}" for n in range(first, first + 100))))
+    assert (len(label.texts), label.folded) == (12, 4990)
+
+
+def test_values_that_are_left_out_get_no_label() -> None:
+    label = LabelValues("client_id", 10)
+    slots = label.slots(words("b", "a", None), np.array([False, True, True]))
+    assert [label.texts[slot] for slot in slots[1:]] == ["a", ""]
+    assert label.used == 1
 
 
 @pytest.mark.parametrize(
@@ -91,52 +82,3 @@ def test_long_values_with_a_common_prefix_have_different_labels() -> None:
     labels = [label_text("x" * 200 + end) for end in "abc"]
     assert len(set(labels)) == 3
     assert {len(label) for label in labels} == {128}
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 2**63 - 1))))
-def test_counters_are_summed_by_combination_of_labels(items: list[tuple[int, int, int]]) -> None:
-    items = items[:50]
-    first, second = LabelValues("a", 9), LabelValues("b", 9)
-    of_first = slots(*(first.slot(f"a{item[0]}") for item in items))
-    of_second = slots(*(second.slot(f"b{item[1]}") for item in items))
-    table, counts = CounterTable(first, second), CounterTable(first, second)
-    for half in (slice(0, 20), slice(20, None)):
-        keys = [of_first[half], of_second[half]]
-        table.add(keys, np.array([item[2] for item in items[half]], dtype=np.int64))
-        counts.add(keys)
-    expected: Counter[tuple[str, str]] = Counter()
-    for a, b, amount in items:
-        expected[f"a{a}", f"b{b}"] += amount
-    assert {(a, b): total for (a, b), total in table.sums()} == dict(expected)
-    assert {(a, b): total for (a, b), total in counts.sums()} == Counter(
-        (f"a{a}", f"b{b}") for a, b, _ in items
-    )
-
-
-def test_bucket_edges_of_a_histogram_are_inclusive() -> None:
-    label = LabelValues("api", 9)
-    table = HistogramTable(label, [10, 20])
-    api = label.slot("Fetch")
-    table.add(slots(api, api, api, api), slots(10, 11, 20, 21))
-    assert list(table.histograms()) == [(["Fetch"], [1, 3, 4], 62)]
-
-
-def test_a_histogram_counts_negative_values_as_0() -> None:
-    label = LabelValues("api", 9)
-    table = HistogramTable(label, [10])
-    table.add(slots(label.slot("Fetch")), slots(-5))
-    assert list(table.histograms()) == [(["Fetch"], [1, 1], 0)]
-
-
-def test_a_histogram_grows_with_its_label_and_sums_beyond_64_bits() -> None:
-    label = LabelValues("api", 9)
-    table = HistogramTable(label, [10])
-    table.add(slots(), slots())
-    fetch = label.slot("Fetch")
-    for _ in range(3):
-        table.add(slots(fetch, fetch), slots(2**63 - 1, 2**62))
-    table.add(slots(label.slot("Produce")), slots(1))
-    assert list(table.histograms()) == [
-        (["Fetch"], [0, 6], 3 * (2**63 - 1 + 2**62)),
-        (["Produce"], [1, 1], 1),
-    ]
