@@ -12,19 +12,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kanalyze.spec.columns import with_times
+from kanalyze.spec.columns import TYPES, with_times
 from kanalyze.spec.comparison import comparison_fields, comparison_parts
 from kanalyze.spec.fields import JsonField
 from kanalyze.spec.report import FINDING, LATENCY_SUMMARY, report_fields
 from kanalyze.spec.rows.records import columns_of_records
 from kanalyze.spec.rows.requests import COLUMNS
-from kanalyze.spec.rows.tables import SQL_TABLES
-from kanalyze.tables.registry import TABLES
+from kanalyze.spec.rows.tables import SQL_TABLES, TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kanalyze.tables.row import Column
+    from kanalyze.spec.columns import Column
 
 __all__ = ["SCHEMAS"]
 
@@ -33,7 +32,6 @@ _Schema: TypeAlias = dict[str, Any]
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _UNIX_TIME = "ns since 1970-01-01 00:00 UTC"
 _COLUMN_KINDS = {"bool": "bool", "list<string>": "texts"}
-_BITS = {"int16": 16, "int32": 32, "int64": 64}
 _RECORDS = "records"
 _REPORT = """what kanalyze report --json writes. Lists that are tables have at most 10,000 lines; \
 errors, clients, topics, groups and brokers may have one more, for the others. A value that is \
@@ -158,9 +156,10 @@ def _row_schema(table: str) -> _Schema:
 def _column(column: Column) -> JsonField:
     """Return a column of a table as a field."""
     kind, detail = _COLUMN_KINDS.get(column.type, "text"), ""
-    if column.type in _BITS:
+    bits = TYPES[column.type].bits if column.type in TYPES else 0
+    if bits:
         kind = "time" if column.is_time else "integer"
-        limit = 1 << _BITS[column.type] - 1
+        limit = 1 << bits - 1
         detail = f"{-limit}..{limit - 1}"
     if column.fields:
         kind, detail = "list", f"an item of {column.name}"

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from kanalyze.runtime.run_context import RunContext
     from kanalyze.runtime.settings import AnalysisSettings
     from kanalyze.runtime.stages import BatchEvents, Captures, Stages
+    from kanalyze.spec.rows.anomalies import AnomalyRow
+    from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.spec.rows.requests import Row
-    from kanalyze.tables.anomalies import AnomalyRow
     from kanalyze.tables.cluster.reader import ClusterFacts, ClusterLines
-    from kanalyze.tables.connections import ConnectionRow
     from kanalyze.tables.records.rows import RecordReader
     from kanalyze.tables.requests.row_assembler import RowAssembler
 
