@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanalyze.kafka.records.types import DecompressionLimits
-from kanalyze.spec.rows.records import RECORD_COLUMNS, VALUE_COLUMNS, HeaderItem, RecordRow
+from kanalyze.spec.rows.records import RECORD_COLUMNS, HeaderItem, RecordRow
 from kanalyze.tables.filters import NamedPartition, RowFilter
 from kanalyze.tables.records.rows import RecordReader, has_records
 from tests.support.record_exchanges import (
@@ -44,12 +44,6 @@ def shown(key=b"k", value=b"v", headers=(), **options) -> RecordRow:
     options.setdefault("values_as", "base64")
     (found,) = rows_of(fetched({PLACE: data}), **options)
     return found
-
-
-def test_every_field_of_a_row_is_a_column() -> None:
-    assert tuple(column.name for column in RECORD_COLUMNS) == RecordRow._fields
-    assert {column.name for column in RECORD_COLUMNS} > VALUE_COLUMNS
-    assert all(column.meaning for column in RECORD_COLUMNS)
 
 
 def test_produce_fetch_and_share_fetch_have_records() -> None:
