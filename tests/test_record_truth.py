@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,9 +13,13 @@ import kanalyze
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.tables.records.rows import RecordReader, RecordRow, has_records
+from kanalyze.tables.records.rows import RecordReader, has_records
 from tests.support.captures import CHOSEN, WHOLE, analysis, often, path, truth
 from tests.support.cases import for_each
+from tests.support.record_rows import record_batches
+
+if TYPE_CHECKING:
+    from kanalyze.spec.rows.records import RecordRow
 
 CUT = {"snaplen"}
 ENCRYPTED = {"tls"}
@@ -27,7 +32,7 @@ def records(name: str) -> tuple[RecordRow, ...]:
     catalog = Catalog()
     reader = RecordReader(catalog, Decoders(catalog), values_as="base64")
     run = Analysis([str(path(name))], keep=has_records)
-    batches = (reader.row_batches(exchanges) for exchanges in run.exchange_batches())
+    batches = (record_batches(reader, exchanges) for exchanges in run.exchange_batches())
     return tuple(row for batch in batches for rows in batch for row in rows)
 
 

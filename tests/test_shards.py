@@ -13,6 +13,7 @@ from kanalyze.net.shard import ALL_CONNECTIONS, Shard
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.records.rows import RecordReader, has_records
 from tests.support.captures import CHOSEN, NAMES, in_turn, path
+from tests.support.record_rows import record_batches
 
 SHARDS = [Shard(index, 3) for index in range(3)]
 
@@ -22,11 +23,11 @@ def rows_of(batches, *captures: str, shard: Shard = ALL_CONNECTIONS, **how) -> C
     return Counter(repr(row) for batch in batches(analysis) for row in batch)
 
 
-def record_batches(analysis: Analysis):
+def batches_of_records(analysis: Analysis):
     catalog = Catalog()
     reader = RecordReader(catalog, Decoders(catalog), values_as="base64")
     for exchanges in analysis.exchange_batches():
-        yield from reader.row_batches(exchanges)
+        yield from record_batches(reader, exchanges)
 
 
 KINDS = {
@@ -53,8 +54,10 @@ def test_the_rows_of_several_captures_are_those_of_one_analysis(kind):
 @pytest.mark.parametrize("name", ["basics", "codecs", "old-0-9-0-1"])
 def test_the_records_in_all_shards_are_those_of_one_analysis(name):
     capture = str(path(name))
-    shards = [rows_of(record_batches, capture, shard=shard, keep=has_records) for shard in SHARDS]
-    assert sum(shards, Counter()) == rows_of(record_batches, capture, keep=has_records)
+    shards = [
+        rows_of(batches_of_records, capture, shard=shard, keep=has_records) for shard in SHARDS
+    ]
+    assert sum(shards, Counter()) == rows_of(batches_of_records, capture, keep=has_records)
 
 
 def test_anomalies_of_no_connection_are_reported_by_the_first_shard_alone(tmp_path):

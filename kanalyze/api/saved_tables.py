@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.known import of_known
 from kanalyze.errors import KanalyzeError, UsageError
-from kanalyze.export.arrow_blocks import block_of
+from kanalyze.export.arrow import block_of
 from kanalyze.queries.database import Database
 from kanalyze.queries.saved import SavedFileError
 from kanalyze.spec.filters import FILTERS

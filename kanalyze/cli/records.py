@@ -12,7 +12,12 @@ from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.records.types import DecompressionLimits
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.render.records import LONGEST_SHOWN, record_columns, record_status
-from kanalyze.spec.rows.records import VALUE_COLUMNS, columns_of_records
+from kanalyze.spec.rows.records import (
+    RECORD_COLUMNS,
+    VALUE_COLUMNS,
+    RecordRow,
+    columns_of_records,
+)
 from kanalyze.tables.records.offset_ranges import ProducedOffsets
 from kanalyze.tables.records.rows import RecordReader, has_records
 
@@ -51,13 +56,11 @@ def records(arguments: argparse.Namespace) -> None:
     output = Output(arguments.output, row_format, names, table, style, private=arguments.values)
     progress = progress_of(arguments, arguments.output, is_streamed=True)
     with output.opened() as sink, progress.shown(), progress.reading(analysis):
-        if row_format == TABLE:
-            for pairs in analysis.exchange_batches(produced.note):
-                for rows in reader.row_batches(pairs):
-                    sink.write(rows)
-        else:
-            for exchanges, block in analysis.exchange_blocks(produced.note):
-                for record_block in reader.blocks(exchanges, block):
+        for exchanges, block in analysis.exchange_blocks(produced.note):
+            for record_block in reader.blocks(exchanges, block):
+                if row_format == TABLE:
+                    sink.write(record_block.rows(RecordRow, RECORD_COLUMNS))
+                else:
                     sink.write_block(record_block)
     report_unread(sink.rows, arguments, analysis)
 

@@ -1,7 +1,8 @@
-"""Rows as Arrow record batches and tables, and as DataFrames of pandas and Polars.
+"""Rows as Arrow record batches and tables, and as DataFrames of pandas and Polars; and back.
 
-In: rows, or columns of rows. Out: ``pyarrow``, ``pandas`` and ``polars`` values. pyarrow is
-imported when the first batch is made.
+In: rows, or columns of rows. Out: ``pyarrow``, ``pandas`` and ``polars`` values; of batches, blocks
+of rows, with a Python object for each word, not for each row. pyarrow is imported when the first
+batch is made.
 
 Arrow takes over the memory of columns of 64-bit numbers, so that no Python object is made for a
 value. Nothing here calls ``pyarrow.array``: if pandas is installed, that would load it, which takes
@@ -13,6 +14,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.common.int_columns import shifted
 from kanalyze.export.row_groups import utf8
 from kanalyze.export.schema import arrow_schema, integer_columns
 from kanalyze.spec.columns import Column, with_times
@@ -26,7 +28,14 @@ from kanalyze.tables.columns.arithmetic import (
     narrowed_shorts,
     sums_up_to,
 )
-from kanalyze.tables.columns.block import Lists, Words, columns_of_rows, words_in_use
+from kanalyze.tables.columns.block import (
+    Ints,
+    Lists,
+    RowBlock,
+    Words,
+    columns_of_rows,
+    words_in_use,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,17 +44,10 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from kanalyze.spec.columns import AnyRow
-    from kanalyze.tables.columns.block import ColumnValues, Ints, RowBlock
+    from kanalyze.spec.columns import AnyRow, Column
+    from kanalyze.tables.columns.block import ColumnValues
 
-__all__ = [
-    "BatchMaker",
-    "batches_of",
-    "frame_of",
-    "polars_of",
-    "reader_of",
-    "table_of",
-]
+__all__ = ["BatchMaker", "batches_of", "block_of", "frame_of", "polars_of", "reader_of", "table_of"]
 
 
 class BatchMaker:
@@ -245,3 +247,85 @@ def _from_buffers(kind: Any, count: int, nulls: bytearray | None, *buffers: Any)
 
     validity = None if nulls is None else pa.py_buffer(nulls)
     return pa.Array.from_buffers(kind, count, [validity, *map(pa.py_buffer, buffers)])
+
+
+# -- blocks from arrays ----------------------------------------------------------------------------
+
+
+def block_of(batch: pa.RecordBatch, columns: Sequence[Column]) -> RowBlock:
+    """Return the rows of a batch that has at least these columns.
+
+    Raises ValueError for a null in a column that must not have nulls.
+    """
+    values = {column.name: _values_of(batch.column(column.name), column) for column in columns}
+    return RowBlock(batch.num_rows, values)
+
+
+def _values_of(values: Any, column: Column) -> ColumnValues:
+    if values.null_count and not column.nullable:
+        raise ValueError(f"{column.name} is null")
+    if column.type.startswith("list<"):
+        return _lists_of(values, column)
+    return _words_of(values) if column.type == "string" else _ints_of(values)
+
+
+def _ints_of(values: Any) -> Ints:
+    import pyarrow as pa
+
+    valid = None
+    if values.null_count:
+        valid = bytearray(_buffer(values.is_valid().cast(pa.uint8()), 1))
+    numbers = array("q")
+    numbers.frombytes(_buffer(_filled(values.cast(pa.int64()), array("q", [0])), 8))
+    return Ints(numbers, valid)
+
+
+def _words_of(values: Any) -> Words:
+    import pyarrow as pa
+
+    coded = values.dictionary_encode()
+    codes = array("i")
+    codes.frombytes(_buffer(_filled(coded.indices.cast(pa.int32()), array("i", [-1])), 4))
+    return Words(codes, coded.dictionary.to_pylist())
+
+
+def _lists_of(values: Any, column: Column) -> Lists:
+    import pyarrow as pa
+
+    offsets = array("q")
+    offsets.frombytes(_buffer(values.offsets.cast(pa.int64()), 8))
+    items = values.values.slice(offsets[0], offsets[-1] - offsets[0])
+    begins = shifted(offsets, -offsets[0])
+    if items.null_count:
+        raise ValueError(f"an item of {column.name} is null")
+    if not column.fields:
+        return Lists(begins, {"": _words_of(items)})
+    parts = zip(column.fields, items.flatten(), strict=True)
+    fields = {field.name: _items_of(part, field) for field, part in parts}
+    return Lists(begins, fields)
+
+
+def _items_of(values: Any, field: Column) -> Ints | Words:
+    items = _values_of(values, field)
+    assert not isinstance(items, Lists)
+    return items
+
+
+def _filled(values: Any, replacement: array[int]) -> Any:
+    """Return numbers with nulls replaced by the one number in ``replacement``.
+
+    ``fill_null`` is not used, because it imports pandas if that is installed.
+    """
+    if not values.null_count:
+        return values
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    numbers = pa.py_buffer(replacement * len(values))
+    return pc.coalesce(values, pa.Array.from_buffers(values.type, len(values), [None, numbers]))
+
+
+def _buffer(values: Any, width: int) -> memoryview:
+    """Return the bytes of an array's numbers; of a slice, only those of the slice."""
+    first = values.offset * width
+    return memoryview(values.buffers()[1])[first : first + len(values) * width]

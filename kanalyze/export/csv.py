@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.texts import escape
 from kanalyze.export.column_texts import JsonTexts, WordTexts, number_cells
-from kanalyze.export.files import OutputFile
+from kanalyze.export.files import FileWriter, OutputFile
 from kanalyze.export.lines import Cells, LineWriter, TextCells
-from kanalyze.export.writer import FileWriter
 from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import RowBlock
 

@@ -1,6 +1,7 @@
 """The destination of an export: a file that appears complete or not at all, or a stream.
 
-In: a path, or ``-`` for standard output. Out: an open binary file.
+In: a path, or ``-`` for standard output. Out: an open binary file; and the base of the writers of
+rows into such files.
 """
 
 from __future__ import annotations
@@ -11,20 +12,22 @@ import os
 import stat
 import sys
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Protocol, Self
 
 from kanalyze.common import unfinished
 from kanalyze.common.closing import ClosedOrAborted
 from kanalyze.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from _typeshed import ReadableBuffer
 
+    from kanalyze.spec.columns import AnyRow
+    from kanalyze.tables.columns.block import RowBlock
 
-__all__ = ["STANDARD_OUTPUT", "OutputFile"]
+__all__ = ["STANDARD_OUTPUT", "FileWriter", "OutputFile", "RowWriter"]
 
 STANDARD_OUTPUT = "-"
 _OWNERS = stat.S_IRUSR | stat.S_IWUSR
@@ -230,3 +233,45 @@ def _errors_name(name: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise OSError(error.errno, error.strerror, name) from error
+
+
+# -- writers of rows -------------------------------------------------------------------------------
+
+
+class RowWriter(Protocol):
+    """A destination for rows.
+
+    At the end of its ``with`` block it is closed; after an exception it is aborted. ``write``,
+    ``close`` and opening a writer raise OSError if the system does.
+    """
+
+    def write(self, rows: Sequence[AnyRow], /) -> None:
+        """Write rows in this order."""
+
+    def write_block(self, block: RowBlock, /) -> None:
+        """Write the rows of a block like ``write``."""
+
+    def close(self) -> None:
+        """Finish the output. Nothing can be written afterwards."""
+
+    def abort(self) -> None:
+        """Discard the output: a file leaves nothing behind."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class FileWriter(ClosedOrAborted):
+    """Base of writers: closes and aborts the output file."""
+
+    def __init__(self, output: OutputFile) -> None:
+        self.output = output
+
+    def close(self) -> None:
+        """Finish the file."""
+        self.output.close()
+
+    def abort(self) -> None:
+        """Remove the file."""
+        self.output.abort()

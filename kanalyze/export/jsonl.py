@@ -12,8 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.export.column_texts import JsonTexts, json_lines
-from kanalyze.export.files import OutputFile
-from kanalyze.export.writer import FileWriter
+from kanalyze.export.files import FileWriter, OutputFile
 from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import RowBlock
 

@@ -18,7 +18,7 @@ from kanalyze.spec.rows.requests import COLUMNS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kanalyze.export.writer import RowWriter
+    from kanalyze.export.files import RowWriter
     from kanalyze.spec.columns import Column
 
 __all__ = ["FORMATS", "TRACE_FORMAT", "format_of", "open_writer"]

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kanalyze.errors import UsageError
 from kanalyze.export.arrow import BatchMaker
-from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
+from kanalyze.export.files import STANDARD_OUTPUT, FileWriter, OutputFile
 from kanalyze.export.row_groups import RowGroups
 from kanalyze.export.schema import arrow_schema, integer_columns, parquet_paths
-from kanalyze.export.writer import FileWriter
 from kanalyze.spec.columns import with_times
 from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import RowBlock

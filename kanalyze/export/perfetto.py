@@ -17,8 +17,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.export.files import OutputFile
-from kanalyze.export.writer import FileWriter
+from kanalyze.export.files import FileWriter, OutputFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

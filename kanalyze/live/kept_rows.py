@@ -25,8 +25,8 @@ from kanalyze.spec.rows.cluster import REQUEST_ID
 from kanalyze.spec.rows.tables import choose_tables
 from kanalyze.tables.cluster.reader import CLUSTER_TABLES
 from kanalyze.tables.columns.block import RowBlock
+from kanalyze.tables.columns.numpy_arrays import all_began_ns
 from kanalyze.tables.quality_facts import quality_facts
-from kanalyze.tables.requests.began import all_began_ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -14,7 +14,7 @@ from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import clock_text, moment_text
 
 if TYPE_CHECKING:
-    from kanalyze.tables.records.rows import RecordRow
+    from kanalyze.spec.rows.records import RecordRow
 
 __all__ = ["LONGEST_SHOWN", "record_columns", "record_status"]
 

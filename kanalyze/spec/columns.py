@@ -3,9 +3,12 @@
 In: row types, named tuples whose annotations declare columns: ``Annotated[Bytes | None, "what it
 is"]``. Out: :class:`Column`, and :data:`TYPES`: what each type is in Arrow, SQL, Spark and JSON.
 
-The type and whether it can be null are those of the annotation; a unit may follow the meaning. The
-row types are in :mod:`kanalyze.spec.rows`. Files of rows, databases, Spark, JSON Schemas and the
-documentation are made from their columns.
+The type and whether it can be null are those of the annotation; a unit may follow the meaning. In
+the meaning of two columns, one for each end of a connection, ``{end}`` and ``{other}`` stand for
+``client`` and ``broker``, or the reverse: the column's name begins with its end.
+
+The row types are in :mod:`kanalyze.spec.rows`. Files of rows, databases, Spark, JSON Schemas and
+the documentation are made from their columns.
 """
 
 # No "from __future__ import annotations" here and in row types: it makes annotations texts, which
@@ -128,6 +131,7 @@ Nanoseconds: TypeAlias = Annotated[int, _Number("int64", "ns")]
 Time: TypeAlias = Annotated[int, _Number("int64", "ns", is_time=True)]
 """A Unix time in ns."""
 
+_OTHER_END = {"client": "broker", "broker": "client"}
 _OTHER_TYPES = {bool: "bool", bytes: "binary"}
 
 
@@ -148,6 +152,9 @@ def _column(name: str, hint: typing.Any) -> Column:
     number = metadata.pop(0) if isinstance(metadata[0], _Number) else None
     field = metadata.pop() if isinstance(metadata[-1], FieldSource) else None
     meaning, *units = metadata
+    if "{end}" in meaning:
+        end = name.partition("_")[0]
+        meaning = meaning.format(end=end, other=_OTHER_END[end])
     if number is not None:
         unit = units[0] if units else number.unit
         return Column(name, number.type, unit, nullable, meaning, (), number.is_time, field=field)

@@ -12,9 +12,9 @@ from kanalyze.cli import analyze
 from kanalyze.cli.arguments import parser
 from kanalyze.cli.main import main
 from kanalyze.spec.columns import with_times
+from kanalyze.spec.rows.records import RECORD_COLUMNS, VALUE_COLUMNS
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.quality import CaptureQuality
-from kanalyze.tables.records.rows import RECORD_COLUMNS, VALUE_COLUMNS
 from tests.support.captures import path
 from tests.support.record_exchanges import fetched, produced
 from tests.support.record_sets import ITEMS, TIME_MS, batch_of

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze.export.arrow import BatchMaker
-from kanalyze.export.arrow_blocks import block_of
+from kanalyze.export.arrow import BatchMaker, block_of
 from kanalyze.spec.rows.requests import COLUMNS
 from tests.support.cases import examples
 from tests.support.row_blocks import blocks_of
@@ -67,7 +66,7 @@ def test_pandas_is_not_loaded():
     code = (
         "import sys\n"
         "from kanalyze.export.arrow import BatchMaker\n"
-        "from kanalyze.export.arrow_blocks import block_of\n"
+        "from kanalyze.export.arrow import block_of\n"
         "from kanalyze.spec.rows.requests import COLUMNS\n"
         "from tests.support.rows import orphan, plain_traffic\n"
         "block_of(BatchMaker().of_rows([*plain_traffic(9), orphan()]), COLUMNS).rows()\n"

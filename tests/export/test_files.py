@@ -8,11 +8,15 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 
 import pytest
 
-from kanalyze.export.files import OutputFile
+from kanalyze.export.files import FileWriter, OutputFile
+from kanalyze.export.open import open_writer
+from tests.support.row_blocks import blocks_of
+from tests.support.rows import plain_traffic
 from tests.support.waiting import LONG_S
 
 ROOT = Path(__file__).parent.parent.parent
@@ -205,7 +209,10 @@ def test_standard_output_stays_open(capfdbinary):
 
 WRITE_MUCH = """
 import resource, signal, sys
-from kanalyze.export.files import OutputFile
+from kanalyze.export.files import FileWriter, OutputFile
+from kanalyze.export.open import open_writer
+from tests.support.row_blocks import blocks_of
+from tests.support.rows import plain_traffic
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 output = OutputFile(sys.argv[1])
@@ -234,3 +241,34 @@ def test_a_failed_write_is_an_error_with_the_given_name(tmp_path, name, number, 
     )
     assert done.stdout == f"{number} {name}\n"
     assert names(tmp_path) == []
+
+
+def test_leaving_the_block_closes_the_file(tmp_path):
+    with FileWriter(OutputFile(str(tmp_path / "out"))) as writer:
+        writer.output.file.write(b"x")
+    assert (tmp_path / "out").read_bytes() == b"x"
+
+
+def test_an_exception_in_the_block_removes_the_file(tmp_path):
+    def fail():
+        with FileWriter(OutputFile(str(tmp_path / "out"))):
+            raise ValueError
+
+    with pytest.raises(ValueError, match=r"^$"):
+        fail()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_block_is_written_like_its_rows(tmp_path):
+    traffic = plain_traffic(40)
+    for name in ("rows.csv", "blocks.csv", "rows.jsonl", "blocks.jsonl"):
+        with open_writer(str(tmp_path / name)) as writer:
+            if name.startswith("rows"):
+                writer.write(traffic)
+            else:
+                for block in blocks_of(traffic, Random(1)):
+                    writer.write_block(block)
+    for ending in ("csv", "jsonl"):
+        plain = (tmp_path / f"rows.{ending}").read_bytes()
+        assert plain
+        assert (tmp_path / f"blocks.{ending}").read_bytes() == plain

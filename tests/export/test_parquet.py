@@ -4,6 +4,7 @@ import io
 import subprocess
 import sys
 from random import Random
+from typing import TYPE_CHECKING
 
 import duckdb
 import pandas as pd
@@ -20,6 +21,19 @@ from kanalyze.spec.rows.requests import COLUMNS
 from tests.support.row_blocks import blocks_of
 from tests.support.rows import failed, fetch, orphan, plain_traffic, row, unanswered
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kanalyze.spec.rows.requests import Row
+
+
+def written(folder: Path, rows: list[Row]) -> Path:
+    target = folder / "out.parquet"
+    with ParquetWriter(str(target)) as writer:
+        writer.write(rows)
+    return target
+
+
 MIXED = [row(), fetch(), orphan(), unanswered(), failed("orders", 6, "X"), row(client_id="")]
 
 
@@ -34,15 +48,6 @@ def test_rows_are_read_back_unchanged(tmp_path):
     assert table.schema.equals(arrow_schema(with_times(COLUMNS)), check_metadata=True)
 
 
-def test_pandas_reads_the_file(tmp_path):
-    traffic = plain_traffic(500)
-    target = tmp_path / "out.parquet"
-    with ParquetWriter(str(target)) as writer:
-        writer.write(traffic)
-    frame = pd.read_parquet(target)
-    assert frame["latency_ns"].to_list() == [item.latency_ns for item in traffic]
-
-
 TIMED = [
     row(request_start_ns=1_700_000_000_123_456_789, response_start_ns=None),
     row(request_start_ns=None, throttle_time_ms=None, waited=None, request_packet=2**53 + 1),
@@ -51,9 +56,7 @@ TIMES = ["request_start", "request_end", "response_start", "response_end"]
 
 
 def test_pandas_reads_times_as_timestamps_and_never_floats(tmp_path):
-    target = tmp_path / "out.parquet"
-    with ParquetWriter(str(target)) as writer:
-        writer.write(TIMED)
+    target = written(tmp_path, TIMED)
     frame = pd.read_parquet(target)
     for name in TIMES:
         assert str(frame.dtypes[f"{name}_time"]) == "datetime64[ns, UTC]"
@@ -69,9 +72,7 @@ def test_pandas_reads_times_as_timestamps_and_never_floats(tmp_path):
 
 
 def test_duckdb_reads_exact_times(tmp_path):
-    target = tmp_path / "out.parquet"
-    with ParquetWriter(str(target)) as writer:
-        writer.write(TIMED)
+    target = written(tmp_path, TIMED)
     for name in TIMES:
         sql = f"SELECT {name}_ns, epoch_ns({name}_time), typeof({name}_time) FROM '{target}'"
         for ns, time_ns, kind in duckdb.sql(sql).fetchall():
@@ -91,9 +92,8 @@ def test_timestamps_are_columns_that_can_be_chosen(tmp_path):
 
 
 def test_files_are_compressed_with_zstandard(tmp_path):
-    with ParquetWriter(str(tmp_path / "out.parquet")) as writer:
-        writer.write([row()])
-    metadata = pq.ParquetFile(tmp_path / "out.parquet").metadata
+    target = written(tmp_path, [row()])
+    metadata = pq.ParquetFile(target).metadata
     assert metadata.row_group(0).column(0).compression == "ZSTD"
 
 
@@ -126,9 +126,8 @@ def test_row_groups_are_bounded_in_bytes(tmp_path, monkeypatch):
 
 def test_a_row_larger_than_the_limit_is_a_row_group(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet, "ROW_GROUP_BYTES", 1)
-    with ParquetWriter(str(tmp_path / "out.parquet")) as writer:
-        writer.write(plain_traffic(3))
-    assert row_groups(tmp_path / "out.parquet") == [1, 1, 1]
+    target = written(tmp_path, plain_traffic(3))
+    assert row_groups(target) == [1, 1, 1]
 
 
 @pytest.mark.parametrize("limit", [("ROW_GROUP_ROWS", 90), ("ROW_GROUP_BYTES", 20_000)])
@@ -150,9 +149,8 @@ def test_the_same_rows_in_any_batches_make_the_same_file(tmp_path, monkeypatch, 
 
 
 def test_texts_have_a_dictionary_and_times_have_none(tmp_path):
-    with ParquetWriter(str(tmp_path / "out.parquet")) as writer:
-        writer.write(plain_traffic(10))
-    group = pq.ParquetFile(tmp_path / "out.parquet").metadata.row_group(0)
+    target = written(tmp_path, plain_traffic(10))
+    group = pq.ParquetFile(target).metadata.row_group(0)
     columns = [group.column(index) for index in range(group.num_columns)]
     with_dictionary = {made.path_in_schema for made in columns if made.has_dictionary_page}
     assert {"client_id", "api_key", "partitions.list.element.topic"} <= with_dictionary
@@ -177,23 +175,6 @@ def test_no_rows_make_a_file_with_all_columns(tmp_path):
     assert pq.read_table(tmp_path / "out.parquet").schema.names == [
         column.name for column in with_times(COLUMNS)
     ]
-
-
-def test_columns_can_be_chosen(tmp_path):
-    with ParquetWriter(str(tmp_path / "out.parquet"), choose_columns(["client_id"])) as writer:
-        writer.write([row()])
-    assert pq.read_table(tmp_path / "out.parquet").to_pylist() == [{"client_id": "app"}]
-
-
-def test_an_exception_leaves_no_file(tmp_path):
-    def fail():
-        with ParquetWriter(str(tmp_path / "out.parquet")) as writer:
-            writer.write([row()])
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        fail()
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_full_disk_is_an_error_without_a_traceback():

@@ -9,8 +9,8 @@ import pytest
 
 from kanalyze.errors import UsageError
 from kanalyze.export.schema import arrow_schema, choose_columns, parquet_paths
+from kanalyze.spec.rows.records import RECORD_COLUMNS
 from kanalyze.spec.rows.requests import COLUMNS
-from kanalyze.tables.records.rows import RECORD_COLUMNS
 
 
 def test_the_schema_has_every_column_of_rows_in_order():

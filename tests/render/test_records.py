@@ -7,7 +7,7 @@ import pytest
 
 from kanalyze.render.records import record_columns, record_status
 from kanalyze.render.table import RowTable
-from kanalyze.tables.records.rows import HeaderItem, RecordRow
+from kanalyze.spec.rows.records import HeaderItem, RecordRow
 
 ALL_NULL: dict[str, Any] = dict.fromkeys(RecordRow._fields)
 PLAIN: dict[str, Any] = ALL_NULL | {

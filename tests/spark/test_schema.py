@@ -22,6 +22,7 @@ from kanalyze.spec.rows.records import columns_of_records
 from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.records.rows import RecordReader, has_records
 from tests.support.captures import path
+from tests.support.record_rows import record_batches
 from tests.support.spark_tables import as_on_spark
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def record_table() -> pa.Table:
     batches = [
         BatchMaker(TABLES["records"]).of_rows(rows)
         for exchanges in Analysis(CAPTURES, keep=has_records).exchange_batches()
-        for rows in reader.row_batches(exchanges)
+        for rows in record_batches(reader, exchanges)
     ]
     return pa.Table.from_batches(batches)
 

@@ -8,7 +8,7 @@ import pytest
 
 from kanalyze.model.tcp import Endpoint, TcpConnection
 from kanalyze.model.tls import CertificateFacts, SentAlert, TlsConnection
-from kanalyze.tables.connection_tls import tls_columns
+from kanalyze.tables.connections import tls_columns
 
 CLIENT, BROKER = 0, 1
 HELLO = {"client_index": CLIENT, "offered_versions": ("TLS 1.3",)}

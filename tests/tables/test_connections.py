@@ -181,11 +181,7 @@ def test_packets_make_a_row() -> None:
     assert (made.end, made.closed_by, made.client_fins) == ("open", "client", 1)
 
 
-def test_every_column_has_a_type_and_a_meaning_and_sizes_and_times_have_units() -> None:
-    assert tuple(column.name for column in CONNECTION_COLUMNS) == ConnectionRow._fields
-    types = {"string", "int32", "int64", "bool", "list<string>"}
-    assert {column.type for column in CONNECTION_COLUMNS} == types
-    assert all(column.meaning for column in CONNECTION_COLUMNS)
+def test_sizes_and_times_have_units() -> None:
     for column in CONNECTION_COLUMNS:
         expected = {"_ns": "ns", "bytes": "B"}
         unit = next((u for end, u in expected.items() if column.name.endswith(end)), "")

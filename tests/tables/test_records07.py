@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,12 +12,16 @@ from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.kafka.session.message_reader import MessageReader
 from kanalyze.kafka.session.tracker import ConnectionTracker
 from kanalyze.tables.filters import RowFilter
-from kanalyze.tables.records.rows import RecordReader, RecordRow, has_records
+from kanalyze.tables.records.rows import RecordReader, has_records
 from kanalyze.tables.requests.extract import Extractors
 from kanalyze.tables.requests.row_assembler import RowAssembler
 from tests.support import kafka07 as old
 from tests.support.building import OneCapture, rows_of_exchanges
+from tests.support.record_rows import record_batches
 from tests.support.talk import BROKER, CLIENT, Talk
+
+if TYPE_CHECKING:
+    from kanalyze.spec.rows.records import RecordRow
 
 CATALOG = Catalog()
 DECODERS = Decoders(CATALOG)
@@ -33,7 +38,7 @@ def rows_of(talk: Talk, **options) -> list[RecordRow]:
     builder = RowAssembler(CATALOG, Extractors(CATALOG), OneCapture("x.pcap"))
     pairs = list(zip(talk.exchanges, rows_of_exchanges(builder, talk.exchanges), strict=True))
     reader = RecordReader(CATALOG, DECODERS, values_as="base64", **options)
-    return [row for rows in reader.row_batches(pairs) for row in rows]
+    return [row for rows in record_batches(reader, pairs) for row in rows]
 
 
 def test_fetched_messages_have_their_offsets_in_the_log() -> None:

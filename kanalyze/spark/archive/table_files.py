@@ -20,7 +20,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.export.parquet import ParquetRows
 from kanalyze.spark.shared_folder import SharedFolder
 from kanalyze.spec.rows.tables import stored_columns
-from kanalyze.tables.requests.began import all_began_ns
+from kanalyze.tables.columns.numpy_arrays import all_began_ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -34,6 +34,64 @@ ConnectionEnd: TypeAlias = Literal["fin", "reset", "open", "reused", "limit", "i
 first; a new connection used the ports before this one was closed; too many were open; it was silent
 for too long."""
 
+_HandshakeRtt: TypeAlias = Annotated[
+    Nanoseconds | None, "part of handshake_rtt_ns: from the capture point to the {end} and back"
+]
+_RttMin: TypeAlias = Annotated[
+    Nanoseconds | None, "shortest of the round trips in {end}_rtt_mean_ns"
+]
+_RttMean: TypeAlias = Annotated[
+    Nanoseconds | None,
+    "mean time from the capture point to the {end} and back: from data of the {other} to its "
+    "acknowledgment, including delayed acknowledgments, which are no measure of the network "
+    "({end}_rtt_ns is)",
+]
+_RttMax: TypeAlias = Annotated[
+    Nanoseconds | None, "longest of the round trips in {end}_rtt_mean_ns"
+]
+_Packets: TypeAlias = Annotated[Int64, "by the {end}: packets captured, every copy counted"]
+_PayloadBytes: TypeAlias = Annotated[
+    Bytes, "by the {end}: TCP payload captured, every copy counted"
+]
+_DuplicatePackets: TypeAlias = Annotated[
+    Int64 | None,
+    "by the {end}: additional copies of packets in the capture; if these are few, the network "
+    "duplicated them",
+]
+_DuplicateBytes: TypeAlias = Annotated[
+    Bytes, "by the {end}: TCP payload in additional copies of packets in the capture"
+]
+_RetransmittedPackets: TypeAlias = Annotated[
+    Int64 | None, "by the {end}: packets whose payload had been seen before, at least in part"
+]
+_RetransmittedBytes: TypeAlias = Annotated[
+    Bytes, "by the {end}: TCP payload that had been seen before"
+]
+_OutOfOrderPackets: TypeAlias = Annotated[
+    Int64,
+    "by the {end}: packets whose payload precedes payload seen before: captured in another "
+    "order, or retransmitted after a loss before the capture point",
+]
+_LostBytes: TypeAlias = Annotated[Bytes, "by the {end}: sent but not in the capture"]
+_SnappedBytes: TypeAlias = Annotated[Bytes, "by the {end}: cut off by the snap length"]
+_ZeroWindows: TypeAlias = Annotated[
+    Int64 | None, "by the {end}: packets with a receive window of 0"
+]
+_KeepAlives: TypeAlias = Annotated[Int64 | None, "by the {end}: keep-alive probes"]
+_Resets: TypeAlias = Annotated[Int64 | None, "by the {end}: packets with RST"]
+_Fins: TypeAlias = Annotated[Int64 | None, "by the {end}: packets with FIN"]
+_SynRetransmissions: TypeAlias = Annotated[Int64 | None, "by the {end}: SYNs after the first"]
+_TlsRecords: TypeAlias = Annotated[Int64 | None, "by the {end}: TLS records"]
+_TlsBytes: TypeAlias = Annotated[
+    Bytes | None, "by the {end}: bytes of these records, with their headers"
+]
+_Rtt: TypeAlias = Annotated[
+    Nanoseconds | None,
+    "network from the capture point to the {end} and back: the shortest round trip, handshake "
+    "included; null if every acknowledgment may have been delayed",
+]
+"""Columns that both ends have: ``{end}`` is the end that the name of the column begins with."""
+
 
 class ConnectionRow(NamedTuple):
     """One TCP connection, from its first packet to its last."""
@@ -82,109 +140,49 @@ class ConnectionRow(NamedTuple):
         "from the SYN to the acknowledgment of its SYN-ACK; null if one of the three packets "
         "was not seen or a SYN was sent again",
     ]
-    broker_handshake_rtt_ns: Annotated[
-        Nanoseconds | None,
-        "part of handshake_rtt_ns: from the capture point to the broker and back",
-    ]
-    broker_rtt_min_ns: Annotated[
-        Nanoseconds | None, "shortest of the round trips in broker_rtt_mean_ns"
-    ]
-    broker_rtt_mean_ns: Annotated[
-        Nanoseconds | None,
-        "mean time from the capture point to the broker and back: from data of the client to "
-        "its acknowledgment, including delayed acknowledgments, which are no measure of the "
-        "network (broker_rtt_ns is)",
-    ]
-    broker_rtt_max_ns: Annotated[
-        Nanoseconds | None, "longest of the round trips in broker_rtt_mean_ns"
-    ]
+    broker_handshake_rtt_ns: _HandshakeRtt
+    broker_rtt_min_ns: _RttMin
+    broker_rtt_mean_ns: _RttMean
+    broker_rtt_max_ns: _RttMax
     broker_rtt_samples: Annotated[
         Int64 | None, "number of round trips; retransmitted data is not measured"
     ]
-    client_handshake_rtt_ns: Annotated[
-        Nanoseconds | None,
-        "part of handshake_rtt_ns: from the capture point to the client and back",
-    ]
-    client_rtt_min_ns: Annotated[
-        Nanoseconds | None, "shortest of the round trips in client_rtt_mean_ns"
-    ]
-    client_rtt_mean_ns: Annotated[
-        Nanoseconds | None,
-        "mean time from the capture point to the client and back: from data of the broker to "
-        "its acknowledgment, including delayed acknowledgments, which are no measure of the "
-        "network (client_rtt_ns is)",
-    ]
-    client_rtt_max_ns: Annotated[
-        Nanoseconds | None, "longest of the round trips in client_rtt_mean_ns"
-    ]
+    client_handshake_rtt_ns: _HandshakeRtt
+    client_rtt_min_ns: _RttMin
+    client_rtt_mean_ns: _RttMean
+    client_rtt_max_ns: _RttMax
     client_rtt_samples: Annotated[
         Int64 | None, "number of round trips; retransmitted data is not measured"
     ]
     capture_point: CapturePoint
-    client_packets: Annotated[Int64, "by the client: packets captured, every copy counted"]
-    broker_packets: Annotated[Int64, "by the broker: packets captured, every copy counted"]
-    client_payload_bytes: Annotated[
-        Bytes, "by the client: TCP payload captured, every copy counted"
-    ]
-    broker_payload_bytes: Annotated[
-        Bytes, "by the broker: TCP payload captured, every copy counted"
-    ]
-    client_duplicate_packets: Annotated[
-        Int64 | None,
-        "by the client: additional copies of packets in the capture; if these are few, the "
-        "network duplicated them",
-    ]
-    broker_duplicate_packets: Annotated[
-        Int64 | None,
-        "by the broker: additional copies of packets in the capture; if these are few, the "
-        "network duplicated them",
-    ]
-    client_duplicate_bytes: Annotated[
-        Bytes, "by the client: TCP payload in additional copies of packets in the capture"
-    ]
-    broker_duplicate_bytes: Annotated[
-        Bytes, "by the broker: TCP payload in additional copies of packets in the capture"
-    ]
-    client_retransmitted_packets: Annotated[
-        Int64 | None, "by the client: packets whose payload had been seen before, at least in part"
-    ]
-    broker_retransmitted_packets: Annotated[
-        Int64 | None, "by the broker: packets whose payload had been seen before, at least in part"
-    ]
-    client_retransmitted_bytes: Annotated[
-        Bytes, "by the client: TCP payload that had been seen before"
-    ]
-    broker_retransmitted_bytes: Annotated[
-        Bytes, "by the broker: TCP payload that had been seen before"
-    ]
-    client_out_of_order_packets: Annotated[
-        Int64,
-        "by the client: packets whose payload precedes payload seen before: captured in "
-        "another order, or retransmitted after a loss before the capture point",
-    ]
-    broker_out_of_order_packets: Annotated[
-        Int64,
-        "by the broker: packets whose payload precedes payload seen before: captured in "
-        "another order, or retransmitted after a loss before the capture point",
-    ]
-    client_lost_bytes: Annotated[Bytes, "by the client: sent but not in the capture"]
-    broker_lost_bytes: Annotated[Bytes, "by the broker: sent but not in the capture"]
-    client_snapped_bytes: Annotated[Bytes, "by the client: cut off by the snap length"]
-    broker_snapped_bytes: Annotated[Bytes, "by the broker: cut off by the snap length"]
-    client_zero_windows: Annotated[
-        Int64 | None, "by the client: packets with a receive window of 0"
-    ]
-    broker_zero_windows: Annotated[
-        Int64 | None, "by the broker: packets with a receive window of 0"
-    ]
-    client_keep_alives: Annotated[Int64 | None, "by the client: keep-alive probes"]
-    broker_keep_alives: Annotated[Int64 | None, "by the broker: keep-alive probes"]
-    client_resets: Annotated[Int64 | None, "by the client: packets with RST"]
-    broker_resets: Annotated[Int64 | None, "by the broker: packets with RST"]
-    client_fins: Annotated[Int64 | None, "by the client: packets with FIN"]
-    broker_fins: Annotated[Int64 | None, "by the broker: packets with FIN"]
-    client_syn_retransmissions: Annotated[Int64 | None, "by the client: SYNs after the first"]
-    broker_syn_retransmissions: Annotated[Int64 | None, "by the broker: SYNs after the first"]
+    client_packets: _Packets
+    broker_packets: _Packets
+    client_payload_bytes: _PayloadBytes
+    broker_payload_bytes: _PayloadBytes
+    client_duplicate_packets: _DuplicatePackets
+    broker_duplicate_packets: _DuplicatePackets
+    client_duplicate_bytes: _DuplicateBytes
+    broker_duplicate_bytes: _DuplicateBytes
+    client_retransmitted_packets: _RetransmittedPackets
+    broker_retransmitted_packets: _RetransmittedPackets
+    client_retransmitted_bytes: _RetransmittedBytes
+    broker_retransmitted_bytes: _RetransmittedBytes
+    client_out_of_order_packets: _OutOfOrderPackets
+    broker_out_of_order_packets: _OutOfOrderPackets
+    client_lost_bytes: _LostBytes
+    broker_lost_bytes: _LostBytes
+    client_snapped_bytes: _SnappedBytes
+    broker_snapped_bytes: _SnappedBytes
+    client_zero_windows: _ZeroWindows
+    broker_zero_windows: _ZeroWindows
+    client_keep_alives: _KeepAlives
+    broker_keep_alives: _KeepAlives
+    client_resets: _Resets
+    broker_resets: _Resets
+    client_fins: _Fins
+    broker_fins: _Fins
+    client_syn_retransmissions: _SynRetransmissions
+    broker_syn_retransmissions: _SynRetransmissions
     decoded_bytes: Annotated[
         Bytes | None, "bytes of Kafka frames whose body was decoded to the end"
     ]
@@ -239,14 +237,10 @@ class ConnectionRow(NamedTuple):
     tls_failed_by: Annotated[
         End | None, "client or broker: the end that sent that alert, or that closed the connection"
     ]
-    client_tls_records: Annotated[Int64 | None, "by the client: TLS records"]
-    broker_tls_records: Annotated[Int64 | None, "by the broker: TLS records"]
-    client_tls_bytes: Annotated[
-        Bytes | None, "by the client: bytes of these records, with their headers"
-    ]
-    broker_tls_bytes: Annotated[
-        Bytes | None, "by the broker: bytes of these records, with their headers"
-    ]
+    client_tls_records: _TlsRecords
+    broker_tls_records: _TlsRecords
+    client_tls_bytes: _TlsBytes
+    broker_tls_bytes: _TlsBytes
     estimated_requests: Annotated[
         Int64 | None,
         "estimated from the encrypted records: how often data of the client was followed by "
@@ -264,16 +258,8 @@ class ConnectionRow(NamedTuple):
     proxied_client_ip: ProxiedClientIp
     proxied_client_port: ProxiedClientPort
     proxied_target: ProxiedTarget
-    broker_rtt_ns: Annotated[
-        Nanoseconds | None,
-        "network from the capture point to the broker and back: the shortest round trip, "
-        "handshake included; null if every acknowledgment may have been delayed",
-    ]
-    client_rtt_ns: Annotated[
-        Nanoseconds | None,
-        "network from the capture point to the client and back: the shortest round trip, "
-        "handshake included; null if every acknowledgment may have been delayed",
-    ]
+    broker_rtt_ns: _Rtt
+    client_rtt_ns: _Rtt
 
 
 CONNECTION_COLUMNS: tuple[Column, ...] = columns_of(ConnectionRow)

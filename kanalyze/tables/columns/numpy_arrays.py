@@ -18,9 +18,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kanalyze.tables.columns.block import ColumnValues
+    from kanalyze.tables.columns.block import ColumnValues, RowBlock
 
-__all__ = ["IntArray", "ListArray", "WordArray", "endpoints_of", "ints_of", "lists_of", "words_of"]
+__all__ = [
+    "IntArray",
+    "ListArray",
+    "WordArray",
+    "all_began_ns",
+    "endpoints_of",
+    "ints_of",
+    "lists_of",
+    "words_of",
+]
 
 
 class IntArray(NamedTuple):
@@ -87,3 +96,13 @@ def endpoints_of(ips: WordArray, ports: IntArray) -> WordArray:
         for pair in pairs.tolist()
     ]
     return WordArray(codes.astype(np.int32).reshape(-1), words)
+
+
+def all_began_ns(block: RowBlock) -> NDArray[np.int64]:
+    """Return when each request, or response without a request, began; 0 if unknown."""
+    request, response = (
+        ints_of(block.columns[name]) for name in ("request_start_ns", "response_start_ns")
+    )
+    if request.valid is None:
+        return request.values
+    return np.where(request.valid, request.values, response.values)

@@ -62,7 +62,7 @@ cdef class _RequestCells:
     cdef object client_id
     cdef object request_packet
     cdef object response_packet
-    cdef object _rows
+    cdef _RequestRows _rows
     cdef Py_ssize_t _at
 
     cdef list partitions(self)
@@ -121,7 +121,6 @@ cdef class RecordReader:
     cdef _add_unread(self, _RecordsMessage holder, RecordColumns columns)
 
 
-cdef _RequestCells _request_cells(row)
 cdef bint _is_metadata(_PartitionRecords part) except *
 cdef dict _by_name(list items)
 cdef _RecordsMessage _records_message(Exchange exchange, _RequestCells row)

@@ -1,7 +1,6 @@
 """The rows of records in Produce requests, and in Fetch and ShareFetch responses.
 
-In: exchanges whose messages keep their bytes, with their rows. Out: blocks of rows, or
-:class:`RecordRow`.
+In: exchanges whose messages keep their bytes, with their rows. Out: blocks of rows.
 
 A batch that cannot be decoded to its end gives a row of its own, with a ``problem`` and without a
 record. So nothing is left out silently.
@@ -24,7 +23,7 @@ from kanalyze.kafka.v07.records import MessageSet07Records
 from kanalyze.kafka.wire import WireError
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.packets import known_time
-from kanalyze.spec.rows.records import RECORD_COLUMNS, VALUE_COLUMNS, HeaderItem, RecordRow
+from kanalyze.spec.rows.records import RECORD_COLUMNS
 from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import Lists, RowBlock
 from kanalyze.tables.records.columns import RecordColumns
@@ -48,20 +47,12 @@ if TYPE_CHECKING:
     from kanalyze.kafka.records.types import DecompressionLimits, Record
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.exchange import Exchange, Message
-    from kanalyze.spec.rows.requests import PartitionItem, Row
     from kanalyze.tables.filters import RowFilter
     from kanalyze.tables.records.offset_ranges import ProducedOffsets
     from kanalyze.tables.records.search import RecordSearch
     from kanalyze.tables.records.shown_values import ValuesAs
 
-__all__ = [
-    "RECORD_COLUMNS",
-    "VALUE_COLUMNS",
-    "HeaderItem",
-    "RecordReader",
-    "RecordRow",
-    "has_records",
-]
+__all__ = ["RecordReader", "has_records"]
 
 PRODUCE, FETCH, SHARE_FETCH = 0, 1, 78
 
@@ -193,7 +184,7 @@ class _RequestCells:
         client_id: str | None,
         request_packet: int | None,
         response_packet: int | None,
-        rows: _RequestRows | Row,
+        rows: _RequestRows,
         at: int,
     ) -> None:
         self.connection = connection
@@ -201,16 +192,12 @@ class _RequestCells:
         self.client_id = client_id
         self.request_packet = request_packet
         self.response_packet = response_packet
-        self._rows: Any = rows
+        self._rows = rows
         self._at = at
 
     def partitions(self) -> list[Any]:
         """Return the partitions of the row."""
-        if self._at < 0:
-            items: list[PartitionItem] = self._rows.partitions
-            return items
-        cells: list[Any] = self._rows.items(self._at)
-        return cells
+        return self._rows.items(self._at)
 
 
 _REQUEST_COLUMN_NAMES = (
@@ -219,19 +206,6 @@ _REQUEST_COLUMN_NAMES = (
 )
 _REQUEST_COLUMNS = [column for column in COLUMNS if column.name in _REQUEST_COLUMN_NAMES]
 """In the order of the names."""
-
-
-def _request_cells(row: Row) -> _RequestCells:
-    connection = (row.capture, row.connection, row.connection_number)
-    return _RequestCells(
-        connection,
-        row.broker_ip,
-        row.client_id,
-        row.request_packet,
-        row.response_packet,
-        row,
-        -1,
-    )
 
 
 class _RecordsMessage:
@@ -349,22 +323,9 @@ class RecordReader:
         ``missing_bytes``.
         """
         rows = _RequestRows(block)
-        return self._blocks((exchange, rows.row(at)) for at, exchange in enumerate(exchanges))
-
-    def row_batches(self, exchanges: Iterable[tuple[Exchange, Row]]) -> Iterator[list[RecordRow]]:
-        """Yield the rows of records as objects; otherwise like :meth:`blocks`."""
-        for block in self._blocks((exchange, _request_cells(row)) for exchange, row in exchanges):
-            yield block.rows(RecordRow, RECORD_COLUMNS)
-
-    def rows(self, exchange: Exchange, row: Row) -> Iterator[RecordRow]:
-        """Yield the rows of the records in one exchange. Raises nothing."""
-        for block in self._blocks([(exchange, _request_cells(row))]):
-            yield from block.rows(RecordRow, RECORD_COLUMNS)
-
-    def _blocks(self, exchanges: Iterable[tuple[Exchange, _RequestCells]]) -> Iterator[RowBlock]:
         columns = RecordColumns(RECORD_COLUMNS, _SHARED)
-        for exchange, row in exchanges:
-            for field in self._fields(exchange, row, columns):
+        for at, exchange in enumerate(exchanges):
+            for field in self._fields(exchange, rows.row(at), columns):
                 while not field.add_to(columns):
                     yield columns.drain()
             if columns.is_full:

@@ -16,10 +16,12 @@ from kanalyze.kafka.records.types import DecompressionLimits
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.render.tree import TreeText
 from kanalyze.runtime.pipeline import Analysis
+from kanalyze.spec.rows.records import RECORD_COLUMNS
 from kanalyze.tables.columns.block import RowBlock
-from kanalyze.tables.records.rows import RECORD_COLUMNS, RecordReader
+from kanalyze.tables.records.rows import RecordReader
 from tests.fuzz.invariant import holds
 from tests.fuzz.targets.common import CATALOG, DECODERS, decoders_made_before
+from tests.support.record_rows import record_batches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,5 +141,5 @@ def show_messages(data: bytes) -> None:
         for text in tree.lines(exchange, row, decoded):
             holds(text.isprintable(), "control characters from the wire reach the terminal")
     records = RecordReader(CATALOG, DECODERS, values_as="base64", limits=_LIMITS)
-    for rows in records.row_batches(pairs):
+    for rows in record_batches(records, pairs):
         _write(rows, RECORD_COLUMNS)

@@ -35,6 +35,7 @@ from tests.support import topic_ids as t
 from tests.support.captures import path
 from tests.support.definitions import vendor_folder
 from tests.support.packets import pcap_file, segment, timed
+from tests.support.record_rows import record_batches
 from tests.support.spark_tables import as_on_spark
 
 
@@ -104,7 +105,7 @@ def test_records_match_the_command(values):
     expected = [
         row
         for pairs in run.exchange_batches()
-        for batch in reader.row_batches(pairs)
+        for batch in record_batches(reader, pairs)
         for row in batch
     ]
     columns = columns_of_records(values=values, is_table=True)

@@ -8,15 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanalyze.kafka.records.types import DecompressionLimits
+from kanalyze.spec.rows.records import RECORD_COLUMNS, HeaderItem, RecordRow
 from kanalyze.tables.filters import RowFilter
-from kanalyze.tables.records.rows import (
-    RECORD_COLUMNS,
-    VALUE_COLUMNS,
-    HeaderItem,
-    RecordReader,
-    RecordRow,
-    has_records,
-)
+from kanalyze.tables.records.rows import RecordReader, has_records
 from tests.support.record_exchanges import (
     exchange_of,
     fetched,
@@ -24,6 +18,7 @@ from tests.support.record_exchanges import (
     produced,
     tools,
 )
+from tests.support.record_rows import record_batches
 from tests.support.record_sets import (
     ITEMS,
     TIME_MS,
@@ -41,7 +36,7 @@ PLACE = ("orders", 2)
 
 def rows_of(*pairs, **options) -> list[RecordRow]:
     reader = RecordReader(CATALOG, DECODERS, **options)
-    return [row for rows in reader.row_batches(pairs) for row in rows]
+    return [row for rows in record_batches(reader, pairs) for row in rows]
 
 
 def shown(key=b"k", value=b"v", headers=(), **options) -> RecordRow:
@@ -49,12 +44,6 @@ def shown(key=b"k", value=b"v", headers=(), **options) -> RecordRow:
     options.setdefault("values_as", "base64")
     (found,) = rows_of(fetched({PLACE: data}), **options)
     return found
-
-
-def test_every_field_of_a_row_is_a_column() -> None:
-    assert tuple(column.name for column in RECORD_COLUMNS) == RecordRow._fields
-    assert {column.name for column in RECORD_COLUMNS} > VALUE_COLUMNS
-    assert all(column.meaning for column in RECORD_COLUMNS)
 
 
 def test_produce_fetch_and_share_fetch_have_records() -> None:
@@ -151,7 +140,7 @@ def test_names_of_headers_that_are_not_utf_8_are_escaped() -> None:
 def test_names_of_many_headers_fill_a_block() -> None:
     items = [(n, TIME_MS, None, None, [("h" * 9, None)] * 1000) for n in range(100)]
     reader = RecordReader(CATALOG, DECODERS)
-    rows = list(reader.row_batches([fetched({PLACE: batch_of(items)})]))
+    rows = list(record_batches(reader, [fetched({PLACE: batch_of(items)})]))
     assert len(rows) > 1
     assert {len(row.header_names) for batch in rows for row in batch} == {1000}
 
@@ -362,10 +351,10 @@ def test_the_name_of_a_topic_id_is_that_in_the_row() -> None:
 def test_lists_of_rows_are_bounded_in_number_and_in_bytes() -> None:
     items = [(n, TIME_MS, None, b"", []) for n in range(5000)]
     reader = RecordReader(CATALOG, DECODERS)
-    sizes = [len(rows) for rows in reader.row_batches([fetched({PLACE: batch_of(items)})])]
+    sizes = [len(rows) for rows in record_batches(reader, [fetched({PLACE: batch_of(items)})])]
     assert sizes == [2048, 2048, 904]
     items = [(n, TIME_MS, None, bytes(3 << 20), []) for n in range(4)]
-    sizes = [len(rows) for rows in reader.row_batches([fetched({PLACE: batch_of(items)})])]
+    sizes = [len(rows) for rows in record_batches(reader, [fetched({PLACE: batch_of(items)})])]
     assert sizes == [3, 1]
 
 
@@ -395,7 +384,7 @@ def test_records_beyond_the_limit_give_a_row_with_the_problem() -> None:
 def test_lists_of_rows_are_bounded_by_the_memory_of_headers() -> None:
     items = [(n, TIME_MS, b"k", b"v", [("h" * 9, b"")] * 2000) for n in range(100)]
     reader = RecordReader(CATALOG, DECODERS, values_as="base64")
-    sizes = [len(rows) for rows in reader.row_batches([fetched({PLACE: batch_of(items)})])]
+    sizes = [len(rows) for rows in record_batches(reader, [fetched({PLACE: batch_of(items)})])]
     assert sum(sizes) == 100
     assert max(sizes) < 50
 
@@ -426,7 +415,7 @@ SCRAM_RECORD = metadata_record(
 def shown_of(topic: str, value: bytes) -> tuple[str | None, str | None]:
     data = {(topic, 0): batch_of([(0, TIME_MS, None, value, [])])}
     exchange, row = fetched(data)
-    (found,) = RecordReader(*tools(), values_as="escaped").rows(exchange, row)
+    (found,) = rows_of((exchange, row), values_as="escaped")
     assert found.value_bytes == len(value)
     return found.value, found.value_encoding
 
@@ -468,8 +457,8 @@ def test_other_records_of_the_controllers_log_are_shown(value: bytes) -> None:
 
 def test_tombstones_and_values_that_were_not_requested_stay_null() -> None:
     exchange, row = fetched({("__cluster_metadata", 0): batch_of([(0, 1, b"k", None, [])])})
-    (found,) = RecordReader(*tools(), values_as="escaped").rows(exchange, row)
+    (found,) = rows_of((exchange, row), values_as="escaped")
     assert (found.value, found.value_encoding) == (None, None)
     data = {("__cluster_metadata", 0): batch_of([(0, 1, None, SCRAM_RECORD, [])])}
-    (found,) = RecordReader(*tools()).rows(*fetched(data))
+    (found,) = rows_of(fetched(data))
     assert (found.value, found.value_encoding) == (None, None)

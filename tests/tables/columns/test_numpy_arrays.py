@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kanalyze.tables.columns.block import RowBlock
-from kanalyze.tables.requests.began import all_began_ns
+from kanalyze.tables.columns.numpy_arrays import all_began_ns
 from tests.support.rows import plain_traffic
 
 ROWS = plain_traffic(4)

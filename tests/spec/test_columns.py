@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kanalyze.spec.columns import time_name, with_times
-from kanalyze.spec.rows.requests import COLUMNS, ErrorItem, PartitionItem, Row
+from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.spec.rows.tables import TABLES
 
 CONTRACT = """
@@ -73,13 +73,6 @@ def test_columns_are_those_of_the_contract_in_its_order_and_newer_ones_come_afte
     contract = CONTRACT.split()
     columns = [part for column in COLUMNS for part in (column.name, column.type)]
     assert columns[: len(contract)] == contract
-
-
-def test_columns_are_the_fields_of_the_row() -> None:
-    assert tuple(column.name for column in COLUMNS) == Row._fields
-    nested = {column.name: column.fields for column in COLUMNS if column.fields}
-    assert tuple(column.name for column in nested["errors"]) == ErrorItem._fields
-    assert tuple(column.name for column in nested["partitions"]) == PartitionItem._fields
 
 
 def test_every_time_and_every_size_has_its_unit_and_every_column_its_meaning() -> None:
