@@ -19,7 +19,15 @@ from kanalyze.model.packets import NO_TIME
 from kanalyze.spec.rows.connections import CONNECTION_COLUMNS
 from kanalyze.spec.rows.requests import COLUMNS
 from tests.support.captures import often, path
-from tests.support.packets import START_NS, Blocks, Packet, pcap_file, pcapng_file, segment
+from tests.support.packets import (
+    START_NS,
+    Blocks,
+    Packet,
+    packets_in,
+    pcap_file,
+    pcapng_file,
+    segment,
+)
 
 ROOT = Path(__file__).parent.parent
 NOT_ABOUT_TIME = [
@@ -32,16 +40,8 @@ CAPTURES = ["mock", "errors", "groups", "transactions", "waits", "loopback", "sa
 
 
 def packets_of(file) -> list[Packet]:
-    packets = []
     with open_capture(file) as reader:
-        for batch in reader.batches():
-            for row in range(len(batch)):
-                start = batch.offset[row]
-                data = bytes(batch.buffer[start : start + batch.captured_bytes[row]])
-                packets.append(
-                    Packet(data, batch.time_ns[row], batch.wire_bytes[row], batch.link_type[row])
-                )
-    return packets
+        return packets_in(reader)
 
 
 def without_times(packets, timed=lambda _: False) -> bytes:

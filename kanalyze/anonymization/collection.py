@@ -13,8 +13,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.anonymization.prefixes import anonymous_prefix
-from kanalyze.anonymization.tokens import raw_token
+from kanalyze.anonymization.contents import anonymous_prefix, raw_token
 
 if TYPE_CHECKING:
     from kanalyze.anonymization.messages import AnonymousMessage, MessageAnonymizer

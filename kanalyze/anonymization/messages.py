@@ -12,11 +12,9 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.anonymization.members import member_data
-from kanalyze.anonymization.plans import steps_of
+from kanalyze.anonymization.contents import blank, member_data, token
 from kanalyze.anonymization.records import RecordBlanker, overlaps
-from kanalyze.anonymization.rules import WORDS, Rule
-from kanalyze.anonymization.tokens import blank, token
+from kanalyze.anonymization.rules import WORDS, Rule, steps_of
 from kanalyze.common.caches import remember
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.decoding.bodies import BodyReader
@@ -30,7 +28,7 @@ except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.anonymization.plans import (
+    from kanalyze.anonymization.rules import (
         ARRAY,
         COMPACT,
         FIXED,
@@ -46,8 +44,8 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kanalyze.anonymization.plans import Step, Steps
     from kanalyze.anonymization.records import Ranges
+    from kanalyze.anonymization.rules import Step, Steps
     from kanalyze.anonymization.stand_ins import StandIns
     from kanalyze.decoding.bodies import BodyLocation
     from kanalyze.kafka.schema.catalog import Catalog, Kind

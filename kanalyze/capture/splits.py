@@ -7,7 +7,7 @@ Only plain pcap files have several splits. Compressed data cannot be read from i
 pcapng packet depends on blocks anywhere before it.
 
 A split owns the records that begin in its range of bytes. The beginning of the first one is a guess
-(see :mod:`kanalyze.capture.formats.pcap_boundary`), and a forged packet may mislead it. So the
+(see :mod:`kanalyze.capture.formats.pcap`), and a forged packet may mislead it. So the
 packets of a split are not valid before :func:`check_splits` has compared the end of each split with
 the beginning of the next::
 
@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from kanalyze.capture.formats.magics import PCAP_MAGICS
 from kanalyze.capture.formats.parser import MAX_PACKETS, Parsed
-from kanalyze.capture.formats.pcap import PcapParser
-from kanalyze.capture.formats.pcap_boundary import CHAIN_BYTES, find_boundary
+from kanalyze.capture.formats.pcap import CHAIN_BYTES, PcapParser, find_boundary
 from kanalyze.capture.io.source import open_source
 from kanalyze.capture.listing import can_be_read_twice
 from kanalyze.capture.reader import DEFAULT_BUFFER_BYTES, CaptureReader

@@ -93,8 +93,8 @@ class OnePass:
 
     def _count_stages(self, quality: CaptureQuality) -> None:
         stages = self.stages
-        quality.count_stages(stages.net, stages.counts)
-        quality.count_tls(stages.tls.outcomes(stages.counts.tls))
+        outcomes = stages.tls.outcomes(stages.counts.tls)
+        quality.count_stages(stages.net, stages.counts, outcomes)
 
 
 def count_packets(quality: CaptureQuality, batch: PacketBatch) -> None:

@@ -309,7 +309,7 @@ class Analysis(RowSource):
         """Yield the rows of a run in this process, which the monitor follows."""
         self.monitor.begin(run.stages, run.settings)
         for step, rows in run.steps():
-            tokens = step.token_bytes + step.proxy_credentials
+            tokens = [*step.token_bytes, *step.proxy_credentials]
             if self._on_tokens is not None and tokens:
                 self._on_tokens(tokens)
             yield from rows

@@ -30,12 +30,11 @@ from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
 from kanalyze.runtime.tls_stage import TlsStage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kanalyze.capture.file_metadata import FileMetadata
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.schema.catalog import Catalog
-    from kanalyze.kafka.session.events import SessionEvents
     from kanalyze.kafka.session.exchange import Exchange
     from kanalyze.kafka.session.message_bodies import KeepsBytes
     from kanalyze.kafka.session.message_reader import MessageReader
@@ -128,28 +127,24 @@ StageParts: TypeAlias = "tuple[Reassembler, ConnectionTracker, TlsStage, Streams
 """The parts of :class:`Stages`."""
 
 
-class BatchEvents:
+class BatchEvents(NamedTuple):
     """The events of a batch of packets."""
 
-    __slots__ = (
-        *("anomalies", "closed_connections", "completion_packets", "exchanges", "summaries"),
-        *("prefixes", "proxy_credentials", "token_bytes"),
-    )
-
-    def __init__(self, net_anomalies: list[Anomaly], session: SessionEvents) -> None:
-        self.exchanges = session.exchanges
-        """Exchanges in the order in which they were completed on the wire."""
-        self.completion_packets = session.completion_packets
-        """For each exchange, the number of the packet that completed it; ascending."""
-        self.anomalies = [*net_anomalies, *session.anomalies]
-        self.summaries = session.summaries
-        """Connections that closed, Kafka and others; filled only with ``connections``."""
-        self.token_bytes = session.token_bytes
-        self.proxy_credentials: list[TokenBytes] = []
-        """Where credentials for a proxy are, or may be."""
-        self.prefixes: list[PrefixBytes] = []
-        """What proxies put before the protocol, of connections whose protocol begins."""
-        self.closed_connections: list[TcpConnection] = []
+    exchanges: list[Exchange]
+    """Exchanges in the order in which they were completed on the wire."""
+    completion_packets: list[int]
+    """For each exchange, the number of the packet that completed it; ascending."""
+    anomalies: list[Anomaly]
+    summaries: list[ConnectionSummary]
+    """Connections that closed, Kafka and others; filled only with ``connections``."""
+    closed_connections: list[TcpConnection]
+    closed_clients: dict[int, int | None]
+    """Which end of the connections that closed is the client, by serial; None if unknown."""
+    token_bytes: list[TokenBytes]
+    proxy_credentials: Sequence[TokenBytes]
+    """Where credentials for a proxy are, or may be."""
+    prefixes: Sequence[PrefixBytes]
+    """What proxies put before the protocol, of connections whose protocol begins."""
 
 
 class Stages:
@@ -244,9 +239,12 @@ class Stages:
         """Counts of connections and of decoded data so far."""
         return self._tracker.counts
 
-    def client_index(self, tcp: TcpConnection) -> int | None:
-        """Return the index of the end of a connection that is the client; None if unknown."""
-        index = self._tracker.client_index(tcp)
+    def client_index(self, tcp: TcpConnection, events: BatchEvents) -> int | None:
+        """Return the index of the end of a connection that is the client; None if unknown.
+
+        ``events`` are those of the last batch, which the connection may have closed with.
+        """
+        index = events.closed_clients.get(tcp.serial, self._tracker.client_index(tcp))
         if index is None and tcp.opened_by is None:
             return self._tracker.servers.client_of(tcp)
         return index
@@ -330,11 +328,17 @@ class Stages:
             yield None, events
 
     def _events(self, reassembled: ReassembledBatch, *, is_last: bool = False) -> BatchEvents:
-        updates = self.tls.feed(self._proxies.feed(reassembled.updates), is_last=is_last)
-        events = BatchEvents(reassembled.anomalies, self._tracker.feed(updates))
-        events.anomalies += self.tls.take_anomalies()
-        events.token_bytes = self.tls.plaintext_tokens(events.token_bytes)
-        events.proxy_credentials = self._proxies.take_credentials()
-        events.prefixes = self._proxies.take_prefixes()
-        events.closed_connections = [u.connection for u in reassembled.updates if u.closed]
-        return events
+        unwrapped = self._proxies.feed(reassembled.updates)
+        updates, tls_anomalies = self.tls.feed(unwrapped.updates, is_last=is_last)
+        session = self._tracker.feed(updates)
+        return BatchEvents(
+            exchanges=session.exchanges,
+            completion_packets=session.completion_packets,
+            anomalies=[*reassembled.anomalies, *session.anomalies, *tls_anomalies],
+            summaries=session.summaries,
+            closed_connections=[u.connection for u in reassembled.updates if u.closed],
+            closed_clients=session.closed_clients,
+            token_bytes=self.tls.plaintext_tokens(session.token_bytes),
+            proxy_credentials=unwrapped.credentials,
+            prefixes=unwrapped.prefixes,
+        )

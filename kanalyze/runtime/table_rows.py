@@ -9,6 +9,7 @@ and the records in them. They are made only for requests that match the filter.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
@@ -167,7 +168,8 @@ class RowMaker:
         if self._settings.shard.is_first:
             anomalies = [*captures.anomalies[self._reported_anomalies :], *anomalies]
             self._reported_anomalies = len(captures.anomalies)
-        return anomaly_rows(anomalies, self._settings, captures, self._stages.client_index)
+        client_index = partial(self._stages.client_index, events=step)
+        return anomaly_rows(anomalies, self._settings, captures, client_index)
 
 
 def request_blocks(

@@ -80,11 +80,18 @@ class TlsStage:
         parts = self._watcher, self.streams
         return sum(part.buffered_bytes for part in parts if part is not None)
 
-    def feed(self, updates: Sequence[StreamUpdate], *, is_last: bool) -> Sequence[StreamUpdate]:
-        """Return the updates from which Kafka is read; ``is_last`` at the end of the capture."""
+    def feed(
+        self, updates: Sequence[StreamUpdate], *, is_last: bool
+    ) -> tuple[Sequence[StreamUpdate], Sequence[Anomaly]]:
+        """Return the updates from which Kafka is read, and anomalies.
+
+        ``is_last``: whether the capture has ended.
+        """
         if self._watcher is not None:
             self._watcher.feed(updates)
-        return updates if self.streams is None else self.streams.feed(updates, is_last=is_last)
+        if self.streams is None:
+            return updates, ()
+        return self.streams.feed(updates, is_last=is_last)
 
     def outcomes(self, encrypted_connections: int) -> dict[str, int]:
         """Return what became of connections with TLS since :meth:`reset_outcomes`, by name.
@@ -101,10 +108,6 @@ class TlsStage:
         """Begin to count :meth:`outcomes` again."""
         if self.streams is not None:
             self.streams.outcomes.clear()
-
-    def take_anomalies(self) -> list[Anomaly]:
-        """Return the anomalies since the last call."""
-        return [] if self.streams is None else self.streams.take_anomalies()
 
     def plaintext_tokens(self, tokens: list[TokenBytes]) -> list[TokenBytes]:
         """Return the tokens that packets have in plaintext: without decrypted connections."""

@@ -7,17 +7,19 @@ of an analysis.
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from operator import add
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.known import of_known
+from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.times import format_time
 from kanalyze.kafka.session.connection_summary import UnknownTotal
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.packets import NO_TIME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from kanalyze.capture.file_metadata import FileMetadata
     from kanalyze.kafka.session.connection_summary import ConnectionCounts
@@ -60,9 +62,9 @@ class AnomalyTotal:
 
     __slots__ = ("bytes", "count")
 
-    def __init__(self) -> None:
-        self.count = 0
-        self.bytes = 0
+    def __init__(self, count: int = 0, size: int = 0) -> None:
+        self.count = count
+        self.bytes = size
         """Total length of the anomalies that have one; 0 if none has."""
 
 
@@ -137,11 +139,6 @@ class CaptureQuality:
         """The part of this whose CRC was compared: all of their bytes are in the capture."""
         self.wrong_batches = 0
         """The part of this whose CRC is not that of their bytes."""
-        self.lost_bytes = 0
-        """Bytes in gaps of streams, which were never captured. This and the next are summed over
-        closed connections; the anomalies of the same name include open connections."""
-        self.snapped_bytes = 0
-        """Bytes that the snap length cut off."""
         self.retransmitted_bytes = 0
         self.duplicate_bytes = 0
         """Payload in additional copies of packets in the capture."""
@@ -183,6 +180,16 @@ class CaptureQuality:
         return {port: ports[port] for port in sorted(ports, key=int) if port in self.kafka_ports}
 
     @property
+    def lost_bytes(self) -> int:
+        """Bytes in gaps of streams, which were never captured: those of the anomalies."""
+        return _bytes_of(self, AnomalyKind.LOST_BYTES)
+
+    @property
+    def snapped_bytes(self) -> int:
+        """Bytes that the snap length cut off: those of the anomalies."""
+        return _bytes_of(self, AnomalyKind.SNAPPED_BYTES)
+
+    @property
     def decoded_share(self) -> float | None:
         """Ratio of the Kafka bytes that were decoded, 0 to 1; None if there are no Kafka bytes."""
         if self.kafka_bytes <= 0:
@@ -209,11 +216,9 @@ class CaptureQuality:
             self.retransmitted_bytes += sum(tcp.retransmitted_bytes)
             self.duplicate_bytes += sum(tcp.duplicate_bytes)
             self.out_of_order_packets += sum(tcp.out_of_order_packets)
-            self.snapped_bytes += sum(tcp.snapped_bytes)
             for unique, copied in zip(tcp.unique_bytes, tcp.duplicate_bytes, strict=True):
                 if copied * 2 < unique:
                     self.network_duplicate_bytes += copied
-        self.lost_bytes += sum(tcp.lost_bytes)
         self.count_attempt(tcp)
 
     def count_attempt(self, tcp: TcpConnection) -> None:
@@ -236,8 +241,14 @@ class CaptureQuality:
             self.unanswered_connections += 1
             _add_bounded(self.unanswered_by, {str(tcp.endpoints[acceptor]): 1})
 
-    def count_stages(self, net: NetCounters, connections: ConnectionCounts) -> None:
-        """Add the counters of the stages; call it once, at the end."""
+    def count_stages(
+        self,
+        net: NetCounters,
+        connections: ConnectionCounts,
+        tls_outcomes: dict[str, int] | None = None,
+    ) -> None:
+        """Add the counters of the stages, and what became of TLS; call it once, at the end."""
+        _add_to(self.tls_outcomes, tls_outcomes or {})
         self.tcp_packets += net.tcp_segments
         self.not_tcp_packets += net.not_ip + net.not_tcp
         unreadable = net.cut_headers + net.bad_ip_headers + net.bad_tcp_headers
@@ -262,10 +273,6 @@ class CaptureQuality:
         self.checked_batches += connections.batches.checked
         self.wrong_batches += connections.batches.wrong
 
-    def count_tls(self, outcomes: dict[str, int]) -> None:
-        """Add what became of connections with TLS."""
-        _add_to(self.tls_outcomes, outcomes)
-
     def count_discarded(self, net: NetCounters) -> None:
         """Add the TCP data that was discarded."""
         for name in DISCARDED:
@@ -274,12 +281,8 @@ class CaptureQuality:
     def count_ports(self, connections: ConnectionCounts) -> None:
         """Add the ports of Kafka connections and of unknown connections."""
         _add_to(self.kafka_ports, {str(port): n for port, n in connections.kafka_ports.items()})
-        self._add_unknown({str(port): total for port, total in connections.unknown_ports.items()})
-
-    def _add_unknown(self, ports: dict[str, UnknownTotal]) -> None:
-        for port, total in ports.items():
-            sum_of_port = self.unknown_ports.setdefault(port, UnknownTotal())
-            sum_of_port.add(total.connections, total.packets, total.bytes)
+        ports = {str(port): total for port, total in connections.unknown_ports.items()}
+        _add_ports(self.unknown_ports, ports)
 
     def count_description(self, description: FileMetadata) -> None:
         """Count the interfaces and comments in the metadata of captures."""
@@ -293,28 +296,12 @@ class CaptureQuality:
 
     def count_anomaly(self, kind: AnomalyKind, size: int = 0, count: int = 1) -> None:
         """Count ``count`` anomalies of a kind with ``size`` bytes in total."""
-        total = self.anomalies.setdefault(kind, AnomalyTotal())
-        total.count += count
-        total.bytes += size
+        _add_anomalies(self.anomalies, {kind: AnomalyTotal(count, size)})
 
     def merge(self, other: CaptureQuality) -> None:
         """Add the counters of another part of the analysis; the operation is associative."""
-        self.captures.extend(name for name in other.captures if name not in self.captures)
-        self.first_time_ns = of_known(min, self.first_time_ns, other.first_time_ns)
-        self.last_time_ns = of_known(max, self.last_time_ns, other.last_time_ns)
-        for name in _BY_NAME:
-            _add_to(getattr(self, name), getattr(other, name))
-        for name in _BY_ENDPOINT:
-            _add_bounded(getattr(self, name), getattr(other, name))
-        for name in _BY_TEXT:
-            _add_bounded(getattr(self, name), getattr(other, name), MAX_TEXTS)
-        self._add_unknown(other.unknown_ports)
-        self.dropped_packets = of_known(add, self.dropped_packets, other.dropped_packets)
-        for name, count in vars(other).items():
-            if name not in _NOT_SUMMED:
-                setattr(self, name, getattr(self, name) + count)
-        for kind, total in other.anomalies.items():
-            self.count_anomaly(kind, total.bytes, total.count)
+        for name, value in vars(other).items():
+            setattr(self, name, _KINDS.get(name, _COUNT).add(getattr(self, name), value))
 
     def extent(self) -> dict[str, Any]:
         """Return the amount and time of the captured data, as in the report's ``capture``."""
@@ -339,12 +326,11 @@ class CaptureQuality:
         objects too. Of ports there are only the ``unread_ports``, each ``{connections, packets,
         bytes}``.
         """
-        result: dict[str, Any] = dict(vars(self))
-        result["captures"] = list(self.captures)
-        for name in (*_BY_NAME, *_BY_ENDPOINT):
-            result[name] = dict(sorted(getattr(self, name).items()))
-        for name in _BY_TEXT:
-            result[name] = dict(getattr(self, name))
+        result: dict[str, Any] = {}
+        for name, value in vars(self).items():
+            if name == "retransmitted_bytes":
+                result |= {"lost_bytes": self.lost_bytes, "snapped_bytes": self.snapped_bytes}
+            result[name] = _KINDS.get(name, _COUNT).shown(value)
         del result["kafka_ports"], result["unknown_ports"]
         result["unread_ports"] = {
             port: {
@@ -357,64 +343,86 @@ class CaptureQuality:
         share = self.decoded_share
         # Rounded down, so that a share of 1 means that nothing is missing.
         result["decoded_share"] = None if share is None else int(share * 1_000_000) / 1_000_000
-        result["anomalies"] = {
-            kind.value: {"count": total.count, "bytes": total.bytes}
-            for kind, total in sorted(self.anomalies.items())
-        }
         return result
 
     def to_values(self) -> dict[str, Any]:
         """Return every counter as plain JSON values, for :meth:`from_values`."""
-        values: dict[str, Any] = dict(vars(self))
-        values["unknown_ports"] = {
-            port: list(total.state()) for port, total in self.unknown_ports.items()
-        }
-        values["anomalies"] = {
-            kind.value: [total.count, total.bytes] for kind, total in self.anomalies.items()
-        }
-        return values
+        return {name: _KINDS.get(name, _COUNT).saved(value) for name, value in vars(self).items()}
 
     @classmethod
     def from_values(cls, values: object) -> CaptureQuality:
         """Make a quality from the values of :meth:`to_values`.
 
-        A counter that is absent has its initial value. Raises KeyError, TypeError or ValueError for
-        any other value.
+        A counter that is absent has its initial value, and what is not a counter is ignored. Counts
+        by name may be lists of pairs. Raises KeyError, TypeError or ValueError for any other value.
         """
         quality = cls()
-        saved = _object_of(values)
-        for name, initial in vars(quality).items():
-            if name not in saved:
-                continue
-            value = saved[name]
-            if name == "captures":
-                quality.captures = _texts_of(value)
-            elif name == "anomalies":
-                for kind, total in _object_of(value).items():
-                    count, size = _counts_of(total, 2)
-                    quality.count_anomaly(_KINDS[kind], size, count)
-            elif name == "unknown_ports":
-                for port, total in _object_of(value).items():
-                    quality.unknown_ports[_port_of(port)] = UnknownTotal.from_state(
-                        tuple(_counts_of(total, 3))
-                    )
-            elif name == "kafka_ports":
-                quality.kafka_ports = {_port_of(p): n for p, n in _counters_of(value).items()}
-            elif isinstance(initial, dict):
-                setattr(quality, name, _counters_of(value))
-            else:
-                setattr(
-                    quality, name, _time_of(value) if name in _TIMES else _count_of(value, initial)
-                )
+        if not isinstance(values, dict):
+            raise TypeError("not a JSON object")
+        for name in vars(quality).keys() & values.keys():
+            setattr(quality, name, _KINDS.get(name, _COUNT).load(values[name]))
         return quality
 
 
-_KINDS = {kind.value: kind for kind in AnomalyKind}
-_TIMES = ("first_time_ns", "last_time_ns")
+_NO_PAYLOAD = [0, 0]
+"""The payload of a connection without any: all its other counts of payload are 0 too."""
+_ANOMALY_KINDS = {kind.value: kind for kind in AnomalyKind}
 _LARGEST_INT64 = (1 << 63) - 1
 
 
+def _bytes_of(quality: CaptureQuality, kind: AnomalyKind) -> int:
+    total = quality.anomalies.get(kind)
+    return 0 if total is None else total.bytes
+
+
+# -- adding ---------------------------------------------------------------------------------------
+
+
+def _add_names(names: list[str], others: list[str]) -> list[str]:
+    return [*names, *(name for name in others if name not in names)]
+
+
+def _add_to(totals: dict[str, int], counts: dict[str, int]) -> dict[str, int]:
+    for name, count in counts.items():
+        totals[name] = totals.get(name, 0) + count
+    return totals
+
+
+def _add_bounded(
+    totals: dict[str, int], counts: dict[str, int], most: int = MAX_ENDPOINTS
+) -> dict[str, int]:
+    """Add counts whose names come from the wire; names beyond the limit count as ``other``."""
+    for name, count in counts.items():
+        has_room = name in totals or len(totals) - (_OTHER in totals) < most
+        key = name if has_room else _OTHER
+        totals[key] = totals.get(key, 0) + count
+    return totals
+
+
+def _add_anomalies(
+    totals: dict[AnomalyKind, AnomalyTotal], others: dict[AnomalyKind, AnomalyTotal]
+) -> dict[AnomalyKind, AnomalyTotal]:
+    for kind, other in others.items():
+        total = totals.setdefault(kind, AnomalyTotal())
+        total.count += other.count
+        total.bytes += other.bytes
+    return totals
+
+
+def _add_ports(
+    totals: dict[str, UnknownTotal], others: dict[str, UnknownTotal]
+) -> dict[str, UnknownTotal]:
+    for port, other in others.items():
+        totals.setdefault(port, UnknownTotal()).add(other.connections, other.packets, other.bytes)
+    return totals
+
+
+# -- loading: KeyError, TypeError or ValueError for a wrong value ---------------------------------
+
+
 def _object_of(value: object) -> dict[str, Any]:
+    if isinstance(value, list):
+        return dict(value)
     if not isinstance(value, dict):
         raise TypeError("not a JSON object")
     return value
@@ -429,25 +437,26 @@ def _texts_of(value: object) -> list[str]:
 def _counts_of(value: object, length: int) -> list[int]:
     if not isinstance(value, list) or len(value) != length:
         raise ValueError(f"not {length} numbers")
-    return [_count_of(count, 0) or 0 for count in value]
+    return list(map(_count_of, value))
 
 
 def _counters_of(value: object) -> dict[str, int]:
-    return {name: _count_of(count, 0) or 0 for name, count in _object_of(value).items()}
+    return {_text_of(name): _count_of(count) for name, count in _object_of(value).items()}
 
 
-def _count_of(value: object, initial: int | None) -> int | None:
-    """Return a number that is 0 or above; None is allowed if the initial value is None."""
-    if value is None and initial is None:
-        return None
+def _text_of(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not a text")
+    return value
+
+
+def _count_of(value: object) -> int:
     if type(value) is not int or not 0 <= value <= _LARGEST_INT64:
         raise ValueError("not a count")
     return value
 
 
-def _time_of(value: object) -> int | None:
-    if value is None:
-        return None
+def _time_of(value: object) -> int:
     if type(value) is not int or not -_LARGEST_INT64 <= value <= _LARGEST_INT64:
         raise ValueError("not a time")
     return value
@@ -459,32 +468,75 @@ def _port_of(text: str) -> str:
     return text
 
 
-_NO_PAYLOAD = [0, 0]
-"""The payload of a connection without any: all its other counts of payload are 0 too."""
-_BY_NAME = ("other_packets", "tunnels", "other_protocols", "kafka_ports", "tls_outcomes")
-_BY_ENDPOINT = ("refused_by", "unanswered_by")
-_BY_TEXT = ("interfaces", "comments")
-_NOT_SUMMED = {
-    "captures",
-    "first_time_ns",
-    "last_time_ns",
-    "dropped_packets",
-    "anomalies",
-    "unknown_ports",
-    *_BY_NAME,
-    *_BY_ENDPOINT,
-    *_BY_TEXT,
+def _anomalies_of(value: object) -> dict[AnomalyKind, AnomalyTotal]:
+    totals = _object_of(value).items()
+    return {_ANOMALY_KINDS[kind]: AnomalyTotal(*_counts_of(total, 2)) for kind, total in totals}
+
+
+def _unknown_of(value: object) -> dict[str, UnknownTotal]:
+    totals = _object_of(value).items()
+    return {
+        _port_of(port): UnknownTotal.from_state(tuple(_counts_of(total, 3)))
+        for port, total in totals
+    }
+
+
+# -- kinds of attributes --------------------------------------------------------------------------
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+class _Kind(NamedTuple):
+    """How the values of an attribute are added, loaded, shown and saved."""
+
+    add: Callable[[Any, Any], Any]
+    """Returns the sum, which may be the first of the two."""
+    load: Callable[[Any], Any]
+    shown: Callable[[Any], Any] = _same
+    """Returns the value in :meth:`CaptureQuality.to_dict`."""
+    saved: Callable[[Any], Any] = _same
+    """Returns what ``load`` takes."""
+
+
+def _known(combine: Callable[[int, int], int], load: Callable[[object], int]) -> _Kind:
+    """Return the kind of numbers that may be None, for unknown."""
+    return _Kind(partial(of_known, combine), lambda value: None if value is None else load(value))
+
+
+def _sorted(counts: dict[str, int]) -> dict[str, int]:
+    return dict(sorted(counts.items()))
+
+
+_COUNT = _Kind(add, _count_of)
+"""The kind of all attributes that are not in :data:`_KINDS`."""
+_BY_NAME = _Kind(_add_to, _counters_of, _sorted)
+_BY_ENDPOINT = _Kind(_add_bounded, _counters_of, _sorted)
+_BY_TEXT = _Kind(partial(_add_bounded, most=MAX_TEXTS), _counters_of, dict)
+_KINDS = {
+    "captures": _Kind(_add_names, _texts_of, list),
+    "first_time_ns": _known(min, _time_of),
+    "last_time_ns": _known(max, _time_of),
+    "dropped_packets": _known(add, _count_of),
+    **dict.fromkeys(("other_packets", "tunnels", "other_protocols", "tls_outcomes"), _BY_NAME),
+    **dict.fromkeys(("refused_by", "unanswered_by"), _BY_ENDPOINT),
+    **dict.fromkeys(("interfaces", "comments"), _BY_TEXT),
+    "kafka_ports": _Kind(
+        _add_to, lambda value: {_port_of(port): n for port, n in _counters_of(value).items()}
+    ),
+    "unknown_ports": _Kind(
+        _add_ports,
+        _unknown_of,
+        saved=lambda ports: {port: list(total.state()) for port, total in ports.items()},
+    ),
+    "anomalies": _Kind(
+        _add_anomalies,
+        _anomalies_of,
+        lambda totals: {
+            kind.value: {"count": total.count, "bytes": total.bytes}
+            for kind, total in sorted(totals.items())
+        },
+        lambda totals: {kind.value: [total.count, total.bytes] for kind, total in totals.items()},
+    ),
 }
-
-
-def _add_to(totals: dict[str, int], counts: dict[str, int]) -> None:
-    for name, count in counts.items():
-        totals[name] = totals.get(name, 0) + count
-
-
-def _add_bounded(totals: dict[str, int], counts: dict[str, int], most: int = MAX_ENDPOINTS) -> None:
-    """Add counts whose names come from the wire; names beyond the limit count as ``other``."""
-    for name, count in counts.items():
-        has_room = name in totals or len(totals) - (_OTHER in totals) < most
-        key = name if has_room else _OTHER
-        totals[key] = totals.get(key, 0) + count

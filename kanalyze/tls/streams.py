@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     _NewSession: TypeAlias = Callable[[TcpConnection], TlsSession]
 
-__all__ = ["MAX_WAITING_BYTES", "MAX_WAIT_NS", "DecryptedStreams", "GivenUp"]
+__all__ = ["MAX_WAITING_BYTES", "MAX_WAIT_NS", "DecryptedBatch", "DecryptedStreams", "GivenUp"]
 
 MAX_WAIT_NS: Final = 30 * 1_000_000_000
 """How long a connection waits for its secrets. Programs may write them through a buffer."""
@@ -69,6 +69,13 @@ class GivenUp(NamedTuple):
 
     tcp: TcpConnection
     reason: Decryption
+
+
+class DecryptedBatch(NamedTuple):
+    """The updates of a batch, those of decrypted connections with plaintext."""
+
+    updates: list[StreamUpdate]
+    anomalies: list[Anomaly]
 
 
 class DecryptedStreams:
@@ -152,11 +159,6 @@ class DecryptedStreams:
                 self.decrypted_connections += connection.is_decrypted
             self._connections[serial] = connection
 
-    def take_anomalies(self) -> list[Anomaly]:
-        """Return the anomalies since the last call."""
-        anomalies, self._anomalies = self._anomalies, []
-        return anomalies
-
     def add_secrets(self, data: bytes) -> None:
         """Add a whole key log to the secrets."""
         self._log.feed(data)
@@ -183,7 +185,7 @@ class DecryptedStreams:
         given_up, self._given_up = self._given_up, []
         return given_up
 
-    def feed(self, updates: Sequence[StreamUpdate], *, is_last: bool = False) -> list[StreamUpdate]:
+    def feed(self, updates: Sequence[StreamUpdate], *, is_last: bool = False) -> DecryptedBatch:
         """Return the updates of a batch in the same order, with plaintext for decrypted ones.
 
         Updates of connections that are not decided yet come later; not with ``is_last``.
@@ -199,7 +201,8 @@ class DecryptedStreams:
         if self._waiting:
             decrypted += self._settled(is_last=is_last)
         self._log_version = self._log.version
-        return decrypted
+        anomalies, self._anomalies = self._anomalies, []
+        return DecryptedBatch(decrypted, anomalies)
 
     def _read(self, update: StreamUpdate) -> StreamUpdate | None:
         serial = update.connection.serial

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kanalyze.anonymization import messages, plans
+from kanalyze.anonymization import messages, rules
 from kanalyze.anonymization.messages import MessageAnonymizer
 from kanalyze.anonymization.rules import WORDS
 from kanalyze.anonymization.stand_ins import INTERNAL_TOPICS
@@ -190,10 +190,10 @@ def _made(anonymizer: MessageAnonymizer, vector: Vector, frame: bytes) -> tuple[
 
 
 def test_constants_of_the_pxd_are_those_of_python() -> None:
-    text = Path(plans.__file__).with_name("messages.pxd").read_text()
+    text = Path(rules.__file__).with_name("messages.pxd").read_text()
     found = dict(re.findall(r"^    ([A-Z_]+) = (-?\d+)$", text, re.MULTILINE))
     assert found.pop("FAILED") == "-2"
     assert len(found) > 8
-    assert {name: getattr(plans, name) for name in found} == {
+    assert {name: getattr(rules, name) for name in found} == {
         name: int(value) for name, value in found.items()
     }

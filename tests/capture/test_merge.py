@@ -22,6 +22,7 @@ from tests.support.packets import (
     START_NS,
     Blocks,
     Packet,
+    packets_in,
     pcap_file,
     pcapng_file,
     secrets_block,
@@ -43,20 +44,10 @@ def write(folder, files: dict[str, list[Packet]]) -> None:
 
 
 def read(merged: MergedCaptures) -> list[tuple[str, int]]:
-    """Contents and times of all packets; checks the columns of every batch."""
-    out = []
-    for batch in merged.batches():
-        assert len(batch)
-        assert batch.number.tolist() == list(range(len(out) + 1, len(out) + 1 + len(batch)))
-        columns = (batch.time_ns, batch.offset, batch.captured_bytes, batch.wire_bytes)
-        assert {len(column) for column in (*columns, batch.link_type)} == {len(batch)}
-        for i in range(len(batch)):
-            start, size = int(batch.offset[i]), int(batch.captured_bytes[i])
-            data = bytes(batch.buffer[start : start + size])
-            assert len(data) == size
-            out.append((data.decode(), int(batch.time_ns[i]) - START_NS))
-    assert merged.packets == len(out)
-    return out
+    """Contents and times of all packets."""
+    packets = packets_in(merged)
+    assert merged.packets == len(packets)
+    return [(packet.data.decode(), packet.time_ns - START_NS) for packet in packets]
 
 
 def places_of(merged: MergedCaptures) -> list[tuple[str, int | None]]:

@@ -13,7 +13,15 @@ from kanalyze.capture.reader import open_capture
 from kanalyze.common import paths
 from kanalyze.errors import CaptureError
 from kanalyze.model.anomalies import AnomalyKind
-from tests.support.packets import START_NS, Blocks, Packet, pcap_file, pcapng_file, timed
+from tests.support.packets import (
+    START_NS,
+    Blocks,
+    Packet,
+    packets_in,
+    pcap_file,
+    pcapng_file,
+    timed,
+)
 
 pytestmark = pytest.mark.usefixtures("scan")
 
@@ -31,16 +39,9 @@ GZIPPED = {name: gzip.compress(data) for name, data in FILES.items()}
 
 
 def packets_of(reader):
-    out = []
-    for batch in reader.batches():
-        assert len(batch)
-        assert list(batch.number) == list(range(len(out) + 1, len(out) + len(batch) + 1))
-        for i in range(len(batch)):
-            start, size = int(batch.offset[i]), int(batch.captured_bytes[i])
-            assert 0 <= start <= start + size <= len(batch.buffer)
-            assert batch.wire_bytes[i] >= size
-            out.append(bytes(batch.buffer[start : start + size]))
-    return out
+    packets = packets_in(reader)
+    assert all(packet.wire_bytes >= len(packet.data) for packet in packets)
+    return [packet.data for packet in packets]
 
 
 def read(data: bytes, buffer_bytes: int = 4096):

@@ -32,6 +32,7 @@ from tests.support.packets import (
     Packet,
     lcap_file,
     modified_pcap_file,
+    packets_in,
     pcap_file,
     pcapng_file,
     variant_pcap_file,
@@ -100,15 +101,7 @@ class SplitRun:
 
 
 def packets_of(reader):
-    out = []
-    for batch in reader.batches():
-        assert batch.number.tolist() == list(range(len(out) + 1, len(out) + len(batch) + 1))
-        for i in range(len(batch)):
-            start, size = int(batch.offset[i]), int(batch.captured_bytes[i])
-            data = bytes(batch.buffer[start : start + size])
-            assert len(data) == size
-            out.append((int(batch.time_ns[i]), data, batch.wire_bytes[i], batch.link_type[i]))
-    return out
+    return [(p.time_ns, p.data, p.wire_bytes, p.link_type) for p in packets_in(reader)]
 
 
 def whole(path):

@@ -45,6 +45,9 @@ RARELY_NEEDED = {
 }
 """Modules that a pcap file with only Kafka 0.8 and later over TCP does not need."""
 
+MAX_MODULES_OF_REQUESTS = 225
+"""Modules of kanalyze, packages among them, that ``requests -o x.csv`` of a pcap file loads."""
+
 PRINT_MODULES = """\
 import atexit, os, sys
 @atexit.register
@@ -165,6 +168,17 @@ with MergedCaptures(find_inputs(arguments.captures)) as captures:
 """
     modules = modules_after(code)
     assert not modules & ((SLOW | NEVER | HEAVY) - loaded_by_argparse() - loaded_by_cython())
+
+
+def test_rows_in_a_file_need_neither_tables_for_people_nor_what_explains_failures(tmp_path):
+    modules = imported("requests", CAPTURE, "-o", str(tmp_path / "x.csv"))
+    own = {name for name in modules if name.partition(".")[0] == "kanalyze"}
+    assert len(own) <= MAX_MODULES_OF_REQUESTS
+    assert not own & {
+        *("kanalyze.render.table", "kanalyze.render.header", "kanalyze.api.key_logs"),
+        *("kanalyze.kafka.codec.interpreter", "kanalyze.kafka.codec.trace"),
+        *("kanalyze.kafka.codec.probable_errors", "kanalyze.tables.requests.name_search"),
+    }
 
 
 def test_help_does_not_import_the_pipeline():

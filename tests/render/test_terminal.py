@@ -67,7 +67,6 @@ def usual() -> dict:
         decoded_bytes=749_000,
         undecoded_bytes=800,
         skipped_bytes=200,
-        lost_bytes=1_460,
     )
     quality.count_anomaly(AnomalyKind.LOST_BYTES, 1_460)
     quality.count_anomaly(AnomalyKind.NOT_IN_SYNC, 200)

@@ -7,6 +7,7 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from kanalyze.capture.reader import open_capture
+from tests.support.packets import packets_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,21 +25,9 @@ class CutPacket(NamedTuple):
 
 
 def packets_of(path: Path) -> list[CutPacket]:
-    found = []
     with open_capture(str(path)) as reader:
-        for batch in reader.batches():
-            for index in range(len(batch)):
-                start = int(batch.offset[index])
-                data = bytes(batch.buffer[start : start + int(batch.captured_bytes[index])])
-                found.append(
-                    CutPacket(
-                        int(batch.time_ns[index]),
-                        data,
-                        int(batch.wire_bytes[index]),
-                        int(batch.link_type[index]),
-                    )
-                )
-    return found
+        packets = packets_in(reader)
+    return [CutPacket(p.time_ns, p.data, p.wire_bytes or 0, p.link_type) for p in packets]
 
 
 def write_pcap(path: Path, packets: Sequence[CutPacket]) -> None:

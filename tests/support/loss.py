@@ -26,7 +26,7 @@ from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tls.streams import DecryptedStreams
 from tests.support.captures import analysis, key_log, path
 from tests.support.disorder.transformation import WAY
-from tests.support.packets import Packet, pcap_file
+from tests.support.packets import Packet, packets_in, pcap_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -100,20 +100,8 @@ class Judgement:
 @functools.cache
 def packets_of(name: str) -> tuple[Packet, ...]:
     """The packets of a capture."""
-    found = []
     with open_capture(str(path(name))) as reader:
-        for batch in reader.batches():
-            for row in range(len(batch)):
-                at, size = int(batch.offset[row]), int(batch.captured_bytes[row])
-                found.append(
-                    Packet(
-                        bytes(batch.buffer[at : at + size]),
-                        int(batch.time_ns[row]),
-                        int(batch.wire_bytes[row]),
-                        int(batch.link_type[row]),
-                    )
-                )
-    return tuple(found)
+        return tuple(packets_in(reader))
 
 
 def pcap_without(name: str, dropped: Iterable[int]) -> bytes:

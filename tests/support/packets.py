@@ -6,14 +6,14 @@ import ipaddress
 import struct
 from array import array
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kanalyze.model.packets import PacketBatch
 from kanalyze.model.streams import Chunk, Gap
 from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.streams import StreamUpdate
@@ -143,6 +143,28 @@ class Packet:
 
 def timed(packets: Iterable[bytes], step_ns: int = 1000) -> list[Packet]:
     return [Packet(data, START_NS + i * step_ns) for i, data in enumerate(packets)]
+
+
+class HasBatches(Protocol):
+    """A reader of captures."""
+
+    def batches(self) -> Iterator[PacketBatch]: ...
+
+
+def packets_in(reader: HasBatches) -> list[Packet]:
+    """The packets that a reader yields; no batch is empty, and packets are numbered from 1."""
+    packets: list[Packet] = []
+    for batch in reader.batches():
+        numbers = list(batch.number)
+        assert numbers
+        assert numbers == list(range(len(packets) + 1, len(packets) + len(batch) + 1))
+        columns = (batch.time_ns, batch.wire_bytes, batch.link_type)
+        places = zip(batch.offset, batch.captured_bytes, *columns, strict=True)
+        for start, size, *rest in places:
+            assert 0 <= start <= start + size <= len(batch.buffer)
+            data = bytes(batch.buffer[int(start) : int(start + size)])
+            packets.append(Packet(data, *map(int, rest)))
+    return packets
 
 
 def make_batch(

@@ -81,7 +81,7 @@ class Run:
         if self._is_asked:
             for block in request_blocks(step, self.maker):
                 self._rows += block.rows()
-        self._anomalies += [self._described(anomaly) for anomaly in step.anomalies]
+        self._anomalies += [self._described(anomaly, step) for anomaly in step.anomalies]
         self._connections += [row_of_connection(ended, self.captures) for ended in step.summaries]
         for tcp in step.closed_connections:
             self._quality.count_connection(tcp)
@@ -89,11 +89,11 @@ class Run:
             if anomaly.kind not in NET_ANOMALIES:
                 self._quality.count_anomaly(anomaly.kind, anomaly.length or 0)
 
-    def _described(self, anomaly: Anomaly) -> tuple[Any, ...]:
+    def _described(self, anomaly: Anomaly, step: BatchEvents) -> tuple[Any, ...]:
         tcp = anomaly.connection
         if tcp is None:
             return tuple(anomaly)
-        about_connection = (tcp.serial, tcp.endpoints, self.stages.client_index(tcp))
+        about_connection = (tcp.serial, tcp.endpoints, self.stages.client_index(tcp, step))
         return tuple(anomaly._replace(connection=None)) + about_connection
 
     def saved_state(self) -> bytes:

@@ -48,6 +48,7 @@ class Talk:
         self.exchanges: list[Exchange] = []
         self.anomalies: list[Anomaly] = []
         self.summaries: list[ConnectionSummary] = []
+        self.closed_clients: dict[int, int | None] = {}
 
     def says(self, side: int, *messages: bytes, snap: int | None = None) -> Talk:
         """One side sends each message as a packet; they come in one batch."""
@@ -111,4 +112,5 @@ class Talk:
         self.exchanges += events.exchanges
         self.anomalies += events.anomalies
         self.summaries += events.summaries
+        self.closed_clients |= events.closed_clients
         return self

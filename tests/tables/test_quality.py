@@ -12,14 +12,7 @@ from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.tables.quality import MAX_TEXTS, AnomalyTotal, CaptureQuality
 from tests.support.quality import capture_quality
 
-
-def total_of(count: int, size: int) -> AnomalyTotal:
-    made = AnomalyTotal()
-    made.count, made.bytes = count, size
-    return made
-
-
-TOTALS = st.builds(total_of, st.integers(1, 9), st.integers(0, 9))
+TOTALS = st.builds(AnomalyTotal, st.integers(1, 9), st.integers(0, 9))
 QUALITIES = st.builds(
     capture_quality,
     captures=st.lists(st.sampled_from("abc"), unique=True),

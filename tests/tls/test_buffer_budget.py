@@ -10,7 +10,7 @@ from kanalyze.model.segments import Segments
 from kanalyze.model.streams import Chunk, Gap, StreamUpdate
 from kanalyze.model.tcp import Endpoint, TcpConnection
 from kanalyze.tls.keylog import KeyLog
-from kanalyze.tls.streams import DecryptedStreams
+from kanalyze.tls.streams import DecryptedBatch, DecryptedStreams
 from tests.support import tls_made as made
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ def streams() -> DecryptedStreams:
     return DecryptedStreams(log, MAX_BYTES)
 
 
-def plaintext_of(updates: list[StreamUpdate]) -> list[bytes]:
+def plaintext_of(batch: DecryptedBatch) -> list[bytes]:
     """The plaintext, or the bytes that pass unchanged."""
-    items = [item for update in updates for each in update.items for item in each]
+    items = [item for update in batch.updates for each in update.items for item in each]
     return [bytes(item.segments.buffer) for item in items if isinstance(item, Chunk)]
 
 
@@ -96,9 +96,8 @@ def test_incomplete_records_end_the_connections_that_sent_them() -> None:
     assert plaintext_of(under_test.feed([busy.sends(*WHOLE[:-4])])) == [b"request", b"response"]
     silent = list(peers(500))
     for peer in silent:
-        updates = under_test.feed([peer.sends(*WHOLE[:-4], (0, HALF_RECORD)), busy.sends()])
+        updates, found = under_test.feed([peer.sends(*WHOLE[:-4], (0, HALF_RECORD)), busy.sends()])
         assert under_test.buffered_bytes <= MAX_BYTES
-        found = under_test.take_anomalies()
         anomalies += found
         ends += [update for update in updates if update.connection in [a.connection for a in found]]
     assert {each.kind for each in anomalies} == {AnomalyKind.MEMORY_LIMIT}

@@ -233,21 +233,21 @@ def _bytes(update: StreamUpdate) -> bytes:
 def test_bytes_that_are_no_tls_pass_at_once_and_unchanged():
     streams = DecryptedStreams(KeyLog(), 1 << 20)
     update = _update([b"\0\0\0\x20\0\x12\0\x04"])
-    (passed,) = streams.feed([update])
+    (passed,) = streams.feed([update]).updates
     assert _bytes(passed) == _bytes(update)
     later = _update_of(update.connection, [b"more"], closed=True)
-    assert streams.feed([later]) == [later]
+    assert streams.feed([later]).updates == [later]
     assert streams.buffered_bytes == 0
 
 
 def test_buffered_bytes_outlast_their_batch():
     streams = DecryptedStreams(KeyLog(), 1 << 20)
     update = _update([b"\x16\x03\x01"])
-    assert streams.feed([update]) == []
+    assert streams.feed([update]).updates == []
     assert streams.buffered_bytes > 3
     update.items[0][0].segments.buffer[:] = b"\xff" * 4
     closing = _update_of(update.connection, [b"\x00\x05hello"], closed=True)
-    (passed,) = streams.feed([closing])
+    (passed,) = streams.feed([closing]).updates
     assert passed.closed
     assert _bytes(passed) == b"\x16\x03\x01\x00\x05hello"
     assert streams.buffered_bytes == 0
@@ -257,9 +257,9 @@ def test_buffered_bytes_are_bounded():
     record = b"\x16\x03\x01\x40\x00" + bytes(1 << 14)
     streams = DecryptedStreams(KeyLog(), 1 << 16)
     update = _update([record])
-    given, passed = record, streams.feed([update])
+    given, passed = record, streams.feed([update]).updates
     for _ in range(8):
-        passed += streams.feed([_update_of(update.connection, [record])])
+        passed += streams.feed([_update_of(update.connection, [record])]).updates
         given += record
         assert streams.buffered_bytes < 1 << 17
     assert b"".join(map(_bytes, passed)) == given

@@ -21,6 +21,7 @@ cdef class SessionEvents:
     cdef public list anomalies
     cdef public list token_bytes
     cdef public list summaries
+    cdef public dict closed_clients
 
     @cython.locals(latest=cython.longlong, packet=cython.longlong, exchange=Exchange)
     cpdef add(self, ConnectionEvents events)

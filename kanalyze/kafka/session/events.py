@@ -46,7 +46,10 @@ class ConnectionEvents:
 class SessionEvents:
     """The events of all connections in one batch."""
 
-    __slots__ = ("anomalies", "completion_packets", "exchanges", "summaries", "token_bytes")
+    __slots__ = (
+        *("anomalies", "closed_clients", "completion_packets", "exchanges", "summaries"),
+        "token_bytes",
+    )
 
     def __init__(self) -> None:
         self.exchanges: list[Exchange] = []
@@ -56,6 +59,8 @@ class SessionEvents:
         self.token_bytes: list[TokenBytes] = []
         self.summaries: list[ConnectionSummary] = []
         """Of the connections that closed; empty unless the tracker collects summaries."""
+        self.closed_clients: dict[int, int | None] = {}
+        """Which end of the connections that closed is the client, by serial; None if unknown."""
 
     def add(self, events: ConnectionEvents) -> None:
         """Add the events of a connection in one step.

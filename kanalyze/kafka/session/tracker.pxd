@@ -12,7 +12,6 @@ cdef class ConnectionTracker:
     cdef public dict _others
     cdef readonly object servers
     cdef bint _collect_summaries
-    cdef dict _closed_client_indices
     cdef object _expiry_ns
     cdef tuple _settings
     cdef public object counts

@@ -53,7 +53,7 @@ class _OtherConnection(NamedTuple):
 class ConnectionTracker:
     """Passes the updates of each connection to its reader."""
 
-    _NOT_SAVED = ("_closed_client_indices", "_collect_summaries", "_settings")
+    _NOT_SAVED = ("_collect_summaries", "_settings")
 
     def __init__(
         self,
@@ -88,8 +88,6 @@ class ConnectionTracker:
         self._others: dict[int, _OtherConnection] = {}
         self.servers = KnownServers()
         self._collect_summaries = collect_summaries
-        self._closed_client_indices: dict[int, int | None] = {}
-        """By serial, the client of each connection that closed with the last batch."""
         self._expiry_ns: int | None = None
         """The time given to the last :meth:`in_flight`. The next batch completes the requests that
         had expired by then."""
@@ -146,17 +144,12 @@ class ConnectionTracker:
         return self._kafka.buffered_bytes
 
     def client_index(self, tcp: TcpConnection) -> int | None:
-        """Return which end of a connection is the client; None if that is not known (yet).
-
-        The connection is open, or closed with the last batch.
-        """
+        """Return which end of an open connection is the client; None if that is not known yet."""
         kafka = self._kafka.find(tcp.serial)
         if kafka is not None:
             return kafka.client_index
         other = self._others.get(tcp.serial)
-        if other is not None:
-            return other.client_index
-        return self._closed_client_indices.get(tcp.serial)
+        return None if other is None else other.client_index
 
     def open_summary(self, tcp: TcpConnection) -> ConnectionSummary | None:
         """Return the summary of an open connection so far; None while its protocol is undecided."""
@@ -190,7 +183,6 @@ class ConnectionTracker:
     def feed(self, updates: Iterable[StreamUpdate]) -> SessionEvents:
         """Read the updates of connections in a batch; return their events."""
         events = SessionEvents()
-        self._closed_client_indices = {}
         if self._expiry_ns is not None:
             self._kafka.expire(self._expiry_ns, events)
             self._expiry_ns = None
@@ -256,7 +248,7 @@ class ConnectionTracker:
         counts.undecoded_bytes += kafka.connection.undecoded_bytes
         counts.batches.add(kafka.connection.batches)
         counts.skipped_bytes += kafka.connection.skipped_bytes + kafka.dropped_bytes
-        self._closed_client_indices[tcp.serial] = kafka.client_index
+        events.closed_clients[tcp.serial] = kafka.client_index
         if self._collect_summaries:
             events.summaries.append(kafka.summary(tcp))
 
@@ -277,7 +269,7 @@ class ConnectionTracker:
     def _summarize(
         self, tcp: TcpConnection, other: _OtherConnection, events: SessionEvents
     ) -> None:
-        self._closed_client_indices[tcp.serial] = other.client_index
+        events.closed_clients[tcp.serial] = other.client_index
         if self._collect_summaries:
             events.summaries.append(self._summary(tcp, other))
 

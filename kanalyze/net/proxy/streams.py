@@ -14,6 +14,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.buffer_budget import BufferBudget
+from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields, items
 from kanalyze.model.proxy import ProxiedBy
 from kanalyze.model.segments import Segments
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from kanalyze.model.tcp import TcpConnection
     from kanalyze.net.proxy.grammar import Prefix
 
-__all__ = ["StreamsBehindProxies"]
+__all__ = ["StreamsBehindProxies", "UnwrappedBatch"]
 
 _PASSED: Final = Head(b"\xff", is_over=True)
 """In place of the first bytes of a direction that were passed on: no prefix begins so."""
@@ -46,6 +47,16 @@ _CONNECTION_BYTES: Final = 1 << 10
 """Memory of a connection without its items."""
 _MAX_BUFFERED_BYTES: Final = 1 << 20
 """Memory of one connection; a request without an answer is not waited for any longer."""
+
+
+class UnwrappedBatch(NamedTuple):
+    """The updates of a batch without what proxies put before the protocol."""
+
+    updates: Sequence[StreamUpdate]
+    prefixes: Sequence[PrefixBytes] = ()
+    """The prefixes that were taken off."""
+    credentials: Sequence[TokenBytes] = ()
+    """Where credentials for a proxy are, or may be."""
 
 
 class StreamsBehindProxies:
@@ -99,17 +110,7 @@ class StreamsBehindProxies:
                 raise ValueError("no direction")
             self._one_sided[serial] = direction
 
-    def take_prefixes(self) -> list[PrefixBytes]:
-        """Return the prefixes that were taken off since the last call."""
-        prefixes, self._prefixes = self._prefixes, []
-        return prefixes
-
-    def take_credentials(self) -> list[TokenBytes]:
-        """Return where credentials for a proxy are, or may be, since the last call."""
-        credentials, self._credentials = self._credentials, []
-        return credentials
-
-    def feed(self, updates: Sequence[StreamUpdate]) -> Sequence[StreamUpdate]:
+    def feed(self, updates: Sequence[StreamUpdate]) -> UnwrappedBatch:
         """Return the updates of a batch in the same order, without prefixes.
 
         Updates of connections that are not decided yet come later.
@@ -121,13 +122,15 @@ class StreamsBehindProxies:
             if _has_first_bytes(update) or update.connection.serial in begun or update.closed
         ]
         if not concerned:
-            return updates
+            return UnwrappedBatch(updates)
         read: list[StreamUpdate | None] = list(updates)
         for index in concerned:
             read[index] = self._read(updates[index])
         passed = [update for update in read if update is not None]
         passed += map(self._given_up, self._budget.excess())
-        return passed
+        prefixes, self._prefixes = self._prefixes, []
+        credentials, self._credentials = self._credentials, []
+        return UnwrappedBatch(passed, prefixes, credentials)
 
     def _read(self, update: StreamUpdate) -> StreamUpdate | None:
         """Return the update to pass on; None for none."""

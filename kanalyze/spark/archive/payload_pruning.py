@@ -179,8 +179,11 @@ class PayloadPruner:
         updates = self._reassembler.feed_segments(followed).updates
         ranges: list[NDArray[np.int64]] = []
         for update in updates:
-            self._tracker.feed(self._proxies.feed([update]))
-            self._add_unread(update, segments.buffer, ranges)
+            events = self._tracker.feed(self._proxies.feed([update]).updates)
+            tcp = update.connection
+            client_index = events.closed_clients.get(tcp.serial, self._tracker.client_index(tcp))
+            if client_index is not None:
+                self._add_unread(update, client_index, segments.buffer, ranges)
         return _in_segments(ranges, segments)
 
     def _worthwhile(self, segments: SegmentColumns) -> NDArray[np.int64]:
@@ -196,13 +199,14 @@ class PayloadPruner:
         return np.flatnonzero(self._followed[bucket])
 
     def _add_unread(
-        self, update: StreamUpdate, buffer: memoryview, ranges: list[NDArray[np.int64]]
+        self,
+        update: StreamUpdate,
+        client_index: int,
+        buffer: memoryview,
+        ranges: list[NDArray[np.int64]],
     ) -> None:
         """Add the ranges of the buffer that belong to a connection and that no decoder reads."""
         requests, responses = self._reader.unread("request"), self._reader.unread("response")
-        client_index = self._tracker.client_index(update.connection)
-        if client_index is None:
-            return
         for side, unread in ((client_index, requests), (1 - client_index, responses)):
             if unread:
                 _add_ranges(_merged(unread), update.items[side], buffer, ranges)

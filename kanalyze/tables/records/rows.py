@@ -12,8 +12,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.common.caches import remember
-from kanalyze.decoding.metadata_log import METADATA_TOPICS, holds_credentials
-from kanalyze.decoding.secrets import HIDDEN
+from kanalyze.decoding.secrets import HIDDEN, METADATA_TOPICS, holds_credentials
 from kanalyze.kafka.codec.projection import Projection
 from kanalyze.kafka.framing.headers import parse_request_header, parse_response_header
 from kanalyze.kafka.framing.plain_header import plain_body

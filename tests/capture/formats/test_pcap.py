@@ -19,6 +19,7 @@ from tests.support.packets import (
     StreamCollector,
     lcap_file,
     modified_pcap_file,
+    packets_in,
     pcap_file,
     segment,
     timed,
@@ -33,14 +34,9 @@ PACKETS = [Packet(bytes([i]) * (14 + i % 50), START_NS + i * 1_000_001, 100 + i)
 
 def read(data: bytes, buffer_bytes: int = 4096):
     """All packets as (number, time, bytes, wire bytes, link type), and the reader."""
-    rows = []
     with open_capture(io.BytesIO(data), name="x.pcap", buffer_bytes=buffer_bytes) as reader:
-        for batch in reader.batches():
-            for i in range(len(batch)):
-                start = int(batch.offset[i])
-                raw = bytes(batch.buffer[start : start + int(batch.captured_bytes[i])])
-                row = (batch.number[i], batch.time_ns[i], raw, batch.wire_bytes[i])
-                rows.append((*row, batch.link_type[i]))
+        packets = enumerate(packets_in(reader), 1)
+        rows = [(n, p.time_ns, p.data, p.wire_bytes, p.link_type) for n, p in packets]
     return rows, reader
 
 

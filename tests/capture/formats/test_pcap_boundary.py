@@ -4,8 +4,7 @@ import itertools
 
 import pytest
 
-from kanalyze.capture.formats.pcap import PcapParser
-from kanalyze.capture.formats.pcap_boundary import CHAIN_BYTES, Boundary, find_boundary
+from kanalyze.capture.formats.pcap import CHAIN_BYTES, Boundary, PcapParser, find_boundary
 from tests.support.packets import START_NS, Packet, pcap_file
 
 pytestmark = pytest.mark.usefixtures("scan")

@@ -14,7 +14,14 @@ from kanalyze.capture.reader import open_capture
 from kanalyze.errors import CaptureError
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.packets import NO_TIME
-from tests.support.packets import START_NS, Blocks, Packet, enhanced_with_options, pcapng_file
+from tests.support.packets import (
+    START_NS,
+    Blocks,
+    Packet,
+    enhanced_with_options,
+    packets_in,
+    pcapng_file,
+)
 from tests.support.work import calls_of
 
 pytestmark = pytest.mark.usefixtures("scan")
@@ -27,14 +34,9 @@ ORDERS = pytest.mark.parametrize("order", ["<", ">"])
 
 def read(data: bytes, buffer_bytes: int = 4096):
     """All packets as (number, time, bytes, wire bytes, link type), and the reader."""
-    rows = []
     with open_capture(io.BytesIO(data), name="x.pcapng", buffer_bytes=buffer_bytes) as reader:
-        for batch in reader.batches():
-            for i in range(len(batch)):
-                start = int(batch.offset[i])
-                raw = bytes(batch.buffer[start : start + int(batch.captured_bytes[i])])
-                row = (batch.number[i], batch.time_ns[i], raw, batch.wire_bytes[i])
-                rows.append((*row, batch.link_type[i]))
+        packets = enumerate(packets_in(reader), 1)
+        rows = [(n, p.time_ns, p.data, p.wire_bytes, p.link_type) for n, p in packets]
     return rows, reader
 
 

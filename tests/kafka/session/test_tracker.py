@@ -510,8 +510,7 @@ def test_the_client_of_a_closed_connection_is_known_with_its_last_anomalies() ->
     talk = Talk(opened_by=None).broker(k.heartbeat_answer(7))
     talk.client(k.heartbeat(8)).broker(k.heartbeat_answer(8)).client(k.heartbeat(9)).close()
     assert talk.kinds()[-1] == "unanswered_request"
-    assert talk.tracker.client_index(talk.tcp) == CLIENT
-    talk.tracker.feed([])
+    assert talk.closed_clients == {talk.tcp.serial: CLIENT}
     assert talk.tracker.client_index(talk.tcp) is None
 
 

@@ -61,7 +61,8 @@ class Fed:
     def feed(self, side: int, *added: StreamItem, closed: bool = False) -> Fed:
         update = StreamUpdate(self.tcp, ([], []), closed)
         update.items[side].extend(added)
-        for passed in self.streams.feed([update]):
+        unwrapped = self.streams.feed([update])
+        for passed in unwrapped.updates:
             assert passed.connection is self.tcp
             for direction in (0, 1):
                 for item in passed.items[direction]:
@@ -69,7 +70,7 @@ class Fed:
         for buffer in self.buffers:  # a batch's buffer is used again
             buffer[:] = bytes(len(buffer))
         self.buffers.clear()
-        self.tokens += [(t.direction, t.begin, t.end) for t in self.streams.take_credentials()]
+        self.tokens += [(t.direction, t.begin, t.end) for t in unwrapped.credentials]
         return self
 
     def close(self) -> Fed:
@@ -167,7 +168,7 @@ def test_an_update_of_no_beginning_connection_is_the_same_object() -> None:
     fed = Fed()
     fed.says(0, REQUESTS).says(1, RESPONSES)
     later = [StreamUpdate(fed.tcp, ([chunk([b"ab"], stream_offset=900)], []), closed=False)]
-    assert fed.streams.feed(later) is later
+    assert fed.streams.feed(later).updates is later
     assert fed.streams.state() == ((), ())
 
 

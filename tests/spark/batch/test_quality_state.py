@@ -10,6 +10,7 @@ import pytest
 
 from kanalyze.spark.batch.quality_state import (
     _NAMES_ONCE,
+    _NO_COUNTS,
     QualityStateError,
     load_quality,
     save_quality,
@@ -36,6 +37,15 @@ def test_quality_is_loaded_unchanged(name: str) -> None:
     assert vars(loaded).keys() == vars(quality).keys()
 
 
+def test_the_pairs_that_earlier_versions_saved_are_loaded() -> None:
+    plain = {
+        name: [list(pair) for pair in value.items()] if isinstance(value, dict) else value
+        for name, value in json.loads(text("groups")).items()
+    }
+    loaded = load_quality({**plain, "lost_bytes": 0, "snapped_bytes": 0})
+    assert loaded.to_dict() == analysis("groups")[1].to_dict()
+
+
 def test_loaded_quality_can_be_merged() -> None:
     loaded = load_quality(json.loads(text("codecs")))
     whole = CaptureQuality()
@@ -51,6 +61,7 @@ def test_names_of_undecodable_bytes_are_kept() -> None:
     assert loaded.captures == quality.captures
 
 
+COUNTS_ONCE = tuple(name for name in _NAMES_ONCE if name not in _NO_COUNTS)
 NEWER = vars(CaptureQuality()).keys() - set(_NAMES_ONCE)
 """Counts that lists without names do not have."""
 
@@ -68,12 +79,12 @@ def test_quality_of_a_checkpoint_without_a_newer_counter_is_loaded(name: str) ->
 
 
 def test_a_checkpoint_without_a_count_that_every_version_has_is_refused() -> None:
-    for name in _NAMES_ONCE:
+    for name in COUNTS_ONCE:
         plain = json.loads(text("tls"))
         del plain[name]
         with pytest.raises(QualityStateError):
             load_quality(plain)
-    once = [json.loads(text("tls"))[name] for name in _NAMES_ONCE]
+    once = [json.loads(text("tls")).get(name, 0) for name in _NAMES_ONCE]
     for wrong in (once[:-1], [*once, []]):
         with pytest.raises(QualityStateError):
             load_quality(wrong)
@@ -100,12 +111,12 @@ def test_damaged_quality_is_refused_or_loaded(seed: int) -> None:
 def test_quality_that_earlier_versions_saved_is_loaded() -> None:
     """They had a list without names, of the counts that there were; later ones may have more."""
     plain = json.loads(text("errors"))
-    assert tuple(name for name in vars(CaptureQuality()) if name not in NEWER) == _NAMES_ONCE
+    assert tuple(name for name in vars(CaptureQuality()) if name not in NEWER) == COUNTS_ONCE
     assert {"tls_outcomes", "untimed_packets", "record_batches", "checked_batches"} <= NEWER
     unset = vars(CaptureQuality())
     expected = load_quality(plain)
     vars(expected).update({name: unset[name] for name in NEWER})
-    once = load_quality([plain[name] for name in _NAMES_ONCE])
+    once = load_quality([plain.get(name, 7) for name in _NAMES_ONCE])
     assert once.to_dict() == expected.to_dict()
     fewer = {name: value for name, value in plain.items() if name in _NAMES_ONCE}
     assert load_quality(fewer).to_dict() == expected.to_dict()
