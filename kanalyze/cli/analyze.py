@@ -9,9 +9,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.api.files import read_key_logs, read_topic_ids
 from kanalyze.api.filters import make_filter
-from kanalyze.api.key_logs import read_key_logs
-from kanalyze.api.topic_ids import read_topic_ids
 from kanalyze.cli.console import print_message
 from kanalyze.cli.output_checks import output_files
 from kanalyze.common import paths

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from benchmarks.repeat import repeat
-from kanalyze.api.key_logs import read_key_logs
+from kanalyze.api.files import read_key_logs
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.errors import CaptureError, KanalyzeError, UsageError
