@@ -14,8 +14,8 @@ from itertools import chain, islice
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from kanalyze.api.files import check_output, read_key_logs, read_topic_ids
 from kanalyze.api.filters import api_names, keeps_bytes
-from kanalyze.api.key_logs import read_key_logs
 from kanalyze.api.options import (
     AnomalyOptions,
     AnonymizeOptions,
@@ -29,8 +29,6 @@ from kanalyze.api.options import (
     filter_of,
     read_options,
 )
-from kanalyze.api.outputs import check_output
-from kanalyze.api.topic_ids import read_topic_ids
 from kanalyze.common import paths
 from kanalyze.common.argument_values import parsed, shown
 from kanalyze.common.paths import saved_files

@@ -9,6 +9,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.api.files import read_key_logs, read_topic_ids
 from kanalyze.api.filters import make_filter
 from kanalyze.cli.console import print_message
 from kanalyze.cli.output_checks import output_files
@@ -238,7 +239,6 @@ def _quoted(value: object) -> str:
 def _topic_ids(arguments: argparse.Namespace) -> dict[bytes, str] | None:
     if not arguments.topic_ids:
         return None
-    from kanalyze.api.topic_ids import read_topic_ids  # imported late: rarely given
 
     return read_topic_ids(arguments.topic_ids)
 
@@ -252,7 +252,6 @@ def key_log_of(arguments: argparse.Namespace) -> KeyLog | None:
     file = os.environ.get(KEY_LOG_VARIABLE, "")
     if not arguments.keylog and not paths.exists(file):
         return None
-    from kanalyze.api.key_logs import read_key_logs  # imported late: only with keys
     from kanalyze.tls.installed import require_ciphers
 
     if arguments.keylog:

@@ -138,8 +138,8 @@ def _report_options(arguments: argparse.Namespace) -> ReportOptions:
 
 
 def _plan(arguments: argparse.Namespace) -> ReadPlan:
+    from kanalyze.api.files import read_topic_ids
     from kanalyze.api.filters import make_filter
-    from kanalyze.api.topic_ids import read_topic_ids
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.spark.key_sources import find_key_files
     from kanalyze.spark.source.options import Options

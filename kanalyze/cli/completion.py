@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["completion", "script_for"]
 
-_FILES = ("FILE", "DIR", "PATH", "CAPTURE", "A", "B")
-"""The first words of the names of values that are files or folders."""
 _LONGEST_HELP = 70
 _not_plain = re.compile(r"[^A-Za-z0-9 .,;()/_+=<>-]+")
 """Characters that may have a meaning in a shell; they are left out of help texts."""
@@ -40,7 +38,7 @@ class _Command:
         self.text = _plain(command.text)
         self.options = [_HELP, *(each for each in command.options if each.flags)]
         arguments = [each for each in command.options if not each.flags]
-        self.takes_files = any(map(_takes_files, arguments))
+        self.takes_files = any(each.is_file for each in arguments)
         self.words = [word for each in arguments for word in each.choices or ()]
         """The possible values of arguments; empty if they may have any value."""
 
@@ -54,11 +52,6 @@ def script_for(shell: str) -> str:
     """Return the script for ``bash``, ``zsh`` or ``fish``."""
     commands = [_Command(name) for name in COMMANDS]
     return {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell](commands)
-
-
-def _takes_files(option: Option) -> bool:
-    name = re.split(r"[^A-Z]", option.metavar or "")[0]
-    return not option.choices and name in _FILES
 
 
 def _plain(text: str) -> str:
@@ -126,7 +119,7 @@ def _bash_values(commands: Sequence[_Command]) -> str:
             if option.choices:
                 words = f"compgen -W '{' '.join(option.choices)}' -- \"$word\""
                 lines.append(f"        {'|'.join(patterns)}) COMPREPLY=($({words})); return ;;")
-            elif _takes_files(option):
+            elif option.is_file:
                 file_options += patterns
             elif option.value is not None:
                 word_options += patterns
@@ -191,7 +184,7 @@ def _value(option: Option, of_choices: str, of_file: str, of_any: str) -> str:
         return ""
     if option.choices:
         return of_choices.format(" ".join(option.choices))
-    return of_file if _takes_files(option) else of_any
+    return of_file if option.is_file else of_any
 
 
 # -- fish -----------------------------------------------------------------------------------------

@@ -18,6 +18,8 @@ MAX_PORT = 65535
 
 _ARGUMENTS = {"CAPTURE": "captures", "-": "pipe"}
 """Names of arguments that are not those of their values."""
+_FILES = ("FILE", "DIR", "PATH", "CAPTURE", "A", "B")
+"""Names of values that are files or folders; what follows a point is an ending."""
 
 
 class Option:
@@ -58,6 +60,11 @@ class Option:
         """The possible values; None if there are others."""
         _, brace, values = str(self.value).partition("{")
         return values.rstrip("}").split(",") if brace else None
+
+    @property
+    def is_file(self) -> bool:
+        """True if the value is a file or a folder."""
+        return not self.choices and str(self.value).partition(".")[0] in _FILES
 
     @property
     def metavar(self) -> str | None:

@@ -46,8 +46,8 @@ COMMANDS = {
     "extract": "extract -o {out}/a.pcapng {capture}",
     "anonymize": "anonymize -o {out}/a.pcapng {capture}",
     "protocol": "protocol --json",
-    "workers": "requests --jobs 2 -o {out}/a.csv {large}",
-    "workers and tables": "report --jobs 2 --json {out}/a.json {large}",
+    "workers": "requests --no-progress --jobs 2 -o {out}/a.csv {large}",
+    "workers and tables": "report --no-progress --jobs 2 --json {out}/a.json {large}",
 }
 ENDLESS = {
     "long query": "sql {capture} "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import os
 import shutil
@@ -13,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from kanalyze.cli import output_checks
-from kanalyze.cli.arguments import parser
 from kanalyze.cli.main import main
+from kanalyze.spec import commands as spec
 from tests.support.captures import in_turn
 from tests.support.packets import Packet, pcap_file, pcapng_file
 
@@ -320,30 +319,11 @@ def test_a_loop_of_links_is_reported_in_one_line(tmp_path, capsys):
     assert_refused(capsys, f"{out}: Too many levels of symbolic links")
 
 
-NOT_FILES = {
-    "all", "api", "around", "at_least", "broker", "buckets", "buffer", "client_id", "client_ip",
-    "columns", "conf", "duration", "engine", "error", "errors", "fail_on", "filter", "finding",
-    "finish", "force", "format", "group", "help", "host", "interface", "interval", "jobs", "kind",
-    "least_ms", "least_percent", "limit", "list", "master", "max_memory", "max_records",
-    "metrics", "metrics_host", "no_progress", "param", "partition", "port", "query", "replace",
-    "save_errors", "save_files", "save_size", "save_slower_than", "search", "settle", "shell",
-    "since", "slower_than", "sort", "split_size", "status", "strip_records", "tables", "threshold",
-    "topic", "until",
-    "values",
-    "whole_connections", "wireshark", "with_handshake", "with_secrets", "write_every",
-    "write_files", "write_size",
-}  # fmt: skip
-
-
-def test_each_argument_is_classified_as_input_output_or_neither():
+def test_each_option_for_a_file_is_an_input_or_an_output():
     """This fails if a new option for a file is not in INPUTS or OUTPUTS."""
-    [commands] = [
-        action for action in parser()._actions if isinstance(action, argparse._SubParsersAction)
-    ]
-    classified = NOT_FILES | set(output_checks.INPUTS) | set(output_checks.OUTPUTS)
-    for name, command in commands.choices.items():
-        arguments = {action.dest for action in command.parser._actions}
-        assert arguments <= classified, name
+    for name, command in spec.COMMANDS.items():
+        files = {option.name for option in command.options if option.is_file}
+        assert files <= {*output_checks.INPUTS, *output_checks.OUTPUTS}, name
 
 
 def test_a_key_file_is_an_input(capture, tmp_path, capsys):

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from kanalyze.api.files import read_topic_ids
 from kanalyze.api.filters import make_filter
-from kanalyze.api.topic_ids import read_topic_ids
 from kanalyze.capture.inputs import find_inputs, find_readable, look_at
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.listing import check_many_may_read

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kanalyze.api.key_logs import read_key_logs
+from kanalyze.api.files import read_key_logs
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.runtime.closing_rows import split
 from kanalyze.runtime.pipeline import Analysis

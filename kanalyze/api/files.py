@@ -1,0 +1,121 @@
+"""The files that options name: key logs and names of topics are read, outputs are checked.
+
+In: paths. Out: a :class:`~kanalyze.tls.keylog.KeyLog`, names by 16-byte id, or a UsageError if an
+output is an input.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.common import paths
+from kanalyze.common.argument_values import opening
+from kanalyze.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+    from typing import BinaryIO, TypeAlias
+
+    from kanalyze.common.paths import FileIdentity
+    from kanalyze.tls.keylog import KeyLog
+
+    _Input: TypeAlias = str | os.PathLike[str] | BinaryIO
+
+__all__ = ["check_output", "read_key_logs", "read_topic_ids"]
+
+_PIECE_BYTES: Final = 1 << 20
+_LARGEST_FILE_BYTES: Final = 256 * 1024 * 1024
+
+
+def read_key_logs(files: Iterable[str]) -> KeyLog | None:
+    """Return the secrets in all files, which have the NSS key log format; None without files.
+
+    Raises:
+        UsageError: a file cannot be read, or has lines but no secrets; the text names the file.
+    """
+    log: KeyLog | None = None
+    for path in files:
+        if log is None:
+            from kanalyze.tls.keylog import KeyLog  # imported late: only with keys
+
+            log = KeyLog()
+        _read(path, log)
+        log.names.append(os.path.split(path)[1])
+    return log
+
+
+def _read(path: str, log: KeyLog) -> None:
+    lines_before, wrong_lines_before = log.lines, log.wrong_lines
+    with opening(path), paths.opened(path) as file:
+        while piece := file.read(_PIECE_BYTES):
+            log.feed(piece)
+    log.end()
+    # An empty file is valid: the program has made no TLS connection.
+    lines, wrong_lines = log.lines - lines_before, log.wrong_lines - wrong_lines_before
+    if 0 < lines == wrong_lines:
+        from kanalyze.tls.keylog import NOT_A_KEY_LOG
+
+        raise UsageError(f"{path}: {NOT_A_KEY_LOG}")
+
+
+def read_topic_ids(path: str | Path) -> dict[bytes, str]:
+    """Return the names of topics in a file, by 16-byte id.
+
+    The file has lines ``ID NAME``, or is a JSON object; ids are in Kafka's base64 or UUIDs (see
+    :func:`~kanalyze.tables.requests.topic_names.parse_topic_ids`).
+
+    Raises:
+        UsageError: the file cannot be read, or is invalid; the text names it.
+    """
+    with opening(path), io.TextIOWrapper(paths.opened(path), encoding="utf-8") as file:
+        try:
+            text = file.read(_LARGEST_FILE_BYTES)
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{path}: not UTF-8 text") from error
+    # Imported late: only needed if there is a file.
+    from kanalyze.tables.requests.topic_names import parse_topic_ids
+
+    try:
+        return parse_topic_ids(text)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+def check_output(
+    output: str | os.PathLike[str], captures: Iterable[_Input]
+) -> frozenset[FileIdentity]:
+    """Raise UsageError if a file that is to be written is one of the captures, by any name.
+
+    Nothing is opened: files are compared by device and inode, so links are followed.
+
+    A file that a folder or a glob names is left out of the captures instead. Return the identity of
+    the output, as :class:`~kanalyze.runtime.pipeline.Analysis` takes it; nothing if it is new.
+    """
+    output_identity = paths.file_identity(output)
+    if output_identity is None:
+        return frozenset()
+    for capture_status in _statuses(captures):
+        if paths.identity_of(capture_status) == output_identity:
+            raise UsageError(f"{os.fspath(output)}: is also an input: use another output file")
+    return frozenset({output_identity})
+
+
+def _statuses(captures: Iterable[_Input]) -> Iterator[os.stat_result]:
+    """Yield the status of each file that captures name themselves, and of open files."""
+    from kanalyze.capture.listing import local_files  # imported late: slow
+
+    for capture in captures:
+        # A folder that cannot be listed is reported when it is read. An open file in memory has no
+        # descriptor.
+        with suppress(OSError):
+            if not isinstance(capture, str | os.PathLike):
+                yield os.fstat(capture.fileno())
+                continue
+            named = local_files(capture)
+            status = paths.stat_of(named.paths[0]) if named.is_explicit else None
+            if status is not None:
+                yield status
