@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.render.layout import TableColumn
-from kanalyze.render.phrases import connection_text, number_text
-from kanalyze.render.table import ReadableColumn
+from kanalyze.render.phrases import connection_text
+from kanalyze.render.table import number_column, text_column
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import clock_text
 from kanalyze.render.units import bytes_text
 
 if TYPE_CHECKING:
+    from kanalyze.render.table import ReadableColumn
     from kanalyze.tables.anomalies import AnomalyRow
 
 __all__ = ["ANOMALY_TABLE", "anomaly_status"]
@@ -33,22 +33,16 @@ def _message(row: AnomalyRow) -> str:
 
 
 ANOMALY_TABLE: tuple[ReadableColumn, ...] = (
-    ReadableColumn(TableColumn("time", rank=4), lambda row: clock_text(row.time_ns, decimals=6)),
-    ReadableColumn(TableColumn("packet", right=True), lambda row: number_text(row.packet)),
-    ReadableColumn(TableColumn("anomaly"), lambda row: row.kind),
-    ReadableColumn(
-        TableColumn("connection", least=30),
-        lambda row: connection_text(row.connection, row.connection_number),
+    text_column("time", lambda row: clock_text(row.time_ns, decimals=6), rank=4),
+    number_column("packet", "packet"),
+    text_column("anomaly", lambda row: row.kind),
+    text_column(
+        "connection", lambda row: connection_text(row.connection, row.connection_number), least=30
     ),
-    ReadableColumn(TableColumn("sender", least=12, rank=1), lambda row: shown(row.sender)),
-    ReadableColumn(
-        TableColumn("offset", right=True, rank=2), lambda row: number_text(row.stream_offset)
-    ),
-    ReadableColumn(
-        TableColumn("size", right=True),
-        lambda row: bytes_text(row.bytes),
-    ),
-    ReadableColumn(TableColumn("message", rank=3), _message),
-    ReadableColumn(TableColumn("detail", least=8), lambda row: shown(row.detail or None)),
+    text_column("sender", "sender", least=12, rank=1),
+    number_column("offset", "stream_offset", rank=2),
+    number_column("size", "bytes", bytes_text),
+    text_column("message", _message, rank=3),
+    text_column("detail", lambda row: shown(row.detail or None), least=8),
 )
 """The columns of the table, in order."""

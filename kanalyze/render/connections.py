@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.render.layout import TableColumn
 from kanalyze.render.phrases import connection_text
-from kanalyze.render.table import ReadableColumn
+from kanalyze.render.table import number_column, text_column
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import clock_text
 from kanalyze.render.units import bytes_text, count_text, duration_text
 
 if TYPE_CHECKING:
+    from kanalyze.render.table import ReadableColumn
     from kanalyze.tables.connections import ConnectionRow
 
 __all__ = ["CONNECTION_TABLE", "connection_status"]
@@ -65,37 +65,20 @@ def _protocol(row: ConnectionRow) -> str:
 
 
 CONNECTION_TABLE: tuple[ReadableColumn, ...] = (
-    ReadableColumn(TableColumn("start", rank=7), lambda row: clock_text(row.start_ns)),
-    ReadableColumn(
-        TableColumn("connection", least=30),
-        lambda row: connection_text(row.connection, row.connection_number),
+    text_column("start", lambda row: clock_text(row.start_ns), rank=7),
+    text_column(
+        "connection", lambda row: connection_text(row.connection, row.connection_number), least=30
     ),
-    ReadableColumn(TableColumn("protocol"), _protocol),
-    ReadableColumn(TableColumn("client", least=8, rank=6), lambda row: shown(row.client_id)),
-    ReadableColumn(TableColumn("lifetime", right=True), lambda row: duration_text(row.duration_ns)),
-    ReadableColumn(
-        TableColumn("requests", right=True, rank=5), lambda row: count_text(row.requests)
-    ),
-    ReadableColumn(
-        TableColumn("sent", right=True, rank=4), lambda row: bytes_text(row.client_payload_bytes)
-    ),
-    ReadableColumn(
-        TableColumn("received", right=True, rank=4),
-        lambda row: bytes_text(row.broker_payload_bytes),
-    ),
-    ReadableColumn(
-        TableColumn("handshake", right=True, rank=1),
-        lambda row: duration_text(row.handshake_rtt_ns),
-    ),
-    ReadableColumn(
-        TableColumn("RTT to broker", right=True, rank=2),
-        lambda row: duration_text(row.broker_rtt_ns),
-    ),
-    ReadableColumn(
-        TableColumn("to client", right=True, rank=3),
-        lambda row: duration_text(row.client_rtt_ns),
-    ),
-    ReadableColumn(TableColumn("end"), _closed),
-    ReadableColumn(TableColumn("trouble", least=8), _trouble),
+    text_column("protocol", _protocol),
+    text_column("client", "client_id", least=8, rank=6),
+    number_column("lifetime", "duration_ns", duration_text),
+    number_column("requests", "requests", count_text, rank=5),
+    number_column("sent", "client_payload_bytes", bytes_text, rank=4),
+    number_column("received", "broker_payload_bytes", bytes_text, rank=4),
+    number_column("handshake", "handshake_rtt_ns", duration_text, rank=1),
+    number_column("RTT to broker", "broker_rtt_ns", duration_text, rank=2),
+    number_column("to client", "client_rtt_ns", duration_text, rank=3),
+    text_column("end", _closed),
+    text_column("trouble", _trouble, least=8),
 )
 """Columns of connections. Round trips are the shortest ones, measured from the capture point."""

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.render.layout import TableColumn
 from kanalyze.render.phrases import number_text
-from kanalyze.render.table import ReadableColumn
+from kanalyze.render.table import number_column, text_column
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import clock_text, moment_text
 
 if TYPE_CHECKING:
+    from kanalyze.render.table import ReadableColumn
     from kanalyze.tables.records.rows import RecordRow
 
 __all__ = ["LONGEST_SHOWN", "record_columns", "record_status"]
@@ -87,37 +87,30 @@ def _schema(row: RecordRow) -> str:
     return text if key is None else f"{key}/{text}"
 
 
-_COLUMNS: tuple[ReadableColumn, ...] = (
-    ReadableColumn(TableColumn("time", rank=5), lambda row: clock_text(row.time_ns, decimals=6)),
-    ReadableColumn(TableColumn("client", least=8), lambda row: shown(row.client_id)),
-    ReadableColumn(TableColumn("API"), lambda row: row.api_name),
-    ReadableColumn(
-        TableColumn("topic", least=8, may_have_ids=True),
-        lambda row: shown(row.topic or row.topic_id),
-    ),
-    ReadableColumn(TableColumn("partition", right=True), lambda row: number_text(row.partition)),
-    ReadableColumn(TableColumn("offset", right=True), lambda row: number_text(row.offset)),
-    ReadableColumn(TableColumn("timestamp", least=12, rank=3), _written),
-    ReadableColumn(TableColumn("key B", right=True), lambda row: number_text(row.key_bytes)),
-    ReadableColumn(TableColumn("value B", right=True), lambda row: number_text(row.value_bytes)),
-    ReadableColumn(
-        TableColumn("headers", right=True, rank=2), lambda row: number_text(row.header_count)
-    ),
+_COLUMNS = (
+    text_column("time", lambda row: clock_text(row.time_ns, decimals=6), rank=5),
+    text_column("client", "client_id", least=8),
+    text_column("API", lambda row: row.api_name),
+    text_column("topic", lambda row: shown(row.topic or row.topic_id), least=8, may_have_ids=True),
+    number_column("partition", "partition"),
+    number_column("offset", "offset"),
+    text_column("timestamp", _written, least=12, rank=3),
+    number_column("key B", "key_bytes"),
+    number_column("value B", "value_bytes"),
+    number_column("headers", "header_count", rank=2),
 )
-_VALUES: tuple[ReadableColumn, ...] = (
-    ReadableColumn(TableColumn("key", least=8), lambda row: _text(row.key, row.key_encoding)),
-    ReadableColumn(TableColumn("value", least=8), lambda row: _text(row.value, row.value_encoding)),
-    ReadableColumn(TableColumn("header values", least=8, rank=1), _headers),
+_VALUES = (
+    text_column("key", lambda row: _text(row.key, row.key_encoding), least=8),
+    text_column("value", lambda row: _text(row.value, row.value_encoding), least=8),
+    text_column("header values", _headers, least=8, rank=1),
 )
-_MATCHES: tuple[ReadableColumn, ...] = (
-    ReadableColumn(TableColumn("found in", least=8), lambda row: shown(row.found_in, _CELL_LIMIT)),
-)
-_LAST: tuple[ReadableColumn, ...] = (
-    ReadableColumn(TableColumn("delay ms", right=True, rank=8), _delay),
-    ReadableColumn(TableColumn("schema", right=True, rank=9), _schema),
-    ReadableColumn(TableColumn("trace", least=8, rank=10), lambda row: shown(row.trace_id)),
-    ReadableColumn(TableColumn("codec", rank=4), lambda row: shown(row.codec)),
-    ReadableColumn(TableColumn("producer", right=True, rank=6), _producer),
-    ReadableColumn(TableColumn("state", least=8), _state),
-    ReadableColumn(TableColumn("packet", right=True, rank=7), lambda row: number_text(row.packet)),
+_MATCHES = (text_column("found in", lambda row: shown(row.found_in, _CELL_LIMIT), least=8),)
+_LAST = (
+    number_column("delay ms", _delay, rank=8),
+    number_column("schema", _schema, rank=9),
+    text_column("trace", "trace_id", least=8, rank=10),
+    text_column("codec", "codec", rank=4),
+    number_column("producer", _producer, rank=6),
+    text_column("state", _state, least=8),
+    number_column("packet", "packet", rank=7),
 )
