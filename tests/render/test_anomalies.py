@@ -4,7 +4,7 @@ import io
 
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.tcp import Endpoint, TcpConnection
-from kanalyze.render.anomalies import ANOMALY_TABLE, anomaly_status
+from kanalyze.render.row_tables import ANOMALY_TABLE, anomaly_status
 from kanalyze.render.table import RowTable
 from kanalyze.tables.anomalies import AnomalyRow, anomaly_row
 
