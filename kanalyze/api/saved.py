@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from kanalyze.runtime.pipeline import Analysis
+    from kanalyze.spec.columns import Column
     from kanalyze.spec.rows.tables import TableSpec
     from kanalyze.tables.filters import BrokerAddress
-    from kanalyze.tables.row import Column
 
 __all__ = ["SavedAnalysis", "SavedConditions", "header_of"]
 

@@ -10,6 +10,7 @@ have answered is null.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kanalyze.common.texts import bounded_text
@@ -17,6 +18,7 @@ from kanalyze.model.tcp import Endpoint
 from kanalyze.queries.engine import FailedQueries, QueryError
 from kanalyze.queries.files import built_in
 from kanalyze.queries.findings import search, unfiltered_only, with_thresholds
+from kanalyze.spec.report import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -39,10 +41,8 @@ MAX_SLOWEST_TOPICS = 3
 _FINEST_BUCKET_NS = 1_000_000
 _THROUGHPUT = ("requests", "errors", "request_bytes", "response_bytes")
 _LATENCY = ("p50", "p90", "p99", "max")
-_PLAIN_TABLES = (
-    *("client_apis", "client_errors", "topic_latency", "partitions", "codecs", "latency_parts"),
-)
-"""Tables that are the unchanged results of their queries."""
+_OF_CONNECTIONS = ("tls", "tls_certificates")
+"""Tables that are empty if there is no table of connections."""
 
 
 def report_with_findings(
@@ -100,37 +100,29 @@ def report_of(
     """
     ask = _Asker(database, {"most_keys": most_keys, "most": most_slowest})
     has_connections = "connections" in database.tables
-    tables = {
-        "apis": ask.table(_apis, "apis", "api_versions"),
-        "errors": ask.table(_bounded_lines, "errors"),
-        "clients": ask.table(_clients, "clients", "client_identities"),
-        "topics": ask.table(lambda lines: _topics(lines, most_keys), "topics"),
-        "groups": ask.table(_bounded_lines, "groups"),
-        "brokers": ask.table(_brokers, "brokers"),
-    }
+    makers = _makers(most_keys)
+    *tables, slowest = (
+        (name, ask.table(*makers.get(name, (_bounded_lines, name))))
+        if has_connections or name not in _OF_CONNECTIONS
+        else (name, [])
+        for name in TABLES
+    )
     report = {
         "schema": SCHEMA,
         "capture": quality.extent(),
         "filter": dict(conditions or {}),
         "quality": quality.to_dict(),
         "totals": ask.table(_totals, "totals", *(["hidden_records"] if has_connections else [])),
-        **tables,
-        **{name: ask.table(_bounded_lines, name) for name in _PLAIN_TABLES},
-        "tls": ask.table(_brokers, "tls") if has_connections else [],
-        "tls_certificates": (
-            ask.table(_bounded_lines, "tls_certificates") if has_connections else []
-        ),
+        **dict(tables),
         "throughput": ask.table(
             lambda spans, lines: _series(spans, lines, _THROUGHPUT, 0), "time_buckets", "throughput"
         ),
         "latency": ask.table(
             lambda spans, lines: _series(spans, lines, _LATENCY, None), "time_buckets", "latency"
         ),
-        "slowest": ask.table(lambda lines: [_slow_request(line) for line in lines], "slowest"),
+        **dict([slowest]),
         "limited": [
-            name
-            for name, lines in tables.items()
-            if lines is not None and any(line["other"] for line in lines)
+            name for name, lines in tables if lines and any(line.get("other") for line in lines)
         ],
     }
     ask.failed.add_to(report)
@@ -165,6 +157,21 @@ class _Asker:
                 self.failed.add("table", name, error)
                 self._results[name] = None
         return self._results[name]
+
+
+def _makers(most_keys: int) -> dict[str, tuple[Callable[..., _Lines], *tuple[str, ...]]]:
+    """Return what makes tables that are not the unchanged results of their own queries.
+
+    By table: a function, and the queries whose results it takes.
+    """
+    return {
+        "apis": (_apis, "apis", "api_versions"),
+        "clients": (_clients, "clients", "client_identities"),
+        "topics": (partial(_topics, most_keys), "topics"),
+        "brokers": (_brokers, "brokers"),
+        "tls": (_brokers, "tls"),
+        "slowest": (_slow_requests, "slowest"),
+    }
 
 
 def _totals(lines: _Lines, hidden: _Lines | None = None) -> dict[str, Any]:
@@ -272,7 +279,7 @@ def _texts(name: str, texts: Iterable[str | None], most: int) -> dict[str, Any]:
     return {name: distinct[:most], f"more_{name}": len(distinct) > most}
 
 
-def _topics(lines: list[dict[str, Any]], most_keys: int) -> list[dict[str, Any]]:
+def _topics(most_keys: int, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the topics; those after ``most_keys`` are summed up."""
     topics = [bounded_line({"topic": None, "topic_id": None, "other": False, **x}) for x in lines]
     listed, remaining = topics[:most_keys], topics[most_keys:]
@@ -309,6 +316,10 @@ def _series(
         for name, values in series.items():
             values[(line["start_ns"] - start_ns) // bucket_ns] = line[name]
     return {"start_ns": start_ns, "bucket_ns": bucket_ns, **series}
+
+
+def _slow_requests(lines: _Lines) -> _Lines:
+    return [_slow_request(line) for line in lines]
 
 
 def _slow_request(line: dict[str, Any]) -> dict[str, Any]:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.columns.block import RowBlock
 
-__all__ = ["READABLE", "ReadableColumn", "RowTable"]
+__all__ = ["READABLE", "ReadableColumn", "RowTable", "number_column", "text_column"]
 
 _SAMPLE_ROWS = 1000
 """Number of first rows that decide the widths; fewer if the memory limit is reached before."""
@@ -51,6 +51,33 @@ class ReadableColumn(NamedTuple):
 
     column: TableColumn
     cell: _Cell
+
+
+def text_column(
+    title: str,
+    cell: str | _Cell,
+    *,
+    least: int | None = None,
+    rank: int = 0,
+    may_have_ids: bool = False,
+) -> ReadableColumn:
+    """Return a column of texts: of the field ``cell``, escaped, or of what it returns for a row."""
+    layout = TableColumn(title, least=least, rank=rank, may_have_ids=may_have_ids)
+    if callable(cell):
+        return ReadableColumn(layout, cell)
+    pick = attrgetter(cell)
+    return ReadableColumn(layout, lambda row: shown(pick(row)))
+
+
+def number_column(
+    title: str, cell: str | _Cell, text: Callable[[Any], str] = number_text, *, rank: int = 0
+) -> ReadableColumn:
+    """Return a column of numbers: of the field ``cell`` as ``text``, or of what it returns."""
+    layout = TableColumn(title, right=True, rank=rank)
+    if callable(cell):
+        return ReadableColumn(layout, cell)
+    pick = attrgetter(cell)
+    return ReadableColumn(layout, lambda row: text(pick(row)))
 
 
 class RowTable:
@@ -186,26 +213,19 @@ def _topics(row: Row) -> str:
 
 
 READABLE: tuple[ReadableColumn, ...] = (
-    ReadableColumn(TableColumn("time"), _time),
-    ReadableColumn(TableColumn("client", least=8), lambda row: shown(row.client_id)),
-    ReadableColumn(TableColumn("from", least=9, rank=4), lambda row: row.client_ip),
-    ReadableColumn(TableColumn("API", least=10), _api),
-    ReadableColumn(TableColumn("latency", right=True), _latency),
-    ReadableColumn(
-        TableColumn("sent", right=True, rank=2), lambda row: bytes_text(row.request_bytes)
-    ),
-    ReadableColumn(
-        TableColumn("received", right=True, rank=2), lambda row: bytes_text(row.response_bytes)
-    ),
+    text_column("time", _time),
+    text_column("client", "client_id", least=8),
+    text_column("from", lambda row: row.client_ip, least=9, rank=4),
+    text_column("API", _api, least=10),
+    number_column("latency", _latency),
+    number_column("sent", "request_bytes", bytes_text, rank=2),
+    number_column("received", "response_bytes", bytes_text, rank=2),
     # Wide enough to tell error names apart, because many begin with the same words.
-    ReadableColumn(
-        TableColumn("status", least=20), lambda row: status_text(row.status, row.error_name)
-    ),
-    ReadableColumn(TableColumn("topics", least=8, may_have_ids=True), _topics),
-    ReadableColumn(TableColumn("group", least=8, rank=3), lambda row: shown(row.group_id)),
-    ReadableColumn(
-        TableColumn("packets", right=True, rank=1),
-        lambda row: packets_text(row.request_packet, row.response_packet),
+    text_column("status", lambda row: status_text(row.status, row.error_name), least=20),
+    text_column("topics", _topics, least=8, may_have_ids=True),
+    text_column("group", "group_id", least=8, rank=3),
+    number_column(
+        "packets", lambda row: packets_text(row.request_packet, row.response_packet), rank=1
     ),
 )
 """Columns of requests for people."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.tcp import Endpoint, TcpConnection
-from kanalyze.render.anomalies import ANOMALY_TABLE, anomaly_status
+from kanalyze.render.row_tables import ANOMALY_TABLE, anomaly_status
 from kanalyze.render.table import RowTable
 from kanalyze.tables.anomalies import anomaly_row
 

@@ -13,7 +13,7 @@ from kanalyze.render.layout import (
     padded,
     with_whole_ids,
 )
-from kanalyze.render.records import record_columns
+from kanalyze.render.row_tables import record_columns
 from kanalyze.render.table import READABLE
 
 TOPIC_ID = "vWnWpcWbTA-xD4QQ5oXw_A"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kanalyze.render.records import record_columns, record_status
+from kanalyze.render.row_tables import record_columns, record_status
 from kanalyze.render.table import RowTable
 from kanalyze.spec.rows.records import HeaderItem, RecordRow
 

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.model.tcp import Endpoint
+from kanalyze.spec import report as spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -17,6 +18,8 @@ __all__ = ["plain_report"]
 
 PRODUCE = ("Produce", "MultiProduce")
 FETCH = ("Fetch", "MultiFetch", "ShareFetch")
+SIDES = (("produce", "produced", PRODUCE), ("fetch", "fetched", FETCH))
+PARTS = tuple(part.name for part in spec.PARTS)
 STATUSES = ("ok", "error", "one_way", "unanswered", "orphan_response", "malformed")
 
 
@@ -26,7 +29,10 @@ def plain_report(rows: Sequence[Row]) -> dict[str, Any]:
     return {
         "totals": totals(rows),
         "apis": apis(rows),
-        "errors": errors(rows),
+        "errors": [
+            {**line, "other": False}
+            for line in codes(rows, "api_name", "error_code", "error_name", "topic")
+        ],
         "clients": [
             client(client_id, of_client)
             for client_id, of_client in by_requests(requests, lambda row: (row.client_id,))
@@ -58,7 +64,7 @@ def plain_report(rows: Sequence[Row]) -> dict[str, Any]:
             }
             for key, of_pair in by_requests(requests, lambda row: (row.client_id, row.api_name))
         ],
-        "client_errors": client_errors(rows),
+        "client_errors": codes(rows, "client_id", "api_name", "error_code", "error_name"),
         "topic_latency": topic_latency(rows),
         "partitions": partitions(rows),
         "codecs": codecs(rows),
@@ -249,26 +255,32 @@ def apis(rows: Sequence[Row]) -> list[dict[str, Any]]:
     return found
 
 
-def errors(rows: Iterable[Row]) -> list[dict[str, Any]]:
+def codes(rows: Iterable[Row], *names: str) -> list[dict[str, Any]]:
+    """Every error code in a response, by some of the row's or the error's fields."""
     times = defaultdict(list)
     for row in rows:
         for error in row.errors:
-            key = (row.api_name, error.code, error.name, error.topic)
-            times[key].append(row.response_start_ns)
+            facts = {
+                "client_id": row.client_id,
+                "api_name": row.api_name,
+                "topic": error.topic,
+                "error_code": error.code,
+                "error_name": error.name,
+            }
+            times[tuple(facts[name] for name in names)].append(row.response_start_ns)
     found = []
-    for key, of_error in times.items():
-        known = [time for time in of_error if time is not None]
+    for key, of_code in times.items():
+        known = [time for time in of_code if time is not None]
         found.append(
             {
-                **dict(zip(("api_name", "error_code", "error_name", "topic"), key, strict=True)),
-                "other": False,
-                "count": len(of_error),
+                **dict(zip(names, key, strict=True)),
+                "count": len(of_code),
                 "first_time_ns": min(known, default=None),
                 "last_time_ns": max(known, default=None),
             }
         )
-    names = ("api_name", "error_code", "topic")
-    return sorted(found, key=lambda x: (-x["count"], nulls_last(x[name] for name in names)))
+    order = [name for name in names if name != "error_name"]
+    return sorted(found, key=lambda x: (-x["count"], nulls_last(x[name] for name in order)))
 
 
 def client(key: tuple[str | None], rows: Sequence[Row]) -> dict[str, Any]:
@@ -286,37 +298,48 @@ def client(key: tuple[str | None], rows: Sequence[Row]) -> dict[str, Any]:
     return found
 
 
+def topic_of(item: PartitionItem) -> tuple[str | None, str | None]:
+    return item.topic, item.topic_id if item.topic is None else None
+
+
+def amounts(
+    parts: Iterable[tuple[Row, PartitionItem]], word: str, past: str, names: Sequence[str]
+) -> tuple[dict[str, Any], list[tuple[Row, PartitionItem]]]:
+    """Requests, records and bytes of one side, and its partitions that were not refused."""
+    own = [(row, item) for row, item in parts if row.api_name in names]
+    taken = [(row, item) for row, item in own if not item.error_code]
+    return {
+        f"{word}_requests": len({id(row) for row, _ in own}),
+        f"{past}_records": total(item.record_count for _, item in taken),
+        f"{past}_bytes": total(item.record_bytes for _, item in taken),
+    }, taken
+
+
 def topics(rows: Iterable[Row]) -> list[dict[str, Any]]:
     parts = defaultdict(list)
     codes: Counter[str] = Counter()
     for row in rows:
         codes.update(error.topic for error in row.errors if error.topic is not None)
         for item in row.partitions if row.api_name in PRODUCE + FETCH else ():
-            topic_id = item.topic_id if item.topic is None else None
-            parts[item.topic, topic_id].append((row, item))
+            parts[topic_of(item)].append((row, item))
     for topic in codes:
         parts.setdefault((topic, None), [])
     found = []
     for (topic, topic_id), of_topic in parts.items():
         line: dict[str, Any] = {"topic": topic, "topic_id": topic_id, "other": False}
-        for word, names in (("produce", PRODUCE), ("fetch", FETCH)):
-            own = [(row, item) for row, item in of_topic if row.api_name in names]
-            taken = [(row, item) for row, item in own if not item.error_code]
-            past = {"produce": "produced", "fetch": "fetched"}[word]
-            line[f"{word}_requests"] = len({id(row) for row, _ in own})
-            line[f"{past}_records"] = total(item.record_count for _, item in taken)
-            line[f"{past}_bytes"] = total(item.record_bytes for _, item in taken)
+        for word, past, names in SIDES:
+            sums, taken = amounts(of_topic, word, past, names)
+            line |= sums
             line[f"{past}_records_known"] = not any(
                 item.record_count is None and is_uncounted(row) for row, item in taken
             )
             if word == "produce":
-                sent = [(row.status, item) for row, item in taken]
-                acked = [item for status, item in sent if status in ("ok", "error")]
+                acked = [item for row, item in taken if row.status in ("ok", "error")]
                 line["acknowledged_records"] = total(item.record_count for item in acked)
                 line["acknowledged_bytes"] = total(item.record_bytes for item in acked)
                 for status in ("unanswered", "one_way"):
                     line[f"{status}_records"] = total(
-                        x.record_count for s, x in sent if s == status
+                        item.record_count for row, item in taken if row.status == status
                     )
         line["errors"] = codes[topic] if topic is not None else 0
         found.append(line)
@@ -328,29 +351,6 @@ def topics(rows: Iterable[Row]) -> list[dict[str, Any]]:
             nulls_last((x["topic"], x["topic_id"])),
         ),
     )
-
-
-def client_errors(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    times = defaultdict(list)
-    for row in rows:
-        for error in row.errors:
-            key = (row.client_id, row.api_name, error.code, error.name)
-            times[key].append(row.response_start_ns)
-    names = ("client_id", "api_name", "error_code", "error_name")
-    found = [
-        {
-            **dict(zip(names, key, strict=True)),
-            "count": len(of_error),
-            "first_time_ns": min((t for t in of_error if t is not None), default=None),
-            "last_time_ns": max((t for t in of_error if t is not None), default=None),
-        }
-        for key, of_error in times.items()
-    ]
-    return sorted(found, key=lambda x: (-x["count"], nulls_last(x[name] for name in names[:3])))
-
-
-def topic_of(item: PartitionItem) -> tuple[str | None, str | None]:
-    return item.topic, item.topic_id if item.topic is None else None
 
 
 def topic_latency(rows: Iterable[Row]) -> list[dict[str, Any]]:
@@ -375,11 +375,8 @@ def partitions(rows: Iterable[Row]) -> list[dict[str, Any]]:
     found = []
     for key, of_partition in parts.items():
         line: dict[str, Any] = dict(zip(("topic", "topic_id", "partition"), key, strict=True))
-        for word, past, names in (("produce", "produced", PRODUCE), ("fetch", "fetched", FETCH)):
-            own = [(row, item) for row, item in of_partition if row.api_name in names]
-            line[f"{word}_requests"] = len({id(row) for row, _ in own})
-            line[f"{past}_records"] = total(item.record_count for _, item in own)
-            line[f"{past}_bytes"] = total(item.record_bytes for _, item in own)
+        for word, past, names in SIDES:
+            line |= amounts(of_partition, word, past, names)[0]
         marks = [x.high_watermark for _, x in of_partition if x.high_watermark is not None]
         line["high_watermark"] = max(marks, default=None)
         found.append(line)
@@ -462,12 +459,6 @@ def latency(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-PARTS = (
-    *("request_send_ns", "broker_network_ns", "retransmission_wait_ns", "pipeline_wait_ns"),
-    *("broker_time_ns", "response_send_ns"),
-)
-
-
 def latency_parts(rows: Sequence[Row]) -> list[dict[str, Any]]:
     known = [
         row
@@ -516,16 +507,10 @@ def slowest(rows: Iterable[Row]) -> list[dict[str, Any]]:
             row.correlation_id or 0,
         )
     )
-    left_out = {
-        *("client_ip", "broker_ip", "client_port", "broker_port", "client_software_name"),
-        *("client_software_version", "principal", "wire", "error_code", "errors", "partitions"),
-        *("record_count", "record_bytes", "acks", "max_wait_ms", "min_bytes", "waited"),
-        *("group_id", "member_id", "transactional_id", "anomalies"),
-        *("proxy", "proxied_client_ip", "proxied_client_port", "proxied_target"),
-    }
+    names = {field.name for field in spec.TABLES["slowest"].fields} - {"topics", "more_topics"}
     found = []
     for row in timed[:10]:
         topics = sorted({name for x in row.partitions if (name := x.topic or x.topic_id)})
-        entry = {name: value for name, value in row._asdict().items() if name not in left_out}
+        entry = {name: getattr(row, name) for name in names}
         found.append({**entry, "topics": topics[:3], "more_topics": len(topics) > 3})
     return found

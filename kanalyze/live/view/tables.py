@@ -1,11 +1,12 @@
-"""The tables of the view: their columns, orders and filtered fields.
+"""The tables of the view, as :mod:`kanalyze.spec.live_view` declares them.
 
 In: a snapshot. Out: :data:`TABLES`, and lines of text. Texts from the wire are escaped.
 """
 
 from __future__ import annotations
 
-from operator import itemgetter
+from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
@@ -25,20 +26,20 @@ from kanalyze.render.phrases import api_text, listed, status_text
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import clock_text
 from kanalyze.render.units import at_least, bytes_text, count_text, duration_text, rate_text
+from kanalyze.spec.live_view import LIVE_TABLES, OPENED_REQUESTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from kanalyze.live.window.snapshot import (
         ApiEntry,
-        BrokerEntry,
-        ClientEntry,
-        ErrorEntry,
         GroupEntry,
         Snapshot,
         TopicEntry,
     )
     from kanalyze.queries.findings import Finding
+    from kanalyze.spec.live_view import DeclaredLiveTable
+    from kanalyze.spec.report import DeclaredColumn
     from kanalyze.spec.rows.requests import Row
 
 __all__ = [
@@ -52,7 +53,6 @@ __all__ = [
     "table_lines",
 ]
 
-_SlowEntry: TypeAlias = dict[str, Any]
 _Shown: TypeAlias = "Callable[[Any, Snapshot], str]"
 
 
@@ -180,11 +180,11 @@ def _style(column: LiveColumn, entry: Any) -> str:
     return style if isinstance(style, str) else style(entry)
 
 
-_NUMBER_WIDTH = 9
-"""Wide enough for most numbers with units."""
+# -- cells ----------------------------------------------------------------------------------------
 
 
-# -- columns --------------------------------------------------------------------------------------
+def _value(entry: Any, name: str) -> Any:
+    return entry[name] if isinstance(entry, dict) else getattr(entry, name)
 
 
 def _name(text: str | None) -> str:
@@ -193,67 +193,7 @@ def _name(text: str | None) -> str:
     return f'"{name}"' if name.startswith("(") else name
 
 
-def _text(
-    title: str, least: int, text: Callable[[Any], str], *, rank: int = 0, style: str = ""
-) -> LiveColumn:
-    return LiveColumn(
-        TableColumn(title, least=least, rank=rank), lambda entry, _: text(entry), text, style
-    )
-
-
-def _number(
-    title: str,
-    amount: Callable[[Any], int | None],
-    text: Callable[[int | None], str],
-    rank: int = 0,
-    *,
-    style: Callable[[Any], str] | str = "",
-) -> LiveColumn:
-    return LiveColumn(
-        TableColumn(title, right=True, rank=rank),
-        lambda entry, _: text(amount(entry)),
-        lambda entry: _lowest_if_null(amount(entry)),
-        style,
-        _NUMBER_WIDTH,
-    )
-
-
-def _rate(
-    title: str, amount: Callable[[Any], int], unit: str = "", rank: int = 0, *, red: bool = False
-) -> LiveColumn:
-    def style(entry: Any) -> str:
-        return ("red" if red else "") if amount(entry) else "dim"
-
-    return LiveColumn(
-        TableColumn(title, right=True, rank=rank),
-        lambda entry, snapshot: rate_text(amount(entry), snapshot.window_ns, unit),
-        amount,
-        style,
-        _NUMBER_WIDTH,
-    )
-
-
-def _lowest_if_null(number: int | None) -> int:
-    return -(2**63) if number is None else number
-
-
-_ERRORS = _rate("errors", lambda entry: entry.errors, red=True)
-_TRAFFIC = (
-    _rate("requests", lambda entry: entry.requests),
-    _ERRORS,
-    _rate("sent", lambda entry: entry.request_bytes, "B", rank=3),
-    _rate("received", lambda entry: entry.response_bytes, "B", rank=2),
-    _number("p50", lambda entry: entry.p50_ns, duration_text, rank=1),
-    _number("p99", lambda entry: entry.p99_ns, duration_text),
-)
-
-
-# -- APIs -----------------------------------------------------------------------------------------
-
-
 def _api(entry: ApiEntry) -> str:
-    if entry.other:
-        return "(other APIs)"
     if entry.api_key is None:
         return "(response alone)"
     name = api_text(entry.api_name, entry.api_key, _name)
@@ -262,283 +202,27 @@ def _api(entry: ApiEntry) -> str:
     return f"{name} (waited)" if entry.waited else name
 
 
-def _opened_api(key: tuple[Any, ...]) -> OpenedLine | None:
-    wire, api_key, api_name, waited, other = key
-    if other:
-        return None
-    columns = {"wire": wire, "api_key": api_key, "api_name": api_name, "waited": int(waited)}
-    name = shown(api_name) if api_name or api_key is None else f"key {api_key}"
-    return OpenedLine(f"{name} (waited)" if waited else name, RowChoice(columns))
-
-
-_APIS = LiveTable(
-    "APIs",
-    "Requests by API",
-    lambda snapshot: snapshot.apis,
-    (
-        _text("API", 20, _api, style="bold"),
-        *_TRAFFIC,
-    ),
-    1,
-    lambda entry: (entry.api_name,),
-    itemgetter(slice(5)),
-    _opened_api,
-)
-
-
-# -- clients and topics ---------------------------------------------------------------------------
-
-
-def _client(entry: ClientEntry) -> str:
-    return "(other clients)" if entry.other else _name(entry.client_id)
-
-
-def _opened_client(key: tuple[Any, ...]) -> OpenedLine | None:
-    client_id, client_ip, other = key
-    if other:
-        return None
-    choice = RowChoice({"client_id": client_id, "client_ip": client_ip}, requests_only=True)
-    return OpenedLine(f"{shown(client_id)} from {shown(client_ip)}", choice)
-
-
-_CLIENTS = LiveTable(
-    "clients",
-    "Busiest clients",
-    lambda snapshot: snapshot.clients,
-    (
-        _text("client", 16, _client, style="bold"),
-        _text("from", 13, lambda entry: shown(entry.client_ip), rank=4),
-        *_TRAFFIC,
-    ),
-    2,
-    lambda entry: (entry.client_id, entry.client_ip),
-    itemgetter(slice(3)),
-    _opened_client,
-)
-
-
-def _broker(entry: BrokerEntry) -> str:
-    return "(other brokers)" if entry.other else shown(entry.broker)
-
-
-def _broker_columns(broker: str) -> dict[str, str | int | None]:
-    ip, _, port = broker.rpartition(":")
-    return {"broker_ip": ip.strip("[]"), "broker_port": int(port)}
-
-
-def _opened_broker(key: tuple[Any, ...]) -> OpenedLine | None:
-    broker, other = key
-    return None if other else OpenedLine(shown(broker), RowChoice(_broker_columns(broker)))
-
-
-_BROKERS = LiveTable(
-    "brokers",
-    "Requests by broker",
-    lambda snapshot: snapshot.brokers,
-    (
-        _text("broker", 16, _broker, style="bold"),
-        *_TRAFFIC,
-    ),
-    1,
-    lambda entry: (entry.broker,),
-    itemgetter(slice(2)),
-    _opened_broker,
-)
+def _versioned_api(entry: Any) -> str:
+    key = _value(entry, "api_key")
+    if key is None:
+        return MISSING
+    name = api_text(_value(entry, "api_name"), key, _name)
+    return f"{name} v{_value(entry, 'api_version')}"
 
 
 def _topic(entry: TopicEntry) -> str:
-    if entry.other:
-        return "(other topics)"
     return _name(entry.topic) if entry.topic is not None else f"(id {shown(entry.topic_id)})"
 
 
-def _records(title: str, amount: Callable[[TopicEntry], int], rank: int = 0) -> LiveColumn:
-    def cell(entry: TopicEntry, snapshot: Snapshot) -> str:
-        return at_least(rate_text(amount(entry), snapshot.window_ns), known=entry.records_known)
-
-    return LiveColumn(
-        TableColumn(title, right=True, rank=rank),
-        cell,
-        amount,
-        lambda entry: "" if amount(entry) else "dim",
-        _NUMBER_WIDTH,
-    )
+def _row_topics(row: Row) -> str:
+    names = {item.topic or item.topic_id for item in row.partitions}
+    names |= {item.topic for item in row.errors}
+    topics = sorted(name for name in names if name is not None)
+    return listed([shown(topic) for topic in topics], 3)
 
 
-def _opened_topic(key: tuple[Any, ...]) -> OpenedLine | None:
-    topic, topic_id, other = key
-    if other:
-        return None
-    name = shown(topic if topic is not None else topic_id)
-    return OpenedLine(name, RowChoice(topic=(topic, topic_id)))
-
-
-_TOPICS = LiveTable(
-    "topics",
-    "Busiest topics",
-    lambda snapshot: snapshot.topics,
-    (
-        LiveColumn(
-            TableColumn("topic", least=16, may_have_ids=True),
-            lambda entry, _: _topic(entry),
-            _topic,
-            "bold",
-        ),
-        _rate("bytes in", lambda entry: entry.produced_bytes, "B"),
-        _rate("bytes out", lambda entry: entry.fetched_bytes, "B"),
-        _records("records in", lambda entry: entry.produced_records, rank=1),
-        _records("records out", lambda entry: entry.fetched_records, rank=2),
-        _ERRORS,
-    ),
-    1,
-    lambda entry: (entry.topic, entry.topic_id),
-    itemgetter(slice(3)),
-    _opened_topic,
-    names_items=True,
-)
-
-
-# -- slowest --------------------------------------------------------------------------------------
-
-
-def _slow_api(entry: _SlowEntry) -> str:
-    return _versioned_api(entry["api_name"], entry["api_key"], entry["api_version"])
-
-
-def _versioned_api(name: str | None, key: int | None, version: int | None) -> str:
-    return MISSING if key is None else f"{api_text(name, key, _name)} v{version}"
-
-
-def _slow_topics(entry: _SlowEntry) -> str:
-    return listed([shown(name) for name in entry["topics"]], more=entry["more_topics"])
-
-
-def _opened_slow(key: tuple[Any, ...]) -> OpenedLine | None:
-    columns = dict(zip(("connection", "request_start_ns", "request_packet"), key, strict=True))
-    return OpenedLine(shown(key[0]), RowChoice(columns), is_recent=True)
-
-
-_SLOWEST = LiveTable(
-    "slowest",
-    "Slowest requests of the last minute",
-    lambda snapshot: snapshot.slowest,
-    (
-        _number("latency", itemgetter("latency_ns"), duration_text),
-        _text("API", 12, _slow_api, style="bold"),
-        _text("client", 12, lambda entry: shown(entry["client_id"])),
-        _text("topics", 10, _slow_topics),
-        _text(
-            "status", 10, lambda entry: status_text(entry["status"], entry["error_name"]), rank=2
-        ),
-        _number("at (UTC)", itemgetter("request_start_ns"), clock_text, rank=1),
-        _text("connection", 24, lambda entry: shown(entry["connection"]), rank=3),
-    ),
-    0,
-    lambda entry: (entry["api_name"], entry["client_id"], entry["connection"], *entry["topics"]),
-    itemgetter("connection", "request_start_ns", "request_packet"),
-    _opened_slow,
-)
-
-
-# -- groups and errors ----------------------------------------------------------------------------
-
-
-def _group(entry: GroupEntry) -> str:
-    return "(other groups)" if entry.other else _name(entry.group_id)
-
-
-def _group_wait_ns(entry: GroupEntry) -> int | None:
-    waits = [wait for wait in (entry.longest_join_ns, entry.longest_sync_ns) if wait is not None]
-    return max(waits, default=None)
-
-
-def _if_classic(
-    amount: Callable[[GroupEntry], int],
-) -> Callable[[GroupEntry], int | None]:
-    """Return an amount that is unknown for groups of the newer protocols."""
-
-    def known(entry: GroupEntry) -> int | None:
-        return amount(entry) or (0 if entry.protocol in (None, "classic") else None)
-
-    return known
-
-
-def _group_members(entry: GroupEntry, _: Snapshot) -> str:
-    return at_least(count_text(entry.members or None), known=entry.members_known)
-
-
-def _opened_group(key: tuple[Any, ...]) -> OpenedLine | None:
-    group_id, other = key
-    if other:
-        return None
-    return OpenedLine(shown(group_id), RowChoice({"group_id": group_id}), is_recent=True)
-
-
-_GROUPS = LiveTable(
-    "groups",
-    "Groups that rebalanced in the last minute",
-    lambda snapshot: snapshot.groups,
-    (
-        _text("group", 14, _group, style="bold"),
-        _text("protocol", 8, lambda entry: entry.protocol or MISSING, rank=4),
-        LiveColumn(
-            TableColumn("members", right=True, rank=3), _group_members, lambda entry: entry.members
-        ),
-        _number("rebalances", lambda entry: entry.rebalances, count_text),
-        _number("longest wait", _group_wait_ns, duration_text),
-        _number(
-            "errors",
-            lambda entry: entry.errors,
-            count_text,
-            style=lambda entry: "red" if entry.errors else "dim",
-        ),
-        _text("last error", 10, lambda entry: shown(entry.last_error_name), rank=1),
-        _number("joins", _if_classic(lambda entry: entry.joins), count_text, rank=6),
-        _number("leaves", _if_classic(lambda entry: entry.leaves), count_text, rank=7),
-        _number("told to rejoin", _if_classic(lambda entry: entry.told), count_text, rank=5),
-        _number("last (UTC)", lambda entry: entry.last_time_ns, clock_text, rank=2),
-    ),
-    10,
-    lambda entry: (entry.group_id, entry.last_error_name),
-    itemgetter(slice(2)),
-    _opened_group,
-)
-
-
-def _error(entry: ErrorEntry) -> str:
-    return "(other errors)" if entry.other else f"{_name(entry.error_name)} {entry.error_code}"
-
-
-def _opened_error(key: tuple[Any, ...]) -> OpenedLine | None:
-    api_name, code, name, topic, other = key
-    if other:
-        return None
-    error = {"code": code, "name": name, "topic": topic}
-    return OpenedLine(
-        f"{shown(name)} to {shown(api_name)}", RowChoice({"api_name": api_name}, error=error)
-    )
-
-
-_ERROR_CODES = LiveTable(
-    "errors",
-    "Errors by code and topic",
-    lambda snapshot: snapshot.errors,
-    (
-        _text("error", 20, _error, style="red"),
-        _text("API", 10, lambda entry: shown(entry.api_name)),
-        _text("topic", 10, lambda entry: shown(entry.topic)),
-        _rate("rate", lambda entry: entry.occurrences),
-        _number("last (UTC)", lambda entry: entry.last_time_ns, clock_text, rank=1),
-    ),
-    3,
-    lambda entry: (entry.api_name, entry.topic, entry.error_name),
-    itemgetter(slice(5)),
-    _opened_error,
-    names_items=True,
-)
-
-
-# -- findings -------------------------------------------------------------------------------------
+def _whom(finding: Finding) -> str:
+    return ", ".join(shown(str(value), 48) for value in finding.concerns.values()) or MISSING
 
 
 def finding_text(finding: Finding) -> str:
@@ -548,14 +232,163 @@ def finding_text(finding: Finding) -> str:
 
 _WORDS = 400
 """Characters of a sentence."""
+_TEXTS: dict[str, Callable[[Any], str]] = {
+    "api": _api,
+    "api and version": _versioned_api,
+    "endpoint": lambda row: str(Endpoint(row.broker_ip, row.broker_port)),
+    "error": lambda entry: f"{_name(entry.error_name)} {entry.error_code}",
+    "sentence": lambda finding: shown(finding.what, _WORDS),
+    "status": lambda entry: status_text(_value(entry, "status"), _value(entry, "error_name")),
+    "topic": _topic,
+    "topics": lambda entry: listed(
+        [shown(name) for name in entry["topics"]], more=entry["more_topics"]
+    ),
+    "topics of a row": _row_topics,
+    "whom": _whom,
+}
+"""Texts of several fields, by form."""
+_TEXTS_OF_VALUES: dict[str, Callable[[Any], str]] = {"": shown, "name": _name, "as it is": str}
 
 
-def _whom(finding: Finding) -> str:
-    return ", ".join(shown(str(value), 48) for value in finding.concerns.values()) or MISSING
+def _classic(entry: GroupEntry, field: str) -> int | None:
+    """Return a count that is unknown for groups of the newer protocols."""
+    count: int = getattr(entry, field)
+    return count or (0 if entry.protocol in (None, "classic") else None)
 
 
-def _finding_key(finding: Finding) -> tuple[Any, ...]:
-    return finding.name, *finding.concerns.items()
+def _longest_wait(entry: GroupEntry, _: str) -> int | None:
+    waits = [wait for wait in (entry.longest_join_ns, entry.longest_sync_ns) if wait is not None]
+    return max(waits, default=None)
+
+
+_NUMBERS: dict[str, tuple[Callable[[Any, str], int | None], Callable[[int | None], str]]] = {
+    "bytes": (_value, bytes_text),
+    "count": (_value, count_text),
+    "count of classic groups": (_classic, count_text),
+    "duration": (_value, duration_text),
+    "longest wait": (_longest_wait, duration_text),
+    "time": (_value, clock_text),
+}
+"""By form: what is shown, and how it is written."""
+_RATES = {"rate": "", "rate of bytes": "B", "rate of records": ""}
+"""By form: the unit."""
+_MEMBERS = "members"
+_RECORDS = "rate of records"
+_NUMBER_WIDTH = 9
+"""Wide enough for most numbers with units."""
+
+
+def _column(declared: DeclaredColumn) -> LiveColumn:
+    """Return a column with the functions that its form stands for."""
+    form, field = declared.form, declared.field
+    layout = TableColumn(
+        declared.title,
+        right=form in _RATES or form in _NUMBERS or form == _MEMBERS,
+        least=declared.least,
+        rank=declared.rank,
+        may_have_ids=form == "topic",
+    )
+    if form in _RATES:
+        return _rate(layout, declared)
+    style: Callable[[Any], str] | str = declared.style
+    if style == "alarm":
+        style = partial(_alarm, field)
+    if form in _NUMBERS:
+        amount, text = _NUMBERS[form]
+        return LiveColumn(
+            layout,
+            lambda entry, _: text(amount(entry, field)),
+            lambda entry: _lowest_if_null(amount(entry, field)),
+            style,
+            _NUMBER_WIDTH,
+        )
+    if form == _MEMBERS:
+        return LiveColumn(layout, _members, attrgetter(field))
+    if form in _TEXTS:
+        cell = _TEXTS[form]
+    else:
+        cell = partial(_text_of_value, _TEXTS_OF_VALUES[form], field)
+    return LiveColumn(layout, lambda entry, _: cell(entry), cell, style)
+
+
+def _rate(layout: TableColumn, declared: DeclaredColumn) -> LiveColumn:
+    """Return a column of rates; those of records may be larger than known."""
+    field, unit = declared.field, _RATES[declared.form]
+
+    def cell(entry: Any, snapshot: Snapshot) -> str:
+        text = rate_text(getattr(entry, field), snapshot.window_ns, unit)
+        return at_least(text, known=declared.form != _RECORDS or entry.records_known)
+
+    def style(entry: Any) -> str:
+        if not getattr(entry, field):
+            return "dim"
+        return "red" if declared.style == "alarm" else ""
+
+    return LiveColumn(layout, cell, attrgetter(field), style, _NUMBER_WIDTH)
+
+
+def _alarm(field: str, entry: Any) -> str:
+    return "red" if getattr(entry, field) else "dim"
+
+
+def _text_of_value(text: Callable[[Any], str], field: str, entry: Any) -> str:
+    return text(_value(entry, field))
+
+
+def _members(entry: GroupEntry, _: Snapshot) -> str:
+    return at_least(count_text(entry.members or None), known=entry.members_known)
+
+
+def _lowest_if_null(number: int | None) -> int:
+    return -(2**63) if number is None else number
+
+
+# -- the requests of a line -----------------------------------------------------------------------
+
+
+def _opened_api(key: tuple[Any, ...]) -> OpenedLine:
+    wire, api_key, api_name, waited, _ = key
+    columns = {"wire": wire, "api_key": api_key, "api_name": api_name, "waited": int(waited)}
+    name = shown(api_name) if api_name or api_key is None else f"key {api_key}"
+    return OpenedLine(f"{name} (waited)" if waited else name, RowChoice(columns))
+
+
+def _opened_client(key: tuple[Any, ...]) -> OpenedLine:
+    client_id, client_ip, _ = key
+    choice = RowChoice({"client_id": client_id, "client_ip": client_ip}, requests_only=True)
+    return OpenedLine(f"{shown(client_id)} from {shown(client_ip)}", choice)
+
+
+def _broker_columns(broker: str) -> dict[str, str | int | None]:
+    ip, _, port = broker.rpartition(":")
+    return {"broker_ip": ip.strip("[]"), "broker_port": int(port)}
+
+
+def _opened_broker(key: tuple[Any, ...]) -> OpenedLine:
+    return OpenedLine(shown(key[0]), RowChoice(_broker_columns(key[0])))
+
+
+def _opened_topic(key: tuple[Any, ...]) -> OpenedLine:
+    topic, topic_id, _ = key
+    name = shown(topic if topic is not None else topic_id)
+    return OpenedLine(name, RowChoice(topic=(topic, topic_id)))
+
+
+def _opened_slow(key: tuple[Any, ...]) -> OpenedLine:
+    columns = dict(zip(("connection", "request_start_ns", "request_packet"), key, strict=True))
+    return OpenedLine(shown(key[0]), RowChoice(columns), is_recent=True)
+
+
+def _opened_group(key: tuple[Any, ...]) -> OpenedLine:
+    return OpenedLine(shown(key[0]), RowChoice({"group_id": key[0]}), is_recent=True)
+
+
+def _opened_error(key: tuple[Any, ...]) -> OpenedLine:
+    api_name, code, name, topic, _ = key
+    error = {"code": code, "name": name, "topic": topic}
+    return OpenedLine(
+        f"{shown(name)} to {shown(api_name)}", RowChoice({"api_name": api_name}, error=error)
+    )
 
 
 def _opened_finding(key: tuple[Any, ...]) -> OpenedLine:
@@ -574,69 +407,92 @@ def _opened_finding(key: tuple[Any, ...]) -> OpenedLine:
     return OpenedLine(name.replace("_", " "), choice, is_recent=True)
 
 
-_FINDINGS = LiveTable(
-    "findings",
-    "Findings",
-    lambda snapshot: () if snapshot.findings is None else snapshot.findings.findings,
-    (
-        _number("severity", lambda entry: entry.severity, count_text, rank=3),
-        _text("finding", 14, lambda entry: entry.title, style="bold", rank=2),
-        _text("whom", 10, _whom),
-        _text("what", 16, lambda entry: shown(entry.what, _WORDS)),
-        _number("last (UTC)", lambda entry: entry.last_time_ns, clock_text, rank=1),
-    ),
-    0,
-    lambda entry: (entry.title, entry.what, *map(str, entry.concerns.values())),
-    _finding_key,
-    _opened_finding,
-    finds=True,
-)
+_OPENED: dict[str, Callable[[tuple[Any, ...]], OpenedLine]] = {
+    "APIs": _opened_api,
+    "clients": _opened_client,
+    "topics": _opened_topic,
+    "slowest": _opened_slow,
+    "groups": _opened_group,
+    "errors": _opened_error,
+    "brokers": _opened_broker,
+    "findings": _opened_finding,
+}
+"""By table: the requests of the line with a key."""
 
 
-# -- requests of a line ---------------------------------------------------------------------------
+# -- the tables -----------------------------------------------------------------------------------
 
 
-def _row_api(row: Row) -> str:
-    return _versioned_api(row.api_name, row.api_key, row.api_version)
+def _table(declared: DeclaredLiveTable) -> LiveTable:
+    """Return a table with the functions that its declaration stands for."""
+    columns = list(map(_column, declared.columns))
+    if declared.others:
+        columns[0] = _with_others(columns[0], declared.others)
+    return LiveTable(
+        declared.name,
+        declared.title,
+        partial(_entries, declared.entries.split(".")),
+        tuple(columns),
+        declared.sorted_by,
+        partial(_texts, declared.texts),
+        partial(_key, declared.key),
+        partial(_opened, declared),
+        declared.names_items,
+        declared.finds,
+    )
 
 
-def _row_broker(row: Row) -> str:
-    return str(Endpoint(row.broker_ip, row.broker_port))
+def _with_others(column: LiveColumn, others: str) -> LiveColumn:
+    cell = column.order
+
+    def text(entry: Any) -> str:
+        return others if entry.other else str(cell(entry))
+
+    return column._replace(cell=lambda entry, _: text(entry), order=text)
 
 
-def _row_topics(row: Row) -> str:
-    names = {item.topic or item.topic_id for item in row.partitions}
-    names |= {item.topic for item in row.errors}
-    topics = sorted(name for name in names if name is not None)
-    return listed([shown(topic) for topic in topics], 3)
+def _entries(path: Sequence[str], snapshot: Snapshot) -> Sequence[Any]:
+    found: Any = snapshot
+    for name in path:
+        found = getattr(found, name)
+        if found is None:
+            return ()
+    entries: Sequence[Any] = found
+    return entries
 
 
-REQUESTS = LiveTable(
-    "requests",
-    "Requests",
-    lambda snapshot: () if snapshot.opened is None else snapshot.opened.rows,
-    (
-        _number("latency", lambda row: row.latency_ns, duration_text),
-        _text("API", 12, _row_api, style="bold"),
-        _text("status", 10, lambda row: status_text(row.status, row.error_name)),
-        _number("at (UTC)", lambda row: row.began_ns, clock_text),
-        _text("client", 10, lambda row: shown(row.client_id), rank=1),
-        _text("broker", 14, _row_broker, rank=2),
-        _text("topics", 10, _row_topics, rank=3),
-        _text("group", 10, lambda row: shown(row.group_id), rank=6),
-        _number("sent", lambda row: row.request_bytes, bytes_text, rank=5),
-        _number("received", lambda row: row.response_bytes, bytes_text, rank=4),
-    ),
-    0,
-    lambda row: (row.api_name, row.client_id),
-    lambda row: row,
-    lambda _: None,
-)
-"""The table of the requests of an opened line."""
+def _texts(fields: Sequence[str], entry: Any) -> tuple[str | None, ...]:
+    texts: list[str | None] = []
+    for value in (_value(entry, field) for field in fields):
+        if isinstance(value, dict):
+            texts += map(str, value.values())
+        elif isinstance(value, list):
+            texts += value
+        else:
+            texts.append(value)
+    return tuple(texts)
 
 
-TABLES: tuple[LiveTable, ...] = (
-    *(_APIS, _CLIENTS, _TOPICS, _SLOWEST, _GROUPS, _ERROR_CODES, _BROKERS),
-    _FINDINGS,
-)
+def _key(fields: Sequence[str], entry: Any) -> Hashable:
+    """Return the fields that identify an entry; without such fields, the entry."""
+    if not fields:
+        return (entry,)
+    values = [_value(entry, field) for field in fields]
+    return tuple(
+        item
+        for value in values
+        for item in (value.items() if isinstance(value, dict) else (value,))
+    )
+
+
+def _opened(declared: DeclaredLiveTable, key: tuple[Any, ...]) -> OpenedLine | None:
+    """Return the requests of a line; None for the line of others, and for a request."""
+    if not declared.key or (declared.key[-1] == "other" and key[-1]):
+        return None
+    return _OPENED[declared.name](key)
+
+
+TABLES = tuple(map(_table, LIVE_TABLES))
 """The tables in the order of their tabs."""
+REQUESTS = _table(OPENED_REQUESTS)
+"""The table of the requests of an opened line."""

@@ -310,31 +310,38 @@ class _Differences:
 
     def changes(self, kind: str, *, is_worse: bool) -> list[dict[str, Any]]:
         """Return the lines that differ, sorted by the lower bound of the difference, descending."""
-        by_line: dict[LineKey, list[dict[str, Any]]] = {}
-        for index, measure in enumerate(self._measures):
-            if (
+        by_line = self._by_line(
+            lambda index, measure: (
                 measure.is_latency == (kind == "latency")
                 and measure.is_worse == is_worse
-                and measure.matters(self._thresholds)
                 and self._is_sure(index)
-            ):
-                by_line.setdefault(measure.key, []).append(self._difference(index))
-        ranked = sorted(by_line.items(), key=_rank, reverse=True)
-        return _folded(
-            [self._change(key, differences, is_worse=is_worse) for key, differences in ranked]
+            )
         )
+        ranked = sorted(by_line.items(), key=_rank, reverse=True)
+        return self._changes(ranked, is_worse=is_worse)
 
     def maybe(self) -> list[dict[str, Any]]:
         """Return differences that are large enough but may be chance."""
-        by_line: dict[LineKey, list[dict[str, Any]]] = {}
-        for index, measure in enumerate(self._measures):
-            if measure.matters(self._thresholds) and not self._is_sure(index):
-                by_line.setdefault(measure.key, []).append(self._difference(index, sure=False))
+        by_line = self._by_line(lambda index, _: not self._is_sure(index))
         # Lines of an API come before the lines of its clients, topics and brokers.
         ranked = sorted(by_line.items(), key=lambda item: _KINDS.index(item[0][0]) > 0)
-        return _folded(
-            [self._change(key, differences, is_worse=False) for key, differences in ranked]
-        )
+        return self._changes(ranked, is_worse=False)
+
+    def _by_line(
+        self, is_selected: Callable[[int, _Measure], bool]
+    ) -> dict[LineKey, list[dict[str, Any]]]:
+        """Return the selected differences that are large enough, by line."""
+        by_line: dict[LineKey, list[dict[str, Any]]] = {}
+        for index, measure in enumerate(self._measures):
+            if measure.matters(self._thresholds) and is_selected(index, measure):
+                by_line.setdefault(measure.key, []).append(self._difference(index))
+        return by_line
+
+    def _changes(
+        self, ranked: Iterable[tuple[LineKey, list[dict[str, Any]]]], *, is_worse: bool
+    ) -> list[dict[str, Any]]:
+        changes = [self._change(key, found, is_worse=is_worse) for key, found in ranked]
+        return _folded(changes)
 
     def alike(self) -> int:
         """Return the number of lines without a difference that is large enough."""
@@ -348,28 +355,21 @@ class _Differences:
         assert measure.counts is not None
         return partial(_swapped, measure.counts) if self._is_swapped else measure.counts
 
-    def _difference(self, index: int, *, sure: bool = True) -> dict[str, Any]:
-        """Return a figure of both sides, its chance and, if ``sure``, its interval."""
+    def _difference(self, index: int) -> dict[str, Any]:
+        """Return a figure of both sides, its chance and, if it is no chance, its interval."""
         measure = self._measures[index]
         chance = self._chances[index] if self._chances else None
-        interval = self._interval(measure) if sure else None
+        bounds = self._interval(measure) if self._is_sure(index) else None
         difference: dict[str, Any] = {"measure": measure.name, "a": measure.a, "b": measure.b}
         if measure.is_latency:
             difference["ratio"] = round(measure.b / measure.a, 4) if measure.a else None
-            low, high = (
-                (None, None)
-                if interval is None
-                else (round(float(BIN_BASE**bins), 4) for bins in interval)
-            )
+            rounded = [round(float(BIN_BASE**bound), 4) for bound in bounds or ()]
         else:
             difference["difference"] = round(measure.b - measure.a, 6)
-            low, high = (
-                (None, None) if interval is None else (round(bound, 6) for bound in interval)
-            )
+            rounded = [round(bound, 6) for bound in bounds or ()]
         return {
             **difference,
-            "low": low,
-            "high": high,
+            **dict(zip(("low", "high"), rounded or (None, None), strict=True)),
             "chance": None if chance is None else chance.among_all,
             "chance_alone": None if chance is None else chance.alone,
         }

@@ -2,35 +2,7 @@
 --
 -- A topic whose name is unknown has its id. Records that a broker refused are not counted;
 -- `..._known` is false if there were records whose number is unknown.
-WITH alike AS (
-    SELECT
-        topic,
-        topic_id,
-        api_name IN ('Produce', 'MultiProduce') AS is_produce,
-        status,
-        coalesce(sum(records), 0) AS records,
-        coalesce(sum(bytes), 0) AS bytes,
-        bool_or(is_uncounted) AS is_uncounted
-    FROM partition_sums
-    WHERE NOT is_refused
-    GROUP BY topic, topic_id, is_produce, status
-),
-carried AS (
-    SELECT
-        topic,
-        topic_id,
-        is_produce,
-        sum(records) AS records,
-        sum(bytes) AS bytes,
-        bool_or(is_uncounted) AS is_uncounted,
-        sum(CASE WHEN status IN ('ok', 'error') THEN records ELSE 0 END) AS acknowledged_records,
-        sum(CASE WHEN status IN ('ok', 'error') THEN bytes ELSE 0 END) AS acknowledged_bytes,
-        sum(CASE WHEN status = 'unanswered' THEN records ELSE 0 END) AS unanswered_records,
-        sum(CASE WHEN status = 'one_way' THEN records ELSE 0 END) AS one_way_records
-    FROM alike
-    GROUP BY topic, topic_id, is_produce
-),
-failed AS (
+WITH failed AS (
     SELECT
         topic,
         count(*) AS errors
@@ -43,44 +15,36 @@ lines AS (
         topic,
         topic_id,
         is_produce,
+        CAST(NULL AS VARCHAR) AS status,
         requests,
         0 AS records,
         0 AS bytes,
         false AS is_uncounted,
-        0 AS acknowledged_records,
-        0 AS acknowledged_bytes,
-        0 AS unanswered_records,
-        0 AS one_way_records,
         0 AS errors
     FROM topic_requests
     UNION ALL
     SELECT
         topic,
         topic_id,
-        is_produce,
+        api_name IN ('Produce', 'MultiProduce') AS is_produce,
+        status,
         0 AS requests,
-        records,
-        bytes,
+        coalesce(records, 0) AS records,
+        coalesce(bytes, 0) AS bytes,
         is_uncounted,
-        acknowledged_records,
-        acknowledged_bytes,
-        unanswered_records,
-        one_way_records,
         0 AS errors
-    FROM carried
+    FROM partition_sums
+    WHERE NOT is_refused
     UNION ALL
     SELECT
         topic,
         NULL AS topic_id,
         false AS is_produce,
+        CAST(NULL AS VARCHAR) AS status,
         0 AS requests,
         0 AS records,
         0 AS bytes,
         false AS is_uncounted,
-        0 AS acknowledged_records,
-        0 AS acknowledged_bytes,
-        0 AS unanswered_records,
-        0 AS one_way_records,
         errors
     FROM failed
 )
@@ -91,10 +55,10 @@ SELECT
     sum(CASE WHEN is_produce THEN records ELSE 0 END) AS produced_records,
     NOT bool_or(is_produce AND is_uncounted) AS produced_records_known,
     sum(CASE WHEN is_produce THEN bytes ELSE 0 END) AS produced_bytes,
-    sum(CASE WHEN is_produce THEN acknowledged_records ELSE 0 END) AS acknowledged_records,
-    sum(CASE WHEN is_produce THEN acknowledged_bytes ELSE 0 END) AS acknowledged_bytes,
-    sum(CASE WHEN is_produce THEN unanswered_records ELSE 0 END) AS unanswered_records,
-    sum(CASE WHEN is_produce THEN one_way_records ELSE 0 END) AS one_way_records,
+    sum(CASE WHEN is_produce AND status IN ('ok', 'error') THEN records ELSE 0 END) AS acknowledged_records,
+    sum(CASE WHEN is_produce AND status IN ('ok', 'error') THEN bytes ELSE 0 END) AS acknowledged_bytes,
+    sum(CASE WHEN is_produce AND status = 'unanswered' THEN records ELSE 0 END) AS unanswered_records,
+    sum(CASE WHEN is_produce AND status = 'one_way' THEN records ELSE 0 END) AS one_way_records,
     sum(CASE WHEN is_produce THEN 0 ELSE requests END) AS fetch_requests,
     sum(CASE WHEN is_produce THEN 0 ELSE records END) AS fetched_records,
     NOT bool_or(is_uncounted AND NOT is_produce) AS fetched_records_known,
