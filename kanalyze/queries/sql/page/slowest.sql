@@ -29,7 +29,7 @@ kept AS (
     JOIN chosen ON measured.request_id = chosen.request_id
 )
 SELECT
-    kept.capture,
+    kept.place,
     kept.connection,
     CASE WHEN r.client < $clients THEN r.client ELSE -1 END AS client,
     CASE WHEN r.api < $apis THEN r.api ELSE -1 END AS api,
@@ -49,9 +49,6 @@ SELECT
     kept.broker_time_ns,
     kept.response_send_ns,
     kept.request_start_ns,
-    kept.request_end_ns,
-    kept.response_start_ns,
-    kept.response_end_ns,
     kept.request_packet,
     kept.response_packet,
     kept.status,
@@ -59,4 +56,4 @@ SELECT
 FROM kept
 JOIN page_requests AS r ON kept.request_id = r.request_id
 GROUP BY ALL
-ORDER BY min(kept.place)
+ORDER BY kept.place
