@@ -20,7 +20,7 @@ import numpy as np
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 from kanalyze.queries.compare.chance import Counts, Resampled, chances
-from kanalyze.queries.compare.rows_side import BIN_BASE
+from kanalyze.queries.compare.rows_side import BIN_RATIO
 from kanalyze.queries.compare.side import OF_READ, QUANTILES, STATUSES
 
 if TYPE_CHECKING:
@@ -359,7 +359,7 @@ class _Differences:
             low, high = (
                 (None, None)
                 if interval is None
-                else (round(float(BIN_BASE**bins), 4) for bins in interval)
+                else (round(float(BIN_RATIO**bins), 4) for bins in interval)
             )
         else:
             difference["difference"] = round(measure.b - measure.a, 6)

@@ -1,7 +1,7 @@
 -- Sums of requests by all dimensions of the page, and by spans of time.
 --
 -- A request counts when it begins. `latencies` has the number of latencies in each bin: bin b has
--- those from 1.1^b ns to below 1.1^(b + 1) ns. Bins below 0 have negative latencies, of responses
+-- those from $bin_ratio^b ns to below $bin_ratio^(b + 1) ns. Bins below 0 have negative latencies, of responses
 -- that were captured before their requests: bin -1 - b has those of which bin b has the opposite.
 SELECT
     CASE WHEN client < $clients THEN client ELSE -1 END AS client,
@@ -27,8 +27,8 @@ SELECT
     histogram(
         CAST(
             CASE
-                WHEN latency_ns < 0 THEN -1 - floor(ln(-CAST(latency_ns AS DOUBLE)) / ln(1.1))
-                ELSE floor(ln(CASE WHEN latency_ns < 1 THEN 1 ELSE latency_ns END) / ln(1.1))
+                WHEN latency_ns < 0 THEN -1 - floor(ln(-CAST(latency_ns AS DOUBLE)) / ln($bin_ratio))
+                ELSE floor(ln(CASE WHEN latency_ns < 1 THEN 1 ELSE latency_ns END) / ln($bin_ratio))
             END
             AS INTEGER
         )

@@ -42,27 +42,9 @@ SELECT
     broker,
     topic,
     bucket,
-    max(
-        CASE
-            WHEN (of_all * 50 + 99) // 100 = up_to - many + 1 THEN lowest
-            WHEN (of_all * 50 + 99) // 100 = up_to THEN highest
-            ELSE lowest + (highest - lowest) // 2
-        END
-    ) FILTER (WHERE (of_all * 50 + 99) // 100 BETWEEN up_to - many + 1 AND up_to) AS p50,
-    max(
-        CASE
-            WHEN (of_all * 90 + 99) // 100 = up_to - many + 1 THEN lowest
-            WHEN (of_all * 90 + 99) // 100 = up_to THEN highest
-            ELSE lowest + (highest - lowest) // 2
-        END
-    ) FILTER (WHERE (of_all * 90 + 99) // 100 BETWEEN up_to - many + 1 AND up_to) AS p90,
-    max(
-        CASE
-            WHEN (of_all * 99 + 99) // 100 = up_to - many + 1 THEN lowest
-            WHEN (of_all * 99 + 99) // 100 = up_to THEN highest
-            ELSE lowest + (highest - lowest) // 2
-        END
-    ) FILTER (WHERE (of_all * 99 + 99) // 100 BETWEEN up_to - many + 1 AND up_to) AS p99,
+    bin_quantile(50, many, up_to, of_all, lowest, highest) AS p50,
+    bin_quantile(90, many, up_to, of_all, lowest, highest) AS p90,
+    bin_quantile(99, many, up_to, of_all, lowest, highest) AS p99,
     max(highest) AS max
 FROM ranked
 GROUP BY waited, client, api, broker, topic, bucket
