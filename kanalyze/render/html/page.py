@@ -25,16 +25,18 @@ from kanalyze.render.header import header_lines
 from kanalyze.render.html.findings import findings_html
 from kanalyze.render.html.model import model_of
 from kanalyze.render.phrases import captures_text
+from kanalyze.render.terminal import report_lines
 from kanalyze.render.units import count_text, duration_text
 from kanalyze.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["html_page"]
+__all__ = ["html_page", "plain_page"]
 
 _LONGEST_HEAD_LINE = 2_000
 _MAX_HEAD_LINES = 60
+_TEXT_WIDTH = 140
 _FOLDER = Path(__file__).parent
 
 
@@ -67,6 +69,19 @@ def html_page(report: Mapping[str, Any], cube: Mapping[str, Any]) -> str:
         licence=_asset("uPlot.LICENSE").replace("--", "- -"),
         library=library,
         script=script,
+    )
+
+
+def plain_page(report: Mapping[str, Any]) -> str:
+    """Return the text of a report as an HTML page, if sums for its figures could not be made."""
+    title = escape(captures_text(report["capture"]["captures"]))
+    lines = "\n".join(escape(line.plain) for line in report_lines(dict(report), _TEXT_WIDTH))
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'">\n'
+        f"<title>{title} \u2013 Kafka on the wire</title>\n</head>\n<body>\n<main>\n"
+        f"<h1>{title}</h1>\n<p>The sums that a page selects from could not be made, so this is "
+        f"the report as text.</p>\n<pre>{lines}</pre>\n</main>\n</body>\n</html>\n"
     )
 
 
