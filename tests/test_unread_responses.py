@@ -63,12 +63,6 @@ def test_errors_only_does_not_hide_them(capture, capsys):
     assert all(line["anomalies"] == ["unknown_api"] for line in lines[1:])
 
 
-def test_the_share_of_errors_is_of_those_that_were_read(capture, tmp_path):
-    page = tmp_path / "page.html"
-    assert main(["report", capture, "--html", str(page), "-o", str(tmp_path / "report.txt")]) == 0
-    assert "1 (33.33 %, 3 not read)" in page.read_text()
-
-
 @pytest.mark.parametrize("name", often([*NAMES, *TROUBLED], CHOSEN))
 def test_a_response_is_ok_only_if_its_codes_were_read(name):
     for row in analysis(name)[0]:

@@ -194,6 +194,7 @@ class _PageQueries:
             **self.level,
             "start_ns": self.start_ns,
             "bucket_ns": self.bucket_ns,
+            "bin_ratio": BIN_RATIO,
             "most_cells": _MAX_CELLS,
             "most_events": _MAX_EVENTS,
             "most": _MAX_SLOWEST,

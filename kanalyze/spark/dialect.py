@@ -33,9 +33,6 @@ __all__ = [
 QUANTILE_ERROR = 0.004
 """Maximum relative error of a quantile that is not exact."""
 
-_STEPS = 150
-"""Steps per unit of the natural logarithm. A value of at least 1000 differs from the middle of its
-step by less than 0.4 %: a factor of ``exp(1 / 300)``, and a half from rounding to an integer."""
 _DECIMAL = re.compile(r"\d*\.\d+")
 _USUAL_FRACTIONS = ("0.5", "0.9", "0.99")
 _ROW_NUMBER = "MONOTONICALLY_INCREASING_ID() AS request_id"
@@ -102,7 +99,38 @@ def _tree(query: Query) -> Any:
     except sqlglot.errors.SqlglotError as error:
         raise UsageError(f"query {query.name!r}: {str(error).partition(chr(10))[0]}") from None
     tree.comments = None
-    return tree
+    return _expanded(tree)
+
+
+@cache
+def _macro(name: str) -> Any:
+    """Return the statement that creates a macro of ours; None if there is none of that name."""
+    import sqlglot
+
+    macro = built_in("macros").get(name)
+    return macro and sqlglot.parse_one(macro.sql, read="duckdb")
+
+
+def _expanded(tree: Any) -> Any:
+    """Return a tree with calls of our macros replaced by what they stand for."""
+    from sqlglot import exp
+
+    def expanded(node: Any) -> Any:
+        macro = _macro(node.name.lower()) if isinstance(node, exp.Anonymous) else None
+        if macro is None:
+            return node
+        names = [name.name for name in macro.this.expressions]
+        values = dict(zip(names, node.expressions, strict=True))
+
+        def with_value(part: Any) -> Any:
+            if not isinstance(part, exp.Column) or part.name not in values:
+                return part
+            value = values[part.name].copy()
+            return exp.paren(value) if isinstance(value, exp.Binary) else value
+
+        return _expanded(macro.expression.transform(with_value))
+
+    return tree.transform(expanded)
 
 
 def _cte_names(tree: Any) -> set[str]:
@@ -194,7 +222,7 @@ def _dialect(*, is_exact: bool) -> Any:
                 exp.Filter: _filtered,
                 exp.Literal: _literal,
                 exp.Round: _rounded,
-                exp.WithinGroup: _exact_quantile if is_exact else _quantile_in_steps,
+                exp.WithinGroup: _exact_quantile if is_exact else _quantile_in_bins,
             }
 
     return Rules
@@ -287,22 +315,29 @@ def _exact_quantile(generator: Any, node: Any) -> str:
     return f"GET(SORT_ARRAY(COLLECT_LIST({values}){condition}{order}), {rank})"
 
 
-def _quantile_in_steps(generator: Any, node: Any) -> str:
-    """Return SQL for a quantile of values rounded to steps, as a float; below 1000 it is exact.
+def _quantile_in_bins(generator: Any, node: Any) -> str:
+    """Return SQL for a quantile of values rounded to bins, as a float; below 1000 it is exact.
 
-    Spark counts the values of each step: there are some thousand steps, however many values.
+    Spark counts the values of each bin: there are some thousand bins, however many values.
     sqlglot would write Spark's approximate quantile, which limits the error of the rank, not of the
     value.
     """
     values, fraction, condition, is_descending = _quantile_arguments(generator, node)
-    middle = f"ROUND(EXP(ROUND(LN({values}) * {_STEPS}) / {_STEPS}))"
-    steps = f"CASE WHEN {values} < 1000 THEN {values} ELSE {middle} END"
-    order = f"{steps} DESC" if is_descending else steps
+    (order_key,) = node.expression.expressions
+    middle = generator.sql(_expanded(_call("bin_amount", _call("amount_bin", order_key.this))))
+    rounded = f"CASE WHEN {values} < 1000 THEN {values} ELSE {middle} END"
+    order = f"{rounded} DESC" if is_descending else rounded
     # One array for all usual fractions, which Spark computes once.
     fractions = sorted({*_USUAL_FRACTIONS, fraction}, key=float)
     array = f"PERCENTILE_DISC(ARRAY({', '.join(fractions)})) WITHIN GROUP (ORDER BY {order})"
     quantile = f"({array}{condition})[{fractions.index(fraction)}]"
     return f"GREATEST(MIN({values}){condition}, LEAST(MAX({values}){condition}, {quantile}))"
+
+
+def _call(name: str, value: Any) -> Any:
+    from sqlglot import exp
+
+    return exp.Anonymous(this=name, expressions=[value.copy()])
 
 
 def _quantile_arguments(generator: Any, node: Any) -> tuple[str, str, str, bool]:

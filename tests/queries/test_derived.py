@@ -15,11 +15,13 @@ def query(name: str, sql: str, description: str = "") -> Query:
 @pytest.fixture
 def connection(monkeypatch: pytest.MonkeyPatch) -> duckdb.DuckDBPyConnection:
     tables = {
-        "errors": query("errors", "SELECT * FROM answered WHERE n > 1"),
+        "errors": query("errors", "SELECT * FROM answered WHERE twice(n) > 2"),
         "answered": query("answered", "SELECT n FROM rows", "kept: it is read twice"),
         "unused": query("unused", "SELECT * FROM nowhere"),
     }
-    monkeypatch.setattr(derived, "built_in", lambda _folder: tables)
+    macros = {"twice": query("twice", "CREATE TEMP MACRO twice(x) AS x * 2")}
+    folders = {"tables": tables, "macros": macros}
+    monkeypatch.setattr(derived, "built_in", folders.__getitem__)
     made = duckdb.connect()
     made.execute("CREATE TABLE rows AS FROM range(4) AS r(n)")
     return made
@@ -49,5 +51,5 @@ def test_views_are_computed_again_after_rows_were_added(
     views.drop()
     assert tables_and_views(connection) == {}
     connection.execute("INSERT INTO rows VALUES (9)")
-    views.make("FROM errors")
-    assert connection.execute("SELECT max(n) FROM errors").fetchall() == [(9,)]
+    views.make("SELECT twice(max(n)) FROM errors")
+    assert connection.execute("SELECT twice(max(n)) FROM errors").fetchall() == [(18,)]

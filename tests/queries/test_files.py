@@ -21,7 +21,7 @@ def test_a_file_has_a_title_a_description_and_parameters(tmp_path: Path) -> None
     }
 
 
-@pytest.mark.parametrize("kind", ["tables", "report", "questions"])
+@pytest.mark.parametrize("kind", ["macros", "tables", "report", "questions"])
 def test_every_built_in_query_has_a_title(kind: str) -> None:
     assert built_in(kind)
     for query in built_in(kind).values():

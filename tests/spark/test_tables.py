@@ -327,6 +327,15 @@ def test_a_common_table_expression_may_have_the_name_of_a_view() -> None:
     assert "LEFT JOIN" not in spark_sql(query)
 
 
+def test_calls_of_macros_are_what_they_stand_for() -> None:
+    query = Query("", "", "", (), "SELECT bin_amount(amount_bin(n - 1)) AS n FROM amounts")
+    of_bin = "CAST(SIGN((n - 1)) * FLOOR(LN(ABS(CAST((n - 1) AS DOUBLE)) + 1) * 252) AS INT)"
+    expected = (
+        f"SELECT SIGN({of_bin}) * ROUND(EXP((ABS({of_bin}) + 0.5D) / 252) - 1) AS n FROM amounts"
+    )
+    assert "".join(spark_sql(query).split()) == expected.replace(" ", "")
+
+
 def test_views_are_resolved_to_their_tables() -> None:
     sql = "SELECT * FROM carried JOIN connections USING (connection)"
     assert referenced_tables(Query("", "", "", (), sql)) == {"requests", "connections"}

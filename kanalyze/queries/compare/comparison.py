@@ -20,7 +20,7 @@ import numpy as np
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 from kanalyze.queries.compare.chance import Counts, Resampled, chances
-from kanalyze.queries.compare.rows_side import BIN_BASE
+from kanalyze.queries.compare.rows_side import BIN_RATIO
 from kanalyze.queries.compare.side import OF_READ, QUANTILES, STATUSES
 
 if TYPE_CHECKING:
@@ -363,7 +363,7 @@ class _Differences:
         difference: dict[str, Any] = {"measure": measure.name, "a": measure.a, "b": measure.b}
         if measure.is_latency:
             difference["ratio"] = round(measure.b / measure.a, 4) if measure.a else None
-            rounded = [round(float(BIN_BASE**bound), 4) for bound in bounds or ()]
+            rounded = [round(float(BIN_RATIO**bound), 4) for bound in bounds or ()]
         else:
             difference["difference"] = round(measure.b - measure.a, 6)
             rounded = [round(bound, 6) for bound in bounds or ()]

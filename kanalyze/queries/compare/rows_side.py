@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from kanalyze.queries.database import Database
     from kanalyze.tables.quality import CaptureQuality
 
-__all__ = ["BIN_BASE", "active_seconds", "bin_ns", "side_of_rows"]
+__all__ = ["BIN_RATIO", "active_seconds", "bin_ns", "side_of_rows"]
 
-BIN_BASE = 1.005
+BIN_RATIO = 1.005
 MAX_LINES = 10_000
 MAX_CELLS = 8_000_000
 """Maximum number of bins of all lines together; each takes 16 bytes."""
@@ -42,7 +42,7 @@ MAX_CELLS = 8_000_000
 
 def bin_ns(bin_number: float) -> int:
     """Return the latency in the middle of a bin, in ns."""
-    return round(float(BIN_BASE ** (bin_number + 0.5)))
+    return round(float(BIN_RATIO ** (bin_number + 0.5)))
 
 
 def active_seconds(database: Database) -> int:
@@ -96,7 +96,7 @@ def _lines(database: Database, slices: int | None) -> tuple[dict[LineKey, SideLi
     """Return the lines with their figures, and whether some were left out."""
     queries = built_in("compare")
     database.keep("compare_slices", queries["slices"], {"slices": slices or 1})
-    database.keep("compare_cells", queries["cells"], {})
+    database.keep("compare_cells", queries["cells"], {"bin_ratio": BIN_RATIO})
     database.keep("compare_lines", queries["lines"], {"most_lines": MAX_LINES + 1})
     line_rows = database.ask("FROM compare_lines ORDER BY line").to_pylist()
     latencies, is_cut = _by_line(database, "latencies", len(line_rows))

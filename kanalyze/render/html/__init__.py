@@ -6,7 +6,6 @@ In: a report and its cube, the sums by which the page filters. Out: HTML. Begin 
 
 from __future__ import annotations
 
-from kanalyze.render.html.page import html_page
-from kanalyze.render.html.plain import plain_page
+from kanalyze.render.html.page import html_page, plain_page
 
 __all__ = ["html_page", "plain_page"]

@@ -12,6 +12,8 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.texts import escape
+from kanalyze.render.failed import failed_names
+from kanalyze.render.html.tables import table_specs
 from kanalyze.render.phrases import api_text, listed, packets_text, status_text
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import is_dated
@@ -21,11 +23,13 @@ from kanalyze.spec.report import PARTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["UNKNOWN_PART", "model_of"]
+__all__ = ["model_of"]
 
-UNKNOWN_PART = "latency"
-"""The class of the time between request and response if it cannot be divided into network and
-broker."""
+_PARTS = (
+    *({"column": column, "class": class_, "title": title} for column, class_, title in PARTS),
+    {"column": None, "class": "latency", "title": "network and broker together"},
+)
+"""The parts of a request's time; the last is latency that cannot be divided."""
 _MAX_PARTS_SHOWN = 2
 _MIN_SHARE = 0.01
 
@@ -54,6 +58,13 @@ _OTHERS = {
     "code": "(other errors)",
     "part": "(other partitions)",
 }
+_MADE_BY = {
+    "failures": ("errors",),
+    "batches": ("partitions", "codecs"),
+    "latency_parts": ("latency_parts",),
+    "slowest": ("slowest",),
+}
+"""The tables that a query of the page makes alone."""
 _MAX_SOFTWARE = 3
 
 
@@ -86,7 +97,7 @@ def model_of(report: Mapping[str, Any], cube: Mapping[str, Any]) -> dict[str, An
                 for line in names["parts"]
             ],
         },
-        "parts": [class_ for _, class_, _ in PARTS] + [UNKNOWN_PART],
+        "parts": _PARTS,
         "cells": cube["cells"],
         "failures": _in_us(cube["failures"], "first_time_ns", "last_time_ns"),
         "batches": _shown_codecs(cube["batches"]),
@@ -95,7 +106,18 @@ def model_of(report: Mapping[str, Any], cube: Mapping[str, Any]) -> dict[str, An
         "slowest": [_slow(line) for line in cube["slowest"]],
         "tls": [_tls(line) for line in report["tls"]],
         "group_events": [_event(line) for line in cube["group_events"]],
+        "tables": table_specs(),
+        "missing": _missing_tables(report),
     }
+
+
+def _missing_tables(report: Mapping[str, Any]) -> dict[str, str]:
+    """Return what to say in place of the lines of tables whose query failed, by table."""
+    failed = [
+        *(table for name in failed_names(report, "page") for table in _MADE_BY.get(name, ())),
+        *(name for name in failed_names(report, "table") if name == "tls"),
+    ]
+    return dict.fromkeys(failed, "not known: a query failed")
 
 
 def _named(name: str | None, option: str, quoted: Callable[[str], str]) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 "use strict";
-// Sums up the figures of what a reader selects, from the cube in the page. Text from the wire is set
-// as text only, never as markup. sums.py, tables.py and svg.py of kanalyze compute the same for the
-// page without scripts; a test compares the two.
+// Sums up the figures of what a reader selects, from the cube in the page, and draws them. Text from
+// the wire is set as text only, never as markup.
 (async () => {
   const NONE = -2;
   const OTHERS = -1;
@@ -248,8 +247,7 @@
     }
     return [...found.values()];
   };
-  // The names of the columns in the sums; the page uses other names for their CSS classes.
-  const PARTS = ["request_send_ns", "broker_network_ns", "retransmission_wait_ns", "pipeline_wait_ns", "broker_time_ns", "response_send_ns"];
+  const PARTS = model.parts.filter((part) => part.column).map((part) => part.column);
   const PART_COUNTS = ["rows", "resent", "closed", ...PARTS, "client_network_ns", "client_network_rows"];
   const sumsOfParts = (keys) => {
     const found = new Map();
@@ -324,6 +322,7 @@
     }
     return 0;
   };
+  const classOf = (column) => (NUMBERS.includes(column.kind) ? "n" : column.kind === "info" ? "info" : "");
   const element = (tag, className, text) => {
     const made = document.createElement(tag);
     if (className) made.className = className;
@@ -331,35 +330,75 @@
     return made;
   };
 
+  const [FIRST_LINES, MOST_LINES] = [12, 500];
+  const buttonOf = (className, text, onClick) => {
+    const button = element("button", className, text);
+    button.type = "button";
+    button.addEventListener("click", onClick);
+    return button;
+  };
+  const hasValue = (column, lines) => lines.some((line) => ![MISSING, "0"].includes(written(column, line)));
+
   class Table {
-    constructor(spec) {
+    // Optional columns are left out if no line of the whole capture has a value in them.
+    constructor(spec, linesOfAll) {
       this.spec = spec;
-      this.columns = spec.columns;
-      this.table = byId(`${spec.name}-table`);
-      this.rest = byId(spec.name).querySelector(".rest");
+      this.columns = spec.columns.filter((column) => !column.is_optional || hasValue(column, linesOfAll));
       this.sorted = this.columns.findIndex((column) => column.field === spec.sort);
       this.isDown = true;
       this.text = "";
-      this.most = model.first_lines;
+      this.most = FIRST_LINES;
       this.lines = [];
-      this.heads = [...this.table.tHead.rows[0].cells];
-      this.heads.forEach((head, at) => {
-        const button = element("button", "", head.textContent);
-        button.type = "button";
-        button.addEventListener("click", () => this.sortBy(at));
-        head.replaceChildren(button);
+      this.rest = element("p", "rest");
+      this.table = element("table");
+      this.table.id = `${spec.name}-table`;
+      this.heads = this.columns.map((column, at) => {
+        const head = element("th", classOf(column));
+        head.scope = "col";
+        head.append(buttonOf("", column.title, () => this.sortBy(at)));
+        return head;
       });
-      const find = byId(spec.name).querySelector(".find");
-      if (!find) return;
-      const label = element("label", "", "Find ");
+      this.table.createCaption().textContent = spec.title;
+      this.table.createTHead().insertRow().append(...this.heads);
+      this.table.createTBody();
+      byId("tables").append(this.section(spec, linesOfAll));
+      const link = element("a", "", spec.title);
+      link.href = `#${spec.name}`;
+      const item = element("li");
+      item.append(link);
+      byId("links").append(item);
+    }
+
+    section(spec, linesOfAll) {
+      const section = element("section");
+      section.id = spec.name;
+      const name = element("h2", "", spec.title);
+      name.id = `${spec.name}-title`;
+      const title = element("div", "title");
+      title.append(name);
+      if (linesOfAll.length > FIRST_LINES) title.append(this.find());
+      const scroll = element("div", "scroll");
+      scroll.tabIndex = 0;
+      scroll.setAttribute("role", "region");
+      for (const each of [section, scroll]) each.setAttribute("aria-labelledby", name.id);
+      scroll.append(this.table);
+      const note = [spec.note, spec.name === "slowest" ? coverageText() : ""].filter(Boolean).join(" ");
+      section.append(title, ...(note ? [element("p", "note", note)] : []), scroll, this.rest);
+      return section;
+    }
+
+    find() {
       const input = element("input");
       input.type = "search";
       input.addEventListener("input", () => {
         this.text = input.value.toLowerCase();
         this.draw();
       });
+      const label = element("label", "", "Find ");
       label.append(input);
+      const find = element("span", "find");
       find.append(label);
+      return find;
     }
 
     sortBy(at) {
@@ -400,36 +439,31 @@
       this.table.parentElement.hidden = !found.length;
       const more = found.length - this.most;
       this.rest.textContent = more > 0 ? `and ${countText(more)} more` : found.length ? "" : model.missing[this.spec.name] || "none";
-      if (more > 0 && this.most < model.most_lines) {
-        const button = element("button", "", "Show them");
-        button.type = "button";
-        button.addEventListener("click", () => {
-          this.most = model.most_lines;
+      if (more > 0 && this.most < MOST_LINES) {
+        this.rest.append(buttonOf("", "Show them", () => {
+          this.most = MOST_LINES;
           this.draw();
           this.table.parentElement.focus();
-        });
-        this.rest.append(button);
+        }));
       }
     }
 
     row({ line, texts }) {
       const row = element("tr");
       this.columns.forEach((column, at) => {
-        const cell = element(at ? "td" : "th", NUMBERS.includes(column.kind) ? "n" : column.kind === "info" ? "info" : "");
+        const cell = element(at ? "td" : "th", classOf(column));
         if (!at) cell.scope = "row";
         if (column.kind === "failed" && line[column.field]) cell.classList.add("bad");
         const dimension = column.kind === "api" ? "api" : column.dimension;
         const number = column.kind === "api" || column.kind === "name" ? line.key[column.key_index] : NONE;
         if (dimension in selected && number >= 0) {
-          const button = element("button", "pick", texts[at]);
-          button.type = "button";
-          button.title = `Select ${texts[at]}`;
-          button.addEventListener("click", () => {
+          const button = buttonOf("pick", texts[at], () => {
             select({ [dimension]: number });
             // The button's line is drawn anew. A keyboard user continues at the control that can
             // undo the selection.
             controls[dimension].focus({ preventScroll: true });
           });
+          button.title = `Select ${texts[at]}`;
           cell.append(button);
         } else {
           cell.textContent = texts[at];
@@ -462,11 +496,17 @@
   };
   const word = (x, y, text, anchor = "start", className = "lb") =>
     shape("text", { x: at(x), y: at(y), class: className, "text-anchor": anchor }, text);
+  const LABELS = {
+    histogram: "Histogram of latency, logarithmic",
+    heat: "Heat map of latency over time",
+    parts: "Shares of the time of requests",
+    waterfall: "Waterfall of the slowest requests",
+    timeline: "Joins, syncs and leaves of consumer groups over time",
+  };
   const draw = (id, height, parts) => {
-    const old = byId(id).firstElementChild;
-    const svg = shape("svg", { viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": old.getAttribute("aria-label") });
+    const svg = shape("svg", { viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": LABELS[id] });
     svg.append(...parts);
-    old.replaceWith(svg);
+    byId(id).replaceChildren(svg);
   };
   const drawNothing = (id) => draw(id, 40, [word(LEFT, 24, "nothing to draw")]);
   // Powers of ten and their negatives; of a thousand if they are many, and their multiples by 2 and 5
@@ -558,7 +598,7 @@
       drawn.push(word(LABEL - 8, y + 11, cut(name, MOST_LETTERS), "end"));
       parts.forEach((part, place) => {
         const wide = Math.max(part * scale, isShare || part <= 0 ? 0 : 1);
-        if (wide) drawn.push(shape("rect", { x: at(x), y, width: at(wide), height: 13, class: `w ${model.parts[place]}` }));
+        if (wide) drawn.push(shape("rect", { x: at(x), y, width: at(wide), height: 13, class: `w ${model.parts[place].class}` }));
         x += wide;
       });
       drawn.push(word(x + 5, y + 11, durationText(took), "start", "lb strong"));
@@ -613,14 +653,14 @@
   const perSecond = 1e6 / model.bucket_us;
   const short = (number, unit) => (number === null ? MISSING : scaled(number).join(unit ? " " : "") + unit);
   const CHARTS = [
-    { id: "chart-requests", text: (value) => short(value, "") + "/s", lines: [["requests", "--accent", 1]], scale: perSecond },
-    { id: "chart-errors", text: (value) => short(value, "") + "/s", lines: [["errors", "--bad", 1], ["unanswered", "--second", 1]], scale: perSecond },
-    { id: "chart-bytes", text: (value) => short(value, "B") + "/s", lines: [["sent", "--accent", 1], ["received", "--second", 1]], scale: perSecond },
-    { id: "chart-latency", text: (value) => (value === null ? MISSING : durationText(Math.round(value))), lines: [["p50", "--accent", 0], ["p99", "--bad", 0]], scale: 1, isLog: true },
+    { id: "chart-requests", title: "Requests per second", text: (value) => short(value, "") + "/s", lines: [["requests", "--accent", 1]], scale: perSecond },
+    { id: "chart-errors", title: "Errors and unanswered per second", text: (value) => short(value, "") + "/s", lines: [["errors", "--bad", 1], ["unanswered", "--second", 1]], scale: perSecond },
+    { id: "chart-bytes", title: "Bytes per second", text: (value) => short(value, "B") + "/s", lines: [["sent", "--accent", 1], ["received", "--second", 1]], scale: perSecond },
+    { id: "chart-latency", title: "Latency, p50 and p99 (logarithmic)", text: (value) => (value === null ? MISSING : durationText(Math.round(value))), lines: [["p50", "--accent", 0], ["p99", "--bad", 0]], scale: 1, isLog: true },
   ];
   const [LOGARITHMIC, ASINH] = [3, 4]; // uPlot's numbers; a logarithm has no negative latencies
   const hasNegative = cells.some((cell) => cell.latencies.some((bin, at) => at % 2 === 0 && bin < 0));
-  const drawn = CHARTS.filter((chart) => byId(chart.id));
+  let drawn = [];
   let charts = [];
   let isDrawing = false;
   const dataOf = (chart, times) => [
@@ -670,6 +710,17 @@
   };
   // Width of one of four charts side by side on A4. The paper layout is not known when they are drawn.
   const PAPER_WIDTH = 240;
+  const makeFigures = (times) => {
+    drawn = CHARTS.filter((chart) => chart.lines.some(([name]) => times.some((sum) => sum[name])));
+    for (const { id, title } of drawn) {
+      const canvas = element("div", "canvas");
+      canvas.id = id;
+      canvas.setAttribute("aria-hidden", "true");
+      const figure = element("figure", "chart");
+      figure.append(element("figcaption", "", title), canvas);
+      byId("charts").append(figure);
+    }
+  };
   const makeCharts = (times) => {
     charts.forEach((plot) => plot.destroy());
     if (!model.buckets) return;
@@ -697,22 +748,42 @@
 
   // -- the whole page ---------------------------------------------------------------------------
 
-  const tables = model.tables.map((spec) => new Table(spec));
   const controls = {};
   const requestsInAll = cells.filter((cell) => !cell.is_again && cell.status !== "orphan_response").reduce((sum, cell) => sum + cell.rows, 0);
-  let current = null;
+  let current = allSums();
 
   const isPaper = () => document.documentElement.classList.contains("paper");
   const drawTiles = (sum) => {
     const known = sum.requests - sum.unread;
     const share = percentText(known > 0 ? Math.min(sum.errors / known, 1) : 0);
     const unread = sum.unread ? `, ${countText(sum.unread)} not read` : "";
-    const texts = {
-      requests: countText(sum.requests), errors: `${countText(sum.errors)} (${share}${unread})`, unanswered: countText(sum.unanswered),
-      sent: bytesText(sum.sent), received: bytesText(sum.received),
-      p50: numberText("ns", sum.p50), p99: numberText("ns", sum.p99), max: numberText("ns", sum.max),
-    };
-    for (const [name, text] of Object.entries(texts)) byId(`tile-${name}`).textContent = text;
+    const tiles = [
+      ["requests", "requests", countText(sum.requests)],
+      ["errors", "with errors", `${countText(sum.errors)} (${share}${unread})`],
+      ["unanswered", "unanswered", countText(sum.unanswered)],
+      ["sent", "sent to brokers", bytesText(sum.sent)],
+      ["received", "received", bytesText(sum.received)],
+      ...["p50", "p99", "max"].map((name) => [name, `latency ${name}`, numberText("ns", sum[name])]),
+    ];
+    byId("tiles").replaceChildren(...tiles.map(([name, title, text]) => {
+      const figure = element("dd", "", text);
+      figure.id = `tile-${name}`;
+      const tile = element("div");
+      tile.append(element("dt", "", title), figure);
+      return tile;
+    }));
+  };
+  const limitsText = () => {
+    const limited = [["client", "clients"], ["topic", "topics"], ["broker", "brokers"], ["group", "groups"]]
+      .filter(([name]) => cells.some((cell) => cell[name] === OTHERS))
+      .map(([name, names]) => `${countText(model.names[name].length)} ${names}`);
+    return limited.length ? `Only the busiest are listed: ${limited.join(", ")}. The others are summed up.` : "";
+  };
+  const coverageText = () => {
+    const [listed, requests] = [model.slowest.length, total([...current.totals.bins.values()])];
+    if (listed >= requests) return "";
+    return `The page lists ${countText(listed)} of ${countText(requests)} requests: the slowest of all, and of each ` +
+      "client with each API. A selection may have others as slow.";
   };
   const spanText = () =>
     selected.from === null ? [] : [`${clockText(starts[selected.from] * 1e6)} to ${clockText((starts[selected.to]) * 1e6 + model.bucket_us)}`];
@@ -786,14 +857,11 @@
     for (const item of document.querySelectorAll("#findings .finding")) {
       const own = DIMENSIONS.map(([name]) => name).filter((name) => Number(item.dataset[name] ?? OTHERS) >= 0);
       if (!own.length) continue;
-      const button = element("button", "concerns", "Select its requests");
-      button.type = "button";
-      button.addEventListener("click", () => {
+      item.lastElementChild.append(buttonOf("concerns", "Select its requests", () => {
         select({ ...nothing(), ...Object.fromEntries(own.map((name) => [name, Number(item.dataset[name])])) });
         byId("filter").scrollIntoView();
         controls[own[0]].focus({ preventScroll: true });
-      });
-      item.lastElementChild.append(button);
+      }));
     }
   };
   const nothing = () => Object.fromEntries(Object.keys(selected).map((name) => [name, null]));
@@ -815,14 +883,19 @@
     }
     control("from", "From", starts.map((start, bucket) => [bucket, clockText(start * 1e6)]));
     control("to", "To", starts.map((start, bucket) => [bucket, clockText(start * 1e6 + model.bucket_us)]));
-    const clear = element("button", "", "Clear");
-    clear.type = "button";
+    const clear = buttonOf("", "Clear", () => select(nothing()));
     clear.id = "clear";
-    clear.addEventListener("click", () => select(nothing()));
     byId("state").append(clear);
   };
 
-  for (const hidden of [byId("filter"), ...document.querySelectorAll(".script")]) hidden.hidden = false;
+  for (const hidden of document.querySelectorAll(".script")) hidden.hidden = false;
+  byId("limits").textContent = limitsText();
+  byId("keys").append(...model.parts.flatMap((part) => [" ", element("span", `key ${part.class}`, part.title)]));
+  byId("timeline").parentElement.hidden = !model.group_events.length;
+  const tables = model.tables
+    .filter((spec) => !spec.is_optional || current[spec.name].length)
+    .map((spec) => new Table(spec, current[spec.name]));
+  makeFigures(current.times);
   makeControls();
   makeFindings();
   drawAll();

@@ -1,29 +1,15 @@
-"""The tables of the page: their columns, and their first lines as HTML.
+"""The tables of the page: their titles, notes and columns.
 
-In: the model of a page and its sums. Out: HTML, and the columns as plain values, from which
-``page.js`` writes the same lines.
+In: nothing. Out: declarations, which ``page.js`` fills with the sums of a selection.
 """
 
 from __future__ import annotations
 
-import math
-from html import escape
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.render.html.sums import kind_of
-from kanalyze.render.phrases import listed
-from kanalyze.render.text import MISSING
-from kanalyze.render.times import clock_text
-from kanalyze.render.units import bytes_text, count_text, duration_text, records_text
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-__all__ = ["TABLES", "Table", "label_of", "table_html", "table_specs", "tables_of"]
-
-_Line: TypeAlias = "Mapping[str, Any]"
-_NUMBERS = ("count", "failed", "bytes", "ns", "records", "time")
+__all__ = ["TABLES", "Table", "table_specs"]
 
 
 class PageColumn(NamedTuple):
@@ -52,6 +38,8 @@ class Table(NamedTuple):
     columns: tuple[PageColumn, ...]
     sort: str
     """The field that sorts the lines at first, in descending order."""
+    is_optional: bool = False
+    """True if the table is left out when it has no lines."""
 
 
 def _name(title: str, dimension: str, key_index: int = 0) -> PageColumn:
@@ -286,154 +274,14 @@ TABLES = (
             ),
         ),
         "connections",
+        is_optional=True,
     ),
 )
-_WITHOUT_SUMS = ("slowest", "tls")
-"""Tables whose lines are in the model."""
-_ONLY_WITH_LINES = ("tls",)
 
 
-def tables_of(model: _Line, sums: _Line) -> list[tuple[Table, list[_Line]]]:
-    """Return the tables with their lines.
-
-    Optional columns that are empty in every line are left out, and so is an empty table of TLS.
-    """
-    tables = []
-    for table in TABLES:
-        lines = _lines(table, model, sums)
-        if not lines and table.name in _ONLY_WITH_LINES:
-            continue
-        columns = (
-            column
-            for column in table.columns
-            if not column.is_optional or _has_values(column, lines, model)
-        )
-        tables.append((table._replace(columns=tuple(columns)), lines))
-    return tables
-
-
-def _has_values(column: PageColumn, lines: Iterable[_Line], model: _Line) -> bool:
-    return any(_cell_text(column, line, model) not in (MISSING, "0") for line in lines)
-
-
-def table_specs(tables: Iterable[Table]) -> list[dict[str, Any]]:
-    """Return tables as plain values, for scripts."""
+def table_specs() -> list[dict[str, Any]]:
+    """Return the tables as plain values, for scripts."""
     return [
-        {
-            "name": table.name,
-            "sort": table.sort,
-            "columns": [column._asdict() for column in table.columns],
-        }
-        for table in tables
+        {**table._asdict(), "columns": [column._asdict() for column in table.columns]}
+        for table in TABLES
     ]
-
-
-def _lines(table: Table, model: _Line, sums: _Line) -> list[_Line]:
-    """Return the lines of a table in their initial order."""
-    if table.name in _WITHOUT_SUMS:
-        return [{**line, "key": []} for line in model[table.name]]
-    lines: list[_Line] = sums[table.name]
-    by_key = sorted(lines, key=lambda line: [_sortable(part) for part in line["key"]])
-    # The line that sums up the others is last.
-    return sorted(by_key, key=lambda line: (-1 in line["key"], -(line[table.sort] or 0)))
-
-
-def _sortable(part: int | str) -> tuple[bool, int, str]:
-    """Return the sort key of a part of a line's key; -1 (others) and -2 (no name) are last."""
-    return (False, 0, part) if isinstance(part, str) else (part < 0, part, "")
-
-
-def table_html(table: Table, lines: Sequence[_Line], model: _Line, most: int) -> str:
-    """Return the head and the first ``most`` lines of a table as HTML."""
-    heads = "".join(
-        f'<th scope="col"{_class(column.kind)}>{escape(column.title)}</th>'
-        for column in table.columns
-    )
-    rows = "".join(_row_html(table.columns, line, model) for line in lines[:most])
-    return f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>"
-
-
-def _row_html(columns: Iterable[PageColumn], line: _Line, model: _Line) -> str:
-    cells = [(column, _cell_text(column, line, model)) for column in columns]
-    first, *other_cells = (
-        (f"{_class(column.kind, is_bad=_is_bad(column, line))}", escape(text))
-        for column, text in cells
-    )
-    return (
-        f'<tr><th scope="row"{first[0]}>{first[1]}</th>'
-        + "".join(f"<td{cls}>{text}</td>" for cls, text in other_cells)
-        + "</tr>"
-    )
-
-
-def _is_bad(column: PageColumn, line: _Line) -> bool:
-    return column.kind == "failed" and bool(line[column.field])
-
-
-def _class(kind: str, *, is_bad: bool = False) -> str:
-    names = ("n" if kind in _NUMBERS else "info" if kind == "info" else "") + (
-        " bad" if is_bad else ""
-    )
-    return f' class="{names.strip()}"' if names else ""
-
-
-def label_of(model: _Line, dimension: str, number: int) -> str:
-    """Return the name with this number of a dimension; -1 stands for all others."""
-    if number >= 0:
-        return str(model["names"][dimension][number]["label"])
-    return str(model["others"][dimension]) if number == -1 else MISSING
-
-
-def _cell_text(column: PageColumn, line: _Line, model: _Line) -> str:
-    """Return the text of a cell."""
-    kind, field = column.kind, column.field
-    if kind == "name":
-        return label_of(model, column.dimension, line["key"][column.key_index])
-    if kind == "info":
-        number = line["key"][column.key_index]
-        return str(model["names"][column.dimension][number][field]) if number >= 0 else MISSING
-    if kind == "api":
-        return _api_text(line, model)
-    if kind == "versions":
-        return _versions_text(line, model)
-    if kind == "key":
-        return str(line["key"][column.key_index])
-    if kind == "records":
-        return _records(line, model)
-    if field == "topics_label":
-        return _topics_text(line, model)
-    value = line[field]
-    return str(value) if kind == "text" else _number_text(kind, value, model)
-
-
-def _number_text(kind: str, value: float | None, model: _Line) -> str:
-    if value is None:
-        return MISSING
-    if kind == "bytes":
-        return bytes_text(int(value))
-    if kind == "ns":
-        return duration_text(math.floor(value))
-    if kind == "time":
-        return clock_text(int(value) * 1000, dated=model["dated"])
-    return count_text(int(value))
-
-
-def _api_text(line: _Line, model: _Line) -> str:
-    api, waited = line["key"]
-    return label_of(model, "api", api) + (" (waited)" if waited else "")
-
-
-def _versions_text(line: _Line, model: _Line) -> str:
-    names = [label_of(model, "version", number) for number in line["versions"] if number >= 0]
-    return " ".join(sorted(names, key=lambda name: (len(name), name))) or MISSING
-
-
-def _topics_text(line: _Line, model: _Line) -> str:
-    names = [label_of(model, "topic", number) for number in line["topics"] if number != -2]
-    return listed(names, 3)
-
-
-def _records(line: _Line, model: _Line) -> str:
-    if kind_of(model, line["key"][0]) not in ("produce", "fetch"):
-        return MISSING
-    return records_text(line["records"], known=not line["uncounted"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,13 +14,13 @@ import pytest
 import kanalyze
 from kanalyze.model.tcp import Endpoint
 from kanalyze.render.html import html_page
-from kanalyze.render.units import bytes_text, count_text, duration_text
+from kanalyze.render.units import bytes_text, count_text, duration_text, rate_text
+from tests.queries.test_page import many_rows
 from tests.render.html.test_page import HOSTILE, hostile_page
 from tests.support import rows as sample_rows
 from tests.support import tls_captures
 from tests.support.browser import Page, browser_page
-from tests.support.captures import analysis
-from tests.support.cases import for_each
+from tests.support.captures import NAMES, analysis, often
 from tests.support.pages import report_and_cube, report_and_cube_of
 from tests.support.plain_report import plain_report
 
@@ -55,6 +56,13 @@ TITLES_OF_PARTS = {
     "response": "response_send_ns",
     "to client": "client_network_ns",
 }
+QUANTILES = ("p50", "p90", "p99", "max")
+NUMBERS = (
+    *(0, 1, 9, 10, 99, 999, 1_000, 1_005, 1_015, 1_025, 9_995, 9_999, 10_050, 99_950, 99_999),
+    *(100_500, 999_499, 999_500, 999_999, 1_000_000, 1_234_567, 12_345_678, 999_500_000),
+    *(10**9, 119_400_000_000, 119_500_000_000, 3_599_999_999_999, 10**13, 86_400 * 10**9, 2**53),
+)
+"""Sizes and latencies at which the number of digits, or the unit, changes."""
 DRAWINGS = """
     Object.fromEntries(["histogram", "heat", "parts", "waterfall", "timeline"].map((id) =>
         [id, document.getElementById(id).innerHTML]))
@@ -99,6 +107,13 @@ def show(browser: Page, path: Path, *, width: int = 1300, scheme: str = "light")
     browser.wait_for(IS_READY)
 
 
+def open_page(browser: Page, folder: Path, report: dict[str, Any], cube: dict[str, Any]) -> None:
+    """Open the page of a report."""
+    path = folder / "page.html"
+    path.write_text(html_page(report, cube), encoding="utf-8")
+    show(browser, path)
+
+
 def set_size(browser: Page, width: int) -> None:
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     browser.tell("Emulation.setDeviceMetricsOverride", **size)
@@ -134,40 +149,90 @@ def by_name(page: Page, table: str) -> dict[str, dict[str, str]]:
 # -- newly opened ---------------------------------------------------------------------------------
 
 
-def test_scripts_do_not_change_the_newly_opened_page(page: Page, folder: Path) -> None:
-    texts, drawings = page.run(TEXTS_OF_TABLES), page.run(DRAWINGS)
-    assert len(texts) == 14
-    page.tell("Emulation.setScriptExecutionDisabled", value=True)
+def test_without_scripts_findings_are_shown_and_a_line_says_what_is_missing(
+    browser: Page, folder: Path
+) -> None:
+    browser.tell("Emulation.setScriptExecutionDisabled", value=True)
     try:
-        page.open(written(folder, CAPTURE))
-        assert page.run(TEXTS_OF_TABLES) == texts
-        assert page.run(DRAWINGS) == drawings
-        assert page.run("getComputedStyle(document.getElementById('filter')).display") == "none"
+        browser.open(written(folder, "errors"))
+        text = browser.run("document.body.innerText")
     finally:
-        page.tell("Emulation.setScriptExecutionDisabled", value=False)
-    page.asked_for.pop()
+        browser.tell("Emulation.setScriptExecutionDisabled", value=False)
+    report, _ = report_and_cube_of("errors")
+    assert all(finding["title"] in text for finding in report["findings"])
+    assert "Figures, charts and tables need scripts" in text
+    assert "Over time" not in text
+    assert "nothing" not in text
 
 
-def test_negative_latencies_are_drawn_by_scripts_as_without(browser: Page, folder: Path) -> None:
-    path = folder / "negative.html"
+def test_figures_are_written_as_in_the_terminal(browser: Page, folder: Path) -> None:
+    rows = [
+        sample_rows.row(client_id=f"{number}", request_bytes=number, latency_ns=number)
+        for number in NUMBERS
+    ]
+    report, cube = report_and_cube(rows)
+    open_page(browser, folder, report, cube)
+    lines = by_name(browser, "clients")
+    assert {name: (line["sent"], line["max"]) for name, line in lines.items()} == {
+        f"{number}": (bytes_text(number), duration_text(number)) for number in NUMBERS
+    }
+    times = lines_of(browser, "times")
+    assert times[0]["requests"] == rate_text(len(rows), cube["bucket_ns"])
+
+
+def test_the_share_of_errors_is_of_those_that_were_read(browser: Page, folder: Path) -> None:
+    failed = {"status": "error", "error_code": 27, "error_name": "REBALANCE_IN_PROGRESS"}
+    unread = {"status": "malformed", "error_code": None, "error_name": None}
+    rows = [sample_rows.row(**changes) for changes in ({}, {}, failed, unread, unread, unread)]
+    open_page(browser, folder, *report_and_cube(rows))
+    assert tile(browser, "errors") == "1 (33.33 %, 3 not read)"
+
+
+def test_drawings_show_the_shares_of_the_rows(browser: Page, folder: Path) -> None:
+    latencies_ns = (1_000_000,) * 3 + (80_000_000,)
+    rows = [
+        sample_rows.row(
+            latency_ns=latency_ns,
+            total_time_ns=4 * latency_ns,
+            request_send_ns=latency_ns,
+            broker_network_ns=0,
+            retransmission_wait_ns=0,
+            pipeline_wait_ns=0,
+            broker_time_ns=3 * latency_ns,
+            response_send_ns=0,
+        )
+        for latency_ns in latencies_ns
+    ]
+    open_page(browser, folder, *report_and_cube(rows))
+    bars = browser.run("document.querySelector('#histogram .bar').getAttribute('d')")
+    assert [float(top) for top in re.findall(r"V([\d.]+)h", bars)] == [8, 108]
+    squares = browser.run(
+        "[...document.querySelectorAll('#heat path:not(.axis)')].map((path) => "
+        "[path.getAttribute('class'), path.getAttribute('d').split('z').length - 1])"
+    )
+    assert sorted(squares) == [["heat0", 1], ["heat4", 1]]
+    for drawing, count in (("parts", 2), ("waterfall", 4)):
+        widths = browser.run(
+            f"['sending', 'broker'].map((part) => [...document.querySelectorAll('#{drawing} .'"
+            " + part)].map((bar) => Number(bar.getAttribute('width'))))"
+        )
+        assert [len(part) for part in widths] == [count] * 2
+        for sending, broker in zip(*widths, strict=True):
+            assert broker == pytest.approx(3 * sending, abs=0.5) or broker <= 10
+
+
+def test_negative_latencies_have_quantiles_and_drawings(browser: Page, folder: Path) -> None:
     latencies_ns = (-10_000, -10_000, -1, 0, 1, 5_000, 2**62, -(2**62))
     rows = [
         sample_rows.row(latency_ns=latency_ns, broker_time_ns=None) for latency_ns in latencies_ns
     ]
-    path.write_text(html_page(*report_and_cube(rows)), encoding="utf-8")
-    show(browser, path)
-    texts, drawings = browser.run(TEXTS_OF_TABLES), browser.run(DRAWINGS)
-    tile = "document.getElementById('tile-p50').textContent"
-    p50 = browser.run(tile)
-    browser.tell("Emulation.setScriptExecutionDisabled", value=True)
-    try:
-        browser.open(path)
-        assert browser.run(TEXTS_OF_TABLES) == texts
-        assert browser.run(DRAWINGS) == drawings
-        assert browser.run(tile) == p50 == "-1 ns"
-    finally:
-        browser.tell("Emulation.setScriptExecutionDisabled", value=False)
-    assert browser.console == []
+    open_page(browser, folder, *report_and_cube(rows))
+    assert tile(browser, "p50") == "-1 ns"
+    marks = "[...document.querySelectorAll('#histogram text')].map((mark) => mark.textContent)"
+    assert {"p50", "p99", duration_text(10**12), duration_text(-(10**12))} <= {*browser.run(marks)}
+    choose(browser, "API", rows[0].api_name or "")
+    assert tile(browser, "p50") == "-2 ns"
+    assert tile(browser, "max") == duration_text(2**62)
 
 
 def test_charts_are_drawn(page: Page) -> None:
@@ -180,29 +245,33 @@ def test_charts_are_drawn(page: Page) -> None:
     assert min(colours) > 3
 
 
-@for_each("part", ["findings", "capture", "filter", "overview", "shapes", "apis"])
-def test_each_part_is_visible(page: Page, part: str) -> None:
-    assert page.run(f"document.getElementById('{part}').offsetHeight") > 40
+def test_each_part_is_visible(page: Page) -> None:
+    for part in ("findings", "capture", "filter", "overview", "shapes", "apis"):
+        assert page.run(f"document.getElementById('{part}').offsetHeight") > 40, part
 
 
-def test_totals_are_those_of_the_report(page: Page) -> None:
-    report, _ = report_and_cube_of(CAPTURE)
-    totals = report["totals"]
-    assert tile(page, "requests") == count_text(totals["requests"])
-    assert tile(page, "sent") == bytes_text(totals["request_bytes"])
-    assert tile(page, "received") == bytes_text(totals["response_bytes"])
-
-
-def test_lines_of_clients_are_those_of_the_report(page: Page) -> None:
-    report, _ = report_and_cube_of(CAPTURE)
-    lines = by_name(page, "clients")
-    assert len(lines) == len(report["clients"])
+@pytest.mark.parametrize("name", often(NAMES, ("basics", "errors")))
+def test_figures_are_those_of_the_report(browser: Page, folder: Path, name: str) -> None:
+    show(browser, written(folder, name))
+    report, _ = report_and_cube_of(name)
+    check_figures(browser, plain_report(analysis(name)[0]))
+    lines = by_name(browser, "clients")
     for client in report["clients"]:
         line, latency = lines[client["client_id"] or "-"], client["latency_ns"]
-        assert_traffic(line, client)
-        assert [line[name] for name in ("p50", "p90", "p99", "max")] == [
-            duration_text(latency[name]) for name in ("p50", "p90", "p99", "max")
-        ]
+        assert [line[name] for name in QUANTILES] == [duration_text(latency[x]) for x in QUANTILES]
+    assert browser.console == []
+
+
+def test_what_is_summed_up_or_left_out_is_said(browser: Page, folder: Path) -> None:
+    limits = "document.getElementById('limits').textContent"
+    show(browser, written(folder, CAPTURE))
+    assert browser.run(limits) == ""
+    rows = many_rows(400, clients=300, topics=300)
+    open_page(browser, folder, *report_and_cube(rows))
+    assert browser.run(limits) == (
+        "Only the busiest are listed: 100 clients, 100 topics, 50 groups. The others are summed up."
+    )
+    assert "The page lists " in browser.run("document.getElementById('slowest').innerText")
 
 
 def assert_traffic(line: dict[str, str], expected: dict[str, Any]) -> None:
@@ -357,9 +426,7 @@ def test_tls_sessions_are_those_of_the_report(browser: Page, folder: Path) -> No
     rows = list(kanalyze.requests(file, keylog=keys))
     connections = list(kanalyze.connections(file, keylog=keys))
     report, cube = report_and_cube(rows, None, connections)
-    path = folder / "tls.html"
-    path.write_text(html_page(report, cube), encoding="utf-8")
-    show(browser, path)
+    open_page(browser, folder, report, cube)
     [line], [expected] = lines_of(browser, "tls"), report["tls"]
     assert line["broker"] == expected["broker"]
     assert line["version"] == "TLS 1.2"
@@ -474,11 +541,11 @@ def test_names_run_no_script(browser: Page, folder: Path) -> None:
 
 
 def test_a_page_without_rows_works(browser: Page, folder: Path) -> None:
-    path = folder / "nothing.html"
-    path.write_text(html_page(*report_and_cube([])), encoding="utf-8")
-    show(browser, path)
+    open_page(browser, folder, *report_and_cube([]))
     assert tile(browser, "requests") == "0"
     assert browser.run("document.querySelector('#apis .rest').textContent") == "none"
+    for drawing in ("histogram", "heat", "parts", "waterfall"):
+        assert browser.run(f"document.getElementById('{drawing}').textContent") == "nothing to draw"
     assert browser.console == []
 
 

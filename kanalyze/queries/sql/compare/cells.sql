@@ -1,7 +1,7 @@
 -- Requests by line of the comparison, by slice of time, and by bin of latency.
 --
 -- Latency is compared by API, and by client, topic and broker within an API: otherwise a client
--- that uses more of a slow API would seem slow. Bin b has latencies from 1.005^b ns on; it is null
+-- that uses more of a slow API would seem slow. Bin b has latencies from $bin_ratio^b ns on; it is null
 -- for requests that waited on purpose or have no response. UUIDs in client ids are replaced by `*`,
 -- because they change at each start. `due` counts the requests that a response is due to, `unread`
 -- those of them whose response was not read.
@@ -25,7 +25,7 @@ WITH asked AS (
         END AS broker,
         slice,
         CAST(floor(
-            ln(CASE WHEN work_latency_ns < 1 THEN 1 ELSE work_latency_ns END) / ln(1.005)
+            ln(CASE WHEN work_latency_ns < 1 THEN 1 ELSE work_latency_ns END) / ln($bin_ratio)
         ) AS INTEGER) AS bin,
         status <> 'one_way' AS is_due,
         is_error,

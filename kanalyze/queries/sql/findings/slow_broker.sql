@@ -24,7 +24,7 @@ binned AS (
         api_name,
         broker_ip,
         broker_port,
-        CAST(sign(time_ns) * floor(ln(abs(CAST(time_ns AS DOUBLE)) + 1) * 252) AS INTEGER) AS bin,
+        amount_bin(time_ns) AS bin,
         count(*) AS many,
         min(time_ns) AS lowest,
         max(time_ns) AS highest,
@@ -32,11 +32,7 @@ binned AS (
         max(request_start_ns) AS last_time_ns,
         min(request_packet) AS first_packet
     FROM times
-    GROUP BY
-        api_name,
-        broker_ip,
-        broker_port,
-        CAST(sign(time_ns) * floor(ln(abs(CAST(time_ns AS DOUBLE)) + 1) * 252) AS INTEGER)
+    GROUP BY api_name, broker_ip, broker_port, amount_bin(time_ns)
 ),
 ranked AS (
     SELECT
@@ -62,13 +58,7 @@ of_brokers AS (
         broker_ip,
         broker_port,
         CAST(sum(many) AS BIGINT) AS requests,
-        max(
-            CASE
-                WHEN (of_all * 99 + 99) // 100 = up_to - many + 1 THEN lowest
-                WHEN (of_all * 99 + 99) // 100 = up_to THEN highest
-                ELSE lowest + (highest - lowest) // 2
-            END
-        ) FILTER (WHERE (of_all * 99 + 99) // 100 BETWEEN up_to - many + 1 AND up_to) AS p99_ns,
+        bin_quantile(99, many, up_to, of_all, lowest, highest) AS p99_ns,
         min(first_time_ns) AS first_time_ns,
         max(last_time_ns) AS last_time_ns,
         min(first_packet) AS first_packet

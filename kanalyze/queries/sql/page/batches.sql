@@ -4,16 +4,15 @@
 SELECT
     coalesce(page_parts.ix, -1) AS part,
     p.codec,
-    CASE WHEN r.client < $clients THEN r.client ELSE -1 END AS client,
-    CASE WHEN r.api < $apis THEN r.api ELSE -1 END AS api,
-    CASE WHEN r.broker < $brokers THEN r.broker ELSE -1 END AS broker,
-    CASE WHEN r."group" < $groups THEN r."group" ELSE -1 END AS "group",
+    page_number(r.client, $clients) AS client,
+    page_number(r.api, $apis) AS api,
+    page_number(r.broker, $brokers) AS broker,
+    page_number(r."group", $groups) AS "group",
     CASE
         WHEN coalesce(p.topic, p.topic_id) IS NULL THEN -2
-        WHEN page_topics.ix < $topics THEN page_topics.ix
-        ELSE -1
+        ELSE page_number(page_topics.ix, $topics)
     END AS topic,
-    coalesce((r.time_ns - $start_ns) // $bucket_ns, -1) AS bucket,
+    page_bucket(r.time_ns, $start_ns, $bucket_ns) AS bucket,
     count(*) AS rows,
     coalesce(sum(p.record_count), 0) AS records,
     coalesce(sum(p.record_bytes), 0) AS record_bytes,

@@ -1,19 +1,19 @@
 -- Sums of requests by all dimensions of the page, and by spans of time.
 --
 -- A request counts when it begins. `latencies` has the number of latencies in each bin: bin b has
--- those from 1.1^b ns to below 1.1^(b + 1) ns. Bins below 0 have negative latencies, of responses
+-- those from $bin_ratio^b ns to below $bin_ratio^(b + 1) ns. Bins below 0 have negative latencies, of responses
 -- that were captured before their requests: bin -1 - b has those of which bin b has the opposite.
 SELECT
-    CASE WHEN client < $clients THEN client ELSE -1 END AS client,
-    CASE WHEN api < $apis THEN api ELSE -1 END AS api,
-    CASE WHEN version < $versions THEN version ELSE -1 END AS version,
-    CASE WHEN broker < $brokers THEN broker ELSE -1 END AS broker,
-    CASE WHEN "group" < $groups THEN "group" ELSE -1 END AS "group",
-    CASE WHEN topic < $topics THEN topic ELSE -1 END AS topic,
+    page_number(client, $clients) AS client,
+    page_number(api, $apis) AS api,
+    page_number(version, $versions) AS version,
+    page_number(broker, $brokers) AS broker,
+    page_number("group", $groups) AS "group",
+    page_number(topic, $topics) AS topic,
     is_again,
     waited,
     status,
-    coalesce((time_ns - $start_ns) // $bucket_ns, -1) AS bucket,
+    page_bucket(time_ns, $start_ns, $bucket_ns) AS bucket,
     count(*) AS rows,
     count(*) FILTER (WHERE is_answered) AS responses,
     count(*) FILTER (WHERE is_unread) AS unread,
@@ -27,8 +27,8 @@ SELECT
     histogram(
         CAST(
             CASE
-                WHEN latency_ns < 0 THEN -1 - floor(ln(-CAST(latency_ns AS DOUBLE)) / ln(1.1))
-                ELSE floor(ln(CASE WHEN latency_ns < 1 THEN 1 ELSE latency_ns END) / ln(1.1))
+                WHEN latency_ns < 0 THEN -1 - floor(ln(-CAST(latency_ns AS DOUBLE)) / ln($bin_ratio))
+                ELSE floor(ln(CASE WHEN latency_ns < 1 THEN 1 ELSE latency_ns END) / ln($bin_ratio))
             END
             AS INTEGER
         )

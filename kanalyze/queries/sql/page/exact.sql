@@ -2,13 +2,11 @@
 WITH binned AS (
     SELECT
         waited,
-        CASE WHEN $by_client THEN CASE WHEN client < $clients THEN client ELSE -1 END END
-            AS client,
-        CASE WHEN $by_api THEN CASE WHEN api < $apis THEN api ELSE -1 END END AS api,
-        CASE WHEN $by_broker THEN CASE WHEN broker < $brokers THEN broker ELSE -1 END END
-            AS broker,
-        CASE WHEN $by_topic THEN CASE WHEN topic < $topics THEN topic ELSE -1 END END AS topic,
-        CASE WHEN $by_bucket THEN coalesce((time_ns - $start_ns) // $bucket_ns, -1) END AS bucket,
+        CASE WHEN $by_client THEN page_number(client, $clients) END AS client,
+        CASE WHEN $by_api THEN page_number(api, $apis) END AS api,
+        CASE WHEN $by_broker THEN page_number(broker, $brokers) END AS broker,
+        CASE WHEN $by_topic THEN page_number(topic, $topics) END AS topic,
+        CASE WHEN $by_bucket THEN page_bucket(time_ns, $start_ns, $bucket_ns) END AS bucket,
         latency_bin,
         count(*) AS many,
         min(latency_ns) AS lowest,
@@ -42,27 +40,9 @@ SELECT
     broker,
     topic,
     bucket,
-    max(
-        CASE
-            WHEN (of_all * 50 + 99) // 100 = up_to - many + 1 THEN lowest
-            WHEN (of_all * 50 + 99) // 100 = up_to THEN highest
-            ELSE lowest + (highest - lowest) // 2
-        END
-    ) FILTER (WHERE (of_all * 50 + 99) // 100 BETWEEN up_to - many + 1 AND up_to) AS p50,
-    max(
-        CASE
-            WHEN (of_all * 90 + 99) // 100 = up_to - many + 1 THEN lowest
-            WHEN (of_all * 90 + 99) // 100 = up_to THEN highest
-            ELSE lowest + (highest - lowest) // 2
-        END
-    ) FILTER (WHERE (of_all * 90 + 99) // 100 BETWEEN up_to - many + 1 AND up_to) AS p90,
-    max(
-        CASE
-            WHEN (of_all * 99 + 99) // 100 = up_to - many + 1 THEN lowest
-            WHEN (of_all * 99 + 99) // 100 = up_to THEN highest
-            ELSE lowest + (highest - lowest) // 2
-        END
-    ) FILTER (WHERE (of_all * 99 + 99) // 100 BETWEEN up_to - many + 1 AND up_to) AS p99,
+    bin_quantile(50, many, up_to, of_all, lowest, highest) AS p50,
+    bin_quantile(90, many, up_to, of_all, lowest, highest) AS p90,
+    bin_quantile(99, many, up_to, of_all, lowest, highest) AS p99,
     max(highest) AS max
 FROM ranked
 GROUP BY waited, client, api, broker, topic, bucket

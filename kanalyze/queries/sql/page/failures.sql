@@ -4,19 +4,16 @@
 -- have `is_again`.
 SELECT
     coalesce(page_codes.ix, -1) AS code,
-    CASE WHEN r.client < $clients THEN r.client ELSE -1 END AS client,
-    CASE WHEN r.api < $apis THEN r.api ELSE -1 END AS api,
-    CASE WHEN r.broker < $brokers THEN r.broker ELSE -1 END AS broker,
-    CASE WHEN r."group" < $groups THEN r."group" ELSE -1 END AS "group",
-    CASE
-        WHEN errors.topic IS NOT NULL
-            THEN CASE WHEN page_topics.ix < $topics THEN page_topics.ix ELSE -1 END
-        WHEN r.topic < $topics THEN r.topic
-        ELSE -1
-    END AS topic,
+    page_number(r.client, $clients) AS client,
+    page_number(r.api, $apis) AS api,
+    page_number(r.broker, $brokers) AS broker,
+    page_number(r."group", $groups) AS "group",
+    page_number(
+        CASE WHEN errors.topic IS NULL THEN r.topic ELSE page_topics.ix END, $topics
+    ) AS topic,
     errors.topic IS NULL AS is_topicless,
     errors.topic IS NULL AND r.is_again AS is_again,
-    coalesce((r.time_ns - $start_ns) // $bucket_ns, -1) AS bucket,
+    page_bucket(r.time_ns, $start_ns, $bucket_ns) AS bucket,
     count(*) AS rows,
     min(errors.response_start_ns) AS first_time_ns,
     max(errors.response_start_ns) AS last_time_ns

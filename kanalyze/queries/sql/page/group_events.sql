@@ -1,10 +1,10 @@
 -- Joins, syncs and leaves of the busiest groups, in order of time.
 SELECT
-    CASE WHEN r."group" < $groups THEN r."group" ELSE -1 END AS "group",
-    CASE WHEN r.client < $clients THEN r.client ELSE -1 END AS client,
-    CASE WHEN r.api < $apis THEN r.api ELSE -1 END AS api,
-    CASE WHEN r.broker < $brokers THEN r.broker ELSE -1 END AS broker,
-    coalesce((r.time_ns - $start_ns) // $bucket_ns, -1) AS bucket,
+    page_number(r."group", $groups) AS "group",
+    page_number(r.client, $clients) AS client,
+    page_number(r.api, $apis) AS api,
+    page_number(r.broker, $brokers) AS broker,
+    page_bucket(r.time_ns, $start_ns, $bucket_ns) AS bucket,
     measured.api_name,
     measured.status,
     measured.error_name,

@@ -5,13 +5,13 @@
 -- `waited_ns`.
 -- `client_network_ns` is not included; it is known for `client_network_rows` of them.
 SELECT
-    CASE WHEN r.client < $clients THEN r.client ELSE -1 END AS client,
-    CASE WHEN r.api < $apis THEN r.api ELSE -1 END AS api,
-    CASE WHEN r.broker < $brokers THEN r.broker ELSE -1 END AS broker,
-    CASE WHEN r."group" < $groups THEN r."group" ELSE -1 END AS "group",
-    CASE WHEN r.topic < $topics THEN r.topic ELSE -1 END AS topic,
+    page_number(r.client, $clients) AS client,
+    page_number(r.api, $apis) AS api,
+    page_number(r.broker, $brokers) AS broker,
+    page_number(r."group", $groups) AS "group",
+    page_number(r.topic, $topics) AS topic,
     r.is_again,
-    coalesce((r.time_ns - $start_ns) // $bucket_ns, -1) AS bucket,
+    page_bucket(r.time_ns, $start_ns, $bucket_ns) AS bucket,
     m.capture_point,
     count(*) AS rows,
     count(*) FILTER (WHERE m.retransmitted_packets > 0) AS resent,

@@ -29,14 +29,14 @@ kept AS (
     JOIN chosen ON measured.request_id = chosen.request_id
 )
 SELECT
-    kept.capture,
+    kept.place,
     kept.connection,
-    CASE WHEN r.client < $clients THEN r.client ELSE -1 END AS client,
-    CASE WHEN r.api < $apis THEN r.api ELSE -1 END AS api,
-    CASE WHEN r.broker < $brokers THEN r.broker ELSE -1 END AS broker,
-    CASE WHEN r."group" < $groups THEN r."group" ELSE -1 END AS "group",
-    list(CASE WHEN r.topic < $topics THEN r.topic ELSE -1 END ORDER BY r.topic) AS topics,
-    coalesce((min(r.time_ns) - $start_ns) // $bucket_ns, -1) AS bucket,
+    page_number(r.client, $clients) AS client,
+    page_number(r.api, $apis) AS api,
+    page_number(r.broker, $brokers) AS broker,
+    page_number(r."group", $groups) AS "group",
+    list(page_number(r.topic, $topics) ORDER BY r.topic) AS topics,
+    page_bucket(min(r.time_ns), $start_ns, $bucket_ns) AS bucket,
     kept.client_id,
     kept.api_key,
     kept.api_name,
@@ -49,9 +49,6 @@ SELECT
     kept.broker_time_ns,
     kept.response_send_ns,
     kept.request_start_ns,
-    kept.request_end_ns,
-    kept.response_start_ns,
-    kept.response_end_ns,
     kept.request_packet,
     kept.response_packet,
     kept.status,
@@ -59,4 +56,4 @@ SELECT
 FROM kept
 JOIN page_requests AS r ON kept.request_id = r.request_id
 GROUP BY ALL
-ORDER BY min(kept.place)
+ORDER BY kept.place

@@ -2,8 +2,7 @@
 --
 -- `work_latency_ns` and `work_total_time_ns` are null if the broker held the response back on
 -- purpose, or if there is no response: they measure how slow broker and network are. A request that
--- took longer than its longest wait is among them, with all of its time. Amounts in the same bin
--- differ by less than 0.4 %.
+-- took longer than its longest wait is among them, with all of its time.
 SELECT
     *,
     status <> 'orphan_response' AS is_request,
@@ -15,9 +14,8 @@ SELECT
     waited IS TRUE AS has_waited,
     CASE WHEN waited IS NOT TRUE THEN latency_ns END AS work_latency_ns,
     CASE WHEN waited IS NOT TRUE THEN total_time_ns END AS work_total_time_ns,
-    CAST(sign(latency_ns) * floor(ln(abs(CAST(latency_ns AS DOUBLE)) + 1) * 252) AS INTEGER) AS latency_bin,
-    CAST(sign(total_time_ns) * floor(ln(abs(CAST(total_time_ns AS DOUBLE)) + 1) * 252) AS INTEGER)
-        AS total_time_bin,
+    amount_bin(latency_ns) AS latency_bin,
+    amount_bin(total_time_ns) AS total_time_bin,
     -- There were records, but their number is unknown.
     record_count IS NULL AND CASE
         WHEN api_name IN ('Produce', 'MultiProduce')

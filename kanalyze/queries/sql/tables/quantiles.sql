@@ -9,9 +9,8 @@
 -- amount: `latency_ns`, `total_time_ns`, `record_bytes`, `record_count`. Requests that waited on
 -- purpose have lines of their own.
 --
--- Quantiles are by nearest rank. Amounts are counted in bins of width e^(1/252). If a rank is the
--- first or the last of its bin, the amount is the bin's minimum or maximum, otherwise the middle
--- between them. So it is exact for bins with two amounts, and within 0.4 % otherwise.
+-- Amounts are counted in the bins of `amount_bin`. Quantiles are those of `bin_quantile`: exact for
+-- few amounts, and within 0.4 % otherwise.
 WITH latencies AS (
     SELECT
         wire,
@@ -98,7 +97,7 @@ amounts AS (
 amount_bins AS (
     SELECT
         *,
-        CAST(sign(amount) * floor(ln(abs(CAST(amount AS DOUBLE)) + 1) * 252) AS INTEGER) AS bin
+        amount_bin(amount) AS bin
     FROM amounts
     WHERE amount IS NOT NULL
 ),
@@ -255,27 +254,9 @@ SELECT
     key_3,
     CAST(sum(many) AS BIGINT) AS count,
     min(lowest) AS min,
-    max(
-        CASE
-            WHEN (of_all * 50 + 99) // 100 = up_to - many + 1 THEN lowest
-            WHEN (of_all * 50 + 99) // 100 = up_to THEN highest
-            ELSE lowest + (highest - lowest) // 2
-        END
-    ) FILTER (WHERE (of_all * 50 + 99) // 100 BETWEEN up_to - many + 1 AND up_to) AS p50,
-    max(
-        CASE
-            WHEN (of_all * 90 + 99) // 100 = up_to - many + 1 THEN lowest
-            WHEN (of_all * 90 + 99) // 100 = up_to THEN highest
-            ELSE lowest + (highest - lowest) // 2
-        END
-    ) FILTER (WHERE (of_all * 90 + 99) // 100 BETWEEN up_to - many + 1 AND up_to) AS p90,
-    max(
-        CASE
-            WHEN (of_all * 99 + 99) // 100 = up_to - many + 1 THEN lowest
-            WHEN (of_all * 99 + 99) // 100 = up_to THEN highest
-            ELSE lowest + (highest - lowest) // 2
-        END
-    ) FILTER (WHERE (of_all * 99 + 99) // 100 BETWEEN up_to - many + 1 AND up_to) AS p99,
+    bin_quantile(50, many, up_to, of_all, lowest, highest) AS p50,
+    bin_quantile(90, many, up_to, of_all, lowest, highest) AS p90,
+    bin_quantile(99, many, up_to, of_all, lowest, highest) AS p99,
     max(highest) AS max,
     CAST(sum(total) // sum(many) AS BIGINT) AS mean
 FROM ranked
