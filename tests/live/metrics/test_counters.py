@@ -16,7 +16,6 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 import kanalyze
-from kanalyze.errors import UsageError
 from kanalyze.live.metrics.counters import LATENCY_EDGES_NS, Metrics
 from kanalyze.live.metrics.server import ListenAddress, MetricsServer
 from kanalyze.model.anomalies import AnomalyKind
@@ -361,25 +360,6 @@ def test_write_failures_are_counted_by_kind_of_file() -> None:
     assert by(samples(metrics), "write_failures_total", "files") == {}
     metrics.set_write_failures({"rows": 0, "packets": 3})
     assert by(samples(metrics), "write_failures_total", "files") == {("rows",): 0, ("packets",): 3}
-
-
-def test_labels_of_the_user_are_on_every_sample() -> None:
-    metrics = Metrics(labels={"interface": "eth0"})
-    metrics.add(RowBlock.of_rows(sample_rows.plain_traffic(50)))
-    scraped = samples(metrics)
-    assert len(scraped) > 50
-    assert all(("interface", "eth0") in labels for _, labels in scraped)
-
-
-@pytest.mark.parametrize("name", ["api", "le", "0x", "a-b", "__name__", ""])
-def test_reserved_and_invalid_label_names_are_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="label"):
-        Metrics(labels={name: "x"})
-
-
-def test_limits_below_0_are_refused() -> None:
-    with pytest.raises(UsageError, match="-1"):
-        Metrics(max_topics=-1)
 
 
 def test_two_registries_are_independent() -> None:
