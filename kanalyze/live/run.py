@@ -73,32 +73,30 @@ class Feed(Protocol):
         ...
 
 
-class Sink(Protocol):
-    """A consumer of rows or packets. Methods raise OSError if a system call fails."""
+class Sink:
+    """A consumer of rows or packets. Methods raise OSError if a system call fails.
+
+    What a sink does not override, it ignores.
+    """
 
     def add_packets(self, packets: PacketBatch) -> None:
         """Receive packets; copy them, because their buffer is used again after the tick."""
-        ...
 
     def redact(self, tokens: Sequence[TokenBytes]) -> None:
         """Receive the positions of SASL tokens, before the rows of those packets."""
-        ...
 
     def add(self, rows: RowBlock, now_ns: int) -> None:
         """Receive rows."""
-        ...
 
-    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
         """Receive the time; return False to end the run."""
-        ...
+        return True
 
     def roll(self) -> None:
         """Close the open files and start new ones, because the user asked for it."""
-        ...
 
     def close(self) -> None:
         """Finish; no other method is called afterwards."""
-        ...
 
 
 class LiveSource:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from kanalyze.live.window.grouped_rows import GroupedRows
+    from kanalyze.live.window.snapshot import CaptureState
     from kanalyze.live.window.sums import Items
     from kanalyze.tables.columns.block import RowBlock
 
@@ -73,7 +74,7 @@ class Metrics:
         """
         self._lock = Lock()
         self._rows = _RowMetrics(max_clients, max_topics, max_groups)
-        self._capture: list[tuple[str, int | float | None]] = []
+        self._capture: dict[str, int | float | None] = {}
         # Prometheus sees a rise to 1 only if the counter was 0 before.
         self._anomalies = dict.fromkeys(AnomalyKind, 0)
         self._write_failures: dict[str, int] = {}
@@ -89,51 +90,29 @@ class Metrics:
         with self._lock:
             self._rows.add(measures)
 
-    def set_capture(
-        self,
-        *,
-        packets: int,
-        captured_bytes: int,
-        dropped_packets: int | None = None,
-        connections: int | None = None,
-        open_connections: int | None = None,
-        held_bytes: int | None = None,
-        last_packet_time_ns: int | None = None,
-        in_flight_requests: int | None = None,
-        oldest_in_flight_ns: int | None = None,
-    ) -> None:
-        """Set the counts of the capture since it began; unknown ones (None) have no sample.
+    def set_capture(self, state: CaptureState, captured_bytes: int, now_ns: int) -> None:
+        """Set the counts of the capture since it began; unknown ones have no sample.
 
-        Args:
-            packets: captured packets.
-            captured_bytes: their bytes, with link headers.
-            dropped_packets: packets that the kernel or the network card dropped.
-            connections: TCP connections seen so far, including closed ones.
-            open_connections: TCP connections that are open now.
-            held_bytes: bytes buffered for open connections.
-            last_packet_time_ns: Unix time of the last packet.
-            in_flight_requests: requests without a response now.
-            oldest_in_flight_ns: age of the oldest request in flight that the broker does not hold
-                back on purpose; 0 if there is none.
+        ``captured_bytes`` are those of its packets, with link headers; ``now_ns`` is the time of
+        the packets.
         """
-        last_s = _seconds(last_packet_time_ns)
+        in_flight = state.in_flight
+        requests, age_ns = None, None
+        if in_flight is not None:
+            requests, age_ns = in_flight.requests, in_flight.age_ns(now_ns)
         with self._lock:
-            self._capture = [
-                ("capture_packets", packets),
-                ("capture_bytes", captured_bytes),
-                ("capture_dropped_packets", dropped_packets),
-                ("connections", connections),
-                ("open_connections", open_connections),
-                ("held_bytes", held_bytes),
-                ("last_packet_timestamp_seconds", last_s),
-                ("in_flight_requests", in_flight_requests),
-                ("oldest_in_flight_request_age_seconds", _seconds(oldest_in_flight_ns)),
-            ]
-
-    def set_anomalies(self, counts: Mapping[AnomalyKind, int]) -> None:
-        """Set the counts of anomalies since the capture began, by kind."""
-        with self._lock:
-            self._anomalies |= counts
+            self._anomalies |= state.anomalies or {}
+            self._capture = {
+                "capture_packets": state.packets,
+                "capture_bytes": captured_bytes,
+                "capture_dropped_packets": state.dropped_packets,
+                "connections": state.begun_connections,
+                "open_connections": state.connections,
+                "held_bytes": state.held_bytes,
+                "last_packet_timestamp_seconds": _seconds(state.last_packet_ns),
+                "in_flight_requests": requests,
+                "oldest_in_flight_request_age_seconds": _seconds(age_ns),
+            }
 
     def set_write_failures(self, counts: Mapping[str, int]) -> None:
         """Set the counts of write failures, by what the files contain."""
@@ -152,11 +131,10 @@ class Metrics:
         build.add_metric([__version__], 1)
         yield build
         yield from self._rows.families()
-        values = dict(self._capture)
         for name, text in _CAPTURE_COUNTERS.items():
-            yield CounterMetricFamily(f"kanalyze_{name}", text, value=values.get(name))
+            yield CounterMetricFamily(f"kanalyze_{name}", text, value=self._capture.get(name))
         for name, text in _CAPTURE_GAUGES.items():
-            yield GaugeMetricFamily(f"kanalyze_{name}", text, value=values.get(name))
+            yield GaugeMetricFamily(f"kanalyze_{name}", text, value=self._capture.get(name))
         anomalies = CounterMetricFamily(
             "kanalyze_anomalies",
             "Problems of the traffic or the capture.",

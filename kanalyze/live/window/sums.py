@@ -81,6 +81,8 @@ class ExactSum:
         self.name = name
         self._column = column
         self._figure = figure
+        self.is_amount = figure is int
+        """True if the figure is the sum itself."""
 
     def start(self) -> int:
         """Return 0."""

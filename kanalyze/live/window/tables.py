@@ -50,6 +50,11 @@ class WindowTable(NamedTuple):
     of_others: tuple[tuple[str, object], ...] = ()
     """Fields of the entry for all keys beyond the limit that are not known."""
 
+    def amounts(self) -> list[str]:
+        """Return the fields of an entry that are sums."""
+        measures = [measure for source in self.sources for measure in source.measures]
+        return [each.name for each in measures if isinstance(each, ExactSum) and each.is_amount]
+
     def sums(self, limit: int) -> KeyedSums:
         """Return sums without keys; ``limit`` is that of tables without a limit of their own."""
         measures = [measure for source in self.sources for measure in source.measures]
