@@ -357,13 +357,6 @@ def test_unknown_values_have_no_sample() -> None:
     assert by(scraped, "in_flight_requests") == {}
 
 
-def test_write_failures_are_counted_by_kind_of_file() -> None:
-    metrics = Metrics()
-    assert by(samples(metrics), "write_failures_total", "files") == {}
-    metrics.set_write_failures({"rows": 0, "packets": 3})
-    assert by(samples(metrics), "write_failures_total", "files") == {("rows",): 0, ("packets",): 3}
-
-
 def test_two_registries_are_independent() -> None:
     first, second = counted([sample_rows.row()]), Metrics()
     assert by(samples(second), "requests_total") == {}
