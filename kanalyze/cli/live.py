@@ -150,7 +150,7 @@ def _prepared(
         signals = _StopSignals(arguments.duration)
         with ExitStack() as stack:
             stack.enter_context(signals.handled())
-            feed, name = opened or open_feed(arguments, output_rows.output_format, stack)
+            feed, name, filters = opened or open_feed(arguments, output_rows.output_format, stack)
             stack.callback(given_up_reporter.end)
             shown_rows = output_rows._replace(kept=kept, key_log=None if keys is None else keys.log)
             sinks = make_sinks(arguments, sink_options, shown_rows, stack)
@@ -165,6 +165,7 @@ def _prepared(
                 conditions=_conditions(arguments),
                 kept=kept,
                 keys=keys,
+                filters=filters,
                 on_given_up=given_up_reporter.add,
             )
             analysis = Analysis(

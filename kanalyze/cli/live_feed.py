@@ -1,6 +1,6 @@
 """Opens the input of ``kanalyze live``: an interface or a pipe, with the filters of the arguments.
 
-In: arguments. Out: a :class:`~kanalyze.live.run.Feed`.
+In: arguments. Out: a :class:`~kanalyze.live.run.Feed`, and the filters of its packets.
 """
 
 from __future__ import annotations
@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 from kanalyze.capture.live.capture import DEFAULT_GATHER_S, LiveCapture
 from kanalyze.cli.console import print_message
 from kanalyze.errors import UsageError
-from kanalyze.live.feed.filtered_feed import FilteredFeed
 from kanalyze.live.window.snapshot import PIPE
 
 if TYPE_CHECKING:
     import argparse
     from contextlib import ExitStack
 
-    from kanalyze.live.feed.filtered_feed import PacketFilter
-    from kanalyze.live.run import Feed
+    from kanalyze.live.run import Feed, PacketFilter
 
 __all__ = ["open_feed"]
 
@@ -29,32 +27,34 @@ _ROWS_GATHER_S: Final = 0.1
 
 def open_feed(
     arguments: argparse.Namespace, output_format: str, stack: ExitStack
-) -> tuple[Feed, str]:
-    """Open the feed until ``stack`` ends; return the feed and its name.
+) -> tuple[Feed, str, list[PacketFilter]]:
+    """Open the feed until ``stack`` ends; return it, its name, and the filters of its packets.
 
     Raises KanalyzeError and OSError.
     """
     if arguments.interface is None:
-        return _pipe(arguments, stack), PIPE
+        from kanalyze.capture.io.pipe import PipeCapture
+
+        filters = _pipe_filters(arguments)
+        return stack.enter_context(PipeCapture(_standard_input(), name=PIPE)), PIPE, filters
     # Packets are collected for a shorter time, so that rows are shown sooner.
     gather_s = _ROWS_GATHER_S if output_format == "rows" else DEFAULT_GATHER_S
-    return _interface(arguments, gather_s, stack), f"live:{arguments.interface}"
+    feed, filters = _interface(arguments, gather_s, stack)
+    return feed, f"live:{arguments.interface}", filters
 
 
-def _pipe(arguments: argparse.Namespace, stack: ExitStack) -> Feed:
-    from kanalyze.capture.io.pipe import PipeCapture
-
+def _pipe_filters(arguments: argparse.Namespace) -> list[PacketFilter]:
     filters: list[PacketFilter] = []
     if text := _expression(arguments):
         from kanalyze.live.feed.expression_filter import ExpressionFilter
 
         filters.append(ExpressionFilter(text))
-    filters += _endpoint_filters(arguments)
-    feed: Feed = stack.enter_context(PipeCapture(_standard_input(), name=PIPE))
-    return _filtered(feed, filters)
+    return filters + _endpoint_filters(arguments)
 
 
-def _interface(arguments: argparse.Namespace, gather_s: float, stack: ExitStack) -> Feed:
+def _interface(
+    arguments: argparse.Namespace, gather_s: float, stack: ExitStack
+) -> tuple[Feed, list[PacketFilter]]:
     """Listen on an interface.
 
     The kernel filters packets by a program that libpcap compiles. Without libpcap, ports and hosts
@@ -78,7 +78,7 @@ def _interface(arguments: argparse.Namespace, gather_s: float, stack: ExitStack)
     )
     if filters:
         print_message("libpcap is not installed: kanalyze filters packets, not the kernel")
-    return _filtered(InterfaceFeed(capture, time.monotonic_ns), filters)
+    return InterfaceFeed(capture, time.monotonic_ns), filters
 
 
 def _kernel_expression(arguments: argparse.Namespace) -> str | None:
@@ -112,12 +112,6 @@ def _endpoint_filters(arguments: argparse.Namespace) -> list[PacketFilter]:
     networks = parse_networks(arguments.host)
     has_endpoints = bool(arguments.port or networks)
     return [EndpointFilter(arguments.port, networks)] if has_endpoints else []
-
-
-def _filtered(feed: Feed, filters: list[PacketFilter]) -> Feed:
-    for packet_filter in filters:
-        feed = FilteredFeed(feed, packet_filter)
-    return feed
 
 
 def _standard_input() -> BinaryIO:

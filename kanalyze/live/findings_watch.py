@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.live.kept_rows import database_of
@@ -19,8 +19,8 @@ from kanalyze.live.window.snapshot import LatestFindings
 from kanalyze.tables.quality_facts import facts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from concurrent.futures import Future
+    from collections.abc import Sequence
+    from concurrent.futures import Executor, Future
 
     from kanalyze.live.finding_search import FindingSearch
     from kanalyze.live.kept_rows import KeptRows, RowBatches
@@ -51,18 +51,10 @@ class Answer(NamedTuple):
     """CPU time of the thread: elapsed time would include that of other threads."""
 
 
-class _Executor(Protocol):
-    """The part of :class:`concurrent.futures.Executor` that the watch uses."""
-
-    def submit(self, fn: Callable[[], Answer], /) -> Future[Answer]: ...
-
-    def shutdown(self) -> None: ...
-
-
 class FindingsWatch:
     """Searches for findings repeatedly, one round at a time."""
 
-    def __init__(self, rows: KeptRows, executor: _Executor | None = None) -> None:
+    def __init__(self, rows: KeptRows, executor: Executor | None = None) -> None:
         """Search in ``rows``; the executor must have a single thread."""
         if executor is None:
             from concurrent.futures import ThreadPoolExecutor

@@ -63,6 +63,7 @@ import json
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kanalyze.common.times import format_time
+from kanalyze.live.window.tables import WINDOW_TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -76,22 +77,7 @@ __all__ = ["MOST", "SCHEMA", "RatesWriter", "rates"]
 SCHEMA = 1
 MOST = 10
 
-_AMOUNTS = frozenset(
-    {
-        "requests",
-        "errors",
-        "unread",
-        "request_bytes",
-        "response_bytes",
-        "produce_requests",
-        "produced_records",
-        "produced_bytes",
-        "fetch_requests",
-        "fetched_records",
-        "fetched_bytes",
-        "occurrences",
-    }
-)
+_AMOUNTS = frozenset(name for table in WINDOW_TABLES.values() for name in table.amounts())
 """Fields of entries that are sums over the window: they become rates."""
 
 

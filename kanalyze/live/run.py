@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tls.streams import GivenUp
 
-__all__ = ["IDLE_NS", "Feed", "LiveRun", "LiveSource", "Sink"]
+__all__ = ["IDLE_NS", "Feed", "LiveRun", "LiveSource", "PacketFilter", "Sink"]
 
 IDLE_NS: Final = 1800 * 1_000_000_000
 """A connection without packets for this time counts as closed. By default
@@ -72,32 +72,38 @@ class Feed(Protocol):
         ...
 
 
-class Sink(Protocol):
-    """A consumer of rows or packets. Methods raise OSError if a system call fails."""
+class PacketFilter(Protocol):
+    """Selects packets."""
+
+    def selected(self, packets: PacketBatch) -> array[int]:
+        """Return the indices of the packets that match."""
+        ...
+
+
+class Sink:
+    """A consumer of rows or packets. Methods raise OSError if a system call fails.
+
+    What a sink does not override, it ignores.
+    """
 
     def add_packets(self, packets: PacketBatch) -> None:
         """Receive packets; copy them, because their buffer is used again after the tick."""
-        ...
 
     def redact(self, tokens: Sequence[TokenBytes]) -> None:
         """Receive the positions of SASL tokens, before the rows of those packets."""
-        ...
 
     def add(self, rows: RowBlock, now_ns: int) -> None:
         """Receive rows."""
-        ...
 
-    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
         """Receive the time; return False to end the run."""
-        ...
+        return True
 
     def roll(self) -> None:
         """Close the open files and start new ones, because the user asked for it."""
-        ...
 
     def close(self) -> None:
         """Finish; no other method is called afterwards."""
-        ...
 
 
 class LiveSource:
@@ -109,6 +115,7 @@ class LiveSource:
         name: str,
         on_tick: Callable[[PacketBatch | None], bool],
         on_end: Callable[[], None] | None = None,
+        filters: Sequence[PacketFilter] = (),
     ) -> None:
         """Read a feed.
 
@@ -118,6 +125,7 @@ class LiveSource:
             on_tick: called with the packets of each tick, before the analysis reads them;
                 returns False to end the capture.
             on_end: called after the last packets.
+            filters: all of them must select a packet; packets keep their numbers.
         """
         self.names = [name]
         self.can_be_read_again = False
@@ -126,6 +134,7 @@ class LiveSource:
         self._feed = feed
         self._on_tick = on_tick
         self._on_end = on_end
+        self._filters = filters
         self.has_secrets = False
         """True if the last tick read new TLS secrets, for which connections may wait."""
 
@@ -157,7 +166,7 @@ class LiveSource:
         while True:
             # Checked before reading: an error after this check is raised by the next read.
             is_last = not continues or self._feed.is_at_end
-            packets = self._feed.read(_LAST_TICK_S if is_last else _TICK_S)
+            packets = self._selected(_LAST_TICK_S if is_last else _TICK_S)
             continues = self._on_tick(packets)
             if packets is None and self.has_secrets:
                 packets = _NO_PACKETS
@@ -168,6 +177,17 @@ class LiveSource:
         if self._on_end is not None:
             self._on_end()
         self.anomalies.extend(self._feed.anomalies)
+
+    def _selected(self, timeout_s: float) -> PacketBatch | None:
+        """Return the selected packets of the next batch; None if it has none or nothing came."""
+        packets = self._feed.read(timeout_s)
+        for packet_filter in self._filters:
+            if packets is None:
+                return None
+            rows = packet_filter.selected(packets)
+            if len(rows) < len(packets):
+                packets = packets.select(rows) if rows else None
+        return packets
 
 
 class LiveRun:
@@ -186,6 +206,7 @@ class LiveRun:
         conditions: Mapping[str, Any] | None = None,
         kept: KeptRows | None = None,
         keys: KeyLogFiles | None = None,
+        filters: Sequence[PacketFilter] = (),
         on_given_up: Callable[[Sequence[GivenUp]], None] | None = None,
     ) -> None:
         """Prepare a run; nothing is read yet.
@@ -201,12 +222,14 @@ class LiveRun:
             conditions: the filters of packets, for the report.
             kept: stores the rows of every table and makes the report; None for no report.
             keys: the key logs of the analysis, read at each tick before its packets.
+            filters: the filters of packets; see :class:`LiveSource`.
             on_given_up: called with TLS connections that stay encrypted, because no secret came.
         """
         self._conditions = dict(conditions or {})
         self._keys = keys
         self._on_given_up = on_given_up
-        self.source = LiveSource(feed, name, self._tick, None if keys is None else keys.end)
+        on_end = None if keys is None else keys.end
+        self.source = LiveSource(feed, name, self._tick, on_end, filters)
         self._feed = feed
         self._sinks = sinks
         self._clock_ns = clock_ns

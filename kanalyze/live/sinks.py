@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.common.int_columns import total
 from kanalyze.live.recorder.write_failures import WriteFailures
+from kanalyze.live.run import Sink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,30 +39,7 @@ __all__ = [
 ]
 
 
-class _IdleSink:
-    """A sink that ignores everything."""
-
-    def add_packets(self, packets: PacketBatch) -> None:
-        """Do nothing."""
-
-    def redact(self, tokens: Sequence[TokenBytes]) -> None:
-        """Do nothing."""
-
-    def add(self, rows: RowBlock, now_ns: int) -> None:
-        """Do nothing."""
-
-    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
-        """Continue the run."""
-        return True
-
-    def roll(self) -> None:
-        """Do nothing."""
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
-class _WindowsSink(_IdleSink):
+class _WindowsSink(Sink):
     def __init__(self, windows: Windows, files: Sequence[FileSink]) -> None:
         self._windows = windows
         self._files = files
@@ -135,7 +113,7 @@ class RatesSink(_WindowsSink):
             self._writer.write(self._now_ns)
 
 
-class RowsSink(_IdleSink):
+class RowsSink(Sink):
     """Writes each row as it comes."""
 
     def __init__(self, write: Callable[[RowBlock], None], flush: Callable[[], None]) -> None:
@@ -143,13 +121,13 @@ class RowsSink(_IdleSink):
         self._write = write
         self._flush = flush
 
-    def add(self, rows: RowBlock, now_ns: int) -> None:  # noqa: ARG002 - as in _IdleSink
+    def add(self, rows: RowBlock, now_ns: int) -> None:  # noqa: ARG002 - as in Sink
         """Write rows."""
         self._write(rows)
         self._flush()
 
 
-class FileSink(_IdleSink):
+class FileSink(Sink):
     """A sink that writes files; a failure is reported and does not end the run."""
 
     def __init__(self, failures: WriteFailures) -> None:
@@ -162,7 +140,7 @@ class FileSink(_IdleSink):
         self.failures.attempt(write, self._clock_ns)
 
 
-class MetricsSink(_IdleSink):
+class MetricsSink(Sink):
     """The metrics that Prometheus scrapes."""
 
     def __init__(self, metrics: Metrics, files: Sequence[FileSink] = ()) -> None:
@@ -175,25 +153,13 @@ class MetricsSink(_IdleSink):
         """Count bytes."""
         self._captured_bytes += total(packets.captured_bytes)
 
-    def add(self, rows: RowBlock, now_ns: int) -> None:  # noqa: ARG002 - as in _IdleSink
+    def add(self, rows: RowBlock, now_ns: int) -> None:  # noqa: ARG002 - as in Sink
         """Count rows."""
         self._metrics.add(rows)
 
     def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
         """Set the metrics of the capture."""
-        in_flight = state.in_flight
-        self._metrics.set_capture(
-            packets=state.packets,
-            captured_bytes=self._captured_bytes,
-            dropped_packets=state.dropped_packets,
-            connections=state.begun_connections,
-            open_connections=state.connections,
-            held_bytes=state.held_bytes,
-            last_packet_time_ns=state.last_packet_ns,
-            in_flight_requests=None if in_flight is None else in_flight.requests,
-            oldest_in_flight_ns=None if in_flight is None else in_flight.age_ns(now_ns),
-        )
-        self._metrics.set_anomalies(state.anomalies or {})
+        self._metrics.set_capture(state, self._captured_bytes, now_ns)
         failures = [sink.failures for sink in self._files]
         self._metrics.set_write_failures({failure.what: failure.count for failure in failures})
         return True
@@ -249,7 +215,7 @@ class PacketRecorderSink(FileSink):
         """Redact tokens."""
         self._recorder.redact(tokens)
 
-    def add(self, rows: RowBlock, now_ns: int) -> None:  # noqa: ARG002 - as in _IdleSink
+    def add(self, rows: RowBlock, now_ns: int) -> None:  # noqa: ARG002 - as in Sink
         """Select the packets of matching rows."""
         self._recorder.add_rows(rows)
 

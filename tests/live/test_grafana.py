@@ -13,7 +13,9 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from prometheus_client.process_collector import ProcessCollector
 
 from kanalyze.live.metrics.counters import Metrics
+from kanalyze.live.window.snapshot import CaptureState
 from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.runtime.in_flight import InFlight
 from kanalyze.tables.columns.block import RowBlock
 from tests.support import rows as sample_rows
 
@@ -41,18 +43,14 @@ def possible_labels() -> dict[str, set[str]]:
             ]
         )
     )
-    metrics.set_capture(
-        packets=1,
-        captured_bytes=1,
-        dropped_packets=0,
-        connections=1,
-        open_connections=1,
-        held_bytes=1,
-        last_packet_time_ns=1,
-        in_flight_requests=1,
-        oldest_in_flight_ns=1,
+    in_flight = InFlight(1, ())
+    state = CaptureState(
+        *("-", 1, 1, 0, 1, 0),
+        last_packet_ns=1,
+        anomalies={AnomalyKind.LOST_BYTES: 1},
+        in_flight=in_flight,
     )
-    metrics.set_anomalies({AnomalyKind.LOST_BYTES: 1})
+    metrics.set_capture(state, 1, 1)
     metrics.set_write_failures({"rows": 1})
     ProcessCollector(registry=metrics.registry)
     return {

@@ -83,14 +83,6 @@ def test_without_a_tick_there_is_no_line():
     assert stream.getvalue() == b""
 
 
-def test_lines_are_written_without_rows():
-    windows, stream = Windows(), io.BytesIO()
-    sink = RatesSink(windows, RatesWriter(windows, stream, interval_ns=SECOND_NS))
-    for tick in range(31):
-        sink.tick(state(), START_NS + tick * SECOND_NS // 10, tick * SECOND_NS // 10)
-    assert stream.getvalue().count(b"\n") == 3
-
-
 def test_the_view_shows_rows_and_ends_the_run():
     windows, terminal = Windows(), FakeTerminal()
     sink = ViewSink(windows, ViewController(windows, terminal))

@@ -5,33 +5,20 @@ In: a live capture; a clock. Out: its packets.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from kanalyze.capture.live.packet_socket import InterfaceState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kanalyze.capture.live.capture import LiveCapture
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.packets import PacketBatch
 
 __all__ = ["InterfaceFeed"]
 
 _CHECK_EVERY_NS: Final = 1_000_000_000
-
-
-class _InterfaceCapture(Protocol):
-    """The part of :class:`~kanalyze.capture.live.capture.LiveCapture` that a feed uses."""
-
-    @property
-    def state(self) -> InterfaceState: ...
-
-    @property
-    def dropped_packets(self) -> int: ...
-
-    def read(self, timeout_s: float) -> PacketBatch | None: ...
-
-    def reopen(self) -> bool: ...
 
 
 class InterfaceFeed:
@@ -41,7 +28,7 @@ class InterfaceFeed:
     about: Final = None
     anomalies: Final[tuple[Anomaly, ...]] = ()
 
-    def __init__(self, capture: _InterfaceCapture, clock_ns: Callable[[], int]) -> None:
+    def __init__(self, capture: LiveCapture, clock_ns: Callable[[], int]) -> None:
         """Read from ``capture``, which stays open; ``clock_ns`` is monotonic."""
         self._capture = capture
         self._clock_ns = clock_ns

@@ -9,7 +9,6 @@ objects for them are made only at a scrape.
 
 from __future__ import annotations
 
-import re
 from operator import attrgetter
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
@@ -23,13 +22,12 @@ from prometheus_client.core import (
 from prometheus_client.registry import CollectorRegistry
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.errors import UsageError
-from kanalyze.live.metrics.label_values import LabelValues, label_text
-from kanalyze.live.window.rebalances import REBALANCE, GroupRows
+from kanalyze.live.metrics.label_values import LabelValues
+from kanalyze.live.window.rebalances import GroupEvents
 from kanalyze.live.window.row_measures import RowMeasures
-from kanalyze.live.window.sums import KeyedSums, Sum
+from kanalyze.live.window.sums import ExactSum, KeyedSums, numbers_of
 from kanalyze.model.anomalies import AnomalyKind
-from kanalyze.tables.columns.numpy_arrays import IntArray, WordArray, endpoints_of
+from kanalyze.tables.columns.numpy_arrays import IntArray
 from kanalyze.version import __version__
 
 if TYPE_CHECKING:
@@ -39,8 +37,8 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from kanalyze.live.window.grouped_rows import GroupedRows
-    from kanalyze.live.window.row_measures import PartitionMeasures
-    from kanalyze.live.window.sums import Mask
+    from kanalyze.live.window.snapshot import CaptureState
+    from kanalyze.live.window.sums import Items
     from kanalyze.tables.columns.block import RowBlock
 
 __all__ = ["Metrics"]
@@ -63,47 +61,20 @@ _MAX_FIXED: Final = 16
 
 _ERROR: Final = "error"
 
-_LABEL_NAME: Final = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
-_OWN_LABELS: Final = frozenset(
-    {
-        *("api", "broker", "client_id", "direction", "error", "event", "files", "group", "kind"),
-        *("label", "le", "status", "topic", "version"),
-    }
-)
-
 
 class Metrics:
     """The metrics. One thread may add rows while others scrape ``registry``."""
 
     def __init__(
-        self,
-        *,
-        labels: Mapping[str, str] | None = None,
-        max_clients: int = 100,
-        max_topics: int = 100,
-        max_groups: int = 100,
+        self, *, max_clients: int = 100, max_topics: int = 100, max_groups: int = 100
     ) -> None:
-        """Start with all counts at 0.
+        """Start with all counts at 0; that many clients, topics and groups have their own series.
 
-        Args:
-            labels: added to every sample, for example the interface.
-            max_clients: client ids with a series of their own; the others are ``other``.
-            max_topics: the same for topics.
-            max_groups: the same for consumer groups.
-
-        Raises:
-            UsageError: a limit is below 0, or the name of a label is wrong or in use.
+        The others are counted under ``other``.
         """
-        for limit in (max_clients, max_topics, max_groups):
-            if limit < 0:
-                raise UsageError(f"not a limit of label values, 0 or more: {limit}")
-        self._labels = {name: label_text(value) for name, value in (labels or {}).items()}
-        for name in self._labels:
-            if name in _OWN_LABELS or not _LABEL_NAME.fullmatch(name):
-                raise UsageError(f"not a valid name for a label, or already in use: {name!r}")
         self._lock = Lock()
         self._rows = _RowMetrics(max_clients, max_topics, max_groups)
-        self._capture: list[tuple[str, int | float | None]] = []
+        self._capture: dict[str, int | float | None] = {}
         # Prometheus sees a rise to 1 only if the counter was 0 before.
         self._anomalies = dict.fromkeys(AnomalyKind, 0)
         self._write_failures: dict[str, int] = {}
@@ -119,51 +90,29 @@ class Metrics:
         with self._lock:
             self._rows.add(measures)
 
-    def set_capture(
-        self,
-        *,
-        packets: int,
-        captured_bytes: int,
-        dropped_packets: int | None = None,
-        connections: int | None = None,
-        open_connections: int | None = None,
-        held_bytes: int | None = None,
-        last_packet_time_ns: int | None = None,
-        in_flight_requests: int | None = None,
-        oldest_in_flight_ns: int | None = None,
-    ) -> None:
-        """Set the counts of the capture since it began; unknown ones (None) have no sample.
+    def set_capture(self, state: CaptureState, captured_bytes: int, now_ns: int) -> None:
+        """Set the counts of the capture since it began; unknown ones have no sample.
 
-        Args:
-            packets: captured packets.
-            captured_bytes: their bytes, with link headers.
-            dropped_packets: packets that the kernel or the network card dropped.
-            connections: TCP connections seen so far, including closed ones.
-            open_connections: TCP connections that are open now.
-            held_bytes: bytes buffered for open connections.
-            last_packet_time_ns: Unix time of the last packet.
-            in_flight_requests: requests without a response now.
-            oldest_in_flight_ns: age of the oldest request in flight that the broker does not hold
-                back on purpose; 0 if there is none.
+        ``captured_bytes`` are those of its packets, with link headers; ``now_ns`` is the time of
+        the packets.
         """
-        last_s = _seconds(last_packet_time_ns)
+        in_flight = state.in_flight
+        requests, age_ns = None, None
+        if in_flight is not None:
+            requests, age_ns = in_flight.requests, in_flight.age_ns(now_ns)
         with self._lock:
-            self._capture = [
-                ("capture_packets", packets),
-                ("capture_bytes", captured_bytes),
-                ("capture_dropped_packets", dropped_packets),
-                ("connections", connections),
-                ("open_connections", open_connections),
-                ("held_bytes", held_bytes),
-                ("last_packet_timestamp_seconds", last_s),
-                ("in_flight_requests", in_flight_requests),
-                ("oldest_in_flight_request_age_seconds", _seconds(oldest_in_flight_ns)),
-            ]
-
-    def set_anomalies(self, counts: Mapping[AnomalyKind, int]) -> None:
-        """Set the counts of anomalies since the capture began, by kind."""
-        with self._lock:
-            self._anomalies |= counts
+            self._anomalies |= state.anomalies or {}
+            self._capture = {
+                "capture_packets": state.packets,
+                "capture_bytes": captured_bytes,
+                "capture_dropped_packets": state.dropped_packets,
+                "connections": state.begun_connections,
+                "open_connections": state.connections,
+                "held_bytes": state.held_bytes,
+                "last_packet_timestamp_seconds": _seconds(state.last_packet_ns),
+                "in_flight_requests": requests,
+                "oldest_in_flight_request_age_seconds": _seconds(age_ns),
+            }
 
     def set_write_failures(self, counts: Mapping[str, int]) -> None:
         """Set the counts of write failures, by what the files contain."""
@@ -173,7 +122,7 @@ class Metrics:
     def collect(self) -> list[Metric]:
         """Return all metrics; the registry calls this."""
         with self._lock:
-            return [self._labelled(metric) for metric in self._families()]
+            return list(self._families())
 
     def _families(self) -> Iterator[Metric]:
         build = GaugeMetricFamily(
@@ -182,11 +131,10 @@ class Metrics:
         build.add_metric([__version__], 1)
         yield build
         yield from self._rows.families()
-        values = dict(self._capture)
         for name, text in _CAPTURE_COUNTERS.items():
-            yield CounterMetricFamily(f"kanalyze_{name}", text, value=values.get(name))
+            yield CounterMetricFamily(f"kanalyze_{name}", text, value=self._capture.get(name))
         for name, text in _CAPTURE_GAUGES.items():
-            yield GaugeMetricFamily(f"kanalyze_{name}", text, value=values.get(name))
+            yield GaugeMetricFamily(f"kanalyze_{name}", text, value=self._capture.get(name))
         anomalies = CounterMetricFamily(
             "kanalyze_anomalies",
             "Problems of the traffic or the capture.",
@@ -203,13 +151,6 @@ class Metrics:
         for files, count in self._write_failures.items():
             failures.add_metric([files], count)
         yield failures
-
-    def _labelled(self, metric: Metric) -> Metric:
-        if self._labels:
-            metric.samples = [
-                sample._replace(labels=self._labels | sample.labels) for sample in metric.samples
-            ]
-        return metric
 
 
 _CAPTURE_COUNTERS: Final = {
@@ -231,38 +172,59 @@ def _seconds(time_ns: int | None) -> float | None:
     return None if time_ns is None else time_ns / _NS_PER_S
 
 
-class _Counter(Sum[Any]):
-    """A counter of rows or items."""
+class _Labels(NamedTuple):
+    """Labels by which items of rows are counted."""
+
+    items: Callable[[RowMeasures], Items | None]
+    """Returns the items of rows; None if there are none."""
+    columns: tuple[tuple[str, str], ...]
+    """Labels, and the columns with their values."""
+    where: str | None = None
+    """The column that says which items count; None for all."""
+
+
+def _rows(rows: RowMeasures) -> RowMeasures:
+    return rows
+
+
+_API: Final = ("api", "api_name")
+_REQUESTS: Final = _Labels(_rows, (_API, ("broker", "broker"), ("status", "status")), "is_request")
+_BROKERS: Final = _Labels(_rows, (("broker", "broker"),))
+_ERRORS: Final = _Labels(attrgetter("errors"), (_API, ("error", "name")))
+_CLIENTS: Final = _Labels(_rows, (("client_id", "client_id"),), "is_request")
+_TOPICS: Final = _Labels(
+    attrgetter("partitions"), (("topic", "topic_or_id"), ("direction", "direction")), "has_data"
+)
+_GROUPS: Final = _Labels(GroupEvents, (("group", "group"), ("event", "event")))
+_APIS: Final = _Labels(_rows, (_API,))
+
+
+class _Counter(ExactSum):
+    """A counter: the sum of a column."""
 
     def __init__(
-        self,
-        name: str,
-        text: str,
-        amounts: Callable[[Any], NDArray[np.int64] | Mask],
-        *,
-        label: tuple[str, str] | None = None,
-        per_unit: int = 1,
+        self, name: str, text: str, column: str, *, direction: str | None = None, per_unit: int = 1
     ) -> None:
-        """Count ``amounts``, 0 or above, with one more label, in another unit."""
-        super().__init__(name, amounts)
+        """Count amounts of one direction, or without a direction, in another unit."""
+        super().__init__(name, column)
         self.text = text
-        self._label = label
+        self._direction = direction
         self._per_unit = per_unit
 
     def family(self, labels: Sequence[str]) -> CounterMetricFamily:
         """Return the metric, without samples."""
-        own = () if self._label is None else (self._label[0],)
+        own = () if self._direction is None else ("direction",)
         return CounterMetricFamily(f"kanalyze_{self.name}", self.text, labels=[*labels, *own])
 
     def add_sample(self, family: Any, texts: Sequence[str], value: int) -> None:
         """Add the value of some labels."""
-        own = () if self._label is None else (self._label[1],)
+        own = () if self._direction is None else (self._direction,)
         total = value if self._per_unit == 1 else value / self._per_unit
         family.add_metric([*texts, *own], total)
 
 
 class _Histogram:
-    """A histogram of numbers; a value is the counts of its buckets, and the sum.
+    """A histogram of a column of numbers. A value is the counts of its buckets, and the sum.
 
     Negative numbers count as 0: a sum never decreases.
     """
@@ -272,11 +234,14 @@ class _Histogram:
         name: str,
         text: str,
         column: str,
-        where: Callable[[RowMeasures], Mask],
         edges: Sequence[float],
+        where: str | None = None,
         per_unit: int = 1,
     ) -> None:
-        """Count a column of rows; ``edges`` are upper bounds, inclusive, rising."""
+        """Count the numbers for which the column ``where`` is true.
+
+        ``edges`` are upper bounds, inclusive, rising; one more bucket is above the last one.
+        """
         self.name = name
         self.text = text
         self._column = column
@@ -285,24 +250,24 @@ class _Histogram:
         self._per_unit = per_unit
 
     def start(self) -> tuple[NDArray[np.int64], int]:
-        """Return a histogram without numbers; one more bucket is above the last bound."""
+        """Return a histogram without numbers."""
         return np.zeros(len(self._edges) + 1, dtype=np.int64), 0
 
-    def values(self, groups: GroupedRows, rows: RowMeasures) -> list[tuple[NDArray[np.int64], int]]:
+    def values(self, groups: GroupedRows, items: Items) -> list[tuple[NDArray[np.int64], int]]:
         """Return the histogram of each group."""
-        where = self._where(rows)
-        numbers = np.where(where, np.maximum(rows.ints(self._column).values, 0), 0)
+        numbers, where = numbers_of(items, self._column, self._where)
+        numbers = np.maximum(numbers if where is None else np.where(where, numbers, 0), 0)
         counts = [
             np.bincount(np.searchsorted(self._edges, values), minlength=len(self._edges) + 1)
             for values in groups.values(numbers, where)
         ]
         return list(zip(counts, groups.sums(numbers), strict=True))
 
+    @staticmethod
     def merged(
-        self, value: tuple[NDArray[np.int64], int], more: tuple[NDArray[np.int64], int]
+        value: tuple[NDArray[np.int64], int], more: tuple[NDArray[np.int64], int]
     ) -> tuple[NDArray[np.int64], int]:
-        """Add both."""
-        # The nanoseconds of all requests of a day overflow an int64: the sum is Python's.
+        """Add both. The sum is Python's: nanoseconds of a day's requests overflow an int64."""
         return value[0] + more[0], value[1] + more[1]
 
     def figures(self, value: tuple[NDArray[np.int64], int]) -> dict[str, object]:
@@ -324,242 +289,50 @@ class _Histogram:
             family.add_metric(texts, list(buckets), total / self._per_unit)
 
 
-class _Table(NamedTuple):
-    """Metrics with the same labels."""
-
-    labels: tuple[str, ...]
-    metrics: tuple[_Counter | _Histogram, ...]
-    where: Callable[[Any], Mask] | None = None
-    """Returns which items count; None for all."""
-
-
-class _Source(NamedTuple):
-    """Rows or items, and their metrics."""
-
-    items: Callable[[RowMeasures], Any]
-    """Returns the items of rows; None if there are none."""
-    labels: Mapping[str, Callable[[Any], WordArray]]
-    tables: tuple[_Table, ...]
-    where: Callable[[Any], Mask] | None = None
-    """Returns which items get values of labels; None for all."""
-
-
-class _Directed:
-    """Partitions, and the direction of their records."""
-
-    def __init__(self, parts: PartitionMeasures) -> None:
-        self.has_data = parts.has_data
-        # Counts in headers may be wrong, and negative.
-        self.records, self.bytes = np.maximum(parts.records, 0), np.maximum(parts.bytes, 0)
-        self.direction = WordArray(parts.is_produce.astype(np.int32), ["fetched", "produced"])
-        ids = parts.topic_id.codes
-        ids = np.where(ids < 0, -1, ids + len(parts.topic.words))
-        codes = np.where(parts.topic.codes >= 0, parts.topic.codes, ids).astype(np.int32)
-        self.topic = WordArray(codes, [*parts.topic.words, *parts.topic_id.words])
-        """Names, and ids of topics without a name."""
-
-    @classmethod
-    def of(cls, rows: RowMeasures) -> _Directed | None:
-        """Return the partitions of rows; None if there are none."""
-        return None if rows.partitions is None else cls(rows.partitions)
-
-
-class _GroupEvents:
-    """The events of groups, one item for each event of a row."""
-
-    def __init__(self, rows: RowMeasures) -> None:
-        groups = GroupRows(rows)
-        events = {
-            "join": groups.is_join,
-            "sync": groups.is_sync,
-            "leave": groups.is_leave,
-            "rebalance_in_progress": rows.words("error_name").is_one_of({REBALANCE}),
-            "assign": groups.is_assigned,
-        }
-        has_group = groups.group_id.codes >= 0
-        found = [np.flatnonzero(is_event & has_group) for is_event in events.values()]
-        codes = np.repeat(np.arange(len(found), dtype=np.int32), [*map(len, found)])
-        self.event = WordArray(codes, list(events))
-        self.group = WordArray(groups.group_id.codes[np.concatenate(found)], groups.group_id.words)
-        self.is_item = np.ones(len(codes), dtype=np.bool_)
-
-
-def _bytes_of(name: str) -> Callable[[RowMeasures], NDArray[np.int64]]:
-    return lambda rows: rows.ints(name).values
-
-
-def _known(name: str) -> Callable[[RowMeasures], Mask]:
-    return lambda rows: rows.known(name)
-
-
-def _throttle_ms(rows: RowMeasures) -> NDArray[np.int64]:
-    return np.maximum(rows.ints("throttle_time_ms").values, 0)
-
-
 _CLIENT_BYTES: Final = "Bytes of requests (sent) and of responses (received), with size prefixes."
-_SOURCES: Final = (
-    _Source(
-        lambda rows: rows,
-        {
-            "api": lambda rows: rows.words("api_name"),
-            "broker": lambda rows: endpoints_of(rows.words("broker_ip"), rows.ints("broker_port")),
-            "status": lambda rows: rows.words("status"),
-        },
-        (
-            _Table(
-                ("api", "broker", "status"),
-                (_Counter("requests", "Requests by status.", attrgetter("is_request")),),
-                attrgetter("is_request"),
-            ),
-            _Table(
-                ("broker",),
-                (
-                    _Counter(
-                        "orphan_responses",
-                        "Responses whose request was not seen.",
-                        attrgetter("is_orphan"),
-                    ),
-                ),
-            ),
-            _Table(
-                ("api",),
-                (
-                    _Histogram(
-                        "request_latency_seconds",
-                        "From the end of a request to its response, without those held back on "
-                        "purpose.",
-                        "latency_ns",
-                        attrgetter("has_broker_latency"),
-                        LATENCY_EDGES_NS,
-                        _NS_PER_S,
-                    ),
-                    _Histogram(
-                        "fetch_wait_seconds",
-                        "The same for requests held back on purpose, such as a Fetch that waits "
-                        "for data.",
-                        "latency_ns",
-                        lambda rows: rows.known("latency_ns") & rows.is_held_back,
-                        LATENCY_EDGES_NS,
-                        _NS_PER_S,
-                    ),
-                    _Histogram(
-                        "request_size_bytes",
-                        "Requests with their size prefix.",
-                        "request_bytes",
-                        _known("request_bytes"),
-                        SIZE_EDGES_BYTES,
-                    ),
-                    _Histogram(
-                        "response_size_bytes",
-                        "Responses with their size prefix.",
-                        "response_bytes",
-                        _known("response_bytes"),
-                        SIZE_EDGES_BYTES,
-                    ),
-                ),
-            ),
+_EVENTS: Final = "Joins, syncs and leaves of members, REBALANCE_IN_PROGRESS errors, assignments."
+_LATENCY: Final = "From the end of a request to its response, without those held back on purpose."
+_WAIT: Final = "The same for requests held back on purpose, such as a Fetch that waits for data."
+_METRICS: Final[dict[_Labels, tuple[_Counter | _Histogram, ...]]] = {
+    _REQUESTS: (_Counter("requests", "Requests by status.", "is_request"),),
+    _BROKERS: (_Counter("orphan_responses", "Responses whose request was not seen.", "is_orphan"),),
+    _ERRORS: (_Counter("errors", "Error codes in responses, other than 0, at any level.", "one"),),
+    _CLIENTS: (
+        _Counter("client_requests", "Requests by client.", "is_request"),
+        _Counter("client_errors", "Requests that were answered with an error.", "is_error"),
+        _Counter("client_bytes", _CLIENT_BYTES, "request_bytes", direction="sent"),
+        _Counter("client_bytes", _CLIENT_BYTES, "response_bytes", direction="received"),
+        _Counter("client_throttled_responses", "Responses with a throttle time.", "is_throttled"),
+        _Counter(
+            *("client_throttle_time_seconds", "Throttle time in responses.", "throttle_ms"),
+            per_unit=_MS_PER_S,
         ),
     ),
-    _Source(
-        attrgetter("errors"),
-        {"api": attrgetter("api_name"), "error": attrgetter("name")},
-        (
-            _Table(
-                ("api", "error"),
-                (
-                    _Counter(
-                        "errors",
-                        "Error codes in responses, other than 0, at any level.",
-                        attrgetter("is_item"),
-                    ),
-                ),
-            ),
+    _TOPICS: (
+        _Counter("topic_records", "Records, as batch headers count them.", "counted_records"),
+        _Counter("topic_bytes", "Bytes of records as they are on the wire.", "counted_bytes"),
+    ),
+    _GROUPS: (_Counter("group_rebalance_events", _EVENTS, "one"),),
+    _APIS: (
+        _Histogram(
+            *("request_latency_seconds", _LATENCY, "latency_ns", LATENCY_EDGES_NS),
+            *("is_not_held_back", _NS_PER_S),
+        ),
+        _Histogram(
+            *("fetch_wait_seconds", _WAIT, "latency_ns", LATENCY_EDGES_NS),
+            *("is_held_back", _NS_PER_S),
+        ),
+        _Histogram(
+            *("request_size_bytes", "Requests with their size prefix."),
+            *("request_bytes", SIZE_EDGES_BYTES),
+        ),
+        _Histogram(
+            *("response_size_bytes", "Responses with their size prefix."),
+            *("response_bytes", SIZE_EDGES_BYTES),
         ),
     ),
-    _Source(
-        lambda rows: rows,
-        {"client_id": lambda rows: rows.words("client_id")},
-        (
-            _Table(
-                ("client_id",),
-                (
-                    _Counter("client_requests", "Requests by client.", attrgetter("is_request")),
-                    _Counter(
-                        "client_errors",
-                        "Requests that were answered with an error.",
-                        attrgetter("is_error"),
-                    ),
-                    _Counter(
-                        "client_bytes",
-                        _CLIENT_BYTES,
-                        _bytes_of("request_bytes"),
-                        label=("direction", "sent"),
-                    ),
-                    _Counter(
-                        "client_bytes",
-                        _CLIENT_BYTES,
-                        _bytes_of("response_bytes"),
-                        label=("direction", "received"),
-                    ),
-                    _Counter(
-                        "client_throttled_responses",
-                        "Responses with a throttle time.",
-                        lambda rows: _throttle_ms(rows) > 0,
-                    ),
-                    _Counter(
-                        "client_throttle_time_seconds",
-                        "Throttle time in responses.",
-                        _throttle_ms,
-                        per_unit=_MS_PER_S,
-                    ),
-                ),
-                attrgetter("is_request"),
-            ),
-        ),
-        attrgetter("is_request"),
-    ),
-    _Source(
-        _Directed.of,
-        {"topic": attrgetter("topic"), "direction": attrgetter("direction")},
-        (
-            _Table(
-                ("topic", "direction"),
-                (
-                    _Counter(
-                        "topic_records",
-                        "Records, as batch headers count them.",
-                        attrgetter("records"),
-                    ),
-                    _Counter(
-                        "topic_bytes",
-                        "Bytes of records as they are on the wire.",
-                        attrgetter("bytes"),
-                    ),
-                ),
-                attrgetter("has_data"),
-            ),
-        ),
-        attrgetter("has_data"),
-    ),
-    _Source(
-        _GroupEvents,
-        {"group": attrgetter("group"), "event": attrgetter("event")},
-        (
-            _Table(
-                ("group", "event"),
-                (
-                    _Counter(
-                        "group_rebalance_events",
-                        "Joins, syncs and leaves of members, REBALANCE_IN_PROGRESS errors, "
-                        "assignments.",
-                        attrgetter("is_item"),
-                    ),
-                ),
-            ),
-        ),
-    ),
-)
-_TABLES: Final = tuple(table for source in _SOURCES for table in source.tables)
+}
+"""The metrics of rows, by their labels."""
 
 
 class _RowMetrics:
@@ -580,40 +353,38 @@ class _RowMetrics:
         ]
         fixed = [LabelValues(name, _MAX_FIXED) for name in ("status", "direction", "event")]
         self._labels = {label.name: label for label in (*self._limited, *fixed)}
-        self._sums = {table: KeyedSums(table.metrics, None) for table in _TABLES}
+        self._sums = {labels: KeyedSums(metrics, None) for labels, metrics in _METRICS.items()}
 
     def add(self, rows: RowMeasures) -> None:
         """Count rows."""
-        for source in _SOURCES:
-            items = source.items(rows)
+        slots: dict[tuple[str, Items], IntArray] = {}
+        for labels, sums in self._sums.items():
+            items = labels.items(rows)
             if items is None:
                 continue
-            where = None if source.where is None else source.where(items)
-            slots = {
-                name: IntArray(self._labels[name].slots(column(items), where), None)
-                for name, column in source.labels.items()
-            }
-            for table in source.tables:
-                self._sums[table].add(
-                    [slots[name] for name in table.labels],
-                    items,
-                    where=None if table.where is None else table.where(items),
-                )
+            for name, column in labels.columns:
+                # The values of a label are looked up once, because that counts those beyond the
+                # limit.
+                if (name, items) not in slots:
+                    slots[name, items] = IntArray(self._labels[name].slots(items[column]), None)
+            keys = [slots[name, items] for name, _ in labels.columns]
+            sums.add(keys, items, None if labels.where is None else items[labels.where])
 
     def families(self) -> Iterator[Metric]:
-        """Yield all metrics of rows: counters first."""
+        """Yield all metrics of rows."""
         self._add_error_counters()
         families: dict[str, Metric] = {}
-        for table, sums in self._sums.items():
-            for number, metric in enumerate(table.metrics):
-                family = families.setdefault(metric.name, metric.family(table.labels))
+        for labels, sums in self._sums.items():
+            names = [name for name, _ in labels.columns]
+            for number, metric in enumerate(_METRICS[labels]):
+                family = families.setdefault(metric.name, metric.family(names))
                 for key, values in sums:
                     texts = [
                         self._labels[name].texts[int(slot or 0)]
-                        for name, slot in zip(table.labels, key, strict=True)
+                        for name, slot in zip(names, key, strict=True)
                     ]
                     metric.add_sample(family, texts, values[number])
-        yield from sorted(families.values(), key=lambda family: family.type != "counter")
+        yield from families.values()
         yield from self._limits()
 
     def _add_error_counters(self) -> None:
@@ -621,7 +392,7 @@ class _RowMetrics:
 
         Prometheus counts the first error of an API only if the counter was 0 before.
         """
-        sums, status = self._sums[_TABLES[0]], self._labels["status"]
+        sums, status = self._sums[_REQUESTS], self._labels["status"]
         for api, broker, _ in [key for key, _ in sums]:
             sums.of((api, broker, status.slot(_ERROR)))
 

@@ -86,13 +86,12 @@ class LabelValues:
         self.texts.append(text)
         return slot
 
-    def slots(self, values: WordArray, where: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
-        """Return the slot of each value; only those where ``where`` is true get one, None: all."""
+    def slots(self, values: WordArray) -> NDArray[np.int64]:
+        """Return the slot of each value."""
         codes, words = values
         # Words that do not occur get no slot. Code -1, null, is the last index.
         slots = np.full(len(words) + 1, _NULL_SLOT)
-        counted = codes if where is None else codes[where]
-        counts = np.bincount(counted + 1, minlength=len(words) + 1)[1:]
+        counts = np.bincount(codes + 1, minlength=len(words) + 1)[1:]
         for code in np.flatnonzero(counts).tolist():
             slots[code] = slot = self.slot(words[code])
             if slot == _OTHER_SLOT:

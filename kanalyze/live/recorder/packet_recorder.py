@@ -1,13 +1,13 @@
 """Records the packets of selected requests: failed or slow ones.
 
 In: packets as they are captured; the rows made of them. Out: the packets of the selected rows, and
-some before them, to a :class:`PacketSink`.
+some before them, to a a writer.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -20,11 +20,12 @@ from kanalyze.render.packet_comments import comment_of
 from kanalyze.tables.columns.numpy_arrays import all_began_ns, ints_of, lists_of, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from kanalyze.live.recorder.packet_ring import SelectedPackets
+    from kanalyze.live.recorder.pcapng_writer import PcapngWriter
     from kanalyze.model.packets import PacketBatch
     from kanalyze.model.streams import TokenBytes
     from kanalyze.model.tcp import Endpoint
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.filters import RowFilter
 
-__all__ = ["PacketRecorder", "PacketSink"]
+__all__ = ["PacketRecorder"]
 
 _NS_PER_S: Final = 1_000_000_000
 _SETTLE_NS: Final = 2 * _NS_PER_S
@@ -43,18 +44,6 @@ MAX_ROWS_PER_S: Final = 500
 _CLOCK_SET_BACK_S: Final = 60
 """Rows this much older than others mean that the clock was set back."""
 _LAST_NS: Final = (1 << 63) - 1
-
-
-class PacketSink(Protocol):
-    """A writer of packets."""
-
-    def write(
-        self, packets: PacketBatch, comments: Mapping[int, Sequence[str]] | None = None, /
-    ) -> None:
-        """Write packets in their order, with comments by index; raises OSError."""
-
-    def close(self) -> None:
-        """Finish; raises OSError."""
 
 
 class _RowRateLimit:
@@ -102,7 +91,7 @@ class PacketRecorder:
 
     def __init__(
         self,
-        sink: PacketSink,
+        sink: PcapngWriter,
         filters: Sequence[RowFilter],
         *,
         limit_bytes: int = 64 << 20,
@@ -112,7 +101,7 @@ class PacketRecorder:
         """Start with an empty buffer.
 
         Args:
-            sink: for example a :class:`~kanalyze.live.recorder.pcapng_writer.PcapngWriter`.
+            sink: writes the packets.
             filters: a row is recorded if one of them matches.
             limit_bytes: memory for buffered packets.
             lead_s: seconds to record before a request.

@@ -6,7 +6,7 @@ has no clock and does not wait.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kanalyze.live.view.tables import TABLES
 from kanalyze.live.view.view import filters_text, render, view_of
@@ -18,8 +18,7 @@ from kanalyze.live.window.windows import FilteredWindows
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rich.console import RenderableType
-
+    from kanalyze.live.view.terminal import Terminal
     from kanalyze.live.window.snapshot import LatestFindings, Snapshot
     from kanalyze.live.window.windows import Windows
 
@@ -31,24 +30,13 @@ REFRESH_NS = 500_000_000
 """The view is drawn at this interval, and at once after a key."""
 
 
-class _Screen(Protocol):
-    """The part of :class:`~kanalyze.live.view.terminal.Terminal` that the controller uses."""
-
-    @property
-    def size(self) -> tuple[int, int]: ...
-
-    def show(self, renderable: RenderableType) -> None: ...
-
-    def keys(self) -> list[str]: ...
-
-
 class ViewController:
     """Shows windows on a terminal, which is open already."""
 
     def __init__(
         self,
         windows: Windows,
-        terminal: _Screen,
+        terminal: Terminal,
         *,
         refresh_ns: int = REFRESH_NS,
         filters: Mapping[str, Any] | None = None,

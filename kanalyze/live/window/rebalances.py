@@ -13,15 +13,14 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.live.window.grouped_rows import GroupedRows, key_of, values_at
-from kanalyze.live.window.row_measures import rows_with_items
-from kanalyze.live.window.sums import Max, Source, Sum
+from kanalyze.live.window.row_measures import NamedItems, rows_with_items
+from kanalyze.live.window.sums import ExactSum, Max, SumSource
 from kanalyze.tables.columns.numpy_arrays import WordArray
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
     from kanalyze.live.window.row_measures import RowMeasures
 
-__all__ = ["GROUPS", "MEMBER_LIMIT", "REBALANCE", "GroupRows"]
+__all__ = ["GROUPS", "MEMBER_LIMIT", "GroupEvents", "GroupRows"]
 
 MEMBER_LIMIT = 32
 """Maximum number of members to count in a group. Their order does not decide which are counted."""
@@ -48,8 +47,8 @@ _PROTOCOLS = {
 """The protocol of a group, by its APIs."""
 _PROTOCOL_NAMES = (None, *sorted(set(_PROTOCOLS.values())))
 
-REBALANCE = "REBALANCE_IN_PROGRESS"
-_NO_FAILURES = frozenset({REBALANCE, "MEMBER_ID_REQUIRED"})
+_REBALANCE = "REBALANCE_IN_PROGRESS"
+_NO_FAILURES = frozenset({_REBALANCE, "MEMBER_ID_REQUIRED"})
 """Errors that belong to a normal rebalance."""
 _MEMBER_FAILURES = frozenset(
     {
@@ -71,7 +70,7 @@ _ASSIGNING_VERSIONS = 1
 _BARE_BYTES = 4 + 4 + 1 + 4 + 2 + 1 + 4 + 4 + 1 + 1
 
 
-class GroupRows:
+class GroupRows(NamedItems):
     """Rows with a group, as events of a rebalance."""
 
     def __init__(self, rows: RowMeasures) -> None:
@@ -79,21 +78,18 @@ class GroupRows:
         names, failures = rows.words("api_name"), rows.words("error_name")
         self.group_id = rows.words("group_id")
         self.member_id = rows.words("member_id")
-        self.latency_ns = rows.ints("latency_ns").values
-        self.time_ns = rows.ints("response_start_ns").values
-        self.is_answered = rows.known("response_start_ns")
+        self.latency_ns = rows.ints("latency_ns")
+        self.time_ns = rows.ints("response_start_ns")
         self.failure = failures
         self.is_join = rows.is_join
         self.is_sync = names.is_one_of({"SyncGroup"})
         self.is_leave = names.is_one_of({"LeaveGroup"})
-        self.is_rejoin = _has_error(rows, REBALANCE)
+        self.is_rejoin = _has_error(rows, _REBALANCE)
         self.is_assigned = _are_assignments(rows)
         self.is_failed = rows.is_error & (
             (names.is_one_of(_PROTOCOLS) & ~failures.is_one_of(_NO_FAILURES))
             | failures.is_one_of(_MEMBER_FAILURES)
         )
-        is_timed = rows.known("latency_ns")
-        self.is_timed_join, self.is_timed_sync = is_timed & self.is_join, is_timed & self.is_sync
         protocols = [_PROTOCOL_NAMES.index(_PROTOCOLS.get(name)) for name in names.words]
         self.protocol = np.array([*protocols, 0], dtype=np.int64)[names.codes]
         is_event = self.is_join | self.is_sync | self.is_leave | self.is_rejoin
@@ -154,7 +150,8 @@ class _Members:
             for protocol, of_group in zip(protocols, assignments, strict=True)
         ]
 
-    def merged(self, value: _Membership, more: _Membership) -> _Membership:
+    @staticmethod
+    def merged(value: _Membership, more: _Membership) -> _Membership:
         """Add the assignments of both."""
         assignments = Counter(value.assignments)
         assignments.update(more.assignments)
@@ -187,7 +184,7 @@ class _LastFailure:
         # Of failures at the same time, the one whose name comes last in the alphabet.
         order_of_words = np.zeros(len(words) + 1, dtype=np.int64)
         order_of_words[sorted(range(len(words)), key=words.__getitem__)] = range(len(words))
-        by_time = np.lexsort([order_of_words[codes], items.time_ns])
+        by_time = np.lexsort([order_of_words[codes], items.time_ns.values])
         ranks = np.empty_like(by_time)
         ranks[by_time] = np.arange(len(by_time))
         latest = [
@@ -195,11 +192,13 @@ class _LastFailure:
             for rank in groups.highest(ranks, items.is_failed)
         ]
         return [
-            None if row is None else (int(items.time_ns[row]), words[codes[row]]) for row in latest
+            None if row is None else (int(items.time_ns.values[row]), words[codes[row]])
+            for row in latest
         ]
 
+    @staticmethod
     def merged(
-        self, value: tuple[int, str] | None, more: tuple[int, str] | None
+        value: tuple[int, str] | None, more: tuple[int, str] | None
     ) -> tuple[int, str] | None:
         """Return the later one."""
         return max(filter(None, (value, more)), default=None)
@@ -209,22 +208,43 @@ class _LastFailure:
         return {"last_error_name": None if value is None else value[1]}
 
 
-GROUPS: Final = Source(
+GROUPS: Final = SumSource(
     GroupRows,
-    lambda rows: [rows.group_id],
+    ("group_id",),
     _Members(),
-    Sum("joins", attrgetter("is_join")),
-    Sum("syncs", attrgetter("is_sync")),
-    Sum("leaves", attrgetter("is_leave")),
-    Sum("told", attrgetter("is_rejoin")),
-    Sum("errors", attrgetter("is_failed")),
+    ExactSum("joins", "is_join"),
+    ExactSum("syncs", "is_sync"),
+    ExactSum("leaves", "is_leave"),
+    ExactSum("told", "is_rejoin"),
+    ExactSum("errors", "is_failed"),
     _LastFailure(),
-    Max("longest_join_ns", attrgetter("latency_ns"), attrgetter("is_timed_join")),
-    Max("longest_sync_ns", attrgetter("latency_ns"), attrgetter("is_timed_sync")),
-    Max("last_time_ns", attrgetter("time_ns"), attrgetter("is_answered")),
-    where=attrgetter("is_event"),
+    Max("longest_join_ns", "latency_ns", where="is_join"),
+    Max("longest_sync_ns", "latency_ns", where="is_sync"),
+    Max("last_time_ns", "time_ns"),
+    where="is_event",
 )
 """What is summed up of each group."""
+
+
+class GroupEvents(NamedItems):
+    """Events of groups: one item for each event of a row."""
+
+    def __init__(self, rows: RowMeasures) -> None:
+        """Tell the events of rows."""
+        groups = GroupRows(rows)
+        events = {
+            "join": groups.is_join,
+            "sync": groups.is_sync,
+            "leave": groups.is_leave,
+            "rebalance_in_progress": groups.failure.is_one_of({_REBALANCE}),
+            "assign": groups.is_assigned,
+        }
+        has_group = groups.group_id.codes >= 0
+        found = [np.flatnonzero(is_event & has_group) for is_event in events.values()]
+        codes = np.repeat(np.arange(len(found), dtype=np.int32), [*map(len, found)])
+        self.event = WordArray(codes, list(events))
+        self.group = WordArray(groups.group_id.codes[np.concatenate(found)], groups.group_id.words)
+        self.one = np.ones(len(codes), dtype=np.bool_)
 
 
 def _are_assignments(rows: RowMeasures) -> NDArray[np.bool_]:

@@ -6,7 +6,7 @@ In: columns of rows. Out: :class:`RowMeasures`, and the items of their lists.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from kanalyze.tables.columns.numpy_arrays import (
     IntArray,
     ListArray,
     WordArray,
+    endpoints_of,
     ints_of,
     lists_of,
     words_of,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ErrorItems",
+    "NamedItems",
     "PartitionMeasures",
     "RowMeasures",
     "held_back_on_purpose",
@@ -48,7 +50,15 @@ def held_back_on_purpose(columns: Mapping[str, ColumnValues]) -> NDArray[np.bool
     return waited
 
 
-class RowMeasures:
+class NamedItems:
+    """Arrays of one length, by name."""
+
+    def __getitem__(self, name: str) -> Any:
+        """Return an array."""
+        return getattr(self, name)
+
+
+class RowMeasures(NamedItems):
     """Measures of rows, each an array with an entry for each row."""
 
     def __init__(self, columns: Mapping[str, ColumnValues]) -> None:
@@ -70,11 +80,17 @@ class RowMeasures:
         has_no_partitions = np.diff(self.lists("partitions").offsets) == 0
         self.has_no_records |= self.is_produce & has_no_partitions & ~is_malformed
         self.is_held_back = held_back_on_purpose(columns)
-        self.has_broker_latency = self.known("latency_ns") & ~self.is_held_back
-        """True if the latency is known and does not include a wait on purpose."""
+        self.is_not_held_back = ~self.is_held_back
 
     def __len__(self) -> int:
         return len(self.is_orphan)
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a column of rows, or an array that was made of columns."""
+        column = self._columns.get(name)
+        if column is None:
+            return getattr(self, name)
+        return ints_of(column) if isinstance(column, Ints) else words_of(column)
 
     def ints(self, name: str) -> IntArray:
         """Return a column of numbers."""
@@ -87,10 +103,6 @@ class RowMeasures:
     def lists(self, name: str) -> ListArray:
         """Return a column of lists."""
         return lists_of(self._columns[name])
-
-    def key(self, name: str) -> IntArray | WordArray:
-        """Return a column that rows are grouped by."""
-        return self.ints(name) if isinstance(self._columns[name], Ints) else self.words(name)
 
     def known(self, name: str) -> NDArray[np.bool_]:
         """Return for each row whether a number is not null."""
@@ -105,6 +117,28 @@ class RowMeasures:
         return np.where(
             self.known("response_start_ns"), self.ints("response_start_ns").values, sent
         )
+
+    @property
+    def is_held_back_key(self) -> IntArray:
+        """``is_held_back`` as numbers."""
+        return IntArray(self.is_held_back.astype(np.int64), None)
+
+    @cached_property
+    def broker(self) -> WordArray:
+        """The address and port of each broker; null if not known."""
+        brokers = endpoints_of(self.words("broker_ip"), self.ints("broker_port"))
+        codes = np.where(brokers.is_one_of({""}), -1, brokers.codes).astype(np.int32)
+        return WordArray(codes, brokers.words)
+
+    @property
+    def throttle_ms(self) -> NDArray[np.int64]:
+        """Throttle times, 0 if there is none."""
+        return np.maximum(self.ints("throttle_time_ms").values, 0)
+
+    @property
+    def is_throttled(self) -> NDArray[np.bool_]:
+        """True if there is a throttle time."""
+        return self.throttle_ms > 0
 
     @cached_property
     def partitions(self) -> PartitionMeasures | None:
@@ -123,7 +157,7 @@ class RowMeasures:
         return ErrorItems(lists, rows_of_items(lists), self) if lists.offsets[-1] else None
 
 
-class PartitionMeasures:
+class PartitionMeasures(NamedItems):
     """Measures of partitions that were produced to or fetched from, each an array."""
 
     def __init__(
@@ -134,52 +168,64 @@ class PartitionMeasures:
         rows: RowMeasures,
     ) -> None:
         """Measure the partitions at indices ``items``, which belong to ``row``, ascending."""
-        count, size = _ints_at(lists, "record_count", items), _ints_at(lists, "record_bytes", items)
         self.topic = _words_at(lists, "topic", items)
-        self.topic_id = _words_at(lists, "topic_id", items)
-        self.is_produce = rows.is_produce[row]
-        self.is_fetch = ~self.is_produce
+        topic_id = _words_at(lists, "topic_id", items)
+        is_named = self.topic.codes >= 0
+        self.id_without_name = topic_id._replace(codes=np.where(is_named, -1, topic_id.codes))
+        count, size = _ints_at(lists, "record_count", items), _ints_at(lists, "record_bytes", items)
         self.has_data = _ints_at(lists, "error_code", items).values == 0
         """False if the response has an error: nothing was produced or fetched."""
-        self.records = np.where(self.has_data, count.values, 0)
-        """0 if unknown, like ``bytes``."""
-        self.bytes = np.where(self.has_data, size.values, 0)
+        is_produce = rows.is_produce[row]
+        self.produced_records, self.fetched_records = self._divided(count.values, is_produce)
+        """0 if unknown, like bytes."""
+        self.produced_bytes, self.fetched_bytes = self._divided(size.values, is_produce)
+        # A request counts once for each of its topics, whatever its partitions.
+        is_first = np.zeros(len(row), dtype=np.bool_)
+        is_first[GroupedRows(row, key_of(self.topic), key_of(self.id_without_name)).firsts] = True
+        self.is_first_produced, self.is_first_fetched = (
+            is_first & is_produce,
+            is_first & ~is_produce,
+        )
         is_null = np.zeros(len(items), dtype=np.bool_) if count.valid is None else ~count.valid
         # If the row has a sum, its response leaves this partition out.
         is_uncounted = is_null & ~rows.known("record_count")[row] & ~rows.has_no_records[row]
         self.is_unknown = is_uncounted & self.has_data
         """True if there are records, but their number is not known."""
-        self._row = row
+        self.direction = WordArray(is_produce.astype(np.int32), ["fetched", "produced"])
+        # Counts in headers may be wrong, and negative.
+        self.counted_records = np.maximum(self.produced_records + self.fetched_records, 0)
+        self.counted_bytes = np.maximum(self.produced_bytes + self.fetched_bytes, 0)
 
-    @cached_property
-    def is_first(self) -> NDArray[np.bool_]:
-        """True for the first partition of a topic in its row."""
-        is_named = self.topic.codes >= 0
-        ids = np.where(is_named, 0, key_of(self.topic_id))
-        is_first = np.zeros(len(self._row), dtype=np.bool_)
-        is_first[GroupedRows(self._row, key_of(self.topic), ids).firsts] = True
-        return is_first
+    @property
+    def topic_or_id(self) -> WordArray:
+        """Names, or ids without a name; null where nothing was produced or fetched."""
+        ids, shift = self.id_without_name, len(self.topic.words)
+        codes = np.where(ids.codes >= 0, ids.codes + shift, self.topic.codes)
+        codes = np.where(self.has_data, codes, -1).astype(np.int32)
+        return WordArray(codes, [*self.topic.words, *ids.words])
+
+    def _divided(
+        self, amounts: NDArray[np.int64], is_produce: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return what was produced, and what was fetched."""
+        amounts = np.where(self.has_data, amounts, 0)
+        return np.where(is_produce, amounts, 0), np.where(is_produce, 0, amounts)
 
 
-class ErrorItems:
+class ErrorItems(NamedItems):
     """The error codes of rows, as columns of the same length."""
 
     def __init__(self, lists: ListArray, row: NDArray[np.int64], rows: RowMeasures) -> None:
         """Take all items of ``lists``, which belong to ``row``."""
-        api_names, name, topic = rows.words("api_name"), lists.fields["name"], lists.fields["topic"]
-        assert isinstance(name, WordArray)
+        api_names, topic = rows.words("api_name"), lists.fields["topic"]
         assert isinstance(topic, WordArray)
         self.api_name = WordArray(api_names.codes[row], api_names.words)
-        self.code = lists.fields["code"]
-        self.name, self.topic = name, topic
-        self.time_ns = rows.ints("response_start_ns").values[row]
-        self.is_timed = rows.known("response_start_ns")[row]
-        self.is_item = np.ones(len(row), dtype=np.bool_)
-
-    def key(self, name: str) -> IntArray | WordArray:
-        """Return a column that items are grouped by."""
-        column: IntArray | WordArray = getattr(self, name)
-        return column
+        self.code, self.name = lists.fields["code"], lists.fields["name"]
+        self.topic, self.has_topic = topic, topic.codes >= 0
+        self.no_id = WordArray(np.full_like(topic.codes, -1), [])
+        times, is_known = rows.ints("response_start_ns").values, rows.known("response_start_ns")
+        self.time_ns = IntArray(times[row], is_known[row])
+        self.one = np.ones(len(row), dtype=np.bool_)
 
 
 def rows_of_items(lists: ListArray) -> NDArray[np.int64]:

@@ -48,7 +48,7 @@ class SlowestRows:
     def add(self, rows: RowMeasures, block: RowBlock) -> None:
         """Add the rows of a block; ``rows`` are its measures."""
         latencies = rows.ints("latency_ns").values
-        may_be_kept = rows.has_broker_latency
+        may_be_kept = rows.known("latency_ns") & rows.is_not_held_back
         if len(self._entries) == self._most:
             may_be_kept = may_be_kept & (latencies >= self._entries[-1][1]["latency_ns"])
         indices = np.flatnonzero(may_be_kept)

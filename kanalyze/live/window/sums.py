@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import operator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from kanalyze.common.known import of_known
 from kanalyze.common.texts import bounded_text
 from kanalyze.live.window.grouped_rows import GroupedRows, key_of, values_at
 from kanalyze.live.window.latency_sketch import LatencySketch
+from kanalyze.tables.columns.numpy_arrays import IntArray
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,41 +24,47 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kanalyze.tables.columns.numpy_arrays import IntArray, WordArray
+    from kanalyze.tables.columns.numpy_arrays import WordArray
 
 __all__ = [
-    "Column",
-    "Key",
+    "ExactSum",
+    "Items",
     "KeyedSums",
-    "Mask",
     "Max",
     "Measure",
     "Quantiles",
-    "Source",
-    "Sum",
+    "SumSource",
     "add_sources",
+    "numbers_of",
 ]
 
 Column: TypeAlias = "IntArray | WordArray"
 Mask: TypeAlias = "NDArray[np.bool_]"
 Key: TypeAlias = tuple[str | int | None, ...]
-T = TypeVar("T")
-T_contra = TypeVar("T_contra", contravariant=True)
 
 
-class Measure(Protocol[T_contra]):
-    """What is summed up of each key. A value may be changed by :meth:`merged` that has it first."""
+class Items(Protocol):
+    """Rows, or items of their lists: columns and masks of one length, by name."""
 
-    def start(self) -> Any:
-        """Return the value of no rows."""
+    def __getitem__(self, name: str) -> Any:
+        """Return a column (:data:`Column`), or an array of numbers or of booleans."""
         ...
 
-    def values(self, groups: GroupedRows, items: T_contra) -> Sequence[Any]:
+
+class Measure(Protocol):
+    """What is summed up of each key. A value may be changed by ``merged`` if it comes first."""
+
+    def start(self) -> Any:
+        """Return the value of no items."""
+        ...
+
+    def values(self, groups: GroupedRows, items: Any) -> Sequence[Any]:
         """Return the value of each group of items."""
         ...
 
-    def merged(self, value: Any, more: Any) -> Any:
-        """Return two values of a key as one."""
+    @property
+    def merged(self) -> Callable[[Any, Any], Any]:
+        """The function that returns two values of a key as one."""
         ...
 
     def figures(self, value: Any) -> Mapping[str, Any]:
@@ -65,86 +72,73 @@ class Measure(Protocol[T_contra]):
         ...
 
 
-class Sum(Generic[T]):
-    """An exact sum; :meth:`figure` makes the figure of it."""
+class ExactSum:
+    """The exact sum of a column; :meth:`figures` may make another figure of it."""
 
-    def __init__(
-        self,
-        name: str,
-        amounts: Callable[[T], NDArray[np.int64] | Mask],
-        figure: Callable[[int], object] = int,
-    ) -> None:
+    merged = staticmethod(operator.add)
+
+    def __init__(self, name: str, column: str, figure: Callable[[int], object] = int) -> None:
         self.name = name
-        self._amounts = amounts
+        self._column = column
         self._figure = figure
+        self.is_amount = figure is int
+        """True if the figure is the sum itself."""
 
     def start(self) -> int:
         """Return 0."""
         return 0
 
-    def values(self, groups: GroupedRows, items: T) -> list[int]:
+    def values(self, groups: GroupedRows, items: Items) -> list[int]:
         """Return the sum of each group."""
-        return groups.sums(self._amounts(items))
-
-    merged = staticmethod(operator.add)
+        return groups.sums(numbers_of(items, self._column, None)[0])
 
     def figures(self, value: int) -> dict[str, object]:
         """Return the sum."""
         return {self.name: self._figure(value)}
 
 
-class Max(Generic[T]):
-    """The maximum of the known numbers; None if there is none."""
+class Max:
+    """The maximum of the known numbers of a column; None if there is none."""
 
-    def __init__(
-        self,
-        name: str,
-        numbers: Callable[[T], NDArray[np.int64]],
-        where: Callable[[T], Mask],
-        figure: Callable[[int], object] = int,
-    ) -> None:
-        """Take numbers where ``where`` is true; ``figure`` makes the figure of the maximum."""
+    merged = staticmethod(partial(of_known, max))
+
+    def __init__(self, name: str, column: str, where: str | None = None) -> None:
+        """Take items for which the column ``where`` is true; None for all."""
         self.name = name
-        self._numbers = numbers
+        self._column = column
         self._where = where
-        self._figure = figure
 
     def start(self) -> None:
         """Return None."""
 
-    def values(self, groups: GroupedRows, items: T) -> list[int | None]:
+    def values(self, groups: GroupedRows, items: Items) -> list[int | None]:
         """Return the maximum of each group."""
-        return groups.highest(self._numbers(items), self._where(items))
+        return groups.highest(*numbers_of(items, self._column, self._where))
 
-    merged = staticmethod(partial(of_known, max))
-
-    def figures(self, value: int | None) -> dict[str, object]:
+    def figures(self, value: int | None) -> dict[str, int | None]:
         """Return the maximum."""
-        return {self.name: None if value is None else self._figure(value)}
+        return {self.name: value}
 
 
-class Quantiles(Generic[T]):
-    """Quantiles of durations: ``p50_ns`` and ``p99_ns``; None if there are no durations."""
+class Quantiles:
+    """Quantiles of a column of durations: ``p50_ns`` and ``p99_ns``; None if there are none."""
 
-    def __init__(
-        self, numbers: Callable[[T], NDArray[np.int64]], where: Callable[[T], Mask]
-    ) -> None:
-        """Take numbers where ``where`` is true."""
-        self._numbers = numbers
+    def __init__(self, column: str, where: str | None = None) -> None:
+        """Take items for which the column ``where`` is true; None for all."""
+        self._column = column
         self._where = where
 
     def start(self) -> LatencySketch:
         """Return an empty sketch."""
         return LatencySketch()
 
-    def values(self, groups: GroupedRows, items: T) -> list[LatencySketch]:
+    def values(self, groups: GroupedRows, items: Items) -> list[LatencySketch]:
         """Return a sketch of each group."""
-        return [
-            LatencySketch(values)
-            for values in groups.values(self._numbers(items), self._where(items))
-        ]
+        values = groups.values(*numbers_of(items, self._column, self._where))
+        return [*map(LatencySketch, values)]
 
-    def merged(self, value: LatencySketch, more: LatencySketch) -> LatencySketch:
+    @staticmethod
+    def merged(value: LatencySketch, more: LatencySketch) -> LatencySketch:
         """Add to the first sketch."""
         value.merge(more)
         return value
@@ -154,23 +148,36 @@ class Quantiles(Generic[T]):
         return {"p50_ns": value.quantile(0.5), "p99_ns": value.quantile(0.99)}
 
 
-class Source(Generic[T]):
-    """Rows, or items of their lists, that measures are of."""
+def numbers_of(
+    items: Items, column: str, where: str | None
+) -> tuple[NDArray[np.int64], Mask | None]:
+    """Return numbers, and which of them count: those that are known where ``where`` is true."""
+    numbers = items[column]
+    mask = None if where is None else items[where]
+    if not isinstance(numbers, IntArray):
+        return numbers, mask
+    if numbers.valid is None or mask is None:
+        return numbers.values, numbers.valid if mask is None else mask
+    return numbers.values, numbers.valid & mask
+
+
+class SumSource:
+    """Items of rows that measures are of."""
 
     def __init__(
         self,
-        items: Callable[[Any], T | None],
-        keys: Callable[[T], Sequence[Column]],
-        *measures: Measure[T],
-        where: Callable[[T], Mask] | None = None,
+        items: Callable[[Any], Items | None],
+        keys: Sequence[str],
+        *measures: Measure,
+        where: str | None = None,
     ) -> None:
         """Declare a source.
 
         Args:
             items: returns the items of rows; None if there are none.
-            keys: returns the columns that items are grouped by.
+            keys: the columns that items are grouped by.
             measures: the measures of each key.
-            where: returns which items count; None for all.
+            where: the column that says which items count; None for all.
         """
         self.items = items
         self.keys = keys
@@ -187,7 +194,7 @@ class KeyedSums:
 
     __slots__ = ("_items", "_limit", "_measures", "_merged", "others")
 
-    def __init__(self, measures: Sequence[Measure[Any]], limit: int | None) -> None:
+    def __init__(self, measures: Sequence[Measure], limit: int | None) -> None:
         """Start without keys; ``limit`` is None for no limit."""
         self._measures = measures
         self._merged = [measure.merged for measure in measures]
@@ -209,18 +216,13 @@ class KeyedSums:
     def add(
         self,
         keys: Sequence[Column],
-        items: Any,
-        *,
+        items: Items,
         where: Mask | None = None,
         measures: slice = slice(None),
     ) -> None:
-        """Add items by their keys.
+        """Add items by their keys, at least one column.
 
-        Args:
-            keys: the columns that items are grouped by, at least one.
-            items: passed to measures.
-            where: which items count; None for all.
-            measures: the measures that these items have.
+        ``where`` says which items count; ``measures`` are those that these items have.
         """
         groups = GroupedRows(*map(key_of, keys), where=where)
         if not groups.firsts:
@@ -275,13 +277,14 @@ class KeyedSums:
         return [measure.start() for measure in self._measures]
 
 
-def add_sources(sums: KeyedSums, sources: Sequence[Source[Any]], rows: Any) -> None:
+def add_sources(sums: KeyedSums, sources: Sequence[SumSource], rows: Any) -> None:
     """Add rows to sums whose measures are those of ``sources``, in their order."""
     first = 0
     for source in sources:
         end = first + len(source.measures)
         items = source.items(rows)
         if items is not None:
-            where = None if source.where is None else source.where(items)
-            sums.add(source.keys(items), items, where=where, measures=slice(first, end))
+            keys = [items[name] for name in source.keys]
+            where = None if source.where is None else items[source.where]
+            sums.add(keys, items, where, slice(first, end))
         first = end

@@ -9,8 +9,6 @@ from __future__ import annotations
 from operator import attrgetter, not_
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.live.window.rebalances import GROUPS
 from kanalyze.live.window.snapshot import (
@@ -21,17 +19,13 @@ from kanalyze.live.window.snapshot import (
     GroupEntry,
     TopicEntry,
 )
-from kanalyze.live.window.sums import KeyedSums, Max, Quantiles, Source, Sum, add_sources
-from kanalyze.model.tcp import Endpoint
-from kanalyze.tables.columns.numpy_arrays import IntArray
+from kanalyze.live.window.sums import ExactSum, KeyedSums, Max, Quantiles, SumSource, add_sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
-    from kanalyze.live.window.row_measures import ErrorItems, PartitionMeasures, RowMeasures
-    from kanalyze.live.window.sums import Column, Key, Mask
+    from kanalyze.live.window.row_measures import RowMeasures
+    from kanalyze.live.window.sums import Key
 
 __all__ = ["RECENT_TABLES", "WINDOW_TABLES", "WindowTable"]
 
@@ -44,7 +38,7 @@ class WindowTable(NamedTuple):
 
     entry: type[Any]
     """A named tuple: what the columns of a key are called, ``other``, the figures of measures."""
-    sources: tuple[Source[Any], ...]
+    sources: tuple[SumSource, ...]
     names: tuple[str, ...]
     """The fields of an entry that are its key."""
     rank: Callable[[Any], int]
@@ -55,6 +49,11 @@ class WindowTable(NamedTuple):
     """Returns the values of ``names``."""
     of_others: tuple[tuple[str, object], ...] = ()
     """Fields of the entry for all keys beyond the limit that are not known."""
+
+    def amounts(self) -> list[str]:
+        """Return the fields of an entry that are sums."""
+        measures = [measure for source in self.sources for measure in source.measures]
+        return [each.name for each in measures if isinstance(each, ExactSum) and each.is_amount]
 
     def sums(self, limit: int) -> KeyedSums:
         """Return sums without keys; ``limit`` is that of tables without a limit of their own."""
@@ -85,80 +84,32 @@ def _rows(rows: RowMeasures) -> RowMeasures:
     return rows
 
 
-def _columns(*names: str) -> Callable[[Any], list[Column]]:
-    """Return a function that returns these columns of rows, or of items."""
-    return lambda items: [items.key(name) for name in names]
-
-
-def _values(name: str) -> Callable[[RowMeasures], NDArray[np.int64]]:
-    return lambda rows: rows.ints(name).values
-
-
-_TRAFFIC: Final = (
-    Sum("requests", attrgetter("is_request")),
-    Sum("errors", attrgetter("is_error")),
-    Sum("request_bytes", _values("request_bytes")),
-    Sum("response_bytes", _values("response_bytes")),
-    Sum("unread", attrgetter("is_unread")),
-)
-"""The fields of :class:`~kanalyze.live.window.snapshot.Amounts`."""
-_LATENCY: Final = _values("latency_ns")
-_WORK_LATENCY: Final = Quantiles(_LATENCY, attrgetter("has_broker_latency"))
-"""Requests that were held back on purpose are left out."""
-
-
 def _requests(entry: Any) -> int:
     requests: int = entry.requests
     return requests
 
 
-def _by_api(rows: RowMeasures) -> list[Column]:
-    is_held_back = IntArray(rows.is_held_back.astype(np.int64), None)
-    return [*_columns("wire", "api_key", "api_name")(rows), is_held_back]
-
-
-def _is_known_latency(rows: RowMeasures) -> Mask:
-    return rows.known("latency_ns")
-
-
-def _broker(key: Key) -> tuple[str | None]:
-    ip, port = key
-    return (None if ip is None else str(Endpoint(str(ip), int(port or 0))),)
-
-
-def _by_topic(parts: PartitionMeasures) -> list[Column]:
-    """Return names, and the ids of topics without a name."""
-    topic, topic_id = parts.topic, parts.topic_id
-    return [topic, topic_id._replace(codes=np.where(topic.codes >= 0, -1, topic_id.codes))]
-
-
-def _amount(
-    api: str, name: str
-) -> Callable[[PartitionMeasures], NDArray[np.int64] | NDArray[np.bool_]]:
-    """Return a function that returns an amount of the partitions of some APIs, 0 for others."""
-    return lambda parts: np.where(getattr(parts, api), getattr(parts, name), 0)
-
-
-def _topic_of_error(errors: ErrorItems) -> list[Column]:
-    no_id = errors.topic._replace(codes=np.full_like(errors.topic.codes, -1))
-    return [errors.topic, no_id]
-
-
-_PARTITIONS: Final = (
-    # A request counts once for each of its topics, whatever its partitions.
-    Sum("produce_requests", _amount("is_produce", "is_first")),
-    Sum("produced_records", _amount("is_produce", "records")),
-    Sum("produced_bytes", _amount("is_produce", "bytes")),
-    Sum("fetch_requests", _amount("is_fetch", "is_first")),
-    Sum("fetched_records", _amount("is_fetch", "records")),
-    Sum("fetched_bytes", _amount("is_fetch", "bytes")),
-    Sum("records_known", attrgetter("is_unknown"), not_),
+_TRAFFIC: Final = (
+    ExactSum("requests", "is_request"),
+    ExactSum("errors", "is_error"),
+    ExactSum("request_bytes", "request_bytes"),
+    ExactSum("response_bytes", "response_bytes"),
+    ExactSum("unread", "is_unread"),
 )
+"""The fields of :class:`~kanalyze.live.window.snapshot.Amounts`."""
+_WORK_LATENCY: Final = Quantiles("latency_ns", where="is_not_held_back")
 
 WINDOW_TABLES: Final = {
     "apis": WindowTable(
         ApiEntry,
-        (Source(_rows, _by_api, *_TRAFFIC, Quantiles(_LATENCY, _is_known_latency)),),
+        (
+            SumSource(
+                _rows,
+                ("wire", "api_key", "api_name", "is_held_back_key"),
+                *_TRAFFIC,
+                Quantiles("latency_ns"),
+            ),
+        ),
         ("wire", "api_key", "api_name", "waited"),
         _requests,
         limit=_API_LIMIT,
@@ -167,14 +118,10 @@ WINDOW_TABLES: Final = {
     ),
     "clients": WindowTable(
         ClientEntry,
+        # A response without its request has no client id.
         (
-            Source(
-                _rows,
-                _columns("client_id", "client_ip"),
-                *_TRAFFIC,
-                _WORK_LATENCY,
-                # A response without its request has no client id.
-                where=attrgetter("is_request"),
+            SumSource(
+                _rows, ("client_id", "client_ip"), *_TRAFFIC, _WORK_LATENCY, where="is_request"
             ),
         ),
         ("client_id", "client_ip"),
@@ -182,20 +129,29 @@ WINDOW_TABLES: Final = {
     ),
     "brokers": WindowTable(
         BrokerEntry,
-        (Source(_rows, _columns("broker_ip", "broker_port"), *_TRAFFIC, _WORK_LATENCY),),
+        (SumSource(_rows, ("broker",), *_TRAFFIC, _WORK_LATENCY),),
         ("broker",),
         _requests,
-        key=_broker,
     ),
     "topics": WindowTable(
         TopicEntry,
         (
-            Source(attrgetter("partitions"), _by_topic, *_PARTITIONS),
-            Source(
+            SumSource(
+                attrgetter("partitions"),
+                ("topic", "id_without_name"),
+                ExactSum("produce_requests", "is_first_produced"),
+                ExactSum("produced_records", "produced_records"),
+                ExactSum("produced_bytes", "produced_bytes"),
+                ExactSum("fetch_requests", "is_first_fetched"),
+                ExactSum("fetched_records", "fetched_records"),
+                ExactSum("fetched_bytes", "fetched_bytes"),
+                ExactSum("records_known", "is_unknown", not_),
+            ),
+            SumSource(
                 attrgetter("errors"),
-                _topic_of_error,
-                Sum("errors", attrgetter("is_item")),
-                where=lambda errors: errors.topic.codes >= 0,
+                ("topic", "no_id"),
+                ExactSum("errors", "one"),
+                where="has_topic",
             ),
         ),
         ("topic", "topic_id"),
@@ -204,11 +160,11 @@ WINDOW_TABLES: Final = {
     "errors": WindowTable(
         ErrorEntry,
         (
-            Source(
+            SumSource(
                 attrgetter("errors"),
-                _columns("api_name", "code", "name", "topic"),
-                Sum("occurrences", attrgetter("is_item")),
-                Max("last_time_ns", attrgetter("time_ns"), attrgetter("is_timed")),
+                ("api_name", "code", "name", "topic"),
+                ExactSum("occurrences", "one"),
+                Max("last_time_ns", "time_ns"),
             ),
         ),
         ("api_name", "error_code", "error_name", "topic"),

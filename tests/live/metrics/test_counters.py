@@ -16,10 +16,12 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 import kanalyze
-from kanalyze.errors import UsageError
 from kanalyze.live.metrics.counters import LATENCY_EDGES_NS, Metrics
 from kanalyze.live.metrics.server import ListenAddress, MetricsServer
+from kanalyze.live.window.snapshot import CaptureState
 from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.model.tcp import Endpoint
+from kanalyze.runtime.in_flight import InFlight, InFlightRequest
 from kanalyze.tables.columns.block import RowBlock
 from tests.support import rows as sample_rows
 from tests.support.captures import NAMES, path
@@ -317,10 +319,8 @@ def test_both_parsers_read_the_same_names() -> None:
 
 def test_the_response_has_the_requested_format() -> None:
     metrics = counted(sample_rows.plain_traffic(200))
-    metrics.set_capture(
-        packets=7, captured_bytes=700, dropped_packets=0, open_connections=3, connections=4
-    )
-    metrics.set_anomalies({AnomalyKind.LOST_BYTES: 2})
+    state = CaptureState("-", 7, 900, 0, 3, 0, anomalies={AnomalyKind.LOST_BYTES: 2})
+    metrics.set_capture(state, 700, 0)
     with MetricsServer(metrics.registry, ListenAddress("127.0.0.1", 0)) as server:
         plain_type, text = scrape(server.url, "text/plain; version=0.0.4")
         open_type, openmetrics = scrape(server.url, "application/openmetrics-text; version=1.0.0")
@@ -337,9 +337,10 @@ def test_the_response_has_the_requested_format() -> None:
 
 def test_requests_in_flight_and_the_age_of_the_oldest_are_metrics() -> None:
     metrics = Metrics()
-    metrics.set_capture(
-        packets=1, captured_bytes=60, in_flight_requests=12, oldest_in_flight_ns=2_500_000_000
-    )
+    ends = Endpoint("10.0.0.1", 40000), Endpoint("10.0.0.9", 9092)
+    oldest = InFlightRequest(500_000_000, 0, "Produce", "c", *ends)
+    state = CaptureState("-", 1, 60, None, 0, 0, in_flight=InFlight(12, (oldest,)))
+    metrics.set_capture(state, 60, 3_000_000_000)
     scraped = samples(metrics)
     assert by(scraped, "in_flight_requests") == {(): 12}
     assert by(scraped, "oldest_in_flight_request_age_seconds") == {(): 2.5}
@@ -347,39 +348,13 @@ def test_requests_in_flight_and_the_age_of_the_oldest_are_metrics() -> None:
 
 def test_unknown_values_have_no_sample() -> None:
     metrics = Metrics()
-    metrics.set_capture(packets=1, captured_bytes=60)
+    assert by(samples(metrics), "capture_packets_total") == {}
+    metrics.set_capture(CaptureState("-", 1, 60, None, 0, 0), 60, 0)
     scraped = samples(metrics)
     assert by(scraped, "capture_packets_total") == {(): 1}
     assert by(scraped, "capture_dropped_packets_total") == {}
     assert by(scraped, "last_packet_timestamp_seconds") == {}
-    assert by(scraped, "held_bytes") == {}
     assert by(scraped, "in_flight_requests") == {}
-
-
-def test_write_failures_are_counted_by_kind_of_file() -> None:
-    metrics = Metrics()
-    assert by(samples(metrics), "write_failures_total", "files") == {}
-    metrics.set_write_failures({"rows": 0, "packets": 3})
-    assert by(samples(metrics), "write_failures_total", "files") == {("rows",): 0, ("packets",): 3}
-
-
-def test_labels_of_the_user_are_on_every_sample() -> None:
-    metrics = Metrics(labels={"interface": "eth0"})
-    metrics.add(RowBlock.of_rows(sample_rows.plain_traffic(50)))
-    scraped = samples(metrics)
-    assert len(scraped) > 50
-    assert all(("interface", "eth0") in labels for _, labels in scraped)
-
-
-@pytest.mark.parametrize("name", ["api", "le", "0x", "a-b", "__name__", ""])
-def test_reserved_and_invalid_label_names_are_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="label"):
-        Metrics(labels={name: "x"})
-
-
-def test_limits_below_0_are_refused() -> None:
-    with pytest.raises(UsageError, match="-1"):
-        Metrics(max_topics=-1)
 
 
 def test_two_registries_are_independent() -> None:

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 from prometheus_client.exposition import generate_latest
 
 from kanalyze.live.metrics.counters import Metrics
+from kanalyze.live.window.snapshot import CaptureState
 from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.runtime.in_flight import InFlight
 from kanalyze.tables.columns.block import RowBlock
 from tests.support import rows as sample_rows
 from tests.support.waiting import LONG_S
@@ -23,25 +25,21 @@ if TYPE_CHECKING:
 
 
 def test_promtool_has_no_complaints_about_the_metrics() -> None:
-    metrics = Metrics(labels={"interface": "eth0"})
+    metrics = Metrics()
     rows = [
         *sample_rows.plain_traffic(300),
         sample_rows.orphan(),
         sample_rows.fetch(waited=True, throttle_time_ms=9),
     ]
     metrics.add(RowBlock.of_rows([*rows, sample_rows.row(api_name="JoinGroup", group_id="g")]))
-    metrics.set_capture(
-        packets=1,
-        captured_bytes=1,
-        dropped_packets=0,
-        connections=1,
-        open_connections=1,
-        held_bytes=1,
-        last_packet_time_ns=sample_rows.START_NS,
-        in_flight_requests=1,
-        oldest_in_flight_ns=1,
+    in_flight = InFlight(1, ())
+    state = CaptureState(
+        *("-", 1, 1, 0, 1, 0),
+        last_packet_ns=1,
+        anomalies={AnomalyKind.LOST_BYTES: 1},
+        in_flight=in_flight,
     )
-    metrics.set_anomalies({AnomalyKind.LOST_BYTES: 1})
+    metrics.set_capture(state, 1, 1)
     metrics.set_write_failures({"rows": 1})
     done = subprocess.run(
         ["promtool", "check", "metrics"],

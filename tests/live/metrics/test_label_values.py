@@ -57,13 +57,6 @@ def test_the_number_of_labels_is_limited() -> None:
     assert (len(label.texts), label.folded) == (12, 4990)
 
 
-def test_values_that_are_left_out_get_no_label() -> None:
-    label = LabelValues("client_id", 10)
-    slots = label.slots(words("b", "a", None), np.array([False, True, True]))
-    assert [label.texts[slot] for slot in slots[1:]] == ["a", ""]
-    assert label.used == 1
-
-
 @pytest.mark.parametrize(
     ("value", "label"),
     [("app", "app"), ("a\nb", "a\\nb"), ('"', '"'), ("\ud800", "\\ud800"), ("caf\u00e9", "café")],

@@ -58,9 +58,8 @@ def test_partitions_are_those_of_produce_and_fetch_requests():
     measures = measures_of(metadata, row(partitions=[partition("a"), refused], record_count=None))
     partitions = measures.partitions
     assert partitions is not None
-    assert partitions.is_produce.tolist() == [True, True]
     assert [partitions.topic.words[code] for code in partitions.topic.codes] == ["a", "b"]
-    assert partitions.records.tolist() == [1, 0]
+    assert partitions.produced_records.tolist() == [1, 0]
     assert partitions.has_data.tolist() == [True, False]
     assert partitions.is_unknown.tolist() == [False, False]
     assert measures_of(metadata).partitions is None

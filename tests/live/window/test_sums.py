@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kanalyze.live.window.row_measures import RowMeasures
-from kanalyze.live.window.sums import KeyedSums, Sum
+from kanalyze.live.window.sums import ExactSum, KeyedSums
 from kanalyze.live.window.tables import RECENT_TABLES, WINDOW_TABLES, WindowTable
 from kanalyze.tables.columns.block import columns_of_rows
 from kanalyze.tables.columns.numpy_arrays import IntArray, WordArray
@@ -32,9 +32,9 @@ def test_merged_sums_of_parts_equal_the_sums_of_all_rows(all_rows, cut):
 
 def counts_of(keys, limit: int) -> KeyedSums:
     """Count each key."""
-    counts = KeyedSums([Sum("count", lambda items: np.ones(len(items), dtype=np.int64))], limit)
+    counts = KeyedSums([ExactSum("count", "one")], limit)
     words = WordArray(np.arange(len(keys), dtype=np.int32), list(keys))
-    counts.add([words], keys)
+    counts.add([words], {"one": np.ones(len(keys), dtype=np.int64)})
     return counts
 
 
@@ -62,7 +62,8 @@ def test_long_texts_in_a_key_are_shortened():
 
 
 def test_sums_beyond_64_bits_are_exact():
-    sums = KeyedSums([Sum("count", lambda items: items)], None)
+    sums = KeyedSums([ExactSum("count", "amount")], None)
     for _ in range(3):
-        sums.add([IntArray(np.zeros(2, dtype=np.int64), None)], np.array([2**63 - 1, 2**62]))
+        key = IntArray(np.zeros(2, dtype=np.int64), None)
+        sums.add([key], {"amount": np.array([2**63 - 1, 2**62])})
     assert sums.figures(sums.of((0,))) == {"count": 3 * (2**63 - 1 + 2**62)}
