@@ -21,7 +21,7 @@ from kanalyze.live.metrics.server import ListenAddress, MetricsServer
 from kanalyze.live.window.snapshot import CaptureState
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.tcp import Endpoint
-from kanalyze.runtime.in_flight import InFlight, InFlightRequest
+from kanalyze.runtime.monitor import InFlight, InFlightRequest
 from kanalyze.tables.columns.block import RowBlock
 from tests.support import rows as sample_rows
 from tests.support.captures import NAMES, path

@@ -15,7 +15,7 @@ from prometheus_client.exposition import generate_latest
 from kanalyze.live.metrics.counters import Metrics
 from kanalyze.live.window.snapshot import CaptureState
 from kanalyze.model.anomalies import AnomalyKind
-from kanalyze.runtime.in_flight import InFlight
+from kanalyze.runtime.monitor import InFlight
 from kanalyze.tables.columns.block import RowBlock
 from tests.support import rows as sample_rows
 from tests.support.waiting import LONG_S
