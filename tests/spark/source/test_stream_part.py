@@ -6,11 +6,11 @@ import json
 import os
 from typing import TYPE_CHECKING
 
+from kanalyze.batch.archive import packet_locations
+from kanalyze.batch.shared_folder import SharedFolder
 from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.packet_index import UNKNOWN_CAPTURE
 from kanalyze.net.shard import Shard
-from kanalyze.spark.archive import packet_locations
-from kanalyze.spark.shared_folder import SharedFolder
 from kanalyze.spark.source.readers import make_plan
 from kanalyze.spark.source.stream_part import (
     StreamPartition,
