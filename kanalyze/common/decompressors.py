@@ -23,7 +23,7 @@ from kanalyze.common.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["GZIP", "LZ4", "ZSTD", "Codec", "Decompressor", "Opened"]
+__all__ = ["GZIP", "LZ4", "ZSTD", "Codec", "Decompressor", "OpenedCodec"]
 
 _GZIP_WINDOW: Final = 31
 """``wbits`` of zlib for a gzip header and trailer, with a window of 32 KiB."""
@@ -50,7 +50,7 @@ class Decompressor(Protocol):
         """Take ``data`` and return at most ``max_length`` decompressed bytes."""
 
 
-class Opened(NamedTuple):
+class OpenedCodec(NamedTuple):
     """A decompressor, and the exceptions that it raises for wrong data."""
 
     decompressor: Decompressor
@@ -63,7 +63,7 @@ class Codec(NamedTuple):
     name: str
     magic: bytes
     """What each piece begins with."""
-    open: Callable[[], Opened]
+    open: Callable[[], OpenedCodec]
     """Makes a decompressor for one piece."""
 
 
@@ -93,23 +93,23 @@ class _GzipDecompressor:
         return output
 
 
-def _gzip() -> Opened:
-    return Opened(_GzipDecompressor(), (zlib.error,))
+def _gzip() -> OpenedCodec:
+    return OpenedCodec(_GzipDecompressor(), (zlib.error,))
 
 
-def _zstd() -> Opened:
+def _zstd() -> OpenedCodec:
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
         from backports import zstd
     options = {int(zstd.DecompressionParameter.window_log_max): _MAX_ZSTD_WINDOW_LOG}
-    return Opened(zstd.ZstdDecompressor(options=options), (zstd.ZstdError,))
+    return OpenedCodec(zstd.ZstdDecompressor(options=options), (zstd.ZstdError,))
 
 
-def _lz4() -> Opened:
+def _lz4() -> OpenedCodec:
     from lz4.frame import LZ4FrameDecompressor
 
-    return Opened(LZ4FrameDecompressor(), (RuntimeError, ValueError))
+    return OpenedCodec(LZ4FrameDecompressor(), (RuntimeError, ValueError))
 
 
 GZIP: Final = Codec("gzip", b"\x1f\x8b", _gzip)

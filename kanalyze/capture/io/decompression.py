@@ -18,7 +18,7 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.capture.io.source import DamagedDataError
-from kanalyze.common.decompressors import GZIP, LZ4, ZSTD, Codec, Opened
+from kanalyze.common.decompressors import GZIP, LZ4, ZSTD, Codec, OpenedCodec
 
 if TYPE_CHECKING:
     from kanalyze.capture.io.source import ByteSource
@@ -37,17 +37,17 @@ _SKIPPABLE_HEADER_BYTES: Final = 8
 # The modules are imported when they are needed: a plain capture does not wait for them.
 
 
-def _bzip2() -> Opened:
+def _bzip2() -> OpenedCodec:
     import bz2
 
-    return Opened(bz2.BZ2Decompressor(), (OSError, ValueError))
+    return OpenedCodec(bz2.BZ2Decompressor(), (OSError, ValueError))
 
 
-def _xz() -> Opened:
+def _xz() -> OpenedCodec:
     import lzma
 
     decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MAX_XZ_BYTES)
-    return Opened(decompressor, (lzma.LZMAError,))
+    return OpenedCodec(decompressor, (lzma.LZMAError,))
 
 
 _CODECS: Final = (GZIP, ZSTD, LZ4, Codec("bzip2", b"BZh", _bzip2), Codec("xz", b"\xfd7zX", _xz))
@@ -81,7 +81,7 @@ class DecompressedSource:
         self._input = bytearray(_INPUT_BYTES)
         self._pending = b""
         self._codec: Codec | None = None
-        self._opened: Opened | None = None
+        self._opened: OpenedCodec | None = None
         """What decompresses the current piece; None between two."""
         self._stalled = False
         self._at_end = False
