@@ -28,10 +28,9 @@ from kanalyze.batch.archive.division import buckets_for, shuffles, tasks_for
 from kanalyze.batch.archive.table_files import ARCHIVE_TABLES
 from kanalyze.batch.archive.tasks import OTHER_TABLES, Job
 from kanalyze.batch.checkpoint import Checkpoint
-from kanalyze.batch.commit import STAGING, Commit, Commits
+from kanalyze.batch.commit import STAGING, Commit, Commits, only_run
 from kanalyze.batch.engine import SavedConnections, TableFolders
 from kanalyze.batch.reporting import ReportOptions
-from kanalyze.batch.run_lock import only_run
 from kanalyze.batch.run_plan import (
     OPEN_PREFIXES,
     captures_text,

@@ -89,11 +89,12 @@ def _engine(arguments: argparse.Namespace, progress: BatchProgress) -> Iterator[
             yield processes
         return
     from kanalyze.spark.engine import SparkEngine
-    from kanalyze.spark.task_counts import task_counts
 
     progress.begin("starting Spark")
-    with _session(arguments) as spark, progress.shown(partial(task_counts, spark)):
-        yield SparkEngine(spark, print_message)
+    with _session(arguments) as spark:
+        engine = SparkEngine(spark, print_message)
+        with progress.shown(engine.tasks_done):
+            yield engine
 
 
 def _write_page(file: BinaryIO, report: dict[str, Any], engine: QueryEngine) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from py4j.protocol import Py4JError
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 
 from kanalyze.batch.archive.division import TASKS_A_CORE
@@ -98,6 +99,22 @@ class SparkEngine:
         self._locations: dict[str, str | None] = {}
         self.cores: int = spark.sparkContext.defaultParallelism
         self._most_tasks = most_tasks(self.cores, spark.sparkContext.getConf().get(_DYNAMIC))
+
+    def tasks_done(self) -> tuple[int, int] | None:
+        """Return how many tasks of all running stages are done, and how many there are.
+
+        None if no stage runs, or Spark does not answer, for example because it is stopping.
+        """
+        try:
+            tracker = self._spark.sparkContext.statusTracker()
+            infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        except (Py4JError, OSError):
+            return None
+        running = [stage for stage in infos if stage is not None]
+        if not running:
+            return None
+        done = sum(info.numCompletedTasks for info in running)
+        return done, sum(info.numTasks for info in running)
 
     def advice(self, total_bytes: int) -> str | None:
         """Return a warning if processes take less time for captures of this size, or None."""

@@ -18,8 +18,7 @@ import pytest
 
 import kanalyze
 from kanalyze.batch.checkpoint import _first_line
-from kanalyze.batch.commit import RECORD, STAGING
-from kanalyze.batch.run_lock import only_run
+from kanalyze.batch.commit import RECORD, STAGING, only_run
 from kanalyze.batch.shared_folder import SharedFolder
 from kanalyze.cli.main import main
 from kanalyze.errors import UsageError

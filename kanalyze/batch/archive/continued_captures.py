@@ -6,10 +6,12 @@ each packet, and the text for a later job.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Final
 
-from kanalyze.batch.archive.packet_locations import dump_locations, load_locations
+from kanalyze.batch.archive.packed_segments import BlockError
 from kanalyze.capture.merge import MergedCaptures
+from kanalyze.capture.packet_index import PacketIndex
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +20,10 @@ if TYPE_CHECKING:
     from kanalyze.capture.listing import FoundCapture
     from kanalyze.capture.packet_index import PacketRun
 
-__all__ = ["ContinuedCaptures"]
+__all__ = ["ContinuedCaptures", "dump_locations", "load_locations"]
+
+_MAX_RUNS: Final = 10_000
+"""How many runs of the packet index are saved; each capture has one if captures do not overlap."""
 
 
 class ContinuedCaptures:
@@ -59,3 +64,39 @@ class ContinuedCaptures:
     def save_state(self) -> str:
         """Return where packets are, for the rows of a later job."""
         return dump_locations(self._index, self.names)
+
+
+def dump_locations(index: PacketIndex, names: list[str]) -> str:
+    """Return where the latest packets are, for the rows of a later job."""
+    end, runs = index.latest(_MAX_RUNS)
+    used = sorted({capture for _, capture, _ in runs})
+    indices = {capture: number for number, capture in enumerate(used)}
+    return json.dumps(
+        {
+            "names": [names[capture] for capture in used],
+            "end": end,
+            "runs": [[first, indices[capture], within] for first, capture, within in runs],
+        }
+    )
+
+
+def load_locations(text: str | None) -> tuple[PacketIndex, list[str]]:
+    """Return a packet index and the names of its captures; None: both are empty.
+
+    Raises:
+        BlockError: the text was not written by :func:`dump_locations`.
+    """
+    index = PacketIndex()
+    if text is None:
+        return index, []
+    try:
+        state = json.loads(text)
+        names = [str(name) for name in state["names"]]
+        runs = [(int(first), int(capture), int(within)) for first, capture, within in state["runs"]]
+        end = int(state["end"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise BlockError(f"the state of a bucket is damaged: {error}") from error
+    if not all(0 <= capture < len(names) for _, capture, _ in runs):
+        raise BlockError("the state of a bucket is damaged: packets of no capture")
+    index.load_state(end, runs)
+    return index, names

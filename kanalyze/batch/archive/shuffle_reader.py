@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from kanalyze.batch.archive.continued_captures import dump_locations, load_locations
 from kanalyze.batch.archive.packed_segments import concat_segments, select_rows, unpack
-from kanalyze.batch.archive.packet_locations import dump_locations, load_locations
 from kanalyze.common.byte_copies import joined
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.model.packet_arrays import to_column

@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kanalyze.batch.archive.continued_captures import ContinuedCaptures
+from kanalyze.batch.archive.continued_captures import (
+    ContinuedCaptures,
+    dump_locations,
+    load_locations,
+)
 from kanalyze.batch.archive.packed_segments import BlockError
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.listing import FoundCapture
+from kanalyze.capture.packet_index import PacketIndex
 from tests.support.packets import Packet, pcap_file, segment
 
 if TYPE_CHECKING:
@@ -43,3 +48,39 @@ def test_packets_are_numbered_after_those_of_the_saved_state(tmp_path: Path) -> 
 def test_a_damaged_state_is_an_error() -> None:
     with pytest.raises(BlockError, match="the state of a bucket is damaged"):
         ContinuedCaptures([], Stores(), "{}")
+
+
+def test_the_latest_packets_are_located_after_loading() -> None:
+    index = PacketIndex()
+    for capture in range(10_005):
+        index.add(capture, 1, 2)
+    names = [f"{capture}.pcap" for capture in range(10_005)]
+
+    loaded, used = load_locations(dump_locations(index, names))
+
+    assert loaded.packets == index.packets == 20_010
+    assert len(used) == loaded.runs == 10_000
+    assert loaded.locate(20_010, used, is_alone=False) == ("10004.pcap", 2)
+    assert loaded.locate(11, used, is_alone=False) == ("5.pcap", 1)
+    assert loaded.locate(10, used, is_alone=False) == ("(unknown)", None)
+
+
+def test_without_saved_locations_there_are_no_packets() -> None:
+    index, names = load_locations(None)
+    assert (index.packets, names) == (0, [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        '{"names": [], "end": 4, "runs": [[1, 0, 1]]}',
+        '{"names": ["a"], "end": 4, "runs": [[1]]}',
+        '{"names": 3, "end": 4, "runs": []}',
+    ],
+)
+def test_a_damaged_text_is_an_error(text: str) -> None:
+    with pytest.raises(BlockError, match="damaged"):
+        load_locations(text)
