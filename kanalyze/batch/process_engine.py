@@ -321,10 +321,11 @@ class _ScratchRows:
         )
         batches = (shuffle_batch([row]).select(["capture", "part", "data"]) for row in rows)
         row_filter, packets_before = self._job.plan.row_filter, self._read.packets_before
-        written = files.finish()
-        for control in write_anomalies(packets_before, row_filter, self._job.staging, batches):
-            written += load_report(control.column("_data")[0].as_py())
-        written += [file for result in self._rebuilt for file in result.files]
+        written = [
+            *files.finish(),
+            *write_anomalies(packets_before, row_filter, self._job.staging, batches),
+            *(file for result in self._rebuilt for file in result.files),
+        ]
         whole = with_small_merged(written, self._merged)
         return [StagedFile(file.table, file.name) for file in whole]
 

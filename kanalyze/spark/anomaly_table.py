@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kanalyze.batch.archive.packet_anomalies import anomalies_of_packets, write_anomalies
-from kanalyze.batch.archive.shuffle_schema import CONTROL_FIELDS, load_report
+from kanalyze.batch.archive.shuffle_schema import CONTROL_FIELDS, files_row, load_report
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.spark.schema import as_spark, spark_schema
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS, AnomalyRow
@@ -66,7 +66,11 @@ def write_anomalies_of_packets(captured: ArchiveSegments, staging: str) -> list[
     if not captured.read_summary.quality.anomalies:
         return []
     row_filter = captured.job.plan.row_filter
-    write = partial(write_anomalies, captured.read_summary.packets_before, row_filter, staging)
+    packets_before = captured.read_summary.packets_before
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield files_row(write_anomalies(packets_before, row_filter, staging, batches))
+
     schema = from_arrow_schema(pa.schema(CONTROL_FIELDS))
     collected = captured.anomaly_streams().mapInArrow(write, schema).select("_data").collect()
     return [file for row in collected for file in load_report(row[0])]

@@ -22,8 +22,7 @@ from kanalyze.batch.archive.division import TASKS_A_CORE
 from kanalyze.batch.archive.packet_anomalies import add_anomalies
 from kanalyze.batch.archive.shuffle_schema import (
     CONTROL_FIELDS,
-    control_row,
-    dump_report,
+    files_row,
     load_report,
 )
 from kanalyze.batch.archive.table_files import (
@@ -322,8 +321,7 @@ def _merged(
         return []
 
     def merge(group: Sequence[WrittenFile]) -> Iterator[pa.RecordBatch]:
-        merged = [merge_files(location, group)]
-        yield control_row(pa.schema([]), "files", -1, dump_report(merged))
+        yield files_row([merge_files(location, group)])
 
     rows = each_in_a_task(spark, merge, groups, pa.schema(CONTROL_FIELDS))
     return [file for row in rows.select("_data").collect() for file in load_report(row[0])]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kanalyze.batch.archive.shuffle_schema import control_row, dump_report, from_arrow_stream
+from kanalyze.batch.archive.shuffle_schema import from_arrow_stream
 from kanalyze.batch.archive.table_files import OPEN_ANOMALIES, TableFiles
 from kanalyze.export.arrow_arrays import array_of
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS, AnomalyRow
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kanalyze.batch.archive.planning import ReadSummary
+    from kanalyze.batch.archive.table_files import WrittenFile
     from kanalyze.tables.filters import RowFilter
 
 __all__ = ["add_anomalies", "anomalies_of_packets", "write_anomalies"]
@@ -49,8 +50,8 @@ def write_anomalies(
     row_filter: RowFilter,
     staging: str,
     batches: Iterable[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
-    """Write the anomalies of packets to files below ``staging``; yield a report of the files.
+) -> list[WrittenFile]:
+    """Write the anomalies of packets to files below ``staging``, and return the files.
 
     For the other arguments see :func:`anomalies_of_packets`.
     """
@@ -58,11 +59,10 @@ def write_anomalies(
     try:
         for rows in anomalies_of_packets(packets_before, row_filter, batches):
             files.add("anomalies", RowBlock.of_rows(_as_rows(rows), ANOMALY_COLUMNS))
-        written = files.finish()
+        return files.finish()
     except BaseException:
         files.abort()
         raise
-    yield control_row(pa.schema([]), "files", -1, dump_report(written))
 
 
 def _as_rows(batch: pa.RecordBatch) -> list[AnomalyRow]:

@@ -39,6 +39,7 @@ __all__ = [
     "block_row",
     "control_row",
     "dump_report",
+    "files_row",
     "from_arrow_stream",
     "load_report",
     "pack_state",
@@ -182,6 +183,11 @@ def control_row(schema: pa.Schema, kind: str, bucket: int, data: bytes) -> pa.Re
         *arrays_of(([value] for value in values), CONTROL_FIELDS),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=_with_control_fields(schema))
+
+
+def files_row(files: Sequence[WrittenFile]) -> pa.RecordBatch:
+    """Return the control row of files that a task wrote, in a batch with no other columns."""
+    return control_row(pa.schema([]), "files", -1, dump_report(files))
 
 
 def _with_control_fields(schema: pa.Schema) -> pa.Schema:

@@ -35,8 +35,8 @@ from kanalyze.batch.archive.shuffle_schema import (
     CaptureReport,
     ShuffleRow,
     block_row,
-    control_row,
     dump_report,
+    files_row,
     pack_state,
     read_shuffle_rows,
     shuffle_batch,
@@ -507,7 +507,7 @@ def _rebuild(
             files.abort()
         raise
     if files is not None:
-        yield control_row(pa.schema([]), "files", -1, dump_report(files.finish()))
+        yield files_row(files.finish())
 
 
 def _read_bucket(
