@@ -18,15 +18,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.process_tree import cpu_s_of
-from kanalyze.spark.batch.batch import run_batch
-from kanalyze.spark.batch.process_engine import ProcessEngine
-from kanalyze.spark.batch.run_plan import Settings
+from kanalyze.batch.process_engine import ProcessEngine
+from kanalyze.batch.run import run_batch
+from kanalyze.batch.run_plan import Settings
 from kanalyze.spark.source.readers import make_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kanalyze.spark.batch.engine import Engine
+    from kanalyze.batch.engine import Engine
 
 _PROCESSES = 2
 _REPORT = "summing up"
@@ -42,7 +42,7 @@ def _engine(master: str | None) -> tuple[Engine, Callable[[], float]]:
     """Return an engine, and what returns the CPU seconds of its driver."""
     if master is None:
         return ProcessEngine(_PROCESSES), time.process_time
-    from kanalyze.spark.batch.spark_engine import SparkEngine
+    from kanalyze.spark.engine import SparkEngine
     from kanalyze.spark.session import start
 
     spark = start(master)

@@ -4,7 +4,7 @@
 
 What clients of a benchmark send compresses to next to nothing, unlike most real data. SOURCE is a
 pcap as for `benchmarks.repeat`, and is held in memory. Which bytes are record data is what
-`kanalyze.spark.archive.payload_pruning` says of the whole capture at once; copies in retransmitted
+`kanalyze.batch.archive.payload_pruning` says of the whole capture at once; copies in retransmitted
 packets stay.
 """
 
@@ -25,13 +25,13 @@ from benchmarks.repeat import (
     check_room,
     record_starts,
 )
+from kanalyze.batch.archive.packed_segments import as_arrays
+from kanalyze.batch.archive.payload_pruning import PayloadPruner
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.model.packet_arrays import PacketArrays
 from kanalyze.net.headers import read_headers
 from kanalyze.net.layer_stats import LayerStats
-from kanalyze.spark.archive.packed_segments import as_arrays
-from kanalyze.spark.archive.payload_pruning import PayloadPruner
 from kanalyze.tables.requests.extract import Extractors
 
 if TYPE_CHECKING:

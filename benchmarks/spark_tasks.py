@@ -17,11 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.errors import BenchmarkError, run_main
-from kanalyze.capture.io.stores import Stores
-from kanalyze.capture.listing import FoundCapture
-from kanalyze.capture.splits import plan_splits
-from kanalyze.spark.archive.planning import ReadSummary, splits_to_reread
-from kanalyze.spark.archive.shuffle_schema import (
+from kanalyze.batch.archive.planning import ReadSummary, splits_to_reread
+from kanalyze.batch.archive.shuffle_schema import (
     CONTROL_FIELDS,
     REPORT_BUCKET,
     SHUFFLE_SCHEMA,
@@ -29,17 +26,21 @@ from kanalyze.spark.archive.shuffle_schema import (
     read_shuffle_rows,
     shuffle_batch,
 )
-from kanalyze.spark.archive.tasks import OTHER_TABLES, Job, read_splits, rebuild
-from kanalyze.spark.batch.run_plan import Settings
+from kanalyze.batch.archive.tasks import OTHER_TABLES, Job, read_splits, rebuild
+from kanalyze.batch.run_plan import Settings
+from kanalyze.capture.io.stores import Stores
+from kanalyze.capture.listing import FoundCapture
+from kanalyze.capture.splits import plan_splits
 from kanalyze.spark.source.readers import make_plan
+from kanalyze.spark.yielded_rows import SparkYields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
+    from kanalyze.batch.archive.shuffle_schema import ShuffleRow
     from kanalyze.capture.splits import Split
-    from kanalyze.spark.archive.shuffle_schema import ShuffleRow
 
 _SPLIT_BYTES = Settings((), "").split_bytes
 _ORDER = attrgetter(*SHUFFLE_SCHEMA.names[:-1])
@@ -64,7 +65,12 @@ def take(captures: Sequence[Path], buckets: int) -> Took:
     Raises:
         BenchmarkError: a part of a capture begins at another place than was thought.
     """
-    job = Job(make_plan({}), buckets, prunes_payload=True, others=OTHER_TABLES)
+    job = Job(
+        *(make_plan({}), buckets),
+        prunes_payload=True,
+        others=OTHER_TABLES,
+        yields=SparkYields(),
+    )
     splits = [split for capture in captures for split in _splits(capture)]
     began = time.perf_counter()
     sent = list(_sent(job, splits))

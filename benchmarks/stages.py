@@ -37,8 +37,8 @@ STAGES = {
     "report": ("queries/", "render/"),
     "extract": ("extraction/",),
     "anonymize": ("anonymization/",),
-    "in between": ("runtime/", "common/plain_values"),
-    "spark": ("spark/",),
+    "in between": ("runtime/", "common/plain_values", "spec/"),
+    "batch": ("batch/", "spark/"),
     "live": ("live/",),
     "other": ("",),
 }

@@ -170,7 +170,7 @@ def _reports_of_others(request: pytest.FixtureRequest) -> Iterator[None]:
     look for all findings, because it shows all. ``monkeypatch`` would take 0.2 ms for each test.
     """
     folder = folder_of(request.path)
-    if folder in ("queries", "spark") or "all_findings" in request.fixturenames:
+    if folder in ("queries", "batch", "spark") or "all_findings" in request.fixturenames:
         yield
     elif folder == "docs":
         with remembered_answers().repeated():

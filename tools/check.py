@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 TESTS = ROOT / "tests"
 
-SLOW_FOLDERS = {"cli": 3, "spark": 1, "live": 1}
+SLOW_FOLDERS = {"cli": 3, "batch": 1, "spark": 1, "live": 1}
 """Folders of tests that take longest, and among how many processes their files are dealt. They are
 started before all others, in this order."""
 

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from kanalyze.batch.engine import Engine
+    from kanalyze.batch.read_plan import ReadPlan
+    from kanalyze.batch.reporting import ReportOptions
+    from kanalyze.batch.run_plan import Settings
     from kanalyze.queries.engine import QueryEngine
-    from kanalyze.spark.batch.engine import Engine
-    from kanalyze.spark.batch.run_plan import Settings
-    from kanalyze.spark.reporting import ReportOptions
-    from kanalyze.spark.source.readers import ReadPlan
 
 __all__ = ["BatchProgress", "batch"]
 
@@ -68,7 +68,7 @@ def _check_engine(arguments: argparse.Namespace) -> None:
 def _run(
     arguments: argparse.Namespace, plan: ReadPlan, settings: Settings, options: ReportOptions
 ) -> dict[str, Any]:
-    from kanalyze.spark.batch.batch import run_batch
+    from kanalyze.batch.run import run_batch
 
     progress = BatchProgress(progress_of(arguments))
     with _engine(arguments, progress) as engine:
@@ -80,7 +80,7 @@ def _run(
 def _engine(arguments: argparse.Namespace, progress: BatchProgress) -> Iterator[Engine]:
     """Provide the engine; the progress of its tasks is shown inside the ``with`` block."""
     if arguments.engine == "process":
-        from kanalyze.spark.batch.process_engine import ProcessEngine
+        from kanalyze.batch.process_engine import ProcessEngine
 
         with (
             ProcessEngine(worker_count(arguments)) as processes,
@@ -88,12 +88,13 @@ def _engine(arguments: argparse.Namespace, progress: BatchProgress) -> Iterator[
         ):
             yield processes
         return
-    from kanalyze.spark.batch.spark_engine import SparkEngine
-    from kanalyze.spark.task_counts import task_counts
+    from kanalyze.spark.engine import SparkEngine
 
     progress.begin("starting Spark")
-    with _session(arguments) as spark, progress.shown(partial(task_counts, spark)):
-        yield SparkEngine(spark, print_message)
+    with _session(arguments) as spark:
+        engine = SparkEngine(spark, print_message)
+        with progress.shown(engine.tasks_done):
+            yield engine
 
 
 def _write_page(file: BinaryIO, report: dict[str, Any], engine: QueryEngine) -> None:
@@ -120,7 +121,7 @@ def _show_function(arguments: argparse.Namespace) -> Callable[[dict[str, Any]], 
 
 
 def _report_options(arguments: argparse.Namespace) -> ReportOptions:
-    from kanalyze.spark.reporting import ReportOptions, check_queries
+    from kanalyze.batch.reporting import ReportOptions, check_queries
 
     options = ReportOptions(most_slowest=most_slowest(arguments))
     if not arguments.threshold and arguments.queries is None:
@@ -140,44 +141,32 @@ def _report_options(arguments: argparse.Namespace) -> ReportOptions:
 def _plan(arguments: argparse.Namespace) -> ReadPlan:
     from kanalyze.api.files import read_topic_ids
     from kanalyze.api.filters import make_filter
+    from kanalyze.batch.key_sources import find_key_files
+    from kanalyze.batch.read_plan import ReadPlan
     from kanalyze.kafka.schema.catalog import Catalog
-    from kanalyze.spark.key_sources import find_key_files
-    from kanalyze.spark.source.options import Options
-    from kanalyze.spark.source.readers import ReadPlan, TablePartition
     from kanalyze.spec.rows.requests import COLUMNS
 
     catalog = Catalog(arguments.definitions)
     filters = filters_of(arguments)
-    options = Options(
-        paths=(),
-        table="requests",
-        columns=None,
-        leave_out_unreadable=True,
-        partitions=None,
-        filters=filters,
-        ports=tuple(arguments.port),
-        topic_ids=arguments.topic_ids,
-        definitions=arguments.definitions,
-        keylog=tuple(arguments.keylog or ()),
-        max_memory_bytes=arguments.max_memory,
-        values=False,
-        max_records=None,
-    )
     plan = ReadPlan(
-        options=options,
+        table="requests",
         columns=COLUMNS,
         row_filter=make_filter(catalog, **filters),
-        topic_ids=read_topic_ids(arguments.topic_ids) if arguments.topic_ids else None,
+        filters=filters,
         catalog=catalog,
-        keys=find_key_files(options.keylog),
+        ports=tuple(arguments.port),
+        topic_ids=read_topic_ids(arguments.topic_ids) if arguments.topic_ids else None,
+        definitions=arguments.definitions,
+        keys=find_key_files(tuple(arguments.keylog or ())),
+        max_memory_bytes=arguments.max_memory,
     )
-    plan.analysis(TablePartition(()))  # checks the other arguments
+    plan.check()
     return plan
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
+    from kanalyze.batch.run_plan import Settings
     from kanalyze.capture.splits import MIN_SPLIT_BYTES
-    from kanalyze.spark.batch.run_plan import Settings
 
     if arguments.finish and arguments.checkpoint is None:
         raise UsageError("--finish needs --checkpoint")

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.caches import remember
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.decoding.kafka07 import trace_07, values_of
 from kanalyze.decoding.secrets import Redactor, hide
 from kanalyze.kafka.codec.failures import (
     LEFT_OVER,
@@ -36,6 +35,7 @@ from kanalyze.kafka.framing.headers import (
     parse_response_header,
 )
 from kanalyze.kafka.framing.plain_header import plain_body
+from kanalyze.kafka.v07.trace import trace_07, values_of
 from kanalyze.kafka.wire import WireError
 from kanalyze.model.anomalies import AnomalyKind
 
@@ -120,7 +120,7 @@ class DecodedMessage(NamedTuple):
     secrets: RedactionPlan | None = None
     """What to hide in ``body``; None if it has no secrets."""
     values_07: dict[str, Any] | None = None
-    """The fields of a Kafka 0.7 message, from :func:`kanalyze.decoding.kafka07.values_of`. ``body``
+    """The fields of a Kafka 0.7 message, from :func:`kanalyze.kafka.v07.trace.values_of`. ``body``
     is None then, because no definition describes such messages."""
 
     @property

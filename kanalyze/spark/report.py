@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 from pyspark.sql.types import ArrayType, StringType
 
+from kanalyze.batch.reporting import ReportOptions, report_by
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
 from kanalyze.queries.files import built_in
 from kanalyze.spark.dialect import referenced_names, referenced_tables
-from kanalyze.spark.reporting import ReportOptions, report_by
 from kanalyze.spark.schema import spark_schema
 from kanalyze.spark.tables import SparkTables
 from kanalyze.spec.rows.anomalies import QUALITY, QUALITY_COLUMNS

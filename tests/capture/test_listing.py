@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kanalyze.batch.inventory import find_files, select
+from kanalyze.batch.shared_folder import SharedFolder
 from kanalyze.capture.inputs import find_inputs, look_in_folder
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.listing import (
@@ -21,8 +23,6 @@ from kanalyze.capture.listing import (
     same_file,
 )
 from kanalyze.errors import CaptureError
-from kanalyze.spark.batch.inventory import find_files, select
-from kanalyze.spark.shared_folder import SharedFolder
 from kanalyze.spark.source.admission import AdmittedCaptures
 from tests.support.packets import Packet, pcap_file
 

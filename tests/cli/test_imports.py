@@ -32,7 +32,7 @@ RARELY_NEEDED = {
     "decimal",
     "kanalyze.tables.anomalies",
     "kanalyze.tables.connections",
-    "kanalyze.tables.requests.kafka07",
+    "kanalyze.kafka.v07.exchanges",
     "kanalyze.capture.formats.pcapng",
     "kanalyze.kafka.session.signatures",
     "kanalyze.kafka.v07.connection",
@@ -249,7 +249,8 @@ def test_the_report_imports_rich_only_for_colours():
             ("report", "--json", "-"),
             {
                 *("decimal", "kanalyze.tables.anomalies", "kanalyze.tables.connections"),
-                *("kanalyze.kafka.v07.messages", "kanalyze.kafka.v07.records"),
+                *("kanalyze.kafka.v07.exchanges", "kanalyze.kafka.v07.messages"),
+                "kanalyze.kafka.v07.records",
             },
         ),
         (("requests", "--format", "csv"), set()),

@@ -15,9 +15,9 @@ import pytest
 
 import kanalyze
 import kanalyze.spark
+from kanalyze.batch.archive.shuffle_schema import unpack_state
 from kanalyze.cli.main import main
 from kanalyze.runtime.state import _opened
-from kanalyze.spark.archive.shuffle_schema import unpack_state
 from tests.spark.source.test_stream import Query, Rotation, assert_all_but_open, counted
 from tests.support import tls_captures
 from tests.support.cut_captures import cut

@@ -13,9 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
-from kanalyze.capture.splits import Split
-from kanalyze.spark.archive.planning import ReadSummary, splits_to_reread, without_splits
-from kanalyze.spark.archive.shuffle_schema import (
+from kanalyze.batch.archive.planning import ReadSummary, splits_to_reread, without_splits
+from kanalyze.batch.archive.shuffle_schema import (
     ANOMALY_BUCKET,
     BLOCKS_BUCKET,
     CONTROL_FIELDS,
@@ -27,14 +26,16 @@ from kanalyze.spark.archive.shuffle_schema import (
     read_shuffle_rows,
     shuffle_batch,
 )
-from kanalyze.spark.archive.tasks import (
+from kanalyze.batch.archive.tasks import (
     OTHER_TABLES,
     Job,
     read_splits,
     rebuild,
     rebuilding,
 )
+from kanalyze.capture.splits import Split
 from kanalyze.spark.source.readers import make_plan
+from kanalyze.spark.yielded_rows import SparkYields
 from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, AnomalyRow
 from kanalyze.spec.rows.requests import COLUMNS, ErrorItem, PartitionItem, Row
 from kanalyze.tables.quality import CaptureQuality
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kanalyze.spark.archive.shuffle_schema import CaptureReport
+    from kanalyze.batch.archive.shuffle_schema import CaptureReport
 
 
 Sent: TypeAlias = Literal["shuffled", "written", "read again"]
@@ -141,6 +142,7 @@ def a_job(
         run=run,
         keeps_open=keeps_open,
         block_folder=str(folder) if sent == "written" else None,
+        yields=SparkYields(),
     )
 
 

@@ -3,8 +3,8 @@
 import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
-import kanalyze.spark.archive.anomaly_table
-import kanalyze.spark.archive.tasks
+import kanalyze.batch.archive.tasks
+import kanalyze.spark.anomaly_table
 import kanalyze.spark.source.stream  # noqa: F401
 
 if __name__ == "__main__":

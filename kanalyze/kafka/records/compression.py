@@ -6,28 +6,24 @@ Memory is bounded by the limit, plus the codec's own window (at most 128 MiB of 
 zstd), whatever a bomb would expand to: output is produced piece by piece, and codecs without
 streaming have to give their output's size first.
 
-Each library is loaded when a batch first needs it:
-
-- gzip: the standard library.
-- snappy: cramjam (MIT), which python-snappy wraps; it decompresses into a buffer that we allocate,
-  so it cannot exceed the limit. It has wheels for every Python here, and takes 1 ms to load.
-- lz4: lz4 (BSD), the binding to the reference library, with a limit on each call. 1 ms to load.
-- zstd: the standard library's compression.zstd from Python 3.14 on; before, its backport by the
-  same author (backports.zstd, PSF licence), which has the same interface.
+For gzip, lz4 and zstd see :mod:`kanalyze.common.decompressors`. Snappy is read by cramjam (MIT),
+which python-snappy wraps; it decompresses into a buffer that we allocate, so it cannot exceed the
+limit. It has wheels for every Python here, and takes 1 ms to load, when a batch first needs it.
 """
 
 from __future__ import annotations
 
-import sys
-import zlib
 from struct import Struct
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from kanalyze.common import decompressors
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.kafka.records.types import RecordProblem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from kanalyze.common.decompressors import Codec, Decompressor
 
 __all__ = ["CODEC_NAMES", "Decompressed", "decompress", "lz4_header_checksum"]
 
@@ -113,99 +109,44 @@ class _Output:
 # -- gzip, lz4, zstd ------------------------------------------------------------------------------
 
 
-class _Stream(Protocol):
-    """The common interface of the decompressors of lz4 and zstd."""
-
-    @property
-    def eof(self) -> bool: ...
-
-    @property
-    def needs_input(self) -> bool: ...
-
-    @property
-    def unused_data(self) -> bytes | None: ...
-
-    def decompress(self, data: bytes, max_length: int) -> bytes: ...
-
-
-class _Gzip:
-    """zlib's decompressor with the interface of :class:`_Stream`."""
-
-    def __init__(self) -> None:
-        self._inner = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
-        self._tail = b""
-        self._full = False
-
-    @property
-    def eof(self) -> bool:
-        return self._inner.eof
-
-    @property
-    def needs_input(self) -> bool:
-        # zlib may keep output when a piece is exactly full and its input consumed.
-        return not (self._tail or self._full)
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._inner.unused_data
-
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        piece = self._inner.decompress(self._tail + data, max_length)
-        self._tail = self._inner.unconsumed_tail
-        self._full = len(piece) == max_length
-        return piece
-
-
 def _gzip(data: bytes, output: _Output) -> _Result:
-    return _members(data, output, _Gzip, zlib.error, b"\x1f\x8b")
+    return _members(data, output, decompressors.GZIP)
 
 
 def _lz4(data: bytes, output: _Output) -> _Result:
-    from lz4.frame import LZ4FrameDecompressor
-
-    # Kafka reads one frame and stops.
+    stream, errors = decompressors.LZ4.open()
     try:
-        stream: _Stream = LZ4FrameDecompressor()
+        # Kafka reads one frame and stops.
         _, problem = _one_member(stream, data, 0, output)
-    except (RuntimeError, ValueError):
+    except errors:
         return RecordProblem.BAD_COMPRESSION
     return problem
 
 
 def _zstd(data: bytes, output: _Output) -> _Result:
-    if sys.version_info >= (3, 14):
-        from compression.zstd import ZstdDecompressor, ZstdError
-    else:
-        from backports.zstd import ZstdDecompressor, ZstdError
-
-    return _members(data, output, ZstdDecompressor, ZstdError, b"\x28\xb5\x2f\xfd")
+    return _members(data, output, decompressors.ZSTD)
 
 
-def _members(
-    data: bytes,
-    output: _Output,
-    open_stream: Callable[[], _Stream],
-    error: type[Exception],
-    start: bytes,
-) -> _Result:
+def _members(data: bytes, output: _Output, codec: Codec) -> _Result:
     """Read compressed members one after the other; other bytes after them are ignored.
 
     Java's readers do the same.
     """
     at = 0
     for number in range(_MAX_MEMBERS):
-        if number and not data.startswith(start, at):
+        if number and not data.startswith(codec.magic, at):
             return None
+        stream, errors = codec.open()
         try:
-            at, problem = _one_member(open_stream(), data, at, output)
-        except error:
+            at, problem = _one_member(stream, data, at, output)
+        except errors:
             return RecordProblem.BAD_COMPRESSION
         if problem is not None or at >= len(data):
             return problem
     return RecordProblem.BAD_COMPRESSION
 
 
-def _one_member(stream: _Stream, data: bytes, at: int, output: _Output) -> tuple[int, _Result]:
+def _one_member(stream: Decompressor, data: bytes, at: int, output: _Output) -> tuple[int, _Result]:
     """Read one member from ``data[at:]``; return where the next begins, and a problem."""
     while at < len(data):
         piece = data[at : at + _PIECE_BYTES]
@@ -222,7 +163,6 @@ def _one_member(stream: _Stream, data: bytes, at: int, output: _Output) -> tuple
 
 # -- lz4's header checksum ------------------------------------------------------------------------
 
-_LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _HAS_CONTENT_SIZE, _HAS_DICTIONARY = 0x08, 0x01
 _MIN_LZ4_HEADER = 7
 _MASK = 0xFFFFFFFF
@@ -259,7 +199,7 @@ def _rotated(value: int, bits: int) -> int:
 
 def _with_right_checksum(data: bytes) -> bytes:
     """Return an LZ4 frame with the right checksum of its descriptor."""
-    if len(data) < _MIN_LZ4_HEADER or not data.startswith(_LZ4_MAGIC):
+    if len(data) < _MIN_LZ4_HEADER or not data.startswith(decompressors.LZ4.magic):
         return data
     flags = data[4]
     at = 6 + (8 if flags & _HAS_CONTENT_SIZE else 0) + (4 if flags & _HAS_DICTIONARY else 0)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kanalyze.common.plain_values import fields, items
 from kanalyze.kafka.session.heuristics import RequestHead, carries_records, has_answer, read_head
-from kanalyze.kafka.wire import WireError
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
@@ -38,7 +37,6 @@ _MAX_WAITING = 16
 """Requests without a client id whose response is searched for."""
 _ENOUGH_IN_A_ROW = 3
 _ENOUGH_ANSWERED = 2
-_SHORTEST_TOPIC_07 = 3
 _FEW_BYTES = 64
 _MIN_BYTES = 8
 """No request of any version is recognized by fewer bytes: a size, an API, a version."""
@@ -163,11 +161,11 @@ class RequestScanner:
         if self._has_request(scan, buffer, end, final=final):
             return "kafka"
         # Streams that begin like Kafka need no scan, nor the modules that read 0.7.
-        from kanalyze.kafka.v07.resync import Request07Locator
+        from kanalyze.kafka.v07.resync import Request07Locator, is_sound_request
 
         view = buffer.read(scan.searched_07, end)
         begin, keep = Request07Locator()(view)
-        if begin is not None and _is_sound_07(view[begin:]):
+        if begin is not None and is_sound_request(view[begin:]):
             return "kafka-0.7"
         scan.searched_07 += keep if begin is None else begin + 1
         return None
@@ -293,22 +291,3 @@ class RequestScanner:
 
 def _has_enough(scan: ScanState, buffer: ReplayBuffer) -> bool:
     return buffer.end - max(buffer.begin, min(scan.searched, scan.searched_07)) >= _MIN_BYTES
-
-
-def _is_sound_07(view: memoryview) -> bool:
-    """Return true if a request of Kafka 0.7 fits, with enough content to be no coincidence."""
-    from kanalyze.kafka.v07.messages import parse_request
-    from kanalyze.kafka.v07.resync import Request07Locator  # as above
-
-    if Request07Locator.verdict(view) != "yes":
-        return False
-    size = int.from_bytes(view[:4], "big")
-    try:
-        request = parse_request(view[: size + 4])
-    except WireError:
-        return False
-    return any(
-        len(part.topic) >= _SHORTEST_TOPIC_07
-        or (part.messages is not None and part.messages.whole_bytes > 0)
-        for part in request.parts
-    )

@@ -23,13 +23,14 @@ from kanalyze.kafka.v07.messages import (
     fits_request,
     may_fit,
     parse_messages,
+    parse_request,
 )
 from kanalyze.kafka.wire import WireError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Request07Locator", "Response07Locator"]
+__all__ = ["Request07Locator", "Response07Locator", "is_sound_request"]
 
 Verdict: TypeAlias = Literal["yes", "perhaps", "no"]
 
@@ -45,6 +46,8 @@ _MAX_CANDIDATES = 4096
 _MAX_TRIES = 64
 """How many candidates are read to the end: each may take up all bytes."""
 _LONGEST_HEAD_BYTES = 300
+_SHORTEST_TOPIC = 3
+"""A shorter name may be a coincidence."""
 _LARGEST_LEAD_BYTE = LARGEST_FRAME_BYTES >> 24
 
 
@@ -91,6 +94,21 @@ class Request07Locator(FrameLocator):
     def _may_continue(self, view: memoryview, index: int) -> bool:
         following = view[index + _SIZE(view, index)[0] + 4 :]
         return len(following) < _HEAD_BYTES or self.verdict(following) != "no"
+
+
+def is_sound_request(view: memoryview) -> bool:
+    """Return true if a request fits, with enough content to be no coincidence."""
+    if Request07Locator.verdict(view) != "yes":
+        return False
+    try:
+        request = parse_request(view[: _SIZE(view)[0] + 4])
+    except WireError:
+        return False
+    return any(
+        len(part.topic) >= _SHORTEST_TOPIC
+        or (part.messages is not None and part.messages.whole_bytes > 0)
+        for part in request.parts
+    )
 
 
 class Response07Locator(FrameLocator):

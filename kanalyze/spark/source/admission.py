@@ -41,7 +41,7 @@ from kanalyze.model.anomalies import AnomalyKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from kanalyze.spark.shared_folder import SharedFolder
+    from kanalyze.batch.shared_folder import SharedFolder
 
 __all__ = ["AdmittedCaptures", "Note"]
 

@@ -18,28 +18,31 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from kanalyze.batch.read_plan import TablePartition
 from kanalyze.capture.io.stores import Stores
 from kanalyze.errors import UsageError
 from kanalyze.spark.failures import without_stack_trace
 from kanalyze.spark.schema import as_requested, spark_schema
 from kanalyze.spark.source.readers import (
-    TablePartition,
     captures_of,
     make_plan,
     partitions_of,
+    plan_of,
     read_partition,
+    source_options,
 )
 from kanalyze.spark.source.stream_options import table_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
     from pyspark.sql.datasource import DataSourceStreamReader
     from pyspark.sql.types import StructType
 
-    from kanalyze.spark.source.readers import ReadPlan
+    from kanalyze.batch.read_plan import ReadPlan
+    from kanalyze.spark.source.options import Options
 
 __all__ = ["KanalyzeDataSource", "register"]
 
@@ -96,20 +99,21 @@ class KanalyzeDataSource(DataSource):
 
         Raises KanalyzeError.
         """
-        return CaptureSourceReader(_plan(self.options, schema), schema)
+        return CaptureSourceReader(source_options(self.options), schema)
 
     @without_stack_trace()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Return a reader of captures as they are completed. Raises KanalyzeError."""
         from kanalyze.spark.source.stream import CaptureStream  # only streams need it
 
-        plan = _plan(table_options(self.options), schema)
-        return CaptureStream(plan.options.paths, self.options, schema)
+        options = source_options(table_options(self.options))
+        _plan(options, schema)  # checks the schema
+        return CaptureStream(options.paths, self.options, schema)
 
 
-def _plan(options: Mapping[str, str], schema: StructType) -> ReadPlan:
+def _plan(options: Options, schema: StructType) -> ReadPlan:
     """Return the plan for a schema. Raises UsageError if a user gave a column another type."""
-    plan = make_plan(options, schema.fieldNames())
+    plan = plan_of(options, schema.fieldNames())
     for expected, actual in zip(spark_schema(plan.columns), schema, strict=True):
         kind = expected.dataType.simpleString()
         if actual.dataType.simpleString() != kind:
@@ -122,9 +126,10 @@ def _plan(options: Mapping[str, str], schema: StructType) -> ReadPlan:
 class CaptureSourceReader(DataSourceReader):
     """Reads captures once."""
 
-    def __init__(self, plan: ReadPlan, schema: StructType) -> None:
-        """Read the columns of the plan, which must be those of the schema."""
-        self._plan = plan
+    def __init__(self, options: Options, schema: StructType) -> None:
+        """Read the columns of the schema; raises KanalyzeError."""
+        self._options = options
+        self._plan = _plan(options, schema)
         self._schema = schema
 
     @without_stack_trace()
@@ -134,8 +139,9 @@ class CaptureSourceReader(DataSourceReader):
         Raises:
             CaptureError: a capture is missing, or a file is no capture; the text names it.
         """
-        captures, unreadable = captures_of(self._plan.options, Stores())
-        return [InputPartition(part) for part in partitions_of(self._plan, captures, unreadable)]
+        captures, unreadable = captures_of(self._options, Stores())
+        parts = partitions_of(self._options, captures, unreadable)
+        return [InputPartition(part) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition.

@@ -37,15 +37,15 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from kanalyze.batch.key_sources import find_key_files
+from kanalyze.batch.shared_folder import SharedFolder
 from kanalyze.errors import UsageError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.net.shard import Shard
 from kanalyze.spark.failures import without_stack_trace
-from kanalyze.spark.key_sources import find_key_files
 from kanalyze.spark.schema import as_requested
-from kanalyze.spark.shared_folder import SharedFolder
 from kanalyze.spark.source.admission import AdmittedCaptures
-from kanalyze.spark.source.readers import make_plan
+from kanalyze.spark.source.readers import plan_of, source_options
 from kanalyze.spark.source.stream_options import parse_stream_options, table_options
 from kanalyze.spark.source.stream_part import StreamPartition, read_stream_partition, states_name
 
@@ -87,14 +87,16 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             UsageError: an option has an invalid value.
         """
         self._options = parse_stream_options(options)
-        self._plan = make_plan(table_options(options), schema.fieldNames())
-        if self._plan.options.table != _TABLE:
+        source = source_options(table_options(options))
+        self._plan = plan_of(source, schema.fieldNames())
+        if source.table != _TABLE:
             raise UsageError(f"option table: {_TABLE} can be streamed, and no other table")
         if not paths:
             raise UsageError("no capture given: load(PATH), or option path")
         self._paths = list(paths)
         self._schema = schema
-        self._shards = self._plan.options.partitions or 1
+        self._shards = source.partitions or 1
+        self._keylog = source.keylog
         self._admitted: AdmittedCaptures | None = None
         self._target: int | None = None
         """The last offset of a query with trigger ``availableNow``."""
@@ -151,7 +153,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         captures = tuple(admitted.between(first, last))
         # A key log grows while captures are written.
-        keys = find_key_files(self._plan.options.keylog)
+        keys = find_key_files(self._keylog)
         return [
             InputPartition(StreamPartition(first, last, Shard(index, self._shards), captures, keys))
             for index in range(self._shards)

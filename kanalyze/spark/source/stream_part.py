@@ -17,21 +17,21 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from kanalyze.batch.archive.continued_captures import ContinuedCaptures
+from kanalyze.batch.archive.shuffle_schema import pack_state, unpack_state
+from kanalyze.batch.read_plan import TablePartition
 from kanalyze.capture.io.stores import Stores
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError
-from kanalyze.spark.archive.continued_captures import ContinuedCaptures
-from kanalyze.spark.archive.shuffle_schema import pack_state, unpack_state
-from kanalyze.spark.source.readers import TablePartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from kanalyze.batch.key_sources import KeySources
+    from kanalyze.batch.read_plan import ReadPlan
+    from kanalyze.batch.shared_folder import SharedFolder
     from kanalyze.capture.listing import FoundCapture
     from kanalyze.net.shard import Shard
-    from kanalyze.spark.key_sources import KeySources
-    from kanalyze.spark.shared_folder import SharedFolder
-    from kanalyze.spark.source.readers import ReadPlan
     from kanalyze.tables.columns.block import RowBlock
 
 __all__ = ["StreamPartition", "read_stream_partition", "states_name"]

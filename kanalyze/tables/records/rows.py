@@ -17,7 +17,7 @@ from kanalyze.kafka.codec.projection import Projection
 from kanalyze.kafka.framing.headers import parse_request_header, parse_response_header
 from kanalyze.kafka.framing.plain_header import plain_body
 from kanalyze.kafka.records.reader import RecordSet
-from kanalyze.kafka.v07.messages import FetchPart07, Part07, RequestType
+from kanalyze.kafka.v07.exchanges import api_07, messages_fields
 from kanalyze.kafka.v07.records import MessageSet07Records
 from kanalyze.kafka.wire import WireError
 from kanalyze.model.anomalies import AnomalyKind
@@ -363,7 +363,7 @@ class RecordReader:
         Raises WireError.
         """
         if holder.is_kafka07:
-            return _partitions_07(exchange, holder.message)
+            return _partitions_07(exchange)
         data, version = holder.message.data, holder.message.version
         api_key, api_version = exchange.api_key, exchange.api_version
         if data is None or version is None or api_key is None or api_version is None:
@@ -590,37 +590,26 @@ def _records_message(exchange: Exchange, row: _RequestCells) -> _RecordsMessage 
 
 def _records_message_07(exchange: Exchange, row: _RequestCells) -> _RecordsMessage | None:
     """Return the message with records for Kafka 0.7, which has API keys of its own."""
-    kind = exchange.api_key
-    if kind is None or kind == RequestType.OFFSETS:
-        return None
-    name, message, packet = RequestType(kind).api_name, exchange.response, row.response_packet
-    is_produce = not RequestType(kind).is_answered
-    if is_produce:
+    api = api_07(exchange.api_key)
+    message, packet = exchange.response, row.response_packet
+    if api.is_produce:
         message, packet = exchange.request, row.request_packet
-    return (
-        None if message is None else _RecordsMessage(row, message, name, packet, is_produce, True)
-    )
-
-
-def _partitions_07(exchange: Exchange, message: Message) -> list[_PartitionRecords] | None:
-    """Do what :meth:`RecordReader._partitions` does, for Kafka 0.7."""
-    data, values = message.data, message.values
-    if data is None or values is None or exchange.request is None:
+    if message is None or not api.has_records:
         return None
-    requested_parts: tuple[Part07, ...] = exchange.request.values.parts
-    answers: tuple[FetchPart07, ...] | None = None if message is exchange.request else values
-    parts = []
-    for index, part in enumerate(requested_parts):
-        answer = None if answers is None else answers[index]
-        messages = part.messages if answer is None else answer.messages
-        if messages is None or not messages.record_bytes:
-            continue
-        code = None if answer is None else answer.error_code
-        field = data[messages.start : messages.start + messages.record_bytes]
-        parts.append(
-            _PartitionRecords(part.topic, None, part.partition, code, None, field, part.offset)
+    return _RecordsMessage(row, message, api.name or "", packet, api.is_produce, True)
+
+
+def _partitions_07(exchange: Exchange) -> list[_PartitionRecords] | None:
+    """Do what :meth:`RecordReader._partitions` does, for Kafka 0.7."""
+    fields = messages_fields(exchange)
+    if fields is None:
+        return None
+    return [
+        _PartitionRecords(
+            *(field.topic, None, field.partition, field.error_code, None, field.data, field.offset)
         )
-    return parts
+        for field in fields
+    ]
 
 
 def _message_cells(holder: _RecordsMessage, part: _PartitionRecords) -> _Cells:

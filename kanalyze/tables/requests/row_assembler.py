@@ -41,6 +41,7 @@ from kanalyze.tables.requests.row_columns import (
     RowPeers,
     TopicLookup,
 )
+from kanalyze.tables.requests.summaries import summary_without_ids
 from kanalyze.tables.requests.topic_names import TopicNames, topic_id_of
 
 try:
@@ -248,10 +249,9 @@ class RowAssembler:
         """Return the summary of the bodies of an exchange; it is valid until the next call."""
         request, response = exchange.request, exchange.response
         if exchange.wire != "kafka":
-            from kanalyze.tables.requests.kafka07 import summary_07  # imported late: rare
+            from kanalyze.kafka.v07.exchanges import partitions_07  # imported late: rare
 
-            requested = None if request is None else request.values
-            return summary_07(requested, None if response is None else response.values)
+            return summary_without_ids(partitions_07(exchange))
         return self._extractors.summary(
             None if exchange.key == NO_API else exchange.key,
             None if request is None else request.taped,

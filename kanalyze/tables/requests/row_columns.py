@@ -251,14 +251,13 @@ class ApiDirectory:
     def _new(self, wire: str, api_key: int | None) -> RowApi:
         like = api_key
         name: str | None = None
-        name_of = error_name
+        name_of: Callable[[int], str] = error_name
         # Brokers of version 0.7 hold nothing back.
         never_waits = api_key is not None
         if wire != "kafka":
-            from kanalyze.kafka.v07.messages import error_name_07
-            from kanalyze.tables.requests.kafka07 import api_name_07, like_07  # imported late: rare
+            from kanalyze.kafka.v07.exchanges import api_07  # imported late: rare
 
-            name, like, name_of = api_name_07(api_key), like_07(api_key), error_name_07
+            name, like, name_of = api_07(api_key)[:3]
         elif api_key is not None:
             api = self._catalog.api(api_key)
             name = f"Unknown{api_key}" if api is None else api.name

@@ -7,7 +7,7 @@ In: topics, partitions and numbers, while they are read. Out: :class:`ExchangeSu
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.kafka.codec.values import SEEN_CODECS
@@ -29,7 +29,7 @@ if not cython.compiled:
     SESSION_TIMEOUT_MS = 51
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from kanalyze.tables.requests.fetch_sessions import FetchSessionUpdate
 
@@ -40,7 +40,10 @@ __all__ = [
     "ExchangeSummary",
     "PartitionColumns",
     "PartitionSummary",
+    "summary_without_ids",
 ]
+
+_NO_ID = bytes(16)
 
 _USED = {
     "group_id": 20,
@@ -346,3 +349,17 @@ class ExchangeSummary:
     def text(self, field: int) -> str | None:
         """Return a text; None if absent."""
         return self.texts[field - FIRST_TEXT] if self.has(field) else None
+
+
+def summary_without_ids(partitions: Iterable[Any]) -> ExchangeSummary:
+    """Return the summary of an exchange that has no more than partitions and their errors.
+
+    Each is a named tuple of some fields of :class:`PartitionSummary`, without the topic's id.
+    """
+    summary = ExchangeSummary()
+    for fields in partitions:
+        part = PartitionSummary(topic_id=_NO_ID, **fields._asdict())
+        summary.partitions.add_partition(part)
+        if part.error_code:
+            summary.errors.append((part.topic, _NO_ID, part.partition, part.error_code))
+    return summary

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.splits import plan_splits
-from kanalyze.spark.archive.archive import read_captures
+from kanalyze.spark.archive import read_captures
 from kanalyze.spark.session import start
 from tests.spark.drivers.marking import READING, REBUILDING, MarkingJob, marks_in
 from tests.support.archives import a_job, rows_of

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import kanalyze.spark.batch.batch
+import kanalyze.batch.run
+from kanalyze.batch.archive.tasks import Job
 from kanalyze.cli.main import main as command
-from kanalyze.spark.archive.tasks import Job
 from tests.spark.drivers.marking import REBUILDING, MarkingJob
 from tests.support.spark_cluster import answer, cluster_settings
 
@@ -22,7 +22,7 @@ def main(master: str, folder: str, *arguments: str) -> None:
     def held_job(*given: Any, **named: Any) -> MarkingJob:
         return MarkingJob.of(Job(*given, **named), folder, REBUILDING, HELD_FROM)
 
-    kanalyze.spark.batch.batch.Job = held_job  # type: ignore[assignment, misc]
+    kanalyze.batch.run.Job = held_job  # type: ignore[assignment, misc]
     conf = [f"{name}={value}" for name, value in cluster_settings(Path(folder)).items()]
     settings = [text for setting in conf for text in ("--conf", setting)]
     answer(command(["batch", "--master", master, *settings, *arguments]))

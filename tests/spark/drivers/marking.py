@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark import TaskContext
 
-from kanalyze.spark.archive.tasks import Job
+from kanalyze.batch.archive.tasks import Job
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from kanalyze.spark.archive.payload_pruning import PayloadPruner
-    from kanalyze.spark.archive.row_sink import BucketSink
-    from kanalyze.spark.archive.table_files import TableFiles
+    from kanalyze.batch.archive.payload_pruning import PayloadPruner
+    from kanalyze.batch.archive.row_sink import BucketSink
+    from kanalyze.batch.archive.table_files import TableFiles
 
 READING, REBUILDING = "reading", "rebuilding"
 GO_ON = "go-on"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kanalyze.batch.shared_folder import SharedFolder
 from kanalyze.errors import UsageError
-from kanalyze.spark.shared_folder import SharedFolder
 from kanalyze.spark.source.admission import AdmittedCaptures
 from tests.support import kafka as k
 from tests.support.packets import START_NS, Packet, pcap_file, segment

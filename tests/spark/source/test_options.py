@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from kanalyze.batch.run_plan import options_of
 from kanalyze.errors import UsageError
-from kanalyze.spark.batch.run_plan import options_of
 from kanalyze.spark.source.options import parse_options
 from kanalyze.spark.source.readers import make_plan
 

@@ -26,7 +26,9 @@ from kanalyze.spark.source.readers import (
     captures_of,
     make_plan,
     partitions_of,
+    plan_of,
     read_partition,
+    source_options,
 )
 from kanalyze.spec.rows.records import columns_of_records
 from kanalyze.tables.records.rows import RecordReader, has_records
@@ -45,8 +47,9 @@ def seconds(time_ns: int) -> str:
 
 def rows(*captures: str, **options: str) -> list[dict[str, Any]]:
     """The rows of all parts; plan and part are pickled, as for a task."""
-    plan = make_plan({"paths": json.dumps(captures), **options})
-    parts = partitions_of(plan, *captures_of(plan.options, Stores()))
+    read = source_options({"paths": json.dumps(captures), **options})
+    plan = plan_of(read)
+    parts = partitions_of(read, *captures_of(read, Stores()))
     found = []
     for part in parts:
         loaded_plan, loaded_part = pickle.loads(pickle.dumps((plan, part)))
@@ -172,11 +175,12 @@ def test_a_task_needs_no_file_but_the_captures(tmp_path):
     names.write_text(f"{topic_id_text(t.TOPIC_ID)} orders\n")
     folder = vendor_folder(tmp_path / "own")
     options = {"path": str(capture), "topicIds": str(names), "definitions": str(folder)}
-    packed = pickle.dumps(make_plan({**options, "api": "VendorThing,Produce"}))
+    read = source_options({**options, "api": "VendorThing,Produce"})
+    packed = pickle.dumps(plan_of(read))
     names.unlink()
     shutil.rmtree(folder)
     plan = pickle.loads(packed)
-    (part,) = partitions_of(plan, *captures_of(plan.options, Stores()))
+    (part,) = partitions_of(read, *captures_of(read, Stores()))
     (row,) = [row for batch in read_partition(plan, part) for row in batch.to_pylist()]
     assert [item["topic"] for item in row["partitions"]] == ["orders"]
     assert plan.catalog.api(1000).name == "VendorThing"
@@ -189,7 +193,7 @@ def parts(*sizes: int | None, **options: str) -> list[TablePartition]:
     captures = [
         FoundCapture(f"{index}.pcap", True, index, size) for index, size in enumerate(sizes)
     ]
-    return partitions_of(make_plan({"path": "x", **options}), captures, [])
+    return partitions_of(source_options({"path": "x", **options}), captures, [])
 
 
 @pytest.mark.parametrize(
@@ -228,8 +232,9 @@ def test_packets_are_divided_by_capture():
 
 @pytest.mark.parametrize("table", TABLES)
 def test_a_part_without_captures_has_no_rows(table):
-    plan = make_plan({"path": "x", "table": table})
-    (part,) = partitions_of(plan, [], [])
+    read = source_options({"path": "x", "table": table})
+    plan = plan_of(read)
+    (part,) = partitions_of(read, [], [])
     assert sum(map(len, read_partition(plan, part))) == 0
 
 
@@ -262,7 +267,7 @@ def test_bad_options_are_reported_before_captures_are_read(given, text):
 
 
 def found_by(**given: str):
-    return captures_of(make_plan(given).options, Stores())
+    return captures_of(source_options(given), Stores())
 
 
 def test_a_path_must_be_given():

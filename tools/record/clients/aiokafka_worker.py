@@ -10,22 +10,15 @@ import aiokafka
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from common import Job, Result, Tally, main, messages, tls_context
+from common import Job, Result, Tally, held, main, messages, settings_of, settings_of_member
 
 
 def settings(job: Job, **more: Any) -> dict[str, Any]:
     """Native settings: the job's own win. A file of trusted certificates becomes a context."""
-    config = {
-        "bootstrap_servers": job["bootstrap"],
-        "client_id": job["client_id"],
-        **more,
-        **job.get("config", {}),
-    }
+    config = settings_of(job, **more)
     trusted = config.pop("cafile", None)
     if trusted is not None:
         config["ssl_context"] = ssl.create_default_context(cafile=trusted)
-    if "tls" in job:
-        config["ssl_context"] = tls_context(job["tls"])
     return config
 
 
@@ -124,40 +117,28 @@ async def group(job: Job) -> Result:
     while tally.total("consumed") < int(job["count"]) and time.monotonic() < end:
         await _take(first, tally)
     await first.commit()
-    assignments.append({"first": _held(first)})
+    assignments.append({"first": held(first)})
     second = await _member(job, "second")
     members = {"first": first, "second": second}
     await _poll_until(
         members,
         tally,
-        lambda: 0 < len(_held(first)) < int(job["partitions"]) and bool(_held(second)),
+        lambda: 0 < len(held(first)) < int(job["partitions"]) and bool(held(second)),
     )
-    assignments.append({name: _held(member) for name, member in members.items()})
+    assignments.append({name: held(member) for name, member in members.items()})
     await second.stop()
     everything = int(job["partitions"])
-    await _poll_until({"first": first}, tally, lambda: len(_held(first)) == everything)
-    assignments.append({"first": _held(first)})
+    await _poll_until({"first": first}, tally, lambda: len(held(first)) == everything)
+    assignments.append({"first": held(first)})
     await first.commit()
     await first.stop()
     return about(job) | tally.result() | {"assignments": assignments}
 
 
 async def _member(job: Job, name: str) -> Any:
-    config = {
-        "group_id": job["group"],
-        "client_id": f"{job['client_id']}-{name}",
-        "enable_auto_commit": False,
-        "auto_offset_reset": "earliest",
-        "session_timeout_ms": 6000,
-        "heartbeat_interval_ms": 500,
-    }
-    consumer = AIOKafkaConsumer(*job["topics"], **(settings(job) | config))
+    consumer = AIOKafkaConsumer(*job["topics"], **(settings(job) | settings_of_member(job, name)))
     await consumer.start()
     return consumer
-
-
-def _held(consumer: Any) -> list[str]:
-    return sorted(f"{part.topic}/{part.partition}" for part in consumer.assignment())
 
 
 async def _poll_until(members: dict[str, Any], tally: Tally, reached: Callable[[], bool]) -> None:

@@ -129,6 +129,36 @@ def tls_context(wanted: Job) -> ssl.SSLContext:
     return context
 
 
+def settings_of(job: Job, **more: Any) -> dict[str, Any]:
+    """Settings of the clients in Python, whose names are the same: the job's own win."""
+    config = {
+        "bootstrap_servers": job["bootstrap"],
+        "client_id": job["client_id"],
+        **more,
+        **job.get("config", {}),
+    }
+    if "tls" in job:
+        config["ssl_context"] = tls_context(job["tls"])
+    return config
+
+
+def settings_of_member(job: Job, name: str) -> dict[str, Any]:
+    """Settings of a member of a group, which these clients share too."""
+    return {
+        "group_id": job["group"],
+        "client_id": f"{job['client_id']}-{name}",
+        "enable_auto_commit": False,
+        "auto_offset_reset": "earliest",
+        "session_timeout_ms": 6000,
+        "heartbeat_interval_ms": 500,
+    }
+
+
+def held(consumer: Any) -> list[str]:
+    """Return the partitions that a consumer has."""
+    return sorted(f"{part.topic}/{part.partition}" for part in consumer.assignment())
+
+
 def main(operations: dict[str, Callable[[Job], Result]]) -> None:
     """Do the one job of this process."""
     job: Job = json.load(sys.stdin)

@@ -9,19 +9,12 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError
 
-from common import Job, Result, Tally, main, messages, tls_context
+from common import Job, Result, Tally, held, main, messages, settings_of, settings_of_member
 
 
 def settings(job: Job, **more: Any) -> dict[str, Any]:
     """Native settings: the job's own win."""
-    config = {
-        "bootstrap_servers": job["bootstrap"],
-        "client_id": job["client_id"],
-        **more,
-        **job.get("config", {}),
-    }
-    if "tls" in job:
-        config["ssl_context"] = tls_context(job["tls"])
+    config = settings_of(job, **more)
     if "api_version" in config:
         config["api_version"] = tuple(config["api_version"])
     return config
@@ -127,39 +120,27 @@ def group(job: Job) -> Result:
     while tally.total("consumed") < int(job["count"]) and time.monotonic() < end:
         _take(first, tally, 200)
     first.commit()
-    assignments.append({"first": _held(first)})
+    assignments.append({"first": held(first)})
     second = _member(job, "second")
     members = {"first": first, "second": second}
     _poll_until(
         members,
         tally,
-        lambda: 0 < len(_held(first)) < int(job["partitions"]) and bool(_held(second)),
+        lambda: 0 < len(held(first)) < int(job["partitions"]) and bool(held(second)),
     )
-    assignments.append({name: _held(member) for name, member in members.items()})
+    assignments.append({name: held(member) for name, member in members.items()})
     second.close()
-    _poll_until({"first": first}, tally, lambda: len(_held(first)) == int(job["partitions"]))
-    assignments.append({"first": _held(first)})
+    _poll_until({"first": first}, tally, lambda: len(held(first)) == int(job["partitions"]))
+    assignments.append({"first": held(first)})
     first.commit()
     first.close()
     return about(job) | tally.result() | {"assignments": assignments}
 
 
 def _member(job: Job, name: str) -> Any:
-    config = {
-        "group_id": job["group"],
-        "client_id": f"{job['client_id']}-{name}",
-        "enable_auto_commit": False,
-        "auto_offset_reset": "earliest",
-        "session_timeout_ms": 6000,
-        "heartbeat_interval_ms": 500,
-    }
-    consumer = KafkaConsumer(**(settings(job) | config))
+    consumer = KafkaConsumer(**(settings(job) | settings_of_member(job, name)))
     consumer.subscribe(job["topics"])
     return consumer
-
-
-def _held(consumer: Any) -> list[str]:
-    return sorted(f"{part.topic}/{part.partition}" for part in consumer.assignment())
 
 
 def _poll_until(members: dict[str, Any], tally: Tally, reached: Callable[[], bool]) -> None:

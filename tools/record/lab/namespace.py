@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Self
 
 from lab.processes import need, run
@@ -36,12 +35,7 @@ class Namespace:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._delete()
 
     def command(self, words: Sequence[str]) -> list[str]:

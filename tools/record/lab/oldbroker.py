@@ -7,7 +7,6 @@ that could be compared line by line.
 import hashlib
 import shutil
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from lab.cache import FETCH_TIMEOUT, HERE, cache_folder
@@ -81,12 +80,7 @@ class OldBroker:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
     def stop(self) -> None:

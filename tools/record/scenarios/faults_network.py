@@ -26,6 +26,21 @@ def _one_topic(lab: Lab) -> None:
     lab.create_topics({TOPIC: {"partitions": 1}})
 
 
+def _topic_at(lab: Lab, bootstrap: str, partitions: int = 1) -> None:
+    """The topic, made by a client of another address."""
+    topics = {TOPIC: {"partitions": partitions}}
+    lab.worker("confluent", "create_topics", topics=topics, bootstrap=bootstrap)
+
+
+def _produce(lab: Lab, sends: list[dict[str, Any]], acks: str | int = "all", **job: Any) -> None:
+    """Send records one at a time, unless the job says otherwise."""
+    lab.worker("confluent", "produce", sends=sends, acks=acks, **{"one_at_a_time": True, **job})
+
+
+def _fault(name: str, finding: str, summary: str, **more: Any) -> Scenario:
+    return Scenario(name=f"fault-{name}", fault=finding, summary=summary, whole=False, **more)
+
+
 def _sends(count: int, size: int, pause: float = 0.0, partition: int = 0) -> list[dict[str, Any]]:
     send = {"topic": TOPIC, "partition": partition, "count": count, "size": size, "pause": pause}
     return [send]
@@ -47,22 +62,19 @@ def _standing_still(pid: int) -> Iterator[None]:
 def run_killed(lab: Lab) -> None:
     """Its clients wait for a broker that stands still, then it is killed; a new one comes."""
     bootstrap = f"127.0.0.1:{port('PLAINTEXT', 1)}"
-    lab.worker("confluent", "create_topics", topics={TOPIC: {"partitions": 1}}, bootstrap=bootstrap)
+    _topic_at(lab, bootstrap)
     node = lab.cluster.nodes[0]
     child = node.child
     if child is None:
         raise ValueError("the node is not there")
     with ThreadPoolExecutor(1) as beside:
         writing = beside.submit(
-            lab.worker,
-            "confluent",
-            "produce",
-            acks="all",
+            _produce,
+            lab,
             client_id="checkout",
             bootstrap=bootstrap,
             config={"socket.timeout.ms": 2000, "request.timeout.ms": 2000},
             sends=_sends(12, 200, pause=1.0),
-            one_at_a_time=True,
         )
         time.sleep(3.0)
         with _standing_still(child.pid):
@@ -79,32 +91,26 @@ def run_killed(lab: Lab) -> None:
 
 def run_idle(lab: Lab) -> None:
     """A producer that sends every few seconds, and is cut each time before it does."""
-    lab.worker(
-        "confluent",
-        "produce",
-        acks="all",
+    _produce(
+        lab,
         client_id="nightly-export",
         sends=_sends(5, 200, pause=5.0),
-        one_at_a_time=True,
     )
 
 
 def run_idle_long(lab: Lab) -> None:
     """The same once, with a limit that load balancers have."""
-    lab.worker(
-        "confluent",
-        "produce",
+    _produce(
+        lab,
         timeout=400,
-        acks="all",
         client_id="nightly-export",
         sends=_sends(1, 200, pause=250.0),
-        one_at_a_time=True,
     )
 
 
 def setup_far(lab: Lab) -> None:
     """A topic, made from afar."""
-    lab.worker("confluent", "create_topics", topics={TOPIC: {"partitions": 1}}, bootstrap=FAR)
+    _topic_at(lab, FAR)
     lab.clients.clear()
 
 
@@ -114,15 +120,12 @@ def run_forgotten(lab: Lab) -> None:
         raise ValueError("there is no way to cut")
     with ThreadPoolExecutor(1) as beside:
         writing = beside.submit(
-            lab.worker,
-            "confluent",
-            "produce",
-            acks="all",
+            _produce,
+            lab,
             client_id="nightly-export",
             bootstrap=FAR,
             config={"socket.timeout.ms": 4000, "request.timeout.ms": 4000},
             sends=_sends(2, 200, pause=4.0),
-            one_at_a_time=True,
         )
         time.sleep(3.5)
         lab.way.forget()
@@ -153,37 +156,31 @@ def run_heartbeats(lab: Lab) -> None:
 
 def run_far(lab: Lab) -> None:
     """Small requests, one at a time, over a long line that loses packets."""
-    lab.worker(
-        "confluent",
-        "produce",
-        acks="all",
+    _produce(
+        lab,
         client_id="branch-office",
         bootstrap=FAR,
         sends=_sends(60, 300),
-        one_at_a_time=True,
     )
 
 
 def run_slow_broker(lab: Lab) -> None:
     """Three brokers, of which one stands still again and again, for less than a blink."""
     bootstrap = f"127.0.0.1:{port('PLAINTEXT', 1)}"
-    topics = {TOPIC: {"partitions": 3}}
-    lab.worker("confluent", "create_topics", topics=topics, bootstrap=bootstrap)
+    _topic_at(lab, bootstrap, 3)
     slow = lab.cluster.nodes[1].child
     if slow is None:
         raise ValueError("the node is not there")
     with ThreadPoolExecutor(1) as beside:
         writing = beside.submit(
-            lab.worker,
-            "confluent",
-            "produce",
+            _produce,
+            lab,
             acks=1,
             client_id="checkout",
             bootstrap=bootstrap,
             # In turn, so that all three are as warm as each other.
             sends=[_sends(1, 20, partition=part)[0] for _ in range(115) for part in range(3)],
             config={"linger.ms": 0},
-            one_at_a_time=True,
         )
         while not writing.done():
             with _standing_still(slow.pid):
@@ -210,8 +207,7 @@ def run_nagle(lab: Lab) -> None:
 def run_stale_leader(lab: Lab) -> None:
     """A partition gets another leader; a producer stays with the first."""
     bootstrap = f"127.0.0.1:{port('PLAINTEXT', 1)}"
-    topics = {TOPIC: {"partitions": 1}}
-    lab.worker("confluent", "create_topics", topics=topics, bootstrap=bootstrap)
+    _topic_at(lab, bootstrap)
     with ThreadPoolExecutor(1) as beside:
         writing = beside.submit(
             lab.worker,
@@ -253,8 +249,7 @@ def _listeners(**advertised: str) -> dict[str, str]:
 
 def setup_unreachable(lab: Lab) -> None:
     """A topic, by way of a listener whose address is right; packets for nobody get lost here."""
-    topics = {TOPIC: {"partitions": 1}}
-    lab.worker("confluent", "create_topics", topics=topics, bootstrap=address("IPV6"))
+    _topic_at(lab, address("IPV6"))
     lab.clients.clear()
     run(
         lab.namespace.command(["ip", "route", "add", NOBODY, "dev", "lo", "src", "127.0.0.1"]),
@@ -307,7 +302,7 @@ def run_lag(lab: Lab) -> None:
 
 def run_few(lab: Lab) -> None:
     """A few requests of two clients."""
-    lab.worker("confluent", "produce", acks="all", sends=_sends(10, 200), one_at_a_time=True)
+    _produce(lab, _sends(10, 200))
     lab.worker("aiokafka", "consume", assign=[[TOPIC, 0]], count=10, linger=1.0)
 
 
@@ -321,132 +316,118 @@ FAR_SETTINGS = {
 OVER_WAY = Recording(interface=INTERFACE)
 
 SCENARIOS = (
-    Scenario(
-        name="fault-killed",
-        fault="unanswered",
-        whole=False,
-        provoked={"client_timeout_s": 2, "stands_still_s": 5},
-        summary="A broker stands still, with requests that it got, and is killed; its client waits "
+    _fault(
+        "killed",
+        "unanswered",
+        "A broker stands still, with requests that it got, and is killed; its client waits "
         "2 s for each answer. A new one takes its place.",
+        provoked={"client_timeout_s": 2, "stands_still_s": 5},
         run=run_killed,
         nodes=1,
         clients_only=True,
     ),
-    Scenario(
-        name="fault-idle",
-        fault="idle_cut",
-        whole=False,
+    _fault(
+        "idle",
+        "idle_cut",
+        "A producer of one record in 5 s and a broker that cuts connections after 3 s of silence.",
         provoked={"idle_limit_s": 3, "records": 5},
-        summary="A producer of one record in 5 s and a broker that cuts connections after 3 s of "
-        "silence.",
         setup=_one_topic,
         run=run_idle,
         settings={"connections.max.idle.ms": "3000"},
     ),
-    Scenario(
-        name="fault-idle-240",
-        fault="idle_cut",
-        whole=False,
+    _fault(
+        "idle-240",
+        "idle_cut",
+        "A producer of one record in 250 s and a broker that cuts connections after 240 s.",
         provoked={"idle_limit_s": 240},
-        summary="A producer of one record in 250 s and a broker that cuts connections after 240 s.",
         setup=_one_topic,
         run=run_idle_long,
         settings={"connections.max.idle.ms": "240000"},
     ),
-    Scenario(
-        name="fault-forgotten",
-        fault="sent_into_nothing",
-        whole=False,
-        provoked={"silence_s": 4},
-        summary="A connection that was silent for 4 s is forgotten on the way: what is sent then "
+    _fault(
+        "forgotten",
+        "sent_into_nothing",
+        "A connection that was silent for 4 s is forgotten on the way: what is sent then "
         "is sent again and again, and nobody says anything.",
+        provoked={"silence_s": 4},
         setup=setup_far,
         run=run_forgotten,
         settings=FAR_SETTINGS,
         recording=OVER_WAY,
         line=Line(delay_ms=1.0),
     ),
-    Scenario(
-        name="fault-heartbeats",
-        fault="late_heartbeats",
-        whole=False,
+    _fault(
+        "heartbeats",
+        "late_heartbeats",
+        "A member of a group that stands still for 3.5 s, with a session timeout of 6 s.",
         provoked={"session_timeout_s": 6, "freeze_s": 3.5, "freezes": 2},
-        summary="A member of a group that stands still for 3.5 s, with a session timeout of 6 s.",
         setup=_one_topic,
         run=run_heartbeats,
     ),
-    Scenario(
-        name="fault-network",
-        fault="slow_network",
-        whole=False,
-        provoked={"delay_ms": 20, "loss": 0.04},
-        summary="A producer 40 ms away from its broker (there and back) on a line that loses one "
+    _fault(
+        "network",
+        "slow_network",
+        "A producer 40 ms away from its broker (there and back) on a line that loses one "
         "packet in 25.",
+        provoked={"delay_ms": 20, "loss": 0.04},
         setup=setup_far,
         run=run_far,
         settings=FAR_SETTINGS,
         recording=OVER_WAY,
         line=Line(delay_ms=20.0, loss=0.04),
     ),
-    Scenario(
-        name="fault-slow-broker",
-        fault="slow_broker",
-        whole=False,
+    _fault(
+        "slow-broker",
+        "slow_broker",
+        "Three brokers, of which the second stands still for 150 of every 200 ms.",
         provoked={"slow_port": 9102, "stands_still_ms": 150},
-        summary="Three brokers, of which the second stands still for 150 of every 200 ms.",
         run=run_slow_broker,
         nodes=3,
         clients_only=True,
     ),
-    Scenario(
-        name="fault-nagle",
-        fault="delayed_acknowledgment",
-        whole=False,
+    _fault(
+        "nagle",
+        "delayed_acknowledgment",
+        "A producer without TCP_NODELAY that writes the size of a request and the request.",
         provoked={"requests": 60},
-        summary="A producer without TCP_NODELAY that writes the size of a request and the request.",
         setup=_one_topic,
         run=run_nagle,
     ),
-    Scenario(
-        name="fault-stale-leader",
-        fault="stale_leader",
-        whole=False,
-        summary="A partition moves to another broker, and a producer stays with the first.",
+    _fault(
+        "stale-leader",
+        "stale_leader",
+        "A partition moves to another broker, and a producer stays with the first.",
         run=run_stale_leader,
         nodes=2,
         clients_only=True,
     ),
-    Scenario(
-        name="fault-nobody",
-        fault="wrong_listener",
-        whole=False,
-        summary="A broker whose advertised listener is an address that nobody has.",
+    _fault(
+        "nobody",
+        "wrong_listener",
+        "A broker whose advertised listener is an address that nobody has.",
         setup=setup_unreachable,
         run=run_unreachable,
         settings=_listeners(PLAINTEXT=f"{NOBODY}:{PORTS['PLAINTEXT']}"),
     ),
-    Scenario(
-        name="fault-wrong-listener",
-        fault="wrong_listener",
-        whole=False,
-        summary="A broker whose advertised listener is an address where nobody listens.",
+    _fault(
+        "wrong-listener",
+        "wrong_listener",
+        "A broker whose advertised listener is an address where nobody listens.",
         setup=setup_unreachable,
         run=run_unreachable,
         settings=_listeners(PLAINTEXT=f"127.0.0.3:{PORTS['PLAINTEXT']}"),
     ),
-    Scenario(
-        name="fault-lag",
-        fault="growing_lag",
-        whole=False,
-        summary="A consumer that takes fewer records at a time than come meanwhile.",
+    _fault(
+        "lag",
+        "growing_lag",
+        "A consumer that takes fewer records at a time than come meanwhile.",
         setup=_one_topic,
         run=run_lag,
     ),
-    Scenario(
-        name="fault-one-way",
-        fault="capture_one_way",
-        whole=False,
-        summary="A capture of what goes to the broker, and nothing of what it answers.",
+    _fault(
+        "one-way",
+        "capture_one_way",
+        "A capture of what goes to the broker, and nothing of what it answers.",
         setup=_one_topic,
         run=run_few,
         filter="tcp dst port 9092",

@@ -1,0 +1,279 @@
+"""Combines the reports of all tasks, in the driver.
+
+In: reports of captures, of parts of captures, and of buckets. Out: which captures are valid, which
+parts must be read again, the segments of IP datagrams whose fragments are in several captures; and
+the combined reports of all buckets.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from kanalyze.batch.archive.block_files import BlockFile, CapturePart, WrittenBlocks
+from kanalyze.batch.archive.partitioner import reassemble_fragments
+from kanalyze.batch.archive.shuffle_schema import block_row
+from kanalyze.capture.inputs import reading_order
+from kanalyze.capture.listing import FoundCapture
+from kanalyze.capture.splits import check_splits
+from kanalyze.errors import CaptureError
+from kanalyze.model.anomalies import Anomaly, AnomalyKind
+from kanalyze.tables.anomalies import anomaly_row
+from kanalyze.tables.quality import CaptureQuality
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterable, Sequence
+
+    from kanalyze.batch.archive.shuffle_schema import BlockGroup, BucketReport, CaptureReport
+    from kanalyze.capture.splits import Split, SplitEnds
+    from kanalyze.spec.rows.anomalies import AnomalyRow
+
+__all__ = [
+    "ReadSummary",
+    "RebuildSummary",
+    "read_in_tasks",
+    "splits_to_reread",
+    "without_splits",
+]
+
+
+def read_in_tasks(
+    tasks: Sequence[Sequence[Split]],
+    read: Callable[[list[list[tuple[int, Split]]]], Sequence[CaptureReport]],
+    *,
+    leaves_out_unreadable: bool,
+) -> list[CaptureReport]:
+    """Have tasks read captures, and return the reports for :class:`ReadSummary`.
+
+    A part that began within a packet is read once more, from the packet's beginning.
+
+    Args:
+        tasks: the parts of captures that each task reads.
+        read: runs tasks, given the parts that each of them reads, with their numbers; returns the
+            reports of all parts.
+        leaves_out_unreadable: whether captures that cannot be read are left out.
+
+    Raises:
+        CaptureError: a capture cannot be read, and must not be left out.
+    """
+    numbers = count()
+
+    def numbered(splits: Sequence[Split]) -> list[tuple[int, Split]]:
+        return [(next(numbers), split) for split in splits]
+
+    reports = list(read([numbered(splits) for splits in tasks]))
+    while splits := splits_to_reread(reports):
+        new_reports = read([numbered([split]) for split in splits])
+        reports = [*without_splits(reports, splits), *new_reports]
+    unreadable = [report.unreadable for report in reports if report.unreadable is not None]
+    if unreadable and not leaves_out_unreadable:
+        raise CaptureError(unreadable[0])
+    return reports
+
+
+class ReadSummary:
+    """The combined reports of all captures, after :func:`splits_to_reread` returns no part."""
+
+    def __init__(self, reports: Sequence[CaptureReport], buckets: int) -> None:
+        """Combine reports; ``buckets`` is how many buckets there are."""
+        self._buckets = buckets
+        self.unreadable = {
+            report.capture: report.unreadable for report in reports if report.unreadable is not None
+        }
+        """Captures that are left out, and why."""
+        self.retryable = {
+            report.capture
+            for report in reports
+            if report.unreadable is not None and not report.is_foreign
+        }
+        """The unreadable captures that a later job may be able to read."""
+        valid, self.packets_before = _valid(reports)
+        valid.sort(key=_by_time)
+        self.captures = _captures(valid)
+        """The valid captures, by time; empty for a table of packets."""
+        self._parts = {
+            report.part: CapturePart(
+                *(report.capture, report.file_time_ns),
+                self.packets_before[report.capture, report.part],
+            )
+            for report in valid
+        }
+        fragments = reassemble_fragments([report.fragments for report in valid], buckets)
+        self.quality = CaptureQuality()
+        """Statistics of packets; those of connections are in the reports of buckets."""
+        self.retryable_quality = CaptureQuality()
+        """The same of captures that a later job may be able to read."""
+        for report in [*valid, *(report for report in reports if report.unreadable is not None)]:
+            is_retryable = report.capture in self.retryable
+            (self.retryable_quality if is_retryable else self.quality).merge(report.quality)
+        self.quality.merge(fragments.quality)
+        self.topic_names: dict[bytes, str] = {}
+        """Names of topics, by id, that were found when captures were read; there may be more."""
+        for report in valid:
+            self.topic_names.update(report.topic_names or {})
+        self.keyed = [report.keyed for report in valid if report.keyed is not None]
+        """Captures with secrets of TLS inside, by time."""
+        self.reassembled = [
+            block_row(block, valid[index].file_time_ns, valid[index].capture, valid[index].part)
+            for index, block in fragments.blocks
+        ]
+        """Blocks of segments that were reassembled from fragments in several captures."""
+        left_out_rows = [_left_out(name, reason) for name, reason in self.unreadable.items()]
+        self.anomaly_rows = [
+            *(row for row in left_out_rows if row.capture not in self.retryable),
+            *(self._row(valid[index], anomaly) for index, anomaly in fragments.anomalies),
+        ]
+        """Anomalies of captures that are left out, and of datagrams that stayed incomplete."""
+        self.retryable_rows = [row for row in left_out_rows if row.capture in self.retryable]
+        """Anomalies of captures that a later job may be able to read."""
+
+    def written_blocks(self, location: str, groups: Iterable[BlockGroup]) -> WrittenBlocks:
+        """Return the blocks of valid captures, and of :attr:`reassembled` segments, in files.
+
+        Args:
+            location: the folder of the files.
+            groups: the groups that tasks wrote there; not for a table of packets.
+
+        Raises:
+            UsageError: the blocks of reassembled segments cannot be written there.
+        """
+        file = BlockFile(location, self._buckets)
+        for block in self.reassembled:
+            file.add(block)
+        by_time = sorted([*groups, *file.finish()], key=attrgetter("first_key_ns"))
+        return WrittenBlocks(location, by_time, self._parts)
+
+    def _row(self, report: CaptureReport, anomaly: Anomaly) -> AnomalyRow:
+        packets_before = self.packets_before[report.capture, report.part]
+
+        def locate(number: int) -> tuple[str, int | None]:
+            return report.capture, number + packets_before
+
+        return anomaly_row(anomaly, locate=locate)
+
+
+class RebuildSummary:
+    """The combined reports of all buckets."""
+
+    def __init__(self, reports: Sequence[BucketReport]) -> None:
+        """Combine reports, in any order."""
+        self.quality = CaptureQuality()
+        """The quality of all connections."""
+        self.open_quality = CaptureQuality()
+        """The counts that would be added if all open connections were closed now; without
+        anomalies, as the bytes that are missing may be in later captures."""
+        self.closing = {
+            report.bucket: report.open_quality
+            for report in reports
+            if report.open_quality.connections
+        }
+        """The same counts of each bucket with open connections, with anomalies."""
+        self.closed = {
+            report.bucket: report.closed for report in reports if report.closed is not None
+        }
+        """Buckets whose saved state could not be read, and why; their connections were closed."""
+        self.topic_names: dict[bytes, str] = {}
+        """Names of topics by id, including those known before."""
+        self._unresolved: set[bytes] = set()
+        for report in sorted(reports, key=lambda report: report.bucket):
+            self.quality.merge(report.quality)
+            self.open_quality.merge(report.open_quality)
+            self.topic_names.update(report.topic_names)
+            self._unresolved |= report.unresolved_ids
+        self.open_quality.anomalies.clear()
+
+    def missing_names(self, known_names: Container[bytes]) -> dict[bytes, str]:
+        """Return names that rows of a bucket lack, although another bucket has them."""
+        return {
+            topic_id: self.topic_names[topic_id]
+            for topic_id in self._unresolved
+            if topic_id in self.topic_names and topic_id not in known_names
+        }
+
+
+def _left_out(capture: str, reason: str) -> AnomalyRow:
+    anomaly = Anomaly(AnomalyKind.CAPTURE_UNREADABLE, detail=reason)
+    return anomaly_row(anomaly)._replace(capture=capture)
+
+
+def _by_time(report: CaptureReport) -> tuple[int, str, int]:
+    return report.file_time_ns, report.capture, report.part
+
+
+def _by_file(reports: Iterable[CaptureReport]) -> dict[str, list[CaptureReport]]:
+    files: dict[str, list[CaptureReport]] = {}
+    for report in reports:
+        files.setdefault(report.capture, []).append(report)
+    return files
+
+
+def _ends(reports: Iterable[CaptureReport]) -> list[SplitEnds]:
+    return [report.ends for report in reports if report.ends is not None]
+
+
+def splits_to_reread(reports: Sequence[CaptureReport]) -> list[Split]:
+    """Return the parts of files that have to be read again."""
+    splits = []
+    for file in _by_file(reports).values():
+        ends = _ends(file)
+        if len(ends) > 1 and len(ends) == len(file):
+            split = check_splits(ends).again
+            if split is not None:
+                splits.append(split)
+    return splits
+
+
+def without_splits(
+    reports: Sequence[CaptureReport], splits: Sequence[Split]
+) -> list[CaptureReport]:
+    """Return the reports, except of parts that are read again."""
+    replaced = {(split.path, split.split_index) for split in splits}
+    return [
+        report
+        for report in reports
+        if report.ends is None
+        or (report.ends.split.path, report.ends.split.split_index) not in replaced
+    ]
+
+
+def _valid(
+    reports: Sequence[CaptureReport],
+) -> tuple[list[CaptureReport], dict[tuple[str, int], int]]:
+    """Return the valid reports, and the number of packets in its capture before each part."""
+    valid: list[CaptureReport] = []
+    packets_before: dict[tuple[str, int], int] = {}
+    for capture, file in _by_file(reports).items():
+        if any(report.unreadable is not None for report in file):
+            continue
+        ends = _ends(file)
+        valid_ends = check_splits(ends).kept if ends else []
+        valid_parts = {end.split.split_index: index for index, end in enumerate(valid_ends)}
+        packets = 0
+        for report in sorted(file, key=_split_index):
+            if report.ends is not None and report.ends.split.split_index not in valid_parts:
+                continue
+            valid.append(report)
+            packets_before[capture, report.part] = packets
+            packets += report.quality.packets
+    return valid, packets_before
+
+
+def _captures(valid: Iterable[CaptureReport]) -> list[FoundCapture]:
+    """Return captures by time, each with the packets that were read of it."""
+    captures: dict[str, FoundCapture] = {}
+    for report in sorted(valid, key=_split_index):
+        if report.ends is None:
+            continue
+        path, packets = report.ends.split.path, report.quality.packets
+        capture = captures.get(path)
+        if capture is not None:
+            captures[path] = capture._replace(most_packets=(capture.most_packets or 0) + packets)
+            continue
+        first_ns = report.file_time_ns if packets else None
+        captures[path] = FoundCapture(path, True, first_ns, most_packets=packets)
+    return sorted(captures.values(), key=reading_order)
+
+
+def _split_index(report: CaptureReport) -> int:
+    return 0 if report.ends is None else report.ends.split.split_index

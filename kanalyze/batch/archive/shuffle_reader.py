@@ -1,0 +1,240 @@
+"""Merges the blocks of one bucket: many captures become one stream of segments.
+
+In: sorted blocks of segments. Out: segments by time, numbered over all captures, and the capture
+and number of each packet.
+
+It takes the place of :class:`~kanalyze.capture.merge.MergedCaptures`, and has the same order: by
+time, with the order of each capture kept.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from kanalyze.batch.archive.continued_captures import dump_locations, load_locations
+from kanalyze.batch.archive.packed_segments import concat_segments, select_rows, unpack
+from kanalyze.common.byte_copies import joined
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.model.packet_arrays import to_column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from kanalyze.capture.packet_index import PacketRun
+    from kanalyze.model.anomalies import Anomaly
+    from kanalyze.net.segment_columns import SegmentColumns
+
+__all__ = ["ShuffleReader", "ShuffledBlock"]
+
+_MIN_SEGMENTS: Final = 16_384
+"""Segments in a batch, if there are enough: then the work per batch costs little."""
+_MAX_BYTES: Final = 8 << 20
+"""Bytes in a batch: as many as a capture's reader has in a batch, because some decisions depend on
+the size of batches."""
+
+
+class ShuffledBlock(NamedTuple):
+    """A block and its source. Blocks are sorted as tuples: by time, then by capture."""
+
+    first_key_ns: int
+    """When its first segment counts as captured."""
+    file_time_ns: int
+    """When the first packet of its capture was captured: the sort key after equal times."""
+    capture: str
+    first_packet: int
+    """Number of its first packet in the capture."""
+    packets_before: int
+    """Packets in the parts of the capture before this; they are added to the packets' numbers."""
+    data: bytes | memoryview
+
+
+class _PendingSegments(NamedTuple):
+    """Segments of one block that are not merged yet."""
+
+    source: tuple[int, str]
+    """File time and name of the capture."""
+    capture: int
+    segments: SegmentColumns
+    key_ns: NDArray[np.int64]
+    within: NDArray[np.int64]
+    """Numbers of their packets in the capture."""
+
+
+class ShuffleReader:
+    """The segments of one bucket as one stream."""
+
+    def __init__(self, blocks: Iterable[ShuffledBlock], state: str | None = None) -> None:
+        """Make a reader of sorted blocks, which are read one by one.
+
+        Args:
+            blocks: the blocks.
+            state: what :meth:`save_state` returned for the captures before these.
+
+        Raises:
+            BlockError: the state is damaged.
+        """
+        self._blocks = blocks
+        index, names = load_locations(state)
+        self._packet_index = index
+        self.names = names
+        """Names of the captures whose blocks were read so far."""
+        self.anomalies: list[Anomaly] = []
+        """Empty: anomalies of captures are reported by the tasks that read them."""
+        self.dropped_packets: int | None = None
+        self.progress: tuple[int, int | None] = (0, None)
+        self.can_be_read_again = False
+        self.description = None
+        self._index = {name: index for index, name in enumerate(self.names)}
+        # No capture has index -1: the first packet begins a run.
+        self._last = (-1, 0, self._packet_index.packets)
+        """Capture of the last segment, its number there, and its number over all captures."""
+
+    def locate(self, number: int) -> tuple[str, int | None]:
+        """Return the capture of a packet and its number there; see ``MergedCaptures.locate``."""
+        return self._packet_index.locate(number, self.names, is_alone=False)
+
+    def runs_between(self, low: int, high: int, most: int) -> list[PacketRun] | None:
+        """Return runs of packets; see ``MergedCaptures.runs_between``."""
+        return self._packet_index.runs_between(low, high, most, self.names)
+
+    def batches(self) -> Iterator[SegmentColumns]:
+        """Yield all segments in batches, none of which is empty; their numbers rise.
+
+        Raises:
+            BlockError: a block is damaged.
+        """
+        pending: list[_PendingSegments] = []
+        count = payload_bytes = 0
+        latest_ns = _NEVER
+        for block in self._blocks:
+            # No later block has a segment before the first one of this block.
+            is_apart = latest_ns < block.first_key_ns
+            if pending and ((is_apart and count >= _MIN_SEGMENTS) or payload_bytes >= _MAX_BYTES):
+                limit_ns = None if is_apart else block.first_key_ns
+                ready, pending = _split_at(pending, limit_ns)
+                if ready:
+                    yield from self._merged(ready)
+                count = sum(len(part.key_ns) for part in pending)
+                payload_bytes = sum(_bytes(part) for part in pending)
+            part = self._unpacked(block)
+            pending.append(part)
+            count += len(part.key_ns)
+            payload_bytes += _bytes(part)
+            latest_ns = max(latest_ns, int(part.key_ns[-1]))
+        if pending:
+            yield from self._merged(pending)
+
+    def save_state(self) -> str:
+        """Return where packets are, for the rows of a later job."""
+        return dump_locations(self._packet_index, self.names)
+
+    def _unpacked(self, block: ShuffledBlock) -> _PendingSegments:
+        index = self._index.get(block.capture)
+        if index is None:
+            index = self._index[block.capture] = len(self.names)
+            self.names.append(block.capture)
+        segments, key_ns = unpack(block.data)
+        source = (block.file_time_ns, block.capture)
+        within = segments.number + block.packets_before
+        return _PendingSegments(source, index, segments, key_ns, within)
+
+    def _merged(self, parts: list[_PendingSegments]) -> Iterator[SegmentColumns]:
+        """Yield the segments of several blocks in order, in batches of bounded payload."""
+        parts = sorted(parts, key=lambda part: part.source)
+        key_ns = np.concatenate([part.key_ns for part in parts])
+        capture = np.repeat([part.capture for part in parts], [len(part.key_ns) for part in parts])
+        within = np.concatenate([part.within for part in parts])
+        # If times are equal, a stable sort keeps the order of captures, and of their segments.
+        order = np.argsort(key_ns, kind="stable")
+        joined = concat_segments([part.segments for part in parts])
+        for rows in _rows_at_once(joined, order):
+            segments = select_rows(joined, rows)
+            segments.number = self._number(capture[rows], within[rows])
+            yield segments
+
+    def _number(self, capture: NDArray[np.int64], within: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Number segments over all captures, and add them to the packet index.
+
+        The numbers of consecutive segments of a capture differ as much as in the capture.
+        """
+        last_capture, last_within, last_number = self._last
+        steps = np.diff(within, prepend=last_within)
+        is_other = np.diff(capture, prepend=last_capture) != 0
+        steps[is_other | (steps < 1)] = 1
+        number = last_number + np.cumsum(steps)
+        self._last = (int(capture[-1]), int(within[-1]), int(number[-1]))
+        # In a run the two kinds of numbers have a constant difference.
+        is_start = is_other | (np.diff(number - within, prepend=0) != 0)
+        is_start[0] = True
+        start = np.flatnonzero(is_start)
+        run_start = number[start] - last_number - 1
+        first_within = within[start]
+        first_within[0] -= run_start[0]
+        run_start[0] = 0
+        count = int(number[-1]) - last_number
+        runs = to_column(run_start), to_column(capture[start]), to_column(first_within)
+        self._packet_index.add_runs(*runs, count)
+        return number
+
+
+_NEVER: Final = -(1 << 62)
+"""Earlier than any time."""
+
+
+def _bytes(part: _PendingSegments) -> int:
+    """Return the payload of segments in bytes, including holes."""
+    return int(part.segments.captured_bytes.sum())
+
+
+def _split_at(
+    parts: list[_PendingSegments], limit_ns: int | None
+) -> tuple[list[_PendingSegments], list[_PendingSegments]]:
+    """Divide segments into those with a key before ``limit_ns``, and the others.
+
+    None: all segments are before those of later blocks.
+    """
+    if limit_ns is None:
+        return parts, []
+    earlier, later = [], []
+    for part in parts:
+        index = int(np.searchsorted(part.key_ns, limit_ns, "left"))
+        if index:
+            earlier.append(_slice(part, slice(0, index)))
+        if index < len(part.key_ns):
+            later.append(_slice(part, slice(index, None)))
+    return earlier, later
+
+
+def _slice(part: _PendingSegments, span: slice) -> _PendingSegments:
+    """Return some consecutive segments, with a copy of their own payload.
+
+    The payload of a block is ordered by direction: without a copy a few segments may keep most of
+    the block's bytes alive.
+    """
+    rows = np.arange(len(part.key_ns))[span]
+    segments = select_rows(part.segments, rows)
+    if len(rows) < len(part.key_ns):
+        start, captured = segments.payload_start, segments.captured_bytes
+        segments.buffer = memoryview(joined(segments.buffer, start, start + captured))
+        segments.payload_start = np.cumsum(captured) - captured
+    return _PendingSegments(
+        part.source, part.capture, segments, part.key_ns[span], part.within[span]
+    )
+
+
+def _rows_at_once(
+    segments: SegmentColumns, order: NDArray[np.int64]
+) -> Iterator[NDArray[np.int64]]:
+    """Divide rows, in order, into batches of bounded payload."""
+    bytes_until = np.cumsum(segments.captured_bytes[order])
+    first = 0
+    while first < len(order):
+        earlier_bytes = int(bytes_until[first - 1]) if first else 0
+        last = int(np.searchsorted(bytes_until, earlier_bytes + _MAX_BYTES, "right"))
+        last = max(last, first + 1)
+        yield order[first:last]
+        first = last

@@ -1,0 +1,575 @@
+"""The two kinds of tasks: one reads captures, one rebuilds the connections of a bucket.
+
+In: parts of captures, or packets; then blocks, or captures. Out: reports, and blocks; then rows. A
+task's output depends on its input alone, byte for byte, so Spark may run it again.
+
+Segments come to the task of their bucket in one of two ways. In a job that shuffles, the task that
+reads a capture divides its segments into blocks, and writes them to a file, or yields them where no
+folder is shared. Otherwise the task of a bucket reads all captures once more, and keeps the
+segments of its own connections.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from itertools import chain, groupby, starmap
+from operator import attrgetter
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from kanalyze.batch.archive.block_files import BlockFile
+from kanalyze.batch.archive.partitioner import ConnectionPartitioner
+from kanalyze.batch.archive.payload_pruning import PayloadPruner
+from kanalyze.batch.archive.row_sink import FileRows
+from kanalyze.batch.archive.shard_reader import ShardReader
+from kanalyze.batch.archive.shuffle_reader import ShuffledBlock, ShuffleReader
+from kanalyze.batch.archive.shuffle_schema import (
+    ANOMALY_BUCKET,
+    BLOCKS_BUCKET,
+    FIRST_KEY_NS,
+    REPORT_BUCKET,
+    BucketReport,
+    CaptureReport,
+    ShuffleRow,
+    block_row,
+    dump_report,
+    files_row,
+    pack_state,
+    read_shuffle_rows,
+    shuffle_batch,
+    to_arrow_stream,
+    unpack_state,
+)
+from kanalyze.batch.archive.table_files import ARCHIVE_TABLES, TableFiles
+from kanalyze.batch.archive.topic_name_scan import TopicNameScan
+from kanalyze.batch.key_sources import keyed_capture, with_captures
+from kanalyze.batch.read_plan import TablePartition, table_batches
+from kanalyze.capture.io.source import capture_name
+from kanalyze.capture.io.stores import Stores
+from kanalyze.capture.io.urls import absolute_path
+from kanalyze.capture.reader import NotACaptureError
+from kanalyze.capture.splits import open_split
+from kanalyze.common.garbage_collection import collecting_rarely
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.errors import CaptureError
+from kanalyze.export.arrow import BatchMaker
+from kanalyze.export.row_groups import utf8
+from kanalyze.kafka.codec.compiler import Decoders
+from kanalyze.model.anomalies import Anomaly, AnomalyKind
+from kanalyze.model.packet_arrays import PacketArrays
+from kanalyze.net.shard import Shard
+from kanalyze.runtime.settings import broker_side
+from kanalyze.runtime.table_rows import first_request_id
+from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS
+from kanalyze.spec.rows.cluster import REQUEST_ID
+from kanalyze.tables.anomalies import anomaly_row
+from kanalyze.tables.cluster.reader import CLUSTER_TABLES, fields_of
+from kanalyze.tables.quality import CaptureQuality
+from kanalyze.tables.requests.extract import Extractors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from kanalyze.batch.archive.block_files import WrittenBlocks
+    from kanalyze.batch.archive.partitioner import SegmentBlock
+    from kanalyze.batch.archive.planning import ReadSummary
+    from kanalyze.batch.archive.row_sink import BucketSink, YieldsRows
+    from kanalyze.batch.archive.shuffle_schema import BlockGroup
+    from kanalyze.batch.key_sources import KeyedCapture
+    from kanalyze.batch.read_plan import ReadPlan
+    from kanalyze.capture.listing import FoundCapture
+    from kanalyze.capture.splits import Split, SplitEnds
+    from kanalyze.model.packets import PacketBatch
+    from kanalyze.spec.columns import Column
+    from kanalyze.spec.rows.anomalies import AnomalyRow
+
+__all__ = [
+    "OTHER_TABLES",
+    "Job",
+    "RebuildBuckets",
+    "partition_packets",
+    "read_splits",
+    "rebuild",
+    "rebuild_shards",
+    "rebuild_written",
+    "rebuilding",
+    "with_keys",
+]
+
+
+RebuildBuckets: TypeAlias = (
+    "Callable[[Mapping[bytes, str], Iterable[tuple[int, bytes | memoryview | None]]],"
+    " Iterator[pa.RecordBatch]]"
+)
+"""Rebuilds buckets, given names of topics by id, and the buckets with their saved states."""
+
+OTHER_TABLES = frozenset(ARCHIVE_TABLES) - {"requests"}
+"""Tables that can be made in the same pass as requests."""
+
+
+class Job(NamedTuple):
+    """The parameters of all tasks; can be pickled.
+
+    ``others``, ``run`` and ``keeps_open`` are only for the table of requests.
+    """
+
+    plan: ReadPlan
+    buckets: int
+    """Into how many parts connections are divided."""
+    prunes_payload: bool
+    """Do not shuffle payload that no row needs."""
+    shuffles: bool = True
+    """Send segments to the task of their bucket; else it reads all captures."""
+    others: frozenset[str] = frozenset()
+    """The :data:`OTHER_TABLES` to make in the same pass. If there are any, requests are
+    numbered."""
+    run: int = 0
+    """Number of the run: no two requests of an archive have the same number."""
+    keeps_open: bool = False
+    """Save the state of open connections at the end, for a job over later captures."""
+    folder: str = ""
+    """The base of relative paths; tasks run in other folders."""
+    staging: str | None = None
+    """Where tasks write the rows of all tables; None if they are yielded."""
+    block_folder: str | None = None
+    """Where tasks write blocks, if the job shuffles; None if they are yielded."""
+    yields: YieldsRows | None = None
+    """How tasks yield rows; None if they write them."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Those of the rows that tasks yield."""
+        if self.staging is not None:
+            return ()
+        return (REQUEST_ID, *self.plan.columns) if self.others else self.plan.columns
+
+    def pruner(self) -> PayloadPruner | None:
+        """Return a pruner of payload that need not be shuffled; None if nothing is to be pruned."""
+        if not self.prunes_payload or not self.shuffles:
+            return None
+        plan = self.plan
+        return PayloadPruner(
+            plan.catalog,
+            Decoders(plan.catalog),
+            # Keep the fields of all tables: which ones are made is only known later.
+            Extractors(plan.catalog, fields_of(CLUSTER_TABLES)).needed_fields,
+            # TLS must not be taken for Kafka because of its port, if it is to be decrypted.
+            None if plan.keys is not None else broker_side(plan.ports, plan.brokers),
+        )
+
+    def topic_names(self) -> TopicNameScan:
+        """Return a scan of captures for names of topics."""
+        return TopicNameScan(self.plan.catalog, Decoders(self.plan.catalog))
+
+    def sink(self, bucket: int, files: TableFiles | None) -> BucketSink:
+        """Return the sink for the rows of a bucket: ``files``, or None to yield them."""
+        if files is not None:
+            return FileRows(files, bucket)
+        return self.yielder.sink(self.columns, self.others, bucket)
+
+    @property
+    def yielder(self) -> YieldsRows:
+        """What yields rows, in a job without a staging folder."""
+        assert self.yields is not None, "rows are yielded or written"
+        return self.yields
+
+
+def with_keys(job: Job, keyed: Sequence[KeyedCapture]) -> Job:
+    """Return a job that also decrypts with the secrets inside of captures."""
+    return job._replace(plan=replace(job.plan, keys=with_captures(job.plan.keys, keyed)))
+
+
+# -- captures -------------------------------------------------------------------------------------
+
+
+def read_splits(job: Job, parts: Iterable[tuple[int, Split]]) -> Iterator[pa.RecordBatch]:
+    """Partition captures, or parts of them, one after another; yield their blocks and reports.
+
+    A job with a folder for blocks has them written there, and their groups are yielded at the end.
+
+    Parts should be sorted by time: then a message that begins in one and ends in the next can be
+    pruned too.
+
+    A capture that cannot be opened or read does not end the job: its report says why, and its
+    blocks are ignored.
+
+    Raises:
+        UsageError: blocks cannot be written.
+    """
+    task_state = _TaskState(job.pruner(), job.topic_names())
+    batches = chain.from_iterable(
+        _read_split(job, task_state, part, split) for part, split in parts
+    )
+    if job.block_folder is None:
+        yield from batches
+    else:
+        yield from _with_blocks_in_file(BlockFile(job.block_folder, job.buckets), batches)
+
+
+def _with_blocks_in_file(
+    file: BlockFile, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Write blocks to a file; yield the other rows, and at the end the groups of blocks."""
+    try:
+        for batch in batches:
+            for row in read_shuffle_rows([batch]):
+                if row.bucket >= 0:
+                    file.add(row)
+                else:
+                    yield shuffle_batch([row])
+        groups = file.finish()
+    except BaseException:
+        file.abort()
+        raise
+    yield shuffle_batch([ShuffleRow(BLOCKS_BUCKET, 0, 0, "", -1, 0, dump_report(groups))])
+
+
+class _TaskState(NamedTuple):
+    """State that a task carries from one capture to the next."""
+
+    pruner: PayloadPruner | None
+    names: TopicNameScan
+
+
+def _read_split(
+    job: Job, task_state: _TaskState, part: int, split: Split
+) -> Iterator[pa.RecordBatch]:
+    # The name that rows have: Arrow accepts only Unicode.
+    name = utf8(capture_name(split.path)).decode()
+    capture = _CapturePartitioning(job, task_state, part, name)
+    absolute = split._replace(path=absolute_path(split.path, job.folder))
+    try:
+        with open_split(absolute, stores=Stores()) as reader:
+            for batch in reader.batches():
+                yield from capture.feed(batch)
+            anomalies = reader.anomalies
+            capture.partitioner.quality.dropped_packets = reader.dropped_packets
+            ends = reader.ends._replace(split=split)
+            if reader.description is not None:
+                capture.partitioner.quality.count_description(reader.description)
+            capture.keyed = keyed_capture(absolute.path, reader.description)
+    except CaptureError as error:
+        yield capture.unreadable(str(error), is_foreign=isinstance(error, NotACaptureError))
+        return
+    yield from capture.end(ends, anomalies)
+
+
+def partition_packets(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Partition packets of a table, sorted by capture and number; otherwise as :func:`read_splits`.
+
+    Columns as in the data source's table ``packets``.
+    """
+    capture: _CapturePartitioning | None = None
+    task_state = _TaskState(job.pruner(), job.topic_names())
+    for batch in batches:
+        names = batch.column("capture")
+        first = 0
+        while first < len(batch):
+            name = names[first].as_py()
+            last = _end_of_run(names, first)
+            if capture is None or capture.name != name:
+                if capture is not None:
+                    yield from capture.end(None, ())
+                capture = _CapturePartitioning(job, task_state, 0, name)
+            yield from capture.feed(_packets(batch.slice(first, last - first)))
+            first = last
+    if capture is not None:
+        yield from capture.end(None, ())
+
+
+class _CapturePartitioning:
+    """Partitions one capture; yields rows of the shuffle."""
+
+    def __init__(self, job: Job, task_state: _TaskState, part: int, name: str) -> None:
+        self.name = name
+        self.part = part
+        if task_state.pruner is not None:
+            task_state.pruner.next_capture()
+        self.partitioner = ConnectionPartitioner(job.buckets if job.shuffles else None, *task_state)
+        self._topic_names = task_state.names.names
+        self.keyed: KeyedCapture | None = None
+        """Where the capture has secrets of TLS; None if it has none."""
+        self._start_ns: int | None = None
+
+    def feed(self, batch: PacketBatch) -> Iterator[pa.RecordBatch]:
+        """Yield the blocks and anomalies of some packets."""
+        if self._start_ns is None:
+            self._start_ns = int(batch.time_ns[0])
+        with collecting_rarely():
+            partitioned = self.partitioner.feed(batch)
+        yield from self._blocks(partitioned.blocks)
+        yield from self._anomalies(partitioned.anomalies)
+
+    def end(self, ends: SplitEnds | None, anomalies: Iterable[Anomaly]) -> Iterator[pa.RecordBatch]:
+        """Yield the last blocks and anomalies, and the report."""
+        partitioned = self.partitioner.finish()
+        yield from self._blocks(partitioned.blocks)
+        quality = self.partitioner.quality
+        quality.captures.append(self.name)
+        capture_anomalies = [
+            anomaly._replace(detail=f"{self.name}: {anomaly.detail}") for anomaly in anomalies
+        ]
+        for anomaly in capture_anomalies:
+            quality.count_anomaly(anomaly.kind, anomaly.length or 0)
+        yield from self._anomalies([*partitioned.anomalies, *capture_anomalies])
+        start_ns = self._start_ns or 0
+        report = CaptureReport(
+            *(self.part, self.name, start_ns, quality, partitioned.fragments, ends, None),
+            keyed=self.keyed,
+            topic_names=dict(self._topic_names),
+        )
+        yield self._control(REPORT_BUCKET, dump_report(report))
+
+    def unreadable(self, reason: str, *, is_foreign: bool) -> pa.RecordBatch:
+        """Return the report of a capture that is left out."""
+        quality = CaptureQuality()
+        quality.count_anomaly(AnomalyKind.CAPTURE_UNREADABLE)
+        report = CaptureReport(self.part, self.name, 0, quality, [], None, reason, is_foreign)
+        return self._control(REPORT_BUCKET, dump_report(report))
+
+    def _blocks(self, blocks: list[SegmentBlock]) -> Iterator[pa.RecordBatch]:
+        if blocks:
+            source = (self._start_ns or 0, self.name, self.part)
+            yield shuffle_batch([block_row(block, *source) for block in blocks])
+
+    def _anomalies(self, anomalies: Iterable[Anomaly]) -> Iterator[pa.RecordBatch]:
+        rows = [anomaly_row(anomaly, locate=self._locate) for anomaly in anomalies]
+        if rows:
+            yield self._control(ANOMALY_BUCKET, _anomaly_stream(rows))
+
+    def _locate(self, number: int) -> tuple[str, int | None]:
+        return self.name, number
+
+    def _control(self, bucket: int, data: bytes) -> pa.RecordBatch:
+        return shuffle_batch(
+            [ShuffleRow(bucket, 0, self._start_ns or 0, self.name, self.part, 0, data)]
+        )
+
+
+def _anomaly_stream(rows: list[AnomalyRow]) -> bytes:
+    return to_arrow_stream([BatchMaker(ANOMALY_COLUMNS).of_rows(rows)])
+
+
+def _end_of_run(names: pa.Array, first: int) -> int:
+    """Return the index after ``first`` where the next capture begins; names are sorted."""
+    name = names[first]
+    if names[len(names) - 1] == name:
+        return len(names)
+    differs = pa.compute.not_equal(names, name).to_numpy(zero_copy_only=False)
+    return first + int(np.argmax(differs[first:]))
+
+
+def _packets(batch: pa.RecordBatch) -> PacketBatch:
+    """Return packets of a table as a batch over the table's memory."""
+    data = batch.column("data")
+    offsets = np.frombuffer(data.buffers()[1], np.int32)[data.offset : data.offset + len(data) + 1]
+    start = offsets[:-1].astype(np.int64)
+    return PacketArrays(
+        buffer=memoryview(data.buffers()[2] or b"").cast("B"),
+        number=batch.column("packet").to_numpy().astype(np.int64),
+        time_ns=batch.column("time_ns").to_numpy().astype(np.int64),
+        offset=start,
+        captured_bytes=offsets[1:] - start,
+        wire_bytes=batch.column("wire_bytes").to_numpy().astype(np.int64),
+        link_type=batch.column("link_type").to_numpy().astype(np.int32),
+    ).batch()
+
+
+# -- buckets --------------------------------------------------------------------------------------
+
+
+def rebuild(
+    job: Job,
+    packets_before: Mapping[tuple[str, int], int],
+    topic_ids: Mapping[bytes, str],
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Rebuild the connections of buckets from blocks; yield what :func:`rebuild_shards` does.
+
+    Args:
+        job: which rows.
+        packets_before: the number of packets in a capture before a part of it, by name and part;
+            blocks of other parts are ignored.
+        topic_ids: names of topics that other buckets have.
+        batches: all blocks of each bucket, sorted, after the saved state of the bucket if any.
+
+    Raises:
+        StateError, BlockError: a saved state cannot be loaded.
+    """
+    sources = (
+        _BucketSource(bucket, *_read_bucket(rows, packets_before))
+        for bucket, rows in groupby(read_shuffle_rows(batches), key=attrgetter("bucket"))
+    )
+    yield from _rebuild(job, topic_ids, sources)
+
+
+def rebuilding(
+    job: Job, read_summary: ReadSummary, folder: str, groups: Iterable[BlockGroup]
+) -> RebuildBuckets:
+    """Return what rebuilds buckets, given names of topics and the buckets with their saved states.
+
+    Args:
+        job: which rows.
+        read_summary: the captures that were read.
+        folder: where tasks wrote blocks, if the job shuffles.
+        groups: the groups of these blocks.
+
+    Raises:
+        UsageError: the blocks of reassembled segments cannot be written.
+    """
+    if not job.shuffles:
+        return partial(rebuild_shards, job, read_summary.captures)
+    return partial(rebuild_written, job, read_summary.written_blocks(folder, groups))
+
+
+def rebuild_written(
+    job: Job,
+    blocks: WrittenBlocks,
+    topic_ids: Mapping[bytes, str],
+    states: Iterable[tuple[int, bytes | memoryview | None]],
+) -> Iterator[pa.RecordBatch]:
+    """Rebuild the connections of buckets from blocks in files; otherwise as :func:`rebuild_shards`.
+
+    Raises:
+        UsageError, BlockError: blocks cannot be read.
+        StateError, BlockError: a saved state cannot be loaded.
+    """
+
+    def segments(bucket: int, locations: str | None) -> ShuffleReader:
+        return ShuffleReader(blocks.of_bucket(bucket), locations)
+
+    yield from _rebuild(job, topic_ids, starmap(partial(_source, segments), states))
+
+
+def rebuild_shards(
+    job: Job,
+    captures: Sequence[FoundCapture],
+    topic_ids: Mapping[bytes, str],
+    states: Iterable[tuple[int, bytes | memoryview | None]],
+) -> Iterator[pa.RecordBatch]:
+    """Rebuild the connections of buckets; yield their rows, and after each bucket a report.
+
+    A job with a staging folder has its rows written there, and the files are yielded at the end.
+
+    Args:
+        job: which rows.
+        captures: all that were read, in the order of their first packets.
+        topic_ids: names of topics that other buckets have.
+        states: buckets, each with its saved state, or None.
+
+    Raises:
+        CaptureError: a capture cannot be read any more.
+        StateError, BlockError: a saved state cannot be loaded.
+    """
+    stores = Stores()
+
+    def segments(bucket: int, locations: str | None) -> ShardReader:
+        return ShardReader(captures, Shard(bucket, job.buckets), stores, locations, job.folder)
+
+    yield from _rebuild(job, topic_ids, starmap(partial(_source, segments), states))
+
+
+class _BucketSource(NamedTuple):
+    """The segments of a bucket, and the state of its connections if there is one."""
+
+    bucket: int
+    segments: ShuffleReader | ShardReader
+    saved_state: bytes | None
+
+
+def _source(
+    segments: Callable[[int, str | None], ShuffleReader | ShardReader],
+    bucket: int,
+    state: bytes | memoryview | None,
+) -> _BucketSource:
+    """Return the source of a bucket; ``segments`` opens it, given where earlier packets are."""
+    locations, saved_state = (None, None) if state is None else unpack_state(bytes(state))
+    return _BucketSource(bucket, segments(bucket, locations), saved_state)
+
+
+def _rebuild(
+    job: Job, topic_ids: Mapping[bytes, str], sources: Iterable[_BucketSource]
+) -> Iterator[pa.RecordBatch]:
+    """Rebuild the connections of buckets, one after the other."""
+    files = None if job.staging is None else TableFiles(job.staging)
+    try:
+        with collecting_rarely():
+            for bucket, source, saved_state in sources:
+                if job.plan.table == "requests":
+                    sink = job.sink(bucket, files)
+                    yield from _requests(job, bucket, source, saved_state, topic_ids, sink)
+                else:
+                    yield from _other_rows(job, source, topic_ids)
+    except BaseException:
+        if files is not None:
+            files.abort()
+        raise
+    if files is not None:
+        yield files_row(files.finish())
+
+
+def _read_bucket(
+    rows: Iterator[ShuffleRow], packets_before: Mapping[tuple[str, int], int]
+) -> tuple[ShuffleReader, bytes | None]:
+    """Return the segments of a bucket, and the state of its connections if there is one."""
+    first = next(rows)
+    is_state = first.first_key_ns == FIRST_KEY_NS
+    packet_index, saved_state = unpack_state(bytes(first.data)) if is_state else (None, None)
+    blocks = (
+        ShuffledBlock(
+            row.first_key_ns,
+            row.file_time_ns,
+            row.capture,
+            row.first_packet,
+            packets_before[row.capture, row.part],
+            row.data,
+        )
+        for row in (rows if is_state else chain((first,), rows))
+        if (row.capture, row.part) in packets_before
+    )
+    return ShuffleReader(blocks, packet_index), saved_state
+
+
+def _requests(
+    job: Job,
+    bucket: int,
+    source: ShuffleReader | ShardReader,
+    saved_state: bytes | None,
+    topic_ids: Mapping[bytes, str],
+    sink: BucketSink,
+) -> Iterator[pa.RecordBatch]:
+    """Make the rows of a bucket, and yield its control rows."""
+    analysis = job.plan.with_names(topic_ids).analysis(TablePartition((), segments=source))
+    run = analysis.resumable(
+        saved_state,
+        keeps_open=job.keeps_open,
+        more=job.others & CLUSTER_TABLES,
+        others=bool(job.others),
+        first_id=first_request_id(job.run * job.buckets + bucket),
+    )
+    for rows in run.rows():
+        yield from sink.add(rows)
+    if job.keeps_open:
+        yield sink.control("state", pack_state(source.save_state(), run.saved_state))
+    yield from sink.open_connections(run.open_connections)
+    report = BucketReport(
+        bucket,
+        analysis.quality,
+        run.closing_quality,
+        analysis.names.known,
+        frozenset(analysis.names.unnamed),
+        run.closed,
+    )
+    yield sink.control("report", dump_report(report))
+
+
+def _other_rows(
+    job: Job, source: ShuffleReader | ShardReader, topic_ids: Mapping[bytes, str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a bucket in another table; names of topics must be known before."""
+    plan = job.plan.with_names(topic_ids)
+    for batch in table_batches(plan, TablePartition((), segments=source)):
+        yield from job.yielder.rows(batch, plan.columns)

@@ -1,0 +1,208 @@
+"""The checkpoints of an archive that grows: what a run saves for the next one.
+
+In: which files were read, the states of open connections, the quality of the captures. Out: files
+in a folder, and the same values from them.
+
+Each run has a folder, ``run-000001``, which does not change once it is complete: the states of open
+connections as Parquet, and a JSON file with all else, after a line with its checksum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from kanalyze.batch.quality_state import QualityStateError, load_quality, save_quality
+from kanalyze.errors import UsageError
+from kanalyze.tables.quality import CaptureQuality
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kanalyze.batch.commit import Folder
+
+__all__ = ["Checkpoint", "CheckpointFolder"]
+
+_FORMAT: Final = 2
+"""Must be raised if older versions would read the file wrongly. A new key need not be: they leave
+it out, and it has a value for files without it."""
+_MAGIC_WORD: Final = b"kanalyze-checkpoint"
+_OWNER: Final = "archive.json"
+_RUN_FOLDER: Final = re.compile(r"run-\d{6,}")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The state of an archive after a run."""
+
+    run: int
+    archive: str
+    """The archive's id."""
+    buckets: int
+    """The number of buckets."""
+    is_finished: bool
+    """All connections were closed: no captures can be added."""
+    options: dict[str, Any]
+    """What rows depend on in addition to captures, as JSON values."""
+    read: dict[str, int | None]
+    """The sizes of the files that were read, by identity."""
+    names: dict[bytes, str]
+    """Names of topics by id."""
+    quality: CaptureQuality
+    """The quality of all captures, without open connections."""
+    open_quality: CaptureQuality
+    """The counts that would be added if all open connections were closed now."""
+    closing: dict[int, CaptureQuality] = field(default_factory=dict)
+    """The same counts for each bucket, with anomalies; empty in older checkpoints."""
+
+    @property
+    def whole_quality(self) -> CaptureQuality:
+        """The quality of all captures, with open connections."""
+        whole = CaptureQuality()
+        whole.merge(self.quality)
+        whole.merge(self.open_quality)
+        return whole
+
+
+class CheckpointFolder:
+    """The folder with the checkpoints of one archive. Methods raise UsageError."""
+
+    def __init__(self, files: Folder) -> None:
+        """Use a folder, which need not exist yet."""
+        self._files = files
+        self.shown = files.shown
+
+    def owner(self) -> tuple[str, str] | None:
+        """Return the id of the folder's archive, and the URL of its rows; None if it has none."""
+        data = self._files.read(_OWNER)
+        if data is None:
+            return None
+        try:
+            owner = json.loads(data)
+            return str(owner["archive"]), str(owner["out"])
+        except (ValueError, TypeError, LookupError, RecursionError):
+            raise UsageError(
+                f"{self.shown}: {_OWNER} is damaged: the archive of this checkpoint is unknown"
+            ) from None
+
+    def own(self, archive: str, out: str) -> None:
+        """Make it the folder of an archive."""
+        text = json.dumps({"archive": archive, "out": out})
+        self._files.write(_OWNER, text.encode("ascii"))
+
+    def read(self, run: int, archive: str) -> Checkpoint:
+        """Return the checkpoint of a run."""
+        name = f"{_folder(run)}/checkpoint"
+        data = self._files.read(name)
+        if data is None:
+            raise UsageError(f"{self.shown}: {name} is missing; --replace starts over")
+        header, _, text = data.partition(b"\n")
+        if header.split(b" ")[:2] != [_MAGIC_WORD, b"%d" % _FORMAT]:
+            raise self._damaged(name)
+        if header != _first_line(text):
+            raise self._damaged(name)
+        try:
+            checkpoint, states = _from_json(json.loads(text))
+        except (
+            QualityStateError,
+            ArithmeticError,
+            LookupError,
+            TypeError,
+            ValueError,
+            RecursionError,
+        ):
+            raise self._damaged(name) from None
+        if (checkpoint.run, checkpoint.archive) != (run, archive):
+            raise self._damaged(name)
+        existing = [list(entry) for entry in self._state_files(run)]
+        if states != existing:
+            raise self._damaged(f"{_folder(run)}/states")
+        return checkpoint
+
+    def states_url(self, run: int) -> str:
+        """Return the URL of the folder with the saved state of each bucket.
+
+        Parquet files with the columns ``bucket`` (int32) and ``data`` (binary).
+        """
+        return f"{self._files.url}/{_folder(run)}/states"
+
+    def write(self, checkpoint: Checkpoint, write_states: Callable[[str], None] | None) -> None:
+        """Write the checkpoint of a run; it replaces one with the same number.
+
+        ``write_states`` is called with :meth:`states_url`; None if no connection is open.
+        """
+        folder = _folder(checkpoint.run)
+        self._files.remove(folder)
+        # States may hold plaintext of messages that go on: nobody else reads them, at no time.
+        self._files.make_private(folder)
+        if write_states is not None:
+            write_states(self.states_url(checkpoint.run))
+        text = json.dumps(_to_json(checkpoint, self._state_files(checkpoint.run))).encode("ascii")
+        self._files.write(f"{folder}/checkpoint", _first_line(text) + b"\n" + text)
+        self._files.make_private(folder)
+
+    def keep_only(self, run: int) -> None:
+        """Remove the checkpoints of other runs."""
+        folders = {entry.name.partition("/")[0] for entry in self._files.files("")}
+        for folder in folders - {_folder(run)}:
+            if _RUN_FOLDER.fullmatch(folder):
+                self._files.remove(folder)
+
+    def _state_files(self, run: int) -> list[tuple[str, int]]:
+        files = self._files.files(f"{_folder(run)}/states")
+        return [
+            (entry.name, entry.total_bytes) for entry in files if entry.name.endswith(".parquet")
+        ]
+
+    def _damaged(self, name: str) -> UsageError:
+        return UsageError(f"{self.shown}: {name} is damaged; --replace starts over")
+
+
+def _folder(run: int) -> str:
+    return f"run-{run:06}"
+
+
+def _first_line(text: bytes) -> bytes:
+    digest = hashlib.blake2b(text, digest_size=16).hexdigest().encode()
+    return b"%s %d %s" % (_MAGIC_WORD, _FORMAT, digest)
+
+
+def _to_json(checkpoint: Checkpoint, states: list[Any]) -> dict[str, Any]:
+    return {
+        "run": checkpoint.run,
+        "archive": checkpoint.archive,
+        "buckets": checkpoint.buckets,
+        "is_finished": checkpoint.is_finished,
+        "options": checkpoint.options,
+        "read": checkpoint.read,
+        "names": {topic_id.hex(): name for topic_id, name in checkpoint.names.items()},
+        "quality": save_quality(checkpoint.quality),
+        "open_quality": save_quality(checkpoint.open_quality),
+        "closing": {
+            str(bucket): save_quality(quality) for bucket, quality in checkpoint.closing.items()
+        },
+        "states": states,
+    }
+
+
+def _from_json(plain: dict[str, Any]) -> tuple[Checkpoint, list[Any]]:
+    """Return a checkpoint, and the names and sizes of the files with its states."""
+    checkpoint = Checkpoint(
+        run=int(plain["run"]),
+        archive=str(plain["archive"]),
+        buckets=int(plain["buckets"]),
+        is_finished=plain["is_finished"] is True,
+        options=dict(plain["options"]),
+        read={str(name): size for name, size in plain["read"].items()},
+        names={bytes.fromhex(topic_id): str(name) for topic_id, name in plain["names"].items()},
+        quality=load_quality(plain["quality"]),
+        open_quality=load_quality(plain["open_quality"]),
+        closing={
+            int(bucket): load_quality(quality)
+            for bucket, quality in plain.get("closing", {}).items()
+        },
+    )
+    return checkpoint, list(plain["states"])

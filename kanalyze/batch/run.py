@@ -1,0 +1,306 @@
+"""Turns an archive of captures into tables and a report, in atomic runs.
+
+In: an engine, a plan of the rows, paths of captures and folders. Out: files, and the report.
+
+Below the folder of the archive::
+
+    requests/day=2026-01-31/hour=09/run-000001-00000.zstd.parquet   by the hour a request began
+    connections/run-000001-00000.zstd.parquet        likewise anomalies/, groups/, metadata/
+    report.json                                      as ``kanalyze report --json`` writes it
+    .kanalyze/                                       for this program: the record of the last run
+
+Without a checkpoint each run reads all captures, and its rows replace those of the run before. With
+a checkpoint the archive grows: a run reads new captures, and continues the connections that the
+last run left open. New captures should be later than those of earlier runs. The rows of connections
+that are still open are in ``connections/open-000001-00000.zstd.parquet``, which the next run
+replaces. In ``anomalies/`` a file of this kind has the captures that the next run tries to read
+again.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from kanalyze.batch.archive.division import buckets_for, shuffles, tasks_for
+from kanalyze.batch.archive.table_files import ARCHIVE_TABLES
+from kanalyze.batch.archive.tasks import OTHER_TABLES, Job
+from kanalyze.batch.checkpoint import Checkpoint
+from kanalyze.batch.commit import STAGING, Commit, Commits, only_run
+from kanalyze.batch.engine import SavedConnections, TableFolders
+from kanalyze.batch.reporting import ReportOptions
+from kanalyze.batch.run_plan import (
+    OPEN_PREFIXES,
+    captures_text,
+    options_of,
+    plan_run,
+)
+from kanalyze.capture.io.source import capture_name
+from kanalyze.capture.io.stores import Stores
+from kanalyze.errors import KanalyzeError
+from kanalyze.model.anomalies import Anomaly, AnomalyKind
+from kanalyze.render.json import summary_json
+from kanalyze.tables.anomalies import anomaly_row
+from kanalyze.tables.quality import CaptureQuality
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kanalyze.batch.archive.planning import ReadSummary, RebuildSummary
+    from kanalyze.batch.commit import Folder
+    from kanalyze.batch.engine import ArchiveRows, Engine, OpenedCaptures, StagedFile
+    from kanalyze.batch.inventory import InputFile
+    from kanalyze.batch.read_plan import ReadPlan
+    from kanalyze.batch.run_plan import RunPlan, Settings
+    from kanalyze.spec.rows.anomalies import AnomalyRow
+
+__all__ = ["REPORT", "run_batch"]
+
+REPORT: Final = "report.json"
+
+
+def run_batch(
+    engine: Engine,
+    plan: ReadPlan,
+    settings: Settings,
+    *,
+    warn: Callable[[str], None],
+    report_phase: Callable[[str], None],
+    options: ReportOptions | None = None,
+) -> dict[str, Any]:
+    """Run a batch, and return the report over the whole archive.
+
+    Args:
+        engine: runs the tasks.
+        plan: which rows; its captures are those of the settings.
+        settings: the captures, the folders, and how the work is divided.
+        warn: is called with warnings of one line.
+        report_phase: is called with a few words when a phase begins.
+        options: which findings the report searches for, and what else is made of it.
+
+    Raises:
+        KanalyzeError: the run failed. Either no file of the archive has changed, or the run was
+            committed, and the next run completes it.
+    """
+    out = engine.folder(settings.out)
+    with only_run(out):
+        commits = Commits(out)
+        if commits.completed and commits.last is not None:
+            warn(f"{out.shown}: run {commits.last.run} had been interrupted, and is complete now")
+        run = plan_run(engine.folder, plan, settings, out, commits, warn)
+        if not run.is_needed:
+            warn("no new captures")
+        report_options = ReportOptions() if options is None else options
+        batch = _BatchRun(engine, plan, settings, run, out, warn, report_phase, report_options)
+        if not run.is_needed:
+            return batch.last_report()
+        last_commit = commits.last
+        try:
+            return batch.execute(commits)
+        except (KanalyzeError, OSError, MemoryError, KeyboardInterrupt):
+            if commits.last == last_commit:
+                commits.discard()
+            raise
+
+
+@dataclass(frozen=True)
+class _BatchRun:
+    """A run of a batch."""
+
+    engine: Engine
+    plan: ReadPlan
+    settings: Settings
+    run: RunPlan
+    out: Folder
+    warn: Callable[[str], None]
+    report_phase: Callable[[str], None]
+    options: ReportOptions
+
+    def last_report(self) -> dict[str, Any]:
+        """Return the report that the last run wrote; with options of a report, make a new one."""
+        previous = self.run.previous
+        is_enough = previous is not None and self.options == ReportOptions()
+        data = self.out.read(REPORT) if is_enough else None
+        report = None if data is None else _report_in(data)
+        if report is not None:
+            return report
+        return self._report(CaptureQuality() if previous is None else previous.whole_quality, [])
+
+    def execute(self, commits: Commits) -> dict[str, Any]:
+        """Read, rebuild, write and commit; return the report."""
+        run = self.run
+        job = self._job()
+        captures = [file.capture for file in run.files]
+        advice = self.engine.advice(sum(file.total_bytes or 0 for file in run.files))
+        if advice is not None:
+            self.warn(advice)
+        tasks = tasks_for(captures, Stores(), self.settings.split_bytes, self.engine.cores)
+        self.report_phase(f"reading {captures_text(len(run.files))} in {len(tasks)} tasks")
+        with self.engine.read(job, tasks) as captured:
+            self._warn_unreadable(captured.read_summary)
+            self.report_phase(f"rebuilding connections in {job.buckets} parts")
+            with captured.rebuilt(job, self._saved(captured)) as rows:
+                return self._write_and_commit(captured, rows, job, commits)
+
+    def _job(self) -> Job:
+        previous = self.run.previous
+        is_last = self.settings.finish or (previous is not None and previous.is_finished)
+        captures = [file.capture for file in self.run.files]
+        if previous is None:
+            buckets = self.settings.buckets or buckets_for(captures, self.engine.cores)
+        else:
+            buckets = previous.buckets
+        return Job(
+            self.plan,
+            buckets,
+            prunes_payload=True,
+            shuffles=shuffles(captures, buckets),
+            others=OTHER_TABLES,
+            run=self.run.run,
+            keeps_open=self.run.checkpoint_folder is not None and not is_last,
+            folder=str(Path.cwd()),
+            staging=self.engine.task_location(self.out, STAGING),
+        )
+
+    def _saved(self, captured: OpenedCaptures) -> SavedConnections | None:
+        """Return the connections that the last run left open, if there was one."""
+        previous, folder = self.run.previous, self.run.checkpoint_folder
+        if previous is None or folder is None or previous.is_finished:
+            return None
+        first_ns = captured.read_summary.quality.first_time_ns
+        last_ns = previous.quality.last_time_ns
+        if first_ns is not None and last_ns is not None and first_ns < last_ns:
+            self.warn(
+                "new captures begin before the end of those read before: their packets may be "
+                "reported as lost or as captured twice"
+            )
+        return SavedConnections(folder.states_url(previous.run), previous.names)
+
+    def _warn_unreadable(self, summary: ReadSummary) -> None:
+        unreadable = list(summary.unreadable.values())
+        if unreadable:
+            self.warn(f"left out: {captures_text(len(unreadable))}, such as {unreadable[0]}")
+
+    def _warn_closed(self, summary: RebuildSummary) -> None:
+        previous = self.run.previous
+        if previous is None or not summary.closed:
+            return
+        reason = min(summary.closed.values())
+        connections = sum(
+            previous.closing[bucket].connections
+            for bucket in summary.closed
+            if bucket in previous.closing
+        )
+        text = "1 connection" if connections == 1 else f"{connections:,} connections"
+        self.warn(
+            f"{text} that run {previous.run} left open could not be continued, and "
+            f"{'is' if connections == 1 else 'are'} closed: {reason}"
+        )
+
+    def _write_and_commit(
+        self, captured: OpenedCaptures, rows: ArchiveRows, job: Job, commits: Commits
+    ) -> dict[str, Any]:
+        self.report_phase("writing rows")
+        changed_rows = [_changed_row(file, self.run) for file in self.run.changed]
+        moved = self._moved(rows.stage(self.out, changed_rows))
+        self._warn_closed(rows.summary)
+        checkpoint = self._checkpoint(captured.read_summary, rows.summary, job)
+        self.report_phase("summing up")
+        summary = self._report(checkpoint.whole_quality, moved)
+        self.out.write(f"{STAGING}/{REPORT}", summary_json(summary).encode("ascii"))
+        folder = self.run.checkpoint_folder
+        if folder is not None:
+            folder.own(self.run.archive, self.out.url)
+            folder.write(checkpoint, rows.write_states if job.keeps_open else None)
+        commits.commit(self._commit(moved))
+        if folder is not None:
+            folder.keep_only(self.run.run)
+        return summary
+
+    def _checkpoint(self, read: ReadSummary, rebuilt: RebuildSummary, job: Job) -> Checkpoint:
+        """Return the state of the archive after this run."""
+        previous = self.run.previous
+        names, quality = dict(rebuilt.topic_names), CaptureQuality()
+        if previous is not None:
+            names = {**previous.names, **names}
+            quality.merge(previous.quality)
+            for bucket in rebuilt.closed:
+                quality.merge(previous.closing.get(bucket, CaptureQuality()))
+        quality.merge(read.quality)
+        quality.merge(rebuilt.quality)
+        open_quality = CaptureQuality()
+        open_quality.merge(rebuilt.open_quality)
+        # The next run reads these captures again, and counts them if that fails.
+        (open_quality if job.keeps_open else quality).merge(read.retryable_quality)
+        if self.run.changed:
+            quality.count_anomaly(AnomalyKind.CAPTURE_UNREADABLE, count=len(self.run.changed))
+        # Captures that could not be opened now are new again in the next run.
+        retryable = {
+            file.identity for file in self.run.files if capture_name(file.path) in read.retryable
+        }
+        return Checkpoint(
+            run=self.run.run,
+            archive=self.run.archive,
+            buckets=job.buckets,
+            is_finished=not job.keeps_open,
+            options=options_of(self.plan),
+            read={name: size for name, size in self.run.read.items() if name not in retryable},
+            names=names,
+            quality=quality,
+            open_quality=open_quality,
+            closing=rebuilt.closing if job.keeps_open else {},
+        )
+
+    def _report(self, quality: CaptureQuality, moved: Sequence[tuple[str, str]]) -> dict[str, Any]:
+        """Return the report on all rows: of earlier runs, and of this one."""
+        conditions = self.plan.row_filter.conditions
+        files = {table: self._files(table, moved) for table in ARCHIVE_TABLES}
+        return self.engine.report(TableFolders(self.out, files), quality, conditions, self.options)
+
+    def _files(self, table: str, moved: Sequence[tuple[str, str]]) -> list[str]:
+        """Return the files of a table as they will be when this run is committed."""
+        existing = (entry.name for entry in self.out.files(table))
+        names = {name for name in existing if name.endswith(".parquet")} - {*self.run.removed}
+        return sorted(names.union(old for old, new in moved if new.startswith(f"{table}/")))
+
+    def _moved(self, staged: Sequence[StagedFile]) -> list[tuple[str, str]]:
+        """Return the staged file and the final name of each file with rows of this run."""
+        moved = []
+        counts = dict.fromkeys((file.table for file in staged), 0)
+        for file in sorted(staged):
+            folder = file.name.rpartition("/")[0]
+            prefix = OPEN_PREFIXES.get(file.table, f"{folder}/run-")
+            name = f"{prefix}{self.run.run:06}-{counts[file.table]:05}.zstd.parquet"
+            moved.append((f"{STAGING}/{file.name}", name))
+            counts[file.table] += 1
+        return moved
+
+    def _commit(self, moved: Sequence[tuple[str, str]]) -> Commit:
+        has_checkpoint = self.run.checkpoint_folder is not None
+        about = {
+            "archive": self.run.archive,
+            "has_checkpoint": has_checkpoint,
+            "captures": [] if has_checkpoint else [file.identity for file in self.run.files],
+        }
+        files = [*moved, (f"{STAGING}/{REPORT}", REPORT)]
+        return Commit(self.run.run, files, self.run.removed, about)
+
+
+def _report_in(data: bytes) -> dict[str, Any] | None:
+    """Return the report that a run wrote; None if the file is damaged."""
+    try:
+        report = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return report if isinstance(report, dict) else None
+
+
+def _changed_row(file: InputFile, run: RunPlan) -> AnomalyRow:
+    assert run.previous is not None, "it was read before"
+    name = capture_name(file.path)
+    old = run.previous.read[file.identity]
+    detail = f"{name}: has changed since it was read ({old} B then, {file.total_bytes} B now)"
+    anomaly = Anomaly(AnomalyKind.CAPTURE_UNREADABLE, detail=f"{detail}: left out")
+    return anomaly_row(anomaly)._replace(capture=name)

@@ -1,0 +1,258 @@
+"""Plans a run of a batch: which captures it reads, which checkpoint it continues, what it replaces.
+
+In: settings, the contents of the folders, the last commit. Out: :class:`RunPlan`, or an error.
+Nothing is changed here.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import TYPE_CHECKING, Any, Final
+
+from kanalyze.batch.archive.table_files import ARCHIVE_TABLES, OPEN_TABLES
+from kanalyze.batch.checkpoint import Checkpoint, CheckpointFolder
+from kanalyze.batch.inventory import find_files, select
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kanalyze.batch.commit import Commit, Commits, Folder
+    from kanalyze.batch.inventory import InputFile
+    from kanalyze.batch.read_plan import ReadPlan
+
+__all__ = ["RunPlan", "Settings", "captures_text", "options_of", "plan_run"]
+
+OPEN_PREFIXES: Final = {staged: f"{table}/open-" for staged, table in OPEN_TABLES.items()}
+"""Names of files with rows that the next run replaces begin with these."""
+_NS_PER_S: Final = 1_000_000_000
+
+
+class Settings(NamedTuple):
+    """The arguments of a batch, except filters of rows."""
+
+    paths: tuple[str, ...]
+    """Files, folders, globs, URLs of any of these."""
+    out: str
+    """Folder or URL of the archive's rows."""
+    checkpoint: str | None = None
+    """Folder or URL of checkpoints; None: each run reads all captures."""
+    finish: bool = False
+    """With a checkpoint: read all files, and close all connections."""
+    replace: bool = False
+    """Start over, and replace all rows."""
+    settle_s: float = 60
+    """With a checkpoint: a file is read if it was not written to for this time in s."""
+    buckets: int | None = None
+    """The number of buckets; None for one that depends on the captures and cores."""
+    split_bytes: int = 64 << 20
+    """Larger pcap files are read by several tasks."""
+
+
+class RunPlan(NamedTuple):
+    """What a run does."""
+
+    run: int
+    """Its number, from 1."""
+    archive: str
+    """The archive's id."""
+    files: list[InputFile]
+    """Captures to read."""
+    changed: list[InputFile]
+    """Captures that are left out: their size has changed since they were read."""
+    removed: list[str]
+    """Files with rows that are replaced."""
+    checkpoint_folder: CheckpointFolder | None
+    previous: Checkpoint | None
+    """The checkpoint that the run continues."""
+    is_needed: bool = True
+    """False if the run would change nothing."""
+
+    @property
+    def read(self) -> dict[str, int | None]:
+        """The sizes of all files read so far, by identity; a changed file is reported once."""
+        read_before = {} if self.previous is None else self.previous.read
+        files = [*self.files, *self.changed]
+        return {**read_before, **{file.identity: file.total_bytes for file in files}}
+
+
+def plan_run(
+    open_folder: Callable[[str], Folder],
+    plan: ReadPlan,
+    settings: Settings,
+    out: Folder,
+    commits: Commits,
+    warn: Callable[[str], None],
+) -> RunPlan:
+    """Plan a run.
+
+    ``open_folder`` opens a path or a URL; ``warn`` is called with warnings of one line.
+
+    Raises:
+        CaptureError: see :func:`find_files`.
+        UsageError: the contents of the folders contradict the settings.
+    """
+    rows = [
+        entry.name
+        for table in ARCHIVE_TABLES
+        for entry in out.files(table)
+        if entry.name.endswith(".parquet")
+    ]
+    last = commits.last
+    if last is None and rows:
+        raise UsageError(f"{out.shown}: has rows that this command did not write: {rows[0]}")
+    if settings.checkpoint is None:
+        return _plan_without_checkpoint(settings, out, last, rows, warn)
+    checkpoint = open_folder(settings.checkpoint)
+    if any(f"{checkpoint.url}/".startswith(f"{out.url}/{table}/") for table in ARCHIVE_TABLES):
+        raise UsageError(f"{checkpoint.shown}: is a folder of rows, and no place for a checkpoint")
+    folder = CheckpointFolder(checkpoint)
+    return _plan_with_checkpoint(plan, settings, out, last, rows, folder, warn)
+
+
+def _plan_without_checkpoint(
+    settings: Settings,
+    out: Folder,
+    last: Commit | None,
+    rows: list[str],
+    warn: Callable[[str], None],
+) -> RunPlan:
+    """Plan a run without a checkpoint."""
+    files = find_files(settings.paths, may_be_none=False)
+    if last is not None and not settings.replace:
+        if last.about.get("has_checkpoint"):
+            raise UsageError(
+                f"{out.shown}: is written with --checkpoint; --replace starts over without"
+            )
+        missing = set(last.about.get("captures", ())) - {file.identity for file in files}
+        if missing:
+            raise UsageError(
+                f"{out.shown}: has rows of captures that are not among these, such as "
+                f"{min(missing)}; --replace does without them"
+            )
+    if rows:
+        warn(f"{out.shown}: the rows of run {_number(last)} are replaced")
+    return RunPlan(_number(last) + 1, uuid.uuid4().hex, files, [], rows, None, None)
+
+
+def _plan_with_checkpoint(
+    plan: ReadPlan,
+    settings: Settings,
+    out: Folder,
+    last: Commit | None,
+    rows: list[str],
+    folder: CheckpointFolder,
+    warn: Callable[[str], None],
+) -> RunPlan:
+    """Plan a run that continues the last one."""
+    previous, archive = None, uuid.uuid4().hex
+    _check_owner(out, last, folder)
+    if settings.replace:
+        if rows:
+            warn(f"{out.shown}: the rows of {_number(last)} runs are replaced")
+    elif last is not None:
+        archive = _archive_of(last, out)
+        previous = folder.read(last.run, archive)
+        _check_options(plan, settings, previous, folder)
+    files = find_files(settings.paths, may_be_none=True)
+    selection = select(
+        files,
+        {} if previous is None else previous.read,
+        now_ns=time.time_ns(),
+        settle_ns=0 if settings.finish else int(settings.settle_s * _NS_PER_S),
+    )
+    if selection.unsettled:
+        unsettled_text = captures_text(len(selection.unsettled))
+        name = selection.unsettled[0].path
+        warn(f"left for the next run, may still be written: {unsettled_text}, such as {name}")
+    for file in selection.changed:
+        warn(f"{file.path}: has changed since it was read: left out")
+    is_finished = previous is not None and previous.is_finished
+    if is_finished and selection.new:
+        raise UsageError(
+            f"{folder.shown}: the archive was finished before "
+            f"{captures_text(len(selection.new))} came; --replace starts over"
+        )
+    to_finish = settings.finish and not is_finished and (previous is not None or selection.new)
+    is_needed = bool(selection.new or selection.changed or to_finish)
+    if settings.replace and rows and not is_needed:
+        raise UsageError(f"{out.shown}: --replace: there are no captures to read yet")
+    run = _number(last) + 1
+    replaced = tuple(OPEN_PREFIXES.values())
+    removed = [name for name in rows if previous is None or name.startswith(replaced)]
+    return RunPlan(
+        run, archive, selection.new, selection.changed, removed, folder, previous, is_needed
+    )
+
+
+def _check_owner(out: Folder, last: Commit | None, folder: CheckpointFolder) -> None:
+    """Raise UsageError if the checkpoint belongs to another archive, even with ``--replace``."""
+    owner = folder.owner()
+    if owner is None:
+        return
+    archive, owner_out = owner
+    # Compare the folder: the first run of the archive may not be committed, so its id is not known.
+    # Compare the id too: the folder may have been moved.
+    is_own = owner_out == out.url or (last is not None and archive == last.about.get("archive"))
+    if not is_own:
+        raise UsageError(f"{folder.shown}: is the checkpoint of another archive, {owner_out}")
+
+
+def _archive_of(last: Commit, out: Folder) -> str:
+    """Return the archive that the rows belong to; raises UsageError if it does not grow."""
+    if not last.about.get("has_checkpoint"):
+        raise UsageError(f"{out.shown}: is written without --checkpoint; --replace starts over")
+    return str(last.about.get("archive"))
+
+
+def _check_options(
+    plan: ReadPlan, settings: Settings, previous: Checkpoint, folder: CheckpointFolder
+) -> None:
+    """Raise UsageError if new rows would not fit the rows of earlier runs."""
+    if options_of(plan) != previous.options:
+        raise UsageError(
+            f"{folder.shown}: the archive was begun with other filters, ports, definitions or "
+            "limits; --replace starts over"
+        )
+    if settings.buckets not in (None, previous.buckets):
+        raise UsageError(f"{folder.shown}: the archive was begun with --buckets {previous.buckets}")
+
+
+_STORED_NAMES = {
+    **{name: f"{name}s" for name in ("api", "client_id", "client_ip", "broker", "port")},
+    **{name: f"{name}s" for name in ("topic", "partition", "group")},
+    "status": "statuses",
+    "error": "error_codes",
+    "errors": "errors_only",
+}
+"""The names of filters in checkpoints, as far as they have others there."""
+
+
+def options_of(plan: ReadPlan) -> dict[str, Any]:
+    """Return what rows depend on in addition to captures and topic names, as JSON values."""
+    filters = {
+        _STORED_NAMES.get(name, name): _json_value(value)
+        for name, value in plan.filters.items()
+        if value
+    }
+    return {
+        "filters": filters,
+        "ports": list(plan.ports),
+        "definitions": plan.definitions,
+        "max_memory_bytes": plan.max_memory_bytes,
+    }
+
+
+def _json_value(value: Any) -> Any:
+    return list(value) if isinstance(value, list | tuple) else value
+
+
+def _number(last: Commit | None) -> int:
+    return 0 if last is None else last.run
+
+
+def captures_text(count: int) -> str:
+    """Return a number of captures as text."""
+    return "1 capture" if count == 1 else f"{count} captures"

@@ -1,0 +1,370 @@
+"""An archive of captures on Spark: read once, divided by connection, rebuilt.
+
+In: a session, and captures or a table of packets. Out: DataFrames, and summaries for the report.
+
+Every capture (a large one in parts) is read by a task. In a job that shuffles, its segments go to
+the bucket of their connection, sorted by time, and each bucket is rebuilt as a stream. They go
+through files that tasks write, or, where tasks share no folder, through Spark's shuffle, which
+takes several times as long. Otherwise the task of a bucket reads all captures once more
+(:mod:`kanalyze.batch.archive.tasks`). In between, the driver does what no task can: it checks where
+the parts of a file meet, reassembles IP datagrams whose fragments are in several captures, and
+resolves names of topics that only another connection has. So this is not lazy: packets are read
+when an archive is opened, and connections are rebuilt when their rows are requested.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from kanalyze.batch.archive.planning import ReadSummary, RebuildSummary, read_in_tasks
+from kanalyze.batch.archive.shuffle_schema import (
+    ANOMALY_BUCKET,
+    BLOCKS_BUCKET,
+    CONTROL_FIELDS,
+    FIRST_KEY_NS,
+    REPORT_BUCKET,
+    SHUFFLE_KEY,
+    SHUFFLE_SCHEMA,
+    from_arrow_stream,
+    load_report,
+    shuffle_batch,
+)
+from kanalyze.batch.archive.tasks import (
+    partition_packets,
+    read_splits,
+    rebuild,
+    rebuilding,
+    with_keys,
+)
+from kanalyze.errors import CaptureError
+from kanalyze.spark.schema import arrow_schema, as_spark, spark_schema
+from kanalyze.spark.yielded_rows import SparkYields
+from kanalyze.spec.rows.tables import TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kanalyze.batch.archive.shuffle_schema import BlockGroup, CaptureReport
+    from kanalyze.batch.archive.table_files import WrittenFile
+    from kanalyze.batch.archive.tasks import Job, RebuildBuckets
+    from kanalyze.capture.splits import Split
+    from kanalyze.spec.columns import Column
+
+__all__ = [
+    "ArchiveSegments",
+    "RebuiltConnections",
+    "each_in_a_task",
+    "read_captures",
+    "read_packets",
+]
+
+_Item = TypeVar("_Item")
+_Rebuild: TypeAlias = (
+    "Callable[[Mapping[bytes, str], Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]"
+)
+_STORAGE_LEVEL: Final = StorageLevel.MEMORY_AND_DISK
+
+
+class ArchiveSegments:
+    """Segments of all captures, by bucket; Spark caches them until :meth:`close`."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        job: Job,
+        blocks: list[DataFrame],
+        reports: list[CaptureReport],
+        groups: Sequence[BlockGroup] = (),
+    ) -> None:
+        """Combine the blocks and reports of the tasks that read captures.
+
+        ``groups`` are those of blocks in files, if the job has a folder for blocks.
+        """
+        self._spark = spark
+        self._cached_blocks = blocks
+        self._groups = groups
+        self.job = job
+        self.read_summary = ReadSummary(reports, job.buckets)
+        """The reports of all captures, combined."""
+
+    def blocks(self) -> DataFrame:
+        """Return all blocks, control rows too, in no order."""
+        parts = list(self._cached_blocks)
+        if self.read_summary.reassembled:
+            table = pa.Table.from_batches([shuffle_batch(self.read_summary.reassembled)])
+            parts.append(self._spark.createDataFrame(table, from_arrow_schema(SHUFFLE_SCHEMA)))
+        union = parts[0]
+        for part in parts[1:]:
+            union = union.unionAll(part)
+        return union
+
+    def anomaly_streams(self) -> DataFrame:
+        """Return the anomalies of packets: columns ``capture``, ``part``, and Arrow streams."""
+        blocks = self.blocks().where(F.col("bucket") == ANOMALY_BUCKET)
+        return blocks.select("capture", "part", "data")
+
+    def rebuild(
+        self,
+        job: Job | None = None,
+        states: DataFrame | None = None,
+        names: Mapping[bytes, str] | None = None,
+        *,
+        most_tasks: int | None = None,
+    ) -> RebuiltConnections:
+        """Rebuild all connections.
+
+        Args:
+            job: which rows; None for those that the captures were read for.
+            states: :attr:`RebuiltConnections.states` of a job that kept connections open, over the
+                captures before these.
+            names: names of topics by id, known from captures before these.
+            most_tasks: the number of tasks among which buckets are divided, unless Spark shuffles
+                their segments; None for one each.
+        """
+        job = with_keys(self.job if job is None else job, self.read_summary.keyed)
+        if job.staging is None:
+            job = job._replace(yields=SparkYields())
+        names = {**self.read_summary.topic_names, **(names or {})}
+        folder = self.job.block_folder
+        if not job.shuffles or folder is not None:
+            rebuild_buckets = rebuilding(job, self.read_summary, folder or "", self._groups)
+            tasks = min(job.buckets, most_tasks or job.buckets)
+            buckets = _buckets(self._spark, job.buckets, tasks, states)
+            return RebuiltConnections(
+                buckets, partial(_rebuild_buckets, rebuild_buckets), job, names
+            )
+        segments = self.blocks().where(F.col("bucket") >= 0)
+        if states is not None:
+            segments = segments.unionAll(_as_shuffle_rows(states))
+        segments = segments.repartitionById(job.buckets, F.col("bucket"))
+        run = partial(rebuild, job, self.read_summary.packets_before)
+        return RebuiltConnections(segments.sortWithinPartitions(*SHUFFLE_KEY), run, job, names)
+
+    def close(self) -> None:
+        """Remove the segments from Spark's cache."""
+        for part in self._cached_blocks:
+            part.unpersist()
+        self._cached_blocks = []
+
+
+class RebuiltConnections:
+    """The rows and reports of all connections; Spark caches them until :meth:`close`.
+
+    A topic's name is valid in the whole archive. If a bucket has rows with an id whose name only
+    another bucket has, and reading the captures did not find it, all buckets are rebuilt once more
+    with all names.
+    """
+
+    def __init__(
+        self,
+        buckets: DataFrame,
+        run: _Rebuild,
+        job: Job,
+        names: Mapping[bytes, str],
+    ) -> None:
+        """Rebuild all connections now.
+
+        Args:
+            buckets: all buckets, with their segments if they were shuffled.
+            run: rebuilds a partition of these, with names of topics.
+            job: which rows.
+            names: names of topics by id.
+        """
+        self.job = job
+        self._names = dict(names)
+        while True:
+            schema = _nullable(pa.schema([*arrow_schema(job.columns), *CONTROL_FIELDS]))
+            rows = buckets.mapInArrow(partial(run, self._names), from_arrow_schema(schema))
+            self._rows_and_reports = rows.persist(_STORAGE_LEVEL)
+            # In one query, so that reports and files are of the same attempts of tasks.
+            reports_and_files = self._rows_and_reports.where("_kind in ('report', 'files')")
+            collected = reports_and_files.select("_kind", "_data").collect()
+            self.summary = RebuildSummary(
+                [load_report(data) for kind, data in collected if kind == "report"]
+            )
+            """The reports of all buckets, combined."""
+            self.files: list[WrittenFile] = sorted(
+                file for kind, data in collected if kind == "files" for file in load_report(data)
+            )
+            """The files that tasks wrote, if the job has a staging folder."""
+            missing = self.summary.missing_names(self._names)
+            if not missing:
+                break
+            self._names.update(missing)
+            self._rows_and_reports.unpersist()
+
+    @property
+    def states(self) -> DataFrame:
+        """The saved state of each bucket, if the job keeps connections open.
+
+        Columns ``bucket`` and ``data``.
+        """
+        states = self._rows_and_reports.where("_kind = 'state'")
+        return states.select(F.col("_bucket").alias("bucket"), F.col("_data").alias("data"))
+
+    @property
+    def rows(self) -> DataFrame:
+        """The rows; with their numbers, ``request_id``, if the job makes other tables too."""
+        names = [column.name for column in self.job.columns]
+        return self._rows_and_reports.where(F.col("_kind").isNull()).select(*names)
+
+    def table(self, name: str, kind: str | None = None) -> DataFrame:
+        """Return the rows of another table that the job makes.
+
+        Only for a job without a staging folder. ``kind`` is the kind of the table's control rows;
+        None if that is ``name``.
+        """
+        columns = TABLES[name].columns
+        streams = self._rows_and_reports.where(F.col("_kind") == (kind or name)).select("_data")
+        return streams.mapInArrow(partial(_from_streams, columns), spark_schema(columns))
+
+    def close(self) -> None:
+        """Remove the rows from Spark's cache."""
+        self._rows_and_reports.unpersist()
+
+
+def _buckets(spark: SparkSession, count: int, tasks: int, states: DataFrame | None) -> DataFrame:
+    """Return all buckets with null, and those with saved states once more, divided among tasks."""
+    bucket = F.col("id").cast("int").alias("bucket")
+    data = F.lit(None).cast("binary").alias("data")
+    buckets = spark.range(0, count, 1, tasks).select(bucket, data)
+    if states is None:
+        return buckets
+    # No join: states may be larger than what Spark broadcasts or sorts in memory.
+    saved = states.select(F.col("bucket").cast("int").alias("bucket"), "data")
+    return saved.unionAll(buckets).repartitionById(tasks, F.pmod("bucket", F.lit(tasks)))
+
+
+def _rebuild_buckets(
+    rebuild: RebuildBuckets,
+    names: Mapping[bytes, str],
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Rebuild the buckets of a partition of :func:`_buckets`."""
+    yield from rebuild(names, _with_states(batches))
+
+
+def _with_states(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, memoryview | None]]:
+    """Yield each bucket once, with its saved state or None; those with a state come first.
+
+    Only the states of one batch are in memory.
+    """
+    buckets: list[int] = []
+    with_state: set[int] = set()
+    for batch in batches:
+        for bucket, data in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
+            if data.is_valid:
+                with_state.add(bucket)
+                yield bucket, memoryview(data.as_buffer())
+            else:
+                buckets.append(bucket)
+    for bucket in buckets:
+        if bucket not in with_state:
+            yield bucket, None
+
+
+def _from_streams(
+    columns: Sequence[Column], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of Arrow streams, which are in the first column."""
+    for batch in batches:
+        for data in batch.column(0):
+            for rows in from_arrow_stream(data.as_buffer()):
+                yield from as_spark(rows, columns)
+
+
+def _as_shuffle_rows(states: DataFrame) -> DataFrame:
+    """Return saved states as rows of the shuffle that come before all blocks of their bucket."""
+    return states.select(
+        F.col("bucket").cast("int").alias("bucket"),
+        F.lit(FIRST_KEY_NS).cast("long").alias("first_key_ns"),
+        F.lit(0).cast("long").alias("file_time_ns"),
+        F.lit("").alias("capture"),
+        F.lit(-1).alias("part"),
+        F.lit(0).cast("long").alias("first_packet"),
+        F.col("data"),
+    )
+
+
+def read_captures(
+    spark: SparkSession, job: Job, tasks: Sequence[Sequence[Split]]
+) -> ArchiveSegments:
+    """Read captures; each task reads a few parts of them.
+
+    Raises:
+        CaptureError: a capture is unreadable, and the plan does not leave such captures out.
+    """
+    blocks: list[DataFrame] = []
+    written: list[BlockGroup] = []
+
+    def read(groups: Sequence[Sequence[tuple[int, Split]]]) -> list[CaptureReport]:
+        blocks.append(_read(spark, job, groups))
+        reports, block_groups = _reports(blocks[-1])
+        written.extend(block_groups)
+        return reports
+
+    leaves_out = job.plan.leave_out_unreadable
+    try:
+        reports = read_in_tasks(tasks, read, leaves_out_unreadable=leaves_out)
+    except CaptureError:
+        for part in blocks:
+            part.unpersist()
+        raise
+    return ArchiveSegments(spark, job, blocks, reports, written)
+
+
+def read_packets(spark: SparkSession, job: Job, packets: DataFrame) -> ArchiveSegments:
+    """Partition the packets of a table, with the columns of ``packets.PACKET_COLUMNS``."""
+    sorted_packets = packets.repartition("capture").sortWithinPartitions("capture", "packet")
+    blocks = sorted_packets.mapInArrow(
+        partial(partition_packets, job), from_arrow_schema(SHUFFLE_SCHEMA)
+    ).persist(_STORAGE_LEVEL)
+    return ArchiveSegments(spark, job, [blocks], _reports(blocks)[0])
+
+
+def _read(
+    spark: SparkSession, job: Job, groups: Sequence[Sequence[tuple[int, Split]]]
+) -> DataFrame:
+    """Read groups of parts, each in a task."""
+    rows = each_in_a_task(spark, partial(read_splits, job), groups, SHUFFLE_SCHEMA)
+    return rows.persist(_STORAGE_LEVEL)
+
+
+def each_in_a_task(
+    spark: SparkSession,
+    work: Callable[[_Item], Iterator[pa.RecordBatch]],
+    items: Sequence[_Item],
+    schema: pa.Schema,
+) -> DataFrame:
+    """Return the rows that ``work`` makes of each item, in a task for each."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                yield from work(items[index])
+
+    count = len(items)
+    return spark.range(0, count, 1, max(count, 1)).mapInArrow(run, from_arrow_schema(schema))
+
+
+def _reports(blocks: DataFrame) -> tuple[list[CaptureReport], list[BlockGroup]]:
+    """Return the reports of tasks that read captures, and the blocks that they wrote to files."""
+    # In one query, so that reports and files are of the same attempts of tasks.
+    controls = blocks.where(F.col("bucket").isin(REPORT_BUCKET, BLOCKS_BUCKET))
+    rows = controls.select("bucket", "data").collect()
+    return (
+        [load_report(data) for bucket, data in rows if bucket == REPORT_BUCKET],
+        [group for bucket, data in rows if bucket == BLOCKS_BUCKET for group in load_report(data)],
+    )
+
+
+def _nullable(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([field.with_nullable(True) for field in schema])
