@@ -11,6 +11,7 @@ from operator import add
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.known import of_known
+from kanalyze.common.saved import make, save
 from kanalyze.common.times import format_time
 from kanalyze.kafka.session.connection_summary import UnknownTotal
 from kanalyze.model.anomalies import AnomalyKind
@@ -367,7 +368,7 @@ class CaptureQuality:
         """Return every counter as plain JSON values, for :meth:`from_values`."""
         values: dict[str, Any] = dict(vars(self))
         values["unknown_ports"] = {
-            port: list(total.state()) for port, total in self.unknown_ports.items()
+            port: list(save(total)) for port, total in self.unknown_ports.items()
         }
         values["anomalies"] = {
             kind.value: [total.count, total.bytes] for kind, total in self.anomalies.items()
@@ -395,8 +396,8 @@ class CaptureQuality:
                     quality.count_anomaly(_KINDS[kind], size, count)
             elif name == "unknown_ports":
                 for port, total in _object_of(value).items():
-                    quality.unknown_ports[_port_of(port)] = UnknownTotal.from_state(
-                        tuple(_counts_of(total, 3))
+                    quality.unknown_ports[_port_of(port)] = make(
+                        UnknownTotal, tuple(_counts_of(total, 3))
                     )
             elif name == "kafka_ports":
                 quality.kafka_ports = {_port_of(p): n for p, n in _counters_of(value).items()}

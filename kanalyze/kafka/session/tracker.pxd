@@ -13,7 +13,7 @@ cdef class ConnectionTracker:
     cdef readonly object servers
     cdef bint _collect_summaries
     cdef dict _closed_client_indices
-    cdef object _expiry_ns
+    cdef public object _expiry_ns
     cdef tuple _settings
     cdef public object counts
 
