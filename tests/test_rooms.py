@@ -12,6 +12,8 @@ import kanalyze
 
 PACKAGE = Path(kanalyze.__file__).parent
 MAX_METHODS = 20
+OF_SAVING = {"_after_load", "_before_save"}
+"""They are called by kanalyze/common/saved.py alone; a property with a setter is one method."""
 
 
 @cache
@@ -87,7 +89,9 @@ def test_each_package_says_what_comes_in_what_goes_out_and_where_to_begin() -> N
 
 def test_no_class_has_too_many_methods() -> None:
     sizes = {
-        f"{module}.{node.name}": sum(isinstance(each, ast.FunctionDef) for each in node.body)
+        f"{module}.{node.name}": len(
+            {each.name for each in node.body if isinstance(each, ast.FunctionDef)} - OF_SAVING
+        )
         for module, node in classes()
     }
     assert {name: size for name, size in sizes.items() if size > MAX_METHODS} == {}

@@ -36,38 +36,54 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROOT = Path(saved.__file__).parent.parent
-LOADERS = {"from_state", "load_state", "with_state"}
+LOADERS = {"from_state", "load_state"}
 
 
 # -- every attribute is saved ----------------------------------------------------------------------
 
 
 def stateful_classes() -> dict[str, ast.ClassDef]:
-    """All classes with a method ``state``, by module and name."""
+    """All classes that declare or write what is saved of them, by module and name."""
     found = {}
     for file in sorted(ROOT.rglob("*.py")):
         module = ".".join(("kanalyze", *file.relative_to(ROOT).with_suffix("").parts))
         text = file.read_text()
-        if "def state(" not in text:  # to parse all files takes a second
+        if "def state(" not in text and "Saved(" not in text:  # to parse all takes a second
             continue
         for node in ast.parse(text).body:
-            if (
-                isinstance(node, ast.ClassDef)
-                and "state" in methods_of(node)
-                and LOADERS & set(methods_of(node))
-            ):
-                found[f"{module}.{node.name}"] = node
+            if isinstance(node, ast.ClassDef):
+                methods = methods_of(node)
+                if declares_state(node) or ("state" in methods and LOADERS & methods.keys()):
+                    found[f"{module}.{node.name}"] = node
     return found
 
 
-def methods_of(node: ast.ClassDef) -> dict[str, ast.FunctionDef]:
-    return {each.name: each for each in node.body if isinstance(each, ast.FunctionDef)}
+def declares_state(node: ast.ClassDef) -> bool:
+    return any(
+        isinstance(each, ast.Call) and ast.unparse(each.func) == "Saved"
+        for each in node.decorator_list
+    ) or any(
+        isinstance(target, ast.Name) and target.id == "_SAVED"
+        for each in node.body
+        if isinstance(each, ast.Assign)
+        for target in each.targets
+    )
 
 
-def names_of_self(node: ast.AST) -> set[str]:
-    """Names of the attributes of ``self`` that occur in a syntax tree."""
+def methods_of(node: ast.ClassDef) -> dict[str, list[ast.FunctionDef]]:
+    """Methods by name; a property has two."""
+    found: dict[str, list[ast.FunctionDef]] = {}
+    for each in node.body:
+        if isinstance(each, ast.FunctionDef):
+            found.setdefault(each.name, []).append(each)
+    return found
+
+
+def names_of_self(nodes: list[ast.FunctionDef]) -> set[str]:
+    """Names of the attributes of ``self`` that occur in methods."""
     return {
         each.attr
+        for node in nodes
         for each in ast.walk(node)
         if isinstance(each, ast.Attribute)
         and isinstance(each.value, ast.Name)
@@ -88,7 +104,8 @@ def attributes_of(name: str, node: ast.ClassDef) -> set[str]:
         return set(kind.__slots__) - {"__weakref__"}
     return {
         target.attr
-        for method in methods_of(node).values()
+        for methods in methods_of(node).values()
+        for method in methods
         for each in ast.walk(method)
         if isinstance(each, ast.Assign | ast.AnnAssign | ast.AugAssign)
         for target in ast.walk(each)
@@ -107,15 +124,27 @@ BY_OTHERS = (
 """They live as long as the run, and have parts with a state."""
 
 
+def names_in_state(name: str) -> set[str]:
+    """The attributes that are saved, by themselves or by a property."""
+    methods = methods_of(STATEFUL[name])
+    layout = getattr(class_of(name), "_SAVED", None)
+    if layout is None:
+        named = names_of_self(methods["state"])
+    else:
+        named = {each.partition(".")[0] for each in layout.names}
+        if "self" in named:  # the attributes that a base class saves
+            named |= set(class_of(name).__base__._SAVED.names)
+        assert layout.attributes, "kinds that can be read"
+        assert named.isdisjoint(getattr(class_of(name), "_NOT_SAVED", ()))
+    return named.union(*[names_of_self(methods[each]) for each in named & methods.keys()])
+
+
 @for_each("name", sorted(set(STATEFUL) - set(BY_OTHERS)))
 def test_every_attribute_is_in_the_state_or_named_as_left_out(name: str) -> None:
-    node = STATEFUL[name]
     left_out = set(getattr(class_of(name), "_NOT_SAVED", ()))
-    attributes = attributes_of(name, node)
+    attributes = attributes_of(name, STATEFUL[name])
     assert left_out <= attributes
-    state = methods_of(node)["state"]
-    in_state = attributes if "vars(self)" in ast.unparse(state) else names_of_self(state)
-    assert attributes - in_state - left_out == set()
+    assert attributes - names_in_state(name) - left_out == set()
 
 
 def test_all_stateful_classes_are_found() -> None:
@@ -141,6 +170,15 @@ def parts_of(value: Any) -> Iterator[Any]:
                 yield getattr(value, attribute, None)
 
 
+def without_state(kinds: set[type]) -> set[type]:
+    """Those of some classes that neither declare nor write what is saved of them."""
+    return {
+        kind
+        for kind in kinds
+        if not any(hasattr(kind, name) for name in ("_SAVED", "state", "_fields"))
+    }
+
+
 def test_objects_that_stateful_objects_hold_have_a_state_too() -> None:
     going = halfway("waits", 300)
     waiting = [going.stages._reassembler, going.stages._tracker]
@@ -154,8 +192,7 @@ def test_objects_that_stateful_objects_hold_have_a_state_too() -> None:
         if type(value).__module__.startswith("kanalyze"):
             kinds.add(type(value))
         waiting += parts_of(value)
-    without = {kind for kind in kinds if not hasattr(kind, "state") and not issubclass(kind, tuple)}
-    assert without == set()
+    assert without_state(kinds) == set()
     assert len(kinds) > 12
 
 

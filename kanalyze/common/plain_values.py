@@ -32,10 +32,7 @@ if not cython.compiled:
 __all__ = ["State", "fields", "from_bytes", "from_wide", "items", "to_bytes", "wide"]
 
 State: TypeAlias = tuple[Any, ...]
-"""The state of an object as plain values. Its method ``state`` returns it, and its ``from_state``
-reads it: that raises ValueError, TypeError or OverflowError for a value that ``state`` did not
-return. A class names in ``_NOT_SAVED`` the attributes that it leaves out: those that it shares with
-others, those that follow from saved ones, and those that are empty between two batches."""
+"""The state of an object as plain values; :mod:`kanalyze.common.saved` makes and reads it."""
 
 _MOST, _LEAST = (1 << 63) - 1, -(1 << 63)
 _LONGEST_WIDE_BYTES = 32

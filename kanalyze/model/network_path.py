@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from kanalyze.common.plain_values import fields, items
+from kanalyze.common.saved import Saved
 
 try:
     import cython
@@ -25,8 +25,6 @@ if not cython.compiled:
     MAX_FALLS = 64  # falls of the least round trip that are all kept; later ones if they halve it
     MAX_DELAY_NS = 200_000_000  # of an acknowledgment; RFC 9293 allows 500 ms
 
-if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
 
 __all__ = ["KEPT_NS", "NetworkPath", "RoundTripHistory"]
 
@@ -47,8 +45,8 @@ class RoundTripHistory:
         prompt_ns: least of the round trips that the receiver did not delay, or ``NOT_KNOWN``.
     """
 
-    __slots__ = ("_last_fall", "_last_packet", "falls", "least_ns", "packets", "prompt_ns")
     _NOT_SAVED = ("_last_fall", "_last_packet")
+    _SAVED = Saved("least_ns:int prompt_ns:int packets:array[int] falls:array[count]")
 
     def __init__(self) -> None:
         self.least_ns = NOT_KNOWN
@@ -60,19 +58,11 @@ class RoundTripHistory:
         self._last_packet = _NEVER
         self._last_fall = NOT_KNOWN
 
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes."""
-        return self.least_ns, self.prompt_ns, tuple(self.packets), tuple(self.falls)
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        least_ns, prompt_ns, packets, falls = fields(state, "iitt")
-        if len(packets) != len(falls) or min(least_ns, prompt_ns) < NOT_KNOWN:
+    def _after_load(self) -> None:
+        if len(self.packets) != len(self.falls) or min(self.least_ns, self.prompt_ns) < NOT_KNOWN:
             raise ValueError("no history of round trips")
-        self.least_ns, self.prompt_ns = least_ns, prompt_ns
-        self.packets, self.falls = array("q", items(packets, "i")), array("q", items(falls, "n"))
-        if packets:
-            self._last_packet, self._last_fall = packets[-1], falls[-1]
+        if self.packets:
+            self._last_packet, self._last_fall = self.packets[-1], self.falls[-1]
 
     def add(self, elapsed_ns: int, is_prompt: bool, packet: int) -> None:
         """Take a round trip, which ended with a packet.
@@ -118,11 +108,12 @@ class NetworkPath:
         has_events: whether a packet was ever sent again, or announced a window of 0.
     """
 
-    __slots__ = (
-        *("_are_tails", "_begins", "_ends", "_first", "_forgotten", "_last", "_packets"),
-        *("_quiet_after", "_quiet_before", "_senders", "_times", "has_events", "round_trips"),
-    )
     _NOT_SAVED = ("_quiet_after", "_quiet_before")
+    _SAVED = Saved(
+        "round_trips:2*here has_events:bool _first:int _last:int _forgotten:int "
+        "_packets:array[int] _times:array[int] _senders:array[int] _begins:array[int] "
+        "_ends:array[int] _are_tails:array[int]"
+    )
 
     def __init__(self) -> None:
         self.round_trips = (RoundTripHistory(), RoundTripHistory())
@@ -136,33 +127,11 @@ class NetworkPath:
         """Two packets without an event between them, from the last query: most queries are about
         such a range."""
 
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
-        first, second = self.round_trips
-        return (
-            *(first.state(), second.state(), self.has_events),
-            *(self._first, self._last, self._forgotten),
-            *(tuple(self._packets), tuple(self._times), tuple(self._senders)),
-            *(tuple(self._begins), tuple(self._ends), tuple(self._are_tails)),
-        )
-
-    @classmethod
-    def from_state(cls, state: object) -> NetworkPath:
-        """Make one from a state; raises ValueError for any other value."""
-        trips, other_trips, has_events, first, last, forgotten, *events = fields(
-            state, "ttbiiitttttt"
-        )
-        path = cls()
-        path.round_trips[0].load_state(trips)
-        path.round_trips[1].load_state(other_trips)
-        path.has_events = has_events
-        path._first, path._last, path._forgotten = first, last, forgotten
-        columns = [array("q", items(column, "i")) for column in events]
-        if len({len(column) for column in columns}) != 1 or len(columns[0]) > MAX_EVENTS:
+    def _after_load(self) -> None:
+        columns = self._packets, self._times, self._senders, self._begins, self._ends
+        lengths = {len(column) for column in (*columns, self._are_tails)}
+        if len(lengths) != 1 or len(self._packets) > MAX_EVENTS:
             raise ValueError("columns of events that are not of one length")
-        path._packets, path._times, path._senders = columns[:3]
-        path._begins, path._ends, path._are_tails = columns[3:]
-        return path
 
     @property
     def events(self) -> int:

@@ -7,19 +7,17 @@ that rewrites packets. Texts are from the wire and untrusted; the code that read
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.plain_values import fields
-
-if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
+from kanalyze.common.saved import Saved
 
 __all__ = ["PartKind", "PrefixPart", "ProxiedBy"]
 
 _MAX_PORT = 0xFFFF
 
 
+@Saved("kind:str client_ip:str? client_port:u16? target:str?")
 class ProxiedBy(NamedTuple):
     """What came before the first protocol of a connection; None means not named, or not seen."""
 
@@ -32,17 +30,9 @@ class ProxiedBy(NamedTuple):
     target: str | None
     """Host and port that the client asked the last proxy for."""
 
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
-        return self.kind, self.client_ip, self.client_port, self.target
-
-    @classmethod
-    def from_state(cls, state: object) -> ProxiedBy:
-        """Make one from a state; raises ValueError for any other value."""
-        kind, client_ip, client_port, target = fields(state, "sSNS")
-        if (client_ip is None) != (client_port is None) or (client_port or 0) > _MAX_PORT:
+    def _after_load(self) -> None:
+        if (self.client_ip is None) != (self.client_port is None):
             raise ValueError("no address of a client")
-        return cls(kind, client_ip, client_port, target)
 
 
 PartKind: TypeAlias = Literal["address", "address text", "host", "name", "secret", "text", "bytes"]

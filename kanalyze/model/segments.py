@@ -35,11 +35,6 @@ class Segments:
         packet: its number.
     """
 
-    __slots__ = (
-        *("buffer", "start", "length", "captured", "time_ns", "packet"),
-        *("data", "starts", "lengths", "captureds", "times", "packets"),
-    )
-
     def __init__(
         self,
         buffer: memoryview,

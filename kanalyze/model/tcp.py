@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar, get_args
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 from kanalyze.model.network_path import NetworkPath
 from kanalyze.model.proxy import ProxiedBy
 from kanalyze.model.tls import TlsConnection
@@ -17,7 +17,6 @@ from kanalyze.spec.rows.connections import ConnectionEnd
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kanalyze.common.plain_values import State
 
 __all__ = [
     "ConnectionEnd",
@@ -32,6 +31,7 @@ __all__ = [
 _T = TypeVar("_T")
 
 
+@Saved("ip:str port:u16")
 class Endpoint(NamedTuple):
     """One end of a TCP connection."""
 
@@ -46,7 +46,7 @@ class Endpoint(NamedTuple):
 class RoundTrips:
     """Sums over the times from data to its acknowledgment, both seen at the capture point."""
 
-    __slots__ = ("_least_ns", "_most_ns", "samples", "total_ns")
+    _SAVED = Saved("samples:count total_ns:count least_ns:count? most_ns:count?", arguments=4)
 
     def __init__(
         self,
@@ -84,19 +84,6 @@ class RoundTrips:
         """Rounded down; None without samples."""
         return self.total_ns // self.samples if self.samples else None
 
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
-        bounds = (self._least_ns, self._most_ns) if self.samples else (None, None)
-        return self.samples, self.total_ns, *bounds
-
-    @classmethod
-    def from_state(cls, state: object) -> RoundTrips:
-        """Make one from a state; raises ValueError for any other value."""
-        samples, total_ns, least_ns, most_ns = fields(state, "nnNN")
-        if (least_ns is None) != (not samples) or (most_ns is None) != (not samples):
-            raise ValueError("a least and a most of no samples")
-        return cls(samples, total_ns, least_ns, most_ns)
-
 
 class TcpMeasures:
     """What is measured of a connection on request. Pairs are by sender, as in the connection.
@@ -120,6 +107,13 @@ class TcpMeasures:
         "syn_retransmissions",
         "syn_time_ns",
         "zero_window_packets",
+    )
+    _SAVED = Saved(
+        "duplicate_packets:2*count retransmitted_packets:2*count keep_alive_packets:2*count "
+        "zero_window_packets:2*count reset_packets:2*count fin_packets:2*count "
+        "syn_retransmissions:2*count opened_by:end? syn_time_ns:int? syn_ack_time_ns:int? "
+        "handshake_ack_time_ns:int? closed_time_ns:int? round_trips:*(RoundTrips,RoundTrips)",
+        RoundTrips,
     )
 
     def __init__(self) -> None:
@@ -153,46 +147,6 @@ class TcpMeasures:
         delay of its acknowledgment is part of it. Segments that were sent again give no sample,
         because it is not known which copy was acknowledged (Karn's rule; RFC 6298, section 3).
         """
-
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
-        first, second = self.round_trips
-        return (
-            *self.duplicate_packets,
-            *self.retransmitted_packets,
-            *self.keep_alive_packets,
-            *self.zero_window_packets,
-            *self.reset_packets,
-            *self.fin_packets,
-            *self.syn_retransmissions,
-            self.opened_by,
-            self.syn_time_ns,
-            self.syn_ack_time_ns,
-            self.handshake_ack_time_ns,
-            self.closed_time_ns,
-            first.state(),
-            second.state(),
-        )
-
-    @classmethod
-    def from_state(cls, state: object) -> TcpMeasures:
-        """Make one from a state; raises ValueError for any other value."""
-        values = fields(state, "n" * 14 + "NIIIItt")
-        measures = cls()
-        measures.duplicate_packets = list(values[0:2])
-        measures.retransmitted_packets = list(values[2:4])
-        measures.keep_alive_packets = list(values[4:6])
-        measures.zero_window_packets = list(values[6:8])
-        measures.reset_packets = list(values[8:10])
-        measures.fin_packets = list(values[10:12])
-        measures.syn_retransmissions = list(values[12:14])
-        measures.opened_by = end_of_two(values[14])
-        measures.syn_time_ns, measures.syn_ack_time_ns, measures.handshake_ack_time_ns = values[
-            15:18
-        ]
-        measures.closed_time_ns = values[18]
-        measures.round_trips = RoundTrips.from_state(values[19]), RoundTrips.from_state(values[20])
-        return measures
 
     @property
     def handshake_rtt_ns(self) -> int | None:
@@ -286,6 +240,21 @@ class TcpConnection:
         "start_seen",
         "tls",
     )
+    _SAVED = Saved(
+        "serial:count endpoints:*(*Endpoint,*Endpoint) connection_number:count opened_by:end? "
+        "first_time_ns:int last_time_ns:int first_packet:count? reset:bool closed_by:end? end:str? "
+        "measures:TcpMeasures? path:NetworkPath tls:TlsConnection? start_seen:2*bool "
+        "first_sequence:2*count packets:2*count payload_bytes:2*count retransmitted_bytes:2*count "
+        "duplicate_bytes:2*count keep_alive_bytes:2*count out_of_order_packets:2*count "
+        "lost_bytes:2*count snapped_bytes:2*count",
+        Endpoint,
+        TcpMeasures,
+        NetworkPath,
+        TlsConnection,
+        ProxiedBy,
+        added="proxy:ProxiedBy?",
+        arguments=6,
+    )
 
     def __init__(
         self,
@@ -348,64 +317,9 @@ class TcpConnection:
         self.proxy: ProxiedBy | None = None
         """What a proxy put before the protocol; None for nothing."""
 
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
-        (first_ip, first_port), (second_ip, second_port) = self.endpoints
-        return (
-            *(self.serial, first_ip, first_port, second_ip, second_port, self.connection_number),
-            *(self.opened_by, self.first_time_ns, self.last_time_ns, self.first_packet),
-            *(self.reset, self.closed_by, self.end),
-            None if self.measures is None else self.measures.state(),
-            self.path.state(),
-            None if self.tls is None else self.tls.state(),
-            *self.start_seen,
-            *self.first_sequence,
-            *self.packets,
-            *self.payload_bytes,
-            *self.retransmitted_bytes,
-            *self.duplicate_bytes,
-            *self.keep_alive_bytes,
-            *self.out_of_order_packets,
-            *self.lost_bytes,
-            *self.snapped_bytes,
-            None if self.proxy is None else self.proxy.state(),
-        )
-
-    @classmethod
-    def from_state(cls, state: object) -> TcpConnection:
-        """Make one from a state; raises ValueError for any other value."""
-        values = fields(state, "nsnsnnNiiNbNSTtTbb" + 18 * "n" + "T", (None,))
-        serial, first_ip, first_port, second_ip, second_port, number, opened_by = values[:7]
-        first_time_ns, last_time_ns, first_packet, reset, closed_by, end, measures = values[7:14]
-        path, tls, *measures_state, proxy = values[14:]
-        if max(first_port, second_port) > _MAX_PORT or end not in _ENDS:
-            raise ValueError("no port, or no end of a connection")
-        connection = cls(
-            serial,
-            (Endpoint(first_ip, first_port), Endpoint(second_ip, second_port)),
-            number,
-            end_of_two(opened_by),
-            first_time_ns,
-            last_time_ns,
-            first_packet,
-            measures_state[:2],
-            None if measures is None else TcpMeasures.from_state(measures),
-        )
-        connection.reset, connection.closed_by, connection.end = reset, end_of_two(closed_by), end
-        connection.path = NetworkPath.from_state(path)
-        connection.tls = None if tls is None else TlsConnection.from_state(tls)
-        connection.proxy = None if proxy is None else ProxiedBy.from_state(proxy)
-        counts = iter(measures_state[2:])
-        connection.first_sequence = [next(counts), next(counts)]
-        connection.packets = [next(counts), next(counts)]
-        connection.payload_bytes = [next(counts), next(counts)]
-        connection.retransmitted_bytes = [next(counts), next(counts)]
-        connection.duplicate_bytes = [next(counts), next(counts)]
-        connection.keep_alive_bytes = [next(counts), next(counts)]
-        connection.out_of_order_packets = [next(counts), next(counts)]
-        connection.lost_bytes = [next(counts), next(counts)]
-        connection.snapped_bytes = [next(counts), next(counts)]
-        return connection
+    def _after_load(self) -> None:
+        if self.end not in _ENDS:
+            raise ValueError("no end of a connection")
 
     @property
     def likely_client(self) -> int:

@@ -9,13 +9,10 @@ the code that reads them bounds their length.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.plain_values import fields, items
-
-if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
+from kanalyze.common.saved import Saved
 
 __all__ = ["ENCRYPTED", "CertificateFacts", "SentAlert", "TlsConnection"]
 
@@ -23,6 +20,7 @@ ENCRYPTED: Final = "encrypted"
 """In place of the name of an alert that cannot be read."""
 
 
+@Saved("subject:str issuer:str not_before_ns:int? not_after_ns:int?")
 class CertificateFacts(NamedTuple):
     """What a certificate says of itself."""
 
@@ -33,16 +31,8 @@ class CertificateFacts(NamedTuple):
     """Unix time; None where 64 bits do not hold it."""
     not_after_ns: int | None
 
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
-        return self.subject, self.issuer, self.not_before_ns, self.not_after_ns
 
-    @classmethod
-    def from_state(cls, state: object) -> CertificateFacts:
-        """Make one from a state; raises ValueError for any other value."""
-        return cls(*fields(state, "ssII"))
-
-
+@Saved("direction:end level:str? name:str")
 class SentAlert(NamedTuple):
     """An alert, and who sent it."""
 
@@ -82,6 +72,17 @@ class TlsConnection:
         *("offered_versions", "records", "resumed", "server_certificate", "server_name", "suite"),
         "version",
     )
+    _SAVED = Saved(
+        "client_index:end? version:str? suite:str? alpn:str? server_name:str? "
+        "offered_versions:tuple[str]? offered_alpn:tuple[str]? resumed:bool? "
+        "certificate_requested:bool? mutual:bool? server_certificate:CertificateFacts? "
+        "client_certificate:CertificateFacts? handshake_ns:int? is_complete:bool "
+        "alerts:tuple[SentAlert] records:2*count bytes:2*count is_decrypted:bool "
+        "is_clear_client:bool estimated_requests:count? estimated_median_ns:int? "
+        "estimated_p99_ns:int?",
+        CertificateFacts,
+        SentAlert,
+    )
 
     def __init__(self) -> None:
         self.client_index: int | None = None
@@ -106,55 +107,3 @@ class TlsConnection:
         self.estimated_requests: int | None = None
         self.estimated_median_ns: int | None = None
         self.estimated_p99_ns: int | None = None
-
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
-        server, client = self.server_certificate, self.client_certificate
-        return (
-            *(self.client_index, self.version, self.suite, self.alpn, self.server_name),
-            *(self.offered_versions, self.offered_alpn, self.resumed, self.certificate_requested),
-            *(self.mutual, None if server is None else server.state()),
-            *(None if client is None else client.state(), self.handshake_ns, self.is_complete),
-            *(tuple([tuple(alert) for alert in self.alerts]), *self.records, *self.bytes),
-            *(self.is_decrypted, self.is_clear_client, self.estimated_requests),
-            *(self.estimated_median_ns, self.estimated_p99_ns),
-        )
-
-    @classmethod
-    def from_state(cls, state: object) -> TlsConnection:
-        """Make one from a state; raises ValueError for any other value."""
-        values = fields(state, "NSSSSTTBBBTTIbtnnnnbbNII")
-        connection = cls()
-        connection.client_index = None if values[0] is None else _end(values[0])
-        connection.version, connection.suite, connection.alpn, connection.server_name = values[1:5]
-        connection.offered_versions = None if values[5] is None else items(values[5], "s")
-        connection.offered_alpn = None if values[6] is None else items(values[6], "s")
-        connection.resumed, connection.certificate_requested, connection.mutual = values[7:10]
-        connection.server_certificate, connection.client_certificate = map(
-            _certificate, values[10:12]
-        )
-        connection.handshake_ns, connection.is_complete = values[12:14]
-        connection.alerts = tuple([_alert(alert) for alert in items(values[14], "t")])
-        connection.records, connection.bytes = list(values[15:17]), list(values[17:19])
-        connection.is_decrypted, connection.is_clear_client = values[19:21]
-        (
-            connection.estimated_requests,
-            connection.estimated_median_ns,
-            connection.estimated_p99_ns,
-        ) = values[21:]
-        return connection
-
-
-def _certificate(state: object) -> CertificateFacts | None:
-    return None if state is None else CertificateFacts.from_state(state)
-
-
-def _alert(state: object) -> SentAlert:
-    direction, level, name = fields(state, "nSs")
-    return SentAlert(_end(direction), level, name)
-
-
-def _end(direction: int) -> int:
-    if direction > 1:
-        raise ValueError(f"end {direction} of a connection")
-    return direction

@@ -45,8 +45,6 @@ class EndpointFilter:
     within the TCP header.
     """
 
-    __slots__ = ("_is_fragment", "_network_count", "_networks", "_ports")
-
     def __init__(
         self, ports: Collection[int], networks: Collection[IPv4Network | IPv6Network]
     ) -> None:

@@ -56,15 +56,6 @@ class HeaderCursor:
         base: what to add to an index to get an index in :attr:`buffer`.
     """
 
-    __slots__ = (
-        *("at", "base", "batch", "data", "destination_high", "destination_low", "end"),
-        *("datagram_key", "datagram_protocol", "fragment_offset"),
-        *("has_more", "identification", "ip_at", "ip_end", "is_ipv6", "kind", "kind_at"),
-        *("kind_limit", "limit", "row", "stats"),
-        *("source_high", "source_low", "tunnels", "wire_bytes"),
-        *("_captured", "_joined", "_joined_bytes", "_links", "_offsets", "_used_bytes", "_wires"),
-    )
-
     def __init__(self, batch: PacketBatch, stats: LayerStats) -> None:
         """``stats`` counts the packets that cannot be read up to TCP."""
         self.batch = batch

@@ -11,6 +11,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Final
 
+from kanalyze.common.saved import load, save
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.net.header_cursor import HeaderCursor, as_numbers
 from kanalyze.net.header_names import TUNNELS
@@ -70,15 +71,15 @@ class HeaderReader:
         self._fragments: FragmentReassembler | None = None
         """None before the first one."""
 
-    def state(self) -> State | None:
+    def state(self, _context: object) -> State | None:
         """Return what :meth:`load_state` takes."""
-        return None if self._fragments is None else self._fragments.state()
+        return None if self._fragments is None else save(self._fragments)
 
-    def load_state(self, state: object) -> None:
+    def load_state(self, state: object, _context: object) -> None:
         """Continue from a state; raises ValueError for any other value."""
         if state is not None:
             self._fragments = self._new_fragments()
-            self._fragments.load_state(state)
+            load(self._fragments, state)
 
     def read(self, batch: PacketBatch, shard: Shard = ALL_CONNECTIONS) -> SegmentColumns:
         """Read the link, IP and TCP headers of a batch, and those of tunnels.
@@ -137,14 +138,6 @@ def read_headers(batch: PacketBatch, stats: LayerStats) -> SegmentColumns:
 
 class SegmentColumnsBuilder:
     """Fills segment columns, which have room for ``room`` segments."""
-
-    __slots__ = (
-        *("_arrays", "_segments", "_used"),
-        *("_number", "_time_ns", "_is_ipv6", "_source_high", "_source_low", "_destination_high"),
-        *("_destination_low", "_source_port", "_destination_port", "_sequence", "_acknowledgment"),
-        *("_flags", "_window", "_checksum", "_identification", "_payload_start", "_payload_bytes"),
-        "_captured_bytes",
-    )
 
     def __init__(self, room: int) -> None:
         none = bytes(8 * room)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.common.plain_values import fields, items
-from kanalyze.model.anomalies import Anomaly, AnomalyKind, kind_of
+from kanalyze.common.saved import Saved
+from kanalyze.model.anomalies import Anomaly, AnomalyKind
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
@@ -31,6 +31,17 @@ class NetCounters:
     Counts of one connection, such as lost bytes, are only in its
     :class:`kanalyze.model.TcpConnection`.
     """
+
+    _SAVED = Saved(
+        "anomalies:dict[AnomalyKind,count] anomaly_bytes:dict[AnomalyKind,count] "
+        "bad_ip_headers:count bad_tcp_headers:count before_start_bytes:count connections:count "
+        "cut_headers:count ip_fragments:count late_bytes:count late_packets:count "
+        "lost_datagrams:count not_ip:count not_tcp:count other_packets:dict[str,count] "
+        "out_of_window_bytes:count out_of_window_packets:count packets:count "
+        "reassembled_datagrams:count tcp_segments:count tunnels:dict[str,count] "
+        "unknown_link_type:dict[int,count]",
+        AnomalyKind,
+    )
 
     def __init__(self) -> None:
         self.packets = 0
@@ -75,24 +86,6 @@ class NetCounters:
         self.anomaly_bytes: dict[AnomalyKind, int] = {}
         """Sums of the anomalies' ``length``, by kind."""
 
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes: all counters, ordered by name."""
-        values: list[int | State] = []
-        for _, count in sorted(vars(self).items()):
-            values.append(_counts_state(count) if isinstance(count, dict) else count)
-        return tuple(values)
-
-    @classmethod
-    def from_state(cls, state: object) -> NetCounters:
-        """Make one from a state; raises ValueError for any other value."""
-        counters = cls()
-        defaults = sorted(vars(counters).items())
-        kinds = "".join(["t" if isinstance(count, dict) else "n" for _, count in defaults])
-        for (counter, _), count in zip(defaults, fields(state, kinds), strict=True):
-            value = _counts_from_state(counter, count) if isinstance(count, tuple) else count
-            setattr(counters, counter, value)
-        return counters
-
     def merge(self, other: NetCounters) -> None:
         """Add the counts of ``other``."""
         for counter, mine in vars(self).items():
@@ -114,29 +107,11 @@ class NetCounters:
         counts[name] = counts.get(name, 0) + packets
 
 
-def _counts_state(counts: dict[object, int]) -> State:
-    return tuple(
-        [
-            (key.value if isinstance(key, AnomalyKind) else key, count)
-            for key, count in counts.items()
-        ]
-    )
-
-
-def _counts_from_state(counter: str, state: State) -> dict[object, int]:
-    """Return the counts by key, which is a name, a number or a kind of anomaly."""
-    has_numbers, has_kinds = counter == "unknown_link_type", counter.startswith("anomal")
-    counts: dict[object, int] = {}
-    for entry in items(state, "t"):
-        key, count = fields(entry, "in" if has_numbers else "sn")
-        counts[kind_of(key) if has_kinds else key] = count
-    return counts
-
-
 class LayerStats:
     """Collects counters, and a bounded number of the anomalies of a batch."""
 
     _NOT_SAVED = ("_anomalies", "_count_by_kind", "_most")
+    _SAVED = Saved("counters:NetCounters", NetCounters, bare=True)
 
     def __init__(self, *, every_anomaly: bool = False) -> None:
         """With ``every_anomaly`` it keeps all anomalies, not only the first of each kind."""
@@ -148,14 +123,6 @@ class LayerStats:
     def reset_counters(self) -> None:
         """Let the counters begin at zero."""
         self.counters = NetCounters()
-
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes; called when the anomalies are drained."""
-        return self.counters.state()
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        self.counters = NetCounters.from_state(state)
 
     @property
     def settings(self) -> State:

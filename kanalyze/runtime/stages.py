@@ -20,6 +20,7 @@ from kanalyze.capture.packet_index import PacketLocations
 from kanalyze.common.garbage_collection import no_collection
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import load, save
 from kanalyze.errors import UsageError
 from kanalyze.kafka.session.connection_summary import ConnectionCounts, ConnectionSummary
 from kanalyze.kafka.session.tracker import ConnectionTracker
@@ -211,18 +212,20 @@ class Stages:
 
     def state(self) -> State:
         """Return the state of open connections between two batches. No secret is in it."""
-        streams = self._tracker.state(), self.tls.state(), self._proxies.state()
-        return self._reassembler.state(), *streams
+        streams = save(self._tracker), self.tls.state(), save(self._proxies)
+        return save(self._reassembler), *streams
 
     def parts_from_state(self, state: object) -> StageParts:
         """Return parts that continue from a state; raises ValueError for any other value."""
         net, connections, tls, proxies = fields(state, "tttt", (((), ()),))
         reassembler, tracker = self._new_reassembler(), self._new_tracker()
-        reassembler.load_state(net)
+        load(reassembler, net)
         still_open = {tcp.serial: tcp for tcp in reassembler.open_tcp()}
-        tracker.load_state(connections, still_open)
+        load(tracker, connections, still_open)
+        if not tracker.serials <= still_open.keys():
+            raise ValueError("a connection that is not open")
         streams = self._new_proxies()
-        streams.load_state(proxies, still_open)
+        load(streams, proxies, still_open)
         return reassembler, tracker, self.tls.from_state(tls, still_open), streams
 
     def load_state(self, parts: StageParts) -> None:

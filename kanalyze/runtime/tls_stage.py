@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import load, save
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -57,7 +58,7 @@ class TlsStage:
     def state(self) -> State:
         """Return the state between two batches, for :meth:`from_state`. No secret is in it."""
         parts = self._watcher, self.streams
-        return tuple(None if part is None else part.state() for part in parts)
+        return tuple(None if part is None else save(part) for part in parts)
 
     def from_state(self, state: object, still_open: Mapping[int, TcpConnection]) -> TlsStage:
         """Return a stage that continues from a state; raises ValueError for any other value.
@@ -67,11 +68,11 @@ class TlsStage:
         watched, decrypted = fields(state, "TT")
         stage = TlsStage(self._most_bytes, watches=self._watcher is not None, keylog=self._keylog)
         if stage._watcher is not None:
-            stage._watcher.load_state(watched, still_open)
+            load(stage._watcher, watched, still_open)
         if stage.streams is None and decrypted:
             stage.streams = stage._new_streams()
         if stage.streams is not None:
-            stage.streams.load_state(decrypted, still_open)
+            load(stage.streams, decrypted, still_open)
         return stage
 
     @property
@@ -151,7 +152,7 @@ class TlsStage:
             self._keylog = KeyLog(grows=may_be_late)
             self.streams = self._new_streams()
             # These connections were read as encrypted until now.
-            self.streams.load_state(None, {tcp.serial: tcp for tcp in still_open})
+            load(self.streams, None, {tcp.serial: tcp for tcp in still_open})
         for data in logs:
             self.streams.add_secrets(data)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.known import of_known
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.saved import make, save
 from kanalyze.common.times import format_time
 from kanalyze.kafka.session.connection_summary import UnknownTotal
 from kanalyze.model.anomalies import AnomalyKind
@@ -476,8 +477,7 @@ def _anomalies_of(value: object) -> dict[AnomalyKind, AnomalyTotal]:
 def _unknown_of(value: object) -> dict[str, UnknownTotal]:
     totals = _object_of(value).items()
     return {
-        _port_of(port): UnknownTotal.from_state(tuple(_counts_of(total, 3)))
-        for port, total in totals
+        _port_of(port): make(UnknownTotal, tuple(_counts_of(total, 3))) for port, total in totals
     }
 
 
@@ -528,7 +528,7 @@ _KINDS = {
     "unknown_ports": _Kind(
         _add_ports,
         _unknown_of,
-        saved=lambda ports: {port: list(total.state()) for port, total in ports.items()},
+        saved=lambda ports: {port: list(save(total)) for port, total in ports.items()},
     ),
     "anomalies": _Kind(
         _add_anomalies,

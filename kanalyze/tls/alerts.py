@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.saved import Saved
 
 __all__ = ["SEALED_ALERT_BYTES", "TlsAlert", "read_alert"]
 
@@ -58,6 +59,7 @@ _DESCRIPTIONS: Final = {
 }
 
 
+@Saved("direction:end level:str description:str time_ns:int packet:count")
 class TlsAlert(NamedTuple):
     """An alert, and who sent it."""
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.common.plain_values import fields, items
+from kanalyze.common.saved import Saved
 from kanalyze.model.tls_record import HEADER_BYTES
 from kanalyze.tls.epochs import APPLICATION, EARLY, HANDSHAKE
 from kanalyze.tls.plaintext import PlaintextWriter
 from kanalyze.tls.records import TlsRecord
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.model.streams import StreamItem
     from kanalyze.tls.negotiation import Negotiation
     from kanalyze.tls.opener import RecordOpener
@@ -39,11 +38,13 @@ class ApplicationData:
         early_bytes: bytes of buffered early data.
     """
 
-    __slots__ = (
-        *("_early", "_from_start", "_has_data", "_missing_bytes", "_negotiation", "_writer"),
-        *("_first_size", "_has_sizes", "_overhead", "early_bytes", "plaintext_bytes"),
-    )
     _NOT_SAVED = ("_negotiation", "early_bytes")
+    _SAVED = Saved(
+        "_from_start:bool _writer:here _missing_bytes:count _has_data:bool plaintext_bytes:count "
+        "_early:list[(bytes,TlsRecord)]",
+        TlsRecord,
+        added="_overhead:int _first_size:count _has_sizes:bool",
+    )
 
     def __init__(self, negotiation: Negotiation, *, from_start: bool) -> None:
         self._negotiation = negotiation
@@ -63,27 +64,8 @@ class ApplicationData:
         self.early_bytes = 0
         self.plaintext_bytes = 0
 
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes, after :meth:`take`."""
-        return (
-            *(self._from_start, self._writer.state(), self._missing_bytes, self._has_data),
-            self.plaintext_bytes,
-            tuple([(content, record.state()) for content, record in self._early]),
-            *(self._overhead, self._first_size, self._has_sizes),
-        )
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        self._from_start, writer, self._missing_bytes, *others = fields(
-            state, "btnbntinb", (_NONE_OPENED, 0, False)
-        )
-        self._has_data, self.plaintext_bytes, early, *overhead = others
-        self._overhead, self._first_size, self._has_sizes = overhead
-        self._writer.load_state(writer)
-        for entry in items(early, "t"):
-            content, record = fields(entry, "yt")
-            self._early.append((content, TlsRecord.from_state(record)))
-            self.early_bytes += len(content)
+    def _after_load(self) -> None:
+        self.early_bytes = sum([len(content) for content, _ in self._early])
 
     def lose_keys(self, record: TlsRecord) -> None:
         """Put a gap before a record: neither it nor what follows can be read."""

@@ -84,8 +84,6 @@ def _aead(mode: str, key: bytes) -> _Aead:
 class _Aead13Cipher(RecordCipher):
     """TLS 1.3. The nonce is the IV and the record's number; the header is protected too."""
 
-    __slots__ = ("_decrypt", "_iv", "_iv_number", "_nonce")
-
     def __init__(self, aead: _Aead, keys: DirectionKeys, tag_bytes: int) -> None:
         super().__init__(tag_bytes + 1, tag_bytes + 1)
         self._decrypt = aead.decrypt
@@ -120,8 +118,6 @@ class _Gcm13Cipher(_Aead13Cipher):
     xor GHASH is the encrypted counter block; decrypted, it contains the nonce.
     """
 
-    __slots__ = ("_encrypt", "_key")
-
     def __init__(self, aead: _Aead, keys: DirectionKeys, tag_bytes: int) -> None:
         super().__init__(aead, keys, tag_bytes)
         assert isinstance(aead, AESGCM)
@@ -151,8 +147,6 @@ class _Gcm13Cipher(_Aead13Cipher):
 
 class _Aead12Cipher(RecordCipher):
     """Base of the AEAD suites of TLS 1.2: the number is part of the additional data."""
-
-    __slots__ = ("_decrypt", "_explicit_bytes", "_iv", "_protected")
 
     def __init__(self, aead: _Aead, keys: DirectionKeys, tag_bytes: int, explicit: int) -> None:
         super().__init__(explicit + tag_bytes, explicit + tag_bytes)
@@ -185,8 +179,6 @@ class _Aead12Cipher(RecordCipher):
 class _ImplicitNonceCipher(_Aead12Cipher):
     """ChaCha20-Poly1305 of TLS 1.2."""
 
-    __slots__ = ("_iv_number",)
-
     def __init__(self, aead: _Aead, keys: DirectionKeys, tag_bytes: int) -> None:
         super().__init__(aead, keys, tag_bytes, 0)
         self._iv_number = int.from_bytes(keys.iv, "big")
@@ -202,8 +194,6 @@ class _ExplicitNonceCipher(_Aead12Cipher):
     All implementations count them up by one per record, from 0 (Java, Go) or from a random number
     (OpenSSL).
     """
-
-    __slots__ = ("_last_explicit", "_last_number")
 
     def __init__(self, aead: _Aead, keys: DirectionKeys, tag_bytes: int) -> None:
         super().__init__(aead, keys, tag_bytes, _EXPLICIT_NONCE_BYTES)
@@ -240,8 +230,6 @@ class _CbcCipher(RecordCipher):
     In CBC, the plaintext of a block depends only on that block and the one before it. So one
     decryptor is used for all records: each begins with its IV, whose decrypted block is dropped.
     """
-
-    __slots__ = ("_decrypt", "_inner", "_mac_bytes", "_mac_last", "_outer", "_protected")
 
     def __init__(self, keys: DirectionKeys, mac: str, *, mac_last: bool) -> None:
         mode = modes.CBC(bytes(_BLOCK_BYTES))

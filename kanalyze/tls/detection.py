@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 from kanalyze.model.streams import Chunk, Gap
 from kanalyze.model.tls_record import HEADER_BYTES, find_records, looks_like_record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kanalyze.common.plain_values import State
     from kanalyze.model.streams import StreamItem
 
 __all__ = ["TlsDetector"]
@@ -36,6 +35,7 @@ class TlsDetector:
 
     __slots__ = ("_first_direction", "_searched_bytes", "_starts_seen")
     _NOT_SAVED = ("_starts_seen",)
+    _SAVED = Saved("_first_direction:end _searched_bytes:count")
 
     def __init__(self, first_direction: int, starts_seen: tuple[bool, bool]) -> None:
         """Begin.
@@ -47,20 +47,6 @@ class TlsDetector:
         self._first_direction = first_direction
         self._starts_seen = starts_seen
         self._searched_bytes = 0
-
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
-        return self._first_direction, self._searched_bytes
-
-    @classmethod
-    def from_state(cls, state: object, starts_seen: tuple[bool, bool]) -> TlsDetector:
-        """Make one from a state; raises ValueError for any other value."""
-        first_direction, searched_bytes = fields(state, "nn")
-        if first_direction > 1:
-            raise ValueError("no direction")
-        detector = cls(first_direction, starts_seen)
-        detector._searched_bytes = searched_bytes
-        return detector
 
     def decide(
         self, items: tuple[Sequence[StreamItem], Sequence[StreamItem]], *, is_last: bool

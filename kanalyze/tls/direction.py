@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import load, save
 from kanalyze.model.tls_record import (
     ALERT,
     APPLICATION_DATA,
@@ -54,11 +55,6 @@ __all__ = ["TlsDirection"]
 class TlsDirection:
     """Reads what one end sends."""
 
-    __slots__ = (
-        *("_alerts", "_bytes", "_cutter", "_data", "_from_start", "_lost_bytes"),
-        *("_messages", "_negotiation", "_opened", "_protection", "_queue", "_records"),
-        *("_direction", "_lost_before", "_owes_gap", "_unopened", "has_lost_keys"),
-    )
     _NOT_SAVED = ("_alerts", "_negotiation", "_direction")
 
     def __init__(
@@ -88,37 +84,32 @@ class TlsDirection:
 
     # -- state ------------------------------------------------------------------------------------
 
-    def state(self) -> State:
+    def state(self, _context: object) -> State:
         """Return what :meth:`load_state` takes, after :meth:`end_step`."""
         cutter, opener = self._cutter, self._protection.opener
-        has_keys = opener is not None and opener.has_keys
         return (
-            *(self._from_start, None if cutter is None else cutter.state(), self._queue.state()),
-            *(self._protection.state(), self._messages.state(), self._data.state()),
+            *(self._from_start, None if cutter is None else save(cutter)),
+            *map(save, (self._queue, self._protection, self._messages, self._data)),
             *(self._records, self._bytes, self._opened, self._unopened, self._lost_bytes),
-            *(has_keys, self.has_lost_keys, self._owes_gap, self._lost_before),
+            *(opener is not None and opener.has_keys, self.has_lost_keys, self._owes_gap),
+            self._lost_before,
         )
 
-    def load_state(self, state: object) -> None:
+    def load_state(self, state: object, _context: object) -> None:
         """Continue from a state, with that of the negotiation; raises ValueError for any other."""
-        self._from_start, cutter, *parts, had_keys, lost_keys, gap, self._lost_before = fields(
-            state, "bTttttnnnnnbbbn", (0,)
-        )
-        *parts, self._records, self._bytes, opened, unopened, lost = parts
+        self._from_start, cutter, *others = fields(state, "bTttttnnnnnbbbn", (0,))
         if cutter is not None:
             self._cutter = RecordCutter(self._protection.prove, 0, from_start=self._from_start)
-            self._cutter.load_state(cutter)
-        of_parts = (
-            *(self._queue.load_state, self._protection.load_state, self._messages.load_state),
-            self._data.load_state,
-        )
-        for load, part_state in zip(of_parts, parts, strict=True):
-            load(part_state)
-        self._opened, self._unopened = opened, unopened
-        self._lost_bytes, self.has_lost_keys, self._owes_gap = lost, lost_keys, gap
+            load(self._cutter, cutter)
+        parts = self._queue, self._protection, self._messages, self._data
+        for part, part_state in zip(parts, others[:4], strict=True):
+            load(part, part_state)
+        self._records, self._bytes, self._opened, self._unopened, self._lost_bytes = others[4:9]
+        had_keys, self.has_lost_keys, self._owes_gap, self._lost_before = others[9:]
         opener = self._protection.opener
+        has_keys = opener is not None and opener.has_keys
         # If the current epoch had no keys before either, nothing is lost.
-        if opened and had_keys and not lost_keys and (opener is None or not opener.has_keys):
+        if self._opened and had_keys and not self.has_lost_keys and not has_keys:
             self.has_lost_keys = self._owes_gap = True
 
     # -- what comes in ----------------------------------------------------------------------------

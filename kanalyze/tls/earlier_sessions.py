@@ -15,7 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.plain_values import fields, items
+from kanalyze.common.saved import Saved
 from kanalyze.tls.epochs import Epochs12, MasterName
 from kanalyze.tls.keylog import SecretKind
 from kanalyze.tls.records import TrialRange
@@ -23,7 +23,6 @@ from kanalyze.tls.records import TrialRange
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.common.plain_values import State
     from kanalyze.tls.epochs import Handshake12
     from kanalyze.tls.keylog import KeyLog
     from kanalyze.tls.records import TlsRecord
@@ -59,28 +58,13 @@ class EarlierSessions:
     """Finds the master secrets of resumed sessions, for all connections."""
 
     _NOT_SAVED = ("_log",)
+    _SAVED = Saved("_trials_left:int _names:dict[*(str,str),dict[MasterName]]", MasterName)
 
     def __init__(self, log: KeyLog, most_trials: int = MAX_TRIALS) -> None:
         self._log = log
         self._trials_left = most_trials
         self._names: dict[Ends, dict[MasterName, None]] = {}
         """The master secrets that opened a session between two addresses, the latest last."""
-
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes. No secret is in it."""
-        names = [
-            (*ends, tuple([name.state() for name in names])) for ends, names in self._names.items()
-        ]
-        return self._trials_left, tuple(names)
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        self._trials_left, all_names = fields(state, "it")
-        for entry in items(all_names, "t"):
-            one, other, names = fields(entry, "sst")
-            own = self._names[one, other] = {}
-            for name in items(names, "t"):
-                own[MasterName.from_state(name)] = None
 
     def note(self, ends: Ends, name: MasterName) -> None:
         """Remember whose master secret opened a session between two addresses."""

@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.plain_values import fields, items
+from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved, make, save
 from kanalyze.tls.cipher_suites import TLS_1_2, TLS_1_3, cipher_suite
 from kanalyze.tls.installed import require_ciphers
 from kanalyze.tls.key_schedule import keys_12, keys_13, next_traffic_secret
@@ -102,7 +103,7 @@ class Epochs13:
         self._kinds = _KINDS[end]
         self._suite = suite
 
-    def state(self) -> State:
+    def state(self, _context: object) -> State:
         """Return what :meth:`from_state` takes: the keys to look up secrets, but no secret."""
         suite = self._suite
         return self._random, _KINDS.index(self._kinds), None if suite is None else suite.number
@@ -139,6 +140,7 @@ class Epochs13:
         return range(epoch + 1, epoch + 1 + _MAX_UNSEEN_UPDATES) if is_uncertain else ()
 
 
+@Saved("name:bytes kind:SecretKind", SecretKind)
 class MasterName(NamedTuple):
     """Under which name a key log has a master secret of TLS 1.2."""
 
@@ -147,17 +149,9 @@ class MasterName(NamedTuple):
     kind: SecretKind
     """``MASTER`` or ``SESSION``."""
 
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
-        return self.name, int(self.kind)
-
-    @classmethod
-    def from_state(cls, state: object) -> MasterName:
-        """Make one from a state; raises ValueError for any other value."""
-        name, kind = fields(state, "yn")
-        if kind not in (SecretKind.MASTER, SecretKind.SESSION):
+    def _after_load(self) -> None:
+        if self.kind not in (SecretKind.MASTER, SecretKind.SESSION):
             raise ValueError("no master secret")
-        return cls(name, SecretKind(kind))
 
 
 class Handshake12(NamedTuple):
@@ -173,11 +167,22 @@ class Handshake12(NamedTuple):
     """Whose master secret opens the records, if the key log has none under the names of this
     session: an earlier one's, which this one resumes."""
 
-    def state(self) -> State:
+    def state(self, _context: object) -> State:
         """Return what :meth:`from_state` takes."""
         identity = self.client_random, self.server_random, self.session_id
-        resumes = None if self.resumes is None else self.resumes.state()
+        resumes = None if self.resumes is None else save(self.resumes)
         return *identity, self.suite.number, self.encrypt_then_mac, resumes
+
+    @classmethod
+    def from_state(cls, state: object, _context: object) -> Handshake12:
+        """Make one from a state; raises ValueError for any other value."""
+        *identity, number, encrypt_then_mac, resumes = fields(state, "yyynbT", (None,))
+        suite = cipher_suite(number)
+        if suite is None or suite.version != TLS_1_2:
+            raise ValueError("no suite of TLS 1.2")
+        earlier = None if resumes is None else make(MasterName, resumes)
+        client_random, server_random, session_id = identity
+        return cls(client_random, server_random, session_id, suite, encrypt_then_mac, earlier)
 
     def master_name(self, log: KeyLog) -> MasterName | None:
         """Return the name under which a key log has the master secret; None if it has none."""
@@ -188,39 +193,18 @@ class Handshake12(NamedTuple):
         names += [] if self.resumes is None else [self.resumes]
         return next((name for name in names if log.find(*name) is not None), None)
 
-    @classmethod
-    def from_state(cls, state: object) -> Handshake12:
-        """Make one from a state; raises ValueError for any other value."""
-        *identity, number, encrypt_then_mac, resumes = fields(state, "yyynbT", (None,))
-        suite = cipher_suite(number)
-        if suite is None or suite.version != TLS_1_2:
-            raise ValueError("no suite of TLS 1.2")
-        earlier = None if resumes is None else MasterName.from_state(resumes)
-        client_random, server_random, session_id = identity
-        return cls(client_random, server_random, session_id, suite, encrypt_then_mac, earlier)
-
 
 class Epochs12:
     """TLS 1.2: the first handshake is epoch 0, each renegotiation begins another epoch."""
 
     _NOT_SAVED = ("_end", "_log")
+    _SAVED = Saved("_handshakes:dict[count,Handshake12]", Handshake12, bare=True)
 
     def __init__(self, log: KeyLog, end: int):
         """Begin; the arguments are as for :class:`Epochs13`."""
         self._log = log
         self._end = end
         self._handshakes: dict[int, Handshake12] = {}
-
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes: the keys to look up secrets, but no secret."""
-        handshakes = self._handshakes.items()
-        return tuple([(epoch, handshake.state()) for epoch, handshake in handshakes])
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        for entry in items(state, "t"):
-            epoch, handshake = fields(entry, "nt")
-            self._handshakes[epoch] = Handshake12.from_state(handshake)
 
     def negotiate(self, epoch: int, handshake: Handshake12) -> None:
         """Note the values of a handshake for an epoch; all but the latest two are forgotten."""

@@ -18,11 +18,10 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 from kanalyze.model.packets import NO_TIME
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.model.tls import TlsConnection
 
 __all__ = ["RequestEstimate"]
@@ -44,6 +43,9 @@ class RequestEstimate:
     """Counts the requests of one connection, and its response times by class."""
 
     __slots__ = ("_first_answer_ns", "_flight", "_request_end_ns", "_times", "requests")
+    _SAVED = Saved(
+        "requests:count _request_end_ns:int? _flight:int _first_answer_ns:int? _classes:bytes?"
+    )
 
     def __init__(self) -> None:
         self.requests = 0
@@ -110,30 +112,20 @@ class RequestEstimate:
             index += 1
         return _middle_ns(index)
 
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
-        times = None if self._times is None else self._times.tobytes()
-        return self.requests, self._request_end_ns, self._flight, self._first_answer_ns, times
-
-    @classmethod
-    def from_state(cls, state: object) -> RequestEstimate:
-        """Make one from a state; raises ValueError for any other value."""
-        estimate = cls()
-        values = fields(state, "nIiIY")
-        (
-            estimate.requests,
-            estimate._request_end_ns,
-            estimate._flight,
-            estimate._first_answer_ns,
-            times,
-        ) = values
-        if estimate._request_end_ns is None and estimate._first_answer_ns is not None:
+    def _after_load(self) -> None:
+        if self._request_end_ns is None and self._first_answer_ns is not None:
             raise ValueError("an answer to nothing")
-        if times is not None:
-            estimate._times = array("Q", times)
-            if len(estimate._times) != _CLASSES or sum(estimate._times) != estimate.requests:
-                raise ValueError("other classes of times, or another sum")
-        return estimate
+        times = self._times
+        if times is not None and (len(times) != _CLASSES or sum(times) != self.requests):
+            raise ValueError("other classes of times, or another sum")
+
+    @property
+    def _classes(self) -> bytes | None:
+        return None if self._times is None else self._times.tobytes()
+
+    @_classes.setter
+    def _classes(self, times: bytes | None) -> None:
+        self._times = None if times is None else array("Q", times)
 
 
 def _class_of(took_ns: int) -> int:

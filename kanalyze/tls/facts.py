@@ -8,16 +8,12 @@ None means not known, because it is encrypted or not in the capture.
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.plain_values import fields, items
-from kanalyze.model.tcp import end_of_two
+from kanalyze.common.saved import Saved
 from kanalyze.model.tls import CertificateFacts
 from kanalyze.tls.alerts import TlsAlert
-
-if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
 
 __all__ = ["Decryption", "TlsCounts", "TlsFacts", "version_name"]
 
@@ -101,6 +97,16 @@ class TlsFacts:
         *("renegotiations", "resumed", "retried", "server_certificate", "server_name"),
         *("suite", "tickets", "version"),
     )
+    _SAVED = Saved(
+        "client_index:end? offered_versions:tuple[count]? offered_suites:tuple[count]? "
+        "offered_alpn:tuple[str]? server_name:str? version:count? suite:count? alpn:str? "
+        "resumed:bool? retried:bool mutual:bool? server_certificate:CertificateFacts? "
+        "client_certificate:CertificateFacts? handshake_ns:int? offered_early_data:bool? "
+        "accepted_early_data:bool? tickets:count key_updates:count renegotiations:count "
+        "alerts:list[TlsAlert] alert_count:count certificate_requested:bool?",
+        CertificateFacts,
+        TlsAlert,
+    )
 
     def __init__(self) -> None:
         self.client_index: int | None = None
@@ -128,43 +134,9 @@ class TlsFacts:
         self.decryption = Decryption.NOTHING_SEALED
         self.counts = (TlsCounts(0, 0, 0, 0, 0, 0), TlsCounts(0, 0, 0, 0, 0, 0))
 
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes; counts and decryption follow from the session."""
-        server, client = self.server_certificate, self.client_certificate
-        return (
-            *(self.client_index, self.offered_versions, self.offered_suites, self.offered_alpn),
-            *(self.server_name, self.version, self.suite, self.alpn, self.resumed, self.retried),
-            *(self.mutual, None if server is None else server.state()),
-            *(None if client is None else client.state(), self.handshake_ns),
-            *(self.offered_early_data, self.accepted_early_data, self.tickets, self.key_updates),
-            *(self.renegotiations, tuple(map(tuple, self.alerts)), self.alert_count),
-            self.certificate_requested,
-        )
-
-    @classmethod
-    def from_state(cls, state: object) -> TlsFacts:
-        """Make one from a state; raises ValueError for any other value."""
-        facts, kinds = cls(), "NTTTSNNSBbBTTIBBnnntnB"
-        direction, versions, suites, protocols, *others = fields(state, kinds)
-        facts.client_index = end_of_two(direction)
-        for values, kind in ((versions, "n"), (suites, "n"), (protocols, "s")):
-            items(() if values is None else values, kind)
-        facts.offered_versions, facts.offered_suites, facts.offered_alpn = (
-            versions,
-            suites,
-            protocols,
-        )
-        facts.server_name, facts.version, facts.suite, facts.alpn, *others = others
-        facts.resumed, facts.retried, facts.mutual, server, client, *others = others
-        facts.server_certificate = None if server is None else CertificateFacts.from_state(server)
-        facts.client_certificate = None if client is None else CertificateFacts.from_state(client)
-        facts.handshake_ns, facts.offered_early_data, facts.accepted_early_data, *others = others
-        facts.tickets, facts.key_updates, facts.renegotiations, alerts, *others = others
-        facts.alert_count, facts.certificate_requested = others
-        if len(alerts) > MAX_ALERTS:
+    def _after_load(self) -> None:
+        if len(self.alerts) > MAX_ALERTS:
             raise ValueError("more alerts than are kept")
-        facts.alerts = [TlsAlert(*fields(alert, "nssin")) for alert in alerts]
-        return facts
 
     def add_alert(self, alert: TlsAlert) -> None:
         """Count an alert, and keep it where there is room."""

@@ -15,13 +15,12 @@ import zlib
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.plain_values import fields, items
+from kanalyze.common.saved import Saved
 from kanalyze.tls.cipher_suites import TLS_1_2, TLS_1_3
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.common.plain_values import State
 
 __all__ = ["CERTIFICATE", "CERTIFICATE_REQUEST", "CLIENT_HELLO", "COMPRESSED_CERTIFICATE"]
 __all__ += ["ENCRYPTED_EXTENSIONS", "decompressed_certificate"]
@@ -76,6 +75,11 @@ class HandshakeMessage(NamedTuple):
     """Empty if the message is too large to be buffered."""
 
 
+@Saved(
+    "random:bytes session_id:bytes versions:tuple[count] suites:tuple[count] server_name:str? "
+    "alpn:tuple[str] has_ticket:bool has_psk:bool has_early_data:bool",
+    added="is_cut:bool",
+)
 class ClientHello(NamedTuple):
     """What a client offers."""
 
@@ -93,15 +97,12 @@ class ClientHello(NamedTuple):
     is_cut: bool = False
     """Whether only its beginning was captured. What is not in that is left out."""
 
-    @classmethod
-    def from_state(cls, state: object) -> ClientHello:
-        """Make one from its values; raises ValueError for any others."""
-        hello = cls(*fields(state, "yyttStbbbb", (False,)))
-        for values, kind in ((hello.versions, "n"), (hello.suites, "n"), (hello.alpn, "s")):
-            items(values, kind)
-        return hello
 
-
+@Saved(
+    "random:bytes session_id:bytes version:count suite:count compression:count alpn:str? "
+    "encrypt_then_mac:bool has_psk:bool is_retry:bool",
+    added="is_cut:bool",
+)
 class ServerHello(NamedTuple):
     """What a server chose."""
 
@@ -119,11 +120,6 @@ class ServerHello(NamedTuple):
     is_cut: bool = False
     """As of a :class:`ClientHello`."""
 
-    @classmethod
-    def from_state(cls, state: object) -> ServerHello:
-        """Make one from its values; raises ValueError for any others."""
-        return cls(*fields(state, "yynnnSbbbb", (False,)))
-
 
 class EncryptedExtensions(NamedTuple):
     """What a server of TLS 1.3 adds to its hello."""
@@ -135,19 +131,12 @@ class EncryptedExtensions(NamedTuple):
 class MessageAssembler:
     """Assembles the handshake messages of one direction."""
 
+    _SAVED = Saved("_buffer:bytearray _skip:count _skipped_kind:count")
+
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._skip = 0
         self._skipped_kind = 0
-
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes."""
-        return bytes(self._buffer), self._skip, self._skipped_kind
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        buffer, self._skip, self._skipped_kind = fields(state, "ynn")
-        self._buffer[:] = buffer
 
     @property
     def buffered_bytes(self) -> int:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 from kanalyze.tls.earlier_sessions import EarlierSessions
 from kanalyze.tls.epochs import APPLICATION, Epochs12, Epochs13, suites_13
 from kanalyze.tls.keylog import SecretKind
@@ -27,7 +27,6 @@ from kanalyze.tls.records import TrialRange
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.common.plain_values import State
     from kanalyze.tls.cipher_suites import CipherSuite
     from kanalyze.tls.epochs import Handshake12
     from kanalyze.tls.keylog import KeyLog
@@ -62,21 +61,12 @@ class LateStarts:
     """Finds sessions for all connections that began before the capture."""
 
     _NOT_SAVED = ("_log",)
+    _SAVED = Saved("trials_left:int", added="earlier:here")
 
     def __init__(self, log: KeyLog, most_trials: int = MAX_TRIALS) -> None:
         self._log = log
         self.trials_left = most_trials
         self.earlier = EarlierSessions(log)
-
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes."""
-        return self.trials_left, self.earlier.state()
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        self.trials_left, earlier = fields(state, "iT", (None,))
-        if earlier is not None:
-            self.earlier.load_state(earlier)
 
     def find_13(
         self, record: TlsRecord, end: int | None, suite: CipherSuite | None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 from kanalyze.model.packets import known_time
 from kanalyze.tls import handshake
 from kanalyze.tls.alerts import SEALED_ALERT_BYTES
@@ -27,7 +27,6 @@ from kanalyze.tls.epochs import (
 from kanalyze.tls.facts import TlsFacts
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.tls.cipher_suites import CipherSuite
     from kanalyze.tls.earlier_sessions import Ends
     from kanalyze.tls.handshake import ClientHello, HandshakeMessage, ServerHello
@@ -64,6 +63,15 @@ class Negotiation:
     """
 
     _NOT_SAVED = ("ends", "log")
+    _SAVED = Saved(
+        "facts:TlsFacts handshakes:count client_hello:ClientHello? server_hello:ServerHello? "
+        "client_random:bytes? both_epochs_12:2*here _times.begin_ns:int? "
+        "_times.finished_ns:list[int?] may_have_early_data:bool has_begun:2*bool "
+        "_adopted_number:count?",
+        TlsFacts,
+        handshake.ClientHello,
+        handshake.ServerHello,
+    )
 
     def __init__(self, log: KeyLog, ends: Ends = NOBODY) -> None:
         self.log = log
@@ -84,31 +92,17 @@ class Negotiation:
 
     # -- state ------------------------------------------------------------------------------------
 
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes. No secret is in it, nor a key."""
-        client, server = self.client_hello, self.server_hello
-        epochs, other_epochs = self.both_epochs_12
-        suite = None if self._adopted_suite is None else self._adopted_suite.number
-        return (
-            *(self.facts.state(), self.handshakes, None if client is None else tuple(client)),
-            *(None if server is None else tuple(server), self.client_random),
-            *(epochs.state(), other_epochs.state(), *self._times.state()),
-            *(self.may_have_early_data, *self.has_begun, suite),
-        )
+    def _after_load(self) -> None:
+        if len(self._times.finished_ns) != 2:
+            raise ValueError("not the times of two ends")
 
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        facts, self.handshakes, client, server, *others = fields(state, "tnTTYttItbbbN")
-        self.facts = TlsFacts.from_state(facts)
-        self.client_hello = None if client is None else handshake.ClientHello.from_state(client)
-        self.server_hello = None if server is None else handshake.ServerHello.from_state(server)
-        self.client_random, *of_epochs, begin_ns, finished, early = others[:6]
-        *self.has_begun, suite = others[6:]
-        self._adopted_suite = None if suite is None else cipher_suite(suite)
-        for epochs, epochs_state in zip(self.both_epochs_12, of_epochs, strict=True):
-            epochs.load_state(epochs_state)
-        self._times.load_state(begin_ns, finished)
-        self.may_have_early_data = early
+    @property
+    def _adopted_number(self) -> int | None:
+        return None if self._adopted_suite is None else self._adopted_suite.number
+
+    @_adopted_number.setter
+    def _adopted_number(self, number: int | None) -> None:
+        self._adopted_suite = None if number is None else cipher_suite(number)
 
     # -- what keys depend on ----------------------------------------------------------------------
 
@@ -367,14 +361,6 @@ class _HandshakeTimes:
         if self.begin_ns is None or any(self.finished_ns[i] is None for i in directions):
             return None
         return max(end_ns for end_ns in self.finished_ns if end_ns is not None) - self.begin_ns
-
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes."""
-        return self.begin_ns, tuple(self.finished_ns)
-
-    def load_state(self, begin_ns: int | None, finished: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        self.begin_ns, self.finished_ns = begin_ns, list(fields(finished, "II"))
 
 
 def _note_no_certificates(facts: TlsFacts, end: int | None) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 from kanalyze.model.tls_record import HEADER_BYTES
 from kanalyze.tls.epochs import APPLICATION, EARLY, Epochs13
 from kanalyze.tls.records import TrialRange
@@ -21,7 +21,6 @@ from kanalyze.tls.records import TrialRange
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.common.plain_values import State
     from kanalyze.tls.epochs import Epochs
     from kanalyze.tls.record_cipher import Opened, RecordCipher
     from kanalyze.tls.records import TlsRecord
@@ -64,6 +63,10 @@ class RecordOpener:
     """
 
     _NOT_SAVED = ("_ciphers", "_epochs", "_found", "_found_offset")
+    _SAVED = Saved(
+        "epoch:count _number:count uncertain:count missing:count first_missing:count "
+        "left_epoch:count? _work_left:int"
+    )
 
     def __init__(self, epochs: Epochs, epoch: int, uncertain: int = 0) -> None:
         self._epochs = epochs
@@ -85,21 +88,8 @@ class RecordOpener:
         """The epochs whose keys it uses."""
         return self._epochs
 
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes. No key or secret is in it."""
-        return (
-            *(self.epoch, self._number, self.uncertain, self.missing, self.first_missing),
-            *(self.left_epoch, self._work_left),
-        )
-
-    @classmethod
-    def from_state(cls, state: object, epochs: Epochs) -> RecordOpener:
-        """Make one from a state, with the current keys; raises ValueError for any other value."""
-        epoch, number, uncertain, missing, first_missing, left, work = fields(state, "nnnnnNi")
-        opener = cls(epochs, epoch, uncertain)
-        opener._number, opener.missing, opener.first_missing = number, missing, first_missing
-        opener.left_epoch, opener._work_left = left, min(work, _MAX_WORK_BYTES)
-        return opener
+    def _after_load(self) -> None:
+        self._work_left = min(self._work_left, _MAX_WORK_BYTES)
 
     @property
     def is_early(self) -> bool:

@@ -13,12 +13,11 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 from kanalyze.model.segments import Segments
 from kanalyze.model.streams import Chunk, Gap
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.model.streams import StreamItem
     from kanalyze.tls.records import TlsRecord
 
@@ -43,6 +42,7 @@ class PlaintextWriter:
         *("_chunk_offset", "_columns", "_count", "_data", "_items", "_room", "lengths", "packets"),
         *("starts", "times"),
     )
+    _SAVED = Saved("_offset:count")
 
     def __init__(self) -> None:
         self._items: list[StreamItem] = []
@@ -54,13 +54,7 @@ class PlaintextWriter:
         """Number of segments that the columns have room for."""
         self._count = 0
 
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes, after :meth:`take`."""
-        return (self._offset,)
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        (self._offset,) = fields(state, "n")
+    def _after_load(self) -> None:
         self._chunk_offset = self._offset
 
     @property

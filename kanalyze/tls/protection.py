@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import load, save
 from kanalyze.model.tls_record import APPLICATION_DATA, HANDSHAKE_RECORD, HEADER_BYTES
 from kanalyze.tls.earlier_sessions import RecordPlace
 from kanalyze.tls.epochs import APPLICATION, EARLY, HANDSHAKE, Epochs13
@@ -39,11 +40,6 @@ class Protection:
         opener: opens them; None if the keys cannot be known.
     """
 
-    __slots__ = (
-        *("_from_start", "_late_records", "_late_starts", "_may_be_missing", "_negotiation"),
-        *("_direction", "_is_first"),
-        *("_prospect", "_prospect_of", "is_sealed", "opener"),
-    )
     _NOT_SAVED = (
         *("_from_start", "_late_starts", "_negotiation", "_prospect", "_prospect_of", "_direction"),
     )
@@ -67,18 +63,18 @@ class Protection:
         self.is_sealed = False
         self.opener: RecordOpener | None = None
 
-    def state(self) -> State:
+    def state(self, _context: object) -> State:
         """Return what :meth:`load_state` takes. No secret is in it, nor a key."""
         opener = self.opener
         epochs = None if opener is None else opener.epochs
         # The epochs of TLS 1.2 are in the state of the negotiation.
-        state_13 = epochs.state() if isinstance(epochs, Epochs13) else None
+        state_13 = save(epochs) if isinstance(epochs, Epochs13) else None
         return (
             *(self._late_records, self._may_be_missing, self.is_sealed, state_13),
-            *(None if opener is None else opener.state(), self._is_first),
+            *(None if opener is None else save(opener), self._is_first),
         )
 
-    def load_state(self, state: object) -> None:
+    def load_state(self, state: object, _context: object) -> None:
         """Continue from a state, with that of the negotiation; raises ValueError for any other."""
         late, self._may_be_missing, *others = fields(state, "nnbTTb", (True,))
         self.is_sealed, epochs, opener, self._is_first = others
@@ -90,7 +86,8 @@ class Protection:
             keys: Epochs = negotiation.both_epochs_12[end]
             if epochs is not None:
                 keys = Epochs13.from_state(epochs, negotiation.log)
-            self.opener = RecordOpener.from_state(opener, keys)
+            self.opener = RecordOpener(keys, 0)
+            load(self.opener, opener)
 
     def keys_came(self) -> None:
         """Try secrets again, because the key log has grown."""

@@ -23,8 +23,6 @@ class Opened:
         content: the plaintext without padding and tag.
     """
 
-    __slots__ = ("content", "kind")
-
     def __init__(self, kind: int, content: bytes | memoryview) -> None:
         self.kind, self.content = kind, content
 
@@ -44,8 +42,6 @@ class RecordCipher:
         least_bytes: least size of a record's body.
         tries_numbers: whether :meth:`number` tries numbers in turn.
     """
-
-    __slots__ = ("least_bytes", "overhead_bytes", "tries_numbers")
 
     def __init__(self, overhead_bytes: int | None, least_bytes: int) -> None:
         self.overhead_bytes, self.least_bytes = overhead_bytes, least_bytes

@@ -13,12 +13,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 from kanalyze.model.streams import Gap
 from kanalyze.model.tls_record import ALERT, APPLICATION_DATA, HEADER_BYTES, looks_like_record
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.model.segments import Segments
     from kanalyze.model.streams import StreamItem
 
@@ -28,6 +27,7 @@ _ALERT_BYTES = 2
 """Of an alert that is not encrypted."""
 
 
+@Saved("packet:count kind:count body_bytes:count begin_ns:int end_ns:int")
 class SealedData(NamedTuple):
     """A record of application data, or an encrypted alert."""
 
@@ -44,7 +44,9 @@ class SealedData(NamedTuple):
 class RecordHeaders:
     """Steps over the records of one direction."""
 
-    __slots__ = ("_begin_ns", "_head", "_left", "_packet", "_size", "bytes", "records")
+    _SAVED = Saved(
+        "records:count bytes:count _head:bytes? _left:count _size:count _begin_ns:int _packet:count"
+    )
 
     def __init__(self) -> None:
         self.records = 0
@@ -133,21 +135,6 @@ class RecordHeaders:
         else:
             self._head, self._left = None, 0
 
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
-        return (
-            *(self.records, self.bytes, self._head, self._left, self._size, self._begin_ns),
-            self._packet,
-        )
-
-    @classmethod
-    def from_state(cls, state: object) -> RecordHeaders:
-        """Make one from a state; raises ValueError for any other value."""
-        headers = cls()
-        values = fields(state, "nnYnnin")
-        headers.records, headers.bytes, headers._head, headers._left, headers._size = values[:5]
-        headers._begin_ns, headers._packet = values[5:]
-        head = headers._head
-        if headers._left and (head is None or len(head) != HEADER_BYTES):
+    def _after_load(self) -> None:
+        if self._left and (self._head is None or len(self._head) != HEADER_BYTES):
             raise ValueError("a record without a header")
-        return headers

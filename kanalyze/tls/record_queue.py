@@ -12,6 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kanalyze.common.plain_values import fields, items
+from kanalyze.common.saved import make, save
 from kanalyze.tls.records import LostRecords, TlsRecord
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ class RecordQueue:
         waiting_bytes: memory of the records that wait from one step to the next.
     """
 
-    __slots__ = ("_incoming", "_next", "_waiting", "is_patient", "waiting_bytes")
     _NOT_SAVED = ("_incoming", "_next", "waiting_bytes")
 
     def __init__(self) -> None:
@@ -47,18 +47,17 @@ class RecordQueue:
         self.is_patient = True
         self.waiting_bytes = 0
 
-    def state(self) -> State:
+    def state(self, _context: object) -> State:
         """Return what :meth:`load_state` takes, after :meth:`end_step`."""
-        waiting = [item.state() for item in self._waiting]
-        return self.is_patient, tuple(waiting)
+        return self.is_patient, tuple([save(item) for item in self._waiting])
 
-    def load_state(self, state: object) -> None:
+    def load_state(self, state: object, _context: object) -> None:
         """Continue from a state; raises ValueError for any other value."""
         self.is_patient, waiting = fields(state, "bt")
         for item_state in items(waiting, "t"):
             # Of an older format, what is lost has fewer values; a record has always more.
-            kind = LostRecords if len(item_state) <= len(LostRecords._fields) else TlsRecord
-            item = kind.from_state(item_state)
+            is_loss = len(item_state) <= len(LostRecords._fields)
+            item = make(LostRecords, item_state) if is_loss else make(TlsRecord, item_state)
             self._waiting.append(item)
             self.waiting_bytes += _waiting_bytes(item)
 

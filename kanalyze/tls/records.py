@@ -18,7 +18,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.plain_values import fields, items
+from kanalyze.common.saved import Saved
 from kanalyze.model.streams import Gap
 from kanalyze.model.tls_record import HEADER_BYTES, find_record, record_bytes
 
@@ -36,7 +36,6 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from kanalyze.common.plain_values import State
     from kanalyze.model.segments import Segments
     from kanalyze.model.streams import StreamItem
 
@@ -68,9 +67,9 @@ class TlsRecord:
         time_ns, packet: of the packet with the last byte.
     """
 
-    __slots__ = (
-        *("body", "first_packet", "first_time_ns", "header", "kind", "packet", "stream_offset"),
-        "time_ns",
+    _SAVED = Saved(
+        "kind:count header:bytes body:bytes stream_offset:count first_time_ns:int "
+        "first_packet:count time_ns:int packet:count"
     )
 
     def __init__(
@@ -92,20 +91,9 @@ class TlsRecord:
         first, last = (self.first_time_ns, self.first_packet), (self.time_ns, self.packet)
         return TlsRecord(self.header, b"", self.stream_offset, first, last)
 
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
-        return (
-            *(self.kind, self.header, self.body, self.stream_offset),
-            *(self.first_time_ns, self.first_packet, self.time_ns, self.packet),
-        )
-
-    @classmethod
-    def from_state(cls, state: object) -> TlsRecord:
-        """Make one from a state; raises ValueError for any other value."""
-        kind, header, body, offset, *packets = fields(state, "nyyninin")
-        if len(header) != HEADER_BYTES or header[0] != kind:
+    def _after_load(self) -> None:
+        if len(self.header) != HEADER_BYTES or self.header[0] != self.kind:
             raise ValueError("no header of a record")
-        return cls(header, body, offset, (packets[0], packets[1]), (packets[2], packets[3]))
 
 
 def _new_record(header: bytes, body: bytes, stream_offset: int) -> TlsRecord:
@@ -125,6 +113,11 @@ class TrialRange(NamedTuple):
     """How many numbers may be tried if the number cannot be computed."""
 
 
+@Saved(
+    "stream_offset:count length:count records:count? time_ns:int packet:count",
+    TlsRecord,
+    added="cut:TlsRecord?",
+)
 class LostRecords(NamedTuple):
     """Bytes of a stream between two records, whose records cannot be read."""
 
@@ -138,17 +131,6 @@ class LostRecords(NamedTuple):
     cut: TlsRecord | None = None
     """The beginning of the first of these records, if it was captured."""
 
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
-        cut = None if self.cut is None else self.cut.state()
-        return self.stream_offset, self.length, self.records, self.time_ns, self.packet, cut
-
-    @classmethod
-    def from_state(cls, state: object) -> LostRecords:
-        """Make one from a state; raises ValueError for any other value."""
-        lost = cls(*fields(state, "nnNinT", (None,)))
-        return lost._replace(cut=None if lost.cut is None else TlsRecord.from_state(lost.cut))
-
 
 Proof: TypeAlias = "Callable[[TlsRecord, int], bool | None]"
 """Takes bytes that look like a record, and the number of bytes before them that are in no record.
@@ -159,6 +141,13 @@ class RecordCutter:
     """Cuts one direction into records."""
 
     _NOT_SAVED = ("_prove",)
+    _SAVED = Saved(
+        "_buffer:bytearray _offset:count _need:count _is_in_sync:bool _search_from:count "
+        "_lost_from:count? _skip:count _first_ns:int _first_packet:count _latest_ns:int "
+        "_latest_packet:count _arrivals:list[(count,int,count)]",
+        TlsRecord,
+        added="_cut:TlsRecord?",
+    )
 
     def __init__(self, prove: Proof, stream_offset: int, *, from_start: bool) -> None:
         """Begin.
@@ -192,30 +181,12 @@ class RecordCutter:
         self._latest_ns = self._latest_packet = 0
         """Of the latest packet."""
 
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes; called when everything fed was read."""
-        return (
-            *(bytes(self._buffer), self._offset, self._need, self._is_in_sync),
-            *(self._search_from, self._lost_from, self._skip, self._first_ns, self._first_packet),
-            *(self._latest_ns, self._latest_packet, tuple(self._arrivals)),
-            None if self._cut is None else self._cut.state(),
-        )
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        buffer, self._offset, self._need, self._is_in_sync, *others = fields(
-            state, "ynnbnNninintT", (None,)
-        )
-        self._search_from, self._lost_from, self._skip, *arrival, arrivals, cut = others
-        self._cut = None if cut is None else TlsRecord.from_state(cut)
+    def _after_load(self) -> None:
         is_lost = self._skip or not self._is_in_sync
         if not HEADER_BYTES <= self._need <= _MAX_NEEDED_BYTES or (
             is_lost and (self._lost_from is None or self._lost_from > self._offset)
         ):
             raise ValueError("no place in a stream of records")
-        self._buffer[:] = buffer
-        self._arrivals = [fields(packet, "nin") for packet in items(arrivals, "t")]
-        self._first_ns, self._first_packet, self._latest_ns, self._latest_packet = arrival
 
     @property
     def buffered_bytes(self) -> int:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 from kanalyze.tls.direction import TlsDirection
 from kanalyze.tls.earlier_sessions import NOBODY
 from kanalyze.tls.facts import Decryption, TlsFacts
 from kanalyze.tls.negotiation import Negotiation
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.model.streams import StreamItem
     from kanalyze.tls.alerts import TlsAlert
     from kanalyze.tls.earlier_sessions import Ends
@@ -41,6 +40,7 @@ class TlsSession:
     """The TLS of one TCP connection."""
 
     _NOT_SAVED = ("_log", "_log_version")
+    _SAVED = Saved("_negotiation:here _directions:2*here")
 
     def __init__(
         self,
@@ -72,18 +72,6 @@ class TlsSession:
             for direction in (0, 1)
         )
         self._directions = (first, second)
-
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes, between two steps. No secret or key is in it."""
-        first, second = self._directions
-        return self._negotiation.state(), first.state(), second.state()
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state, before anything was fed; raises ValueError for any other."""
-        negotiation, *directions = fields(state, "ttt")
-        self._negotiation.load_state(negotiation)
-        for direction, direction_state in zip(self._directions, directions, strict=True):
-            direction.load_state(direction_state)
 
     @property
     def has_lost_keys(self) -> bool:

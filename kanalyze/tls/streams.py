@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from kanalyze.common.buffer_budget import BufferBudget
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields, items
+from kanalyze.common.saved import load, save
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.stream_copies import (
     both_items,
@@ -31,6 +32,7 @@ from kanalyze.model.stream_copies import (
     memory_of,
 )
 from kanalyze.model.streams import Chunk, StreamUpdate
+from kanalyze.model.tcp import open_connection
 from kanalyze.tls.detection import TlsDetector
 from kanalyze.tls.facts import Decryption
 from kanalyze.tls.late_start import LateStarts
@@ -120,15 +122,15 @@ class DecryptedStreams:
         self.given_up_connections = 0
         self.outcomes: Counter[Decryption] = Counter()
 
-    def state(self) -> State:
+    def state(self, _context: object) -> State:
         """Return what :meth:`load_state` takes, between two batches. No secret is in it.
 
         Connections that wait for secrets start again; closed ones among them are not in it.
         """
         connections = self._connections.items()
         return (
-            self._late_starts.state(),
-            tuple([(serial, None if c is None else c.state()) for serial, c in connections]),
+            save(self._late_starts),
+            tuple([(serial, None if c is None else save(c)) for serial, c in connections]),
         )
 
     def load_state(self, state: object, connections: Mapping[int, TcpConnection]) -> None:
@@ -146,12 +148,10 @@ class DecryptedStreams:
             self._connections = dict.fromkeys(connections)
             return
         late_starts, followed = fields(state, "tt")
-        self._late_starts.load_state(late_starts)
+        load(self._late_starts, late_starts)
         for entry in items(followed, "t"):
             serial, connection_state = fields(entry, "nT")
-            tcp = connections.get(serial)
-            if tcp is None:
-                raise ValueError("a connection that is not open")
+            tcp = open_connection(connections, serial)
             connection = None
             if connection_state is not None:
                 connection = _Connection.from_state(connection_state, tcp, self._new_session)
@@ -401,15 +401,15 @@ class _Connection:
         self._plaintext: BothItems = ([], [])
         self._detector = detector
 
-    def state(self) -> State:
+    def state(self, _context: object) -> State:
         """Return what :meth:`from_state` takes."""
         # A connection that waits starts again with all buffered items.
         session = None if self.is_waiting else self.session
-        buffered = tuple(map(items_state, self._buffered))
-        plaintext = tuple(map(items_state, self._plaintext))
         return (
-            *(self._detector.state(), self._fed and session is not None, self.is_decrypted),
-            *(self.is_reported, buffered, plaintext, None if session is None else session.state()),
+            *(save(self._detector), self._fed and session is not None, self.is_decrypted),
+            *(self.is_reported, tuple(map(items_state, self._buffered))),
+            tuple(map(items_state, self._plaintext)),
+            None if session is None else save(session),
         )
 
     @classmethod
@@ -419,21 +419,17 @@ class _Connection:
         buffered, plaintext, session = others
         if session is None and fed:
             raise ValueError("no connection that begins as TLS does")
-        connection = cls(tcp, TlsDetector.from_state(detector, _starts_seen(tcp)))
-        connection._fed, connection.is_decrypted, connection.is_reported = (
-            fed,
-            is_decrypted,
-            is_reported,
-        )
+        connection = cls(tcp, TlsDetector(0, _starts_seen(tcp)))
+        load(connection._detector, detector)
+        connection._fed = fed
+        connection.is_decrypted, connection.is_reported = is_decrypted, is_reported
         connection._buffered, connection._plaintext = both_items(buffered), both_items(plaintext)
         connection._copied_items = [len(items) for items in connection._buffered]
         connection.item_bytes = sum(map(memory_of, chain(*connection._buffered)))
         if session is not None:
             connection.session = new_session(tcp)
-            connection.session.load_state(session)
-            connection.has_lost_keys = (
-                not connection.is_reported and connection.session.has_lost_keys
-            )
+            load(connection.session, session)
+            connection.has_lost_keys = not is_reported and connection.session.has_lost_keys
         return connection
 
     @property

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.common.plain_values import fields, items
-from kanalyze.model.tcp import end_of_two
+from kanalyze.common.saved import Saved
 from kanalyze.model.tls import ENCRYPTED, SentAlert, TlsConnection
 from kanalyze.model.tls_record import ALERT
 from kanalyze.tls.alerts import SEALED_ALERT_BYTES
@@ -25,7 +24,6 @@ from kanalyze.tls.record_headers import RecordHeaders, SealedData
 from kanalyze.tls.session import TlsSession
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.model.streams import StreamUpdate
     from kanalyze.model.tcp import TcpConnection
 
@@ -54,6 +52,15 @@ class WatchedConnection:
     )
 
     _NOT_SAVED = ("tls",)
+    _SAVED = Saved(
+        "_session:here? _fed_bytes:count _client_index:end? _is_13:bool _is_sealed:2*bool "
+        "_hidden_alerts:list[count] _held:list[(count,*SealedData)] "
+        "_undecided:list[(count,*SealedData)] _headers:(RecordHeaders,RecordHeaders) "
+        "_estimate:RequestEstimate",
+        SealedData,
+        RecordHeaders,
+        RequestEstimate,
+    )
 
     def __init__(self, tcp: TcpConnection) -> None:
         self.tls = tcp.tls = tcp.tls or TlsConnection()
@@ -188,45 +195,6 @@ class WatchedConnection:
         if body_bytes == min(SEALED_ALERT_BYTES) or direction == client_index:
             return True
         return bool(self._hidden_alerts) or not self._estimate.requests
-
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes."""
-        return (
-            None if self._session is None else self._session.state(),
-            *(self._fed_bytes, self._client_index, self._is_13, *self._is_sealed),
-            tuple(self._hidden_alerts),
-            _records_state(self._held),
-            _records_state(self._undecided),
-            tuple([headers.state() for headers in self._headers]),
-            self._estimate.state(),
-        )
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        session, self._fed_bytes, direction, self._is_13, *others = fields(state, "TnNbbbttttt")
-        self._client_index = end_of_two(direction)
-        *self._is_sealed, hidden, held, undecided, headers, estimate = others
-        if session is None:
-            self._session = None
-        else:
-            assert self._session is not None
-            self._session.load_state(session)
-        self._hidden_alerts = list(items(hidden, "n"))
-        self._held = _records_of(held)
-        self._undecided = _records_of(undecided)
-        one, other = fields(headers, "tt")
-        self._headers = RecordHeaders.from_state(one), RecordHeaders.from_state(other)
-        self._estimate = RequestEstimate.from_state(estimate)
-
-
-def _records_state(records: list[tuple[int, SealedData]]) -> State:
-    return tuple([(direction, *data) for direction, data in records])
-
-
-def _records_of(state: object) -> list[tuple[int, SealedData]]:
-    """Return records from their state; raises ValueError for any other value."""
-    records = [fields(record, "nnnnii") for record in items(state, "t")]
-    return [(direction, SealedData(*data)) for direction, *data in records]
 
 
 def note_facts(tls: TlsConnection, facts: TlsFacts) -> None:

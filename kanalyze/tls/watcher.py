@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.plain_values import fields, items
+from kanalyze.common.saved import load_each, save_each
 from kanalyze.model.streams import Chunk
 from kanalyze.model.tcp import open_connection
 from kanalyze.model.tls import SentAlert, TlsConnection
@@ -128,13 +129,9 @@ class TlsWatcher:
         self._handshake_bytes += watched.buffered_bytes
         return watched
 
-    def state(self) -> State:
+    def state(self, _context: object) -> State:
         """Return what :meth:`load_state` takes, between two batches."""
-        return (
-            tuple([(serial, watched.state()) for serial, watched in self._watched.items()]),
-            tuple(self._clear.items()),
-            tuple(self._passing),
-        )
+        return save_each(self._watched), tuple(self._clear.items()), tuple(self._passing)
 
     def load_state(self, state: object, connections: Mapping[int, TcpConnection]) -> None:
         """Continue from a state.
@@ -149,12 +146,10 @@ class TlsWatcher:
         from kanalyze.tls.watched import WatchedConnection
 
         watched, clear, passing = fields(state, "ttt")
-        for item in items(watched, "t"):
-            serial, connection_state = fields(item, "nt")
-            tcp = open_connection(connections, serial)
-            connection = self._watched[serial] = WatchedConnection(tcp)
-            connection.load_state(connection_state)
-            self._handshake_bytes += connection.buffered_bytes
+        self._watched = load_each(
+            watched, lambda serial: WatchedConnection(open_connection(connections, serial))
+        )
+        self._handshake_bytes = sum([each.buffered_bytes for each in self._watched.values()])
         self._clear = dict([fields(item, "nn") for item in items(clear, "t")])
         self._passing = set(items(passing, "n"))
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from kanalyze.common.saved import load, make, save
 from kanalyze.model.network_path import KEPT_NS, MAX_EVENTS, NetworkPath, RoundTripHistory
 
 UNKNOWN = -1
@@ -112,8 +113,8 @@ def test_a_path_continues_from_its_state():
     path.round_trips[1].add(30, True, 2)
     path.add_retransmission(0, 5, 10, True, 300 * MS, 4)
     path.forget_before(0)
-    restored = NetworkPath.from_state(path.state())
-    assert restored.state() == path.state()
+    restored = make(NetworkPath, save(path))
+    assert save(restored) == save(path)
     restored.add_retransmission(0, 10, 20, False, 310 * MS, 5)
     assert restored.retransmissions(4, 5, 10) == 2
     assert restored.round_trips[1].least_at(3) == 30
@@ -121,12 +122,12 @@ def test_a_path_continues_from_its_state():
 
 @pytest.mark.parametrize("index", range(6, 12))
 def test_a_state_with_columns_of_different_lengths_is_refused(index):
-    state = list(NetworkPath().state())
+    state = list(save(NetworkPath()))
     state[index] = (1,)
     with pytest.raises(ValueError, match="of one length"):
-        NetworkPath.from_state(tuple(state))
+        make(NetworkPath, tuple(state))
 
 
 def test_a_history_with_columns_of_different_lengths_is_refused():
     with pytest.raises(ValueError, match="round trips"):
-        RoundTripHistory().load_state((1, 1, (1, 2), (3,)))
+        load(RoundTripHistory(), (1, 1, (1, 2), (3,)))

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kanalyze.capture.reader import open_capture
+from kanalyze.common.saved import save
 from kanalyze.net.tcp.reassembly import Reassembler
 from tests.support.captures import NAMES, often, path
 from tests.support.measuring import figures, measured
@@ -268,8 +269,8 @@ def test_packets_captured_twice_add_only_duplicates(name: str) -> None:
             assert getattr(two, attribute) == getattr(one, attribute)
         assert two.syn_retransmissions == one.syn_retransmissions == [0, 0]
         assert two.handshake_rtt_ns == one.handshake_rtt_ns
-        assert [trips.state() for trips in two.round_trips] == [
-            trips.state() for trips in one.round_trips
+        assert [save(trips) for trips in two.round_trips] == [
+            save(trips) for trips in one.round_trips
         ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.common.saved import save
 from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
 from tests.support.packets import Packet, make_batch, segment
 
@@ -75,7 +76,7 @@ def figures(connection: TcpConnection) -> dict[str, Any]:
     found = {name: getattr(connection, name) for name in _COUNTED}
     if connection.measures is not None:
         found |= slots_of(connection.measures)
-        found["round_trips"] = [trips.state() for trips in connection.measures.round_trips]
+        found["round_trips"] = [save(trips) for trips in connection.measures.round_trips]
     return found
 
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kanalyze.capture.file_metadata import CaptureInterface, FileMetadata
+from kanalyze.common.saved import make
 from kanalyze.kafka.session.connection_summary import UnknownTotal
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.tables.quality import MAX_TEXTS, AnomalyTotal, CaptureQuality
@@ -28,7 +29,7 @@ QUALITIES = st.builds(
 
 @given(QUALITIES)
 def test_quality_is_the_same_after_json(quality):
-    quality.unknown_ports["9092"] = UnknownTotal.from_state((1, 2, 3))
+    quality.unknown_ports["9092"] = make(UnknownTotal, (1, 2, 3))
     quality.kafka_ports["9092"] = 4
     quality.interfaces["eth0 \ud800"] = 5
     values = json.loads(json.dumps(quality.to_values()))

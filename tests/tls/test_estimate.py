@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kanalyze.common.saved import make, save
 from kanalyze.model.tls import TlsConnection
 from kanalyze.tls.estimate import RequestEstimate
 
@@ -88,8 +89,8 @@ def test_a_handshake_of_another_size_ends_with_the_next_record_of_the_server() -
 
 
 def test_a_wrong_state_is_refused() -> None:
-    good = estimate_of((0, 5)).state()
-    assert RequestEstimate.from_state(good).state() == good
+    good = save(estimate_of((0, 5)))
+    assert save(make(RequestEstimate, good)) == good
     for bad in ((), (2, *good[1:]), (*good[:4], b"12345678")):
         with pytest.raises(ValueError, match=r"."):
-            RequestEstimate.from_state(bad)
+            make(RequestEstimate, bad)

@@ -12,12 +12,12 @@ import pytest
 from kanalyze.common.plain_values import from_bytes, to_bytes
 from kanalyze.runtime import state as saved
 from kanalyze.runtime.state import StateError
-from kanalyze.tls.detection import TlsDetector
 from kanalyze.tls.keylog import KeyLog
+from kanalyze.tls.negotiation import _HandshakeTimes
 from tests.support import tls_captures
 from tests.support.captures import in_turn, often
 from tests.support.saved_state import Run, opened, run
-from tests.test_states import CHANGES, PLAIN, STATEFUL, changed, parts_of, places
+from tests.test_states import CHANGES, PLAIN, STATEFUL, changed, parts_of, places, without_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -122,9 +122,7 @@ def test_objects_that_the_streams_hold_have_a_state_too() -> None:
                     if type(value).__module__.startswith("kanalyze.tls"):
                         kinds.add(type(value))
                     waiting += parts_of(value)
-    without = {kind for kind in kinds if not hasattr(kind, "state") and not issubclass(kind, tuple)}
-    # The detector is made anew, from the state of the connection that has it.
-    assert without <= {TlsDetector}
+    assert without_state(kinds) <= {_HandshakeTimes}  # the negotiation saves its attributes
     names = {kind.__name__ for kind in kinds}
     assert {"TlsSession", "TlsDirection", "RecordOpener", "Negotiation", "TlsFacts"} <= names
     assert {f"{kind.__module__}.{kind.__name__}" for kind in kinds if hasattr(kind, "state")} <= {

@@ -6,6 +6,7 @@ import hashlib
 
 import pytest
 
+from kanalyze.common.saved import load, save
 from kanalyze.model.streams import Gap
 from kanalyze.tls.earlier_sessions import EarlierSessions
 from kanalyze.tls.facts import Decryption
@@ -134,13 +135,13 @@ def test_a_lost_record_of_the_handshake_does_not_hide_the_session(lost: int) -> 
 def test_a_new_session_without_a_secret_is_not_tried() -> None:
     log = made_log(OTHERS + line_of(EARLIER, made.MASTER))
     late_starts = LateStarts(log)
-    before = late_starts.state()
+    before = save(late_starts)
     session = TlsSession(log, late_starts, (True, True), ENDS)
     for side, item in items_of(parts_of(has_ticket=True, is_full=True)):
         session.feed(([item], []) if side == 0 else ([], [item]))
     session.close()
     assert session.facts.decryption is Decryption.NO_SECRET
-    assert late_starts.state() == before
+    assert save(late_starts) == before
 
 
 def feed_all(session: TlsSession, parts: list[Sent]) -> bytes:
@@ -165,8 +166,8 @@ def test_the_sessions_of_the_same_ends_are_tried_first_and_whatever_was_tried_be
     assert feed_all(TlsSession(log, late_starts, (True, True), ENDS), again) == b"request"
     # They are known after a break, too.
     later = LateStarts(log)
-    later.load_state(late_starts.state())
-    assert later.state() == late_starts.state()
+    load(later, save(late_starts))
+    assert save(later) == save(late_starts)
     assert feed_all(TlsSession(log, later, (True, True), ENDS), again) == b"request"
 
 
@@ -176,5 +177,5 @@ def test_the_trials_are_bounded() -> None:
     late_starts.earlier = EarlierSessions(log, 150)
     for _ in range(3):
         assert feed_all(TlsSession(log, late_starts, (True, True)), resumed(made.SUITE_12)) == b""
-    left, _ = late_starts.earlier.state()
+    left, _ = save(late_starts.earlier)
     assert -10 < left <= 0

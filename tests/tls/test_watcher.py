@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kanalyze
+from kanalyze.common.saved import load, make, save
 from kanalyze.model.segments import Segments
 from kanalyze.model.streams import Chunk, Gap, StreamUpdate
 from kanalyze.model.tcp import Endpoint, TcpConnection
@@ -322,7 +323,7 @@ def test_closed_connections_leave_no_state() -> None:
     clear = connection(9)
     watcher.feed(updates_of(clear, [(0, chunk(b"\0\0\0\x10\0\x12\0\3"))]))
     assert watcher.buffered_bytes == 0
-    assert watcher.state() == ((), (), ())
+    assert save(watcher) == ((), (), ())
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -336,7 +337,7 @@ def test_changed_bytes_raise_nothing(seed: int) -> None:
             data[dice.randrange(len(data))] = dice.randrange(256)
         spoilt.append(sent._replace(data=bytes(data)))
     tls = watched(spoilt)
-    assert tls is None or TlsConnection.from_state(tls.state()).state() == tls.state()
+    assert tls is None or save(make(TlsConnection, save(tls))) == save(tls)
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
@@ -349,15 +350,15 @@ def test_a_watcher_continues_from_a_saved_state(version: ssl.TLSVersion) -> None
         tcp = connection()
         first, second = TlsWatcher(MAX_BYTES), TlsWatcher(MAX_BYTES)
         first.feed(updates_of(tcp, items[:cut], closes=False))
-        later = TcpConnection.from_state(tcp.state())
-        second.load_state(first.state(), {later.serial: later})
+        later = make(TcpConnection, save(tcp))
+        load(second, save(first), {later.serial: later})
         second.feed(updates_of(later, items[cut:]))
         if cut > 6:  # the handshake was over
             assert later.tls is not None
-            assert later.tls.state() == whole.tls.state()
+            assert save(later.tls) == save(whole.tls)
 
 
 @pytest.mark.parametrize("state", [(), ((), (), (1, "x")), (((5, ()),), (), ()), ((), ((1,),), ())])
 def test_a_wrong_state_is_refused(state: object) -> None:
     with pytest.raises(ValueError, match=r"."):
-        TlsWatcher(MAX_BYTES).load_state(state, {})
+        load(TlsWatcher(MAX_BYTES), state, {})

@@ -126,8 +126,6 @@ class Shape:
 class Tape:
     """The output of machines for many bodies: cells, and the bytes of texts."""
 
-    __slots__ = ("arena", "arena_used", "cells", "used")
-
     def __init__(self, cells: int, arena_bytes: int) -> None:
         """Make room for ``cells`` and ``arena_bytes``; a tape does not grow."""
         self.cells = memoryview(array("q", [0]) * cells)
@@ -166,7 +164,6 @@ class Taped:
         shape: how the cells become values.
     """
 
-    __slots__ = ("arena_at", "arena_bytes", "at", "cells", "reader", "shape", "tape")
     _NOT_SAVED = ("reader", "shape")
 
     def __init__(self, reader: TapeReader, shape: Shape, tape: Tape) -> None:
@@ -227,8 +224,6 @@ class Taped:
 class _Text:
     """A text with its bytes."""
 
-    __slots__ = ("data", "text")
-
     def __init__(self, data: bytes) -> None:
         self.data = memoryview(data)
         self.text = str(data, "utf-8", "backslashreplace")
@@ -245,8 +240,6 @@ class _Text:
 
 class Texts:
     """Makes texts from bytes; repeated texts are the same objects."""
-
-    __slots__ = ("_known",)
 
     def __init__(self) -> None:
         self._known: list[_Text | None] = [None] * _MAX_KNOWN
@@ -268,8 +261,6 @@ class Texts:
 class _UuidEntry:
     """A UUID with the two numbers that it was made from."""
 
-    __slots__ = ("data", "high", "low")
-
     def __init__(self, high: int, low: int) -> None:
         self.high = high
         self.low = low
@@ -282,8 +273,6 @@ class TapeCursor:
     Attributes:
         at: index of the next cell.
     """
-
-    __slots__ = ("arena", "arena_at", "at", "current_tape", "tape", "texts", "uuids")
 
     def __init__(self, shared: TapeCursor | None = None) -> None:
         """Begin without cells; share the remembered texts and UUIDs of another cursor, if given.
@@ -389,8 +378,6 @@ class TapeCursor:
 
 class TapeReader(TapeCursor):
     """Makes Python values from the tape of one machine, or from a part taken from it."""
-
-    __slots__ = ("machine",)
 
     def __init__(self, machine: Machine, shared: TapeCursor | None = None) -> None:
         super().__init__(shared)
@@ -562,8 +549,6 @@ def check_cells(cells: memoryview, arena_bytes: int, shape: Shape) -> None:
 
 class CellChecker:
     """Reads cells as a :class:`TapeReader` does, without making values."""
-
-    __slots__ = ("arena_bytes", "at", "cells", "end")
 
     def __init__(self, cells: memoryview, arena_bytes: int) -> None:
         self.cells = cells

@@ -9,12 +9,11 @@ import struct
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from kanalyze.common.plain_values import fields, items
+from kanalyze.common.saved import Saved
 from kanalyze.model.segments import Segments
 from kanalyze.model.streams import Chunk
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.kafka.framing.frame import Frame
 
 __all__ = ["BoundarySearch", "FrameLocator"]
@@ -56,6 +55,126 @@ class FrameLocator(ABC):
         return True
 
 
+class _SearchBuffer:
+    """Bytes of no known frame, with the packets they came in; its caller bounds them."""
+
+    _SAVED = Saved(
+        "_bytes:bytearray stream_offset:count _cut_bytes:count searched_bytes:count "
+        "needed_bytes:count _marks:list[(count,int,count)]"
+    )
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+        self._marks: list[tuple[int, int, int]] = []  # (index in _bytes, time_ns, packet)
+        self.stream_offset = 0
+        """Stream offset of the first byte."""
+        self._cut_bytes = 0
+        self.searched_bytes = 0
+        """How many of the bytes have been searched."""
+        self.needed_bytes = _UNKNOWN_BYTES
+        """Length of the frame that may begin with the first byte; ``_UNKNOWN_BYTES`` if none."""
+
+    def _after_load(self) -> None:
+        indices = [mark[0] for mark in self._marks]
+        size = len(self._bytes)
+        if (
+            indices != sorted(indices)
+            or self.searched_bytes > size
+            or bool(size or self._cut_bytes) > bool(indices)
+        ):
+            raise ValueError("bytes of a search that came with no packet")
+        if indices and (indices[0] != 0 or indices[-1] > size):
+            raise ValueError("a packet behind the bytes of a search")
+
+    @property
+    def size(self) -> int:
+        """How many bytes are buffered."""
+        return len(self._bytes)
+
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing is buffered, and nothing was cut off after it."""
+        return not self._bytes and not self._cut_bytes
+
+    @property
+    def is_due(self) -> bool:
+        """True if enough bytes have come to search again."""
+        size = len(self._bytes)
+        if self._cut_bytes:
+            return True
+        if size <= self.searched_bytes:
+            return False
+        return size <= _SMALL_SEARCH_BYTES or size >= min(
+            self.searched_bytes * 5 // 4, self.needed_bytes
+        )
+
+    def note_searched(self) -> None:
+        """Note that all bytes were searched, and no complete frame was found."""
+        size = len(self._bytes)
+        self.searched_bytes = size
+        needed = _SIZE(self._bytes)[0] + 4 if size >= 4 else 0
+        self.needed_bytes = needed if needed > size else _UNKNOWN_BYTES
+
+    def add(self, segments: Segments, index: int, stream_offset: int) -> None:
+        """Append a segment; nothing may follow one that a snap length cut."""
+        start, captured = segments.start[index], segments.captured[index]
+        if not self._bytes:
+            self.stream_offset = stream_offset
+        self._marks.append((len(self._bytes), segments.time_ns[index], segments.packet[index]))
+        self._bytes += segments.buffer[start : start + captured]
+        self._cut_bytes = segments.length[index] - captured
+
+    @property
+    def is_cut(self) -> bool:
+        """True if the snap length cut the last segment."""
+        return self._cut_bytes > 0
+
+    def view(self) -> memoryview:
+        """Return a copy of all bytes."""
+        return memoryview(bytes(self._bytes))
+
+    def clear(self) -> int:
+        """Drop all; return how many bytes that were."""
+        dropped = len(self._bytes) + self._cut_bytes
+        self._cut_bytes = 0
+        self.searched_bytes = 0
+        self.needed_bytes = _UNKNOWN_BYTES
+        self._bytes.clear()
+        self._marks.clear()
+        return dropped
+
+    def drop(self, before: int) -> int:
+        """Drop the bytes before index ``before``; return how many."""
+        before = min(before, len(self._bytes))
+        if before <= 0:
+            return 0
+        segments, offset = self.rest(before)
+        self._bytes = bytearray(segments.buffer)
+        self.stream_offset = offset
+        self._marks = list(zip(segments.start, segments.time_ns, segments.packet, strict=True))
+        return before
+
+    def rest(self, index: int) -> tuple[Segments, int]:
+        """Return the bytes from ``index`` on as segments of their own, and their offset."""
+        starts, lengths, captured, times, packets = [], [], [], [], []
+        ends = [*(mark[0] for mark in self._marks[1:]), len(self._bytes)]
+        cut_bytes = [0] * (len(ends) - 1) + [self._cut_bytes]
+        for (start, time_ns, packet), end, cut_off in zip(
+            self._marks, ends, cut_bytes, strict=True
+        ):
+            size = end - max(start, index)
+            if size + cut_off <= 0 or size < 0:
+                continue
+            starts.append(max(start, index) - index)
+            lengths.append(size + cut_off)
+            captured.append(size)
+            times.append(time_ns)
+            packets.append(packet)
+        data = memoryview(bytes(self._bytes[index:]))
+        segments = Segments(data, starts, lengths, captured, times, packets)
+        return segments, self.stream_offset + index
+
+
 class BoundarySearch:
     """Searches one direction of a connection for frame boundaries, each time sync is lost.
 
@@ -64,15 +183,11 @@ class BoundarySearch:
         skipped_bytes: bytes that belong to no frame, over all searches.
     """
 
-    __slots__ = (
-        "_buffer",
-        "_candidate_offset",
-        "_locator",
-        "_searched_until",
-        "is_on",
-        "skipped_bytes",
-    )
     _NOT_SAVED = ("_locator",)
+    _SAVED = Saved(
+        "skipped_bytes:count _candidate_offset:int _searched_until:int _searched:_SearchBuffer?",
+        _SearchBuffer,
+    )
 
     def __init__(self, locator: FrameLocator, *, is_on: bool) -> None:
         """Make a search; if ``is_on``, it begins at once."""
@@ -85,19 +200,16 @@ class BoundarySearch:
         self.is_on = is_on
         self.skipped_bytes = 0
 
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes."""
-        buffer = self._buffer.state() if self.is_on else None
-        return self.skipped_bytes, self._candidate_offset, self._searched_until, buffer
+    @property
+    def _searched(self) -> _SearchBuffer | None:
+        """The buffer of a search that is on."""
+        return self._buffer if self.is_on else None
 
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        self.skipped_bytes, self._candidate_offset, self._searched_until, buffer = fields(
-            state, "niiT"
-        )
+    @_searched.setter
+    def _searched(self, buffer: _SearchBuffer | None) -> None:
         self.is_on = buffer is not None
         if buffer is not None:
-            self._buffer = _SearchBuffer.from_state(buffer)
+            self._buffer = buffer
 
     @property
     def buffered_bytes(self) -> int:
@@ -212,133 +324,3 @@ def _with_rest(chunk: Chunk, index: int, stream_offset: int, chunks: list[Chunk]
     if index == chunk.last:
         return chunks
     return [Chunk(stream_offset, chunk.segments, index, chunk.last), *chunks]
-
-
-class _SearchBuffer:
-    """Bytes of no known frame, with the packets they came in; its caller bounds them."""
-
-    def __init__(self) -> None:
-        self._bytes = bytearray()
-        self._marks: list[tuple[int, int, int]] = []  # (index in _bytes, time_ns, packet)
-        self.stream_offset = 0
-        """Stream offset of the first byte."""
-        self._cut_bytes = 0
-        self.searched_bytes = 0
-        """How many of the bytes have been searched."""
-        self.needed_bytes = _UNKNOWN_BYTES
-        """Length of the frame that may begin with the first byte; ``_UNKNOWN_BYTES`` if none."""
-
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
-        return (
-            *(bytes(self._bytes), self.stream_offset, self._cut_bytes, self.searched_bytes),
-            *(self.needed_bytes, tuple(self._marks)),
-        )
-
-    @classmethod
-    def from_state(cls, state: object) -> _SearchBuffer:
-        """Make one from a state; raises ValueError for any other value."""
-        data, offset, cut_off, searched, needed, marks = fields(state, "ynnnnt")
-        buffer = cls()
-        buffer._bytes += data
-        buffer.stream_offset, buffer._cut_bytes = offset, cut_off
-        buffer.searched_bytes, buffer.needed_bytes = searched, needed
-        buffer._marks = [fields(mark, "nin") for mark in items(marks, "t")]
-        indices = [mark[0] for mark in buffer._marks]
-        if (
-            indices != sorted(indices)
-            or searched > len(data)
-            or bool(data or cut_off) > bool(indices)
-        ):
-            raise ValueError("bytes of a search that came with no packet")
-        if indices and (indices[0] != 0 or indices[-1] > len(data)):
-            raise ValueError("a packet behind the bytes of a search")
-        return buffer
-
-    @property
-    def size(self) -> int:
-        """How many bytes are buffered."""
-        return len(self._bytes)
-
-    @property
-    def is_empty(self) -> bool:
-        """True if nothing is buffered, and nothing was cut off after it."""
-        return not self._bytes and not self._cut_bytes
-
-    @property
-    def is_due(self) -> bool:
-        """True if enough bytes have come to search again."""
-        size = len(self._bytes)
-        if self._cut_bytes:
-            return True
-        if size <= self.searched_bytes:
-            return False
-        return size <= _SMALL_SEARCH_BYTES or size >= min(
-            self.searched_bytes * 5 // 4, self.needed_bytes
-        )
-
-    def note_searched(self) -> None:
-        """Note that all bytes were searched, and no complete frame was found."""
-        size = len(self._bytes)
-        self.searched_bytes = size
-        needed = _SIZE(self._bytes)[0] + 4 if size >= 4 else 0
-        self.needed_bytes = needed if needed > size else _UNKNOWN_BYTES
-
-    def add(self, segments: Segments, index: int, stream_offset: int) -> None:
-        """Append a segment; nothing may follow one that a snap length cut."""
-        start, captured = segments.start[index], segments.captured[index]
-        if not self._bytes:
-            self.stream_offset = stream_offset
-        self._marks.append((len(self._bytes), segments.time_ns[index], segments.packet[index]))
-        self._bytes += segments.buffer[start : start + captured]
-        self._cut_bytes = segments.length[index] - captured
-
-    @property
-    def is_cut(self) -> bool:
-        """True if the snap length cut the last segment."""
-        return self._cut_bytes > 0
-
-    def view(self) -> memoryview:
-        """Return a copy of all bytes."""
-        return memoryview(bytes(self._bytes))
-
-    def clear(self) -> int:
-        """Drop all; return how many bytes that were."""
-        dropped = len(self._bytes) + self._cut_bytes
-        self._cut_bytes = 0
-        self.searched_bytes = 0
-        self.needed_bytes = _UNKNOWN_BYTES
-        self._bytes.clear()
-        self._marks.clear()
-        return dropped
-
-    def drop(self, before: int) -> int:
-        """Drop the bytes before index ``before``; return how many."""
-        before = min(before, len(self._bytes))
-        if before <= 0:
-            return 0
-        segments, offset = self.rest(before)
-        self._bytes = bytearray(segments.buffer)
-        self.stream_offset = offset
-        self._marks = list(zip(segments.start, segments.time_ns, segments.packet, strict=True))
-        return before
-
-    def rest(self, index: int) -> tuple[Segments, int]:
-        """Return the bytes from ``index`` on as segments of their own, and their offset."""
-        starts, lengths, captured, times, packets = [], [], [], [], []
-        ends = [*(mark[0] for mark in self._marks[1:]), len(self._bytes)]
-        cut_bytes = [0] * (len(ends) - 1) + [self._cut_bytes]
-        for (start, time_ns, packet), end, cut_off in zip(
-            self._marks, ends, cut_bytes, strict=True
-        ):
-            size = end - max(start, index)
-            if size + cut_off <= 0 or size < 0:
-                continue
-            starts.append(max(start, index) - index)
-            lengths.append(size + cut_off)
-            captured.append(size)
-            times.append(time_ns)
-            packets.append(packet)
-        data = memoryview(bytes(self._bytes[index:]))
-        segments = Segments(data, starts, lengths, captured, times, packets)
-        return segments, self.stream_offset + index

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.common.plain_values import fields, items
+from kanalyze.common.saved import Saved
 from kanalyze.kafka.framing.frame_pieces import FramePieces
 from kanalyze.kafka.wire import MissingBytes, Truncated
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.kafka.framing.frame_pieces import SegmentSpan
     from kanalyze.model.segments import Segments
 
@@ -64,26 +63,15 @@ class Frame:
         skim_above: with more buffered bytes than this, it pays to drop those that are not needed.
     """
 
-    __slots__ = (
-        "_pieces",
-        "batch_sums",
-        "begin",
-        "buffered_bytes",
-        "contiguous_bytes",
-        "last_packet",
-        "last_time_ns",
-        "length",
-        "lost_bytes",
-        "missing_bytes",
-        "segments",
-        "skim_above",
-        "spread",
-        "start_packet",
-        "start_time_ns",
-        "stream_offset",
-        "window_bytes",
-    )
     _NOT_SAVED = ("begin", "buffered_bytes", "segments", "spread", "contiguous_bytes")
+    _SAVED = Saved(
+        "size:count stream_offset:count start_time_ns:int start_packet:count _end:2*int? "
+        "missing_bytes:count lost_bytes:count skim_above:count window_bytes:count "
+        "_pieces:FramePieces",
+        FramePieces,
+        added="batch_sums:dict[count,*(count,count)]?",
+        arguments=4,
+    )
 
     def __init__(self, size: int, stream_offset: int, time_ns: int, packet: int) -> None:
         """Begin a frame with a packet; its bytes are added later."""
@@ -105,41 +93,28 @@ class Frame:
         self._pieces: FramePieces | None = None
         self.batch_sums: dict[int, tuple[int, int]] | None = None
 
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes; the bytes become the frame's own."""
-        is_ended = self.last_packet != NO_PACKET
+    def _before_save(self) -> None:
         self.in_pieces()
-        return (
-            *(self.length - 4, self.stream_offset, self.start_time_ns, self.start_packet),
-            *((self.last_time_ns, self.last_packet) if is_ended else (None, None)),
-            *(self.missing_bytes, self.lost_bytes, self.skim_above, self.window_bytes),
-            None if self._pieces is None else self._pieces.state(),
-            None
-            if self.batch_sums is None
-            else tuple([(at, *reached) for at, reached in self.batch_sums.items()]),
-        )
 
-    @classmethod
-    def from_state(cls, state: object) -> Frame:
-        """Make one from a state; raises ValueError for any other value."""
-        values = fields(state, "nninINnnnntT", (None,))
-        frame = cls(*values[:4])
-        end_time_ns, end_packet, frame.missing_bytes, frame.lost_bytes = values[4:8]
-        if (end_time_ns is None) != (end_packet is None):
-            raise ValueError("only one of the time and the packet of a frame's end")
-        if end_packet is not None:
-            frame.end_with(end_time_ns, end_packet)
-        frame.skim_above, frame.window_bytes = values[8:10]
-        frame._pieces = FramePieces.from_state(values[10])
-        frame.buffered_bytes = frame._pieces.buffered_bytes()
-        if frame.length - 4 >> 31 or frame.received > frame.length:
+    def _after_load(self) -> None:
+        self.buffered_bytes = self.in_pieces().buffered_bytes()
+        if self.length - 4 >> 31 or self.received > self.length:
             raise ValueError("bytes behind the end of a frame")
-        if values[11] is not None:
-            sums = [fields(item, "nnn") for item in items(values[11], "t")]
-            frame.batch_sums = {at: (reached, crc) for at, reached, crc in sums}
-        if frame.lost_bytes > frame.missing_bytes:
+        if self.lost_bytes > self.missing_bytes:
             raise ValueError("more lost bytes of a frame than missing ones")
-        return frame
+
+    @property
+    def _end(self) -> tuple[int | None, int | None]:
+        is_ended = self.last_packet != NO_PACKET
+        return (self.last_time_ns, self.last_packet) if is_ended else (None, None)
+
+    @_end.setter
+    def _end(self, end: tuple[int | None, int | None]) -> None:
+        time_ns, packet = end
+        if time_ns is not None and packet is not None:
+            self.end_with(time_ns, packet)
+        elif time_ns is not packet:
+            raise ValueError("only one of the time and the packet of a frame's end")
 
     @property
     def size(self) -> int:

@@ -8,13 +8,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, TypeAlias
 
-from kanalyze.common.plain_values import fields, items
+from kanalyze.common.saved import Saved
 from kanalyze.kafka.wire import MissingBytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kanalyze.common.plain_values import State
     from kanalyze.model.segments import Segments
 
 __all__ = ["FramePieces", "SegmentSpan", "spread_of"]
@@ -30,17 +29,6 @@ class SegmentSpan:
         buffered_bytes: those of them that were captured.
         segments: where they are.
     """
-
-    __slots__ = (
-        "_at",
-        "_first",
-        "_index",
-        "_last",
-        "_skip",
-        "buffered_bytes",
-        "length",
-        "segments",
-    )
 
     def __init__(self, segments: Segments, first: int, skip: int, length: int) -> None:
         """Take ``length`` bytes, at least one, from byte ``skip`` of the segment ``first`` on."""
@@ -159,8 +147,8 @@ _PieceRun: TypeAlias = "tuple[int, list[memoryview]]"
 class FramePieces:
     """The buffered bytes of a frame, as pieces at rising frame positions."""
 
-    __slots__ = ("_at", "_owned", "_pieces")
     _NOT_SAVED = ("_owned",)
+    _SAVED = Saved("_at:list[count] _pieces:list[memoryview]")
 
     def __init__(self) -> None:
         self._at: list[int] = []
@@ -168,26 +156,16 @@ class FramePieces:
         self._owned = 0
         """How many pieces, from the first on, are copies."""
 
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes; the pieces are copied."""
+    def _before_save(self) -> None:
         self.detach()
-        return (
-            tuple(self._at),
-            tuple([bytes(piece) for piece in self._pieces]),  # type: ignore[arg-type]
-        )
 
-    @classmethod
-    def from_state(cls, state: object) -> FramePieces:
-        """Make one from a state; raises ValueError for any other value."""
-        starts, pieces = fields(state, "tt")
-        frame_pieces, reached = cls(), 0
-        for at, piece in zip(items(starts, "n"), items(pieces, "y"), strict=True):
-            if at < reached or not piece:
+    def _after_load(self) -> None:
+        reached = 0
+        for at, piece in zip(self._at, self._pieces, strict=True):
+            if at < reached or not len(piece):
                 raise ValueError("bytes of a frame that overlap")
             reached = at + len(piece)
-            frame_pieces.add(at, memoryview(piece))
-        frame_pieces._owned = len(frame_pieces._at)
-        return frame_pieces
+        self._owned = len(self._at)
 
     def end(self) -> int:
         """Return the position after the last buffered byte; 0 if there is none."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 from kanalyze.kafka.framing.boundary_search import BoundarySearch
 from kanalyze.kafka.framing.partial_frame import PartialFrame, SplitPrefix
 from kanalyze.kafka.framing.trimming import drop_after
@@ -33,7 +33,6 @@ if not cython.compiled:
     from kanalyze.kafka.framing.frame_pieces import spread_of
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.kafka.framing.boundary_search import FrameLocator
     from kanalyze.kafka.framing.frame import Frame
     from kanalyze.model.streams import StreamItem
@@ -66,8 +65,6 @@ _NO_ITEMS: list[StreamItem] = []
 class CutFrames:
     """The results of one step of a :class:`FrameCutter`, in stream order."""
 
-    __slots__ = ("frames", "losses", "rest")
-
     def __init__(self, frames: list[Frame], losses: list[SyncLoss], rest: list[StreamItem]) -> None:
         self.frames = frames
         self.losses = losses
@@ -82,8 +79,8 @@ class SizeLimits:
     empty. Their limit keeps a stream of zeros from being cut into endless frames.
     """
 
-    __slots__ = ("_largest", "_smallest", "remaining_small_frames")
     _NOT_SAVED = ("_largest", "_smallest")
+    _SAVED = Saved("remaining_small_frames:count", bare=True)
 
     def __init__(self, smallest: int, largest: int) -> None:
         self._smallest = smallest
@@ -104,16 +101,8 @@ class SizeLimits:
 class FrameCutter:
     """Cuts one direction of a connection into frames; a state machine without I/O."""
 
-    __slots__ = (
-        "_frames",
-        "_losses",
-        "_prefix",
-        "_search",
-        "_search_from",
-        "_sizes",
-        "partial",
-    )
     _NOT_SAVED = ("_frames", "_losses")
+    _SAVED = Saved("_search:here _search_from:count _sizes:here partial:here _prefix:here")
 
     def __init__(
         self,
@@ -139,23 +128,13 @@ class FrameCutter:
         self._prefix = SplitPrefix()
         self.partial = PartialFrame()
 
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes."""
-        return (
-            *(self._search.state(), self._search_from, self._sizes.remaining_small_frames),
-            *(self.partial.state(), self._prefix.state()),
-        )
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state, before anything was fed; raises ValueError for any other value."""
-        search, self._search_from, remaining_small_frames, partial, prefix = fields(state, "tnntt")
-        self._search.load_state(search)
-        self.partial.load_state(partial)
-        self._prefix.load_state(prefix)
+    def _after_load(self) -> None:
         incomplete = (self.partial.frame is not None) + (self._prefix.frame is not None)
-        if self._search.is_on + incomplete > 1 or remaining_small_frames > _MAX_SMALL_FRAMES:
+        if (
+            self._search.is_on + incomplete > 1
+            or self._sizes.remaining_small_frames > _MAX_SMALL_FRAMES
+        ):
             raise ValueError("in sync and out of sync at once")
-        self._sizes.remaining_small_frames = remaining_small_frames
 
     @property
     def in_sync(self) -> bool:

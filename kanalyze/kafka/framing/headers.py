@@ -41,8 +41,6 @@ class RequestHeader:
         body: index in the view of the first byte after the header.
     """
 
-    __slots__ = ("api_key", "api_version", "body", "client_id", "correlation_id")
-
     def __init__(
         self,
         api_key: int,

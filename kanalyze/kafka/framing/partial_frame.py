@@ -9,13 +9,12 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 from kanalyze.kafka.framing.frame import Frame
 from kanalyze.model.segments import Segments
 from kanalyze.model.streams import Chunk
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.kafka.framing.frame_pieces import SegmentSpan
 
 __all__ = ["PartialFrame", "SplitPrefix"]
@@ -31,20 +30,13 @@ class PartialFrame:
         remaining: how many bytes of it are still to come, lost ones included.
     """
 
-    __slots__ = ("frame", "remaining")
+    _SAVED = Saved("remaining:count frame:Frame?", Frame)
 
     def __init__(self) -> None:
         self.frame: Frame | None = None
         self.remaining = 0
 
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes."""
-        return self.remaining, None if self.frame is None else self.frame.state()
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        self.remaining, frame = fields(state, "nT")
-        self.frame = None if frame is None else Frame.from_state(frame)
+    def _after_load(self) -> None:
         if (self.remaining > 0) != (self.frame is not None) or (
             self.frame is not None and self.frame.received > self.frame.length - self.remaining
         ):
@@ -94,20 +86,13 @@ class SplitPrefix:
         frame: the frame, without its bytes and its size; None if no prefix is split.
     """
 
-    __slots__ = ("_bytes", "frame")
+    _SAVED = Saved("_bytes:bytes frame:Frame?", Frame)
 
     def __init__(self) -> None:
         self.frame: Frame | None = None
         self._bytes = b""
 
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes."""
-        return self._bytes, None if self.frame is None else self.frame.state()
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        self._bytes, frame = fields(state, "yT")
-        self.frame = None if frame is None else Frame.from_state(frame)
+    def _after_load(self) -> None:
         if (0 < len(self._bytes) < 4) != (self.frame is not None) or (
             self.frame is not None and self.frame.received
         ):

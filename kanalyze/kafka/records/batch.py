@@ -69,14 +69,6 @@ class RecordBatch:
             :meth:`end` was called.
     """
 
-    __slots__ = (
-        *("_append_time", "_attributes", "_base_timestamp", "_data", "_end", "_limits", "_read"),
-        *("_start", "base_offset", "base_sequence", "batch_bytes", "codec", "crc_ok"),
-        *("delete_horizon_ms", "is_control", "is_transactional", "magic", "most_records"),
-        *("partition_leader_epoch", "problems", "producer_epoch", "producer_id", "record_count"),
-        "timestamp_type",
-    )
-
     def __init__(
         self,
         read: ReadRecords | None,

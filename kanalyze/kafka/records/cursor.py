@@ -49,20 +49,6 @@ class RecordCursor:
         problem: why no more records can be read; None if all is right.
     """
 
-    __slots__ = (
-        *("_append_time", "_at", "_base_offset", "_base_timestamp", "_bytes", "_data", "_end"),
-        *(
-            "_headers_at",
-            "_is_append_time",
-            "_key_at",
-            "_remaining_records",
-            "_record_end",
-            "_value_at",
-        ),
-        *("_status", "header_count", "key_bytes", "offset", "problem", "timestamp_ms"),
-        "value_bytes",
-    )
-
     def __init__(
         self,
         data: bytes,

@@ -14,13 +14,12 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 from kanalyze.kafka.wire import Truncated, WireError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.common.plain_values import State
     from kanalyze.kafka.codec.machine import Machine
     from kanalyze.kafka.framing.frame import Frame
 
@@ -38,21 +37,13 @@ class BatchCounts:
     """Numbers of batches and messages of records; all are 0 where CRCs are not checked."""
 
     __slots__ = ("batches", "checked", "wrong")
+    _SAVED = Saved("batches:count checked:count wrong:count", arguments=3)
 
     def __init__(self, batches: int = 0, checked: int = 0, wrong: int = 0) -> None:
         self.batches = batches
         self.checked = checked
         """Those whose CRC was compared: all of their bytes are in the capture."""
         self.wrong = wrong
-
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
-        return self.batches, self.checked, self.wrong
-
-    @classmethod
-    def from_state(cls, state: object) -> BatchCounts:
-        """Make counts from a state; raises ValueError for any other value."""
-        return cls(*fields(state, "nnn"))
 
     def add(self, other: BatchCounts) -> None:
         """Add other counts."""

@@ -37,10 +37,6 @@ __all__ = ["ExchangeCompletion"]
 class ExchangeCompletion:
     """Completes the exchanges of one connection; its parts are those of ``ExchangeBuilder``."""
 
-    __slots__ = (
-        *("_bodies", "_broker_index", "_correlator", "_login", "_losses", "_reader", "_tokens"),
-    )
-
     def __init__(
         self,
         broker_index: int,

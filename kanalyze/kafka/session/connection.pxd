@@ -10,7 +10,7 @@ from kanalyze.kafka.session.exchange_builder cimport ExchangeBuilder
 @cython.final
 cdef class KafkaConnection:
     cdef object __weakref__
-    cdef readonly int client_index
+    cdef public int client_index
     cdef public FrameCutter _requests
     cdef public FrameCutter _responses
     cdef public object _response_locator

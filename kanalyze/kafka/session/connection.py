@@ -11,26 +11,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 from kanalyze.kafka.framing.framer import FrameCutter
 from kanalyze.kafka.session.connection_anomalies import incomplete_frame_anomaly, shed
 from kanalyze.kafka.session.events import ConnectionEvents
-from kanalyze.kafka.session.exchange import Peers
 from kanalyze.kafka.session.exchange_builder import ExchangeBuilder
 from kanalyze.kafka.session.partial_messages import PartialMessages
 from kanalyze.kafka.session.resync import ResponseLocator
-from kanalyze.model.tcp import end_of_two
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.kafka.framing.frame import Frame
     from kanalyze.kafka.session.batch_checks import BatchCounts
-    from kanalyze.kafka.session.exchange import Exchange
+    from kanalyze.kafka.session.exchange import Exchange, Peers
     from kanalyze.kafka.session.message_bodies import KeepsBytes
     from kanalyze.kafka.session.message_reader import MessageReader
     from kanalyze.kafka.session.resync import RequestLocator
     from kanalyze.model.streams import StreamItem
-    from kanalyze.model.tcp import TcpConnection
 
 __all__ = ["MAX_UNCONFIRMED_BYTES", "KafkaConnection"]
 
@@ -42,16 +38,10 @@ a frame. Few frames are larger."""
 class KafkaConnection:
     """Reads and pairs the messages of one connection."""
 
-    __slots__ = (
-        "__weakref__",
-        "_builder",
-        "_partials",
-        "_requests",
-        "_response_locator",
-        "_responses",
-        "client_index",
-    )
     _NOT_SAVED = ("_partials",)
+    _SAVED = Saved(
+        "client_index:end _requests:here _responses:here _response_locator:here _builder:here"
+    )
 
     def __init__(
         self,
@@ -97,38 +87,6 @@ class KafkaConnection:
             tokens_first=tokens_first,
         )
         self._partials = PartialMessages(reader, self._builder)
-
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes, between two batches."""
-        return (
-            *(self.client_index, self._requests.state(), self._responses.state()),
-            *(self._response_locator.state(), self._builder.state()),
-        )
-
-    @classmethod
-    def from_state(
-        cls,
-        state: object,
-        tcp: TcpConnection,
-        reader: MessageReader,
-        locator: RequestLocator,
-        keep: KeepsBytes | None,
-    ) -> KafkaConnection:
-        """Make one from a state; raises ValueError for any other value."""
-        client_index, requests, responses, response_locator, builder = fields(state, "ntttt")
-        end_of_two(client_index)
-        peers = Peers(tcp, *tcp.endpoint_and_peer(client_index))
-        connection = cls(
-            *(peers, client_index, reader, locator),
-            in_sync=(True, True),
-            from_start=True,
-            keep=keep,
-        )
-        connection._requests.load_state(requests)
-        connection._responses.load_state(responses)
-        connection._response_locator.load_state(response_locator)
-        connection._builder.load_state(builder)
-        return connection
 
     @property
     def peers(self) -> Peers:

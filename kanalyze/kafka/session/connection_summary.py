@@ -8,18 +8,44 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.plain_values import fields, items
+from kanalyze.common.saved import Saved
 from kanalyze.kafka.session.batch_checks import BatchCounts
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.model.tcp import TcpConnection
 
 __all__ = ["ConnectionCounts", "ConnectionSummary", "UnknownTotal"]
 
 
+class UnknownTotal:
+    """Connections of an unknown protocol."""
+
+    __slots__ = ("bytes", "connections", "packets")
+    _SAVED = Saved("connections:count packets:count bytes:count")
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self.packets = 0
+        self.bytes = 0
+        """Payload in bytes, every byte of a stream once."""
+
+    def add(self, connections: int, packets: int, size: int) -> None:
+        """Add counts."""
+        self.connections += connections
+        self.packets += packets
+        self.bytes += size
+
+
 class ConnectionCounts:
     """Counts of connections by protocol, and of bytes read; counts can be added up."""
+
+    _SAVED = Saved(
+        "kafka:count tls:count other:count kafka_bytes:count decoded_bytes:count "
+        "undecoded_bytes:count skipped_bytes:count kafka_ports:dict[count,count] "
+        "unknown_ports:dict[count,UnknownTotal] by_protocol:dict[str,count]",
+        UnknownTotal,
+        added="batches:here",
+    )
 
     def __init__(self) -> None:
         self.kafka = 0
@@ -41,33 +67,6 @@ class ConnectionCounts:
         self.batches = BatchCounts()
         """Batches of records, and which of them were checked."""
 
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
-        return (
-            *(self.kafka, self.tls, self.other, self.kafka_bytes),
-            *(self.decoded_bytes, self.undecoded_bytes, self.skipped_bytes),
-            tuple(self.kafka_ports.items()),
-            tuple([(port, total.state()) for port, total in self.unknown_ports.items()]),
-            tuple(self.by_protocol.items()),
-            self.batches.state(),
-        )
-
-    @classmethod
-    def from_state(cls, state: object) -> ConnectionCounts:
-        """Make counts from a state; raises ValueError for any other value."""
-        values = fields(state, "nnnnnnntttt", (BatchCounts().state(),))
-        counts = cls()
-        counts.kafka, counts.tls, counts.other, counts.kafka_bytes = values[:4]
-        counts.decoded_bytes, counts.undecoded_bytes, counts.skipped_bytes = values[4:7]
-        ports, unknown, protocols, batches = values[7:]
-        counts.kafka_ports = dict(fields(item, "nn") for item in items(ports, "t"))
-        for item in items(unknown, "t"):
-            port, total = fields(item, "nt")
-            counts.unknown_ports[port] = UnknownTotal.from_state(total)
-        counts.by_protocol = dict(fields(item, "sn") for item in items(protocols, "t"))
-        counts.batches = BatchCounts.from_state(batches)
-        return counts
-
     def count(self, protocol: str) -> None:
         """Count a connection that is not Kafka."""
         self.by_protocol[protocol] = self.by_protocol.get(protocol, 0) + 1
@@ -87,35 +86,6 @@ class ConnectionCounts:
         for port in {tcp.endpoints[direction].port for direction in directions}:
             total = self.unknown_ports.setdefault(port, UnknownTotal())
             total.add(1, sum(tcp.packets), sum(tcp.unique_bytes))
-
-
-class UnknownTotal:
-    """Connections of an unknown protocol."""
-
-    __slots__ = ("bytes", "connections", "packets")
-
-    def __init__(self) -> None:
-        self.connections = 0
-        self.packets = 0
-        self.bytes = 0
-        """Payload in bytes, every byte of a stream once."""
-
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
-        return self.connections, self.packets, self.bytes
-
-    @classmethod
-    def from_state(cls, state: object) -> UnknownTotal:
-        """Make one from a state; raises ValueError for any other value."""
-        total = cls()
-        total.add(*fields(state, "nnn"))
-        return total
-
-    def add(self, connections: int, packets: int, size: int) -> None:
-        """Add counts."""
-        self.connections += connections
-        self.packets += packets
-        self.bytes += size
 
 
 class ConnectionSummary(NamedTuple):

@@ -23,12 +23,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from kanalyze.common.plain_values import fields, items
+from kanalyze.common.saved import Saved
 from kanalyze.kafka.session.pending_requests import PendingRequests
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
-    from kanalyze.kafka.session.exchange import BodyStates, Exchange, Message, Peers
+    from kanalyze.kafka.session.exchange import Exchange, Message
 
 __all__ = ["Correlator", "LostMessages"]
 
@@ -46,20 +45,12 @@ class LostMessages:
         unsure_before: a packet; the response to a request that began before it may be lost.
     """
 
-    __slots__ = ("requests", "responses", "unsure_before")
+    _SAVED = Saved("requests:bool responses:bool unsure_before:count")
 
     def __init__(self, *, requests: bool) -> None:
         self.requests = requests
         self.responses = False
         self.unsure_before = 0
-
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes."""
-        return self.requests, self.responses, self.unsure_before
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        self.requests, self.responses, self.unsure_before = fields(state, "bbn")
 
     @property
     def any(self) -> bool:
@@ -79,9 +70,9 @@ class LostMessages:
 class Correlator:
     """The pending requests of one connection, each of which gets its response."""
 
-    __slots__ = (
-        *("_last_answer_offset", "_last_answered_offset", "_pending", "_pipelined"),
-        *("_reuses_ids", "_used", "keeps_order", "lost"),
+    _SAVED = Saved(
+        "lost:here _reuses_ids:bool _pipelined:bool _used:here _pending:here",
+        added="keeps_order:bool _last_answered_offset:int _last_answer_offset:int",
     )
 
     def __init__(self, *, from_start: bool) -> None:
@@ -95,24 +86,6 @@ class Correlator:
         """True while every response came before those of later requests."""
         self._last_answered_offset = self._last_answer_offset = -1
         """Stream offsets of the last of the requests that were answered, and of its response."""
-
-    def state(self, bodies: BodyStates) -> State:
-        """Return what :meth:`load_state` takes."""
-        return (
-            *(self.lost.state(), self._reuses_ids, self._pipelined),
-            *(self._used.state(), self._pending.state(bodies)),
-            *(self.keeps_order, self._last_answered_offset, self._last_answer_offset),
-        )
-
-    def load_state(self, state: object, peers: Peers, bodies: BodyStates) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        lost, self._reuses_ids, self._pipelined, used, pending, *order = fields(
-            state, "tbbttbii", (True, -1, -1)
-        )
-        self.keeps_order, self._last_answered_offset, self._last_answer_offset = order
-        self.lost.load_state(lost)
-        self._used.load_state(used)
-        self._pending.load_state(pending, peers, bodies)
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -250,7 +223,7 @@ class Correlator:
 class _UsedIds:
     """The ids that were used, as runs of consecutive ids; most clients have one run."""
 
-    __slots__ = ("_firsts", "_last", "_lasts", "_limit")
+    _SAVED = Saved("_last:int _limit:int _firsts:list[int] _lasts:list[int]")
 
     def __init__(self) -> None:
         self._firsts: list[int] = []
@@ -259,15 +232,9 @@ class _UsedIds:
         """The end of the growing run; ids after it are free below ``_limit``."""
         self._limit = 0
 
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes."""
-        return self._last, self._limit, tuple(self._firsts), tuple(self._lasts)
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        self._last, self._limit, firsts, lasts = fields(state, "iitt")
-        self._firsts, self._lasts = list(items(firsts, "i")), list(items(lasts, "i"))
-        ids = [number for run in zip(firsts, lasts, strict=True) for number in run]
+    def _after_load(self) -> None:
+        firsts = self._firsts
+        ids = [number for run in zip(firsts, self._lasts, strict=True) for number in run]
         if len(ids) > 2 * _MAX_RUNS or ids != sorted(ids):
             raise ValueError("runs of ids that overlap")
         if firsts and not firsts[0] <= self._last < _NO_ID:

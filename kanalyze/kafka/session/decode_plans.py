@@ -36,16 +36,6 @@ class FieldSelection(Protocol):
 class DecodePlan:
     """How the messages of one API version are read; made once."""
 
-    __slots__ = (
-        "decode",
-        "definition",
-        "header_version",
-        "key",
-        "known",
-        "superseded",
-        "version",
-    )
-
     def __init__(
         self,
         key: int,
@@ -78,17 +68,6 @@ class DecodePlan:
 
 class DecodePlans:
     """Makes plans when first needed, and keeps them."""
-
-    __slots__ = (
-        "_catalog",
-        "_decoders",
-        "_known_apis",
-        "_last_request",
-        "_last_response",
-        "_requests",
-        "_responses",
-        "_selection",
-    )
 
     def __init__(self, catalog: Catalog, decoders: Decoders, selection: FieldSelection) -> None:
         self._catalog = catalog

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES
 from kanalyze.kafka.session.first_bytes import FirstBytes, FirstBytesReader
 from kanalyze.kafka.session.heuristics import is_answered_first
@@ -31,7 +31,6 @@ from kanalyze.model.streams import Chunk
 from kanalyze.model.tls_record import HEADER_BYTES, find_records, looks_like_record
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.message_reader import MessageReader
     from kanalyze.kafka.session.request_scan import Wire
@@ -76,6 +75,7 @@ class UndecidedStream:
 
     __slots__ = ("buffer", "first", "index", "is_tls", "scan", "tcp")
     _NOT_SAVED = ("index", "tcp")
+    _SAVED = Saved("is_tls:bool buffer:here first:here scan:here")
 
     def __init__(self, tcp: TcpConnection, index: int) -> None:
         self.tcp = tcp
@@ -84,17 +84,6 @@ class UndecidedStream:
         self.first = FirstBytes()
         self.scan = ScanState()
         self.is_tls = False
-
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes."""
-        return self.is_tls, self.buffer.state(), self.first.state(), self.scan.state()
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        self.is_tls, buffer, first, scan = fields(state, "bttt")
-        self.buffer = ReplayBuffer.from_state(buffer)
-        self.first = FirstBytes.from_state(first)
-        self.scan = ScanState.from_state(scan)
 
     @property
     def opened(self) -> bool:
@@ -119,6 +108,7 @@ class UndecidedConnection:
     """
 
     _NOT_SAVED = ("_items", "_next", "tcp")
+    _SAVED = Saved("_step_bytes:count streams:2*here")
 
     def __init__(self, tcp: TcpConnection) -> None:
         self.tcp = tcp
@@ -127,17 +117,9 @@ class UndecidedConnection:
         self._next: list[tuple[int, int]] = [(0, -1), (0, -1)]
         self._step_bytes = _FIRST_STEP_BYTES
 
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes, between two batches."""
-        return self._step_bytes, self.streams[0].state(), self.streams[1].state()
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        self._step_bytes, first, second = fields(state, "ntt")
+    def _after_load(self) -> None:
         if not 0 < self._step_bytes <= _STEP_BYTES:
             raise ValueError("a step of no bytes, or too many")
-        self.streams[0].load_state(first)
-        self.streams[1].load_state(second)
 
     @property
     def buffered_bytes(self) -> int:

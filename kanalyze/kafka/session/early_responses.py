@@ -11,11 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.plain_values import fields, items
+from kanalyze.common.saved import Saved
 from kanalyze.kafka.framing.frame import Frame
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.kafka.session.exchange import Exchange
     from kanalyze.kafka.session.message_checks import MessageChecks
 
@@ -25,20 +24,21 @@ _MAX_RESPONSES = 64
 _MAX_BYTES = 1024 * 1024
 
 
+@Saved("frame:Frame correlation_id:int", Frame, added="previous_ns:int")
 class EarlyResponse(NamedTuple):
     """A response that was read before its request."""
 
     frame: Frame
     correlation_id: int
-    previous_ns: int
+    previous_ns: int = 0
     """When the response before it ended; 0 if there was none, or its end was lost."""
 
 
 class EarlyResponses:
     """The early responses of one connection, oldest first; bounded."""
 
-    __slots__ = ("_responses", "buffered_bytes")
     _NOT_SAVED = ("buffered_bytes",)
+    _SAVED = Saved("_responses:list[EarlyResponse]", EarlyResponse, bare=True)
 
     def __init__(self) -> None:
         self._responses: list[EarlyResponse] = []
@@ -48,20 +48,8 @@ class EarlyResponses:
         """Return true if there are any."""
         return bool(self._responses)
 
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes."""
-        return tuple(
-            [
-                (each.frame.state(), each.correlation_id, each.previous_ns)
-                for each in self._responses
-            ]
-        )
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        for each in items(state, "t"):
-            frame, correlation_id, previous_ns = fields(each, "tii", (0,))
-            self._keep(EarlyResponse(Frame.from_state(frame), correlation_id, previous_ns))
+    def _after_load(self) -> None:
+        self.buffered_bytes = sum([each.frame.buffered_bytes for each in self._responses])
 
     def add(self, response: EarlyResponse) -> list[Frame]:
         """Keep a response; return the oldest ones that are dropped because there are too many."""

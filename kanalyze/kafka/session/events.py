@@ -28,8 +28,6 @@ __all__ = ["ConnectionEvents", "SessionEvents"]
 class ConnectionEvents:
     """The events of one connection in one step."""
 
-    __slots__ = ("anomalies", "exchanges", "token_bytes")
-
     def __init__(self) -> None:
         self.exchanges: list[Exchange] = []
         """The completed exchanges, in the order of the connection's streams."""
@@ -45,11 +43,6 @@ class ConnectionEvents:
 
 class SessionEvents:
     """The events of all connections in one batch."""
-
-    __slots__ = (
-        *("anomalies", "closed_clients", "completion_packets", "exchanges", "summaries"),
-        "token_bytes",
-    )
 
     def __init__(self) -> None:
         self.exchanges: list[Exchange] = []

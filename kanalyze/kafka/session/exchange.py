@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kanalyze.common.plain_values import fields, items
+from kanalyze.common.saved import Saved, load, save
 from kanalyze.model.anomalies import kind_of
 
 try:
@@ -31,7 +32,15 @@ if TYPE_CHECKING:
 NO_ID = 1 << 40
 """In place of a correlation id, which has 32 bits."""
 
-__all__ = ["BodyStates", "Exchange", "Message", "Peers", "exchange_of", "message_of"]
+__all__ = [
+    "BodyStates",
+    "Exchange",
+    "ExchangeOwner",
+    "Message",
+    "Peers",
+    "exchange_of",
+    "message_of",
+]
 
 
 class BodyStates(Protocol):
@@ -54,14 +63,28 @@ class BodyStates(Protocol):
         ...
 
 
+class ExchangeOwner(Protocol):
+    """What saves and loads the exchanges of a connection."""
+
+    @property
+    def peers(self) -> Peers:
+        """The ends of the connection."""
+        ...
+
+    @property
+    def body_states(self) -> BodyStates:
+        """What saves and loads the bodies of its messages."""
+        ...
+
+
 class Peers:
     """The two ends of a Kafka connection, with the names and versions that are known so far.
 
     It is immutable: when more becomes known, the exchanges from then on get a new object.
     """
 
-    __slots__ = ("broker", "client", "principal", "software_name", "software_version", "tcp")
     _NOT_SAVED = ("broker", "client", "tcp")
+    _SAVED = Saved("software_name:str? software_version:str? principal:str?")
 
     def __init__(
         self,
@@ -81,18 +104,16 @@ class Peers:
         self.principal = principal
         """The user of SASL/PLAIN or SCRAM; never a secret."""
 
-    def state(self) -> State:
-        """Return what :meth:`with_state` takes."""
-        return self.software_name, self.software_version, self.principal
-
-    def with_state(self, state: object) -> Peers:
+    def named(self, state: object) -> Peers:
         """Return the same ends with the names in a state; itself if they are the same.
 
         Raises ValueError for any other value.
         """
-        if state == self.state():
+        if state == save(self):
             return self
-        return Peers(self.tcp, self.client, self.broker, *fields(state, "SSS"))
+        peers = Peers(self.tcp, self.client, self.broker)
+        load(peers, state)
+        return peers
 
     def with_software(self, name: str, version: str) -> Peers:
         """Return the same with the name and version of the client's software."""
@@ -124,19 +145,6 @@ class Message:
             :meth:`~kanalyze.kafka.framing.frame_pieces.FramePieces.state` returns them.
     """
 
-    __slots__ = (
-        "_values",
-        "data",
-        "last_ns",
-        "last_packet",
-        "length",
-        "pieces",
-        "read_as",
-        "start_ns",
-        "start_packet",
-        "stream_offset",
-        "taped",
-    )
     _NOT_SAVED = ("_values", "pieces", "taped")
 
     def __init__(self, frame: Frame) -> None:
@@ -211,21 +219,18 @@ class Message:
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes, without the body: see :class:`BodyStates`."""
-        is_ended = self.last_packet != NO_PACKET
         return (
-            *(self.start_ns, self.start_packet),
-            *((self.last_ns, self.last_packet) if is_ended else (None, None)),
-            *(self.length, None if self.read_as == NO_VERSION else self.read_as, self.data),
-            self.stream_offset,
+            *(self.start_ns, self.start_packet, self.end_ns, self.end_packet, self.length),
+            *(self.version, self.data, self.stream_offset),
         )
 
     @classmethod
     def from_state(cls, state: object) -> Message:
         """Make one from a state; raises ValueError for any other value."""
-        start_ns, start_packet, end_ns, end_packet, *others = fields(state, "inINnNYi")
-        length, version, data, stream_offset = others
+        start_ns, start_packet, end_ns, end_packet, length, *others = fields(state, "inINnNYi")
+        version, data, offset = others
         message = cls.read(
-            *(start_ns, start_packet, end_ns, end_packet, length, None, version, stream_offset)
+            start_ns, start_packet, end_ns, end_packet, length, None, version, offset
         )
         message.data = data
         return message
@@ -244,22 +249,6 @@ class Exchange:
     """
 
     _NOT_SAVED = ("previous_ns",)
-    __slots__ = (
-        "_anomalies",
-        "client_id",
-        "correlation",
-        "key",
-        "key_version",
-        "lost_ns",
-        "malformed",
-        "one_way",
-        "peers",
-        "previous_ns",
-        "request",
-        "response",
-        "settled",
-        "wire",
-    )
 
     def __init__(
         self,
@@ -360,17 +349,15 @@ class Exchange:
     def anomalies(self, kinds: list[AnomalyKind]) -> None:
         self._anomalies = kinds
 
-    def state(self, bodies: BodyStates) -> State:
+    def state(self, owner: ExchangeOwner) -> State:
         """Return what :meth:`from_state` takes."""
+        bodies, api_key = owner.body_states, self.api_key
         request, response = self.request, self.response
-        api_key = None if self.key == NO_API else self.key
         return (
-            *(self.wire, api_key, None if self.key_version == NO_API else self.key_version),
-            *(None if self.correlation == NO_ID else self.correlation, self.client_id),
-            *(self.one_way, self.malformed, self.lost_ns),
-            None if self.settled == NO_PACKET else self.settled,
+            *(self.wire, api_key, self.api_version, self.correlation_id, self.client_id),
+            *(self.one_way, self.malformed, self.lost_ns, self.settled_packet),
             tuple([kind.value for kind in self._anomalies or ()]),
-            self.peers.state(),
+            save(self.peers),
             None if request is None else request.state(),
             None if request is None else bodies.body_state(request, api_key, "request"),
             None if response is None else response.state(),
@@ -378,31 +365,27 @@ class Exchange:
         )
 
     @classmethod
-    def from_state(cls, state: object, peers: Peers, bodies: BodyStates) -> Exchange:
-        """Make one from a state; ``peers`` are the ends of its connection.
-
-        Raises ValueError for any other value.
-        """
+    def from_state(cls, state: object, owner: ExchangeOwner) -> Exchange:
+        """Make one from a state; raises ValueError for any other value."""
         values = fields(state, "sIIISbbINttTTTT")
         wire, api_key, api_version, correlation_id, client_id = values[:5]
-        anomalies, identity, request, request_body, response, response_body = values[9:]
+        anomalies, names, *messages = values[9:]
         if wire not in _WIRES or not (_is_int16(api_key) and _is_int16(api_version)):
             raise ValueError("no API")
         if not _is_int32(correlation_id):
             raise ValueError("a correlation id of more than 32 bits")
-        peers = peers.with_state(identity)
         exchange = cls(
-            peers, None, None, api_key, api_version, correlation_id, client_id, wire=wire
+            *(owner.peers.named(names), None, None, api_key, api_version, correlation_id),
+            *(client_id, values[5], wire),
         )
-        exchange.one_way, exchange.malformed = values[5:7]
-        exchange.lost_ns, exchange.settled_packet = values[7:9]
+        exchange.malformed, exchange.lost_ns, exchange.settled_packet = values[6:9]
         exchange.anomalies = [kind_of(kind) for kind in items(anomalies, "s")]
-        if request is not None:
-            exchange.request = Message.from_state(request)
-            bodies.load_body_state(exchange.request, request_body, api_key, "request")
-        if response is not None:
-            exchange.response = Message.from_state(response)
-            bodies.load_body_state(exchange.response, response_body, api_key, "response")
+        if messages[0] is not None:
+            exchange.request = Message.from_state(messages[0])
+            owner.body_states.load_body_state(exchange.request, messages[1], api_key, "request")
+        if messages[2] is not None:
+            exchange.response = Message.from_state(messages[2])
+            owner.body_states.load_body_state(exchange.response, messages[3], api_key, "response")
         return exchange
 
 

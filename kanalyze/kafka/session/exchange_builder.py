@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 from kanalyze.kafka.session.completion import ExchangeCompletion
 from kanalyze.kafka.session.connection_anomalies import exchange_anomaly
 from kanalyze.kafka.session.correlation import Correlator
@@ -39,11 +39,10 @@ if not cython.compiled:
     )
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.kafka.framing.frame import Frame
     from kanalyze.kafka.framing.headers import RequestHeader
     from kanalyze.kafka.session.events import ConnectionEvents
-    from kanalyze.kafka.session.exchange import Exchange, Peers
+    from kanalyze.kafka.session.exchange import BodyStates, Exchange, Peers
     from kanalyze.kafka.session.message_bodies import KeepsBytes
     from kanalyze.kafka.session.message_reader import MessageReader
     from kanalyze.kafka.session.resync import RequestLocator
@@ -61,21 +60,12 @@ _AFTER_ALL = 1 << 62
 class ExchangeBuilder:
     """Pairs requests and responses of one connection, and reads their bodies."""
 
-    __slots__ = (
-        "_client_index",
-        "_completion",
-        "_early",
-        "_non_messages",
-        "_one_way",
-        "_previous_ns",
-        "_reader",
-        "bodies",
-        "correlator",
-        "login",
-        "losses",
-        "tokens",
-    )
     _NOT_SAVED = ("_client_index", "_completion", "_non_messages", "_reader")
+    _SAVED = Saved(
+        "login:here bodies:here tokens:here losses:here _early:here correlator:here _one_way:here "
+        "_previous_ns:int",
+        is_context=True,
+    )
 
     def __init__(
         self,
@@ -111,26 +101,15 @@ class ExchangeBuilder:
             self.tokens,
         )
 
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes."""
-        reader = self._reader
-        return (
-            *(self.login.state(), self.bodies.state(), self.tokens.state()),
-            *(self.losses.state(), self._early.state()),
-            *(self.correlator.state(reader), self._one_way.state(reader), self._previous_ns),
-        )
+    @property
+    def peers(self) -> Peers:
+        """The ends of the connection, as known now."""
+        return self.login.peers
 
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        *parts, self._previous_ns = fields(state, "ttttttti")
-        login, bodies, tokens, losses, early, correlator, one_way = parts
-        self.login.load_state(login)
-        self.bodies.load_state(bodies)
-        self.tokens.load_state(tokens)
-        self.losses.load_state(losses)
-        self._early.load_state(early)
-        self.correlator.load_state(correlator, self.login.peers, self._reader)
-        self._one_way.load_state(one_way, self.login.peers, self._reader)
+    @property
+    def body_states(self) -> BodyStates:
+        """What saves and loads the bodies of its messages."""
+        return self._reader
 
     @property
     def buffered_bytes(self) -> int:

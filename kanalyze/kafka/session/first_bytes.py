@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from kanalyze.common.plain_values import fields, items
+from kanalyze.common.saved import Saved
 from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES
 from kanalyze.kafka.session.heuristics import RequestHead, names_client, read_head
 from kanalyze.kafka.session.plausible_headers import (
@@ -23,7 +23,6 @@ from kanalyze.kafka.session.resync import after_tokens
 from kanalyze.kafka.v07.first_request import verdict_07
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.message_reader import MessageReader
     from kanalyze.kafka.session.replay_buffer import ReplayBuffer
@@ -56,6 +55,9 @@ class FirstBytes:
     """
 
     __slots__ = ("_next_end", "heads", "new", "old", "tokens")
+    _SAVED = Saved(
+        "new:str old:str tokens:str _next_end:count heads:list[RequestHead]", RequestHead
+    )
 
     def __init__(self) -> None:
         self.new: Verdict = "perhaps"
@@ -64,21 +66,9 @@ class FirstBytes:
         self.heads: list[RequestHead] = []
         self._next_end = 1
 
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
-        heads = tuple([tuple(head) for head in self.heads])
-        return self.new, self.old, self.tokens, self._next_end, heads
-
-    @classmethod
-    def from_state(cls, state: object) -> FirstBytes:
-        """Make one from a state; raises ValueError for any other value."""
-        new, old, tokens, next_end, heads = fields(state, "sssnt")
-        if not {new, old, tokens} <= _VERDICTS:
+    def _after_load(self) -> None:
+        if not {self.new, self.old, self.tokens} <= _VERDICTS:
             raise ValueError("no verdict")
-        first = cls()
-        first.new, first.old, first.tokens, first._next_end = new, old, tokens, next_end
-        first.heads = [RequestHead.from_state(head) for head in items(heads, "t")]
-        return first
 
     @property
     def is_hopeless(self) -> bool:

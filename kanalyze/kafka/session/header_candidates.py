@@ -49,8 +49,6 @@ _LONGEST_CLIENT_ID_BYTES = LONGEST_CLIENT_ID_BYTES
 class RequestCandidates:
     """Finds where a request's header could begin."""
 
-    __slots__ = ("_has_high_byte", "_highest")
-
     def __init__(self, catalog: Catalog) -> None:
         """Make a table of the known keys, by their bytes.
 

@@ -22,7 +22,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES
 from kanalyze.kafka.records.batch_headers import BATCH_HEADER_BYTES, batch_head_bytes
 from kanalyze.kafka.session.plausible_headers import has_control
@@ -52,6 +52,7 @@ _MAX_READ_BYTES = 64 * 1024
 _NO_ID = bytes(4)
 
 
+@Saved("size:count api_key:int api_version:int correlation_id:bytes name:str")
 class RequestHead(NamedTuple):
     """The header of a request."""
 
@@ -73,13 +74,9 @@ class RequestHead(NamedTuple):
         """Bytes of the whole frame."""
         return self.size + 4
 
-    @classmethod
-    def from_state(cls, state: object) -> RequestHead:
-        """Make one from its state; raises ValueError for any other value."""
-        head = cls(*fields(state, "niiys"))
-        if head.size > LARGEST_FRAME_BYTES or len(head.correlation_id) != len(_NO_ID):
+    def _after_load(self) -> None:
+        if self.size > LARGEST_FRAME_BYTES or len(self.correlation_id) != len(_NO_ID):
             raise ValueError("no head of a request")
-        return head
 
 
 def read_head(reader: MessageReader, view: memoryview) -> RequestHead | None:

@@ -8,9 +8,9 @@ from kanalyze.kafka.session.exchange cimport Exchange, Peers
 @cython.final
 cdef class OpenKafkaConnection:
     cdef readonly object connection
-    cdef readonly int client_index
-    cdef readonly str protocol
-    cdef readonly long long dropped_bytes
+    cdef public int client_index
+    cdef public str protocol
+    cdef public long long dropped_bytes
     cdef public object client_id
     cdef public long long requests
     cdef public long long buffered_bytes

@@ -8,13 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from kanalyze.common.plain_values import fields, items
+from kanalyze.common.saved import Saved, load, save_each
 from kanalyze.kafka.session.connection import MAX_UNCONFIRMED_BYTES, KafkaConnection
 from kanalyze.kafka.session.connection_summary import ConnectionSummary
 from kanalyze.kafka.session.events import ConnectionEvents
 from kanalyze.kafka.session.exchange import Peers
 from kanalyze.kafka.session.resync import RequestLocator
 from kanalyze.kafka.session.stream_items import LossSteps, has_loss
-from kanalyze.model.tcp import end_of_two, open_connection
+from kanalyze.kafka.session.undecided import KafkaStart
+from kanalyze.model.tcp import open_connection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.message_bodies import KeepsBytes
     from kanalyze.kafka.session.message_reader import MessageReader
     from kanalyze.kafka.session.stream_items import BothItems
-    from kanalyze.kafka.session.undecided import KafkaStart
     from kanalyze.kafka.v07.connection import Kafka07Connection
     from kanalyze.model.tcp import TcpConnection
 
@@ -42,9 +43,9 @@ _Connection: TypeAlias = "KafkaConnection | Kafka07Connection"
 class OpenKafkaConnection:
     """A Kafka connection, and counts over its exchanges."""
 
-    __slots__ = (
-        *("buffered_bytes", "client_id", "client_index", "connection", "dropped_bytes"),
-        *("protocol", "requests"),
+    _SAVED = Saved(
+        "client_index:end protocol:str dropped_bytes:count client_id:str? requests:count "
+        "buffered_bytes:count connection:here"
     )
 
     def __init__(
@@ -59,12 +60,11 @@ class OpenKafkaConnection:
         self.requests = 0
         self.buffered_bytes = 0
 
-    def state(self) -> State:
-        """Return what :meth:`KafkaConnections.load_state` takes."""
-        return (
-            *(self.client_index, self.protocol, self.dropped_bytes, self.client_id),
-            *(self.requests, self.buffered_bytes, self.connection.state()),
-        )
+    def _after_load(self) -> None:
+        if self.connection.client_index != self.client_index:
+            raise ValueError("two ends that are both the client")
+        if self.connection.buffered_bytes != self.buffered_bytes:
+            raise ValueError("bytes that are not buffered")
 
     def count(self, exchanges: Iterable[Exchange]) -> None:
         """Count requests, and note the client id of the first one that has any."""
@@ -128,15 +128,19 @@ class KafkaConnections:
     def __len__(self) -> int:
         return len(self._by_serial)
 
-    def state(self) -> State:
+    def state(self, _context: object) -> State:
         """Return what :meth:`load_state` takes, between two batches."""
-        return tuple([(serial, each.state()) for serial, each in self._by_serial.items()])
+        return save_each(self._by_serial)
 
     def load_state(self, state: object, connections: Mapping[int, TcpConnection]) -> None:
         """Continue from a state; raises ValueError for any other value."""
         for item in items(state, "t"):
             serial, saved = fields(item, "nt")
-            self._by_serial[serial] = self._from_state(saved, open_connection(connections, serial))
+            client_index, protocol, *_ = fields(saved, "nsnSnnt")
+            if client_index > 1 or protocol not in ("kafka", "kafka-0.7"):
+                raise ValueError("not a protocol of Kafka, or no client")
+            start = KafkaStart(client_index, protocol, (True, True), ([], []), 0)
+            load(self._open(open_connection(connections, serial), start), saved)
         self._buffered_bytes = sum([item.buffered_bytes for item in self._by_serial.values()])
 
     @property
@@ -167,9 +171,19 @@ class KafkaConnections:
 
     def begin(self, tcp: TcpConnection, start: KafkaStart) -> ConnectionEvents:
         """Begin to read a connection; return the events of its bytes so far."""
-        client_index = start.client_index
+        opened = self._open(tcp, start)
+        connection = opened.connection
+        if (_is_from_start(tcp, start) and all(start.in_sync)) or not isinstance(
+            connection, KafkaConnection
+        ):
+            return self.read(opened, start.items)
+        events = connection.begin()
+        events.extend(self.read(opened, start.items))
+        return events
+
+    def _open(self, tcp: TcpConnection, start: KafkaStart) -> OpenKafkaConnection:
+        client_index, from_start = start.client_index, _is_from_start(tcp, start)
         peers = Peers(tcp, *tcp.endpoint_and_peer(client_index))
-        from_start = tcp.start_seen[client_index] and start.in_sync[client_index]
         connection: _Connection
         if start.wire == "kafka-0.7":
             from kanalyze.kafka.v07.connection import Kafka07Connection  # rarely needed
@@ -177,26 +191,21 @@ class KafkaConnections:
             connection = Kafka07Connection(
                 peers, client_index, in_sync=start.in_sync, from_start=from_start, keep=self._keep
             )
-            opened = OpenKafkaConnection(connection, client_index, "kafka-0.7", start.dropped_bytes)
-            self._by_serial[tcp.serial] = opened
-            return self.read(opened, start.items)
-        connection = KafkaConnection(
-            peers,
-            client_index,
-            self._reader,
-            self._locator,
-            in_sync=start.in_sync,
-            from_start=from_start,
-            keep=self._keep,
-            tokens_first=start.wire == "kafka after tokens",
-        )
-        opened = OpenKafkaConnection(connection, client_index, "kafka", start.dropped_bytes)
+        else:
+            connection = KafkaConnection(
+                peers,
+                client_index,
+                self._reader,
+                self._locator,
+                in_sync=start.in_sync,
+                from_start=from_start,
+                keep=self._keep,
+                tokens_first=start.wire == "kafka after tokens",
+            )
+        protocol = "kafka-0.7" if start.wire == "kafka-0.7" else "kafka"
+        opened = OpenKafkaConnection(connection, client_index, protocol, start.dropped_bytes)
         self._by_serial[tcp.serial] = opened
-        if from_start and all(start.in_sync):
-            return self.read(opened, start.items)
-        events = connection.begin()
-        events.extend(self.read(opened, start.items))
-        return events
+        return opened
 
     def read(self, opened: OpenKafkaConnection, streams: BothItems) -> ConnectionEvents:
         """Read an update of a connection; :meth:`account` has to follow."""
@@ -251,27 +260,9 @@ class KafkaConnections:
             opened.count(connection_events.exchanges)
         events.add(connection_events)
 
-    def _from_state(self, state: object, tcp: TcpConnection) -> OpenKafkaConnection:
-        values = fields(state, "nsnSnnt")
-        client_index, protocol, dropped_bytes, client_id, requests, buffered_bytes, saved = values
-        end_of_two(client_index)
-        connection: _Connection
-        if protocol == "kafka":
-            connection = KafkaConnection.from_state(
-                saved, tcp, self._reader, self._locator, self._keep
-            )
-        elif protocol == "kafka-0.7":
-            from kanalyze.kafka.v07.connection import Kafka07Connection  # as above
 
-            connection = Kafka07Connection.from_state(saved, tcp, self._keep)
-        else:
-            raise ValueError("not a protocol of Kafka")
-        opened = OpenKafkaConnection(connection, client_index, protocol, dropped_bytes)
-        opened.client_id, opened.requests = client_id, requests
-        opened.buffered_bytes = buffered_bytes
-        if connection.buffered_bytes != buffered_bytes:
-            raise ValueError("bytes that are not buffered")
-        return opened
+def _is_from_start(tcp: TcpConnection, start: KafkaStart) -> bool:
+    return tcp.start_seen[start.client_index] and start.in_sync[start.client_index]
 
 
 def _read_streams(connection: KafkaConnection, streams: BothItems) -> ConnectionEvents:

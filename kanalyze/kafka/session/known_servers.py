@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.common.plain_values import fields, items
+from kanalyze.common.saved import Saved
 from kanalyze.model.tcp import Endpoint
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.model.tcp import TcpConnection
 
 __all__ = ["KnownServers"]
@@ -23,16 +22,12 @@ _MAX_SERVERS = 4096
 class KnownServers:
     """The servers of all connections so far; bounded, the first ones are kept."""
 
+    _SAVED = Saved("_ends:dict[Endpoint]", Endpoint, bare=True)
+
     def __init__(self) -> None:
         self._ends: dict[Endpoint, None] = {}
 
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes."""
-        return tuple([tuple(end) for end in self._ends])
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        self._ends = dict.fromkeys(Endpoint(*fields(end, "sn")) for end in items(state, "t"))
+    def _after_load(self) -> None:
         if len(self._ends) > _MAX_SERVERS:
             raise ValueError("more servers than are remembered")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 from kanalyze.kafka.session.plausible_headers import is_plausible_client_id
 from kanalyze.kafka.session.sasl import RawLogin, principal_of
 from kanalyze.kafka.session.token_ranges import PREFIX_BYTES
@@ -28,7 +28,6 @@ if not cython.compiled:
     )
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.kafka.framing.frame import Frame
     from kanalyze.kafka.framing.headers import RequestHeader
     from kanalyze.kafka.session.exchange import Exchange, Peers
@@ -55,8 +54,8 @@ class Login:
         raw: the state of a login with raw SASL tokens, while these may come; None otherwise.
     """
 
-    __slots__ = ("_locator", "_mechanism", "_reader", "peers", "raw")
     _NOT_SAVED = ("_locator", "_reader")
+    _SAVED = Saved("peers:here _mechanism:str? raw:RawLogin?", RawLogin)
 
     def __init__(
         self, peers: Peers, reader: MessageReader, locator: RequestLocator, *, tokens_first: bool
@@ -67,17 +66,6 @@ class Login:
         self._mechanism: str | None = None
         self._reader = reader
         self._locator = locator
-
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes."""
-        raw = None if self.raw is None else self.raw.state()
-        return self.peers.state(), self._mechanism, raw
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        identity, self._mechanism, raw = fields(state, "tST")
-        self.peers = self.peers.with_state(identity)
-        self.raw = None if raw is None else RawLogin.from_state(raw)
 
     # -- messages of the login --------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved, save
 from kanalyze.kafka.codec.values import Tape
 from kanalyze.kafka.session.batch_checks import BatchCounts
 from kanalyze.kafka.session.connection_anomalies import frame_anomaly
@@ -29,7 +29,6 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kanalyze.common.plain_values import State
     from kanalyze.kafka.framing.frame import Frame
     from kanalyze.kafka.framing.headers import RequestHeader
     from kanalyze.kafka.session.batch_checks import BatchChecks
@@ -53,8 +52,8 @@ _TOO_LARGE = DecodedBody(
 class MessageBodies:
     """Reads the bodies of one connection; counts bytes by whether the body was read."""
 
-    __slots__ = ("_keep", "_reader", "_undetached", "batches", "decoded_bytes", "undecoded_bytes")
     _NOT_SAVED = ("_keep", "_reader", "_undetached")
+    _SAVED = Saved("decoded_bytes:count undecoded_bytes:count", added="batches:here")
 
     def __init__(self, reader: MessageReader, keep: KeepsBytes | None) -> None:
         self._reader = reader
@@ -65,16 +64,6 @@ class MessageBodies:
         self.undecoded_bytes = 0
         self.batches = BatchCounts()
         """Batches of records, and which of them were checked."""
-
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes."""
-        return self.decoded_bytes, self.undecoded_bytes, self.batches.state()
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        values = fields(state, "nnt", (BatchCounts().state(),))
-        self.decoded_bytes, self.undecoded_bytes = values[:2]
-        self.batches = BatchCounts.from_state(values[2])
 
     def read_request(
         self,
@@ -154,7 +143,7 @@ class MessageBodies:
         message.taped, message.read_as = body.taped, body.read_as
         if self._keep is not None and self._keep(exchange.key):
             if frame.missing_bytes:
-                message.pieces = frame.in_pieces().state()
+                message.pieces = save(frame.in_pieces())
             else:
                 message.data = bytes(frame.read(0, frame.length))
         if message.read_as == NO_VERSION:

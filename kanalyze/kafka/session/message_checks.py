@@ -38,8 +38,6 @@ _PADDING_BYTES = 4
 class MessageChecks:
     """Checks requests and responses with decoders that read no field."""
 
-    __slots__ = ("_decoders", "_plans", "_request_checks")
-
     def __init__(self, plans: DecodePlans, decoders: Decoders) -> None:
         self._plans = plans
         self._decoders = decoders

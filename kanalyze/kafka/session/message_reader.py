@@ -94,8 +94,6 @@ class DecodedBody:
     left over. ``read_as`` is the version for compiled modules, ``NO_VERSION`` in place of None.
     """
 
-    __slots__ = ("batches", "detail", "left_over", "problem", "read_as", "taped")
-
     def __init__(
         self,
         taped: Taped | None,
@@ -127,17 +125,6 @@ class DecodedBody:
 
 class MessageReader:
     """Reads messages with decoders that are made when first needed, and kept."""
-
-    __slots__ = (
-        "_catalog",
-        "_checks_crc",
-        "_client_ids",
-        "_failures",
-        "_plans",
-        "_tape",
-        "checks",
-        "fields",
-    )
 
     def __init__(
         self,

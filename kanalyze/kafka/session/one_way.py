@@ -12,15 +12,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 from kanalyze.kafka.session.early_responses import answers
 from kanalyze.kafka.session.pending_requests import PendingRequests
 from kanalyze.model.packets import NO_TIME
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.kafka.framing.frame import Frame
-    from kanalyze.kafka.session.exchange import BodyStates, Exchange, Peers
+    from kanalyze.kafka.session.exchange import Exchange
     from kanalyze.kafka.session.message_checks import MessageChecks
 
 __all__ = ["OneWayRequests"]
@@ -32,7 +31,7 @@ _LONGEST_WAIT_NS = 5_000_000_000
 class OneWayRequests:
     """The requests of one connection that expect no response and may still get one."""
 
-    __slots__ = ("_requests", "_sends_responses")
+    _SAVED = Saved("_sends_responses:bool? _requests:here")
 
     def __init__(self) -> None:
         self._requests = PendingRequests(2 * _MAX_WAITING)
@@ -45,15 +44,6 @@ class OneWayRequests:
     def has_any(self) -> bool:
         """Return true if any request waits."""
         return self._requests.size > 0
-
-    def state(self, bodies: BodyStates) -> State:
-        """Return what :meth:`load_state` takes."""
-        return self._sends_responses, self._requests.state(bodies)
-
-    def load_state(self, state: object, peers: Peers, bodies: BodyStates) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        self._sends_responses, requests = fields(state, "Bt")
-        self._requests.load_state(requests, peers, bodies)
 
     def add(self, exchange: Exchange) -> list[Exchange]:
         """Add a request; return those that are complete without a response, in their order."""

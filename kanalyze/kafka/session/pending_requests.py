@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kanalyze.common.plain_values import State
-    from kanalyze.kafka.session.exchange import BodyStates, Peers
+    from kanalyze.kafka.session.exchange import ExchangeOwner
 
 __all__ = ["PendingRequests"]
 
@@ -30,7 +30,6 @@ class PendingRequests:
     or more.
     """
 
-    __slots__ = ("_by_id", "_most", "_only", "size")
     _NOT_SAVED = ("_by_id", "_most", "_only", "size")
     """The state has the exchanges, one by one."""
 
@@ -57,17 +56,17 @@ class PendingRequests:
             self._by_id[self._only.correlation] = self._only
             self._only = None
 
-    def state(self, bodies: BodyStates) -> State:
+    def state(self, context: ExchangeOwner) -> State:
         """Return what :meth:`load_state` takes."""
-        return tuple([exchange.state(bodies) for exchange in self])
+        return tuple([exchange.state(context) for exchange in self])
 
-    def load_state(self, state: object, peers: Peers, bodies: BodyStates) -> None:
+    def load_state(self, state: object, context: ExchangeOwner) -> None:
         """Continue from a state; raises ValueError for any other value."""
         exchange_states = items(state, "t")
         if len(exchange_states) > self._most:
             raise ValueError("more requests than may be pending")
         for exchange_state in exchange_states:
-            self.add(Exchange.from_state(exchange_state, peers, bodies))
+            self.add(Exchange.from_state(exchange_state, context))
 
     def add(self, exchange: Exchange) -> Exchange | None:
         """Add an exchange; return the oldest one if there are too many."""

@@ -13,12 +13,11 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
-from kanalyze.common.plain_values import fields, items
+from kanalyze.common.saved import Saved
 from kanalyze.model.segments import Segments
 from kanalyze.model.streams import Chunk, Gap
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.model.streams import StreamItem
 
 __all__ = ["HEAD_BYTES", "MAX_BUFFERED_BYTES", "ReplayBuffer"]
@@ -45,6 +44,10 @@ class _SegmentRows:
 
     __slots__ = ("captured", "length", "packet", "start", "stream_offset", "time_ns")
     _NOT_SAVED = ("start",)
+    _SAVED = Saved(
+        "stream_offset:count length:array[count] captured:array[int] time_ns:array[int] "
+        "packet:array[count]"
+    )
 
     def __init__(self) -> None:
         self.stream_offset = 0
@@ -55,29 +58,15 @@ class _SegmentRows:
     def __len__(self) -> int:
         return len(self.start)
 
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
-        return (
-            *(self.stream_offset, tuple(self.length), tuple(self.captured)),
-            *(tuple(self.time_ns), tuple(self.packet)),
-        )
-
-    @classmethod
-    def from_state(cls, state: object, begin: int) -> _SegmentRows:
-        """Make rows from a state, ``begin`` being the first position; raises ValueError."""
-        rows = cls()
-        rows.stream_offset, lengths, captured, times, packets = fields(state, "ntttt")
-        rows.length, rows.captured = array("q", items(lengths, "n")), array("q", captured)
-        rows.time_ns, rows.packet = array("q", times), array("q", items(packets, "n"))
-        at = begin
-        for length, captured_bytes in zip(rows.length, rows.captured, strict=True):
+    def start_at(self, begin: int) -> None:
+        """Continue from a state, ``begin`` being the first position; raises ValueError."""
+        for length, captured_bytes in zip(self.length, self.captured, strict=True):
             if not _GAP <= captured_bytes <= length:
                 raise ValueError("more bytes than a segment had")
-            rows.start.append(at)
-            at += max(0, captured_bytes)
-        if not len(rows.time_ns) == len(rows.packet) == len(rows.start):
+            self.start.append(begin)
+            begin += max(0, captured_bytes)
+        if not len(self.time_ns) == len(self.packet) == len(self.start):
             raise ValueError("columns of different lengths")
-        return rows
 
     def append(self, start: int, length: int, captured: int, time_ns: int, packet: int) -> None:
         """Add a segment, or a gap."""
@@ -162,6 +151,7 @@ class ContiguousRuns:
     """
 
     __slots__ = ("_ends", "_has_ended", "begins_with_gap", "first_end")
+    _SAVED = Saved("begins_with_gap:bool first_end:count _has_ended:bool _ends:array[count]")
 
     def __init__(self) -> None:
         self.begins_with_gap = False
@@ -170,21 +160,11 @@ class ContiguousRuns:
         """Whether the first run has ended."""
         self._ends = array("q")
 
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
-        return self.begins_with_gap, self.first_end, self._has_ended, tuple(self._ends)
-
-    @classmethod
-    def from_state(cls, state: object, begin: int, end: int) -> ContiguousRuns:
-        """Make the runs of bytes from ``begin`` to ``end`` from a state; raises ValueError."""
-        runs = cls()
-        runs.begins_with_gap, runs.first_end, runs._has_ended, ends = fields(state, "bnbt")
-        runs._ends = array("q", items(ends, "n"))
-        run_ends = runs._ends.tolist()
-        is_outside = len(run_ends) > 0 and (run_ends[0] < begin or run_ends[-1] > end)
-        if run_ends != sorted(run_ends) or is_outside:
+    def check(self, begin: int, end: int) -> None:
+        """Raise ValueError if these are no runs of bytes from ``begin`` to ``end``."""
+        ends = self._ends.tolist()
+        if ends != sorted(ends) or (ends and (ends[0] < begin or ends[-1] > end)):
             raise ValueError("a run that ends outside the buffer")
-        return runs
 
     @property
     def is_unbroken(self) -> bool:
@@ -245,6 +225,10 @@ class ReplayBuffer:
         "payload_bytes",
         "runs",
     )
+    _SAVED = Saved(
+        "payload_bytes:count head:bytes end_offset:count is_whole:bool _data:bytearray begin:count "
+        "_rows:here runs:here"
+    )
 
     def __init__(self) -> None:
         self.payload_bytes = 0
@@ -256,27 +240,13 @@ class ReplayBuffer:
         self.begin = 0
         self._rows = _SegmentRows()
 
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
-        return (
-            *(self.payload_bytes, self.head, self.end_offset, self.is_whole),
-            *(bytes(self._data), self.begin, self._rows.state(), self.runs.state()),
-        )
-
-    @classmethod
-    def from_state(cls, state: object) -> ReplayBuffer:
-        """Make one from a state; raises ValueError for any other value."""
-        buffer = cls()
-        buffer.payload_bytes, buffer.head, buffer.end_offset, *others = fields(state, "nynbyntt")
-        buffer.is_whole, data, buffer.begin, rows, runs = others
-        buffer._data += data
-        buffer._rows = _SegmentRows.from_state(rows, buffer.begin)
-        if sum(max(0, captured) for captured in buffer._rows.captured) != len(data):
+    def _after_load(self) -> None:
+        self._rows.start_at(self.begin)
+        if sum(max(0, captured) for captured in self._rows.captured) != len(self._data):
             raise ValueError("other bytes than those of the segments")
-        buffer.runs = ContiguousRuns.from_state(runs, buffer.begin, buffer.end)
-        if len(buffer.head) > HEAD_BYTES:
+        self.runs.check(self.begin, self.end)
+        if len(self.head) > HEAD_BYTES:
             raise ValueError("a head of too many bytes")
-        return buffer
 
     @property
     def end(self) -> int:

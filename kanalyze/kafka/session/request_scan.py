@@ -13,11 +13,10 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from kanalyze.common.plain_values import fields, items
+from kanalyze.common.saved import Saved
 from kanalyze.kafka.session.heuristics import RequestHead, carries_records, has_answer, read_head
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.kafka.session.message_reader import MessageReader
     from kanalyze.kafka.session.replay_buffer import ReplayBuffer
     from kanalyze.kafka.session.resync import RequestLocator
@@ -62,6 +61,11 @@ class ScanState:
         "searched_07",
         "waiting",
     )
+    _SAVED = Saved(
+        "searched:count searched_07:count next_end:count next_answer_end:count is_sequence:bool "
+        "waiting:list[(RequestHead,bool)] incomplete:list[(count,RequestHead)]",
+        RequestHead,
+    )
 
     def __init__(self) -> None:
         self.searched = 0
@@ -71,35 +75,6 @@ class ScanState:
         self.is_sequence = False
         self.waiting: list[tuple[RequestHead, bool]] = []
         self.incomplete: list[tuple[int, RequestHead]] = []
-
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
-        return (
-            *(
-                self.searched,
-                self.searched_07,
-                self.next_end,
-                self.next_answer_end,
-                self.is_sequence,
-            ),
-            tuple([(tuple(head), to_the_byte) for head, to_the_byte in self.waiting]),
-            tuple([(end_offset, tuple(head)) for end_offset, head in self.incomplete]),
-        )
-
-    @classmethod
-    def from_state(cls, state: object) -> ScanState:
-        """Make one from a state; raises ValueError for any other value."""
-        values = fields(state, "nnnnbtt")
-        scan = cls()
-        scan.searched, scan.searched_07, scan.next_end, scan.next_answer_end = values[:4]
-        scan.is_sequence = values[4]
-        for item in items(values[5], "t"):
-            head, to_the_byte = fields(item, "tb")
-            scan.waiting.append((RequestHead.from_state(head), to_the_byte))
-        for item in items(values[6], "t"):
-            end_offset, head = fields(item, "nt")
-            scan.incomplete.append((end_offset, RequestHead.from_state(head)))
-        return scan
 
     def wait_for(self, head: RequestHead, *, to_the_byte: bool = False) -> None:
         """Note a request whose response would be evidence; only the last few are kept."""

@@ -15,7 +15,7 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 from kanalyze.kafka.framing.boundary_search import FrameLocator
 from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES
 from kanalyze.kafka.session.header_candidates import RequestCandidates, responses
@@ -39,7 +39,6 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kanalyze.common.plain_values import State
     from kanalyze.kafka.framing.frame import Frame
     from kanalyze.kafka.framing.headers import RequestHeader
     from kanalyze.kafka.schema.catalog import Catalog
@@ -273,6 +272,7 @@ class ResponseLocator(FrameLocator):
     """Finds the responses to pending requests, which :meth:`expect` sets before a search."""
 
     _NOT_SAVED = ("_most_unconfirmed_bytes", "_pending", "_reader")
+    _SAVED = Saved("_at_first_byte:bool")
 
     def __init__(
         self,
@@ -294,14 +294,6 @@ class ResponseLocator(FrameLocator):
         self._most_unconfirmed_bytes = most_unconfirmed_bytes
         self._pending: PendingApis = {}
         self._at_first_byte = from_middle
-
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes."""
-        return (self._at_first_byte,)
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        (self._at_first_byte,) = fields(state, "b")
 
     def expect(self, pending: PendingApis) -> None:
         """Set the pending requests, whose responses are searched for."""

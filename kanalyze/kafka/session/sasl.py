@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kanalyze.common.plain_values import State
 
 __all__ = ["RawLogin", "looks_like_gssapi", "principal_of"]
 
@@ -33,6 +32,9 @@ class RawLogin:
     """
 
     __slots__ = ("_has_requests", "_mechanism", "_remaining_client_tokens", "_unreplied")
+    _SAVED = Saved(
+        "_mechanism:str? _remaining_client_tokens:count _unreplied:count _has_requests:bool"
+    )
 
     def __init__(self, mechanism: str | None) -> None:
         """Make the state of a login; ``mechanism`` is as in :func:`principal_of`."""
@@ -42,19 +44,6 @@ class RawLogin:
         """Tokens of the client without a token of the broker after them."""
         self._has_requests = False
         """True if the client has sent a request since then."""
-
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
-        return self._mechanism, self._remaining_client_tokens, self._unreplied, self._has_requests
-
-    @classmethod
-    def from_state(cls, state: object) -> RawLogin:
-        """Make one from a state; raises ValueError for any other value."""
-        mechanism, remaining, unreplied, has_requests = fields(state, "Snnb")
-        login = cls(mechanism)
-        login._remaining_client_tokens, login._unreplied = remaining, unreplied
-        login._has_requests = has_requests
-        return login
 
     @property
     def is_over(self) -> bool:

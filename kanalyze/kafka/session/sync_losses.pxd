@@ -16,7 +16,7 @@ cdef class SyncLosses:
     cdef TokenRanges _tokens
     cdef public tuple _open
     cdef readonly bint has_open
-    cdef readonly object lost_ns
+    cdef public object lost_ns
     cdef public tuple _times
 
     cpdef lost_before(self, Exchange exchange)

@@ -9,13 +9,12 @@ from __future__ import annotations
 from bisect import insort
 from typing import TYPE_CHECKING
 
-from kanalyze.common.plain_values import fields, items
+from kanalyze.common.saved import Saved
 from kanalyze.kafka.session.connection_anomalies import sync_loss_anomaly
 from kanalyze.kafka.session.events import ConnectionEvents
 from kanalyze.model.anomalies import AnomalyKind
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.kafka.framing.frame import Frame
     from kanalyze.kafka.framing.framer import SyncLoss
     from kanalyze.kafka.session.correlation import Correlator
@@ -32,17 +31,11 @@ _MAX_TIMES = 64
 class SyncLosses:
     """The losses of both directions since the last frame, and when bytes were missing so far."""
 
-    __slots__ = (
-        "_client_index",
-        "_correlator",
-        "_open",
-        "_tcp",
-        "_times",
-        "_tokens",
-        "has_open",
-        "lost_ns",
-    )
     _NOT_SAVED = ("_client_index", "_correlator", "_tcp", "_tokens", "has_open")
+    _SAVED = Saved(
+        "lost_ns:int? _open:*(list[(count,int?)],list[(count,int?)])",
+        added="_times:*(list[(count,int)],list[(count,int)])",
+    )
 
     def __init__(
         self, tcp: TcpConnection, client_index: int, correlator: Correlator, tokens: TokenRanges
@@ -60,20 +53,7 @@ class SyncLosses:
         self._times: tuple[list[tuple[int, int]], ...] = ([], [])
         """By direction: stream offset and time of each loss so far, also of those that are over."""
 
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes."""
-        return (
-            *(self.lost_ns, tuple(self._open[0]), tuple(self._open[1])),
-            *(tuple(self._times[0]), tuple(self._times[1])),
-        )
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        self.lost_ns, *both = fields(state, "Itttt", ((), ()))
-        self._open = tuple([_losses_from_state(losses) for losses in both[:2]])
-        for direction, losses in enumerate(both[2:]):
-            for item in items(losses, "t"):
-                self._note(direction, *fields(item, "ni"))
+    def _after_load(self) -> None:
         if self.lost_ns is not None and not any(self._times):
             self._note(0, 0, self.lost_ns)  # a state that has no more than the last time
         self._update()
@@ -167,11 +147,3 @@ class SyncLosses:
 
     def _update(self) -> None:
         self.has_open = bool(self._open[0] or self._open[1])
-
-
-def _losses_from_state(state: object) -> list[tuple[int, int | None]]:
-    losses = []
-    for item in items(state, "t"):
-        stream_offset, time_ns = fields(item, "nI")
-        losses.append((stream_offset, time_ns))
-    return losses

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 from kanalyze.model.streams import TokenBytes
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.kafka.framing.frame import Frame
     from kanalyze.model.tcp import TcpConnection
 
@@ -26,8 +25,8 @@ _NONE = -1
 class TokenRanges:
     """Reports where tokens are. A later range of the same message replaces an earlier one."""
 
-    __slots__ = ("_partial_offsets", "_tcp", "has_partial")
     _NOT_SAVED = ("_tcp", "has_partial")
+    _SAVED = Saved("_partial_offsets:2*int")
 
     def __init__(self, tcp: TcpConnection) -> None:
         self._tcp = tcp
@@ -36,13 +35,7 @@ class TokenRanges:
         self.has_partial = False
         """True if there ever was one: checked for each message, and few connections have one."""
 
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes."""
-        return tuple(self._partial_offsets)
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        self._partial_offsets = [*fields(state, "ii")]
+    def _after_load(self) -> None:
         self.has_partial = self._partial_offsets != [_NONE, _NONE]
 
     def of_frame(

@@ -12,7 +12,7 @@ cdef class ConnectionTracker:
     cdef public dict _others
     cdef readonly object servers
     cdef bint _collect_summaries
-    cdef object _expiry_ns
+    cdef public object _expiry_ns
     cdef tuple _settings
     cdef public object counts
 

@@ -12,17 +12,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.plain_values import fields, items
+from kanalyze.common.saved import Saved
 from kanalyze.kafka.session.connection_summary import ConnectionCounts, ConnectionSummary
 from kanalyze.kafka.session.events import SessionEvents
 from kanalyze.kafka.session.kafka_connections import KafkaConnections
 from kanalyze.kafka.session.known_servers import KnownServers
 from kanalyze.kafka.session.stream_items import payload_bytes
 from kanalyze.kafka.session.undecided import KafkaStart, UndecidedConnections
-from kanalyze.model.tcp import end_of_two, open_connection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.schema.catalog import Catalog
@@ -43,6 +42,7 @@ _SILENT = "none"
 """The protocol of a connection without a byte of payload (see ``signatures.PROTOCOLS``)."""
 
 
+@Saved("protocol:str client_index:end?")
 class _OtherConnection(NamedTuple):
     """A connection that is not Kafka, until it closes."""
 
@@ -54,6 +54,12 @@ class ConnectionTracker:
     """Passes the updates of each connection to its reader."""
 
     _NOT_SAVED = ("_collect_summaries", "_settings")
+    _SAVED = Saved(
+        "counts:here _undecided:here _kafka:here _others:dict[count,_OtherConnection] "
+        "_expiry_ns:int?",
+        _OtherConnection,
+        added="servers:here",
+    )
 
     def __init__(
         self,
@@ -100,38 +106,15 @@ class ConnectionTracker:
         """Settings that have to be equal in the tracker that loads the state."""
         return self._settings
 
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes, between two batches."""
-        return (
-            *(self.counts.state(), self._undecided.state(), self._kafka.state()),
-            tuple([(serial, tuple(other)) for serial, other in self._others.items()]),
-            *(self._expiry_ns, self.servers.state()),
-        )
-
-    def load_state(self, state: object, connections: Mapping[int, TcpConnection]) -> None:
-        """Continue from a state, before anything was fed.
-
-        Args:
-            state: what another tracker returned.
-            connections: the open connections, by serial.
-
-        Raises:
-            ValueError: it is any other state; then this tracker must not be used.
-        """
-        *parts, self._expiry_ns, servers = fields(state, "ttttIt", ((),))
-        counts, undecided, kafka, others = parts
-        self.counts = ConnectionCounts.from_state(counts)
-        self._undecided.load_state(undecided, connections)
-        self._kafka.load_state(kafka, connections)
-        for item in items(others, "t"):
-            serial, other = fields(item, "nt")
-            protocol, client_index = fields(other, "sN")
-            open_connection(connections, serial)
-            self._others[serial] = _OtherConnection(protocol, end_of_two(client_index))
-        self.servers.load_state(servers)
-        serials = self._undecided.serials | self._kafka.serials | self._others.keys()
-        if len(serials) != len(undecided) + len(kafka) + len(others):
+    def _after_load(self) -> None:
+        parts = self._undecided.serials, self._kafka.serials, self._others
+        if len(self.serials) != sum(map(len, parts)):
             raise ValueError("a connection that is two things at once")
+
+    @property
+    def serials(self) -> set[int]:
+        """The serials of all connections."""
+        return self._undecided.serials | self._kafka.serials | self._others.keys()
 
     @property
     def undecided_bytes(self) -> int:

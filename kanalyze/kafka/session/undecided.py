@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.plain_values import fields, items
+from kanalyze.common.saved import load_each, save_each
 from kanalyze.kafka.session.detection import (
     ProtocolDetector,
     UndecidedConnection,
@@ -98,18 +98,15 @@ class UndecidedConnections:
     def __len__(self) -> int:
         return len(self._by_serial)
 
-    def state(self) -> State:
+    def state(self, _context: object) -> State:
         """Return what :meth:`load_state` takes, between two batches."""
-        return tuple([(serial, each.state()) for serial, each in self._by_serial.items()])
+        return save_each(self._by_serial)
 
     def load_state(self, state: object, connections: Mapping[int, TcpConnection]) -> None:
         """Continue from a state; raises ValueError for any other value."""
-        for item in items(state, "t"):
-            serial, connection_state = fields(item, "nt")
-            undecided = self._by_serial[serial] = UndecidedConnection(
-                open_connection(connections, serial)
-            )
-            undecided.load_state(connection_state)
+        self._by_serial = load_each(
+            state, lambda serial: UndecidedConnection(open_connection(connections, serial))
+        )
         self._buffered_bytes = sum([item.buffered_bytes for item in self._by_serial.values()])
 
     @property

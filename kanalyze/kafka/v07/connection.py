@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 from kanalyze.kafka.framing.framer import FrameCutter
 from kanalyze.kafka.session.batch_checks import BatchCounts
 from kanalyze.kafka.session.connection_anomalies import (
@@ -17,17 +17,14 @@ from kanalyze.kafka.session.connection_anomalies import (
     sync_loss_anomaly,
 )
 from kanalyze.kafka.session.events import ConnectionEvents
-from kanalyze.kafka.session.exchange import Peers
 from kanalyze.kafka.session.exchange_builder import PENDING_BYTES
 from kanalyze.kafka.v07.exchange_builder import ExchangeBuilder07
 from kanalyze.kafka.v07.resync import Request07Locator, Response07Locator
-from kanalyze.model.tcp import end_of_two
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
+    from kanalyze.kafka.session.exchange import Peers
     from kanalyze.kafka.session.message_bodies import KeepsBytes
     from kanalyze.model.streams import StreamItem
-    from kanalyze.model.tcp import TcpConnection
 
 __all__ = ["Kafka07Connection"]
 
@@ -36,6 +33,8 @@ _SMALLEST_BYTES = 2
 
 class Kafka07Connection:
     """Reads and pairs the messages of one connection; counts bytes as ``KafkaConnection`` does."""
+
+    _SAVED = Saved("client_index:end peers:here _requests:here _responses:here _builder:here")
 
     def __init__(
         self,
@@ -57,7 +56,7 @@ class Kafka07Connection:
                 with a request's type, and with the key of the most similar later API.
         """
         self.peers = peers
-        self._client_index = client_index
+        self.client_index = client_index
         self._requests = FrameCutter(
             Request07Locator(), in_sync=in_sync[client_index], smallest_bytes=_SMALLEST_BYTES
         )
@@ -67,33 +66,6 @@ class Kafka07Connection:
         self._builder = ExchangeBuilder07(
             peers, client_index, is_certain=from_start and all(in_sync), keep=keep
         )
-
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes, between two batches."""
-        return (
-            *(self._client_index, self.peers.state()),
-            *(self._requests.state(), self._responses.state(), self._builder.state()),
-        )
-
-    @classmethod
-    def from_state(
-        cls, state: object, tcp: TcpConnection, keep: KeepsBytes | None
-    ) -> Kafka07Connection:
-        """Make one from a state; raises ValueError for any other value."""
-        client_index, identity, requests, responses, builder = fields(state, "ntttt")
-        end_of_two(client_index)
-        peers = Peers(tcp, *tcp.endpoint_and_peer(client_index))
-        connection = cls(
-            peers.with_state(identity),
-            client_index,
-            in_sync=(True, True),
-            from_start=True,
-            keep=keep,
-        )
-        connection._requests.load_state(requests)
-        connection._responses.load_state(responses)
-        connection._builder.load_state(builder)
-        return connection
 
     @property
     def decoded_bytes(self) -> int:
@@ -124,8 +96,8 @@ class Kafka07Connection:
     def shed(self) -> ConnectionEvents:
         """Drop buffered bytes and pending requests; return the events, with what was lost."""
         events, tcp = ConnectionEvents(), self.peers.tcp
-        events.anomalies += shed(self._requests, tcp, self._client_index)
-        events.anomalies += shed(self._responses, tcp, 1 - self._client_index)
+        events.anomalies += shed(self._requests, tcp, self.client_index)
+        events.anomalies += shed(self._responses, tcp, 1 - self.client_index)
         self._builder.lose_sync(events)
         return events
 
@@ -136,7 +108,7 @@ class Kafka07Connection:
         for cutter, direction in self._cutters():
             cut = cutter.feed(items[direction])
             events.anomalies += [
-                sync_loss_anomaly(tcp, loss, direction, self._client_index) for loss in cut.losses
+                sync_loss_anomaly(tcp, loss, direction, self.client_index) for loss in cut.losses
             ]
             loss_packets += [loss.packet for loss in cut.losses]
             frames += [(frame.completion_packet(), direction, frame) for frame in cut.frames]
@@ -146,7 +118,7 @@ class Kafka07Connection:
             while losses and packet >= losses[0]:
                 self._builder.lose_sync(events)
                 losses.popleft()
-            if direction == self._client_index:
+            if direction == self.client_index:
                 self._builder.add_request(frame, events)
             else:
                 self._builder.add_response(frame, events)
@@ -171,4 +143,4 @@ class Kafka07Connection:
 
     def _cutters(self) -> tuple[tuple[FrameCutter, int], tuple[FrameCutter, int]]:
         """Return the cutters of requests and responses, with their directions."""
-        return (self._requests, self._client_index), (self._responses, 1 - self._client_index)
+        return (self._requests, self.client_index), (self._responses, 1 - self.client_index)

@@ -15,7 +15,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Literal
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.plain_values import fields, items
+from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved, make, save
 from kanalyze.kafka.codec.failures import NOT_ALL_THERE
 from kanalyze.kafka.session.connection_anomalies import exchange_anomaly, frame_anomaly
 from kanalyze.kafka.session.exchange import Exchange, Message
@@ -25,8 +26,6 @@ from kanalyze.kafka.v07.messages import (
     RequestType,
     parse_request,
     parse_response,
-    request_from_state,
-    request_state,
     response_from_state,
     response_state,
 )
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.framing.frame import Frame
     from kanalyze.kafka.session.events import ConnectionEvents
-    from kanalyze.kafka.session.exchange import Peers
+    from kanalyze.kafka.session.exchange import BodyStates, ExchangeOwner, Peers
     from kanalyze.kafka.session.message_bodies import KeepsBytes
     from kanalyze.kafka.v07.messages import Response07
 
@@ -61,21 +60,21 @@ class _GuessedAnswer(NamedTuple):
     next_offset: int
     """The offset that the next request reads from, if the response belongs to the request."""
 
-    def state(self) -> State:
+    def state(self, owner: ExchangeOwner) -> State:
         """Return what :meth:`from_state` takes."""
         return (
-            *(self.exchange.state(_BODIES), request_state(self.request)),
-            *(self.response.state(_BODIES), response_state(self.values), self.next_offset),
+            *(self.exchange.state(owner), save(self.request)),
+            *(self.response.state(owner), response_state(self.values), self.next_offset),
         )
 
     @classmethod
-    def from_state(cls, state: object, peers: Peers) -> _GuessedAnswer:
+    def from_state(cls, state: object, owner: ExchangeOwner) -> _GuessedAnswer:
         """Make one from a state; raises ValueError for any other value."""
         exchange, request, response, values, next_offset = fields(state, "ttttn")
         guess = cls(
-            Exchange.from_state(exchange, peers, _BODIES),
-            request_from_state(request),
-            Exchange.from_state(response, peers, _BODIES),
+            Exchange.from_state(exchange, owner),
+            make(Request07, request),
+            Exchange.from_state(response, owner),
             response_from_state(values),
             next_offset,
         )
@@ -97,7 +96,7 @@ class _BodyStates07:
         values = message.values
         if values is None:
             return None
-        return request_state(values) if kind == "request" else response_state(values)
+        return save(values) if kind == "request" else response_state(values)
 
     @staticmethod
     def load_body_state(
@@ -108,8 +107,8 @@ class _BodyStates07:
     ) -> None:
         """Load a body into its message."""
         if state is not None:
-            read = request_from_state if kind == "request" else response_from_state
-            message.values = read(state)
+            is_request = kind == "request"
+            message.values = make(Request07, state) if is_request else response_from_state(state)
 
 
 _BODIES = _BodyStates07()
@@ -118,13 +117,21 @@ _BODIES = _BodyStates07()
 class ExchangeBuilder07:
     """Pairs requests and responses of one connection, and reads their bodies."""
 
-    _NOT_SAVED = ("_client_index", "_keep", "_peers")
+    _NOT_SAVED = ("_client_index", "_keep", "peers")
+    _SAVED = Saved(
+        "_is_certain:bool decoded_bytes:count undecoded_bytes:count "
+        "_pending:deque[(Exchange,Request07?)] _guess:_GuessedAnswer?",
+        Exchange,
+        Request07,
+        _GuessedAnswer,
+        is_context=True,
+    )
 
     def __init__(
         self, peers: Peers, client_index: int, *, is_certain: bool, keep: KeepsBytes | None
     ) -> None:
         """Make a builder; ``is_certain``: no frame of the connection was lost so far."""
-        self._peers = peers
+        self.peers = peers
         self._client_index = client_index
         self._keep = keep
         self._is_certain = is_certain
@@ -133,28 +140,10 @@ class ExchangeBuilder07:
         self.decoded_bytes = 0
         self.undecoded_bytes = 0
 
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes."""
-        return (
-            *(self._is_certain, self.decoded_bytes, self.undecoded_bytes),
-            tuple(
-                [
-                    (exchange.state(_BODIES), None if request is None else request_state(request))
-                    for exchange, request in self._pending
-                ]
-            ),
-            None if self._guess is None else self._guess.state(),
-        )
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        values = fields(state, "bnntT")
-        self._is_certain, self.decoded_bytes, self.undecoded_bytes, pending, guess = values
-        for item in items(pending, "t"):
-            exchange, request_values = fields(item, "tT")
-            request = None if request_values is None else request_from_state(request_values)
-            self._pending.append((Exchange.from_state(exchange, self._peers, _BODIES), request))
-        self._guess = None if guess is None else _GuessedAnswer.from_state(guess, self._peers)
+    @property
+    def body_states(self) -> BodyStates:
+        """What saves and loads bodies."""
+        return _BODIES
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -195,7 +184,7 @@ class ExchangeBuilder07:
     def add_request(self, frame: Frame, events: ConnectionEvents) -> None:
         """Read a frame of the client."""
         message = Message(frame)
-        exchange = Exchange(self._peers, message, None, None, None, None, None, wire=WIRE)
+        exchange = Exchange(self.peers, message, None, None, None, None, None, wire=WIRE)
         request = self._read_request(frame, exchange, events)
         if request is None:
             # Not even its type is certain, so it is unknown whether it gets a response.
@@ -217,7 +206,7 @@ class ExchangeBuilder07:
         self._pending.append((exchange, request))
         if len(self._pending) > _MAX_PENDING:
             kind, direction = AnomalyKind.PENDING_LIMIT, self._client_index
-            events.anomalies.append(frame_anomaly(kind, self._peers.tcp, frame, direction))
+            events.anomalies.append(frame_anomaly(kind, self.peers.tcp, frame, direction))
             self.lose_sync(events)
 
     def _read_request(
@@ -245,7 +234,7 @@ class ExchangeBuilder07:
 
     def add_response(self, frame: Frame, events: ConnectionEvents) -> None:
         """Read a frame of the broker."""
-        orphan = Exchange(self._peers, None, Message(frame), None, None, None, None, wire=WIRE)
+        orphan = Exchange(self.peers, None, Message(frame), None, None, None, None, wire=WIRE)
         if not self._pending or self._guess is not None:
             # Its request was lost, or never seen.
             self.undecoded_bytes += frame.length
@@ -314,13 +303,13 @@ class ExchangeBuilder07:
     ) -> None:
         self.undecoded_bytes += frame.length
         exchange.malformed = True
-        tcp = self._peers.tcp
+        tcp = self.peers.tcp
         events.anomalies.append(frame_anomaly(kind, tcp, frame, direction, detail, exchange))
 
     def _add_bad_checksum(
         self, frame: Frame, direction: int, exchange: Exchange, events: ConnectionEvents
     ) -> None:
-        kind, tcp = AnomalyKind.WRONG_CRC, self._peers.tcp
+        kind, tcp = AnomalyKind.WRONG_CRC, self.peers.tcp
         events.anomalies.append(frame_anomaly(kind, tcp, frame, direction, "", exchange))
 
     def _complete_unanswered(self, exchange: Exchange, events: ConnectionEvents) -> None:

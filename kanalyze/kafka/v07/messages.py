@@ -25,7 +25,8 @@ from struct import Struct
 from typing import TYPE_CHECKING, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.plain_values import fields, items
+from kanalyze.common.plain_values import items
+from kanalyze.common.saved import Saved, make, save
 from kanalyze.kafka.v07.records import CODEC_NAMES_07, InsideCounter
 from kanalyze.kafka.wire import Malformed, Truncated, WireError
 
@@ -48,8 +49,6 @@ __all__ = [
     "parse_messages",
     "parse_request",
     "parse_response",
-    "request_from_state",
-    "request_state",
     "response_from_state",
     "response_state",
 ]
@@ -109,6 +108,10 @@ def error_name_07(code: int) -> str:
     return ERROR_NAMES_07.get(code) or f"UNKNOWN_CODE_{code}"
 
 
+@Saved(
+    "record_bytes:count record_count:count? codec:str? whole_bytes:count bad_checksums:count "
+    "is_cut:bool start:count"
+)
 class MessageSet07(NamedTuple):
     """Counts over a message set; only complete messages count."""
 
@@ -129,6 +132,11 @@ class MessageSet07(NamedTuple):
     """Position in the frame of the field's first byte."""
 
 
+@Saved(
+    "topic:str partition:int offset:int? max_size:int? time_ms:int? max_number:int? "
+    "messages:MessageSet07?",
+    MessageSet07,
+)
 class Part07(NamedTuple):
     """One partition of a request.
 
@@ -145,6 +153,7 @@ class Part07(NamedTuple):
     messages: MessageSet07 | None = None
 
 
+@Saved("type:RequestType parts:tuple[Part07]", RequestType, Part07)
 class Request07(NamedTuple):
     """A request: its type, and its partitions in wire order."""
 
@@ -152,6 +161,7 @@ class Request07(NamedTuple):
     parts: tuple[Part07, ...]
 
 
+@Saved("error_code:int messages:MessageSet07", MessageSet07)
 class FetchPart07(NamedTuple):
     """The response for one partition of a FETCH or MULTIFETCH request."""
 
@@ -159,6 +169,7 @@ class FetchPart07(NamedTuple):
     messages: MessageSet07
 
 
+@Saved("error_code:int offsets:tuple[int]")
 class OffsetsPart07(NamedTuple):
     """The response to an OFFSETS request: offsets, newest first."""
 
@@ -169,49 +180,18 @@ class OffsetsPart07(NamedTuple):
 Response07: TypeAlias = tuple[FetchPart07, ...] | OffsetsPart07
 
 
-def request_state(request: Request07) -> State:
-    """Return a request as plain values."""
-    parts = [(*part[:-1], _messages_state(part.messages)) for part in request.parts]
-    return int(request.type), tuple(parts)
-
-
-def request_from_state(state: object) -> Request07:
-    """Return the request of :func:`request_state`; raises ValueError for any other value."""
-    kind, parts = fields(state, "nt")
-    request_parts = []
-    for part in items(parts, "t"):
-        *first, messages = fields(part, "siIIIIT")
-        request_parts.append(Part07._make((*first, _messages_from_state(messages))))
-    return Request07(RequestType(kind), tuple(request_parts))
-
-
 def response_state(response: Response07) -> State:
     """Return a response as plain values."""
     if isinstance(response, OffsetsPart07):
-        return response.error_code, response.offsets
-    return tuple([(part.error_code, _messages_state(part.messages)) for part in response])
+        return tuple(save(response))
+    return tuple([save(part) for part in response])
 
 
 def response_from_state(state: object) -> Response07:
     """Return the response of :func:`response_state`; raises ValueError for any other value."""
     if isinstance(state, tuple) and state and isinstance(state[0], int):
-        code, offsets = fields(state, "it")
-        return OffsetsPart07(code, items(offsets, "i"))
-    parts = []
-    for part in items(state, "t"):
-        code, messages = fields(part, "it")
-        messages_read = _messages_from_state(messages)
-        assert messages_read is not None
-        parts.append(FetchPart07(code, messages_read))
-    return tuple(parts)
-
-
-def _messages_state(messages: MessageSet07 | None) -> State | None:
-    return None if messages is None else tuple(messages)
-
-
-def _messages_from_state(state: object) -> MessageSet07 | None:
-    return None if state is None else MessageSet07(*fields(state, "nNSnnbn"))
+        return make(OffsetsPart07, state)
+    return tuple([make(FetchPart07, part) for part in items(state, "t")])
 
 
 def parse_request(

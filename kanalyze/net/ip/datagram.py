@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import zlib
 from bisect import bisect_right, insort
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.plain_values import fields, items
-
-if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
+from kanalyze.common.saved import Saved
 
 __all__ = ["PIECE_BYTES", "Datagram"]
 
@@ -26,10 +23,30 @@ MAX_BYTES: Final = 65_535
 _MIN_HEADER_BYTES: Final = 20
 
 
+@Saved("start:count stop:count data:bytes")
+class _FragmentRange(NamedTuple):
+    start: int
+    stop: int
+    data: bytes
+    """The captured part of it."""
+
+    def differs(self, start: int, data: bytes) -> bool:
+        """Return true if ``data``, from ``start`` on, differs from what was captured there."""
+        mine = self.data[start - self.start : start - self.start + len(data)]
+        return mine != data[: len(mine)]
+
+
 class Datagram:
     """The pieces seen of one datagram; none of them overlap."""
 
     _NOT_SAVED = ("buffered_bytes",)
+    _SAVED = Saved(
+        "time_ns:int packet:count packets:list[count] header:bytes? protocol:count? total:count? "
+        "contradicts:bool is_false:bool covered:count _fragments:set[(count,count,count)] "
+        "_pieces:list[_FragmentRange]",
+        _FragmentRange,
+        arguments=2,
+    )
 
     def __init__(self, time_ns: int, packet: int) -> None:
         self.time_ns = time_ns
@@ -56,44 +73,17 @@ class Datagram:
         self._pieces: list[_FragmentRange] = []
         """Sorted by their start."""
 
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
-        return (
-            *(self.time_ns, self.packet, tuple(self.packets), self.header, self.protocol),
-            *(self.total, self.contradicts, self.is_false, self.covered),
-            tuple(sorted(self._fragments)),
-            tuple([tuple(piece) for piece in self._pieces]),
-        )
-
-    @classmethod
-    def from_state(cls, state: object) -> Datagram:
-        """Make one from a state; raises ValueError for any other value."""
-        values = fields(state, "intYNNbbntt")
-        datagram = cls(values[0], values[1])
-        datagram.packets = list(items(values[2], "n"))
-        (
-            datagram.header,
-            datagram.protocol,
-            datagram.total,
-            datagram.contradicts,
-            datagram.is_false,
-        ) = values[3:8]
-        datagram.covered = values[8]
-        datagram._fragments = {fields(part, "nnn") for part in items(values[9], "t")}
-        datagram._pieces = [_FragmentRange(*fields(part, "nny")) for part in items(values[10], "t")]
+    def _after_load(self) -> None:
         at = 0
-        for piece in datagram._pieces:
+        for piece in self._pieces:
             if not at <= piece.start < piece.stop or len(piece.data) > piece.stop - piece.start:
                 raise ValueError("pieces of a datagram that overlap")
             at = piece.stop
-        if at > MAX_BYTES or (
-            datagram.header is not None and len(datagram.header) < _MIN_HEADER_BYTES
-        ):
+        if at > MAX_BYTES or (self.header is not None and len(self.header) < _MIN_HEADER_BYTES):
             raise ValueError("a datagram longer than there are, or with no header")
-        datagram.buffered_bytes = PIECE_BYTES * (
-            len(datagram._fragments) + len(datagram._pieces)
-        ) + sum([len(piece.data) for piece in datagram._pieces])
-        return datagram
+        self.buffered_bytes = PIECE_BYTES * (len(self._fragments) + len(self._pieces)) + sum(
+            [len(piece.data) for piece in self._pieces]
+        )
 
     @property
     def is_complete(self) -> bool:
@@ -178,18 +168,6 @@ class Datagram:
         self._pieces.clear()
         self.header = None
         self.buffered_bytes = len(self._fragments) * PIECE_BYTES
-
-
-class _FragmentRange(NamedTuple):
-    start: int
-    stop: int
-    data: bytes
-    """The captured part of it."""
-
-    def differs(self, start: int, data: bytes) -> bool:
-        """Return true if ``data``, from ``start`` on, differs from what was captured there."""
-        mine = self.data[start - self.start : start - self.start + len(data)]
-        return mine != data[: len(mine)]
 
 
 def _start(piece: _FragmentRange) -> int:

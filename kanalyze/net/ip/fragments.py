@@ -12,7 +12,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.plain_values import fields, from_wide, items, wide
+from kanalyze.common.saved import Saved
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.packets import NO_TIME
 from kanalyze.net.header_kinds import DROPPED, IPV4, IPV6
@@ -22,7 +22,6 @@ from kanalyze.net.ip.udp_tunnels import UDP_TUNNEL_PORTS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.common.plain_values import State
     from kanalyze.net.header_cursor import HeaderCursor
     from kanalyze.net.layer_stats import LayerStats
 
@@ -76,6 +75,9 @@ class FragmentReassembler:
     """Buffers the datagrams of which fragments are missing."""
 
     _NOT_SAVED = ("_done_bytes", "_buffered_bytes", "_incomplete", "_limits", "_stats")
+    _SAVED = Saved(
+        "_open:ordered[tuple[wide],Datagram] _done:ordered[tuple[wide],Datagram]", Datagram
+    )
 
     def __init__(
         self, limits: FragmentLimits, stats: LayerStats, *, return_incomplete: bool = False
@@ -99,15 +101,7 @@ class FragmentReassembler:
         self._buffered_bytes = 0
         self._done_bytes = 0
 
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes."""
-        return _datagrams_state(self._open), _datagrams_state(self._done)
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        of_open, of_done = fields(state, "tt")
-        self._open = _datagrams_from_state(of_open)
-        self._done = _datagrams_from_state(of_done)
+    def _after_load(self) -> None:
         self._buffered_bytes = sum([datagram.buffered_bytes for datagram in self._open.values()])
         self._done_bytes = sum([datagram.buffered_bytes for datagram in self._done.values()])
 
@@ -293,23 +287,6 @@ def count_lost(incomplete: IncompleteDatagram, stats: LayerStats) -> None:
             detail=incomplete.reason,
         )
     )
-
-
-def _datagrams_state(datagrams: OrderedDict[tuple[int, ...], Datagram]) -> State:
-    return tuple(
-        [
-            (tuple([wide(part) for part in key]), datagram.state())
-            for key, datagram in datagrams.items()
-        ]
-    )
-
-
-def _datagrams_from_state(state: object) -> OrderedDict[tuple[int, ...], Datagram]:
-    datagrams: OrderedDict[tuple[int, ...], Datagram] = OrderedDict()
-    for entry in items(state, "t"):
-        key, datagram = fields(entry, "tt")
-        datagrams[tuple([from_wide(part) for part in key])] = Datagram.from_state(datagram)
-    return datagrams
 
 
 def _flaw(fragment: _Fragment) -> str | None:

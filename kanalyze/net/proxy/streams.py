@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Final
 from kanalyze.common.buffer_budget import BufferBudget
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields, items
+from kanalyze.common.saved import load_each, save_each
 from kanalyze.model.proxy import ProxiedBy
 from kanalyze.model.segments import Segments
 from kanalyze.model.stream_copies import both_items, copy_of, items_state, memory_of
 from kanalyze.model.streams import Chunk, Gap, PrefixBytes, StreamUpdate, TokenBytes
-from kanalyze.model.tcp import open_connection
+from kanalyze.model.tcp import end_of_two, open_connection
 from kanalyze.net.proxy.grammar import (
     ANSWERS,
     BEGINNINGS,
@@ -85,10 +86,9 @@ class StreamsBehindProxies:
         """Bytes buffered for open connections."""
         return self._budget.total
 
-    def state(self) -> State:
+    def state(self, _context: object) -> State:
         """Return what :meth:`load_state` takes, between two batches."""
-        begun = tuple([(serial, start.state()) for serial, start in self._begun.items()])
-        return begun, tuple(self._one_sided.items())
+        return save_each(self._begun), tuple(self._one_sided.items())
 
     def load_state(self, state: object, connections: Mapping[int, TcpConnection]) -> None:
         """Continue from a state, before anything was fed; raises ValueError for any other value.
@@ -96,12 +96,10 @@ class StreamsBehindProxies:
         ``connections`` are the open connections, by serial.
         """
         begun, one_sided = fields(state, "tt")
-        for entry in items(begun, "t"):
-            serial, connection_state = fields(entry, "nt")
-            start = _ConnectionStart.from_state(
-                connection_state, open_connection(connections, serial)
-            )
-            self._begun[serial] = start
+        self._begun = load_each(
+            begun, lambda serial: _ConnectionStart(open_connection(connections, serial), None)
+        )
+        for serial, start in self._begun.items():
             self._budget.note(serial, start.buffered_bytes)
         for entry in items(one_sided, "t"):
             serial, direction = fields(entry, "nn")
@@ -259,24 +257,22 @@ class _ConnectionStart:
         """How many buffered items are copies, by direction."""
         self._sender = 0
 
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
+    def state(self, _context: object) -> State:
+        """Return what :meth:`load_state` takes."""
         ends = None if self.ends is None else tuple(self.ends)
         buffered = tuple(map(items_state, self._buffered))
         return self.passed, ends, buffered
 
-    @classmethod
-    def from_state(cls, state: object, tcp: TcpConnection) -> _ConnectionStart:
-        """Make one from a state; raises ValueError for any other value."""
+    def load_state(self, state: object, _context: object) -> None:
+        """Continue from a state; raises ValueError for any other value."""
         passed, ends, buffered = fields(state, "NTt")
-        if passed is not None and passed > 1:
-            raise ValueError("no direction")
-        start = cls(tcp, passed)
-        start.add(both_items(buffered))
-        start._copied = [len(each) for each in start._buffered]
+        if passed is not None:
+            self.passed = end_of_two(passed)
+            self.heads[passed] = _PASSED
+        self.add(both_items(buffered))
+        self._copied = [len(each) for each in self._buffered]
         if ends is not None:
-            start.ends = list(fields(ends, "nn"))
-        return start
+            self.ends = list(fields(ends, "nn"))
 
     @property
     def buffered_bytes(self) -> int:

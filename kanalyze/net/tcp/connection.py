@@ -17,11 +17,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.common.plain_values import fields
+from kanalyze.common.plain_values import fields, from_wide, wide
+from kanalyze.common.saved import load, make, save
 from kanalyze.model.streams import StreamUpdate
 from kanalyze.model.tcp import TcpConnection, TcpMeasures
 from kanalyze.net.tcp.delivery import Segment, StreamWriter
-from kanalyze.net.tcp.endpoint_pairs import key_endpoint, pair_from_state, pair_state
+from kanalyze.net.tcp.endpoint_pairs import check_pair, key_endpoint
 from kanalyze.net.tcp.half_stream import HalfStream
 from kanalyze.net.tcp.limits import BUFFERED_SEGMENT_BYTES
 from kanalyze.net.tcp.tcp_metrics import Meter
@@ -60,10 +61,6 @@ SEQUENCE_MASK = 0xFFFF_FFFF
 class OpenConnection:
     """Both directions of a connection. Its first segment is passed to :meth:`feed` afterwards."""
 
-    __slots__ = (
-        *("_limits", "_stats", "_writers", "active_tick", "higher", "lower", "meter", "pair"),
-        *("tcp", "update"),
-    )
     _NOT_SAVED = ("_limits", "_stats", "_writers", "update")
 
     def __init__(
@@ -104,11 +101,11 @@ class OpenConnection:
         self._limits = limits
         self._stats = stats
 
-    def state(self) -> State:
+    def state(self, _context: object) -> State:
         """Return what :meth:`from_state` takes, with the state of :attr:`tcp`."""
-        meter = None if self.meter is None else self.meter.state()
-        states = self.tcp.state(), self.lower.state(), self.higher.state(), meter
-        return (*pair_state(self.pair), self.lower.index, self.active_tick, *states)
+        meter = None if self.meter is None else save(self.meter)
+        parts = save(self.tcp), save(self.lower), save(self.higher), meter
+        return (*map(wide, self.pair), self.lower.index, self.active_tick, *parts)
 
     @classmethod
     def from_state(
@@ -122,15 +119,16 @@ class OpenConnection:
         lower_end, higher_end, index, tick, tcp, lower, higher, meter = fields(state, "**nntttT")
         if index > 1 or (meter is None) != (all_timed is None):
             raise ValueError("no end of a connection, or measured by one run alone")
-        pair = pair_from_state(lower_end, higher_end)
+        pair = from_wide(lower_end), from_wide(higher_end)
+        check_pair(pair)
         first = Segment(0, 0, 0, 0, 0, 0, 0, 0, 0, index)
         connection = cls(pair, first, 0, limits, stats)
-        connection._replace_tcp(TcpConnection.from_state(tcp), index, all_timed)
+        connection._replace_tcp(make(TcpConnection, tcp), index, all_timed)
         connection.active_tick = tick
-        connection.lower.load_state(lower)
-        connection.higher.load_state(higher)
+        load(connection.lower, lower)
+        load(connection.higher, higher)
         if connection.meter is not None:
-            connection.meter.load_state(meter)
+            load(connection.meter, meter)
         return connection
 
     def _replace_tcp(self, tcp: TcpConnection, index: int, all_timed: TimedSegments | None) -> None:

@@ -9,6 +9,7 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from kanalyze.common.plain_values import fields, items
+from kanalyze.common.saved import load, make, save
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.tcp import open_connection
 from kanalyze.net.tcp.connection import OpenConnection
@@ -61,18 +62,18 @@ class ConnectionTable:
         """Connections without a serial yet, with the number of their first packet."""
         self._serial = shard.index + 1 - shard.count
 
-    def state(self) -> State:
+    def state(self, _context: object) -> State:
         """Return what :meth:`load_state` takes, between two batches."""
         return (
             self._serial,
-            tuple([connection.state() for connection in self.open.values()]),
-            tuple([connection.state() for connection in self.half_open.values()]),
+            tuple([save(connection) for connection in self.open.values()]),
+            tuple([save(connection) for connection in self.half_open.values()]),
             tuple([connection.tcp.serial for connection in self.with_holes.values()]),
-            self._time_wait.state(),
-            None if self._idle_timer is None else self._idle_timer.state(),
+            save(self._time_wait),
+            None if self._idle_timer is None else save(self._idle_timer),
         )
 
-    def load_state(self, state: object) -> None:
+    def load_state(self, state: object, _context: object) -> None:
         """Continue from a state; raises ValueError for any other value."""
         self._serial, opened, half_open, serials, time_wait, idle = fields(state, "ittttT")
         by_serial: dict[int, OpenConnection] = {}
@@ -82,16 +83,16 @@ class ConnectionTable:
         if not len(by_serial) == len(opened) == len(self.open):
             raise ValueError("connections that are there twice")
         for item in items(half_open, "t"):
-            half_open_connection = HalfOpenConnection.from_state(item)
+            half_open_connection = make(HalfOpenConnection, item)
             self.half_open[half_open_connection.pair] = half_open_connection
         for serial in items(serials, "n"):
             connection = open_connection(by_serial, serial)
             self.with_holes[connection.pair] = connection
-        self._time_wait.load_state(time_wait)
+        load(self._time_wait, time_wait)
         if (self._idle_timer is None) != (idle is None):
             raise ValueError("silence counts in one run alone")
         if self._idle_timer is not None:
-            self._idle_timer.load_state(idle)
+            load(self._idle_timer, idle)
 
     # -- begin ------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 from kanalyze.model.segments import Segments
 from kanalyze.model.streams import Chunk, Gap
 
@@ -22,7 +22,6 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kanalyze.common.plain_values import State
     from kanalyze.model.streams import StreamItem
 
 LONGEST_SEGMENT_BYTES: Final = 1 << 32
@@ -126,7 +125,7 @@ class BufferedSegment:
         data: a copy of the captured bytes; may be shorter than ``length``.
     """
 
-    __slots__ = ("data", "length", "packet", "stream_offset", "time_ns")
+    _SAVED = Saved("stream_offset:count length:count data:bytes time_ns:int packet:count")
 
     def __init__(
         self, stream_offset: int, length: int, data: bytes, time_ns: int, packet: int
@@ -137,17 +136,9 @@ class BufferedSegment:
         self.time_ns = time_ns
         self.packet = packet
 
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
-        return self.stream_offset, self.length, self.data, self.time_ns, self.packet
-
-    @classmethod
-    def from_state(cls, state: object) -> BufferedSegment:
-        """Make one from a state; raises ValueError for any other value."""
-        segment = cls(*fields(state, "nnyin"))
-        if not 0 < segment.length <= LONGEST_SEGMENT_BYTES or len(segment.data) > segment.length:
+    def _after_load(self) -> None:
+        if not 0 < self.length <= LONGEST_SEGMENT_BYTES or len(self.data) > self.length:
             raise ValueError("a buffered segment with other bytes than its length")
-        return segment
 
 
 class StreamWriter:
@@ -157,8 +148,6 @@ class StreamWriter:
     ``shared`` segments of the batch, the chunk is a range of those; if they seldom are (every
     second one is a duplicate), it has copies of their columns.
     """
-
-    __slots__ = ("_first", "_last", "_offset", "_ranges", "_shared", "items")
 
     def __init__(self, items: list[StreamItem], shared: Segments) -> None:
         self.items = items

@@ -18,7 +18,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Any, Final
 
-from kanalyze.common.plain_values import items
+from kanalyze.common.saved import Saved
 
 try:
     import cython
@@ -36,7 +36,6 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kanalyze.common.plain_values import State
     from kanalyze.net.segment_columns import SegmentColumns
 
 __all__ = ["DuplicateDetector", "DuplicateLookup"]
@@ -69,25 +68,20 @@ class DuplicateDetector:
     The caller calls :meth:`remember` after each batch.
     """
 
+    _SAVED = Saved("_before:tuple[bytes]?", bare=True)
+
     def __init__(self) -> None:
         self._before: tuple[bytes, ...] | None = None
         """The columns of the last segments, as bytes; at most :data:`WITHIN_PACKETS` segments."""
 
-    def state(self) -> State | None:
-        """Return what :meth:`load_state` takes."""
-        return self._before
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        if state is None:
+    def _after_load(self) -> None:
+        if self._before is None:
             return
-        before = items(state, "y")
-        size = len(before[0]) if before else 1
-        if len(before) != len(_COLUMNS) or any(len(column) != size for column in before):
+        size = len(self._before[0]) if self._before else 1
+        if len(self._before) != len(_COLUMNS) or any(len(each) != size for each in self._before):
             raise ValueError("columns that are not of one length")
         if size % 8 or size > 8 * WITHIN_PACKETS:
             raise ValueError("columns of no numbers, or too many")
-        self._before = before
 
     def find(self, segments: SegmentColumns) -> bytearray:
         """Return for each segment of the current batch 1 if it is a copy, else 0.
@@ -127,12 +121,6 @@ class DuplicateDetector:
 
 class SegmentIdentities:
     """The columns in which a segment and its copies are equal."""
-
-    __slots__ = (
-        *("acknowledgments", "checksums", "destination_highs", "destination_lows"),
-        *("destination_ports", "flags", "identifications", "lengths", "numbers", "sequences"),
-        *("source_highs", "source_lows", "source_ports", "times", "windows"),
-    )
 
     def __init__(
         self,
@@ -247,8 +235,6 @@ class SegmentIdentities:
 
 class DuplicateLookup:
     """Searches backward from a segment for the one that it is a copy of."""
-
-    __slots__ = ("_before", "_now")
 
     def __init__(self, now: SegmentIdentities, before: SegmentIdentities | None) -> None:
         """``now`` are the segments of a batch, ``before`` the last ones before it."""

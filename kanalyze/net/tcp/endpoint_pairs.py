@@ -8,10 +8,9 @@ from __future__ import annotations
 import functools
 from typing import Final, TypeAlias
 
-from kanalyze.common.plain_values import from_wide, wide
 from kanalyze.model.tcp import Endpoint
 
-__all__ = ["Pair", "ip_text", "ipv6_key", "key_endpoint", "pair_from_state", "pair_state"]
+__all__ = ["Pair", "check_pair", "ip_text", "ipv6_key", "key_endpoint"]
 
 _IPV6_KEY: Final = 1 << 144
 _U64: Final = (1 << 64) - 1
@@ -33,19 +32,12 @@ def key_endpoint(key: int) -> Endpoint:
     return Endpoint(text, key & 0xFFFF)
 
 
-def pair_state(pair: Pair) -> tuple[int | bytes, int | bytes]:
-    """Return the two halves of a pair as plain values."""
-    return wide(pair[0]), wide(pair[1])
-
-
-def pair_from_state(lower: object, higher: object) -> Pair:
-    """Return the pair from its two halves; raises ValueError for any other value."""
-    pair = from_wide(lower), from_wide(higher)
+def check_pair(pair: Pair) -> None:
+    """Raise ValueError for numbers that are no pair."""
     for key in pair:
         bits = key.bit_length()
         if bits > 48 and bits != _IPV6_KEY.bit_length():
             raise ValueError("no end of a connection")
-    return pair
 
 
 @functools.lru_cache(maxsize=4096)

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 from kanalyze.model.streams import StreamUpdate
 from kanalyze.model.tcp import TcpConnection, TcpMeasures
 from kanalyze.net.tcp.delivery import Segment
-from kanalyze.net.tcp.endpoint_pairs import key_endpoint, pair_from_state, pair_state
+from kanalyze.net.tcp.endpoint_pairs import check_pair, key_endpoint
 from kanalyze.net.tcp.round_trips import TimedSegments
 from kanalyze.net.tcp.tcp_metrics import Meter
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.model.tcp import ConnectionEnd
     from kanalyze.net.tcp.endpoint_pairs import Pair
 
@@ -29,18 +28,9 @@ __all__ = ["HalfOpenConnection"]
 class HalfOpenConnection:
     """A connection with a SYN and nothing else, on a pair of endpoints."""
 
-    __slots__ = (
-        "acknowledgment",
-        "active_tick",
-        "flags",
-        "from_higher",
-        "marks",
-        "number",
-        "packet",
-        "pair",
-        "sequence",
-        "serial",
-        "time_ns",
+    _SAVED = Saved(
+        "pair:*(wide,wide) number:count active_tick:count serial:count sequence:u32 "
+        "acknowledgment:u32 flags:u16 time_ns:int packet:count from_higher:end marks:u16"
     )
 
     def __init__(self, pair: Pair, number: int, syn: Segment, active_tick: int) -> None:
@@ -57,34 +47,8 @@ class HalfOpenConnection:
         self.from_higher = syn.from_higher
         self.marks = syn.marks
 
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
-        return (
-            *pair_state(self.pair),
-            *(
-                self.number,
-                self.active_tick,
-                self.serial,
-                self.sequence,
-                self.acknowledgment,
-                self.flags,
-            ),
-            *(self.time_ns, self.packet, self.from_higher, self.marks),
-        )
-
-    @classmethod
-    def from_state(cls, state: object) -> HalfOpenConnection:
-        """Make one from a state; raises ValueError for any other value."""
-        lower, higher, number, active_tick, serial, *syn = fields(state, "**nnnnnninnn")
-        sequence, acknowledgment, flags, time_ns, packet, from_higher, marks = syn
-        if max(sequence, acknowledgment) >> 32 or max(flags, marks) >> 16 or from_higher > 1:
-            raise ValueError("no SYN")
-        segment = Segment(
-            sequence, acknowledgment, flags, 0, 0, 0, time_ns, packet, 0, from_higher, marks
-        )
-        half_open = cls(pair_from_state(lower, higher), number, segment, active_tick)
-        half_open.serial = serial
-        return half_open
+    def _after_load(self) -> None:
+        check_pair(self.pair)
 
     @property
     def last_time_ns(self) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 from kanalyze.net.tcp.delivery import BufferedSegment
 from kanalyze.net.tcp.path_timer import PathTimer
 from kanalyze.net.tcp.reorder_buffer import ReorderBuffer
@@ -32,7 +32,6 @@ if not cython.compiled:
     MIN_HOLE_NS = 3_000_000  # as Wireshark has it
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.model.tcp import TcpConnection
     from kanalyze.net.layer_stats import LayerStats
     from kanalyze.net.tcp.delivery import Segment, StreamWriter
@@ -46,11 +45,13 @@ SEQUENCE_MASK = 0xFFFF_FFFF
 class HalfStream(SequenceSpace):
     """The bytes that one end of a connection sent."""
 
-    __slots__ = (
-        *("anomalies", "buffer", "fin_acknowledged", "has_last_ack", "last_ack"),
-        *("last_ack_packet", "last_ack_time_ns", "out_of_window", "timer"),
-    )
     _NOT_SAVED = ()
+    _SAVED = Saved(
+        "self:SequenceSpace fin_acknowledged:bool out_of_window:count has_last_ack:bool "
+        "last_ack:u32 last_ack_time_ns:int last_ack_packet:count anomalies:here buffer:here "
+        "timer:here",
+        SequenceSpace,
+    )
 
     def __init__(
         self, connection: TcpConnection, index: int, limits: ReassemblyLimits, stats: LayerStats
@@ -69,26 +70,10 @@ class HalfStream(SequenceSpace):
         self.last_ack = self.last_ack_time_ns = self.last_ack_packet = 0
         """Sequence number, time and packet of the last acknowledgment."""
 
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes."""
-        return (
-            *(SequenceSpace.state(self), self.fin_acknowledged, self.out_of_window),
-            *(self.has_last_ack, self.last_ack, self.last_ack_time_ns, self.last_ack_packet),
-            *(self.anomalies.state(), self.buffer.state(), self.timer.state()),
-        )
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        sequences, fin, out_of_window, *others = fields(state, "tbnbninttt")
-        *last_ack, anomalies, buffer, timer = others
-        SequenceSpace.load_state(self, sequences)
-        self.fin_acknowledged, self.out_of_window = fin, out_of_window
-        self.has_last_ack, self.last_ack, self.last_ack_time_ns, self.last_ack_packet = last_ack
-        if self.last_ack > SEQUENCE_MASK:
-            raise ValueError("a sequence number of more than 32 bits")
-        self.anomalies.load_state(anomalies)
-        self.buffer.load_state(buffer, self.stream_offset)
-        self.timer.load_state(timer)
+    def _after_load(self) -> None:
+        segments = self.buffer.segments
+        if segments and segments[0].stream_offset < self.stream_offset:
+            raise ValueError("a buffered segment that was delivered")
 
     def is_in_order(self) -> bool:
         """True if the next bytes can be delivered at once: no hole, no FIN, in the window."""

@@ -5,13 +5,10 @@ In: the times of packets. Out: a number of ticks that rises with time.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 from kanalyze.model.packets import NO_TIME
-
-if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
 
 __all__ = ["IdleTimer"]
 
@@ -26,6 +23,7 @@ class IdleTimer:
     """
 
     _NOT_SAVED = ("_tick_ns",)
+    _SAVED = Saved("_began_ns:int? tick:count")
 
     def __init__(self, idle_ns: int) -> None:
         """``idle_ns`` is the least silence that counts as idle: more than 0."""
@@ -33,14 +31,6 @@ class IdleTimer:
         self._began_ns: int | None = None
         self.tick = 0
         """The current tick."""
-
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes."""
-        return self._began_ns, self.tick
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        self._began_ns, self.tick = fields(state, "In")
 
     def advance_to(self, now_ns: int) -> bool:
         """Let time pass; tell whether there was a tick."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 
 try:
     import cython
@@ -33,7 +33,6 @@ if not cython.compiled:
     MIN_SYN_TIMEOUT_NS = 200_000_000  # a SYN that is repeated sooner was captured twice
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.model.network_path import RoundTripHistory
 
 __all__ = ["PathTimer"]
@@ -52,25 +51,14 @@ class PathTimer:
         is_syn: whether the segment that waits is the SYN.
     """
 
-    __slots__ = ("end", "has_syn", "history", "is_syn", "is_timed", "sent_ns")
     _NOT_SAVED = ("history",)
+    _SAVED = Saved("is_timed:bool has_syn:bool is_syn:bool end:u32 sent_ns:int")
 
     def __init__(self, history: RoundTripHistory) -> None:
         self.history = history
         self.is_timed = self.has_syn = self.is_syn = False
         self.end = 0
         self.sent_ns = 0
-
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes; the history is the connection's."""
-        return self.is_timed, self.has_syn, self.is_syn, self.end, self.sent_ns
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        self.is_timed, self.has_syn, self.is_syn, end, self.sent_ns = fields(state, "bbbni")
-        if end > SEQUENCE_MASK:
-            raise ValueError("a sequence number of more than 32 bits")
-        self.end = end
 
     def begin(self, end: int, time_ns: int) -> None:
         """Time a segment, by the sequence number after its last byte."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 from kanalyze.model.network_path import KEPT_NS
 from kanalyze.model.segments import Segments
 from kanalyze.net.headers import HeaderReader
@@ -57,6 +57,7 @@ class Reassembler:
     """Follows every TCP connection of a capture."""
 
     _NOT_SAVED = ("_active", "_closed", "_eventful", "_limits", "_shard", "_timed")
+    _SAVED = Saved("_stats:here _headers:here _duplicates:here _table:here _last_time_ns:int?")
 
     def __init__(
         self,
@@ -98,24 +99,7 @@ class Reassembler:
         shard = self._shard.index, self._shard.count
         return shard, tuple(self._limits), self._timed is not None, self._stats.settings
 
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes, between two batches."""
-        return (
-            *(self._stats.state(), self._headers.state(), self._duplicates.state()),
-            *(self._table.state(), self._last_time_ns),
-        )
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state, before the first batch.
-
-        Raises:
-            ValueError: it is any other value; this reassembler cannot be used then.
-        """
-        stats, headers, duplicates, table, self._last_time_ns = fields(state, "t*TtI")
-        self._stats.load_state(stats)
-        self._headers.load_state(headers)
-        self._duplicates.load_state(duplicates)
-        self._table.load_state(table)
+    def _after_load(self) -> None:
         self._eventful = {tcp.serial: tcp.path for tcp in self.open_tcp() if tcp.path.events}
 
     @property

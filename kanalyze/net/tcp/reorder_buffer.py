@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.common.plain_values import fields, items
+from kanalyze.common.saved import Saved
 from kanalyze.net.tcp.delivery import BufferedSegment
 
 try:
@@ -20,7 +20,6 @@ if not cython.compiled:
     from kanalyze.model.packets import NO_TIME
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.net.tcp.delivery import Segment
     from kanalyze.net.tcp.limits import ReassemblyLimits
     from kanalyze.net.tcp.stream_anomalies import StreamAnomalies
@@ -31,14 +30,14 @@ __all__ = ["ReorderBuffer"]
 class ReorderBuffer:
     """Payload of one end beyond a hole; if it is empty, there is no hole."""
 
-    __slots__ = (
-        *("_acknowledged_hole_ns", "_acknowledged_hole_segments", "_hole_ns", "_most_bytes"),
-        *("_most_segments", "acknowledged", "acknowledged_segments", "acknowledged_since_ns"),
-        *("hole_since_ns", "payload_bytes", "segments"),
-    )
     _NOT_SAVED = (
         *("_acknowledged_hole_ns", "_acknowledged_hole_segments", "_hole_ns", "_most_bytes"),
         *("_most_segments", "payload_bytes"),
+    )
+    _SAVED = Saved(
+        "hole_since_ns:int acknowledged:count acknowledged_since_ns:int "
+        "acknowledged_segments:count segments:list[BufferedSegment]",
+        BufferedSegment,
     )
 
     def __init__(self, limits: ReassemblyLimits) -> None:
@@ -60,26 +59,12 @@ class ReorderBuffer:
         self.acknowledged_segments = 0
         """Segments of the connection since that acknowledgment; 0 without one."""
 
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes."""
-        return (
-            *(self.hole_since_ns, self.acknowledged, self.acknowledged_since_ns),
-            *(self.acknowledged_segments, tuple([piece.state() for piece in self.segments])),
-        )
-
-    def load_state(self, state: object, stream_offset: int) -> None:
-        """Continue from a state.
-
-        Raises ValueError for any other value, and for segments before ``stream_offset``.
-        """
-        values = fields(state, "inint")
-        self.hole_since_ns, self.acknowledged, self.acknowledged_since_ns = values[:3]
-        self.acknowledged_segments = values[3]
-        self.segments = [BufferedSegment.from_state(piece) for piece in items(values[4], "t")]
+    def _after_load(self) -> None:
+        reached = 0
         for piece in self.segments:
-            if piece.stream_offset < stream_offset:
+            if piece.stream_offset < reached:
                 raise ValueError("buffered segments that overlap")
-            stream_offset = piece.stream_offset + piece.length
+            reached = piece.stream_offset + piece.length
         self.payload_bytes = sum([len(piece.data) for piece in self.segments])
 
     def exceeds_limits(self) -> bool:

@@ -46,8 +46,6 @@ MAX_RELATIVE: Final = 1 << 60
 class TimedSegments:
     """How many segments wait for their acknowledgment, in all connections together."""
 
-    __slots__ = ("count",)
-
     def __init__(self) -> None:
         self.count = 0
 
@@ -55,22 +53,6 @@ class TimedSegments:
 class RoundTripTimer:
     """Times the data of one end, in relative sequence numbers."""
 
-    __slots__ = (
-        "acknowledged",
-        "all_timed",
-        "ends",
-        "first",
-        "has_acknowledged",
-        "has_sent",
-        "has_sequence",
-        "last",
-        "reference",
-        "sent",
-        "sequence",
-        "starts",
-        "sums",
-        "times",
-    )
     _NOT_SAVED = ("all_timed", "sums")
 
     def __init__(self, sums: RoundTrips, all_timed: TimedSegments) -> None:
@@ -92,7 +74,7 @@ class RoundTripTimer:
         self.starts = self.ends = self.times = NO_CELLS
         self.first = self.last = 0
 
-    def state(self) -> State:
+    def state(self, _context: object) -> State:
         """Return what :meth:`load_state` takes."""
         return (
             *(self.has_sequence, self.sequence, self.reference, self.has_sent, self.sent),
@@ -102,7 +84,7 @@ class RoundTripTimer:
             tuple(self.times[self.first : self.last]),
         )
 
-    def load_state(self, state: object) -> None:
+    def load_state(self, state: object, _context: object) -> None:
         """Continue from a state before the first segment; raises ValueError for any other value."""
         values = fields(state, "bnibibittt")
         self.has_sequence, self.sequence, self.reference, self.has_sent, self.sent = values[:5]

@@ -38,13 +38,6 @@ class SegmentGroups:
             end sent, and from ``middle[g]`` on what the higher end sent.
     """
 
-    __slots__ = (
-        *("count", "middle", "order", "start"),
-        *("destination_highs", "destination_lows", "destination_ports", "firsts", "ipv6s"),
-        *("lanes", "middles", "orders", "source_highs", "source_lows", "source_ports", "starts"),
-        *("table", "table_mask"),
-    )
-
     def __init__(self, segments: SegmentColumns) -> None:
         rows = len(segments)
         self.ipv6s = memoryview(segments.is_ipv6)

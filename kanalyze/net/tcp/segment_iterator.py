@@ -45,15 +45,6 @@ class SegmentIterator:
         last_time_ns: the latest time in the batch.
     """
 
-    __slots__ = (
-        *("at_end", "columns", "duplicates", "from_higher", "groups", "last_time_ns", "rank"),
-        *("row", "shared"),
-        *("acknowledgments", "captured", "flags", "lengths", "marks", "numbers", "ranks"),
-        *("sequences", "starts", "times", "windows"),
-        *("_checked", "_higher", "_higher_end", "_higher_rank", "_lookback", "_lower"),
-        *("_lower_end", "_lower_rank", "_marked"),
-    )
-
     def __init__(self, columns: SegmentColumns, duplicates: DuplicateDetector) -> None:
         """``duplicates`` checks single segments, or all at once if many have to be checked."""
         self.columns = columns

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 
 try:
     import cython
@@ -22,7 +22,6 @@ if not cython.compiled:
     PAST_BYTES = 64 << 20
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.model.tcp import TcpConnection
 
 __all__ = ["PAST_WINDOW_BYTES", "SequenceSpace", "distance"]
@@ -41,11 +40,11 @@ def distance(later: int, earlier: int) -> int:
 class SequenceSpace:
     """How far one end's stream has been delivered; ``index`` is that end in ``endpoints``."""
 
-    __slots__ = (
-        *("connection", "fin_offset", "first_sequence", "has_syn", "index", "next_sequence"),
-        *("started", "stream_offset"),
-    )
     _NOT_SAVED: tuple[str, ...] = ("connection", "index")
+    _SAVED = Saved(
+        "started:bool has_syn:bool first_sequence:u32 next_sequence:u32 stream_offset:count "
+        "fin_offset:count?"
+    )
 
     def __init__(self, connection: TcpConnection, index: int) -> None:
         self.connection = connection
@@ -60,21 +59,6 @@ class SequenceSpace:
         """Stream offset of the next byte to be delivered."""
         self.fin_offset: int | None = None
         """Stream offset after the last byte, once a FIN was seen."""
-
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes."""
-        return (
-            *(self.started, self.has_syn, self.first_sequence, self.next_sequence),
-            *(self.stream_offset, self.fin_offset),
-        )
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        values = fields(state, "bbnnnN")
-        self.started, self.has_syn, self.first_sequence, self.next_sequence = values[:4]
-        self.stream_offset, self.fin_offset = values[4:]
-        if max(values[2], values[3]) > SEQUENCE_MASK:
-            raise ValueError("a sequence number of more than 32 bits")
 
     def start(self, sequence: int, *, has_syn: bool) -> None:
         """Set the sequence number of the first byte of the stream."""

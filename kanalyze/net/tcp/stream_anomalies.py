@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 
 try:
@@ -24,7 +24,6 @@ if not cython.compiled:
     IS_COPY = 1
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.model.tcp import TcpConnection
     from kanalyze.net.layer_stats import LayerStats
     from kanalyze.net.tcp.delivery import BufferedSegment, Segment
@@ -42,7 +41,7 @@ class _SnappedRange:
         packets: number of packets that were cut.
     """
 
-    __slots__ = ("missing", "packet", "packets", "stream_offset", "time_ns")
+    _SAVED = Saved("stream_offset:count missing:count time_ns:int packet:count packets:count")
 
     def __init__(self, stream_offset: int, missing: int, time_ns: int, packet: int) -> None:
         self.stream_offset = stream_offset
@@ -50,18 +49,6 @@ class _SnappedRange:
         self.time_ns = time_ns
         self.packet = packet
         self.packets = 1
-
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
-        return self.stream_offset, self.missing, self.time_ns, self.packet, self.packets
-
-    @classmethod
-    def from_state(cls, state: object) -> _SnappedRange:
-        """Make one from a state; raises ValueError for any other value."""
-        *first, packets = fields(state, "nninn")
-        snapped = cls(*first)
-        snapped.packets = packets
-        return snapped
 
 
 class StreamAnomalies:
@@ -71,8 +58,8 @@ class StreamAnomalies:
     together as one anomaly at the end.
     """
 
-    __slots__ = ("_is_cut", "_more_cut", "connection", "index", "stats")
     _NOT_SAVED = ("connection", "index", "stats")
+    _SAVED = Saved("_is_cut:bool _more_cut:_SnappedRange?", _SnappedRange)
 
     def __init__(self, connection: TcpConnection, index: int, stats: LayerStats) -> None:
         self.connection = connection
@@ -81,16 +68,6 @@ class StreamAnomalies:
         # Whether a cut was reported.
         self._is_cut = False
         self._more_cut: _SnappedRange | None = None
-
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes."""
-        return self._is_cut, None if self._more_cut is None else self._more_cut.state()
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        is_cut, more_cut = fields(state, "bT")
-        self._is_cut = is_cut
-        self._more_cut = None if more_cut is None else _SnappedRange.from_state(more_cut)
 
     def lost(self, stream_offset: int, length: int, after: BufferedSegment) -> None:
         """Count and report bytes that are missing, up to ``after``."""

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved
 from kanalyze.model.packets import known_time
-from kanalyze.model.tcp import end_of_two
 from kanalyze.net.tcp.round_trips import RoundTripTimer
 
 try:
@@ -25,7 +24,6 @@ if not cython.compiled:
     IS_ZERO_WINDOW = 2
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.model.tcp import TcpMeasures
     from kanalyze.net.tcp.delivery import Segment
     from kanalyze.net.tcp.round_trips import TimedSegments
@@ -38,11 +36,10 @@ SEQUENCE_MASK = 0xFFFF_FFFF
 class Meter:
     """Measures one connection. Ends are those of the pair: 0 the lower, 1 the higher."""
 
-    __slots__ = (
-        *("_expected", "_is_simultaneous", "awaited", "higher_timer", "indices", "lower_timer"),
-        "measures",
-    )
     _NOT_SAVED = ("indices", "measures")
+    _SAVED = Saved(
+        "awaited:end? _expected:count? _is_simultaneous:bool lower_timer:here higher_timer:here"
+    )
 
     def __init__(
         self, measures: TcpMeasures, indices: tuple[int, int], all_timed: TimedSegments
@@ -59,21 +56,6 @@ class Meter:
         self._expected: int | None = None
         """Acknowledgment number that ends the handshake; None before the SYN-ACK was seen."""
         self._is_simultaneous = False
-
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes; the measures are the connection's."""
-        return (
-            *(self.awaited, self._expected, self._is_simultaneous),
-            *(self.lower_timer.state(), self.higher_timer.state()),
-        )
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        awaited, expected, is_simultaneous, lower, higher = fields(state, "NNbtt")
-        self.awaited, self._expected = end_of_two(awaited), expected
-        self._is_simultaneous = is_simultaneous
-        self.lower_timer.load_state(lower)
-        self.higher_timer.load_state(higher)
 
     def drop_timed(self) -> None:
         """Forget the segments that wait for their acknowledgment; they give no sample."""

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from kanalyze.common.plain_values import fields, items
+from kanalyze.common.saved import Saved
 from kanalyze.model.packets import NO_TIME
 from kanalyze.net.segment_columns import SYN
-from kanalyze.net.tcp.endpoint_pairs import pair_from_state, pair_state
+from kanalyze.net.tcp.endpoint_pairs import check_pair
 from kanalyze.net.tcp.sequence_space import PAST_WINDOW_BYTES, distance
 
 if TYPE_CHECKING:
-    from kanalyze.common.plain_values import State
     from kanalyze.net.tcp.connection import OpenConnection
     from kanalyze.net.tcp.delivery import Segment
     from kanalyze.net.tcp.endpoint_pairs import Pair
@@ -30,6 +29,7 @@ class _TimeWaitEntry:
     """The last connection that closed on a pair of endpoints."""
 
     __slots__ = ("closed_ns", "late", "number", "sequences")
+    _SAVED = Saved("number:count closed_ns:int late:count sequences:*((u32,u32)?,(u32,u32)?)")
 
     def __init__(
         self,
@@ -45,24 +45,12 @@ class _TimeWaitEntry:
         self.late = 0
         """Number of segments with payload since the close."""
 
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
-        lower, higher = self.sequences
-        return self.number, self.closed_ns, self.late, lower, higher
-
-    @classmethod
-    def from_state(cls, state: object) -> _TimeWaitEntry:
-        """Make one from a state; raises ValueError for any other value."""
-        number, closed_ns, late, lower, higher = fields(state, "ninTT")
-        entry = cls(number, closed_ns, (_span_from_state(lower), _span_from_state(higher)))
-        entry.late = late
-        return entry
-
 
 class TimeWaitTable:
     """The last closed connections, each on its pair of endpoints; the oldest are forgotten."""
 
     _NOT_SAVED = ("_limits",)
+    _SAVED = Saved("_closed:ordered[*(wide,wide),_TimeWaitEntry]", _TimeWaitEntry, bare=True)
 
     def __init__(self, limits: ReassemblyLimits) -> None:
         self._limits = limits
@@ -73,15 +61,9 @@ class TimeWaitTable:
     def __len__(self) -> int:
         return len(self._closed)
 
-    def state(self) -> State:
-        """Return what :meth:`load_state` takes."""
-        return tuple([(*pair_state(pair), entry.state()) for pair, entry in self._closed.items()])
-
-    def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError for any other value."""
-        for entry in items(state, "t"):
-            lower, higher, closed = fields(entry, "**t")
-            self._add(pair_from_state(lower, higher), _TimeWaitEntry.from_state(closed))
+    def _after_load(self) -> None:
+        for pair in self._closed:
+            check_pair(pair)
 
     def clear(self) -> None:
         """Forget all."""
@@ -145,12 +127,3 @@ def _span(direction: HalfStream) -> tuple[int, int] | None:
     first, following = direction.first_sequence, direction.next_sequence
     # One int object for both if nothing was sent, to save memory: there are many of these.
     return first, first if following == first else following
-
-
-def _span_from_state(state: object) -> tuple[int, int] | None:
-    if state is None:
-        return None
-    first, last = fields(state, "nn")
-    if max(first, last) >> 32:
-        raise ValueError("a sequence number of more than 32 bits")
-    return first, first if first == last else last

@@ -14,6 +14,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, TypeAlias
 
 from kanalyze.common.plain_values import fields, items
+from kanalyze.common.saved import Saved, make, save
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterator
@@ -71,24 +72,13 @@ class FetchSession:
     """The partitions of one session, in the order in which they were added."""
 
     __slots__ = ("changes", "next_epoch", "partitions")
+    _SAVED = Saved("next_epoch:count changes:count partitions:dict[(str?,bytes?,int)]")
 
     def __init__(self, partitions: list[SessionPartition]) -> None:
         self.next_epoch = 1
         self.partitions: dict[SessionPartition, None] = dict.fromkeys(partitions)
         self.changes = 0
         """Number of partitions added or removed so far."""
-
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes."""
-        return self.next_epoch, self.changes, tuple(self.partitions)
-
-    @classmethod
-    def from_state(cls, state: object) -> FetchSession:
-        """Make one from a state; raises ValueError for any other value."""
-        next_epoch, changes, partitions = fields(state, "nnt")
-        session = cls([fields(partition, "Syi") for partition in items(partitions, "t")])
-        session.next_epoch, session.changes = next_epoch, changes
-        return session
 
     def __iter__(self) -> Iterator[SessionPartition]:
         return iter(self.partitions)
@@ -134,7 +124,7 @@ class FetchSessions:
         states: list[State] = []
         for (connection, session_id), session in self._sessions.items():
             if connection in connections:
-                states.append((connection, session_id, session.state()))
+                states.append((connection, session_id, save(session)))
         return tuple(states)
 
     @classmethod
@@ -143,7 +133,7 @@ class FetchSessions:
         sessions = cls()
         for item in items(state, "t"):
             connection, session_id, session_state = fields(item, "nit")
-            session = FetchSession.from_state(session_state)
+            session = make(FetchSession, session_state)
             sessions._sessions[connection, session_id] = session
             sessions._partitions += len(session.partitions)
         if (

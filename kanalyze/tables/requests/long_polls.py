@@ -53,9 +53,9 @@ not count as one on purpose.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from kanalyze.common.plain_values import fields, items
+from kanalyze.common.saved import Saved
 
 try:
     import cython
@@ -81,7 +81,6 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable
 
-    from kanalyze.common.plain_values import State
     from kanalyze.tables.requests.summaries import Delivery, ExchangeSummary
 
 __all__ = [
@@ -96,6 +95,8 @@ __all__ = [
     "may_be_held_back",
     "waited_for_members",
 ]
+
+Value = TypeVar("Value")
 
 _FETCH, _JOIN_GROUP, _SYNC_GROUP, _SHARE_FETCH = 1, 11, 14, 78
 MEMBER_APIS: Final = frozenset({_JOIN_GROUP, _SYNC_GROUP})
@@ -225,6 +226,11 @@ class LongPollDetector:
     """Decides which responses were delayed on purpose; keeps log ends of each connection."""
 
     __slots__ = ("_emptied", "_ends", "_fetches", "_join_ms", "_sessions")
+    _SAVED = Saved(
+        "_ends:dict[(count,str?,bytes?,int),list[(int,int)]] _fetches:dict[count,(int,int)] "
+        "_emptied:dict[(count,int?),int]",
+        added="_sessions:dict[count,(int,int,int)] _join_ms:dict[count,count]",
+    )
 
     def __init__(self) -> None:
         self._emptied: dict[Hashable, int] = {}
@@ -238,52 +244,21 @@ class LongPollDetector:
         self._join_ms: dict[Hashable, int] = {}
         """By connection: the longest wait of the last JoinGroup."""
 
-    def state(self, connections: Collection[int]) -> State:
-        """Return what :meth:`from_state` takes: the values of the given connections.
+    def of_connections(self, connections: Collection[int]) -> LongPollDetector:
+        """Return what is known of some connections, by serial number; all others have ended."""
+        ends: dict[Any, list[tuple[int, int]]] = self._ends
+        emptied: dict[Any, int] = self._emptied
+        open_ones = LongPollDetector()
+        open_ones._ends = {log: known for log, known in ends.items() if log[0] in connections}
+        open_ones._emptied = {key: ns for key, ns in emptied.items() if key[0] in connections}
+        open_ones._fetches = _of(self._fetches, connections)
+        open_ones._sessions = _of(self._sessions, connections)
+        open_ones._join_ms = _of(self._join_ms, connections)
+        return open_ones
 
-        Connections are given by serial number; all others have ended. The key of a log is a
-        connection, a topic, its id, and a partition.
-        """
-        ends: dict[Any, Any] = self._ends
-        emptied: dict[Any, Any] = self._emptied
-        return (
-            tuple(
-                [
-                    (log, tuple(known_end))
-                    for log, known_end in ends.items()
-                    if log[0] in connections
-                ]
-            ),
-            tuple([item for item in self._fetches.items() if item[0] in connections]),
-            tuple([item for item in emptied.items() if item[0][0] in connections]),
-            tuple([item for item in self._sessions.items() if item[0] in connections]),
-            tuple([item for item in self._join_ms.items() if item[0] in connections]),
-        )
-
-    @classmethod
-    def from_state(cls, state: object) -> LongPollDetector:
-        """Make one from a state; raises ValueError for any other value."""
-        ends, fetches, emptied, sessions, joins = fields(state, "ttttt", ((), ()))
-        detector = cls()
-        for item in items(ends, "t"):
-            log, known_end = fields(item, "tt")
-            log_end_times = [fields(end, "ii") for end in items(known_end, "t")]
-            if len(log_end_times) > _MAX_LOG_ENDS:
-                raise ValueError("too many log ends")
-            detector._ends[fields(log, "nSYi")] = log_end_times
-        for item in items(fetches, "t"):
-            connection, fetch = fields(item, "nt")
-            detector._fetches[connection] = fields(fetch, "ii")
-        for item in items(emptied, "t"):
-            stream, emptied_ns = fields(item, "ti")
-            detector._emptied[fields(stream, "nI")] = emptied_ns
-        for item in items(sessions, "t"):
-            connection, session = fields(item, "nt")
-            detector._sessions[connection] = fields(session, "iii")
-        for item in items(joins, "t"):
-            connection, join_ms = fields(item, "nn")
-            detector._join_ms[connection] = join_ms
-        return detector
+    def _after_load(self) -> None:
+        if any(len(known) > _MAX_LOG_ENDS for known in self._ends.values()):
+            raise ValueError("too many log ends")
 
     def learn(self, partition: Hashable, high_watermark: int, time_ns: int) -> None:
         """Note that the log of a partition ended at ``high_watermark`` at time ``time_ns``."""
@@ -540,3 +515,7 @@ class LongPollDetector:
             if log_end[0] <= time_ns:
                 return log_end
         return None
+
+
+def _of(values: dict[Hashable, Value], connections: Collection[int]) -> dict[Hashable, Value]:
+    return {connection: each for connection, each in values.items() if connection in connections}

@@ -12,6 +12,7 @@ from array import array
 from typing import TYPE_CHECKING
 
 from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import make, save
 from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import BUFFERED_BYTES, Lists, RowBlock, Words
 from kanalyze.tables.columns.buffers import (
@@ -133,13 +134,13 @@ class RowAssembler:
 
         Topic names are not included; they belong to the creator of the assembler.
         """
-        return self.long_polls.state(connections), self._sessions.state(connections)
+        return save(self.long_polls.of_connections(connections)), self._sessions.state(connections)
 
     @staticmethod
     def known_from_state(state: object) -> tuple[LongPollDetector, FetchSessions]:
         """Return long polls and fetch sessions of a state; raises ValueError for other values."""
         long_polls, sessions = fields(state, "tt")
-        return LongPollDetector.from_state(long_polls), FetchSessions.from_state(sessions)
+        return make(LongPollDetector, long_polls), FetchSessions.from_state(sessions)
 
     def load_state(self, detectors: tuple[LongPollDetector, FetchSessions]) -> None:
         """Continue with long polls and fetch sessions from a state, before the first row."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
+from kanalyze.common.saved import load, make, save
 from kanalyze.model.streams import Gap, StreamUpdate
 from kanalyze.model.tcp import Endpoint, TcpConnection
 from kanalyze.model.tls import TlsConnection
@@ -104,15 +105,15 @@ def watch_tls(data: bytes) -> None:
         watcher.feed([StreamUpdate(tcp, both, closed=False)])
         holds(watcher.buffered_bytes < 2 * _MAX_BUFFERED_BYTES, "more bytes buffered than allowed")
         if number % 3 == 1:
-            state, watcher = watcher.state(), TlsWatcher(_MAX_BUFFERED_BYTES)
-            watcher.load_state(state, {tcp.serial: tcp})
-            holds(watcher.state() == state, "another state than was loaded")
+            state, watcher = save(watcher), TlsWatcher(_MAX_BUFFERED_BYTES)
+            load(watcher, state, {tcp.serial: tcp})
+            holds(save(watcher) == state, "another state than was loaded")
     watcher.feed([StreamUpdate(tcp, ([], []), closed=True)])
     holds(not watcher.buffered_bytes, "bytes buffered of a closed connection")
     if tcp.tls is None:
         return
-    tls = TlsConnection.from_state(tcp.tls.state())
-    holds(tls.state() == tcp.tls.state(), "facts that their state does not have")
+    tls = make(TlsConnection, save(tcp.tls))
+    holds(save(tls) == save(tcp.tls), "facts that their state does not have")
     for side in (0, 1):
         sent = sum(len(turn.data) for turn in turns if turn.side == side and not turn.is_lost)
         holds(tls.records[side] * HEADER_BYTES <= sent, "more records than there is room for")

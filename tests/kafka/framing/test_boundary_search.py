@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kanalyze.common.saved import load, save
 from kanalyze.kafka.framing.boundary_search import BoundarySearch, FrameLocator
 from kanalyze.kafka.framing.frame import Frame
 from tests.support.streams import chunk, cut
@@ -75,7 +76,7 @@ def test_a_search_continues_from_its_state():
     search.search(chunk([b"abc"], stream_offset=7))
     assert (search.buffered_bytes, search.offset, search.skipped_bytes) == (1, 9, 2)
     second = BoundarySearch(Waits(), is_on=False)
-    second.load_state(search.state())
+    load(second, save(search))
     for each in (search, second):
         (found,) = each.search(chunk([b"M"], stream_offset=10))
         assert (found.stream_offset, bytes_of([found]), each.skipped_bytes) == (10, b"M", 3)
@@ -84,4 +85,4 @@ def test_a_search_continues_from_its_state():
 @pytest.mark.parametrize("marks", [(), ((1, 0, 1),), ((0, 0, 1), (9, 0, 1))])
 def test_a_state_whose_packets_do_not_fit_its_bytes_is_refused(marks):
     with pytest.raises(ValueError, match="a search"):
-        BoundarySearch(Marked(), is_on=False).load_state((0, -1, -1, (b"abc", 0, 0, 0, 0, marks)))
+        load(BoundarySearch(Marked(), is_on=False), (0, -1, -1, (b"abc", 0, 0, 0, 0, marks)))

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kanalyze.common.saved import make, save
 from kanalyze.kafka.framing.frame_pieces import FramePieces, SegmentSpan
 from kanalyze.kafka.wire import MissingBytes
 from tests.kafka.framing.test_frame import segments_of
@@ -58,7 +59,7 @@ def test_pieces_that_are_detached_or_saved_outlive_their_buffers():
     pieces = FramePieces()
     pieces.add(0, memoryview(buffer)[:3])
     pieces.add(5, memoryview(buffer)[3:])
-    saved = FramePieces.from_state(pieces.state())
+    saved = make(FramePieces, save(pieces))
     buffer[:] = b"......"
     for each in (pieces, saved):
         found = [bytes(each.join(at, most)) for at, most in ((0, 3), (6, 9))]
@@ -76,4 +77,4 @@ def test_only_the_selected_ranges_are_kept():
 @pytest.mark.parametrize("state", [((0, 2), (b"abc", b"d")), ((0,), (b"",))])
 def test_a_state_with_overlapping_or_empty_pieces_is_refused(state):
     with pytest.raises(ValueError, match="overlap"):
-        FramePieces.from_state(state)
+        make(FramePieces, state)

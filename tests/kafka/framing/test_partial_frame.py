@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kanalyze.common.saved import load, save
 from kanalyze.kafka.framing.frame import Frame
 from kanalyze.kafka.framing.partial_frame import PartialFrame, SplitPrefix
 from tests.support.streams import TIME_NS, chunk
@@ -68,20 +69,20 @@ def test_a_size_is_unknown_if_its_rest_was_not_captured() -> None:
 
 def test_partial_frames_and_split_prefixes_continue_from_their_states() -> None:
     partial, other = begun(50, b"0123"), PartialFrame()
-    other.load_state(partial.state())
+    load(other, save(partial))
     assert (other.remaining, other.seen_bytes) == (46, 8)
     prefix, again = SplitPrefix(), SplitPrefix()
     prefix.begin(chunk([b"\0\0"]).segments, 0, 9, 0)
-    again.load_state(prefix.state())
+    load(again, save(prefix))
     again.add(chunk([b"\1\2"]).segments, 0)
     assert again.size == 0x102
 
 
 def test_inconsistent_states_are_refused() -> None:
-    _, frame = begun(50, b"0123").state()
+    _, frame = save(begun(50, b"0123"))
     for wrong in ((0, frame), (51, frame), (3, None)):
         with pytest.raises(ValueError, match="beyond those that have come"):
-            PartialFrame().load_state(wrong)
+            load(PartialFrame(), wrong)
     for wrong_prefix in ((b"", frame), (b"12", None), (b"1234", frame), (b"12", frame)):
         with pytest.raises(ValueError, match="a split size prefix"):
-            SplitPrefix().load_state(wrong_prefix)
+            load(SplitPrefix(), wrong_prefix)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from crc32c import crc32c
 
-from kanalyze.kafka.session.batch_checks import BatchCounts
 from kanalyze.runtime.pipeline import Analysis
 from tests.support import batches as made
 from tests.support import kafka as k
@@ -159,8 +158,3 @@ def test_the_batches_of_the_captures_are_right(name):
     assert "wrong_crc" not in kinds
     assert analysis.quality.wrong_batches == 0
     assert analysis.quality.checked_batches == analysis.quality.record_batches
-
-
-def test_counts_are_saved():
-    counted = BatchCounts(3, 2, 1)
-    assert BatchCounts.from_state(counted.state()).state() == (3, 2, 1)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kanalyze.common.saved import load, save
 from kanalyze.kafka.session.correlation import Correlator, _UsedIds
 from kanalyze.kafka.session.exchange import Message, Peers
 from kanalyze.model.tcp import Endpoint, TcpConnection
-from tests.kafka.session.test_message_reader import READER
 from tests.kafka.session.test_pending_requests import exchange
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def test_a_request_overtakes_those_that_still_wait() -> None:
 def test_a_state_without_the_order_of_responses_continues_in_order() -> None:
     correlator, other = Correlator(from_start=True), Correlator(from_start=True)
     correlator.follow_order(message(0), message(0))
-    other.load_state(correlator.state(READER)[:-3], PEERS, READER)
+    load(other, save(correlator)[:-3])
     assert other.keeps_order
     assert not other.follow_order(message(0), message(0))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kanalyze.common.saved import load, save
 from kanalyze.kafka.session.early_responses import EarlyResponse, EarlyResponses
 from tests.kafka.session.test_message_reader import READER, frame_of
 from tests.kafka.session.test_pending_requests import exchange
@@ -62,6 +63,6 @@ def test_responses_before_one_whose_request_came_are_dropped() -> None:
 
 def test_a_state_has_all_early_responses() -> None:
     responses, other = early(7, 8), EarlyResponses()
-    other.load_state(responses.state())
+    load(other, save(responses))
     assert other.buffered_bytes == responses.buffered_bytes
     assert [READER.correlation_id(frame) for frame in other.drop_all()] == [7, 8]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 
+from kanalyze.common.saved import load, save
 from kanalyze.kafka.session.events import ConnectionEvents
 from kanalyze.kafka.session.exchange import Peers
 from kanalyze.kafka.session.exchange_builder import PENDING_BYTES, ExchangeBuilder
@@ -85,6 +86,6 @@ def test_a_state_has_pending_requests_and_early_responses() -> None:
     builder.add_request(frame_of(k.heartbeat(1)), events)
     builder.add_request(frame_of(k.produce(2, acks=0)), events)
     builder.add_response(frame_of(k.heartbeat_answer(9)), events)
-    other.load_state(builder.state())
-    assert other.state() == builder.state()
+    load(other, save(builder))
+    assert save(other) == save(builder)
     assert other.buffered_bytes == builder.buffered_bytes

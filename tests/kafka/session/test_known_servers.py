@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kanalyze.common.saved import load, save
 from kanalyze.kafka.session.known_servers import KnownServers
 from kanalyze.model.tcp import Endpoint, TcpConnection
 
@@ -34,7 +35,7 @@ def test_servers_are_bounded_and_saved() -> None:
     servers, other = KnownServers(), KnownServers()
     for port in range(5000):
         servers.note(tcp(CLIENT, Endpoint("b", port)), 0)
-    other.load_state(servers.state())
-    assert len(other.state()) == 4096
+    load(other, save(servers))
+    assert len(save(other)) == 4096
     with pytest.raises(ValueError, match="more servers"):
-        other.load_state((*servers.state(), ("b", 9999)))
+        load(other, (*save(servers), ("b", 9999)))

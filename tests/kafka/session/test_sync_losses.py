@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kanalyze.common.saved import load, save
 from kanalyze.kafka.framing.framer import SyncLoss
 from kanalyze.kafka.session.correlation import Correlator
 from kanalyze.kafka.session.events import ConnectionEvents
@@ -71,7 +72,7 @@ def test_losses_that_are_too_many_to_remember_are_before_all_later_exchanges() -
 
 def test_a_state_without_the_places_of_losses_has_the_last_of_them() -> None:
     losses = new_losses()
-    losses.load_state((TIME_NS, (), ()))
+    load(losses, (TIME_NS, (), ()))
     assert losses.lost_before(answered(0, 0)) == TIME_NS
 
 
@@ -122,5 +123,5 @@ def test_missing_bytes_are_noted_in_the_exchange_once() -> None:
 def test_a_state_has_open_losses() -> None:
     losses, other = new_losses(), new_losses()
     losses.add([SyncLoss(7, None, TIME_NS, 3)], BROKER, ConnectionEvents())
-    other.load_state(losses.state())
-    assert (other.has_open, other.state()) == (True, losses.state())
+    load(other, save(losses))
+    assert (other.has_open, save(other)) == (True, save(losses))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kanalyze.common.saved import load, save
 from kanalyze.kafka.session.token_ranges import TokenRanges
 from tests.kafka.session.test_message_reader import frame_of
 from tests.kafka.session.test_sync_losses import TCP
@@ -27,6 +28,6 @@ def test_an_incomplete_frame_may_hold_a_token_until_it_is_complete() -> None:
     assert tokens.has_partial
     assert tokens.was_partial(FRAME, BROKER)
     assert not tokens.was_partial(FRAME, CLIENT)
-    other.load_state(tokens.state())
+    load(other, save(tokens))
     assert other.was_partial(FRAME, BROKER)
     assert other.has_partial

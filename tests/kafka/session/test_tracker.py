@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kanalyze.common.saved import load, save
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.kafka.session.message_reader import MessageReader
@@ -499,10 +500,10 @@ def test_an_end_that_was_a_server_is_known_after_its_connection_and_in_a_state()
     other = TcpConnection(9, (ends[1], Endpoint("10.0.0.7", 9)), 1, None, 0, 0)
     assert tracker.servers.client_of(other) == 1
     continued = new_tracker()
-    continued.load_state(tracker.state(), {})
+    load(continued, save(tracker), {})
     assert continued.servers.client_of(other) == 1
     continued = new_tracker()
-    continued.load_state(tracker.state()[:-1], {})
+    load(continued, save(tracker)[:-1], {})
     assert continued.servers.client_of(other) is None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kanalyze.common.saved import load, save
 from kanalyze.kafka.session.events import ConnectionEvents
 from kanalyze.kafka.session.exchange import Peers
 from kanalyze.kafka.v07.exchange_builder import ExchangeBuilder07
@@ -38,5 +39,5 @@ def test_after_a_loss_pending_requests_are_unanswered_and_responses_are_orphans(
 def test_a_state_has_the_pending_requests() -> None:
     builder, other = new_builder(), new_builder(is_certain=False)
     builder.add_request(frame_of(old.fetch(0)), ConnectionEvents())
-    other.load_state(builder.state())
-    assert (len(other), other.state()) == (1, builder.state())
+    load(other, save(builder))
+    assert (len(other), save(other)) == (1, save(builder))

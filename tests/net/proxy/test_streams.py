@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kanalyze.common.plain_values import from_bytes, to_bytes
+from kanalyze.common.saved import load, save
 from kanalyze.model.proxy import ProxiedBy
 from kanalyze.model.segments import Segments
 from kanalyze.model.streams import Gap, StreamUpdate
@@ -75,16 +76,16 @@ class Fed:
 
     def close(self) -> Fed:
         self.feed(0, closed=True)
-        assert self.streams.state() == ((), ())
+        assert save(self.streams) == ((), ())
         assert self.streams.buffered_bytes == 0
         return self
 
     def reload(self) -> Fed:
         """Continue in other objects, with what was saved."""
-        state = from_bytes(to_bytes(self.streams.state()))
+        state = from_bytes(to_bytes(save(self.streams)))
         self.streams = StreamsBehindProxies(self.most_bytes)
-        self.streams.load_state(state, {7: self.tcp})
-        assert self.streams.state() == state
+        load(self.streams, state, {7: self.tcp})
+        assert save(self.streams) == state
         return self
 
     def bytes_of(self, side: int) -> bytes:
@@ -169,7 +170,7 @@ def test_an_update_of_no_beginning_connection_is_the_same_object() -> None:
     fed.says(0, REQUESTS).says(1, RESPONSES)
     later = [StreamUpdate(fed.tcp, ([chunk([b"ab"], stream_offset=900)], []), closed=False)]
     assert fed.streams.feed(later).updates is later
-    assert fed.streams.state() == ((), ())
+    assert save(fed.streams) == ((), ())
 
 
 def test_the_packet_of_the_first_byte_behind_is_the_first_packet() -> None:
@@ -293,4 +294,4 @@ def test_what_only_looked_like_a_request_for_a_proxy_is_no_longer_marked() -> No
 )
 def test_a_state_of_something_else_is_refused(state: object) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - as every state
-        StreamsBehindProxies(1 << 20).load_state(state, {7: Fed().tcp})
+        load(StreamsBehindProxies(1 << 20), state, {7: Fed().tcp})

@@ -76,12 +76,3 @@ def test_a_cancelled_segment_is_not_timed():
     one.begin(100, 0)
     one.cancel()
     assert not one.is_timed
-
-
-def test_a_state_is_loaded_and_a_wrong_one_is_refused():
-    one, other = timer(), timer()
-    one.begin_syn(2**32 + 7, 3 * MS)
-    other.load_state(one.state())
-    assert other.state() == one.state() == (True, True, True, 7, 3 * MS)
-    with pytest.raises(ValueError, match="32 bits"):
-        other.load_state((True, True, True, 2**32, 3 * MS))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from kanalyze.common.saved import load, save
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.tcp import Endpoint, TcpConnection
 from kanalyze.net.layer_stats import LayerStats
@@ -82,7 +83,8 @@ def test_a_state_is_loaded_and_one_that_overlaps_is_refused():
     filled, loaded = Filled(), Filled()
     filled.insert(10, 14)
     filled.insert(20, 24)
-    loaded.buffer.load_state(filled.buffer.state(), 10)
+    state = save(filled.buffer)
+    load(loaded.buffer, state)
     assert (loaded.pieces, loaded.buffer.payload_bytes) == (filled.pieces, 8)
     with pytest.raises(ValueError, match="overlap"):
-        Filled().buffer.load_state(filled.buffer.state(), 11)
+        load(Filled().buffer, (*state[:-1], 2 * state[-1]))
