@@ -175,7 +175,7 @@ def test_rows_in_a_file_need_neither_tables_for_people_nor_what_explains_failure
     own = {name for name in modules if name.partition(".")[0] == "kanalyze"}
     assert len(own) <= MAX_MODULES_OF_REQUESTS
     assert not own & {
-        *("kanalyze.render.table", "kanalyze.render.header", "kanalyze.api.key_logs"),
+        *("kanalyze.render.table", "kanalyze.render.header", "kanalyze.api.files"),
         *("kanalyze.kafka.codec.interpreter", "kanalyze.kafka.codec.trace"),
         *("kanalyze.kafka.codec.probable_errors", "kanalyze.tables.requests.name_search"),
     }
