@@ -488,7 +488,7 @@ def _same(value: Any) -> Any:
     return value
 
 
-class _Kind(NamedTuple):
+class _CountKind(NamedTuple):
     """How the values of an attribute are added, loaded, shown and saved."""
 
     add: Callable[[Any, Any], Any]
@@ -500,37 +500,39 @@ class _Kind(NamedTuple):
     """Returns what ``load`` takes."""
 
 
-def _known(combine: Callable[[int, int], int], load: Callable[[object], int]) -> _Kind:
+def _known(combine: Callable[[int, int], int], load: Callable[[object], int]) -> _CountKind:
     """Return the kind of numbers that may be None, for unknown."""
-    return _Kind(partial(of_known, combine), lambda value: None if value is None else load(value))
+    return _CountKind(
+        partial(of_known, combine), lambda value: None if value is None else load(value)
+    )
 
 
 def _sorted(counts: dict[str, int]) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-_COUNT = _Kind(add, _count_of)
+_COUNT = _CountKind(add, _count_of)
 """The kind of all attributes that are not in :data:`_KINDS`."""
-_BY_NAME = _Kind(_add_to, _counters_of, _sorted)
-_BY_ENDPOINT = _Kind(_add_bounded, _counters_of, _sorted)
-_BY_TEXT = _Kind(partial(_add_bounded, most=MAX_TEXTS), _counters_of, dict)
+_BY_NAME = _CountKind(_add_to, _counters_of, _sorted)
+_BY_ENDPOINT = _CountKind(_add_bounded, _counters_of, _sorted)
+_BY_TEXT = _CountKind(partial(_add_bounded, most=MAX_TEXTS), _counters_of, dict)
 _KINDS = {
-    "captures": _Kind(_add_names, _texts_of, list),
+    "captures": _CountKind(_add_names, _texts_of, list),
     "first_time_ns": _known(min, _time_of),
     "last_time_ns": _known(max, _time_of),
     "dropped_packets": _known(add, _count_of),
     **dict.fromkeys(("other_packets", "tunnels", "other_protocols", "tls_outcomes"), _BY_NAME),
     **dict.fromkeys(("refused_by", "unanswered_by"), _BY_ENDPOINT),
     **dict.fromkeys(("interfaces", "comments"), _BY_TEXT),
-    "kafka_ports": _Kind(
+    "kafka_ports": _CountKind(
         _add_to, lambda value: {_port_of(port): n for port, n in _counters_of(value).items()}
     ),
-    "unknown_ports": _Kind(
+    "unknown_ports": _CountKind(
         _add_ports,
         _unknown_of,
         saved=lambda ports: {port: list(save(total)) for port, total in ports.items()},
     ),
-    "anomalies": _Kind(
+    "anomalies": _CountKind(
         _add_anomalies,
         _anomalies_of,
         lambda totals: {

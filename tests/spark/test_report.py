@@ -9,11 +9,11 @@ import pytest
 from kanalyze.api.reports import report_on as report_of_one
 from kanalyze.api.reports import tables_of as asked_of
 from kanalyze.api.tables import opened_tables
+from kanalyze.batch import reporting
 from kanalyze.batch.reporting import ReportOptions
 from kanalyze.queries.findings import finding_kinds, findings_of
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spark import report as spark_report
-from kanalyze.spark import reporting
 from kanalyze.spark.report import report_on
 from kanalyze.spark.tables import SparkTables
 from tests.support.captures import NAMES, path

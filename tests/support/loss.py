@@ -187,11 +187,11 @@ def _frames(name: str) -> _Frames:
     cutters: dict[tuple[int, int], tuple[FrameCutter, list[tuple[int, int, int]]]] = {}
     reassembler = Reassembler()
     keys = key_log(name)
-    decrypt = (lambda updates: updates) if keys is None else DecryptedStreams(keys, 1 << 30).feed
+    decrypted = None if keys is None else DecryptedStreams(keys, 1 << 30)
     records = {} if keys is None else _records(name)
 
     def take(updates: list[StreamUpdate]) -> None:
-        for update in decrypt(updates):
+        for update in updates if decrypted is None else decrypted.feed(updates).updates:
             for side in (0, 1):
                 key = (update.connection.serial, side)
                 cutter, spans = cutters.setdefault(key, (FrameCutter(_Never()), []))

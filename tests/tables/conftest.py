@@ -27,7 +27,7 @@ _MESSAGE = (
     *("start_ns", "start_packet", "last_ns", "last_packet", "length", "read_as", "taped", "values"),
     "stream_offset",
 )
-_BESIDES = ("kanalyze.tables.columns.block", "kanalyze.tables.requests.kafka07")
+_BESIDES = ("kanalyze.tables.columns.block",)
 
 
 def _named(modules: dict[str, ModuleType]) -> SimpleNamespace:
