@@ -198,7 +198,10 @@ class MergedCaptures(ClosedAtEnd):
         if self._pending and not self._reported_too_many and self._following_ns() < latest:
             self._reported_too_many = True
             name = capture_name(self._pending[-1].path)
-            detail = f"{name}: more than {self._max_open} captures overlap: it comes late"
+            detail = (
+                f"{name}: more than {self._max_open} captures overlap: "
+                "its packets are delivered late"
+            )
             self.anomalies.append(Anomaly(AnomalyKind.REORDER_LIMIT, detail=detail))
         return False
 

@@ -43,7 +43,7 @@ __all__ = [
     "rows_of",
 ]
 
-_OF_CAPTURES = ("port", "topic_ids", "definitions", "keylog")
+_CAPTURE_ONLY_OPTIONS = ("port", "topic_ids", "definitions", "keylog")
 """Options that change how packets are read."""
 _STANDARD_INPUT = "-"
 KEY_LOG_VARIABLE = "SSLKEYLOGFILE"
@@ -103,7 +103,7 @@ def rows_of(arguments: argparse.Namespace) -> Analysis | SavedAnalysis:
     files = saved_files(arguments.captures)
     if not files:
         return analysis_of(arguments)
-    for option in _OF_CAPTURES:
+    for option in _CAPTURE_ONLY_OPTIONS:
         if getattr(arguments, option):
             raise UsageError(
                 f"--{option.replace('_', '-')} has no effect on the saved file {files[0]}, whose "

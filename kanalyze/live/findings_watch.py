@@ -119,7 +119,7 @@ def _quality_fields(state: CaptureState) -> dict[str, Any]:
         "packets": state.packets,
         "wire_bytes": state.wire_bytes,
         "dropped_packets": state.dropped_packets,
-        "connections": state.begun_connections,
+        "connections": state.connections_seen,
         "anomalies": anomalies,
         **(state.doubts or {}),
     }

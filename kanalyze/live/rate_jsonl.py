@@ -17,7 +17,7 @@ first :data:`MOST` entries.
 - ``window_ns``: the length of the window of rates; ``recent_ns``: of ``slowest`` and ``groups``
 - ``rows``, ``late_rows``: counts since the beginning; late rows were older than the window
 - ``capture``: null, or ``source elapsed_ns packets wire_bytes dropped_packets connections
-  begun_connections held_bytes last_packet_ns anomalies in_flight problems tls refused_connections
+  connections_seen held_bytes last_packet_ns anomalies in_flight problems tls refused_connections
   refused_by unanswered_connections unanswered_by unread_ports late_packets late_bytes
   out_of_window_packets out_of_window_bytes before_start_bytes``. All are counts since the beginning
   except ``connections`` (open now) and ``held_bytes`` (buffered for them now). ``dropped_packets``:

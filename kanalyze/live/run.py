@@ -321,7 +321,7 @@ class LiveRun:
             dropped_packets=self._feed.dropped_packets,
             connections=analysis.monitor.open_connections,
             elapsed_ns=self._clock_ns() - self._began_ns,
-            begun_connections=analysis.monitor.begun_connections,
+            connections_seen=analysis.monitor.connections_seen,
             held_bytes=analysis.monitor.buffered_bytes,
             last_packet_ns=self._packet_ns if self._packets else None,
             anomalies=analysis.monitor.count_anomalies(),

@@ -49,7 +49,7 @@ class AnomalyKind(enum.StrEnum):
     )
     CAPTURE_UNREADABLE = (
         "capture_unreadable",
-        "a file that is no capture, or cannot be read; left out",
+        "not a capture, or unreadable; skipped",
     )
     # net
     UNKNOWN_LINK_TYPE = (
@@ -63,7 +63,7 @@ class AnomalyKind(enum.StrEnum):
     SNAPPED_BYTES = "snapped_bytes", "bytes that the snap length cut off"
     INCONSISTENT_RETRANSMISSION = (
         "inconsistent_retransmission",
-        "bytes sent again that are not those of the first time; the first are taken",
+        "retransmission differs from the original; the original is kept",
     )
     REORDER_LIMIT = (
         "reorder_limit",

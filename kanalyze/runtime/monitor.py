@@ -100,7 +100,7 @@ class RunMonitor:
         return 0 if self._stages is None else self._stages.open_connections
 
     @property
-    def begun_connections(self) -> int:
+    def connections_seen(self) -> int:
         """Number of TCP connections seen so far."""
         return self._quality.connections + self.open_connections
 

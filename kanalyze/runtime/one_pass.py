@@ -65,16 +65,20 @@ class OnePass:
             settings, tables, self.stages, captures, self.assembler, with_ids=with_ids
         )
 
-    def steps(self, *, ends: bool = True) -> Iterator[tuple[BatchEvents, Iterator[TableRows]]]:
+    def steps(
+        self, *, close_connections: bool = True
+    ) -> Iterator[tuple[BatchEvents, Iterator[TableRows]]]:
         """Read the captures to their end; yield each batch's events, and an iterator of its rows.
 
         The rows must be read before the next batch. At the end come those of the connections that
-        are still open; without ``ends``, these stay open and are not counted yet. Then the quality
-        is complete. Packets and anomalies without a connection are counted with the first shard.
+        are still open; without ``close_connections``, these stay open and are not counted yet.
+        Then the quality is complete. Packets and anomalies without a connection are counted with
+        the first shard.
+
         Raises CaptureError as :meth:`~kanalyze.capture.merge.MergedCaptures.batches` does.
         """
         quality, is_first = self._quality, self.settings.shard.is_first
-        for batch, events in self.stages.run(self._captures, ends=ends):
+        for batch, events in self.stages.run(self._captures, close_connections=close_connections):
             if isinstance(batch, PacketBatch) and is_first and len(batch):
                 count_packets(quality, batch)
             _count_events(quality, events)

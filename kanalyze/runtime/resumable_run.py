@@ -74,7 +74,7 @@ class ResumableRun:
                 run.stages.reset_counts()
             except StateError as error:
                 yield from self._closed(self._loaded, error)
-        for _, step_rows in run.steps(ends=not self._keeps_open):
+        for _, step_rows in run.steps(close_connections=not self._keeps_open):
             for rows in step_rows:
                 yield selected.of(rows)
         if self._keeps_open:

@@ -306,12 +306,12 @@ class Stages:
         self._tracker.counts = ConnectionCounts()
 
     def run(
-        self, captures: Captures, *, ends: bool = True
+        self, captures: Captures, *, close_connections: bool = True
     ) -> Iterator[tuple[PacketBatch | SegmentColumns | None, BatchEvents]]:
         """Read captures to their end; yield each batch with its events.
 
-        With ``ends``, the connections still open are closed at the end, which yields None and their
-        events. Otherwise they stay open.
+        With ``close_connections``, the connections still open are closed at the end, which yields
+        None and their events. Otherwise they stay open.
         """
         for batch in captures.batches():
             if captures.description is not None:
@@ -325,7 +325,7 @@ class Stages:
             with no_collection():
                 events = self.feed(batch)
             yield batch, events
-        if ends:
+        if close_connections:
             with no_collection():
                 events = self.finish()
             yield None, events

@@ -270,8 +270,17 @@ _SETTINGS: Mapping[str, Group] = {
     "limits": _LIMITS,
 }
 _FILTERS = "filters (all must match; repeated values are alternatives)"
-_OF_REQUESTS = ("api", "client_id", "topic", "partition", "group", "status", "error", "errors")
-_REQUEST_FILTERS: Group = group_of(*_OF_REQUESTS, "slower_than", "client_ip", "broker")
+_FILTERS_OF_REQUESTS = (
+    "api",
+    "client_id",
+    "topic",
+    "partition",
+    "group",
+    "status",
+    "error",
+    "errors",
+)
+_REQUEST_FILTERS: Group = group_of(*_FILTERS_OF_REQUESTS, "slower_than", "client_ip", "broker")
 _END_FILTERS = ("client_ip", "broker", "since", "until")
 _READING: Mapping[str, Group] = {
     **_SETTINGS,

@@ -310,7 +310,7 @@ _LATENCY_PARTS = DeclaredTable(
         total_time_ns
         mean integer[ns]? mean; null: it was not measured for any of them
     """,
-    "Where the time went (requests that waited on purpose left out)",
+    "Where the time went (long polls excluded)",
     "Where the time went",
     columns=(
         _API._replace(style="bold"),
@@ -693,7 +693,7 @@ _SLOWEST = DeclaredTable(
     topics texts its topics, or their ids, the first 3, sorted
     more_topics bool whether there are more
     """,
-    "Slowest requests (those that waited on purpose left out)",
+    "Slowest requests (long polls excluded)",
     columns=(
         DeclaredColumn("latency", "latency_ns", style="bold"),
         DeclaredColumn("mostly", "total_time_ns", "largest part"),

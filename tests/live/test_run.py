@@ -354,7 +354,7 @@ def test_states_have_buffered_bytes_and_anomalies(name):
     sink = Sink()
     report = run_of(Feed(parts(name, 40)), sink)
     states = sink.states
-    connection_counts = [state.begun_connections for state in states]
+    connection_counts = [state.connections_seen for state in states]
     assert connection_counts == sorted(connection_counts)
     assert connection_counts[-1] == report["quality"]["connections"]
     assert any(state.held_bytes for state in states)

@@ -131,7 +131,7 @@ def test_metrics_count_rows_and_the_capture():
     capture_state = state(
         packets=2,
         dropped_packets=5,
-        begun_connections=7,
+        connections_seen=7,
         held_bytes=99,
         last_packet_ns=START_NS,
         anomalies={AnomalyKind.LOST_BYTES: 4},

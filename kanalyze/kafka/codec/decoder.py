@@ -148,7 +148,7 @@ class BodyDecoder:
                 machine.feed(_NO_BYTES, 0, 0)
                 continue
             if frame is not None and frame.spread is not None:
-                if not self._feed_spread(frame.spread, at) and not machine.miss_records():
+                if not self._feed_spread(frame.spread, at) and not machine.skip_missing_records():
                     raise MissingBytes(f"byte {at} of the frame is not there")
                 continue
             try:
@@ -158,7 +158,7 @@ class BodyDecoder:
                 else:
                     part = frame.contiguous(at)
             except MissingBytes:
-                if not machine.miss_records():
+                if not machine.skip_missing_records():
                     raise
                 continue
             machine.feed(part, 0, len(part))

@@ -109,7 +109,7 @@ cdef class Machine:
         self, const unsigned char[::1] data, long long pos, long long end
     ) except -1
     @cython.locals(records_bytes=cython.longlong)
-    cpdef bint miss_records(self) except -1
+    cpdef bint skip_missing_records(self) except -1
     cpdef pass_skipped(self, long long count)
 
     @cython.locals(

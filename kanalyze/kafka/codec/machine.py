@@ -212,7 +212,7 @@ class Machine:
             self.carry[i] = data[pos + i]
         self.carried = end - pos
 
-    def miss_records(self) -> bool:
+    def skip_missing_records(self) -> bool:
         """Continue after a records field in which the capture lacks a batch header.
 
         Called when the next bytes are missing; returns false if they are not in a records field.

@@ -134,7 +134,7 @@ class FrameCutter:
             self._search.is_on + incomplete > 1
             or self._sizes.remaining_small_frames > _MAX_SMALL_FRAMES
         ):
-            raise ValueError("in sync and out of sync at once")
+            raise ValueError("contradictory framer state")
 
     @property
     def in_sync(self) -> bool:

@@ -302,7 +302,7 @@ def _read(file: str) -> Mapping[str, MessageSpec]:
         messages = load_messages(str(json_file.read(), "utf-8"), file)
     by_name = {message.name: message for message in messages}
     if len(by_name) != len(messages):
-        raise DefinitionError(f"{file}: a message stands twice")
+        raise DefinitionError(f"{file}: duplicate message")
     return MappingProxyType(by_name)
 
 

@@ -123,7 +123,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> _Object:
     entry: _Object = {}
     for key, value in pairs:
         if entry.setdefault(key, value) != value:
-            raise ValueError(f"key {key!r} stands twice in one object")
+            raise ValueError(f"duplicate key {key!r}")
     return entry
 
 

@@ -177,7 +177,7 @@ class Message:
     ) -> Message:
         """Make one from its parts; raises ValueError for an end without time or packet."""
         if (end_ns is None) != (end_packet is None):
-            raise ValueError("half an end of a message")
+            raise ValueError("end time and end packet must come together")
         message = cls.__new__(cls)
         message.start_ns, message.start_packet = start_ns, start_packet
         message.last_ns = 0 if end_ns is None else end_ns

@@ -109,7 +109,7 @@ class ConnectionTracker:
     def _after_load(self) -> None:
         parts = self._undecided.serials, self._kafka.serials, self._others
         if len(self.serials) != sum(map(len, parts)):
-            raise ValueError("a connection that is two things at once")
+            raise ValueError("a connection in two states")
 
     @property
     def serials(self) -> set[int]:

@@ -106,7 +106,7 @@ class Metrics:
                 "capture_packets": state.packets,
                 "capture_bytes": captured_bytes,
                 "capture_dropped_packets": state.dropped_packets,
-                "connections": state.begun_connections,
+                "connections": state.connections_seen,
                 "open_connections": state.connections,
                 "held_bytes": state.held_bytes,
                 "last_packet_timestamp_seconds": _seconds(state.last_packet_ns),

@@ -91,7 +91,7 @@ class CaptureState(NamedTuple):
     """TCP connections that are open now."""
     elapsed_ns: int
     """The time since the capture began, by a monotonic clock."""
-    begun_connections: int = 0
+    connections_seen: int = 0
     """TCP connections seen, including closed ones."""
     held_bytes: int = 0
     """Bytes buffered now for open connections, because bytes before them are missing."""
