@@ -154,7 +154,8 @@ def test_a_capture_of_any_link_type_has_the_same_rows(link_type: int, tmp_path: 
     ]
     before, after = tmp_path / f"{link_type}.pcap", tmp_path / f"{link_type}.pcapng"
     before.write_bytes(pcap_file(packets, link_type=link_type))
-    done = kanalyze.anonymize(before, output=after, force=True)
+    # A fixed key: stand-ins of names would end in the bytes of the prefix "in" now and then.
+    done = kanalyze.anonymize(before, output=after, key="k", force=True)
     assert done.differences == ()
     assert (
         done.messages
