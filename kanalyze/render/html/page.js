@@ -888,6 +888,7 @@
     byId("state").append(clear);
   };
 
+  byId("no-figures").remove();
   for (const hidden of document.querySelectorAll(".script")) hidden.hidden = false;
   byId("limits").textContent = limitsText();
   byId("keys").append(...model.parts.flatMap((part) => [" ", element("span", `key ${part.class}`, part.title)]));

@@ -158,6 +158,23 @@ def test_without_scripts_findings_are_shown_and_a_line_says_what_is_missing(
         text = browser.run("document.body.innerText")
     finally:
         browser.tell("Emulation.setScriptExecutionDisabled", value=False)
+    assert_findings_alone(text)
+
+
+def test_a_browser_that_cannot_run_the_scripts_shows_the_same(browser: Page, folder: Path) -> None:
+    """Browsers before 2023 have no DecompressionStream."""
+    script = browser.tell(
+        "Page.addScriptToEvaluateOnNewDocument", source="delete globalThis.DecompressionStream"
+    )
+    try:
+        browser.open(written(folder, "errors"))
+        assert_findings_alone(browser.run("document.body.innerText"))
+    finally:
+        browser.tell("Page.removeScriptToEvaluateOnNewDocument", **script)
+        browser.console.clear()
+
+
+def assert_findings_alone(text: str) -> None:
     report, _ = report_and_cube_of("errors")
     assert all(finding["title"] in text for finding in report["findings"])
     assert "Figures, charts and tables need scripts" in text
