@@ -16,6 +16,7 @@ from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.stages import MemoryBounds
 from tests.support import kafka as k
 from tests.support.captures import often
+from tests.support.exchange_batches import exchange_batches
 from tests.support.packets import ACK, START_NS, SYN, Packet, pcap_file, segment
 from tests.support.traffic import Line, Part, capture_of, fetch, fetch_answer
 
@@ -181,7 +182,7 @@ def written(row_format: str) -> Callable[[str], None]:
 
 
 def decoded(capture: str) -> None:
-    for pairs in Analysis([capture]).exchange_batches():
+    for pairs in exchange_batches(Analysis([capture])):
         assert pairs
 
 

@@ -16,6 +16,7 @@ from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.records.rows import RecordReader, has_records
 from tests.support.captures import CHOSEN, WHOLE, analysis, often, path, truth
 from tests.support.cases import for_each
+from tests.support.exchange_batches import exchange_batches
 from tests.support.record_rows import record_batches
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def records(name: str) -> tuple[RecordRow, ...]:
     catalog = Catalog()
     reader = RecordReader(catalog, Decoders(catalog), values_as="base64")
     run = Analysis([str(path(name))], keep=has_records)
-    batches = (record_batches(reader, exchanges) for exchanges in run.exchange_batches())
+    batches = (record_batches(reader, exchanges) for exchanges in exchange_batches(run))
     return tuple(row for batch in batches for rows in batch for row in rows)
 
 

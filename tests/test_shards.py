@@ -13,6 +13,7 @@ from kanalyze.net.shard import ALL_CONNECTIONS, Shard
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.records.rows import RecordReader, has_records
 from tests.support.captures import CHOSEN, NAMES, in_turn, path
+from tests.support.exchange_batches import exchange_batches
 from tests.support.record_rows import record_batches
 
 SHARDS = [Shard(index, 3) for index in range(3)]
@@ -26,7 +27,7 @@ def rows_of(batches, *captures: str, shard: Shard = ALL_CONNECTIONS, **how) -> C
 def batches_of_records(analysis: Analysis):
     catalog = Catalog()
     reader = RecordReader(catalog, Decoders(catalog), values_as="base64")
-    for exchanges in analysis.exchange_batches():
+    for exchanges in exchange_batches(analysis):
         yield from record_batches(reader, exchanges)
 
 

@@ -5,11 +5,10 @@ In: objects whose classes name their saved attributes. Out: plain values
 ValueError, TypeError or OverflowError for values that are no such state.
 
 A class says in ``_SAVED`` which of its attributes are saved, and of what kind they are; a named
-tuple says it in a decorator. In
-``_NOT_SAVED`` are the names of all others: those that it shares with others, those that follow from
-saved ones, and those that are empty between two batches. Two methods, where there are such:
-``_after_load`` computes what follows, and refuses values that do not fit together;
-``_before_save`` brings the attributes into the form in which they are saved.
+tuple says it in a decorator. In ``_NOT_SAVED`` are the names of all others: those that it shares
+with others, those that follow from saved ones, and those that are empty between two batches. Two
+methods, where there are such: ``_after_load`` computes what follows, and refuses values that do not
+fit together; ``_before_save`` brings the attributes into the form in which they are saved.
 
 A class whose state is more than its attributes has methods of its own instead:
 ``state(context)``, and ``load_state(state, context)`` for an object that is there, or the class

@@ -26,10 +26,7 @@ if TYPE_CHECKING:
     from kanalyze.render.report_cells import Item
     from kanalyze.spec.report import DeclaredTable
 
-__all__ = ["SORTS", "ReportTable", "TableOrder", "report_tables"]
-
-SORTS = ("requests", "errors", "bytes", "p50", "p90", "p99", "max")
-"""The figures by which lines can be sorted, in descending order."""
+__all__ = ["ReportTable", "TableOrder", "report_tables"]
 
 _WIDE = 100
 
@@ -38,7 +35,7 @@ class TableOrder(NamedTuple):
     """How the lines of a table are sorted, and how many are shown."""
 
     sort: str | None = None
-    """One of :data:`SORTS`; None for the order in the summary."""
+    """One of :data:`~kanalyze.spec.options.SORTS`; None for the order in the summary."""
     limit: int | None = None
     """Number of lines; None for the default of each table."""
 
@@ -64,18 +61,16 @@ def report_tables(
     Tables without lines are left out. For a ``width`` below 100 there are fewer columns.
     """
     is_wide = width is None or width >= _WIDE
-    before, after = (
-        [
+
+    def filled(tables: Iterable[DeclaredTable]) -> list[ReportTable]:
+        lines_of = ((table, _lines(table, summary, order)) for table in tables)
+        return [
             _table(table, lines, summary, order, is_wide=is_wide)
-            for table, lines in contents
+            for table, lines in lines_of
             if lines
         ]
-        for contents in (
-            [(table, _lines(table, summary, order)) for table in tables]
-            for tables in (BEFORE_CHARTS, AFTER_CHARTS)
-        )
-    )
-    return before, after
+
+    return filled(BEFORE_CHARTS), filled(AFTER_CHARTS)
 
 
 def _table(

@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from kanalyze.runtime.stages import Captures
     from kanalyze.spec.rows.anomalies import AnomalyRow
     from kanalyze.spec.rows.connections import ConnectionRow
-    from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tls.keylog import KeyLog
 
@@ -63,8 +62,8 @@ class Analysis(RowSource):
     """One pass over captures that are read as one stream of packets.
 
     Iterate exactly one of :meth:`batches`, :meth:`row_batches`, :meth:`exchange_blocks`,
-    :meth:`exchange_batches`, :meth:`connection_batches`, :meth:`anomaly_batches` and
-    :meth:`resumable`, once; then ``quality`` is complete.
+    :meth:`connection_batches`, :meth:`anomaly_batches` and :meth:`resumable`, once; then
+    ``quality`` is complete.
     """
 
     def __init__(
@@ -216,13 +215,6 @@ class Analysis(RowSource):
         """
         pairs = self._exchange_blocks(note)
         return pairs if note is None else self._one_later(pairs)
-
-    def exchange_batches(
-        self, note: Callable[[RowBlock], object] | None = None
-    ) -> Iterator[list[tuple[Exchange, Row]]]:
-        """Yield the exchanges with their rows, as objects; otherwise like exchange_blocks."""
-        for exchanges, block in self.exchange_blocks(note):
-            yield list(zip(exchanges, block.rows(), strict=True))
 
     def connection_batches(self) -> Iterator[list[ConnectionRow]]:
         """Yield a row for each TCP connection, in the order in which they closed.

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.spec.filters import group_of
-from kanalyze.spec.options import Option
+from kanalyze.spec.options import SORTS, Option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -223,7 +223,7 @@ _FINDINGS: Group = {
     "--queries DIR": "a folder with more findings to search for, NAME.sql",
 }
 _REPORT: Group = {
-    "--sort {requests,errors,bytes,p50,p90,p99,max}": "for text and md: sort the lines of tables "
+    f"--sort {{{','.join(SORTS)}}}": "for text and md: sort the lines of tables "
     "by this figure, in descending order; p50 and so on are latencies (default: the order in JSON)",
     "--limit N": "for text and md: show at most N lines of each table (default: 5 to 40, depending "
     "on the table). JSON has all lines, except for the slowest requests: 10, or N if N is larger",

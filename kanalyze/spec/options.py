@@ -9,12 +9,14 @@ in Spark the same without them, in which case does not matter.
 
 from __future__ import annotations
 
-__all__ = ["MAX_JOBS", "MAX_PORT", "MAX_RECORDS", "Option"]
+__all__ = ["MAX_JOBS", "MAX_PORT", "MAX_RECORDS", "SORTS", "Option"]
 
 MAX_JOBS = 256
 MAX_RECORDS = 2**31 - 1
 """The record count in a batch header has 32 bits."""
 MAX_PORT = 65535
+SORTS = ("requests", "errors", "bytes", "p50", "p90", "p99", "max")
+"""The figures by which the lines of a report's tables can be sorted, in descending order."""
 
 _ARGUMENTS = {"CAPTURE": "captures", "-": "pipe"}
 """Names of arguments that are not those of their values."""
@@ -69,4 +71,4 @@ class Option:
     @property
     def metavar(self) -> str | None:
         """What stands for the value in the help; None for a flag, and if its choices do."""
-        return str(self.value).partition("{")[0] or None if self.value is not None else None
+        return (self.value or "").partition("{")[0] or None

@@ -33,17 +33,14 @@ class FakeAnalysis:
     def __init__(self, captures, *, row_filter, keep, **_others) -> None:
         self.row_filter, self.keep = row_filter, keep
 
-    def exchange_batches(self, note_rows):
+    def exchange_blocks(self, note_rows):
         assert self.keep(0)
         assert self.keep(1)
         assert not self.keep(3)
         pairs = [produced(DATA), fetched(DATA)]
         note_rows(RowBlock.of_rows([row for _, row in pairs]))
-        yield [pair for pair in pairs if self.row_filter.matches(pair[1])]
-
-    def exchange_blocks(self, note_rows):
-        for pairs in self.exchange_batches(note_rows):
-            yield [exchange for exchange, _ in pairs], RowBlock.of_rows([row for _, row in pairs])
+        matching = [pair for pair in pairs if self.row_filter.matches(pair[1])]
+        yield [each for each, _ in matching], RowBlock.of_rows([row for _, row in matching])
 
 
 @pytest.fixture

@@ -8,10 +8,11 @@ from typing import Any, TypeAlias
 import pytest
 
 import kanalyze
-from kanalyze.render.report_tables import SORTS, TableOrder, report_tables
+from kanalyze.render.report_tables import TableOrder, report_tables
 from kanalyze.render.text import shown
 from kanalyze.render.times import clock_text
 from kanalyze.render.units import bytes_text, count_text, duration_text, per_mille_text
+from kanalyze.spec.options import SORTS
 from kanalyze.spec.report import AFTER_CHARTS, BEFORE_CHARTS
 from tests.support.captures import path
 from tests.support.rows import failed, fetch, partition, row, unanswered

@@ -13,6 +13,7 @@ from kanalyze.tables.filters import RowFilter
 from tests.support.captures import analysis, path, truth
 from tests.support.disorder import PLACES, packets_of
 from tests.support.disorder.formats import pcap
+from tests.support.exchange_batches import exchange_batches
 from tests.support.loss import pcap_without
 from tests.support.packets import START_NS
 from tests.support.traffic import Line, asks, body, capture_of, fetch, produce, produce_answer
@@ -83,7 +84,7 @@ def test_progress_ends_at_the_size_of_the_files() -> None:
 def test_the_bytes_of_messages_are_kept_only_if_requested() -> None:
     run = Analysis([str(path("basics"))], keep=lambda api_key: api_key == 0)
     kept = []
-    for pairs in run.exchange_batches():
+    for pairs in exchange_batches(run):
         for exchange, row in pairs:
             assert exchange.request is not None
             if row.api_name != "Produce":

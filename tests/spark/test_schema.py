@@ -22,6 +22,7 @@ from kanalyze.spec.rows.records import columns_of_records
 from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.records.rows import RecordReader, has_records
 from tests.support.captures import path
+from tests.support.exchange_batches import exchange_batches
 from tests.support.record_rows import record_batches
 from tests.support.spark_tables import as_on_spark
 
@@ -54,7 +55,7 @@ def record_table() -> pa.Table:
     reader = RecordReader(catalog, Decoders(catalog), values_as="base64")
     batches = [
         BatchMaker(TABLES["records"]).of_rows(rows)
-        for exchanges in Analysis(CAPTURES, keep=has_records).exchange_batches()
+        for exchanges in exchange_batches(Analysis(CAPTURES, keep=has_records))
         for rows in record_batches(reader, exchanges)
     ]
     return pa.Table.from_batches(batches)

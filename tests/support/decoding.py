@@ -15,6 +15,7 @@ from kanalyze.model.tcp import Endpoint, TcpConnection
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.columns.block import RowBlock
 from tests.support.captures import path
+from tests.support.exchange_batches import exchange_batches
 from tests.support.messages import Writer, unsigned_varint
 from tests.support.rows import START_NS
 
@@ -98,5 +99,5 @@ def decoded(request: bytes | None, response: bytes | None = None) -> DecodedExch
 
 def exchanges_of(name: str) -> Iterator[tuple[Exchange, Row]]:
     """The exchanges of one of the captures, with their bytes."""
-    for pairs in Analysis([str(path(name))], keep=lambda _: True).exchange_batches():
+    for pairs in exchange_batches(Analysis([str(path(name))], keep=lambda _: True)):
         yield from pairs

@@ -19,6 +19,7 @@ import numpy as np
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.decoding.bodies import BodyReader
+from kanalyze.kafka.codec.values import NO_UUID
 from kanalyze.model.anomalies import AnomalyKind
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ _HEADER: Final = struct.Struct(">ihhi")
 """Of a request: size, API key, API version, correlation id."""
 _RESPONSE: Final = struct.Struct(">ii")
 """Of a response: size, correlation id."""
-_NO_ID: Final = bytes(16)
 _MAX_AWAITED: Final = 10_000
 _MAX_RESPONSE_BYTES: Final = 16 << 20
 _MAX_BUFFERED_BYTES: Final = 32 << 20
@@ -172,7 +172,7 @@ class TopicNameScan:
         is_whole = decoded.problem is None or decoded.problem.kind is AnomalyKind.TRAILING_BYTES
         values = decoded.values if is_whole else None
         for topic in () if values is None else values["topics"] or ():
-            if topic["name"] and topic["topicId"] != _NO_ID:
+            if topic["name"] and topic["topicId"] != NO_UUID:
                 self.names[topic["topicId"]] = topic["name"]
 
 

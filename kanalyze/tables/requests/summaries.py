@@ -10,7 +10,7 @@ from array import array
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.kafka.codec.values import SEEN_CODECS
+from kanalyze.kafka.codec.values import NO_UUID, SEEN_CODECS
 from kanalyze.spec.rows.requests import COLUMNS
 
 try:
@@ -42,8 +42,6 @@ __all__ = [
     "PartitionSummary",
     "summary_without_ids",
 ]
-
-_NO_ID = bytes(16)
 
 _USED = {
     "group_id": 20,
@@ -358,8 +356,8 @@ def summary_without_ids(partitions: Iterable[Any]) -> ExchangeSummary:
     """
     summary = ExchangeSummary()
     for fields in partitions:
-        part = PartitionSummary(topic_id=_NO_ID, **fields._asdict())
+        part = PartitionSummary(topic_id=NO_UUID, **fields._asdict())
         summary.partitions.add_partition(part)
         if part.error_code:
-            summary.errors.append((part.topic, _NO_ID, part.partition, part.error_code))
+            summary.errors.append((part.topic, NO_UUID, part.partition, part.error_code))
     return summary

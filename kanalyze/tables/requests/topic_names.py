@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kanalyze.decoding.values import uuid_text
 from kanalyze.errors import UsageError
+from kanalyze.kafka.codec.values import NO_UUID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -22,14 +23,13 @@ NameSearch: TypeAlias = "Callable[[], Iterable[tuple[bytes, str]]]"
 """A function that yields all ids and names in the whole capture, in order."""
 
 _MAX_NAMES = 1_000_000
-_NO_ID = bytes(16)
 _RESERVED = {bytes(15) + b"\1": "__cluster_metadata"}
 """Kafka's Uuid.METADATA_TOPIC_ID: the controllers' log, which no response names (KIP-516)."""
 
 
 def topic_id_text(topic_id: bytes) -> str | None:
     """Return a topic id as 22 characters of URL-safe base64, like Kafka; None for zeros."""
-    if not topic_id or topic_id == _NO_ID:
+    if not topic_id or topic_id == NO_UUID:
         return None
     return uuid_text(topic_id)
 
@@ -148,7 +148,7 @@ class TopicNames:
         if topic:
             return topic
         name = self._names.get(topic_id)
-        if name is not None or not topic_id or topic_id == _NO_ID:
+        if name is not None or not topic_id or topic_id == NO_UUID:
             return name
         if self._search is not None:
             search, self._search = self._search, None

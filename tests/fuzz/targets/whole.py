@@ -21,6 +21,7 @@ from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.records.rows import RecordReader
 from tests.fuzz.invariant import holds
 from tests.fuzz.targets.common import CATALOG, DECODERS, decoders_made_before
+from tests.support.exchange_batches import exchange_batches
 from tests.support.record_rows import record_batches
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def _exchanges(
     run = Analysis([io.BytesIO(data)], catalog=CATALOG, keep=(lambda _: True) if keep else None)
     try:
         with decoders_made_before():
-            found = [pair for pairs in run.exchange_batches() for pair in pairs]
+            found = [pair for pairs in exchange_batches(run) for pair in pairs]
     except CaptureError:
         return None
     return found, run.quality

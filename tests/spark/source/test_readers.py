@@ -36,6 +36,7 @@ from kanalyze.tables.requests.topic_names import topic_id_text
 from tests.support import topic_ids as t
 from tests.support.captures import path
 from tests.support.definitions import vendor_folder
+from tests.support.exchange_batches import exchange_batches
 from tests.support.packets import pcap_file, segment, timed
 from tests.support.record_rows import record_batches
 from tests.support.spark_tables import as_on_spark
@@ -107,7 +108,7 @@ def test_records_match_the_command(values):
     run = Analysis([capture], keep=has_records)
     expected = [
         row
-        for pairs in run.exchange_batches()
+        for pairs in exchange_batches(run)
         for batch in record_batches(reader, pairs)
         for row in batch
     ]

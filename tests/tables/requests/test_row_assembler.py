@@ -16,6 +16,7 @@ from tests.support import kafka as k
 from tests.support import topic_ids as t
 from tests.support.building import OneCapture, rows_of_exchanges
 from tests.support.captures import path
+from tests.support.exchange_batches import exchange_batches
 from tests.support.talk import Talk
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def builder_of(core: SimpleNamespace | None = None, locations: Any = None) -> Ro
 
 
 def exchanges_of(name: str) -> Iterator[Exchange]:
-    for pairs in Analysis([str(path(name))]).exchange_batches():
+    for pairs in exchange_batches(Analysis([str(path(name))])):
         for exchange, _ in pairs:
             yield exchange
 
