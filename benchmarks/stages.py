@@ -24,10 +24,10 @@ STAGES = {
     "start-up": (START_UP, "cli/", "api/"),
     "read": ("capture/", "common/int_columns", "common/paths"),
     "headers": ("net/",),
-    "reassembly": ("net/tcp/", "model/network_path"),
-    "decryption": ("tls/", "model/tls", "model/tls_record"),
+    "reassembly": ("net/tcp/", "model/tcp"),
+    "decryption": ("tls/", "model/tls"),
     "framing": (
-        *("kafka/framing/", "model/segments"),
+        *("kafka/framing/", "model/streams"),
         *("kafka/session/header_candidates", "kafka/session/resync"),
     ),
     "decode": ("kafka/", "decoding/", "kafka/session/message_reader"),

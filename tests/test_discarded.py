@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import kanalyze
-from kanalyze.net.shard import Shard
+from kanalyze.net.segment_columns import Shard
 from kanalyze.render.header import header_lines
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.quality import DISCARDED

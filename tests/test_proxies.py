@@ -11,7 +11,7 @@ import pytest
 
 import kanalyze
 from kanalyze.cli.main import main
-from kanalyze.net.shard import Shard
+from kanalyze.net.segment_columns import Shard
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spec.rows.requests import Row
 from tests.support import kafka as k

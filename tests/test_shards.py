@@ -9,7 +9,7 @@ import pytest
 from kanalyze.capture.inputs import find_inputs
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.schema.catalog import Catalog
-from kanalyze.net.shard import ALL_CONNECTIONS, Shard
+from kanalyze.net.segment_columns import ALL_CONNECTIONS, Shard
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.records.rows import RecordReader, has_records
 from tests.support.captures import CHOSEN, NAMES, in_turn, path

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kanalyze.anonymization.stand_ins import StandIns
-    from kanalyze.model.proxy import PartKind
-    from kanalyze.model.streams import PrefixBytes
+    from kanalyze.model.streams import PartKind, PrefixBytes
 
 __all__ = ["anonymous_prefix", "blank", "member_data", "raw_token", "token"]
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.net.link.nflog import value_head
-from kanalyze.net.link.wireless import DATA_PAD, prism_bytes, radiotap_flags
+from kanalyze.net.capture_headers import DATA_PAD, prism_bytes, radiotap_flags, value_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -28,13 +28,11 @@ from kanalyze.anonymization.link_headers import (
     netfilter_log_header,
 )
 from kanalyze.common.caches import remember
-from kanalyze.net.header_cursor import HeaderCursor
+from kanalyze.net.header_cursor import HeaderCursor, read_ipv4, read_ipv6
 from kanalyze.net.header_kinds import DROPPED, ETHERNET, IPV4, IPV6, LLC_FRAME, TCP
-from kanalyze.net.ip.ip_headers import read_ipv4, read_ipv6
-from kanalyze.net.ip.tunnels import read_in_ip
+from kanalyze.net.headers import read_link, read_other
 from kanalyze.net.layer_stats import LayerStats
-from kanalyze.net.layers import read_other
-from kanalyze.net.link.linktypes import read_link
+from kanalyze.net.tunnels import read_in_ip
 
 if TYPE_CHECKING:
     from kanalyze.anonymization.stand_ins import StandIns

@@ -16,7 +16,7 @@ from kanalyze.errors import UsageError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.records.types import DecompressionLimits
-from kanalyze.net.shard import ALL_CONNECTIONS, Shard
+from kanalyze.net.segment_columns import ALL_CONNECTIONS, Shard
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.stages import DEFAULT_MEMORY_BYTES
 from kanalyze.tables.anomalies import anomaly_row

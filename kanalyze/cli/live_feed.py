@@ -107,7 +107,7 @@ def _expression(arguments: argparse.Namespace) -> str:
 def _endpoint_filters(arguments: argparse.Namespace) -> list[PacketFilter]:
     """Return the filter by ``--port`` and ``--host``; raises UsageError."""
     from kanalyze.capture.live.kernel_filter import parse_networks
-    from kanalyze.net.endpoint_filter import EndpointFilter
+    from kanalyze.net.headers import EndpointFilter
 
     networks = parse_networks(arguments.host)
     has_endpoints = bool(arguments.port or networks)

@@ -29,8 +29,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError, UsageError
 from kanalyze.extraction.selection import PacketSelection, Span, ends_of, span_of
 from kanalyze.model.packet_arrays import to_column
-from kanalyze.net.endpoint_filter import EndpointFilter
-from kanalyze.net.headers import HeaderReader
+from kanalyze.net.headers import EndpointFilter, HeaderReader
 from kanalyze.net.layer_stats import LayerStats
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.columns.numpy_arrays import ints_of

@@ -1,28 +1,105 @@
-"""Streams: what ``net`` returns of each connection, and ``kafka`` reads.
+"""Streams: what ``net`` returns of each connection, and ``tls`` and ``kafka`` read.
 
-In: segments in order. Out: :class:`StreamUpdate` of :class:`Chunk` and :class:`Gap`;
-:class:`TokenBytes` and :class:`PrefixBytes` for code that stores packets.
+In: TCP payloads in order. Out: :class:`StreamUpdate` of :class:`Chunk` and :class:`Gap`, which
+point into :class:`Segments`, columns over one buffer; copies of them that stay valid after their
+batch (:func:`copy_of`), and the saved state of these; :class:`TokenBytes` and :class:`PrefixBytes`
+for code that stores packets.
+
+Compiled by Cython, with the types in ``streams.pxd``: other compiled modules read the columns as C
+arrays. Uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+import operator
+from array import array
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.plain_values import fields, items
 
 if TYPE_CHECKING:
-    from kanalyze.model.proxy import PrefixPart
-    from kanalyze.model.segments import Segments
+    from collections.abc import Sequence
+
+    from kanalyze.common.plain_values import State
     from kanalyze.model.tcp import TcpConnection
 
 __all__ = [
+    "BothItems",
     "Chunk",
     "Gap",
+    "PartKind",
     "PrefixBytes",
+    "PrefixPart",
+    "Segments",
     "StreamItem",
     "StreamUpdate",
     "TokenBytes",
+    "both_items",
+    "copy_of",
+    "first_packet",
+    "items_state",
+    "memory_of",
 ]
+
+
+class Segments:
+    """TCP payloads, in the order in which they were passed.
+
+    Each column is there twice: as an array of 64-bit integers for all, and as a view of it
+    (``starts``, ``lengths``, ``captureds``, ``times``, ``packets``; ``data`` of the buffer) for
+    compiled modules, which read its numbers without making an object.
+
+    Attributes:
+        buffer: bytes; valid as long as the batch the segments came from (see
+            :class:`~kanalyze.model.PacketBatch`).
+        start: index in ``buffer`` of the first payload byte.
+        length: payload bytes on the wire, by the IP header; above 0.
+        captured: payload bytes in the buffer, from the first on; less than ``length`` where a snap
+            length cut the packet.
+        time_ns: Unix time of the packet.
+        packet: its number.
+    """
+
+    def __init__(
+        self,
+        buffer: memoryview,
+        start: Sequence[int],
+        length: Sequence[int],
+        captured: Sequence[int],
+        time_ns: Sequence[int],
+        packet: Sequence[int],
+    ) -> None:
+        """Take columns of equal length; an ``array("q")`` is not copied."""
+        self.buffer = buffer
+        self.data = buffer
+        self.start = self.starts = _column(start)
+        self.length = self.lengths = _column(length)
+        self.captured = self.captureds = _column(captured)
+        self.time_ns = self.times = _column(time_ns)
+        self.packet = self.packets = _column(packet)
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def view(self, begin: int, end: int) -> memoryview:
+        """Return bytes of the buffer."""
+        return self.buffer[begin:end]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Segments):
+            return NotImplemented
+        return self._values() == other._values()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _values(self) -> tuple[object, ...]:
+        return (self.buffer, self.start, self.length, self.captured, self.time_ns, self.packet)
+
+
+def _column(values: Sequence[int]) -> array[int]:
+    return values if isinstance(values, array) else array("q", values)
 
 
 class Chunk(NamedTuple):
@@ -52,6 +129,7 @@ class Gap(NamedTuple):
 
 
 StreamItem: TypeAlias = Chunk | Gap
+BothItems: TypeAlias = tuple[list[StreamItem], list[StreamItem]]
 
 
 class StreamUpdate:
@@ -76,6 +154,20 @@ class StreamUpdate:
         """True if no later update names this connection."""
         self.closed_packet: int | None = None
         """Number of the packet that closed it; None if no packet did."""
+
+
+PartKind: TypeAlias = Literal["address", "address text", "host", "name", "secret", "text", "bytes"]
+"""Of bytes in a prefix: an address of 4 or 16 bytes; an address as text; a host name or an address
+as text; a name of a user; a password or credentials; other text; other bytes that are skipped."""
+
+
+class PrefixPart(NamedTuple):
+    """Bytes of a prefix that have a meaning of their own. All others are fixed, sizes or ports."""
+
+    begin: int
+    """Stream offset."""
+    end: int
+    kind: PartKind
 
 
 class TokenBytes(NamedTuple):
@@ -105,3 +197,83 @@ class PrefixBytes(NamedTuple):
     data: bytes
     parts: tuple[PrefixPart, ...]
     """In order, without overlaps."""
+
+
+# -- copies that stay valid after their batch ----------------------------------------------------
+_BYTES_OF_AN_ITEM: Final = 512
+"""Memory of an item without its bytes."""
+
+
+def first_packet(item: StreamItem) -> int:
+    """Return the number of an item's first packet."""
+    return item.segments.packet[item.first] if isinstance(item, Chunk) else item.packet
+
+
+def memory_of(item: StreamItem) -> int:
+    """Return the approximate memory of a buffered item."""
+    if not isinstance(item, Chunk):
+        return _BYTES_OF_AN_ITEM
+    return _BYTES_OF_AN_ITEM + sum(item.segments.captured[item.first : item.last])
+
+
+def copy_of(item: StreamItem) -> StreamItem:
+    """Return an item that stays valid after its batch."""
+    if not isinstance(item, Chunk):
+        return item
+    segments, rows = item.segments, slice(item.first, item.last)
+    captured = segments.captured[rows]
+    pieces = [
+        segments.view(start, start + size)
+        for start, size in zip(segments.start[rows], captured, strict=True)
+    ]
+    own = Segments(
+        memoryview(b"".join(pieces)),
+        list(accumulate(captured, initial=0))[:-1],
+        *(segments.length[rows], captured, segments.time_ns[rows], segments.packet[rows]),
+    )
+    return Chunk(item.stream_offset, own, 0, len(pieces))
+
+
+def items_state(stream_items: list[StreamItem]) -> State:
+    """Return what :func:`both_items` takes; the items have to be copies."""
+    return tuple(
+        [
+            tuple(item)
+            if not isinstance(item, Chunk)
+            else (item.stream_offset, bytes(item.segments.buffer), *_columns(item.segments))
+            for item in stream_items
+        ]
+    )
+
+
+def _columns(segments: Segments) -> State:
+    return (
+        *(tuple(segments.length), tuple(segments.captured)),
+        *(tuple(segments.time_ns), tuple(segments.packet)),
+    )
+
+
+def both_items(state: object) -> BothItems:
+    """Return the items of both directions from a state; raises ValueError for any other value."""
+    one, other = fields(state, "tt")
+    return _items_from_state(one), _items_from_state(other)
+
+
+def _items_from_state(state: object) -> list[StreamItem]:
+    stream_items: list[StreamItem] = []
+    for item in items(state, "t"):
+        if len(item) == len(Gap._fields):
+            stream_items.append(Gap(*fields(item, "nnin")))
+            continue
+        offset, data, lengths, captured, times, packets = fields(item, "nytttt")
+        columns = (lengths, captured, times, packets)
+        for column, kind in zip(columns, "nnin", strict=True):
+            items(column, kind)
+        count = len(lengths)
+        if not count or any(len(column) != count for column in columns):
+            raise ValueError("columns of different lengths")
+        if sum(captured) != len(data) or any(map(operator.gt, captured, lengths)):
+            raise ValueError("more bytes than a segment had")
+        starts = list(accumulate(captured, initial=0))[:-1]
+        stream_items.append(Chunk(offset, Segments(memoryview(data), starts, *columns), 0, count))
+    return stream_items

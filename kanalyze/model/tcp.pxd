@@ -1,4 +1,13 @@
 # The C types of tcp.py.
+cimport cython
+
+cdef enum:
+    NOT_KNOWN = -1
+    MAX_FALLS = 64
+    MAX_DELAY_NS = 200000000
+
+cdef long long _KEPT_NS, _NEVER
+
 
 cdef class RoundTrips:
     cdef public long long samples
@@ -7,3 +16,62 @@ cdef class RoundTrips:
     cdef long long _most_ns
 
     cpdef add(self, long long elapsed_ns)
+
+
+cdef class RoundTripHistory:
+    cdef public long long least_ns
+    cdef public long long prompt_ns
+    cdef public object packets
+    cdef public object falls
+    cdef long long _last_packet
+    cdef long long _last_fall
+
+    @cython.locals(current_ns=cython.longlong, last_ns=cython.longlong, count=cython.Py_ssize_t)
+    cpdef add(self, long long elapsed_ns, bint is_prompt, long long packet)
+    @cython.locals(index=cython.Py_ssize_t)
+    cpdef long long least_at(self, long long packet) except? -2
+
+
+cdef class NetworkPath:
+    cdef readonly tuple round_trips
+    cdef public bint has_events
+    cdef public object _packets
+    cdef public object _times
+    cdef public object _senders
+    cdef public object _begins
+    cdef public object _ends
+    cdef public object _are_tails
+    cdef public long long _first
+    cdef public long long _last
+    cdef public long long _forgotten
+    cdef long long _quiet_after
+    cdef long long _quiet_before
+
+    cpdef long long retransmissions(self, long long first, long long last, long long span_ns) except? -2
+    cpdef long long zero_windows(self, long long first, long long last, long long span_ns) except? -2
+    @cython.locals(
+        begin=cython.Py_ssize_t,
+        end=cython.Py_ssize_t,
+        index=cython.Py_ssize_t,
+        count=cython.longlong,
+    )
+    cdef long long _count(
+        self, long long first, long long last, long long span_ns, bint has_bytes
+    ) except? -2
+    @cython.locals(
+        least=cython.Py_ssize_t,
+        index=cython.Py_ssize_t,
+        time_ns=cython.longlong,
+        is_of_range=cython.bint,
+        is_probe=cython.bint,
+    )
+    cpdef long long last_resent_ns(
+        self,
+        long long sender,
+        long long begin,
+        long long end,
+        long long first,
+        long long last,
+        long long sent_ns,
+        long long until_ns,
+    ) except? -2

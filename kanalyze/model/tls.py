@@ -1,23 +1,119 @@
-"""What a passive observer knows of the TLS of a connection.
+"""What a passive observer sees of TLS: the headers of records, and what is known of a connection.
 
-In: what ``tls`` finds. Out: :class:`TlsConnection`, which a
-:class:`~kanalyze.model.tcp.TcpConnection` carries to the rows.
+In: bytes; what ``tls`` finds. Out: whether a record may begin there, and its size;
+:class:`TlsConnection`, which a :class:`~kanalyze.model.tcp.TcpConnection` carries to the rows.
 
-None means not known: it is encrypted, or not in the capture. Texts are from the wire and untrusted;
-the code that reads them bounds their length.
+The header of a record is the content type (20 to 23), the legacy version 3.0 to 3.4 and the length
+of the body (RFC 8446 section 5.1, RFC 5246 section 6.2.1). Random bytes look like one once in 2^23.
+Its first four bytes, read as a Kafka frame size, are 335 MB and more, which no broker accepts.
+
+Of a connection, None means not known: it is encrypted, or not in the capture. Texts are from the
+wire and untrusted; the code that reads them bounds their length.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.saved import Saved
 
-__all__ = ["ENCRYPTED", "CertificateFacts", "SentAlert", "TlsConnection"]
+__all__ = [
+    "ALERT",
+    "APPLICATION_DATA",
+    "CHANGE_CIPHER_SPEC",
+    "ENCRYPTED",
+    "HANDSHAKE_RECORD",
+    "HEADER_BYTES",
+    "CertificateFacts",
+    "SentAlert",
+    "TlsConnection",
+    "find_record",
+    "find_records",
+    "looks_like_record",
+    "record_at",
+    "record_bytes",
+    "size_by_header",
+]
 
+CHANGE_CIPHER_SPEC, ALERT, HANDSHAKE_RECORD, APPLICATION_DATA = range(20, 24)
+"""Content types."""
+HEADER_BYTES: Final = 5
+_MAX_BODY_BYTES: Final = (1 << 14) + 2048
+"""Of TLS 1.2; TLS 1.3 allows 256 beyond 2^14."""
+_CHAIN: Final = 3
+"""Headers in a row that prove TLS at any position. Random bytes look like a header at one position
+in 2^23, and like three headers, each where the one before it says, at one in 2^69."""
+_MAX_CANDIDATES: Final = 4096
+_HEADER: Final = re.compile(rb"[\x14-\x17](?=\x03[\x00-\x04][\x00-\x48].)", re.DOTALL)
+"""Matches each byte that may be the first of a header. Of the length it checks only the high byte,
+so that it may be up to 255 too large."""
 ENCRYPTED: Final = "encrypted"
 """In place of the name of an alert that cannot be read."""
+
+
+def record_bytes(data: bytes | bytearray | memoryview, at: int = 0) -> int | None:
+    """Return the size of the record at ``at``, with its header; None if no header is there.
+
+    The header's five bytes have to be in ``data``.
+    """
+    size = size_by_header(data[at], data[at + 1], data[at + 2], data[at + 3] << 8 | data[at + 4])
+    return None if size < 0 else size
+
+
+def size_by_header(kind: int, major: int, minor: int, body_bytes: int) -> int:
+    """Return the size of a record, with its header, from the header's fields; -1 for no header."""
+    if not 20 <= kind <= 23 or major != 3 or minor > 4 or body_bytes > _MAX_BODY_BYTES:
+        return -1
+    return 5 + body_bytes
+
+
+def looks_like_record(head: bytes | bytearray | memoryview) -> bool:
+    """Return true if these bytes may be the beginning of a record that is not empty."""
+    return len(head) >= HEADER_BYTES and (record_bytes(head) or 0) > HEADER_BYTES
+
+
+def record_at(data: bytes | bytearray | memoryview, at: int) -> int | None:
+    """Return the size of the record at ``at``; None if the bytes there do not look like one."""
+    return record_bytes(data, at) if looks_like_record(data[at : at + HEADER_BYTES]) else None
+
+
+def find_record(data: bytearray | memoryview, begin: int = 0) -> int | None:
+    """Return the first index from ``begin`` on that looks like a record; None if there is none.
+
+    The whole header has to be in ``data``.
+    """
+    match = _HEADER.search(data, begin)
+    while match is not None:
+        at = match.start()
+        if looks_like_record(data[at : at + HEADER_BYTES]):
+            return at
+        match = _HEADER.search(data, at + 1)
+    return None
+
+
+def find_records(data: bytearray | memoryview) -> int | None:
+    """Return the index of the first record in bytes that may begin within one; None without one.
+
+    A record counts if two more follow it, each where the length before it says. Time: one
+    pass, and three headers for each of at most 4096 candidates.
+    """
+    at = find_record(data)
+    for _ in range(_MAX_CANDIDATES):
+        if at is None or _is_chain(data, at):
+            return at
+        at = find_record(data, at + 1)
+    return None
+
+
+def _is_chain(data: bytearray | memoryview, at: int) -> bool:
+    for _ in range(_CHAIN):
+        size = record_at(data, at)
+        if size is None:
+            return False
+        at += size
+    return True
 
 
 @Saved("subject:str issuer:str not_before_ns:int? not_after_ns:int?")

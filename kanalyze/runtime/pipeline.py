@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
-from kanalyze.net.shard import ALL_CONNECTIONS, Shard
+from kanalyze.net.segment_columns import ALL_CONNECTIONS, Shard
 from kanalyze.runtime.analysis_inputs import AnalysisInputs, CaptureInput
 from kanalyze.runtime.monitor import RunMonitor
 from kanalyze.runtime.one_pass import OnePass

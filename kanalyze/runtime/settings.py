@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.message_bodies import KeepsBytes
     from kanalyze.kafka.session.undecided import BrokerSide
-    from kanalyze.net.shard import Shard
+    from kanalyze.net.segment_columns import Shard
     from kanalyze.runtime.stages import Captures, MemoryBounds
     from kanalyze.tables.cluster.reader import ClusterReader
     from kanalyze.tables.requests.name_search import NameReader

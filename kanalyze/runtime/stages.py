@@ -26,7 +26,7 @@ from kanalyze.kafka.session.connection_summary import ConnectionCounts, Connecti
 from kanalyze.kafka.session.tracker import ConnectionTracker
 from kanalyze.model.packets import PacketBatch
 from kanalyze.net.proxy.streams import StreamsBehindProxies
-from kanalyze.net.shard import ALL_CONNECTIONS, Shard
+from kanalyze.net.segment_columns import ALL_CONNECTIONS, Shard
 from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
 from kanalyze.runtime.tls_stage import TlsStage
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError
-from kanalyze.net.shard import Shard
+from kanalyze.net.segment_columns import Shard
 from kanalyze.runtime.one_pass import OnePass
 from kanalyze.runtime.table_rows import TableRows
 from kanalyze.tables.columns.block import RowBlock

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.saved import Saved
-from kanalyze.model.tls_record import HEADER_BYTES
+from kanalyze.model.tls import HEADER_BYTES
 from kanalyze.tls.epochs import APPLICATION, EARLY, HANDSHAKE
 from kanalyze.tls.plaintext import PlaintextWriter
 from kanalyze.tls.records import TlsRecord

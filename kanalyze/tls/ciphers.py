@@ -22,7 +22,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305
 
-from kanalyze.model.tls_record import APPLICATION_DATA
+from kanalyze.model.tls import APPLICATION_DATA
 from kanalyze.tls.cipher_suites import TLS_1_3
 from kanalyze.tls.record_cipher import RecordCipher
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.saved import Saved
 from kanalyze.model.streams import Chunk, Gap
-from kanalyze.model.tls_record import HEADER_BYTES, find_records, looks_like_record
+from kanalyze.model.tls import HEADER_BYTES, find_records, looks_like_record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.common.plain_values import fields
 from kanalyze.common.saved import load, save
-from kanalyze.model.tls_record import (
+from kanalyze.model.tls import (
     ALERT,
     APPLICATION_DATA,
     CHANGE_CIPHER_SPEC,

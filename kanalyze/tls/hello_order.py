@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.model.tls_record import APPLICATION_DATA
+from kanalyze.model.tls import APPLICATION_DATA
 
 if TYPE_CHECKING:
     from kanalyze.tls.negotiation import Negotiation

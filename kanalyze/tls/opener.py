@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.saved import Saved
-from kanalyze.model.tls_record import HEADER_BYTES
+from kanalyze.model.tls import HEADER_BYTES
 from kanalyze.tls.epochs import APPLICATION, EARLY, Epochs13
 from kanalyze.tls.records import TrialRange
 

@@ -14,8 +14,7 @@ from array import array
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.saved import Saved
-from kanalyze.model.segments import Segments
-from kanalyze.model.streams import Chunk, Gap
+from kanalyze.model.streams import Chunk, Gap, Segments
 
 if TYPE_CHECKING:
     from kanalyze.model.streams import StreamItem

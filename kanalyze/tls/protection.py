@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.plain_values import fields
 from kanalyze.common.saved import load, save
-from kanalyze.model.tls_record import APPLICATION_DATA, HANDSHAKE_RECORD, HEADER_BYTES
+from kanalyze.model.tls import APPLICATION_DATA, HANDSHAKE_RECORD, HEADER_BYTES
 from kanalyze.tls.earlier_sessions import RecordPlace
 from kanalyze.tls.epochs import APPLICATION, EARLY, HANDSHAKE, Epochs13
 from kanalyze.tls.handshake import is_hello

@@ -1,7 +1,7 @@
 # The C types of record_headers.py.
 cimport cython
 
-from kanalyze.model.segments cimport Segments
+from kanalyze.model.streams cimport Segments
 
 cdef int ALERT, APPLICATION_DATA, HEADER_BYTES
 

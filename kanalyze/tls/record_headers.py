@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.saved import Saved
 from kanalyze.model.streams import Gap
-from kanalyze.model.tls_record import ALERT, APPLICATION_DATA, HEADER_BYTES, looks_like_record
+from kanalyze.model.tls import ALERT, APPLICATION_DATA, HEADER_BYTES, looks_like_record
 
 if TYPE_CHECKING:
-    from kanalyze.model.segments import Segments
-    from kanalyze.model.streams import StreamItem
+    from kanalyze.model.streams import Segments, StreamItem
 
 __all__ = ["RecordHeaders", "SealedData"]
 

@@ -2,8 +2,7 @@
 cimport cython
 
 from kanalyze.common.byte_copies cimport append, copy_bytes, copy_from_array
-from kanalyze.model.segments cimport Segments
-from kanalyze.model.tls_record cimport size_by_header
+from kanalyze.model.streams cimport Segments
 
 cdef enum:
     HEADER = 5

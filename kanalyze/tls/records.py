@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.saved import Saved
 from kanalyze.model.streams import Gap
-from kanalyze.model.tls_record import HEADER_BYTES, find_record, record_bytes
+from kanalyze.model.tls import HEADER_BYTES, find_record, record_bytes, size_by_header
 
 try:
     import cython
@@ -29,15 +29,13 @@ except ModuleNotFoundError:  # the stand-in for an environment without Cython
 
 if not cython.compiled:
     from kanalyze.common.byte_copies import append, copy_bytes, copy_from_array
-    from kanalyze.model.tls_record import size_by_header
 
     HEADER = 5  # HEADER_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from kanalyze.model.segments import Segments
-    from kanalyze.model.streams import StreamItem
+    from kanalyze.model.streams import Segments, StreamItem
 
 __all__ = ["LostRecords", "RecordCutter", "TlsRecord", "TrialRange"]
 

@@ -24,14 +24,15 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields, items
 from kanalyze.common.saved import load, save
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
-from kanalyze.model.stream_copies import (
+from kanalyze.model.streams import (
+    Chunk,
+    StreamUpdate,
     both_items,
     copy_of,
     first_packet,
     items_state,
     memory_of,
 )
-from kanalyze.model.streams import Chunk, StreamUpdate
 from kanalyze.model.tcp import open_connection
 from kanalyze.tls.detection import TlsDetector
 from kanalyze.tls.facts import Decryption
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from kanalyze.common.plain_values import State
-    from kanalyze.model.stream_copies import BothItems
+    from kanalyze.model.streams import BothItems
     from kanalyze.model.tcp import TcpConnection
     from kanalyze.tls.keylog import KeyLog
 

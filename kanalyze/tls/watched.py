@@ -12,8 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.saved import Saved
-from kanalyze.model.tls import ENCRYPTED, SentAlert, TlsConnection
-from kanalyze.model.tls_record import ALERT
+from kanalyze.model.tls import ALERT, ENCRYPTED, SentAlert, TlsConnection
 from kanalyze.tls.alerts import SEALED_ALERT_BYTES
 from kanalyze.tls.cipher_suites import TLS_1_3, suite_name
 from kanalyze.tls.estimate import RequestEstimate

@@ -16,8 +16,7 @@ from kanalyze.common.plain_values import fields, items
 from kanalyze.common.saved import load_each, save_each
 from kanalyze.model.streams import Chunk
 from kanalyze.model.tcp import open_connection
-from kanalyze.model.tls import SentAlert, TlsConnection
-from kanalyze.model.tls_record import ALERT, HEADER_BYTES
+from kanalyze.model.tls import ALERT, HEADER_BYTES, SentAlert, TlsConnection
 from kanalyze.tls.alerts import read_alert
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ PACKAGE = Path(kanalyze.__file__).parent
 NO_STAGE = {
     *("__init__", "__main__", "errors", "version"),
     *("model/__init__", "model/anomalies", "model/packet_arrays", "model/packets"),
-    *("model/proxy", "model/stream_copies", "model/streams", "model/tcp"),
 }
 
 

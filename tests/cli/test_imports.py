@@ -37,7 +37,7 @@ RARELY_NEEDED = {
     "kanalyze.kafka.session.signatures",
     "kanalyze.kafka.v07.connection",
     "kanalyze.kafka.v07.resync",
-    "kanalyze.net.ip.fragments",
+    "kanalyze.net.fragments",
     "kanalyze.kafka.v07.messages",
     "kanalyze.kafka.v07.records",
     "kanalyze.tls.session",

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kanalyze.model.segments import Segments
-from kanalyze.model.streams import Chunk, Gap
+from kanalyze.model.streams import Chunk, Gap, Segments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,7 +5,7 @@ import pytest
 from kanalyze.errors import CaptureError
 from kanalyze.live.run import LiveSource
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
-from kanalyze.net.endpoint_filter import EndpointFilter
+from kanalyze.net.headers import EndpointFilter
 from tests.support.packets import make_batch, segment, timed
 
 

@@ -2,16 +2,21 @@ from __future__ import annotations
 
 import pytest
 
-from kanalyze.net.header_cursor import HeaderCursor
-from kanalyze.net.header_kinds import DROPPED
+from kanalyze.net.header_cursor import (
+    TUNNEL_PROTOCOLS,
+    HeaderCursor,
+    read_llc,
+)
+from kanalyze.net.header_kinds import IP_PROTOCOL, IPV4, IPV6, LLC
 from kanalyze.net.layer_stats import LayerStats
+from kanalyze.net.tunnels import READERS
+from tests.support.cases import for_each
 from tests.support.packets import Packet, make_batch
 
 
 def opened(*data: bytes, wire_bytes: int | None = None) -> HeaderCursor:
-    cursor = HeaderCursor(
-        make_batch([Packet(one, wire_bytes=wire_bytes) for one in data]), LayerStats()
-    )
+    batch = make_batch([Packet(one, wire_bytes=wire_bytes) for one in data])
+    cursor = HeaderCursor(batch, LayerStats())
     cursor.begin(0)
     return cursor
 
@@ -33,33 +38,15 @@ def test_numbers_are_in_network_order():
     assert cursor.u64(at) == 0xF8F9FAFB_FCFDFEFF
 
 
-@pytest.mark.parametrize("at", [-1, -(1 << 62), 10, 1 << 62])
+@for_each("at", [-(1 << 62), 10, 1 << 62])
 def test_no_index_outside_of_the_data_is_read(at):
-    cursor = HeaderCursor(make_batch([Packet(b"abc")]), LayerStats())
-    if at == -1:
-        # Uncompiled, this index would be that of the last byte.
-        cursor.begin(0)
-        cursor.at -= 100
-        assert not cursor.rest(3)
-        return
+    cursor = opened(b"abc")
     for read in (cursor.u8, cursor.u16, cursor.u32, cursor.u64):
         with pytest.raises(IndexError):
             read(at)
-
-
-def test_packets_that_are_too_short_are_counted_once():
-    cursor = opened(b"abc", b"a", b"ab")
-    fits = []
-    for row in range(3):
-        cursor.begin(row)
-        fits.append(cursor.fits(2))
-        if not fits[-1]:
-            assert cursor.cut("somewhere") == DROPPED
-    assert fits == [True, False, True]
-    assert cursor.stats.counters.cut_headers == 1
-    assert [(one.packet, one.detail) for one in cursor.stats.drain_anomalies()] == [
-        (2, "cut somewhere")
-    ]
+    # Uncompiled, this index would be that of the last byte.
+    cursor.at -= 100
+    assert not cursor.rest(3)
 
 
 def test_an_outer_header_shortens_what_is_read():
@@ -70,15 +57,6 @@ def test_an_outer_header_shortens_what_is_read():
     assert (cursor.end - at, cursor.limit - at) == (30, 8)
     cursor.shorten(at + 5)
     assert (cursor.end - at, cursor.limit - at) == (5, 5)
-
-
-def test_tunnels_add_up_by_packet():
-    cursor = opened(b"a", b"b")
-    cursor.enter(4)
-    cursor.enter(1)
-    assert cursor.tunnels == 5
-    cursor.begin(1)
-    assert cursor.tunnels == 0
 
 
 def test_reassembled_datagrams_are_appended_to_the_buffer():
@@ -93,3 +71,26 @@ def test_reassembled_datagrams_are_appended_to_the_buffer():
     assert cursor.rest(99) == b"de"
     assert (cursor.base, bytes(cursor.buffer)) == (0, bytes(whole) + b"firstsecond")
     assert bytes(cursor.buffer[place:]) == b"second"
+
+
+@pytest.mark.parametrize(
+    ("header", "kind", "size"),
+    [
+        (b"\xaa\xaa\x03\0\0\0\x08\0", IPV4, 8),
+        (b"\xaa\xaa\x03\0\0\xf8\x86\xdd", IPV6, 8),
+        (b"\xaa\xaa\x03\0\0\0\x81\0\0\x05\x08\0", IPV4, 12),
+        (b"\x06\x06\x03", IPV4, 3),
+        (b"\xaa\xaa\x03\0\0\x0c\x20\0", LLC | 0xAA, 0),
+        (b"\xaa\xaa\x03\0\0", LLC | 0xAA, 0),
+        (b"\x42\x42\x03", LLC | 0x42, 0),
+    ],
+)
+def test_an_ethertype_in_snap_is_read_like_one_of_ethernet(header, kind, size):
+    cursor = opened(header)
+    begin = cursor.at
+    assert read_llc(cursor) == kind
+    assert cursor.at - begin == size
+
+
+def test_every_protocol_that_may_hold_tcp_has_a_reader():
+    assert [IP_PROTOCOL | protocol for protocol in TUNNEL_PROTOCOLS] == list(READERS)

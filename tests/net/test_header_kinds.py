@@ -3,9 +3,24 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 import kanalyze
 from kanalyze.net import header_kinds
-from kanalyze.net.tcp import delivery, duplicates, round_trips, sequence_space
+from kanalyze.net.header_kinds import (
+    FAMILY,
+    GRE,
+    IP_PROTOCOL,
+    IP_VERSION,
+    LLC,
+    PPP_PROTOCOL,
+    TOO_DEEP,
+    TRANSPORT,
+    TUNNELS,
+    kind_name,
+    link_name,
+    tunnel_bit,
+)
 from tests.support.uncompiled import uncompiled
 
 NET = Path(kanalyze.__file__).parent / "net"
@@ -15,7 +30,7 @@ def constants_of(name: str) -> dict[str, int]:
     """Read the constants of C out of a file of types."""
     text = (NET / f"{name}.pxd").read_text()
     found: dict[str, int] = {}
-    for block in re.findall(r"cdef enum:\n((?:(?:    .*)?\n)+)", text):
+    for block in re.findall(r"cp?def enum:\n((?:(?:    .*)?\n)+)", text):
         for constant, value in re.findall(r"^    (\w+) = (-?\d+)$", block, re.MULTILINE):
             found[constant] = int(value)
     return found
@@ -33,36 +48,41 @@ def test_every_constant_of_c_is_that_of_python():
     assert counted > 50
 
 
-def test_constants_of_c_with_other_names_have_the_values_of_python():
-    assert constants_of("tcp/duplicates") == {
-        "IS_COPY": delivery.DUPLICATE,
-        "IDENTIFIED": duplicates.IDENTIFIED_NS,
-        "UNIDENTIFIED": duplicates.UNIDENTIFIED_NS,
-        "WITHIN": duplicates.WITHIN_PACKETS,
-        "MIN_TABLE": 16,
-    }
-    assert constants_of("tcp/segment_iterator")["IS_ZERO_WINDOW"] == delivery.ZERO_WINDOW
-    assert constants_of("tcp/tcp_metrics")["IS_COPY"] == delivery.DUPLICATE
-    assert constants_of("tcp/stream_anomalies")["IS_COPY"] == delivery.DUPLICATE
-    assert constants_of("tcp/connection")["IS_COPY"] == delivery.DUPLICATE
-    for module in ("tcp/half_stream", "tcp/sequence_space"):
-        assert constants_of(module)["PAST_BYTES"] == sequence_space.PAST_WINDOW_BYTES
-    assert constants_of("tcp/round_trips")["MAX_TIMED"] == round_trips.MAX_TIMED_SEGMENTS
-
-
-def test_the_number_ranges_of_registries_do_not_overlap():
-    names = ("LLC", "PPP_PROTOCOL", "FAMILY", "IP_VERSION", "IP_PROTOCOL", "GRE")
-    starts = [getattr(header_kinds, name) for name in names]
+def test_the_number_ranges_of_registries_do_not_overlap_and_those_inside_ip_come_last():
+    below = (LLC, PPP_PROTOCOL, FAMILY, IP_VERSION)
+    starts = (*below, IP_PROTOCOL, GRE)
     assert all(start & 0xFFFF == 0 for start in starts)
     assert len(set(starts)) == len(starts)
+    assert all(start + 0xFFFF < TRANSPORT for start in below)
+    assert GRE >= TRANSPORT <= IP_PROTOCOL
 
 
-def test_kinds_inside_ip_are_above_all_others():
-    below = (
-        header_kinds.LLC,
-        header_kinds.PPP_PROTOCOL,
-        header_kinds.FAMILY,
-        header_kinds.IP_VERSION,
-    )
-    assert all(start + 0xFFFF < header_kinds.TRANSPORT for start in below)
-    assert header_kinds.GRE >= header_kinds.TRANSPORT <= header_kinds.IP_PROTOCOL
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (0x0806, "ARP"),
+        (0x88B5, "ethertype 0x88b5"),
+        (LLC | 0x42, "STP"),
+        (LLC | 0x07, "LLC 0x07"),
+        (PPP_PROTOCOL | 0xC021, "PPP LCP"),
+        (PPP_PROTOCOL | 0x1234, "PPP 0x1234"),
+        (FAMILY | 99, "address family 99"),
+        (IP_VERSION | 5, "IP version 5"),
+        (IP_PROTOCOL | 0, "IPv6 extension headers"),
+        (IP_PROTOCOL | 58, "IPv6 ICMP"),
+        (IP_PROTOCOL | 99, "IP protocol 99"),
+        (GRE | 0x6007, "GRE 0x6007"),
+        (TOO_DEEP, "nested too deeply"),
+    ],
+)
+def test_a_kind_is_named_or_numbered_by_its_registry(kind, name):
+    assert kind_name(kind) == name
+
+
+def test_link_types_are_named_with_their_number():
+    assert link_name(105) == "802.11 (link type 105)"
+    assert link_name(9999) == "link type 9999"
+
+
+def test_tunnels_have_a_bit_each():
+    assert sum(map(tunnel_bit, TUNNELS)) == (1 << len(TUNNELS)) - 1

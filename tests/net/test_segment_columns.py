@@ -1,11 +1,43 @@
 from __future__ import annotations
 
-from array import array
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kanalyze.net.segment_columns import SegmentColumns
+from kanalyze.net.headers import HeaderReader, read_headers
+from kanalyze.net.layer_stats import LayerStats
+from kanalyze.net.segment_columns import Shard, shard_of, shards_of
+from tests.support.packets import make_batch, segment, timed
+
+HALVES = st.sampled_from([0, 1, 5, 2**32 - 1, 2**63, 2**64 - 1])
+ENDS = st.tuples(HALVES, HALVES, st.sampled_from([0, 9092, 65535]))
 
 
-def test_there_are_as_many_segments_as_packet_numbers():
-    columns = [array("q", [column, 7]) for column in range(len(SegmentColumns.__slots__) - 1)]
-    segments = SegmentColumns(memoryview(b""), *columns)
-    assert len(segments) == 2
+def test_the_shard_of_a_connection_is_always_the_same():
+    """Compiled, uncompiled and in older versions: Spark joins the parts of one archive."""
+    four = [shard_of(0, 0x0A000001 + i, 50000, 0, 0x0A000002, 9092, 7) for i in range(8)]
+    six = [shard_of(1 << 63 | i, 5, 1, 2**64 - 1, 7, 9092, 7) for i in range(8)]
+    assert (four, six) == ([1, 2, 3, 1, 0, 4, 5, 1], [4, 2, 4, 6, 6, 2, 3, 1])
+
+
+@given(ENDS, ENDS, st.integers(1, 300))
+def test_both_directions_are_of_one_shard(one, other, count):
+    shard = shard_of(*one, *other, count)
+    assert shard == shard_of(*other, *one, count)
+    assert 0 <= shard < count
+
+
+def test_the_segments_of_all_shards_are_all_segments():
+    packets = [
+        segment(client=(f"10.0.0.{i}", 5000), to_broker=bool(i % 2), payload=b"x" * i)
+        for i in range(1, 50)
+    ]
+    batch = make_batch(timed(packets))
+    whole = read_headers(batch, LayerStats())
+    shards = shards_of(whole, 4).tolist()
+    for index in range(4):
+        stats = LayerStats()
+        own = HeaderReader(stats).read(batch, Shard(index, 4))
+        expected = [n for n, shard in zip(whole.number, shards, strict=True) if shard == index]
+        assert own.number.tolist() == expected
+        assert len(own.window) == len(expected)
+        assert stats.counters.tcp_segments == len(packets)

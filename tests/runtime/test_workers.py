@@ -13,7 +13,7 @@ from kanalyze.api.files import read_key_logs
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.errors import CaptureError, KanalyzeError, UsageError
 from kanalyze.export.arrow import BatchMaker
-from kanalyze.net.shard import Shard
+from kanalyze.net.segment_columns import Shard
 from kanalyze.runtime import workers as workers_module
 from kanalyze.runtime.one_pass import OnePass
 from kanalyze.runtime.pipeline import Analysis

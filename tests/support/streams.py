@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.model.segments import Segments
-from kanalyze.model.streams import Chunk
+from kanalyze.model.streams import Chunk, Segments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

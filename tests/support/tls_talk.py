@@ -20,8 +20,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
-from kanalyze.model.segments import Segments
-from kanalyze.model.streams import Chunk, Gap
+from kanalyze.model.streams import Chunk, Gap, Segments
 from kanalyze.tls.keylog import KeyLog
 from kanalyze.tls.late_start import LateStarts
 from kanalyze.tls.session import TlsSession

@@ -6,8 +6,7 @@ import tracemalloc
 from typing import TYPE_CHECKING
 
 from kanalyze.model.anomalies import AnomalyKind
-from kanalyze.model.segments import Segments
-from kanalyze.model.streams import Chunk, Gap, StreamUpdate
+from kanalyze.model.streams import Chunk, Gap, Segments, StreamUpdate
 from kanalyze.model.tcp import Endpoint, TcpConnection
 from kanalyze.tls.keylog import KeyLog
 from kanalyze.tls.streams import DecryptedBatch, DecryptedStreams

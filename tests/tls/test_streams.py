@@ -8,8 +8,7 @@ from collections import Counter
 import pytest
 
 import kanalyze
-from kanalyze.model.segments import Segments
-from kanalyze.model.streams import Chunk, StreamUpdate
+from kanalyze.model.streams import Chunk, Segments, StreamUpdate
 from kanalyze.model.tcp import Endpoint, TcpConnection
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tls.keylog import KeyLog

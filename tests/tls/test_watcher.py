@@ -10,8 +10,7 @@ import pytest
 
 import kanalyze
 from kanalyze.common.saved import load, make, save
-from kanalyze.model.segments import Segments
-from kanalyze.model.streams import Chunk, Gap, StreamUpdate
+from kanalyze.model.streams import Chunk, Gap, Segments, StreamUpdate
 from kanalyze.model.tcp import Endpoint, TcpConnection
 from kanalyze.model.tls import ENCRYPTED, SentAlert, TlsConnection
 from kanalyze.tls.watcher import TlsWatcher

@@ -24,7 +24,7 @@ from kanalyze.common.byte_copies import joined
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError
 from kanalyze.net.segment_columns import SegmentColumns
-from kanalyze.net.tcp.segment_groups import SegmentGroups
+from kanalyze.net.tcp.segment_iterator import SegmentGroups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

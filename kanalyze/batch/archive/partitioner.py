@@ -3,7 +3,8 @@
 In: packet batches. Out: blocks (:class:`SegmentBlock`), each with segments of one bucket;
 anomalies; statistics of the packets.
 
-A bucket is a hash of the connection (:mod:`kanalyze.net.shard`), the same in every capture.
+A bucket is a hash of the connection (:func:`~kanalyze.net.segment_columns.shards_of`), the same in
+every capture.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from kanalyze.common.int_columns import earliest_from, rising
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.kafka.session.connection_summary import ConnectionCounts
 from kanalyze.model.packets import PacketBatch
+from kanalyze.net.fragments import FragmentLimits, count_lost
 from kanalyze.net.headers import HeaderReader, read_headers
-from kanalyze.net.ip.fragments import FragmentLimits, count_lost
 from kanalyze.net.layer_stats import LayerStats
-from kanalyze.net.shard import shards_of
+from kanalyze.net.segment_columns import shards_of
 from kanalyze.runtime.one_pass import count_packets
 from kanalyze.tables.quality import CaptureQuality
 
@@ -42,8 +43,7 @@ if TYPE_CHECKING:
     from kanalyze.batch.archive.payload_pruning import PayloadPruner
     from kanalyze.batch.archive.topic_name_scan import TopicNameScan
     from kanalyze.model.anomalies import Anomaly
-    from kanalyze.net.ip.datagram import Datagram
-    from kanalyze.net.ip.fragments import IncompleteDatagram
+    from kanalyze.net.fragments import Datagram
     from kanalyze.net.segment_columns import SegmentColumns
 
 __all__ = [
@@ -118,7 +118,7 @@ class ConnectionPartitioner:
         self._pruner = pruner
         self._names = names
         self._stats = LayerStats(every_anomaly=True)
-        self._headers = HeaderReader(self._stats, return_incomplete=True)
+        self._headers = HeaderReader(self._stats, lose=self._keep_or_count)
         self._reached_ns: int | None = None
         self._reading: tuple[PacketBatch, NDArray[np.int64]] | None = None
         """The batch whose headers are being read, and the keys of its packets."""
@@ -141,9 +141,7 @@ class ConnectionPartitioner:
         count_packets(self.quality, batch)
         key_ns = self._keys(batch)
         self._reading = batch, key_ns
-        columns, incomplete = self._headers.read_with_incomplete(batch)
-        segments = as_arrays(columns)
-        self._keep_or_count(incomplete)
+        segments = as_arrays(self._headers.read(batch))
         self._copy_open()
         self._reading = None
         if not len(segments):
@@ -171,7 +169,7 @@ class ConnectionPartitioner:
     def finish(self) -> Partitioned:
         """Return blocks of the buffered segments, and the fragments of incomplete datagrams."""
         self._is_ending = True
-        self._keep_or_count(self._headers.finish())
+        self._headers.finish()
         self.quality.count_stages(self._stats.counters, ConnectionCounts())
         fragments = sorted(self._fragments, key=lambda fragment: fragment.packet)
         return Partitioned(self._flush(), self._stats.drain_anomalies(), fragments)
@@ -204,11 +202,10 @@ class ConnectionPartitioner:
         if numbers or self._open:
             self._open = {number: self._packet(number) for number in numbers}
 
-    def _keep_or_count(self, incomplete: list[IncompleteDatagram]) -> None:
-        """Keep incomplete datagrams for other captures; count the others as lost."""
-        for entry in incomplete:
-            if not self._keep_incomplete(entry.datagram):
-                count_lost(entry, self._stats)
+    def _keep_or_count(self, datagram: Datagram, reason: str) -> None:
+        """Keep an incomplete datagram for other captures; count another one as lost."""
+        if not self._keep_incomplete(datagram):
+            count_lost(datagram, reason, self._stats)
 
     def _keep_incomplete(self, datagram: Datagram) -> bool:
         """Keep an incomplete datagram if the capture before or after this may have the rest."""

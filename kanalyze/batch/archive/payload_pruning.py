@@ -25,7 +25,7 @@ from kanalyze.kafka.session.message_reader import DecodedBody, MessageReader
 from kanalyze.kafka.session.tracker import ConnectionTracker
 from kanalyze.model.streams import Chunk
 from kanalyze.net.proxy.streams import StreamsBehindProxies
-from kanalyze.net.shard import shards_of
+from kanalyze.net.segment_columns import shards_of
 from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
 
 if TYPE_CHECKING:

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from kanalyze.capture.listing import FoundCapture
     from kanalyze.capture.packet_index import PacketRun
     from kanalyze.model.anomalies import Anomaly
-    from kanalyze.net.segment_columns import SegmentColumns
-    from kanalyze.net.shard import Shard
+    from kanalyze.net.segment_columns import SegmentColumns, Shard
 
 __all__ = ["ShardReader"]
 

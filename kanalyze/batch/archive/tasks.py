@@ -60,7 +60,7 @@ from kanalyze.export.row_groups import utf8
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.packet_arrays import PacketArrays
-from kanalyze.net.shard import Shard
+from kanalyze.net.segment_columns import Shard
 from kanalyze.runtime.settings import broker_side
 from kanalyze.runtime.table_rows import first_request_id
 from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS

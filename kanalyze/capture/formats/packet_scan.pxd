@@ -1,7 +1,7 @@
 # The C types of packet_scan.py. The numbers are those that it has uncompiled: tests/capture/formats/test_packet_scan.py.
 cimport cython
 
-from kanalyze.model.segments cimport NO_TIME
+from kanalyze.model.streams cimport NO_TIME
 
 cdef enum:
     FIRST_ROOM = 256

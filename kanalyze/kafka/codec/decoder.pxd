@@ -5,7 +5,7 @@ from kanalyze.kafka.codec.machine cimport DONE, Machine, RUNNING, TRUNCATED
 from kanalyze.kafka.codec.values cimport Shape, Tape, Taped, TapeReader
 from kanalyze.kafka.framing.frame cimport Frame
 from kanalyze.kafka.framing.frame_pieces cimport SegmentSpan
-from kanalyze.model.segments cimport Segments
+from kanalyze.model.streams cimport Segments
 
 
 cdef class BodyDecoder:

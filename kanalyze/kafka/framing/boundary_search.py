@@ -10,8 +10,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from kanalyze.common.saved import Saved
-from kanalyze.model.segments import Segments
-from kanalyze.model.streams import Chunk
+from kanalyze.model.streams import Chunk, Segments
 
 if TYPE_CHECKING:
     from kanalyze.kafka.framing.frame import Frame

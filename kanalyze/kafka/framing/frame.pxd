@@ -2,7 +2,7 @@
 cimport cython
 
 from kanalyze.kafka.framing.frame_pieces cimport FramePieces, SegmentSpan
-from kanalyze.model.segments cimport Segments
+from kanalyze.model.streams cimport Segments
 
 
 cdef enum:

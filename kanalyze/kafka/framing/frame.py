@@ -17,7 +17,7 @@ from kanalyze.kafka.wire import MissingBytes, Truncated
 
 if TYPE_CHECKING:
     from kanalyze.kafka.framing.frame_pieces import SegmentSpan
-    from kanalyze.model.segments import Segments
+    from kanalyze.model.streams import Segments
 
 try:
     import cython

@@ -1,7 +1,7 @@
 # The C types of frame_pieces.py.
 cimport cython
 
-from kanalyze.model.segments cimport Segments
+from kanalyze.model.streams cimport Segments
 
 
 cdef class SegmentSpan:

@@ -14,7 +14,7 @@ from kanalyze.kafka.wire import MissingBytes
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kanalyze.model.segments import Segments
+    from kanalyze.model.streams import Segments
 
 __all__ = ["FramePieces", "SegmentSpan", "spread_of"]
 

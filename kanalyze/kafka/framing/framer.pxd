@@ -6,7 +6,7 @@ from kanalyze.kafka.framing.boundary_search cimport BoundarySearch
 from kanalyze.kafka.framing.frame cimport NO_PACKET, Frame, frame_begun, frame_in_segment
 from kanalyze.kafka.framing.frame_pieces cimport spread_of
 from kanalyze.kafka.framing.partial_frame cimport PartialFrame, SplitPrefix
-from kanalyze.model.segments cimport Segments
+from kanalyze.model.streams cimport Segments
 
 
 cdef list _NO_LOSSES

@@ -19,8 +19,7 @@ from kanalyze.common.saved import Saved
 from kanalyze.kafka.framing.boundary_search import BoundarySearch
 from kanalyze.kafka.framing.partial_frame import PartialFrame, SplitPrefix
 from kanalyze.kafka.framing.trimming import drop_after
-from kanalyze.model.segments import Segments
-from kanalyze.model.streams import Chunk, Gap
+from kanalyze.model.streams import Chunk, Gap, Segments
 
 try:
     import cython

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.common.saved import Saved
 from kanalyze.kafka.framing.frame import Frame
-from kanalyze.model.segments import Segments
-from kanalyze.model.streams import Chunk
+from kanalyze.model.streams import Chunk, Segments
 
 if TYPE_CHECKING:
     from kanalyze.kafka.framing.frame_pieces import SegmentSpan

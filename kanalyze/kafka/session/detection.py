@@ -28,14 +28,13 @@ from kanalyze.kafka.session.tls import (
     records_fit,
 )
 from kanalyze.model.streams import Chunk
-from kanalyze.model.tls_record import HEADER_BYTES, find_records, looks_like_record
+from kanalyze.model.tls import HEADER_BYTES, find_records, looks_like_record
 
 if TYPE_CHECKING:
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.message_reader import MessageReader
     from kanalyze.kafka.session.request_scan import Wire
-    from kanalyze.model.segments import Segments
-    from kanalyze.model.streams import StreamItem, StreamUpdate
+    from kanalyze.model.streams import Segments, StreamItem, StreamUpdate
     from kanalyze.model.tcp import TcpConnection
 
 __all__ = [

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.replay_buffer import ReplayBuffer
     from kanalyze.kafka.session.resync import RequestLocator
     from kanalyze.kafka.v07.resync import Verdict
-    from kanalyze.model.segments import Segments
+    from kanalyze.model.streams import Segments
 
 __all__ = ["FirstBytes", "FirstBytesReader"]
 

@@ -9,7 +9,7 @@ from kanalyze.kafka.codec.machine cimport int16_at, int32_at, varint_at, varint_
 from kanalyze.kafka.codec.values cimport Tape, Taped, Texts
 from kanalyze.kafka.framing.frame cimport Frame
 from kanalyze.kafka.framing.headers cimport RequestHeader, request_header_of
-from kanalyze.model.segments cimport Segments
+from kanalyze.model.streams cimport Segments
 
 cdef enum:
     PRODUCE = 0

@@ -3,7 +3,7 @@ cimport cython
 
 from kanalyze.kafka.codec.machine cimport int16_at, int32_at
 from kanalyze.kafka.framing.frame cimport Frame, frame_in_segment
-from kanalyze.model.segments cimport Segments
+from kanalyze.model.streams cimport Segments
 
 
 @cython.locals(length=cython.longlong, size=cython.longlong)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.framing.headers import RequestHeader
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.message_reader import MessageReader
-    from kanalyze.model.segments import Segments
+    from kanalyze.model.streams import Segments
 
 __all__ = ["RequestLocator", "ResponseLocator", "after_tokens"]
 

@@ -12,7 +12,7 @@ import re
 import struct
 from typing import TYPE_CHECKING
 
-from kanalyze.model.tls_record import looks_like_record
+from kanalyze.model.tls import looks_like_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,7 +1,7 @@
 # The C types of stream_items.py.
 cimport cython
 
-from kanalyze.model.segments cimport Segments
+from kanalyze.model.streams cimport Segments
 
 
 @cython.locals(segments=Segments, index=cython.Py_ssize_t, total=cython.longlong)

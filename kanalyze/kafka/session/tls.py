@@ -5,13 +5,7 @@ In: bytes of one direction. Out: true if they are TLS records; who sent them.
 
 from __future__ import annotations
 
-from kanalyze.model.tls_record import (
-    ALERT,
-    HANDSHAKE_RECORD,
-    HEADER_BYTES,
-    looks_like_record,
-    record_at,
-)
+from kanalyze.model.tls import ALERT, HANDSHAKE_RECORD, HEADER_BYTES, looks_like_record, record_at
 
 __all__ = ["is_alert", "is_client_hello", "records_fit"]
 

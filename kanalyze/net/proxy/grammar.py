@@ -23,14 +23,13 @@ from socket import AF_INET, AF_INET6, inet_pton
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.model.proxy import PrefixPart
-from kanalyze.model.tcp import Endpoint
-from kanalyze.net.tcp.endpoint_pairs import ip_text
+from kanalyze.model.streams import PrefixPart
+from kanalyze.model.tcp import Endpoint, ip_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kanalyze.model.proxy import PartKind
+    from kanalyze.model.streams import PartKind
 
 __all__ = [
     "ANSWERS",

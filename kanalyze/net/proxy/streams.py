@@ -17,11 +17,19 @@ from kanalyze.common.buffer_budget import BufferBudget
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields, items
 from kanalyze.common.saved import load_each, save_each
-from kanalyze.model.proxy import ProxiedBy
-from kanalyze.model.segments import Segments
-from kanalyze.model.stream_copies import both_items, copy_of, items_state, memory_of
-from kanalyze.model.streams import Chunk, Gap, PrefixBytes, StreamUpdate, TokenBytes
-from kanalyze.model.tcp import end_of_two, open_connection
+from kanalyze.model.streams import (
+    Chunk,
+    Gap,
+    PrefixBytes,
+    Segments,
+    StreamUpdate,
+    TokenBytes,
+    both_items,
+    copy_of,
+    items_state,
+    memory_of,
+)
+from kanalyze.model.tcp import ProxiedBy, end_of_two, open_connection
 from kanalyze.net.proxy.grammar import (
     ANSWERS,
     BEGINNINGS,
@@ -35,8 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from kanalyze.common.plain_values import State
-    from kanalyze.model.stream_copies import BothItems
-    from kanalyze.model.streams import StreamItem
+    from kanalyze.model.streams import BothItems, StreamItem
     from kanalyze.model.tcp import TcpConnection
     from kanalyze.net.proxy.grammar import Prefix
 

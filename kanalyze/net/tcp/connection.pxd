@@ -1,21 +1,20 @@
 # The C types of connection.py.
 cimport cython
 
-from kanalyze.net.tcp.half_stream cimport HalfStream
-from kanalyze.net.tcp.sequence_space cimport distance
+from kanalyze.model.streams cimport Segments
+from kanalyze.net.tcp.half_stream cimport HalfStream, StreamWriter, distance
+from kanalyze.net.tcp.segment_iterator cimport (
+    ACK,
+    CONTROL,
+    FIN,
+    IS_COPY,
+    IS_ZERO_WINDOW,
+    RST,
+    SYN,
+    Segment,
+    SegmentIterator,
+)
 from kanalyze.net.tcp.tcp_metrics cimport Meter
-from kanalyze.net.tcp.delivery cimport Segment, StreamWriter
-from kanalyze.net.tcp.segment_iterator cimport SegmentIterator
-from kanalyze.model.segments cimport Segments
-
-cdef enum:
-    FIN = 1
-    SYN = 2
-    RST = 4
-    ACK = 16
-    CONTROL = 7
-    IS_COPY = 1
-    IS_ZERO_WINDOW = 2
 
 cdef long long SEQUENCE_MASK
 
@@ -95,3 +94,17 @@ cdef bint is_later_syn(Segment segment, HalfStream mine, HalfStream other) excep
 @cython.locals(is_answer=cython.bint)
 cdef note_syn(tcp, Segment segment, HalfStream mine, HalfStream other)
 cdef bint is_untouched(HalfStream half) except -1
+
+
+cdef class HalfOpenConnection:
+    cdef public tuple pair
+    cdef public long long number
+    cdef public long long active_tick
+    cdef public long long serial
+    cdef public long long sequence
+    cdef public long long acknowledgment
+    cdef public long long flags
+    cdef public long long time_ns
+    cdef public long long packet
+    cdef public long long from_higher
+    cdef public long long marks

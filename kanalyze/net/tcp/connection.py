@@ -1,9 +1,9 @@
-"""One open TCP connection: both directions, its opening and its close.
+"""One TCP connection: both directions, its opening and its close.
 
 In: segments of one pair of endpoints in the order of the capture. Out: a
-:class:`kanalyze.model.StreamUpdate`.
+:class:`~kanalyze.model.streams.StreamUpdate`.
 
-Which segments belong to the connection, and which begin another one (RFC 9293, section 3.5):
+Which segments belong to an open connection, and which begin another one (RFC 9293, section 3.5):
 
 - A SYN with the sequence number of the first one repeats it. Any other SYN begins a new connection,
   unless it was captured late or crosses the other end's SYN (a simultaneous open).
@@ -11,6 +11,10 @@ Which segments belong to the connection, and which begin another one (RFC 9293, 
   the connection is closed and missing bytes will not come any more.
 - Payload far outside of any window is dropped. If several such segments come in a row, they are a
   new connection on the same ports whose SYN was not captured.
+
+A connection with nothing but a SYN is half open: of a port scan, a SYN flood, or to a broker that
+is down. A flood begins a hundred thousand of them in a second. Each is a record of a few numbers
+until its next segment; most never have one.
 """
 
 from __future__ import annotations
@@ -18,14 +22,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.common.plain_values import fields, from_wide, wide
-from kanalyze.common.saved import load, make, save
+from kanalyze.common.saved import Saved, load, make, save
 from kanalyze.model.streams import StreamUpdate
 from kanalyze.model.tcp import TcpConnection, TcpMeasures
-from kanalyze.net.tcp.delivery import Segment, StreamWriter
-from kanalyze.net.tcp.endpoint_pairs import check_pair, key_endpoint
-from kanalyze.net.tcp.half_stream import HalfStream
+from kanalyze.net.tcp.half_stream import HalfStream, StreamWriter
 from kanalyze.net.tcp.limits import BUFFERED_SEGMENT_BYTES
-from kanalyze.net.tcp.tcp_metrics import Meter
+from kanalyze.net.tcp.segment_iterator import Segment, check_pair, key_endpoint
+from kanalyze.net.tcp.tcp_metrics import Meter, TimedSegments
 
 try:
     import cython
@@ -33,25 +36,19 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.net.tcp.sequence_space import distance
-
-    FIN, SYN, RST, ACK = 1, 2, 4, 16
-    CONTROL = FIN | SYN | RST
-    IS_COPY = 1
-    IS_ZERO_WINDOW = 2
+    from kanalyze.net.segment_columns import ACK, FIN, RST, SYN
+    from kanalyze.net.tcp.half_stream import distance
+    from kanalyze.net.tcp.segment_iterator import CONTROL, IS_COPY, IS_ZERO_WINDOW
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
-    from kanalyze.model.segments import Segments
-    from kanalyze.model.streams import StreamItem
+    from kanalyze.model.streams import Segments, StreamItem
     from kanalyze.model.tcp import ConnectionEnd
     from kanalyze.net.layer_stats import LayerStats
-    from kanalyze.net.tcp.endpoint_pairs import Pair
     from kanalyze.net.tcp.limits import ReassemblyLimits
-    from kanalyze.net.tcp.round_trips import TimedSegments
-    from kanalyze.net.tcp.segment_iterator import SegmentIterator
+    from kanalyze.net.tcp.segment_iterator import Pair, SegmentIterator
 
-__all__ = ["IS_ANOTHER", "IS_OVER", "OpenConnection"]
+__all__ = ["IS_ANOTHER", "IS_OVER", "HalfOpenConnection", "OpenConnection"]
 
 AT_END, IS_ANOTHER, IS_OVER = range(3)
 """Where :meth:`OpenConnection.feed` stopped."""
@@ -94,7 +91,7 @@ class OpenConnection:
             indices = (int(from_higher), int(not from_higher))
             self.meter = Meter(self.tcp.measures, indices, all_timed)
         self.active_tick = 0
-        """The tick of :class:`~kanalyze.net.tcp.idle_timer.IdleTimer` at its last segment."""
+        """The tick of :class:`~kanalyze.net.tcp.connection_table.IdleTimer` at its last segment."""
         self.update: StreamUpdate | None = None
         """What the current batch has added so far."""
         self._writers: tuple[StreamWriter, StreamWriter] | None = None
@@ -251,7 +248,7 @@ class OpenConnection:
                 break
             if length:
                 writer = for_higher if from_higher else for_lower
-                writer.whole_segments(mine.stream_offset, iterator.rank, iterator.rank + 1)
+                writer.whole(mine.stream_offset, iterator.rank)
                 if iterator.captured[row] < length:
                     mine.anomalies.snapped(
                         mine.stream_offset,
@@ -462,3 +459,75 @@ def note_syn(tcp: TcpConnection, segment: Segment, mine: HalfStream, other: Half
 def is_untouched(half: HalfStream) -> bool:
     """Return true if a half stream has no payload yet."""
     return half.stream_offset == 0 and not half.buffer.segments
+
+
+class HalfOpenConnection:
+    """A connection with a SYN and nothing else, on a pair of endpoints."""
+
+    _SAVED = Saved(
+        "pair:*(wide,wide) number:count active_tick:count serial:count sequence:u32 "
+        "acknowledgment:u32 flags:u16 time_ns:int packet:count from_higher:end marks:u16"
+    )
+
+    def __init__(self, pair: Pair, number: int, syn: Segment, active_tick: int) -> None:
+        """``number`` and ``active_tick`` are as in an open connection."""
+        self.pair = pair
+        self.number = number
+        self.active_tick = active_tick
+        self.serial = 0
+        self.sequence = syn.sequence
+        self.acknowledgment = syn.acknowledgment
+        self.flags = syn.flags
+        self.time_ns = syn.time_ns
+        self.packet = syn.packet
+        self.from_higher = syn.from_higher
+        self.marks = syn.marks
+
+    def _after_load(self) -> None:
+        check_pair(self.pair)
+
+    @property
+    def last_time_ns(self) -> int:
+        """Time of its only segment."""
+        return self.time_ns
+
+    @property
+    def syn(self) -> Segment:
+        """The SYN, as :meth:`OpenConnection.receive` takes it."""
+        return Segment(
+            self.sequence,
+            self.acknowledgment,
+            self.flags,
+            0,
+            0,
+            0,
+            self.time_ns,
+            self.packet,
+            0,
+            self.from_higher,
+            self.marks,
+        )
+
+    def close(self, end: ConnectionEnd, *, measure: bool) -> StreamUpdate:
+        """Return the last update, as of an open connection that received only the SYN."""
+        lower, higher = key_endpoint(self.pair[0]), key_endpoint(self.pair[1])
+        tcp = TcpConnection(
+            self.serial,
+            endpoints=(higher, lower) if self.from_higher else (lower, higher),
+            connection_number=self.number,
+            opened_by=0,
+            first_time_ns=self.time_ns,
+            last_time_ns=self.time_ns,
+            first_packet=self.packet,
+            start_seen=[True, False],
+            measures=self._measures() if measure else None,
+        )
+        tcp.packets[0] = 1
+        tcp.end = end
+        return StreamUpdate(tcp, ([], []), closed=True)
+
+    def _measures(self) -> TcpMeasures:
+        measures = TcpMeasures()
+        indices = (int(self.from_higher), 1 - self.from_higher)
+        Meter(measures, indices, TimedSegments()).take(self.syn, False, False)
+        return measures

@@ -1,36 +1,41 @@
-"""Open TCP connections by their pair of endpoints, and the rules by which they begin and close.
+"""TCP connections by their pair of endpoints, and the rules by which they begin and close.
 
-In: first segments, limits, the time. Out: connections, and the last updates of closed ones.
+In: first segments, limits, the time. Out: connections, and the last updates of closed ones;
+whether a segment is a late one of a closed connection (TIME_WAIT of RFC 9293); whether a connection
+was silent for too long, by capture times that may jump.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from kanalyze.common.plain_values import fields, items
-from kanalyze.common.saved import load, make, save
+from kanalyze.common.saved import Saved, load, make, save
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
+from kanalyze.model.packets import NO_TIME
 from kanalyze.model.tcp import open_connection
-from kanalyze.net.tcp.connection import OpenConnection
-from kanalyze.net.tcp.half_open import HalfOpenConnection
-from kanalyze.net.tcp.idle_timer import IdleTimer
-from kanalyze.net.tcp.time_wait import TimeWaitTable
+from kanalyze.net.segment_columns import SYN
+from kanalyze.net.tcp.connection import HalfOpenConnection, OpenConnection
+from kanalyze.net.tcp.half_stream import PAST_WINDOW_BYTES, distance
+from kanalyze.net.tcp.segment_iterator import check_pair
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
-    from kanalyze.model.segments import Segments
-    from kanalyze.model.streams import StreamUpdate
+    from kanalyze.model.streams import Segments, StreamUpdate
     from kanalyze.model.tcp import ConnectionEnd, TcpConnection
     from kanalyze.net.layer_stats import LayerStats
-    from kanalyze.net.shard import Shard
-    from kanalyze.net.tcp.delivery import Segment
-    from kanalyze.net.tcp.endpoint_pairs import Pair
+    from kanalyze.net.segment_columns import Shard
+    from kanalyze.net.tcp.half_stream import HalfStream
     from kanalyze.net.tcp.limits import ReassemblyLimits
-    from kanalyze.net.tcp.round_trips import TimedSegments
+    from kanalyze.net.tcp.segment_iterator import Pair, Segment
+    from kanalyze.net.tcp.tcp_metrics import TimedSegments
 
-__all__ = ["ConnectionTable"]
+__all__ = ["ConnectionTable", "IdleTimer", "TimeWaitTable"]
 
+_TICKS: Final = 4
+"""A connection is idle after more ticks than these, because the first and the last are partial."""
 _Connection = TypeVar("_Connection", OpenConnection, HalfOpenConnection)
 
 
@@ -217,3 +222,140 @@ def _excess(connections: dict[Pair, _Connection], most: int) -> list[_Connection
         return []
     silent = sorted(connections.values(), key=attrgetter("last_time_ns"))
     return silent[: len(silent) - most * 3 // 4]
+
+
+class _TimeWaitEntry:
+    """The last connection that closed on a pair of endpoints."""
+
+    __slots__ = ("closed_ns", "late", "number", "sequences")
+    _SAVED = Saved("number:count closed_ns:int late:count sequences:*((u32,u32)?,(u32,u32)?)")
+
+    def __init__(
+        self,
+        number: int,
+        closed_ns: int,
+        sequences: tuple[tuple[int, int] | None, tuple[int, int] | None],
+    ) -> None:
+        self.number = number
+        self.closed_ns = closed_ns
+        self.sequences = sequences
+        """For the lower and the higher end: sequence numbers of the stream's first byte and after
+        its last byte; None where nothing was seen."""
+        self.late = 0
+        """Number of segments with payload since the close."""
+
+
+class TimeWaitTable:
+    """The last closed connections, each on its pair of endpoints; the oldest are forgotten."""
+
+    _NOT_SAVED = ("_limits",)
+    _SAVED = Saved("_closed:ordered[*(wide,wide),_TimeWaitEntry]", _TimeWaitEntry, bare=True)
+
+    def __init__(self, limits: ReassemblyLimits) -> None:
+        self._limits = limits
+        # Not a plain dict: to find its first entry, Python steps over all deleted ones before it.
+        self._closed: OrderedDict[Pair, _TimeWaitEntry] = OrderedDict()
+        """The oldest first."""
+
+    def __len__(self) -> int:
+        return len(self._closed)
+
+    def _after_load(self) -> None:
+        for pair in self._closed:
+            check_pair(pair)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._closed.clear()
+
+    def add(self, connection: OpenConnection) -> None:
+        """Remember a connection that is closed."""
+        lower, higher = connection.half_streams
+        if connection.tcp.end in ("limit", "idle"):
+            self.add_cut_off(
+                connection.pair, connection.tcp.connection_number, connection.tcp.last_time_ns
+            )
+        else:
+            spans = (_span(lower), _span(higher))
+            closed = _TimeWaitEntry(
+                connection.tcp.connection_number, connection.tcp.last_time_ns, spans
+            )
+            self._add(connection.pair, closed)
+
+    def add_cut_off(self, pair: Pair, number: int, closed_ns: int) -> None:
+        """Remember a connection that a limit or idleness closed: later packets are not late."""
+        self._add(pair, _TimeWaitEntry(number, closed_ns, (None, None)))
+
+    def _add(self, pair: Pair, closed: _TimeWaitEntry) -> None:
+        self._closed[pair] = closed
+        if len(self._closed) > self._limits.time_wait_pairs:
+            self._closed.popitem(last=False)
+
+    def next_number(self, pair: Pair) -> int:
+        """Return the number of a new connection on a pair, and forget the last one."""
+        earlier = self._closed.pop(pair, None)
+        return earlier.number + 1 if earlier is not None else 1
+
+    def is_late(self, pair: Pair, segment: Segment) -> bool:
+        """Return true if a segment is a late one of the last connection on its pair.
+
+        The pair has no open connection. A SYN is late if it repeats the old one. A segment without
+        SYN and payload is always late. Payload is late if its sequence number is near the old
+        stream's end, it comes soon after the close, and not too many such segments came before.
+        """
+        closed = self._closed.get(pair)
+        if closed is None:
+            return False
+        span = closed.sequences[segment.from_higher]
+        if segment.flags & SYN:
+            return span is not None and distance(segment.sequence + 1, span[0]) == 0
+        if not segment.length:
+            return True
+        if span is None or abs(distance(segment.sequence, span[1])) > PAST_WINDOW_BYTES:
+            return False
+        closed.late += 1
+        return closed.late <= self._limits.late_segments and (
+            closed.closed_ns == NO_TIME
+            or segment.time_ns - closed.closed_ns <= self._limits.late_ns
+        )
+
+
+def _span(direction: HalfStream) -> tuple[int, int] | None:
+    if not direction.started:
+        return None
+    first, following = direction.first_sequence, direction.next_sequence
+    # One int object for both if nothing was sent, to save memory: there are many of these.
+    return first, first if following == first else following
+
+
+class IdleTimer:
+    """Counts time in ticks, of which the idle time has four.
+
+    A jump of the time, ahead or back, counts as one tick, so it closes no connection.
+    """
+
+    _NOT_SAVED = ("_tick_ns",)
+    _SAVED = Saved("_began_ns:int? tick:count")
+
+    def __init__(self, idle_ns: int) -> None:
+        """``idle_ns`` is the least silence that counts as idle: more than 0."""
+        self._tick_ns = -(-idle_ns // _TICKS)
+        self._began_ns: int | None = None
+        self.tick = 0
+        """The current tick."""
+
+    def advance_to(self, now_ns: int) -> bool:
+        """Let time pass; tell whether there was a tick."""
+        if now_ns == NO_TIME:
+            return False
+        if self._began_ns is None:
+            self._began_ns = now_ns
+        if abs(now_ns - self._began_ns) < self._tick_ns:
+            return False
+        self._began_ns = now_ns
+        self.tick += 1
+        return True
+
+    def is_idle(self, active_tick: int) -> bool:
+        """True if a connection is idle now whose last segment came in tick ``active_tick``."""
+        return self.tick - active_tick > _TICKS

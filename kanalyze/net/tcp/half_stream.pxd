@@ -1,20 +1,184 @@
 # The C types of half_stream.py.
 cimport cython
 
-from kanalyze.model.segments cimport NO_TIME
-from kanalyze.net.tcp.delivery cimport BufferedSegment, Segment, StreamWriter
-from kanalyze.net.tcp.path_timer cimport PathTimer
-from kanalyze.net.tcp.reorder_buffer cimport ReorderBuffer
-from kanalyze.net.tcp.sequence_space cimport SequenceSpace, distance
-from kanalyze.net.tcp.stream_anomalies cimport StreamAnomalies
+from kanalyze.model.streams cimport NO_TIME, Segments
+from kanalyze.model.tcp cimport RoundTripHistory
+from kanalyze.net.tcp.segment_iterator cimport CONTROL, IS_COPY, Segment
 
 cdef enum:
-    CONTROL = 7
-    PAST_BYTES = 67108864
-    IS_COPY = 1
+    LONG_RANGE = 8
+    FUTURE_BYTES = 1073741824
     MIN_HOLE_NS = 3000000
+    MIN_DELAY_NS = 35000000
+    UNDELAYED_BYTES = 17920
+    MIN_SYN_TIMEOUT_NS = 200000000
 
-cdef long long SEQUENCE_MASK
+# What Python imports too.
+cpdef enum:
+    PAST_WINDOW_BYTES = 67108864
+
+cdef long long SEQUENCE_MASK, HALF
+
+
+cpdef long long distance(long long later, long long earlier) noexcept
+
+
+cdef class SequenceSpace:
+    cdef public object connection
+    cdef public long long index
+    cdef public bint started
+    cdef public bint has_syn
+    cdef public long long first_sequence
+    cdef public long long next_sequence
+    cdef public long long stream_offset
+    cdef public object fin_offset
+
+    cpdef long long offset_of(self, long long sequence) noexcept
+    @cython.locals(ahead=cython.longlong)
+    cpdef bint is_out_of_window(self, long long begin, long long end) except -1
+    cpdef advance(self, long long length)
+
+
+cdef class BufferedSegment:
+    cdef public long long stream_offset
+    cdef public long long length
+    cdef public bytes data
+    cdef public long long time_ns
+    cdef public long long packet
+
+
+cdef class StreamWriter:
+    cdef readonly list items
+    cdef Segments _shared
+    cdef long long _offset
+    cdef list _ranges
+    cdef long long _first
+    cdef long long _last
+
+    cpdef whole(self, long long offset, long long rank)
+    cpdef trimmed(self, long long offset, Segment segment, long long skip)
+    cpdef buffered(self, list pieces)
+    cpdef gap(self, long long offset, long long length, BufferedSegment after)
+    @cython.locals(ranges=list)
+    cpdef flush(self)
+    cdef Segments _pick(self, list ranks)
+
+
+cdef class _SnappedRange:
+    cdef public long long stream_offset
+    cdef public long long missing
+    cdef public long long time_ns
+    cdef public long long packet
+    cdef public long long packets
+
+
+cdef class StreamAnomalies:
+    cdef public object connection
+    cdef public long long index
+    cdef public object stats
+    cdef public bint _is_cut
+    cdef public _SnappedRange _more_cut
+
+    cpdef lost(self, long long stream_offset, long long length, BufferedSegment after)
+    @cython.locals(missing=cython.longlong)
+    cpdef snapped(
+        self,
+        long long stream_offset,
+        long long length,
+        long long captured,
+        long long time_ns,
+        long long packet,
+    )
+    @cython.locals(cut=_SnappedRange)
+    cpdef end(self)
+    cpdef inconsistent(self, long long stream_offset, long long length, Segment segment)
+    cpdef limit(self, long long stream_offset, long long buffered_bytes, BufferedSegment after)
+    @cython.locals(count=cython.longlong)
+    cpdef long long before_start(self, long long begin, long long end, bint is_probe) except -1
+    cpdef out_of_order(self)
+
+
+cdef class ReorderBuffer:
+    cdef public long long _hole_ns
+    cdef public long long _acknowledged_hole_ns
+    cdef public long long _acknowledged_hole_segments
+    cdef public long long _most_bytes
+    cdef public long long _most_segments
+    cdef public list segments
+    cdef public long long payload_bytes
+    cdef public long long hole_since_ns
+    cdef public long long acknowledged
+    cdef public long long acknowledged_since_ns
+    cdef public long long acknowledged_segments
+
+    cpdef bint exceeds_limits(self) except -1
+    cpdef report_limit(self, long long stream_offset, StreamAnomalies anomalies)
+    cpdef BufferedSegment last(self)
+    @cython.locals(
+        end=cython.longlong,
+        at=cython.longlong,
+        repeated=cython.longlong,
+        index=cython.Py_ssize_t,
+        before=BufferedSegment,
+        earlier=BufferedSegment,
+        piece=BufferedSegment,
+        stop=cython.longlong,
+        first=cython.longlong,
+        last=cython.longlong,
+        data=bytes,
+    )
+    cpdef long long insert(
+        self,
+        Segment segment,
+        long long stream_offset,
+        long long next_offset,
+        source,
+        StreamAnomalies anomalies,
+    ) except -1
+    @cython.locals(count=cython.Py_ssize_t, piece=BufferedSegment)
+    cpdef list pop_contiguous(self, long long stream_offset, long long now_ns)
+    @cython.locals(
+        low=cython.Py_ssize_t, high=cython.Py_ssize_t, middle=cython.Py_ssize_t, piece=BufferedSegment
+    )
+    cdef Py_ssize_t _count_up_to(self, long long stream_offset) except -1
+    cpdef acknowledge(self, long long stream_offset, long long now_ns)
+    cpdef bint count_segment(self) except -1
+    cpdef bint is_expired(self, long long now_ns) except -1
+    @cython.locals(waited_ns=cython.longlong)
+    cpdef bint is_overdue(self, long long now_ns) except -1
+
+
+@cython.locals(earlier_bytes=bytes, repeated_bytes=bytes, start=cython.longlong, size=cython.Py_ssize_t)
+cdef bint differs(
+    BufferedSegment earlier,
+    Segment segment,
+    long long stream_offset,
+    long long at,
+    long long stop,
+    source,
+) except -1
+
+
+cdef class PathTimer:
+    cdef public RoundTripHistory history
+    cdef public bint is_timed
+    cdef public bint has_syn
+    cdef public bint is_syn
+    cdef public long long end
+    cdef public long long sent_ns
+
+    cpdef begin(self, long long end, long long time_ns)
+    cpdef begin_syn(self, long long end, long long time_ns)
+    cpdef cancel(self)
+    @cython.locals(elapsed_ns=cython.longlong, may_be_delayed=cython.bint, is_prompt=cython.bint)
+    cpdef acknowledge(
+        self,
+        long long sequence,
+        long long newly,
+        bint has_payload,
+        long long time_ns,
+        long long packet,
+    )
 
 
 cdef class HalfStream(SequenceSpace):

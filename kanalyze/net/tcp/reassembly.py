@@ -14,31 +14,29 @@ from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.saved import Saved
-from kanalyze.model.network_path import KEPT_NS
-from kanalyze.model.segments import Segments
+from kanalyze.model.streams import Segments
+from kanalyze.model.tcp import KEPT_NS
 from kanalyze.net.headers import HeaderReader
 from kanalyze.net.layer_stats import LayerStats
-from kanalyze.net.shard import ALL_CONNECTIONS, Shard
+from kanalyze.net.segment_columns import ALL_CONNECTIONS, Shard
 from kanalyze.net.tcp.connection import IS_ANOTHER, IS_OVER
 from kanalyze.net.tcp.connection_table import ConnectionTable
-from kanalyze.net.tcp.duplicates import DuplicateDetector
 from kanalyze.net.tcp.limits import ReassemblyLimits
-from kanalyze.net.tcp.round_trips import TimedSegments
-from kanalyze.net.tcp.segment_iterator import SegmentIterator
+from kanalyze.net.tcp.segment_iterator import DuplicateDetector, SegmentIterator
+from kanalyze.net.tcp.tcp_metrics import TimedSegments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kanalyze.common.plain_values import State
     from kanalyze.model.anomalies import Anomaly
-    from kanalyze.model.network_path import NetworkPath
     from kanalyze.model.packets import PacketBatch
     from kanalyze.model.streams import StreamUpdate
-    from kanalyze.model.tcp import TcpConnection
+    from kanalyze.model.tcp import NetworkPath, TcpConnection
     from kanalyze.net.layer_stats import NetCounters
     from kanalyze.net.segment_columns import SegmentColumns
     from kanalyze.net.tcp.connection import OpenConnection
-    from kanalyze.net.tcp.endpoint_pairs import Pair
+    from kanalyze.net.tcp.segment_iterator import Pair
 
 __all__ = ["ReassembledBatch", "Reassembler", "ReassemblyLimits"]
 

@@ -1,18 +1,162 @@
 # The C types of segment_iterator.py.
 cimport cython
 
-from kanalyze.net.tcp.duplicates cimport IS_COPY, DuplicateLookup
-from kanalyze.net.tcp.segment_groups cimport SegmentGroups
-from kanalyze.net.tcp.delivery cimport new_segment, Segment
-from kanalyze.model.segments cimport Segments
+from kanalyze.model.streams cimport NO_TIME, Segments
 
 cdef enum:
     FIN = 1
     SYN = 2
     RST = 4
     ACK = 16
-    IS_ZERO_WINDOW = 2
+    CONTROL = 7
+    MIN_TABLE = 16
     MAX_CHECKED = 1024
+
+# Those that Python imports too.
+cpdef enum:
+    IS_COPY = 1
+    IS_ZERO_WINDOW = 2
+    IDENTIFIED_NS = 20000000
+    UNIDENTIFIED_NS = 1000000
+    WITHIN_PACKETS = 2048
+
+cdef unsigned long long MIX_ONE, MIX_OTHER, LOW_64_BITS, SEED
+
+
+cdef class Segment:
+    cdef public long long sequence
+    cdef public long long acknowledgment
+    cdef public long long flags
+    cdef public long long start
+    cdef public long long length
+    cdef public long long captured
+    cdef public long long time_ns
+    cdef public long long packet
+    cdef public long long rank
+    cdef public long long from_higher
+    cdef public long long marks
+
+
+@cython.locals(segment=Segment)
+cpdef Segment new_segment(
+    long long sequence,
+    long long acknowledgment,
+    long long flags,
+    long long start,
+    long long length,
+    long long captured,
+    long long time_ns,
+    long long packet,
+    long long rank,
+    long long from_higher,
+    long long marks,
+)
+
+
+cdef class SegmentGroups:
+    cdef readonly object order
+    cdef readonly object start
+    cdef readonly object middle
+    cdef readonly long long count
+    cdef const long long[::1] ipv6s
+    cdef const unsigned long long[::1] source_highs
+    cdef const unsigned long long[::1] source_lows
+    cdef const long long[::1] source_ports
+    cdef const unsigned long long[::1] destination_highs
+    cdef const unsigned long long[::1] destination_lows
+    cdef const long long[::1] destination_ports
+    cdef int[::1] table
+    cdef long long table_mask
+    cdef int[::1] lanes
+    cdef int[::1] firsts
+    cdef long long[::1] orders
+    cdef long long[::1] starts
+    cdef long long[::1] middles
+
+    @cython.locals(row=cython.longlong)
+    cpdef tuple pair(self, long long group)
+    @cython.locals(
+        row=cython.longlong, from_higher=cython.int, slot=cython.longlong, group=cython.longlong
+    )
+    cdef int _find_groups(self, long long rows) except -1
+    cdef bint _is_from_higher(self, long long row) except -1
+    @cython.locals(
+        source=cython.ulonglong, destination=cython.ulonglong, both=cython.ulonglong
+    )
+    cdef long long _hash(self, long long row, bint from_higher) except -1
+    @cython.locals(first=cython.longlong)
+    cdef bint _is_of(self, long long row, bint from_higher, long long group) except -1
+    @cython.locals(
+        ends="long long[::1]",
+        row=cython.longlong,
+        total=cython.longlong,
+        group=cython.longlong,
+        sent=cython.longlong,
+        lane=cython.longlong,
+    )
+    cdef int _sort(self, long long rows) except -1
+
+
+@cython.locals(both=cython.ulonglong)
+cdef unsigned long long end_hash(
+    unsigned long long high, unsigned long long low, unsigned long long port
+) noexcept
+
+
+cdef class SegmentIdentities:
+    cdef const long long[::1] numbers
+    cdef const long long[::1] times
+    cdef const long long[::1] sequences
+    cdef const long long[::1] acknowledgments
+    cdef const long long[::1] flags
+    cdef const long long[::1] lengths
+    cdef const long long[::1] windows
+    cdef const long long[::1] checksums
+    cdef const long long[::1] identifications
+    cdef const unsigned long long[::1] source_highs
+    cdef const unsigned long long[::1] source_lows
+    cdef const unsigned long long[::1] destination_highs
+    cdef const unsigned long long[::1] destination_lows
+    cdef const long long[::1] source_ports
+    cdef const long long[::1] destination_ports
+
+    @cython.locals(
+        copies="unsigned char[::1]",
+        rows=cython.Py_ssize_t,
+        size=cython.longlong,
+        table="int[::1]",
+        row=cython.Py_ssize_t,
+        slot=cython.longlong,
+        earlier=cython.longlong,
+    )
+    cpdef mark(self, bytearray marks)
+    @cython.locals(
+        sequence=cython.longlong, number=cython.longlong, earlier=cython.longlong
+    )
+    cdef long long last_same(self, SegmentIdentities newer, long long row, long long first) except -2
+    @cython.locals(
+        allowed_ns=cython.longlong, apart_ns=cython.longlong, is_near=cython.bint
+    )
+    cdef bint is_near(self, SegmentIdentities newer, long long row, long long earlier) except -1
+    cdef bint is_same(self, SegmentIdentities newer, long long row, long long earlier) except -1
+    @cython.locals(
+        mixed=cython.ulonglong,
+        sequence=cython.ulonglong,
+        checksum_and_id=cython.ulonglong,
+        ports=cython.ulonglong,
+    )
+    cdef long long _hash(self, long long row) except -1
+
+
+cdef class DuplicateLookup:
+    cdef SegmentIdentities _now
+    cdef SegmentIdentities _before
+
+    @cython.locals(now=SegmentIdentities, before=SegmentIdentities, earlier=cython.longlong)
+    cpdef bint is_copy(self, long long row) except -1
+
+
+cdef unsigned long long mix(unsigned long long mixed, unsigned long long number) noexcept
 
 
 cdef class SegmentIterator:

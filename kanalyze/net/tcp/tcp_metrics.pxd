@@ -1,19 +1,74 @@
 # The C types of tcp_metrics.py.
 cimport cython
 
-from kanalyze.net.tcp.delivery cimport Segment
-from kanalyze.net.tcp.round_trips cimport RoundTripTimer
+from kanalyze.model.streams cimport NO_TIME
+from kanalyze.model.tcp cimport RoundTrips
+from kanalyze.net.tcp.half_stream cimport distance
+from kanalyze.net.tcp.segment_iterator cimport (
+    ACK,
+    CONTROL,
+    FIN,
+    IS_COPY,
+    IS_ZERO_WINDOW,
+    RST,
+    SYN,
+    Segment,
+)
 
 cdef enum:
-    FIN = 1
-    SYN = 2
-    RST = 4
-    ACK = 16
-    CONTROL = 7
-    IS_COPY = 1
-    IS_ZERO_WINDOW = 2
+    MIN_CELLS = 16
+
+# What Python imports too.
+cpdef enum:
+    MAX_TIMED_SEGMENTS = 4096
 
 cdef long long SEQUENCE_MASK
+
+
+cdef class TimedSegments:
+    cdef public long long count
+
+
+cdef class RoundTripTimer:
+    cdef public RoundTrips sums
+    cdef public TimedSegments all_timed
+    cdef public bint has_sequence
+    cdef public long long sequence
+    cdef public long long reference
+    cdef public bint has_sent
+    cdef public long long sent
+    cdef public bint has_acknowledged
+    cdef public long long acknowledged
+    cdef readonly long long[::1] starts
+    cdef readonly long long[::1] ends
+    cdef readonly long long[::1] times
+    cdef readonly Py_ssize_t first
+    cdef readonly Py_ssize_t last
+
+    cpdef long long relative(self, long long sequence) noexcept
+    @cython.locals(start=cython.longlong, end=cython.longlong)
+    cpdef send(self, long long sequence, long long length, long long time_ns)
+    @cython.locals(relative=cython.longlong, until=cython.Py_ssize_t, sent_ns=cython.longlong)
+    cpdef acknowledge(self, long long sequence, long long time_ns)
+    cpdef drop_all(self)
+    cdef _await(self, long long start, long long end, long long time_ns)
+    @cython.locals(count=cython.Py_ssize_t, room=cython.Py_ssize_t)
+    cdef _make_room(self)
+    cdef _drop(self, Py_ssize_t count)
+    cdef _note_sent(self, long long sequence, long long end)
+    @cython.locals(
+        first=cython.Py_ssize_t,
+        last=cython.Py_ssize_t,
+        dropped=cython.Py_ssize_t,
+        index=cython.Py_ssize_t,
+    )
+    cdef _forget(self, long long start, long long end)
+
+
+@cython.locals(new_cells="long long[::1]", index=cython.Py_ssize_t)
+cdef long long[::1] moved(
+    long long[::1] cells, Py_ssize_t first, Py_ssize_t last, Py_ssize_t room
+)
 
 
 cdef class Meter:

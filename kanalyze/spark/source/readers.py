@@ -25,7 +25,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 from kanalyze.export.schema import choose_columns
 from kanalyze.kafka.schema.catalog import Catalog
-from kanalyze.net.shard import Shard
+from kanalyze.net.segment_columns import Shard
 from kanalyze.spark.source.options import (
     CONNECTION_OPTIONS,
     REQUEST_OPTIONS,

@@ -41,7 +41,7 @@ from kanalyze.batch.key_sources import find_key_files
 from kanalyze.batch.shared_folder import SharedFolder
 from kanalyze.errors import UsageError
 from kanalyze.export.arrow import BatchMaker
-from kanalyze.net.shard import Shard
+from kanalyze.net.segment_columns import Shard
 from kanalyze.spark.failures import without_stack_trace
 from kanalyze.spark.schema import as_requested
 from kanalyze.spark.source.admission import AdmittedCaptures

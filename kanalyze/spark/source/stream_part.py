@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kanalyze.batch.read_plan import ReadPlan
     from kanalyze.batch.shared_folder import SharedFolder
     from kanalyze.capture.listing import FoundCapture
-    from kanalyze.net.shard import Shard
+    from kanalyze.net.segment_columns import Shard
     from kanalyze.tables.columns.block import RowBlock
 
 __all__ = ["StreamPartition", "read_stream_partition", "states_name"]

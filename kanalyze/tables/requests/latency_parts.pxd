@@ -3,8 +3,8 @@ cimport cython
 
 from kanalyze.kafka.framing.frame cimport NO_PACKET
 from kanalyze.kafka.session.exchange cimport Exchange, Message
-from kanalyze.model.network_path cimport NetworkPath, RoundTripHistory
-from kanalyze.model.segments cimport NO_TIME
+from kanalyze.model.tcp cimport NetworkPath, RoundTripHistory
+from kanalyze.model.streams cimport NO_TIME
 from kanalyze.tables.columns.buffers cimport IntBuffer, WordBuffer
 from kanalyze.tables.requests.row_columns cimport RowPeers
 

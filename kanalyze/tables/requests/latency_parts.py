@@ -1,7 +1,7 @@
 """Divides the time of a request into parts: sending, network, broker.
 
 In: the times of a request and its response, and what TCP shows of the network between the two ends
-(:class:`~kanalyze.model.network_path.NetworkPath`). Out: columns of the table of requests.
+(:class:`~kanalyze.model.tcp.NetworkPath`). Out: columns of the table of requests.
 
 The parts
 ---------
@@ -31,7 +31,7 @@ How they are measured
 
 A round trip is the time from a packet to its acknowledgment. Receivers may delay acknowledgments,
 so the minimum over the connection so far is used, handshake included
-(:mod:`kanalyze.net.tcp.path_timer` excludes samples that are not valid). The network takes at
+(:mod:`kanalyze.net.tcp.half_stream` excludes samples that are not valid). The network takes at
 least this time. Additional time in network queues counts as the broker's, unless packets
 were retransmitted. The columns are null if no round trip was measured: for example if only one
 direction was captured, or if the capture began late and all acknowledgments came with responses.
@@ -87,7 +87,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kanalyze.kafka.session.exchange import Exchange, Message
-    from kanalyze.model.network_path import NetworkPath
+    from kanalyze.model.tcp import NetworkPath
     from kanalyze.tables.requests.row_columns import RowPeers
 
 __all__ = ["PartsWriter", "capture_point"]

@@ -26,7 +26,7 @@ from kanalyze.tables.requests.row_columns cimport (
 )
 from kanalyze.kafka.session.exchange cimport Exchange, Message, NO_API, NO_ID, NO_VERSION
 from kanalyze.kafka.framing.frame cimport NO_PACKET
-from kanalyze.model.segments cimport NO_TIME
+from kanalyze.model.streams cimport NO_TIME
 
 
 cdef long long _ROW_BYTES, _ITEM_BYTES, _FAR, _NS_PER_MS

@@ -2,7 +2,7 @@
 cimport cython
 
 from kanalyze.kafka.session.exchange cimport Exchange, NO_API, Peers
-from kanalyze.model.network_path cimport NetworkPath
+from kanalyze.model.tcp cimport NetworkPath
 from kanalyze.tables.columns.buffers cimport IntBuffer, WordBuffer
 from kanalyze.tables.requests.fetch_sessions cimport FetchSession
 from kanalyze.tables.requests.summaries cimport (

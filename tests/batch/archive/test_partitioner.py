@@ -14,7 +14,7 @@ from kanalyze.batch.archive.partitioner import (
     reassemble_fragments,
 )
 from kanalyze.model.anomalies import AnomalyKind
-from tests.net.ip.test_fragments import v4_fragments
+from tests.net.test_fragments import v4_fragments
 from tests.support.packets import START_NS, Packet, ethernet, ipv4, make_batch, segment, tcp
 
 if TYPE_CHECKING:

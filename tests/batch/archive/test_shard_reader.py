@@ -11,7 +11,7 @@ from kanalyze.batch.archive.shard_reader import ShardReader
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.listing import FoundCapture
 from kanalyze.errors import CaptureError
-from kanalyze.net.shard import Shard
+from kanalyze.net.segment_columns import Shard
 from tests.support.packets import Packet, pcap_file, segment
 
 if TYPE_CHECKING:

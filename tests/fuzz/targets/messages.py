@@ -18,8 +18,7 @@ from kanalyze.kafka.framing.framer import FrameCutter
 from kanalyze.kafka.framing.headers import parse_request_header, parse_response_header
 from kanalyze.kafka.session.sasl import looks_like_gssapi, principal_of
 from kanalyze.kafka.wire import WireError
-from kanalyze.model.segments import Segments
-from kanalyze.model.streams import Chunk
+from kanalyze.model.streams import Chunk, Segments
 from tests.fuzz.invariant import holds, sizes_of
 from tests.fuzz.targets.common import CATALOG, DECODERS, EXTRACTORS, TABLE
 

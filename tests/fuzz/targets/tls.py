@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from kanalyze.common.saved import load, make, save
 from kanalyze.model.streams import Gap, StreamUpdate
 from kanalyze.model.tcp import Endpoint, TcpConnection
-from kanalyze.model.tls import TlsConnection
-from kanalyze.model.tls_record import HEADER_BYTES
+from kanalyze.model.tls import HEADER_BYTES, TlsConnection
 from kanalyze.tls.keylog import KeyLog
 from kanalyze.tls.late_start import LateStarts
 from kanalyze.tls.session import TlsSession

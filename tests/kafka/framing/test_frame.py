@@ -13,8 +13,7 @@ from kanalyze.kafka.framing.frame import Frame
 from kanalyze.kafka.framing.framer import FrameCutter
 from kanalyze.kafka.framing.trimming import keep_only
 from kanalyze.kafka.wire import MissingBytes
-from kanalyze.model.segments import Segments
-from kanalyze.model.streams import Chunk
+from kanalyze.model.streams import Chunk, Segments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

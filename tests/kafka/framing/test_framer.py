@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from kanalyze.kafka.framing.boundary_search import FrameLocator
 from kanalyze.kafka.framing.framer import FrameCutter
 from kanalyze.kafka.wire import MissingBytes, Truncated
-from kanalyze.model.segments import Segments
-from kanalyze.model.streams import Gap
+from kanalyze.model.streams import Gap, Segments
 from tests.support.streams import TIME_NS, chunk, cut, frame_of
 
 if TYPE_CHECKING:

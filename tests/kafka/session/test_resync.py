@@ -15,7 +15,7 @@ from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.kafka.session.message_reader import MessageReader
 from kanalyze.kafka.session.resync import RequestLocator, ResponseLocator
-from kanalyze.model.segments import Segments
+from kanalyze.model.streams import Segments
 from kanalyze.tables.requests.extract import Extractors
 from tests.support import kafka as k
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kanalyze.kafka.session.stream_items import BothItems, LossSteps, has_loss
-from kanalyze.model.segments import Segments
-from kanalyze.model.streams import Chunk, Gap, StreamItem
+from kanalyze.model.streams import Chunk, Gap, Segments, StreamItem
 
 SEGMENT_BYTES = 10
 

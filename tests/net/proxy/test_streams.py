@@ -9,10 +9,8 @@ import pytest
 
 from kanalyze.common.plain_values import from_bytes, to_bytes
 from kanalyze.common.saved import load, save
-from kanalyze.model.proxy import ProxiedBy
-from kanalyze.model.segments import Segments
-from kanalyze.model.streams import Gap, StreamUpdate
-from kanalyze.model.tcp import Endpoint, TcpConnection
+from kanalyze.model.streams import Gap, Segments, StreamUpdate
+from kanalyze.model.tcp import Endpoint, ProxiedBy, TcpConnection
 from kanalyze.net.proxy.streams import StreamsBehindProxies
 from tests.support import proxied
 from tests.support.cases import for_each

@@ -2,9 +2,162 @@ from __future__ import annotations
 
 import pytest
 
+from kanalyze.model.tcp import RoundTrips
+from kanalyze.net.tcp.tcp_metrics import MAX_TIMED_SEGMENTS, RoundTripTimer, TimedSegments
 from tests.support.cases import for_each
 from tests.support.measuring import at, figures, measured, numbered
 from tests.support.packets import ACK, FIN, RST, SYN
+
+
+def timer() -> RoundTripTimer:
+    return RoundTripTimer(RoundTrips(), TimedSegments())
+
+
+NO_SAMPLES = (0, 0, None, None)
+
+
+def summed(sums: RoundTrips) -> tuple[int | None, ...]:
+    return sums.samples, sums.total_ns, sums.least_ns, sums.most_ns
+
+
+def samples(*events: tuple[str, int, int, int]) -> tuple[int | None, ...]:
+    """Feed ``("send", sequence, length, time)`` and ``("ack", sequence, 0, time)``.
+
+    Returns number, sum, least and most of the samples.
+    """
+    one = timer()
+    for kind, sequence, length, time_ns in events:
+        if kind == "send":
+            one.send(sequence % 2**32, length, time_ns)
+        else:
+            one.acknowledge(sequence % 2**32, time_ns)
+    assert one.last - one.first == one.all_timed.count
+    return summed(one.sums)
+
+
+@pytest.mark.parametrize("origin", [0, 2**32 - 150, 2**31 - 150])
+def test_each_segment_whose_end_is_acknowledged_gives_a_sample(origin):
+    sums = samples(
+        ("send", origin, 100, 10),
+        ("send", origin + 100, 100, 20),
+        ("ack", origin + 100, 0, 50),
+        ("ack", origin + 200, 0, 90),
+    )
+    assert sums == (2, 40 + 70, 40, 70)
+
+
+SAMPLES = {
+    "many segments, one acknowledgment": (
+        [*(("send", i * 10, 10, i) for i in range(5)), ("ack", 50, 0, 100)],
+        (1, 96, 96, 96),
+    ),
+    "an acknowledgment within a segment": ([("send", 0, 100, 0), ("ack", 50, 0, 10)], NO_SAMPLES),
+    "the rest acknowledged later": (
+        [("send", 0, 100, 0), ("ack", 50, 0, 10), ("ack", 100, 0, 30)],
+        (1, 30, 30, 30),
+    ),
+    "repeated acknowledgments": (
+        [("send", 0, 100, 0), ("ack", 100, 0, 40), ("ack", 100, 0, 900), ("ack", 60, 0, 950)],
+        (1, 40, 40, 40),
+    ),
+    "sent again after its acknowledgment": (
+        [("send", 0, 100, 0), ("ack", 100, 0, 30), ("send", 0, 100, 40), ("ack", 100, 0, 70)],
+        (1, 30, 30, 30),
+    ),
+    "neighbours of a retransmitted segment": (
+        [
+            *(("send", i * 10, 10, i) for i in range(3)),
+            ("send", 10, 10, 3),
+            *(("ack", i * 10, 0, 9 + i) for i in (1, 2, 3)),
+        ],
+        (2, 20, 10, 10),
+    ),
+    "an acknowledgment captured before its data": (
+        [("ack", 0, 0, 0), ("ack", 100, 0, 10), ("send", 0, 100, 20), ("ack", 100, 0, 5000)],
+        NO_SAMPLES,
+    ),
+    "a time before that of the data": ([("send", 0, 100, 20), ("ack", 100, 0, 10)], NO_SAMPLES),
+    "a probe of an old byte": (
+        [("send", 0, 10, 0), ("ack", 10, 0, 5), ("send", 9, 1, 100), ("ack", 10, 0, 105)],
+        (1, 5, 5, 5),
+    ),
+    "a segment behind a hole": (
+        [("send", 0, 10, 0), ("send", 50, 10, 1), ("ack", 60, 0, 9)],
+        (1, 8, 8, 8),
+    ),
+    "a segment that fills a hole": (
+        [("send", 0, 10, 0), ("send", 50, 10, 1), ("send", 10, 40, 2), ("ack", 50, 0, 9)],
+        NO_SAMPLES,
+    ),
+}
+
+
+@for_each("name", SAMPLES)
+def test_only_an_acknowledgment_of_a_segment_sent_once_gives_a_sample(name):
+    events, expected = SAMPLES[name]
+    assert samples(*events) == expected
+
+
+@pytest.mark.parametrize("again", [(0, 100), (50, 10), (99, 1), (-10, 20), (0, 300)])
+def test_a_segment_retransmitted_in_part_gives_no_sample(again):
+    start, length = again
+    events = [("send", -50, 50, 0), ("ack", 0, 0, 1), ("send", 0, 100, 5)]
+    sums = samples(*events, ("send", start, length, 8), ("ack", 100, 0, 20))
+    assert sums == (1, 1, 1, 1)
+
+
+def test_cells_are_used_again():
+    one = timer()
+    for i in range(10_000):
+        one.send(i * 10, 10, i)
+        one.send(i * 10 + 5, 5, i)
+        if i >= 3:
+            one.acknowledge((i - 3) * 10 + 10, i)
+    assert one.all_timed.count <= 4
+    assert len(one.ends) <= 32
+
+
+@pytest.mark.parametrize("first", [0, 1, 20, 40])
+def test_a_retransmission_takes_segments_out_of_the_middle(first):
+    """Whether or not cells before them are in use."""
+    one = timer()
+    for i in range(60):
+        one.send(i * 10, 10, i)
+    one.acknowledge(first * 10, 60)
+    before, total_ns = one.sums.samples, one.sums.total_ns
+    one.send(450, 35, 61)
+    assert one.all_timed.count == 60 - first - 4
+    for i in range(first, 60):
+        one.acknowledge(i * 10 + 10, 100)
+    kept = [i for i in range(first, 60) if i not in range(45, 49)]
+    assert one.sums.samples - before == len(kept)
+    assert one.sums.total_ns - total_ns == sum(100 - i for i in kept)
+    assert one.all_timed.count == 0
+
+
+def test_segments_without_an_acknowledgment_take_bounded_memory():
+    one = timer()
+    for i in range(MAX_TIMED_SEGMENTS + 10):
+        one.send(i * 10, 10, i)
+    assert one.all_timed.count == MAX_TIMED_SEGMENTS
+    assert len(one.starts) == len(one.ends) == len(one.times) <= 2 * MAX_TIMED_SEGMENTS
+    one.acknowledge(100, 10**6)
+    assert one.sums.samples == 0
+    one.acknowledge(110, 10**6)
+    assert one.sums.total_ns == 10**6 - 10
+    one.drop_all()
+    assert one.all_timed.count == 0
+
+
+def test_an_acknowledgment_after_gigabytes_of_data_is_a_sample_of_the_last_segment():
+    one = timer()
+    one.acknowledge(0, 0)
+    size = 1 << 28
+    for i in range(40):
+        one.send(i * size % 2**32, size, i)
+    one.acknowledge(40 * size % 2**32, 100)
+    assert summed(one.sums) == (1, 61, 61, 61)
+
 
 BATCHES = for_each("batch_packets", [0, 1, 2])
 SYN_NS, ANSWER_NS, ACK_NS = 100, 350, 400
@@ -35,16 +188,29 @@ def halves(*packets, batch_packets=0):
 
 # The handshake
 
+DATA = (ACK_NS, to_broker(2, seq=1, ack=901, payload=b"x"))
+MORE = (ACK_NS, to_broker(2, seq=1, ack=950))
+LATE = (9_000_000, to_broker(3, seq=1, ack=901, payload=b"late"))
+CROSSING = (150, to_client(1, seq=900, flags=SYN))
+HANDSHAKES = {
+    "whole": ((FIRST, ANSWER, LAST), (300, 250, 50)),
+    "ended by data": ((FIRST, ANSWER, DATA), (300, 250, 50)),
+    "no SYN": ((ANSWER, LAST), (None, None, 50)),
+    "no answer": ((FIRST, LAST), (None, None, None)),
+    "no end": ((FIRST, ANSWER), (None, 250, None)),
+    "none": ((LAST,), (None, None, None)),
+    "wrong order": ((ANSWER, (SYN_NS + 300, FIRST[1]), LAST), (None, None, 50)),
+    "the last ACK before the answer": ((FIRST, (200, LAST[1]), ANSWER, LATE), (None, 250, None)),
+    "more acknowledged": ((FIRST, ANSWER, MORE), (None, 250, None)),
+    "simultaneous": ((FIRST, CROSSING, ANSWER, LAST), (None, None, None)),
+}
+
 
 @BATCHES
-def test_a_handshake_is_timed_as_a_whole_and_in_two_halves(batch_packets):
-    assert halves(FIRST, ANSWER, LAST, batch_packets=batch_packets) == (300, 250, 50)
-
-
-@BATCHES
-def test_data_may_end_the_handshake(batch_packets):
-    data = (ACK_NS, to_broker(2, seq=1, ack=901, payload=b"x"))
-    assert halves(FIRST, ANSWER, data, batch_packets=batch_packets) == (300, 250, 50)
+@for_each("name", HANDSHAKES)
+def test_a_handshake_is_timed_in_two_halves_as_far_as_it_was_seen_in_order(name, batch_packets):
+    packets, expected = HANDSHAKES[name]
+    assert halves(*packets, batch_packets=batch_packets) == expected
 
 
 @BATCHES
@@ -74,42 +240,6 @@ def test_a_retransmitted_syn_ack_leaves_its_half_unknown(batch_packets):
 
 
 @BATCHES
-@pytest.mark.parametrize(
-    ("packets", "expected"),
-    [
-        ((ANSWER, LAST), (None, None, 50)),
-        ((FIRST, LAST), (None, None, None)),
-        ((FIRST, ANSWER), (None, 250, None)),
-        ((LAST,), (None, None, None)),
-        ((ANSWER, (SYN_NS + 300, FIRST[1]), LAST), (None, None, 50)),
-    ],
-    ids=["no SYN", "no answer", "no end", "none", "wrong order"],
-)
-def test_a_handshake_not_seen_whole_or_in_order_has_null_times(packets, expected, batch_packets):
-    assert halves(*packets, batch_packets=batch_packets) == expected
-
-
-@BATCHES
-def test_a_last_ack_captured_before_the_syn_ack_is_not_timed(batch_packets):
-    data = (9_000_000, to_broker(3, seq=1, ack=901, payload=b"late"))
-    packets = (FIRST, (200, LAST[1]), ANSWER, data)
-    assert halves(*packets, batch_packets=batch_packets) == (None, 250, None)
-
-
-@BATCHES
-def test_a_first_segment_that_acknowledges_more_ends_no_handshake(batch_packets):
-    more = (ACK_NS, to_broker(2, seq=1, ack=950))
-    assert halves(FIRST, ANSWER, more, batch_packets=batch_packets) == (None, 250, None)
-
-
-@BATCHES
-def test_a_simultaneous_opening_has_no_handshake_times(batch_packets):
-    crossing = (150, to_client(1, seq=900, flags=SYN))
-    packets = (FIRST, crossing, ANSWER, LAST)
-    assert halves(*packets, batch_packets=batch_packets) == (None, None, None)
-
-
-@BATCHES
 def test_a_refused_connection_has_no_handshake(batch_packets):
     refusal = (150, to_client(0, seq=0, ack=1, flags=RST | ACK))
     connection = one(FIRST, refusal, batch_packets=batch_packets)
@@ -119,8 +249,6 @@ def test_a_refused_connection_has_no_handshake(batch_packets):
 
 
 # Round trips
-
-
 @BATCHES
 def test_each_direction_has_its_round_trips(batch_packets):
     packets = [
@@ -135,59 +263,55 @@ def test_each_direction_has_its_round_trips(batch_packets):
     assert (broker.samples, broker.least_ns, broker.most_ns) == (1, 5, 5)
 
 
-@BATCHES
-def test_a_segment_with_a_fin_ends_where_its_fin_does(batch_packets):
-    packets = [
-        *(FIRST, ANSWER, LAST),
-        (1000, to_broker(3, seq=1, ack=901, flags=FIN | ACK, payload=b"bye")),
-        (1080, to_client(2, seq=901, ack=5)),
-    ]
-    assert one(*packets, batch_packets=batch_packets).measures.round_trips[0].total_ns == 80
+ASKED = (1000, to_broker(3, seq=1, ack=901, payload=b"ask"))
+TRIPS = {
+    "data with a FIN": (
+        (
+            *(FIRST, ANSWER, LAST),
+            (1000, to_broker(3, seq=1, ack=901, flags=FIN | ACK, payload=b"bye")),
+            (1080, to_client(2, seq=901, ack=5)),
+        ),
+        (1, 80, 0),
+    ),
+    "data in a SYN": (
+        (
+            (100, to_broker(1, seq=0, flags=SYN, payload=b"fast")),
+            (160, to_client(1, seq=900, ack=5, flags=SYN | ACK)),
+        ),
+        (1, 60, 0),
+    ),
+    "a reset acknowledges nothing": (
+        (FIRST, ANSWER, LAST, ASKED, (1070, to_client(2, seq=901, ack=4, flags=RST | ACK))),
+        (0, 0, 0),
+    ),
+    "out of the window": (
+        (
+            *(FIRST, ANSWER, LAST, ASKED),
+            (1010, to_client(2, seq=0x70000000, ack=4, payload=b"stray")),
+            (1070, to_client(3, seq=901, ack=4)),
+        ),
+        (1, 70, 0),
+    ),
+    "the client alone": (
+        tuple((i * 1000, to_broker(i + 1, seq=i, ack=77, payload=b"x")) for i in range(9)),
+        (0, 0, 0),
+    ),
+    "the broker alone": (
+        tuple((i * 1000, to_client(i + 1, seq=i, ack=77, payload=b"x")) for i in range(9)),
+        (0, 0, 0),
+    ),
+}
 
 
 @BATCHES
-def test_data_in_a_syn_is_timed(batch_packets):
-    packets = [
-        (100, to_broker(1, seq=0, flags=SYN, payload=b"fast")),
-        (160, to_client(1, seq=900, ack=5, flags=SYN | ACK)),
-    ]
-    assert one(*packets, batch_packets=batch_packets).measures.round_trips[0].total_ns == 60
-
-
-@BATCHES
-def test_a_reset_acknowledges_nothing(batch_packets):
-    packets = [
-        *(FIRST, ANSWER, LAST),
-        (1000, to_broker(3, seq=1, ack=901, payload=b"ask")),
-        (1070, to_client(2, seq=901, ack=4, flags=RST | ACK)),
-    ]
-    assert one(*packets, batch_packets=batch_packets).measures.round_trips[0].samples == 0
-
-
-@BATCHES
-def test_segments_out_of_window_are_neither_data_nor_acknowledgments(batch_packets):
-    packets = [
-        *(FIRST, ANSWER, LAST),
-        (1000, to_broker(3, seq=1, ack=901, payload=b"ask")),
-        (1010, to_client(2, seq=0x70000000, ack=4, payload=b"stray")),
-        (1070, to_client(3, seq=901, ack=4)),
-    ]
-    client, broker = one(*packets, batch_packets=batch_packets).measures.round_trips
-    assert (client.total_ns, broker.samples) == (70, 0)
-
-
-@BATCHES
-@pytest.mark.parametrize("sender", [to_broker, to_client])
-def test_one_direction_alone_has_no_round_trips(batch_packets, sender):
-    packets = [(i * 1000, sender(i + 1, seq=i * 10, ack=77, payload=b"x" * 10)) for i in range(9)]
-    connection = one(*packets, batch_packets=batch_packets)
-    assert [trips.samples for trips in connection.measures.round_trips] == [0, 0]
-    assert connection.payload_bytes == [90, 0]
+@for_each("name", TRIPS)
+def test_round_trips_are_those_of_data_and_its_acknowledgment(name, batch_packets):
+    packets, expected = TRIPS[name]
+    first, second = one(*packets, batch_packets=batch_packets).measures.round_trips
+    assert (first.samples, first.total_ns, second.samples) == expected
 
 
 # Odd packets
-
-
 @BATCHES
 def test_windows_of_0_are_counted_but_not_in_syns_fins_and_resets(batch_packets):
     packets = [

@@ -10,7 +10,7 @@ from kanalyze.batch.archive import continued_captures
 from kanalyze.batch.shared_folder import SharedFolder
 from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.packet_index import UNKNOWN_CAPTURE
-from kanalyze.net.shard import Shard
+from kanalyze.net.segment_columns import Shard
 from kanalyze.spark.source.readers import make_plan
 from kanalyze.spark.source.stream_part import (
     StreamPartition,

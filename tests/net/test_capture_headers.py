@@ -1,10 +1,8 @@
-"""802.11 with what may stand in front of it; scapy builds the frames."""
+"""802.11 with what may stand in front of it (scapy builds the frames), and netfilter's log."""
 
 from __future__ import annotations
 
 import struct
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given, settings
@@ -13,9 +11,8 @@ from scapy.layers.dot11 import Dot11, Dot11QoS, RadioTap
 
 from kanalyze.net.header_cursor import HeaderCursor
 from kanalyze.net.header_kinds import LLC_FRAME
-from kanalyze.net.headers import read_headers
+from kanalyze.net.headers import read_headers, read_link
 from kanalyze.net.layer_stats import LayerStats
-from kanalyze.net.link.linktypes import read_link
 from tests.support.cases import examples, for_each
 from tests.support.packets import Packet, ethernet, ipv4, make_batch, tcp
 from tests.support.work import calls_of
@@ -188,15 +185,45 @@ def test_a_frame_that_is_not_read_takes_a_few_steps(frame):
     assert calls_of(lambda: read(*packets)) < 150 * len(packets)
 
 
-def test_no_library_is_imported_for_802_11():
-    code = """if True:
-        import sys
-        from kanalyze.net.headers import read_headers
-        from kanalyze.net.layer_stats import LayerStats
-        from tests.support.packets import Packet, ipv4, make_batch, tcp
-        head = bytes([0, 0, 8, 0]) + bytes(4) + bytes([8]) + bytes(23)
-        packet = Packet(head + bytes.fromhex("aaaa030000000800") + ipv4(tcp()), link_type=127)
-        assert len(read_headers(make_batch([packet]), LayerStats())) == 1
-        assert not [name for name in sys.modules if name.partition(".")[0] == "scapy"]
-    """
-    subprocess.run([sys.executable, "-c", code], check=True)
+LOGGED = ipv4(tcp(payload=b"logged"))
+
+
+def value(kind: int, data: bytes, order: str = "<") -> bytes:
+    return struct.pack(f"{order}HH", 4 + len(data), kind) + data + bytes(-len(data) % 4)
+
+
+def read_log(*packets: bytes):
+    stats = LayerStats()
+    batch = make_batch([Packet(data, link_type=239) for data in packets])
+    return read_headers(batch, stats), stats
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("before", [0, 1, 2, 20])
+def test_the_packet_is_found_behind_other_values(before, order):
+    values = b"".join(value(10 + i, b"x" * i, order) for i in range(before))
+    columns, stats = read_log(b"\x02\0\0\0" + values + value(9, LOGGED, order))
+    assert columns.captured_bytes.tolist() == [6]
+    assert stats.counters.anomalies == {}
+
+
+def test_a_record_without_an_ip_packet_is_counted():
+    nothing = b"\x02\0\0\0" + value(10, b"no packet")
+    bridge = b"\x07\0\0\0" + value(9, LOGGED)
+    columns, stats = read_log(nothing, bridge, b"\x02\0\0\0" + value(9, LOGGED))
+    assert columns.number.tolist() == [3]
+    assert stats.counters.cut_headers == 1
+    assert stats.counters.other_packets == {"address family 7": 1}
+
+
+@pytest.mark.parametrize("length", [0, 1, 3])
+def test_a_value_shorter_than_its_own_header_ends_the_search(length):
+    columns, stats = read_log(b"\x02\0\0\0" + struct.pack("<HH", length, 10) + value(9, LOGGED))
+    assert len(columns) == 0
+    assert stats.counters.other_packets == {"address family 2": 1}
+
+
+def test_values_without_end_are_read_to_a_bound():
+    columns, stats = read_log(b"\x02\0\0\0" + value(10, b"") * 1000 + value(9, LOGGED))
+    assert len(columns) == 0
+    assert stats.counters.not_ip == 1

@@ -1,11 +1,13 @@
-"""802.11, alone or behind what a capturing driver writes in front of it: radiotap, Prism, AVS, PPI.
+"""What a capturing driver writes in front of a packet: radiotap, Prism, AVS, PPI, netfilter's log.
 
-In: a cursor at such a header. Out: the kind of what it carries, the cursor there.
+In: a cursor at such a header, or at one of 802.11. Out: the kind of what it carries, the cursor
+there.
 
-A frame without a packet in the clear (beacons, acknowledgments, what is encrypted) is counted by
-what it is. So are parts of a packet, and frames that hold several (A-MSDU).
+A frame of 802.11 without a packet in the clear (beacons, acknowledgments, what is encrypted) is
+counted by what it is. So are parts of a packet, and frames that hold several (A-MSDU).
 
-802.11: IEEE 802.11-2020, 9.2. Radiotap: https://www.radiotap.org. Prism, AVS and PPI:
+802.11: IEEE 802.11-2020, 9.2. Radiotap: https://www.radiotap.org. Prism, AVS, PPI and Linux
+netfilter's log (LINKTYPE_NFLOG: a packet as one of several tagged values):
 https://www.tcpdump.org/linktypes.html.
 """
 
@@ -13,7 +15,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.net.header_kinds import DROPPED, LLC_FRAME
+from kanalyze.net.header_cursor import BEFORE_IP
+from kanalyze.net.header_kinds import DROPPED, FAMILY, IPV4, IPV6, LLC_FRAME
 
 if TYPE_CHECKING:
     from kanalyze.net.header_cursor import HeaderCursor
@@ -24,8 +27,10 @@ __all__ = [
     "prism_bytes",
     "radiotap_flags",
     "read_dot11",
+    "read_nflog",
     "read_prism",
     "read_radiotap",
+    "value_head",
 ]
 
 _CUT: Final = "802.11 cut short"
@@ -46,7 +51,6 @@ _SEQUENCE_AT: Final = 22
 _ADDRESS_BYTES: Final = 6
 _QOS_BYTES: Final = 2
 _HT_CONTROL_BYTES: Final = 4
-
 _RADIOTAP_BYTES: Final = 8
 _PRESENT_AT: Final = 4
 _MORE_PRESENT: Final = 1 << 31
@@ -57,7 +61,6 @@ DATA_PAD: Final = 0x20
 """Flag of radiotap: the header of 802.11 is filled up to a multiple of 4 bytes."""
 _BAD_CHECKSUM: Final = 0x40
 """Flag of radiotap: bits of the frame are wrong."""
-
 _PRISM_CODES: Final = (0x41, 0x44)
 _PRISM_LEAST_BYTES: Final = 24
 _AVS: Final = 0x80211
@@ -174,3 +177,42 @@ def _count(cursor: HeaderCursor, name: str) -> int:
     cursor.stats.counters.count_other(name, 1)
     cursor.stats.counters.not_ip += 1
     return DROPPED
+
+
+_NFLOG_BYTES: Final = 4
+_TAG_BYTES: Final = 4
+_PAYLOAD: Final = 9
+_MAX_VALUES: Final = 32
+"""The kernel has about twenty kinds of values; each is in a packet at most once."""
+_FAMILIES: Final = {2: IPV4, 10: IPV6}
+
+
+def read_nflog(cursor: HeaderCursor) -> int:
+    """Step over the values in front of the one that is the packet."""
+    if not cursor.fits(_NFLOG_BYTES):
+        return cursor.cut(BEFORE_IP)
+    family = cursor.u8(cursor.at)
+    cursor.at += _NFLOG_BYTES
+    if family not in _FAMILIES:
+        return FAMILY | family
+    for _ in range(_MAX_VALUES):
+        if not cursor.fits(_TAG_BYTES):
+            return cursor.cut(BEFORE_IP)
+        tag, size = value_head(cursor.rest(_TAG_BYTES))
+        if size < _TAG_BYTES:
+            break
+        if tag == _PAYLOAD:
+            cursor.at += _TAG_BYTES
+            return _FAMILIES[family]
+        cursor.at += (size + 3) & ~3
+    return FAMILY | family
+
+
+def value_head(head: bytes) -> tuple[int, int]:
+    """Return the kind of a value and its length, which includes these 4 bytes.
+
+    Both are in the byte order of the machine that wrote them. Kinds are small numbers, so the
+    smaller reading of a kind is the right one.
+    """
+    tag, swapped = int.from_bytes(head[2:], "little"), int.from_bytes(head[2:], "big")
+    return min(tag, swapped), int.from_bytes(head[:2], "little" if tag <= swapped else "big")

@@ -1,4 +1,4 @@
-# The C types of segments.py.
+# The C types of streams.py.
 
 cdef enum:
     NO_TIME = -1  # as in packets.py: a test compares them

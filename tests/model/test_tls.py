@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.model.tls_record import find_record, find_records, looks_like_record, record_bytes
+from kanalyze.model.tls import find_record, find_records, looks_like_record, record_bytes
 
 
 @pytest.mark.parametrize("head", ["1603010200", "1603030050", "1503030002", "1703030013"])

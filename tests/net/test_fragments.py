@@ -13,12 +13,69 @@ from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment, fragment6
 from scapy.layers.l2 import GRE
 
 from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.net.fragments import Datagram, FragmentLimits
 from kanalyze.net.headers import HeaderReader, read_headers
-from kanalyze.net.ip.fragments import FragmentLimits
 from kanalyze.net.layer_stats import LayerStats
 from tests.support.cases import for_each
 from tests.support.packets import START_NS, Packet, ethernet, ipv4, ipv6, make_batch, tcp
 from tests.support.wrapped import OUTER, OUTER_V6, segment, wrapped
+
+BYTES = bytes(range(64))
+
+
+def datagram(*parts: tuple[int, int]) -> Datagram:
+    one = Datagram(1, 2)
+    one.header = b"header"
+    for start, stop in parts:
+        one.add(start, stop, BYTES[start:stop])
+    return one
+
+
+@given(st.lists(st.tuples(st.integers(0, 64), st.integers(0, 64)).map(sorted).map(tuple)))
+def test_overlapping_pieces_cover_the_union_of_their_bytes(parts):
+    one = datagram(*parts)
+    offsets = {offset for start, stop in parts for offset in range(start, stop)}
+    one.total = len(offsets)
+    assert one.covered == len(offsets)
+    assert one.is_complete
+    assert not one.contradicts
+    first = next(offset for offset in range(65) if offset not in offsets)
+    assert one.data() == BYTES[:first]
+    assert one.stop == max(offsets, default=-1) + 1
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.binary(min_size=1, max_size=20)), max_size=12),
+)
+def test_the_first_byte_of_an_offset_stays(parts):
+    one = Datagram(1, 2)
+    expected: dict[int, int] = {}
+    contradicts = False
+    for start, data in parts:
+        for offset, byte in enumerate(data, start):
+            contradicts |= expected.setdefault(offset, byte) != byte
+        one.add(start, start + len(data), data)
+    first = next(offset for offset in range(100) if offset not in expected)
+    assert one.data() == bytes(expected[offset] for offset in range(first))
+    assert one.contradicts == contradicts
+
+
+def test_the_same_fragment_again_is_no_overlap():
+    one = datagram((0, 16), (24, 32))
+    assert not one.add(0, 16, BYTES[:16])
+    assert one.add(8, 24, BYTES[8:24])
+    assert one.fragments == 3
+
+
+def test_fragments_stay_known_after_their_bytes_are_dropped():
+    one = datagram((0, 16))
+    buffered_bytes_before = one.buffered_bytes
+    one.let_go()
+    assert one.has(0, 16, BYTES[:16])
+    assert not one.has(0, 16, BYTES[1:17])
+    assert one.data() == b""
+    assert 0 < one.buffered_bytes < buffered_bytes_before
+
 
 STEADY = settings(deadline=None, max_examples=60)
 SECOND = 1_000_000_000
@@ -125,13 +182,6 @@ def test_a_segment_has_the_time_and_number_of_the_packet_that_completed_it():
     assert facts(columns) == [WHOLE, WHOLE]
     assert stats.counters.ip_fragments == 3
     assert stats.counters.packets == 4
-
-
-def test_the_buffer_is_that_of_the_batch_unless_a_datagram_was_reassembled():
-    whole = make_batch(v4([SEGMENT]))
-    assert read_headers(whole, LayerStats()).buffer is whole.buffer
-    parts = make_batch(v4(v4_fragments(SEGMENT, [3])[:1]))
-    assert read_headers(parts, LayerStats()).buffer is parts.buffer
 
 
 @pytest.mark.parametrize("size", [8, 64, 1480])
@@ -253,15 +303,6 @@ def test_a_datagram_is_too_old_even_after_one_with_a_time_in_the_future():
     found, stats = read([future, first, late], 1)
     assert found == {}
     assert stats.counters.lost_datagrams == 3
-
-
-def test_an_identification_may_be_used_again():
-    other = ipv4(tcp(40000, 9092, 211, 22, payload=bytes(range(55, 255)), options=b"\x01" * 12))
-    parts = v4_fragments(SEGMENT, [4]) + v4_fragments(other, [4])
-    found, stats = read(v4(parts))
-    assert found[2] == WHOLE
-    assert found[4][-1] == bytes(range(55, 255))
-    assert stats.counters.lost_datagrams == 0
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-# The C types of shard.py.
+# The C types of segment_columns.py.
 cimport cython
 
 cdef unsigned long long MIX_ADDRESS, MIX_PORT, MIX_BOTH, LOW_64_BITS
