@@ -141,8 +141,7 @@ BODIES = {
     ],
     "fetch sessions, forgotten topics included": [
         f"{ROWS}::test_an_incremental_fetch_lists_all_partitions_of_its_session",
-        "tables/requests/test_fetch_sessions.py::test_partitions_are_added_and_forgotten_as_requests_name_them",
-        "tables/requests/test_fetch_sessions.py::test_a_missed_epoch_makes_the_session_unknown",
+        "tables/requests/test_long_polls.py::test_a_session_has_the_partitions_that_its_fetches_named",
         f"{ROWS}::test_a_session_from_before_the_capture_lists_only_named_partitions",
     ],
     "an empty response is legal": [
@@ -153,7 +152,7 @@ BODIES = {
         f"{BATCHES}::test_a_last_batch_that_is_cut_anywhere_is_left_out_and_reported",
     ],
     "records, keys, values and header values may be null": [
-        "tables/requests/test_extract.py::test_null_records_count_as_no_records",
+        "tables/requests/test_extract.py::test_an_exchange_has_the_partitions_of_both_messages",
         f"{BATCHES}::test_any_records_by_another_encoder_are_read_back",
         f"{RECORDS}::test_no_bytes_hold_no_batch",
     ],
@@ -179,8 +178,7 @@ BODIES = {
         f"{ROWS}::test_throttle_time_is_not_part_of_the_latency",
     ],
     "waiting is not slowness": [
-        "tables/requests/test_long_polls.py::test_an_empty_response_after_max_wait_waited",
-        "tables/requests/test_long_polls.py::test_data_beyond_a_recent_log_end_was_waited_for",
+        "tables/requests/test_long_polls.py::test_a_fetch_waits_for_its_time_or_for_data_beyond_the_log_end",
         "test_truth.py::test_a_fetch_that_waited_is_one_the_broker_held_in_purgatory",
     ],
     "errors live at several levels": [

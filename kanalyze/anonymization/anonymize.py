@@ -23,13 +23,11 @@ from contextlib import closing
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from kanalyze.anonymization.check import OutputCheck
-from kanalyze.anonymization.collection import Collection
-from kanalyze.anonymization.encrypted_captures import EncryptedCaptures
+from kanalyze.anonymization.check import EncryptedCaptures, OutputCheck
 from kanalyze.anonymization.messages import MessageAnonymizer
 from kanalyze.anonymization.packets import PacketAnonymizer
 from kanalyze.anonymization.stand_ins import StandIns, new_key
-from kanalyze.anonymization.streams import StreamPieces, StreamPlaces, StreamRanges
+from kanalyze.anonymization.streams import Collection, StreamPieces, StreamPlaces, StreamRanges
 from kanalyze.capture.formats.pcapng_encoder import (
     PacketBlocks,
     interface_description,

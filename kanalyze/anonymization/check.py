@@ -9,6 +9,9 @@ order of rows does not matter. Memory is taken by rows that were found in one of
 What anonymizing blanks on purpose is left out: requests of Kafka 0.7, what is known of connections
 that are not plaintext Kafka besides their packets and times, anomalies of the files; and, where
 records are cut off, what a snap length changes.
+
+TLS stays encrypted, here as where the capture was made: anonymized bytes of decrypted messages
+would have no place in the packets.
 """
 
 from __future__ import annotations
@@ -18,7 +21,6 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from kanalyze.anonymization.encrypted_captures import EncryptedCaptures
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.model.anomalies import AnomalyKind
@@ -30,13 +32,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from kanalyze.capture.merge import MergeInput
+    from kanalyze.runtime.stages import Captures
     from kanalyze.runtime.table_rows import TableRows
     from kanalyze.spec.columns import Column
     from kanalyze.spec.rows.anomalies import AnomalyRow
     from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.tables.columns.block import ColumnValues, RowBlock
 
-__all__ = ["OF_SNAPPED", "OutputCheck"]
+__all__ = ["OF_SNAPPED", "EncryptedCaptures", "OutputCheck"]
+
 
 _KAFKA: Final = "kafka"
 _OUR_WORDS: Final = frozenset(
@@ -301,3 +305,32 @@ def _texts(values: ColumnValues) -> list[str | None]:
     codes, words = words_in_use(values)
     # Code -1, null, is the last item.
     return list(map([*words, None].__getitem__, codes))
+
+
+class EncryptedCaptures:
+    """Reads captures as :class:`~kanalyze.runtime.stages.Captures` does."""
+
+    description = None
+
+    def __init__(self, captures: Captures) -> None:
+        self._captures = captures
+        self.anomalies = captures.anomalies
+        self.can_be_read_again = captures.can_be_read_again
+        self.batches = captures.batches
+        self.locate = captures.locate
+        self.runs_between = captures.runs_between
+
+    @property
+    def names(self) -> list[str]:
+        """The captures opened so far."""
+        return self._captures.names
+
+    @property
+    def dropped_packets(self) -> int | None:
+        """Number of packets that the capturing machines dropped; None if unknown."""
+        return self._captures.dropped_packets
+
+    @property
+    def progress(self) -> tuple[int, int | None]:
+        """Bytes read so far, and bytes in all."""
+        return self._captures.progress

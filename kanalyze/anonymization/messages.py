@@ -14,32 +14,27 @@ from typing import TYPE_CHECKING, Final
 
 from kanalyze.anonymization.contents import blank, member_data, token
 from kanalyze.anonymization.records import RecordBlanker, overlaps
-from kanalyze.anonymization.rules import WORDS, Rule, steps_of
+from kanalyze.anonymization.rules import (
+    ARRAY,
+    COMPACT,
+    FIXED,
+    FIXED_ARRAY,
+    ID,
+    NULLABLE,
+    SHORT,
+    SIZED,
+    TAGS,
+    WIDE,
+    WORDS,
+    Rule,
+    steps_of,
+)
 from kanalyze.common.caches import remember
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.decoding.bodies import BodyReader
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.schema.layout import Layout
 from kanalyze.kafka.wire import WireError
-
-try:
-    import cython
-except ModuleNotFoundError:  # the stand-in for an environment without Cython
-    from kanalyze.common.compiled import cython
-
-if not cython.compiled:
-    from kanalyze.anonymization.rules import (
-        ARRAY,
-        COMPACT,
-        FIXED,
-        FIXED_ARRAY,
-        ID,
-        NULLABLE,
-        SHORT,
-        SIZED,
-        TAGS,
-        WIDE,
-    )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -5,7 +5,8 @@ In: packets, and a source of anonymized TCP payload. Out: bytes of the same leng
 Every byte is blank unless it is written on purpose. Written are all headers that
 :mod:`kanalyze.net` reads, those inside tunnels too, and TCP, UDP and ICMP. Everything else keeps
 only its length: other protocols, IP fragments, options of IP and Geneve, TCP options except those
-of RFC 9293, 7323 and 2018, and what link layers have besides addresses (:mod:`.link_headers`).
+of RFC 9293, 7323 and 2018, and what link layers have besides addresses:
+how and where a packet was received, and names of interfaces and processes.
 
 Ports, times, lengths, sequence numbers, flags and tunnel ids stay. A checksum of IP, TCP, UDP, ICMP
 or GRE that was right is right again, and one that was wrong is wrong again. A partial checksum,
@@ -20,14 +21,8 @@ import re
 from struct import Struct
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from kanalyze.anonymization.link_headers import (
-    DOT11,
-    NETFILTER_LOG,
-    carrier_header,
-    dot11_header,
-    netfilter_log_header,
-)
 from kanalyze.common.caches import remember
+from kanalyze.net.capture_headers import DATA_PAD, prism_bytes, radiotap_flags, value_head
 from kanalyze.net.header_cursor import HeaderCursor, read_ipv4, read_ipv6
 from kanalyze.net.header_kinds import DROPPED, ETHERNET, IPV4, IPV6, LLC_FRAME, TCP
 from kanalyze.net.headers import read_link, read_other
@@ -35,10 +30,21 @@ from kanalyze.net.layer_stats import LayerStats
 from kanalyze.net.tunnels import read_in_ip
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kanalyze.anonymization.stand_ins import StandIns
     from kanalyze.model.packets import PacketBatch
 
-__all__ = ["PacketAnonymizer", "Payloads"]
+__all__ = [
+    "DOT11",
+    "NETFILTER_LOG",
+    "PacketAnonymizer",
+    "Payloads",
+    "carrier_header",
+    "dot11_header",
+    "netfilter_log_header",
+]
+
 
 _ETHERNET_LINK, _COOKED, _COOKED_2 = 1, 113, 276
 _COPIED_LINKS: Final = frozenset((0, 9, 12, 14, 50, 51, 101, 104, 108, 228, 229))
@@ -438,3 +444,84 @@ def _options(options: bytes) -> bytes:
 
 _Sum: TypeAlias = "tuple[int, int, int, _Addresses | None, int]"
 """The arguments of :meth:`PacketAnonymizer._add_sum`."""
+
+
+DOT11: Final = 105
+NETFILTER_LOG: Final = 239
+_PRISM, _RADIOTAP, _AVS, _PPI, _PKTAP = 119, 127, 163, 192, 258
+_RADIOTAP_BYTES: Final = 8
+_HAS_FLAGS: Final = 2
+_TYPE_OF_DATA, _TYPE = 0x08, 0x0C
+_QOS: Final = 0x80
+_QOS_BYTES: Final = 2
+_BETWEEN_STATIONS: Final = 0x03
+_DOT11_BYTES: Final = 24
+_ADDRESSES: Final = (4, 10, 16)
+_MAC_BYTES: Final = 6
+_LOG_HEADER_BYTES: Final = 4
+_VALUE_HEAD_BYTES: Final = 4
+
+
+def carrier_header(data: bytes, link_type: int) -> tuple[bytes, int] | None:
+    """Return the header that is before a packet, anonymized, and the link type of that packet.
+
+    None if the link type has no such header, or if it is not all there.
+    """
+    if link_type == _RADIOTAP:
+        size, following = int.from_bytes(data[2:4], "little"), DOT11
+        kept = _radiotap(data[:size]) if size >= _RADIOTAP_BYTES else b""
+    elif link_type in (_PRISM, _AVS):
+        size, following, kept = prism_bytes(data[:8]), DOT11, data[:8]
+    elif link_type == _PPI:
+        size, following = int.from_bytes(data[2:4], "little"), int.from_bytes(data[4:8], "little")
+        kept = data[:8]
+    elif link_type == _PKTAP:
+        size, following = int.from_bytes(data[:4], "little"), int.from_bytes(data[8:12], "little")
+        kept = data[:12]
+    else:
+        return None
+    if not 0 < len(kept) <= size <= len(data):
+        return None
+    return kept + bytes(size - len(kept)), following
+
+
+def _radiotap(header: bytes) -> bytes:
+    """Return a radiotap header without fields, but for the flag of padding."""
+    flags = (radiotap_flags(header) or 0) & DATA_PAD
+    present = (_HAS_FLAGS if flags else 0).to_bytes(4, "little")
+    return header[:4] + present + (bytes((flags,)) if flags else b"")
+
+
+def dot11_header(data: bytes, mac: Callable[[bytes], bytes]) -> bytes:
+    """Return the 802.11 header at the beginning of ``data``, without what is after QoS control.
+
+    Of frames that are not data, only the kind and the flags stay. ``mac`` returns the stand-in of
+    an address.
+    """
+    if len(data) < _DOT11_BYTES or data[0] & _TYPE != _TYPE_OF_DATA:
+        return data[:2]
+    addresses = [mac(data[at : at + _MAC_BYTES]) for at in _ADDRESSES]
+    header = data[:4] + b"".join(addresses) + data[_DOT11_BYTES - 2 : _DOT11_BYTES]
+    if data[1] & _BETWEEN_STATIONS == _BETWEEN_STATIONS:
+        fourth = data[_DOT11_BYTES : _DOT11_BYTES + _MAC_BYTES]
+        if len(fourth) < _MAC_BYTES:
+            return header
+        header += mac(fourth)
+    at = len(header)
+    return header + data[at : at + _QOS_BYTES] if data[0] & _QOS else header
+
+
+def netfilter_log_header(data: bytes, end: int) -> bytes:
+    """Return kinds and lengths of netfilter's log before the packet in it, which is at ``end``."""
+    end = min(end, len(data))
+    header = bytearray(end)
+    header[:2] = data[:2]
+    at = _LOG_HEADER_BYTES
+    while at + _VALUE_HEAD_BYTES <= end:
+        head = data[at : at + _VALUE_HEAD_BYTES]
+        header[at : at + _VALUE_HEAD_BYTES] = head
+        size = value_head(head)[1]
+        if size < _VALUE_HEAD_BYTES:
+            break
+        at += (size + 3) & ~3
+    return bytes(header[:end])

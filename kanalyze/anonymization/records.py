@@ -5,18 +5,31 @@ it.
 
 Offsets, times, sizes, sequence numbers and the types of control records stay. A checksum that was
 right is right again, and one that was wrong is wrong again. A compressed batch is decompressed,
-blanked, and compressed to the size that it had (:mod:`.recompression`). If that is impossible, or
+blanked, and compressed to the size that it had (:func:`compressed_to`). If that is impossible, or
 if its records cannot be read, they are blanked as a whole, and the batch is counted.
+
+Blanked data compresses better than the original, so the result is padded. The format allows the
+padding, so every decoder reads it:
+
+- gzip: empty stored blocks of 5 bytes before the data; for the remaining one to four bytes, an
+  empty comment or an extra field in the header (RFC 1952, RFC 1951).
+- zstd: a skippable frame after the data; for less than its 8 bytes, empty raw blocks of 3 bytes,
+  and a dictionary id of 0 (no dictionary) in one or two bytes (RFC 8878).
+- lz4: the first part of the data is stored uncompressed, in blocks of its own.
+- snappy: the first part of the data is a literal, whose length may be written in one to five bytes.
+
+This cannot reach some sizes that are a few bytes above what the codec needs: the result is None.
 """
 
 from __future__ import annotations
 
 import struct
+import sys
+import zlib
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from kanalyze.anonymization.recompression import compressed_to
 from kanalyze.kafka.records.checksums import crc32, crc32c
-from kanalyze.kafka.records.compression import decompress
+from kanalyze.kafka.records.compression import decompress, lz4_header_checksum
 from kanalyze.kafka.records.message_sets import MESSAGE_HEAD_BYTES, least_message_size, message_end
 from kanalyze.kafka.records.types import MAX_DEPTH, DecompressionLimits
 from kanalyze.kafka.wire import Malformed
@@ -26,7 +39,8 @@ if TYPE_CHECKING:
 
     from kanalyze.anonymization.stand_ins import StandIns
 
-__all__ = ["Ranges", "RecordBlanker", "overlaps"]
+__all__ = ["Ranges", "RecordBlanker", "compressed_to", "overlaps"]
+
 
 Ranges: TypeAlias = "Sequence[tuple[int, int]]"
 """Begin and end of each range; the end is not included."""
@@ -273,3 +287,272 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         if shift > 70:
             raise _UnreadableRecords
     return (value >> 1) ^ -(value & 1), at + 1
+
+
+_GZIP, _SNAPPY, _LZ4, _ZSTD = 1, 2, 3, 4
+
+
+def compressed_to(
+    codec: int, data: bytes, original: bytes, *, wrong_lz4_checksum: bool = False
+) -> bytes | None:
+    """Compress data to the size of ``original``; return None if that is impossible.
+
+    ``original`` is compressed with the same codec; its header selects the framing.
+    ``wrong_lz4_checksum`` is as in :func:`kanalyze.kafka.records.compression.decompress`.
+    """
+    size = len(original)
+    if codec == _GZIP:
+        return _gzip(data, size)
+    if codec == _ZSTD:
+        return _zstd(data, size)
+    if codec == _SNAPPY:
+        return _snappy(data, original)
+    if codec == _LZ4:
+        return _lz4(data, size, wrong_checksum=wrong_lz4_checksum)
+    return None
+
+
+# -- gzip -----------------------------------------------------------------------------------------
+
+_EMPTY_STORED: Final = b"\0\0\0\xff\xff"
+_LEVELS: Final = (6, 9)
+_GZIP_OPTIONS: Final = (
+    (0x00, b""),
+    (0x10, b"\0"),  # an empty comment
+    (0x04, b"\0\0"),  # an extra field of 0, 1, 2 bytes
+    (0x04, b"\1\0\0"),
+    (0x04, b"\2\0\0\0"),
+)
+"""Flags, and the fields that they add to the header; the index is the size of these fields."""
+
+
+def _gzip(data: bytes, size: int) -> bytes | None:
+    trailer = struct.pack("<II", zlib.crc32(data), len(data) & 0xFFFFFFFF)
+    for level in _LEVELS:
+        packer = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
+        body = packer.compress(data) + packer.flush()
+        empty, option_bytes = divmod(size - len(body) - len(trailer) - 10, len(_EMPTY_STORED))
+        if empty >= 0:
+            flags, options = _GZIP_OPTIONS[option_bytes]
+            header = b"\x1f\x8b\x08" + bytes((flags,)) + b"\0\0\0\0\0\xff" + options
+            return header + _EMPTY_STORED * empty + body + trailer
+    return None
+
+
+# -- zstd -----------------------------------------------------------------------------------------
+
+_SKIPPABLE: Final = 0x184D2A50
+_SKIPPABLE_BYTES: Final = 8
+_EMPTY_RAW: Final = b"\0\0\0"
+_HAS_CHECKSUM: Final = 0x04
+
+
+def _zstd(data: bytes, size: int) -> bytes | None:
+    if sys.version_info >= (3, 14):
+        from compression.zstd import CompressionParameter, ZstdCompressor
+    else:
+        from backports.zstd import CompressionParameter, ZstdCompressor
+
+    for level in (3, 9):
+        packer = ZstdCompressor(
+            options={
+                CompressionParameter.compression_level: level,
+                CompressionParameter.content_size_flag: 0,
+                CompressionParameter.checksum_flag: 0,
+            }
+        )
+        frame = packer.compress(data, ZstdCompressor.CONTINUE) + packer.flush()
+        room = size - len(frame)
+        if room < 0:
+            continue
+        if room >= _SKIPPABLE_BYTES:
+            padding = room - _SKIPPABLE_BYTES
+            return frame + struct.pack("<II", _SKIPPABLE, padding) + bytes(padding)
+        return _widened(frame, room)
+    return None
+
+
+def _widened(frame: bytes, room: int) -> bytes | None:
+    """Return a zstd frame with ``room`` bytes more; None if its header has optional fields."""
+    descriptor = frame[4]
+    if descriptor & ~_HAS_CHECKSUM:  # a size of the content, or a dictionary
+        return None
+    empty, id_bytes = divmod(room, len(_EMPTY_RAW))
+    head = frame[:4] + bytes((descriptor | id_bytes,)) + frame[5:6]
+    return head + bytes(id_bytes) + _EMPTY_RAW * empty + frame[6:]
+
+
+# -- lz4 and snappy: the first part uncompressed, the rest compressed -----------------------------
+
+_LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
+_LZ4_INDEPENDENT: Final = 0x60
+_LZ4_CHECKSUM: Final = 0x04
+_LZ4_LARGEST: Final = 0x70
+_LZ4_FRAME_BYTES: Final = 11
+"""Magic, descriptor, its checksum, end mark."""
+_PIECE: Final = 1 << 16
+_LZ4_STORED: Final = 1 << 31
+_MAX_STEPS: Final = 256
+
+
+def _split_at(least: int, most: int, size: int, size_of: Callable[[int], int]) -> int | None:
+    """Return how many bytes to leave uncompressed so that the result has ``size`` bytes.
+
+    ``size_of`` returns the size of the result for a number of uncompressed bytes; each one adds
+    about 1. None if no number from ``least`` to ``most`` was found.
+    """
+    low, high = least, most
+    while low < high:
+        middle = low + high >> 1
+        if size_of(middle) < size:
+            low = middle + 1
+        else:
+            high = middle
+    for step in range(_MAX_STEPS):
+        for candidate in (low - step, low + step):
+            if least <= candidate <= most and size_of(candidate) == size:
+                return candidate
+    return None
+
+
+class _Lz4Blocks:
+    """Data as LZ4 blocks: the first part is stored uncompressed, the rest is compressed."""
+
+    def __init__(self, data: bytes) -> None:
+        self._pieces = [data[at : at + _PIECE] for at in range(0, len(data), _PIECE)]
+        self._packed = [_lz4_block(piece) for piece in self._pieces]
+        total = 0
+        self._sizes_of_last = [0]
+        """Total bytes of the last 0, 1, ... n compressed pieces."""
+        for packed in reversed(self._packed):
+            total += len(packed)
+            self._sizes_of_last.append(total)
+        self._sizes: dict[int, int] = {}
+
+    def size(self, stored_bytes: int) -> int:
+        """Return the size of all blocks when the first ``stored_bytes`` bytes are stored."""
+        if stored_bytes not in self._sizes:
+            full_pieces, inside = divmod(stored_bytes, _PIECE)
+            size = full_pieces * (_PIECE + 4)
+            if inside:
+                size += sum(map(len, self._divided(full_pieces, inside)))
+                full_pieces += 1
+            compressed_pieces = max(len(self._pieces) - full_pieces, 0)
+            self._sizes[stored_bytes] = size + self._sizes_of_last[compressed_pieces]
+        return self._sizes[stored_bytes]
+
+    def blocks(self, stored_bytes: int) -> list[bytes]:
+        """Return all blocks, with the first ``stored_bytes`` bytes stored."""
+        full_pieces, inside = divmod(stored_bytes, _PIECE)
+        blocks = [_lz4_stored(piece) for piece in self._pieces[:full_pieces]]
+        if inside:
+            blocks += self._divided(full_pieces, inside)
+            full_pieces += 1
+        return blocks + self._packed[full_pieces:]
+
+    def _divided(self, index: int, inside: int) -> list[bytes]:
+        piece = self._pieces[index]
+        tail = piece[inside:]
+        return [_lz4_stored(piece[:inside]), _lz4_block(tail) if tail else b""]
+
+
+def _lz4_block(block: bytes) -> bytes:
+    import lz4.block
+
+    packed: bytes = lz4.block.compress(block, store_size=False)
+    if len(packed) >= len(block):
+        return _lz4_stored(block)
+    return struct.pack("<I", len(packed)) + packed
+
+
+def _lz4_stored(block: bytes) -> bytes:
+    return struct.pack("<I", len(block) | _LZ4_STORED) + block
+
+
+def _lz4(data: bytes, size: int, *, wrong_checksum: bool) -> bytes | None:
+    blocks = _Lz4Blocks(data)
+    for flags in (0, _LZ4_CHECKSUM):
+        check = _xxhash32(data) if flags else b""
+        stored_bytes = _split_at(0, len(data), size - _LZ4_FRAME_BYTES - len(check), blocks.size)
+        if stored_bytes is not None:
+            descriptor = bytes((_LZ4_INDEPENDENT | flags, _LZ4_LARGEST))
+            summed = _LZ4_MAGIC + descriptor if wrong_checksum else descriptor
+            head = _LZ4_MAGIC + descriptor + bytes((lz4_header_checksum(summed),))
+            return head + b"".join(blocks.blocks(stored_bytes)) + bytes(4) + check
+    return None
+
+
+def _xxhash32(data: bytes) -> bytes:
+    """Return the xxHash-32 of data; the lz4 library calculates it for the end of a frame."""
+    import lz4.frame
+
+    frame: bytes = lz4.frame.compress(data, content_checksum=True)
+    return frame[-4:]
+
+
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER_BYTES: Final = 16
+_WIDEST: Final = 4
+"""Most bytes that the length of a literal takes, besides the tag byte."""
+
+
+def _snappy(data: bytes, original: bytes) -> bytes | None:
+    size = len(original)
+    if not original.startswith(_XERIAL_MAGIC):
+        return _raw_snappy(data, size)
+    if size < _XERIAL_HEADER_BYTES + 4:
+        return original if size == _XERIAL_HEADER_BYTES and not data else None
+    header = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+    inside = _raw_snappy(data, size - _XERIAL_HEADER_BYTES - 4)
+    return None if inside is None else header + struct.pack(">i", len(inside)) + inside
+
+
+def _raw_snappy(data: bytes, size: int) -> bytes | None:
+    import cramjam
+
+    length = _encoded_varint(len(data))
+
+    def packed(stored_bytes: int) -> bytes:
+        part = data[stored_bytes:]
+        if not part:
+            return b""
+        compressed = bytes(cramjam.snappy.compress_raw(part))
+        return compressed[len(_encoded_varint(len(part))) :]
+
+    sizes: dict[int, int] = {}
+
+    def size_of(stored_bytes: int) -> int:
+        if stored_bytes not in sizes:
+            literal = len(_literal(data[:stored_bytes], 0) or b"") if stored_bytes else 0
+            sizes[stored_bytes] = len(length) + literal + len(packed(stored_bytes))
+        return sizes[stored_bytes]
+
+    # The length of a literal may be written in up to four bytes more than it needs.
+    for spare in range(5):
+        stored_bytes = _split_at(1 if spare else 0, len(data), size - spare, size_of)
+        if stored_bytes is not None:
+            literal = _literal(data[:stored_bytes], spare) if stored_bytes else b""
+            if literal is not None:
+                return length + literal + packed(stored_bytes)
+    return None
+
+
+def _literal(block: bytes, spare: int) -> bytes | None:
+    """Return a literal with ``spare`` bytes more in its header than needed; None if impossible."""
+    number = len(block) - 1
+    least = 0 if number < 60 else number.bit_length() + 7 >> 3
+    width = least + spare
+    if width > _WIDEST or 0 < width < _WIDEST - len(block):
+        return None  # some decoders read four bytes of length at once
+    if not width:
+        return bytes((number << 2,)) + block
+    return bytes((59 + width << 2,)) + number.to_bytes(width, "little") + block
+
+
+def _encoded_varint(number: int) -> bytes:
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)

@@ -518,9 +518,9 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
     from kanalyze.kafka.codec.compiler import Decoders
     from kanalyze.kafka.records.types import DecompressionLimits
     from kanalyze.spec.rows.records import RECORD_COLUMNS, RecordRow, columns_of_records
-    from kanalyze.tables.records.offset_ranges import ProducedOffsets
+    from kanalyze.tables.records.fetched import ProducedOffsets
     from kanalyze.tables.records.rows import RecordReader, has_records
-    from kanalyze.tables.records.search import search_of
+    from kanalyze.tables.records.values import search_of
 
     given = read_options("records", RecordOptions, options)
     arguments = _arguments(captures, given)

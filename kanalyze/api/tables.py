@@ -15,7 +15,7 @@ from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
 from kanalyze.spec.columns import time_name
 from kanalyze.spec.rows.anomalies import QUALITY
 from kanalyze.spec.rows.tables import ALWAYS, choose_tables
-from kanalyze.tables.quality_facts import quality_facts
+from kanalyze.tables.quality import quality_facts
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping

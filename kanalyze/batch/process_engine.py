@@ -42,7 +42,7 @@ from kanalyze.batch.shared_folder import SharedFolder, location_of
 from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError, reason_of
-from kanalyze.export.arrow_arrays import arrays_of
+from kanalyze.export.arrow import arrays_of
 from kanalyze.queries.scratch import ScratchFolder
 
 if TYPE_CHECKING:

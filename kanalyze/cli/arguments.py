@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kanalyze.spec.commands import Command
-    from kanalyze.tables.records.search import RecordSearch
+    from kanalyze.tables.records.values import RecordSearch
 
 __all__ = ["parser"]
 
@@ -160,7 +160,7 @@ def _whole_number(text: str, most: int, what: str, longest: int = _LONGEST_NUMBE
 
 def _search(text: str) -> RecordSearch:
     """Parse the bytes to search in records."""
-    from kanalyze.tables.records.search import parse_search  # imported late: for one command
+    from kanalyze.tables.records.values import parse_search  # imported late: for one command
 
     try:
         return parse_search(text)

@@ -199,7 +199,7 @@ def _output(
         windows = Windows()
         stream = stack.enter_context(OutputFile(STANDARD_OUTPUT)).file
         return RatesSink(windows, RatesWriter(windows, stream, interval_ns=interval_ns), files)
-    from kanalyze.export.jsonl import JsonLinesWriter
+    from kanalyze.export.text_files import JsonLinesWriter
 
     writer = stack.enter_context(JsonLinesWriter(STANDARD_OUTPUT))
     return RowsSink(writer.write_block, writer.output.file.flush)

@@ -13,7 +13,7 @@ from kanalyze.kafka.records.types import DecompressionLimits
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.render.row_tables import LONGEST_SHOWN, record_columns, record_status
 from kanalyze.spec.rows.records import RECORD_COLUMNS, VALUE_COLUMNS, RecordRow, columns_of_records
-from kanalyze.tables.records.offset_ranges import ProducedOffsets
+from kanalyze.tables.records.fetched import ProducedOffsets
 from kanalyze.tables.records.rows import RecordReader, has_records
 
 if TYPE_CHECKING:

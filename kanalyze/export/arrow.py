@@ -12,22 +12,13 @@ half a second and 50 MB.
 from __future__ import annotations
 
 from array import array
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.int_columns import shifted
-from kanalyze.export.row_groups import utf8
 from kanalyze.export.schema import arrow_schema, integer_columns
 from kanalyze.spec.columns import Column, with_times
 from kanalyze.spec.rows.requests import COLUMNS
-from kanalyze.tables.columns.arithmetic import (
-    bits,
-    bits_of_codes,
-    bits_of_longs,
-    first_places,
-    narrowed_ints,
-    narrowed_shorts,
-    sums_up_to,
-)
 from kanalyze.tables.columns.block import (
     Ints,
     Lists,
@@ -35,6 +26,15 @@ from kanalyze.tables.columns.block import (
     Words,
     columns_of_rows,
     words_in_use,
+)
+from kanalyze.tables.columns.buffers import (
+    bits,
+    bits_of_codes,
+    bits_of_longs,
+    first_places,
+    narrowed_ints,
+    narrowed_shorts,
+    sums_up_to,
 )
 
 if TYPE_CHECKING:
@@ -44,10 +44,21 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from kanalyze.spec.columns import AnyRow, Column
+    from kanalyze.spec.columns import AnyRow
     from kanalyze.tables.columns.block import ColumnValues
 
-__all__ = ["BatchMaker", "batches_of", "block_of", "frame_of", "polars_of", "reader_of", "table_of"]
+__all__ = [
+    "BatchMaker",
+    "array_of",
+    "arrays_of",
+    "batches_of",
+    "block_of",
+    "frame_of",
+    "polars_of",
+    "reader_of",
+    "table_of",
+    "utf8",
+]
 
 
 class BatchMaker:
@@ -227,6 +238,11 @@ def _text_buffers(encoded: Iterable[bytes]) -> tuple[array[int], bytes]:
     return narrowed_ints(sums_up_to(array("q", map(len, parts)))), b"".join(parts)
 
 
+def utf8(text: str) -> bytes:
+    """Return a text as UTF-8; lone surrogates are replaced by their escapes."""
+    return text.encode("utf-8", "backslashreplace")
+
+
 def _lists(kind: Any, lists: Lists) -> Any:
     import pyarrow as pa
 
@@ -329,3 +345,44 @@ def _buffer(values: Any, width: int) -> memoryview:
     """Return the bytes of an array's numbers; of a slice, only those of the slice."""
     first = values.offset * width
     return memoryview(values.buffers()[1])[first : first + len(values) * width]
+
+
+_MAX_BYTES = (1 << 31) - 1
+
+
+def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Return values as an array of an integer type, ``bool``, ``string`` or ``binary``.
+
+    Numbers may be an array of NumPy.
+
+    Raises:
+        ValueError: texts or bytes have 2 GiB or more together.
+        UnicodeEncodeError: a text is not valid Unicode.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    if pa.types.is_string(kind):
+        return _of_bytes([text.encode() for text in values], kind)
+    if pa.types.is_binary(kind):
+        return _of_bytes(values, kind)
+    numbers = np.ascontiguousarray(values, kind.to_pandas_dtype())
+    data = np.packbits(numbers, bitorder="little") if pa.types.is_boolean(kind) else numbers
+    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(data)])
+
+
+def arrays_of(columns: Iterable[Sequence[Any]], fields: Iterable[pa.Field]) -> list[pa.Array]:
+    """Return columns as arrays of the types of fields; see :func:`array_of`."""
+    return [array_of(values, field.type) for values, field in zip(columns, fields, strict=True)]
+
+
+def _of_bytes(values: Sequence[bytes | memoryview], kind: pa.DataType) -> pa.Array:
+    import numpy as np
+    import pyarrow as pa
+
+    ends = [0, *accumulate(map(len, values))]
+    if ends[-1] > _MAX_BYTES:
+        raise ValueError("texts or bytes of 2 GiB in one column")
+    data = values[0] if len(values) == 1 else b"".join(values)
+    buffers = [None, pa.py_buffer(np.array(ends, np.int32)), pa.py_buffer(data)]
+    return pa.Array.from_buffers(kind, len(values), buffers)

@@ -52,9 +52,8 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.caches import remember
 from kanalyze.decoding.values import api_key_name
-from kanalyze.export.column_texts import JsonTexts, WordTexts
-from kanalyze.export.json_tape import Form, TapeJson, bytes_text, json_line
-from kanalyze.export.lines import LineWriter
+from kanalyze.export.text import Form, LineWriter, TapeJson, bytes_text, json_line
+from kanalyze.export.text_files import JsonTexts, WordTexts
 from kanalyze.kafka.schema.schema_ast import ZERO_UUID
 from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import Words

@@ -77,11 +77,11 @@ def open_writer(
             raise UsageError(f"{TRACE_FORMAT} shows requests, without --columns")
         return PerfettoWriter(destination, private=private)
     if file_format == "csv":
-        from kanalyze.export.csv import CsvWriter
+        from kanalyze.export.text_files import CsvWriter
 
         return CsvWriter(destination, chosen, private=private)
     if file_format == "jsonl":
-        from kanalyze.export.jsonl import JsonLinesWriter
+        from kanalyze.export.text_files import JsonLinesWriter
 
         return JsonLinesWriter(destination, chosen, private=private)
     if file_format == "parquet":

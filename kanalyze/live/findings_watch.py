@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.live.kept_rows import database_of
 from kanalyze.live.window.snapshot import LatestFindings
-from kanalyze.tables.quality_facts import facts_of
+from kanalyze.tables.quality import facts_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -26,7 +26,7 @@ from kanalyze.spec.rows.tables import choose_tables
 from kanalyze.tables.cluster.reader import CLUSTER_TABLES
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.columns.numpy_arrays import all_began_ns
-from kanalyze.tables.quality_facts import quality_facts
+from kanalyze.tables.quality import quality_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -258,7 +258,7 @@ def _renumbered(batch: pa.RecordBatch, ids: NDArray[np.int64], first: int) -> pa
     """Return the lines of the requests ``ids``, which are renumbered from ``first`` on."""
     import pyarrow as pa
 
-    from kanalyze.export.arrow_arrays import array_of  # imported late, as pyarrow is
+    from kanalyze.export.arrow import array_of  # imported late, as pyarrow is
 
     index = batch.schema.get_field_index(REQUEST_ID.name)
     old = batch.column(index).to_numpy()

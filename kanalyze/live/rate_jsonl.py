@@ -1,8 +1,8 @@
 """Writes the rates of the last seconds as JSON Lines.
 
 In: windows and the time. Out: a line of ASCII at each interval, on a binary stream. The lines may
-be mixed with rows (:class:`~kanalyze.export.jsonl.JsonLinesWriter` on the same stream): rows have
-no ``kind``.
+be mixed with rows (:class:`~kanalyze.export.text_files.JsonLinesWriter` on the same stream): rows
+have no ``kind``.
 
 The line, schema 1
 ------------------

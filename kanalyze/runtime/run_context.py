@@ -76,7 +76,7 @@ class RunContext:
         captures = self.inputs.open_again()
         if captures is None:
             return
-        from kanalyze.tables.requests.name_search import NameReader  # imported late: rarely needed
+        from kanalyze.tables.requests.topic_names import NameReader  # imported late: rarely needed
 
         names = NameReader(self.settings.catalog)
         with captures:

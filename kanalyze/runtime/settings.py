@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from kanalyze.net.segment_columns import Shard
     from kanalyze.runtime.stages import Captures, MemoryBounds
     from kanalyze.tables.cluster.reader import ClusterReader
-    from kanalyze.tables.requests.name_search import NameReader
-    from kanalyze.tables.requests.topic_names import TopicNames
+    from kanalyze.tables.requests.topic_names import NameReader, TopicNames
     from kanalyze.tls.keylog import KeyLog
 
 __all__ = ["AnalysisSettings", "broker_side"]

@@ -23,7 +23,7 @@ from kanalyze.spark.dialect import referenced_names, referenced_tables
 from kanalyze.spark.schema import spark_schema
 from kanalyze.spark.tables import SparkTables
 from kanalyze.spec.rows.anomalies import QUALITY, QUALITY_COLUMNS
-from kanalyze.tables.quality_facts import quality_facts
+from kanalyze.tables.quality import quality_facts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -14,7 +14,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.model.packets import known_time
 from kanalyze.model.tls import ENCRYPTED, TlsConnection
 from kanalyze.spec.rows.connections import ConnectionRow
-from kanalyze.tables.requests.latency_parts import capture_point
+from kanalyze.tables.requests.row_columns import capture_point
 
 if TYPE_CHECKING:
     from kanalyze.model.tcp import RoundTrips, TcpConnection

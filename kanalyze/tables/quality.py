@@ -1,7 +1,7 @@
 """How complete a capture is, and how much of it could be decoded.
 
 In: counters of the earlier stages. Out: :class:`CaptureQuality`, which can be summed over the parts
-of an analysis.
+of an analysis; and its counts as lines, :class:`~kanalyze.spec.rows.anomalies.QualityFact`.
 """
 
 from __future__ import annotations
@@ -18,16 +18,26 @@ from kanalyze.common.times import format_time
 from kanalyze.kafka.session.connection_summary import UnknownTotal
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.packets import NO_TIME
+from kanalyze.spec.rows.anomalies import QualityFact
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from kanalyze.capture.file_metadata import FileMetadata
     from kanalyze.kafka.session.connection_summary import ConnectionCounts
     from kanalyze.model.tcp import TcpConnection
     from kanalyze.net.layer_stats import NetCounters
 
-__all__ = ["DISCARDED", "DOUBTS", "MAX_ENDPOINTS", "AnomalyTotal", "CaptureQuality"]
+__all__ = [
+    "DISCARDED",
+    "DOUBTS",
+    "MAX_ENDPOINTS",
+    "AnomalyTotal",
+    "CaptureQuality",
+    "facts_of",
+    "quality_facts",
+]
+
 
 DISCARDED = (
     "late_packets",
@@ -542,3 +552,22 @@ _KINDS = {
         lambda totals: {kind.value: [total.count, total.bytes] for kind, total in totals.items()},
     ),
 }
+
+
+def quality_facts(quality: CaptureQuality) -> Iterator[QualityFact]:
+    """Yield all counts of a capture's quality; a count by name gives one line per name."""
+    yield from facts_of(quality.to_dict())
+
+
+def facts_of(fields: Mapping[str, Any]) -> Iterator[QualityFact]:
+    """Yield the counts in some fields of :meth:`.CaptureQuality.to_dict`."""
+    for fact, value in fields.items():
+        if fact in ("anomalies", "unread_ports"):
+            field = "count" if fact == "anomalies" else "connections"
+            for about, counts in value.items():
+                yield QualityFact(fact, about, counts[field])
+        elif isinstance(value, dict):
+            for about, count in value.items():
+                yield QualityFact(fact, about, count)
+        elif isinstance(value, int):
+            yield QualityFact(fact, None, value)

@@ -10,7 +10,7 @@ import lz4.block
 import lz4.frame
 import pytest
 
-from kanalyze.anonymization.recompression import compressed_to
+from kanalyze.anonymization.records import compressed_to
 from kanalyze.kafka.records.compression import decompress
 from tests.support.record_sets import CODECS
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kanalyze.export import lines
+from kanalyze.export import text
 from tests.support.uncompiled import uncompiled
 
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ NUMBERS = [0, 7, -7, 10, 2**63 - 1, -(2**63), -(10**18), 10**18]
 def core(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
     """Return the module, compiled and then uncompiled."""
     if request.param == "compiled":
-        yield lines
+        yield text
         return
     with uncompiled() as modules:
         pass
-    yield modules["kanalyze.export.lines"]
+    yield modules["kanalyze.export.text"]
 
 
 def test_numbers_of_any_size_are_written(core):

@@ -3,10 +3,9 @@ from __future__ import annotations
 import pytest
 
 from kanalyze.errors import UsageError
-from kanalyze.export.csv import CsvWriter
-from kanalyze.export.jsonl import JsonLinesWriter
 from kanalyze.export.open import format_of, open_writer
 from kanalyze.export.parquet import ParquetWriter
+from kanalyze.export.text_files import CsvWriter, JsonLinesWriter
 from tests.support.rows import row
 
 

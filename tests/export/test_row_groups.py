@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanalyze.export.arrow import BatchMaker
-from kanalyze.export.row_groups import RowGroups, sizes_up_to
+from kanalyze.export.parquet import RowGroups, sizes_up_to
 from kanalyze.spec.columns import Column
 from kanalyze.spec.rows.requests import COLUMNS, Row
 from kanalyze.tables.columns.block import RowBlock, Words

@@ -17,8 +17,7 @@ from kanalyze.queries.report import report_of
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.table_rows import TableRows
 from kanalyze.tables.columns.block import RowBlock
-from kanalyze.tables.quality import CaptureQuality
-from kanalyze.tables.quality_facts import quality_facts
+from kanalyze.tables.quality import CaptureQuality, quality_facts
 from tests.support.captures import NAMES, often, path
 from tests.support.few_findings import FEW_FINDINGS
 from tests.support.findings import findings_in, kinds_of

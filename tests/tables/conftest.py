@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kanalyze.common import int_columns
-from kanalyze.tables.columns import arithmetic, block, buffers
+from kanalyze.tables.columns import block, buffers
 from kanalyze.tables.requests import extract, row_assembler
 from tests.support.uncompiled import uncompiled
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 _MODULES = (
-    *("columns.block", "columns.buffers", "columns.arithmetic"),
+    *("columns.block", "columns.buffers"),
     *("requests.extract", "requests.row_assembler"),
 )
 _EXCHANGE = (
@@ -61,7 +61,6 @@ def compiled() -> SimpleNamespace:
     return SimpleNamespace(
         block=block,
         buffers=buffers,
-        arithmetic=arithmetic,
         extract=extract,
         int_columns=int_columns,
         row_assembler=row_assembler,

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kanalyze.export.csv import CsvWriter
 from kanalyze.export.schema import arrow_schema
+from kanalyze.export.text_files import CsvWriter
 from kanalyze.model.tcp import Endpoint, RoundTrips, TcpConnection, TcpMeasures
 from kanalyze.spec.rows.connections import CONNECTION_COLUMNS, ConnectionRow
 from kanalyze.tables.connections import connection_row

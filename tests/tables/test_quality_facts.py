@@ -7,8 +7,7 @@ from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.queries.database import Database
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spec.rows.anomalies import QUALITY, QualityFact
-from kanalyze.tables.quality import CaptureQuality
-from kanalyze.tables.quality_facts import quality_facts
+from kanalyze.tables.quality import CaptureQuality, quality_facts
 from tests.support.captures import path
 
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from kanalyze.batch.archive.shuffle_schema import from_arrow_stream
 from kanalyze.batch.archive.table_files import OPEN_ANOMALIES, TableFiles
-from kanalyze.export.arrow_arrays import array_of
+from kanalyze.export.arrow import array_of
 from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, AnomalyRow
 from kanalyze.tables.columns.block import RowBlock
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from kanalyze.batch.archive.packed_segments import BlockError
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.export.arrow_arrays import arrays_of
+from kanalyze.export.arrow import arrays_of
 
 if TYPE_CHECKING:
     from array import array

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kanalyze.common.int_columns import picked, picked_types, shifted
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.spec.rows.requests import COLUMNS, Row
-from kanalyze.tables.columns.arithmetic import (
+from kanalyze.tables.columns.buffers import (
+    WordBuffer,
     first_places,
     items_of_lists,
     picked_bytes,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from kanalyze.spec.columns import AnyRow, Column
+    from kanalyze.tables.columns.buffers import IntBuffer
 
 __all__ = [
     "BUFFERED_BYTES",
@@ -43,6 +45,7 @@ __all__ = [
     "Words",
     "bytes_of_row",
     "columns_of_rows",
+    "drained",
     "words_in_use",
 ]
 
@@ -211,6 +214,16 @@ def _lists_of(column: Column, values: Sequence[Sequence[Any]]) -> Lists:
             for field, items in zip(column.fields, by_field, strict=True)
         },
     )
+
+
+# -- columns from buffers -------------------------------------------------------------------------
+
+
+def drained(buffer: IntBuffer | WordBuffer, count: int) -> Ints | Words:
+    """Return the first ``count`` values of a buffer, and empty it."""
+    if isinstance(buffer, WordBuffer):
+        return Words(*buffer.drain(count))
+    return Ints(*buffer.drain(count))
 
 
 # -- columns from columns -------------------------------------------------------------------------

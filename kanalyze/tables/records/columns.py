@@ -1,25 +1,29 @@
-"""Writes the rows of records by column.
+"""Writes the rows of records by column: batch by batch, record by record.
 
-In: records, or a cursor over records, and the cells that all records of a batch share. Out:
+In: the batches of records fields, and the cells that all rows of a field share. Out:
 :class:`~kanalyze.tables.columns.block.RowBlock`.
+
+A batch that cannot be decoded to its end adds a row with a problem and without a record.
+
+Some headers have known formats: W3C Trace Context, level 1 (``traceparent``); those of Confluent's
+``HeaderSchemaIdSerializer`` (``__key_schema_id``, ``__value_schema_id``): the byte 1 and the 16
+bytes of a GUID, then any bytes; or the byte 0 and an id of 4 bytes. If a name is repeated, the last
+header counts, as in the client libraries.
 """
 
 from __future__ import annotations
 
+import re
+import uuid
 from array import array
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.kafka.records.control import control_type
 from kanalyze.kafka.records.cursor import schema_id
-from kanalyze.kafka.records.types import as_int64
-from kanalyze.tables.columns.block import Lists, RowBlock
-from kanalyze.tables.columns.buffers import (
-    IntBuffer,
-    WordBuffer,
-    buffers_of,
-    ints_of,
-    words_of,
-)
-from kanalyze.tables.records.header_facts import KNOWN_HEADERS, facts_of
+from kanalyze.kafka.records.types import RecordProblem, as_int64
+from kanalyze.tables.columns.block import Lists, RowBlock, drained
+from kanalyze.tables.columns.buffers import IntBuffer, WordBuffer, buffers_of, ints_of, words_of
 
 try:
     import cython
@@ -33,16 +37,25 @@ if not cython.compiled:
     MIN_ROOM = 64
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from kanalyze.kafka.records.batch import RecordBatch
     from kanalyze.kafka.records.cursor import RecordCursor
     from kanalyze.kafka.records.types import Header, Record
     from kanalyze.spec.columns import Column
-    from kanalyze.tables.columns.block import ColumnValues, Ints, Words
-    from kanalyze.tables.records.offset_ranges import OffsetRanges
+    from kanalyze.tables.columns.block import ColumnValues
+    from kanalyze.tables.records.fetched import FetchedField, OffsetRanges
 
-__all__ = ["RecordColumns"]
+__all__ = [
+    "KNOWN_HEADERS",
+    "OF_BATCH",
+    "HeaderFacts",
+    "RecordColumns",
+    "RecordFieldRows",
+    "add_problem",
+    "facts_of",
+]
+
 
 LARGEST_INT64 = (1 << 63) - 1
 
@@ -259,21 +272,18 @@ class RecordColumns:
         self._end()
         rows = self._rows
         columns: dict[str, ColumnValues] = {
-            name: self._buffers[name].drain(rows)
+            name: drained(self._buffers[name], rows)
             for name in self._names
             if name not in ("headers", "header_names")
         }
-        names = self._name.drain(self._names_written)
-        name_ends = self._name_ends.drain(rows).values
-        columns["header_names"] = Lists(array("q", [0]) + name_ends, {"": names})
+        names = {"": drained(self._name, self._names_written)}
+        columns["header_names"] = Lists(array("q", [0]) + self._name_ends.drain(rows)[0], names)
         if self._header_names:
-            fields: dict[str, Ints | Words] = {
-                name.partition(".")[2]: self._buffers[name].drain(self._headers)
+            fields = {
+                name.partition(".")[2]: drained(self._buffers[name], self._headers)
                 for name in self._header_names
             }
-            columns["headers"] = Lists(
-                array("q", [0]) + self._header_ends.drain(rows).values, fields
-            )
+            columns["headers"] = Lists(array("q", [0]) + self._header_ends.drain(rows)[0], fields)
         for buffer in self._buffers.values():
             if isinstance(buffer, WordBuffer):
                 buffer.forget()
@@ -415,3 +425,224 @@ def _fill_ints(buffer: IntBuffer, first: int, end: int, value: int) -> None:
 
 def _wrapped(a: int, b: int) -> int:
     return as_int64(a + b)
+
+
+_TRACE_PARENT = b"traceparent"
+_KEY_SCHEMA, _VALUE_SCHEMA = b"__key_schema_id", b"__value_schema_id"
+KNOWN_HEADERS = frozenset({_TRACE_PARENT, _KEY_SCHEMA, _VALUE_SCHEMA})
+"""Names of the headers whose formats are known."""
+_traceparent = re.compile(
+    rb"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(-.*)?"
+)
+_FIRST_VERSION = b"00"
+_GUID_MAGIC = 1
+_GUID_END = 17
+
+
+class HeaderFacts(NamedTuple):
+    """The values in the headers of a record.
+
+    Attributes:
+        trace_id: of ``traceparent``, in hexadecimal digits.
+        parent_span_id: of ``traceparent``, in hexadecimal digits.
+        key_schema_id, value_schema_id: ids of 4 bytes; -1 for none.
+        key_schema_guid, value_schema_guid: GUIDs.
+    """
+
+    trace_id: str | None
+    parent_span_id: str | None
+    key_schema_id: int
+    value_schema_id: int
+    key_schema_guid: str | None
+    value_schema_guid: str | None
+
+
+def facts_of(headers: Sequence[Header]) -> HeaderFacts:
+    """Return the values in headers with known formats."""
+    values = {key: value for key, value in headers if value is not None and key in KNOWN_HEADERS}
+    trace_id, parent_span_id = _trace(values.get(_TRACE_PARENT))
+    of_key, of_value = values.get(_KEY_SCHEMA), values.get(_VALUE_SCHEMA)
+    return HeaderFacts(
+        trace_id,
+        parent_span_id,
+        schema_id(of_key),
+        schema_id(of_value),
+        _guid(of_key),
+        _guid(of_value),
+    )
+
+
+def _trace(value: bytes | None) -> tuple[str | None, str | None]:
+    match = None if value is None else _traceparent.fullmatch(value)
+    # A later version may have more fields; the first one has four.
+    if match is None or (match[1] == _FIRST_VERSION and match[4] is not None):
+        return None, None
+    return match[2].decode("ascii"), match[3].decode("ascii")
+
+
+def _guid(value: bytes | None) -> str | None:
+    if value is None or len(value) < _GUID_END or value[0] != _GUID_MAGIC:
+        return None
+    return str(uuid.UUID(bytes=value[1:_GUID_END]))
+
+
+OF_BATCH = (
+    *("timestamp_type", "codec", "magic", "batch_base_offset", "batch_bytes"),
+    *("batch_record_count", "partition_leader_epoch", "producer_id", "producer_epoch"),
+    *("is_transactional", "is_control", "delete_horizon_ms", "crc_ok", "is_aborted", "problem"),
+)
+"""Columns whose values come from the batch."""
+_NO_BATCH_CELLS = (None,) * (len(OF_BATCH) - 2)
+_NO_SHOWN_CELLS: tuple[Any, ...] = (None, None, None, None, ())
+
+
+class RecordFieldRows:
+    """Writes the rows of one records field."""
+
+    def __init__(
+        self,
+        batches: Iterable[RecordBatch],
+        problems: list[RecordProblem],
+        cells: tuple[Any, ...],
+        shown: Callable[[Record, RecordBatch], tuple[Any, ...]] | None,
+        assigned: int | None,
+        fetched: FetchedField | None,
+        has_base_offsets: bool,
+        search: Callable[[Record, RecordBatch], str | None] | None,
+    ) -> None:
+        """Begin before the first batch.
+
+        Args:
+            batches: the batches of the field.
+            problems: problems outside batches; filled while ``batches`` is iterated.
+            cells: the cells that all rows share, in the order of the columns' ``shared``.
+            shown: returns a record's cells from ``key`` to ``headers``; None to leave them out.
+            assigned: offset that the broker assigned to the first record.
+            fetched: what is known of fetched records; None if the field is in a request.
+            has_base_offsets: whether batches have a base offset.
+            search: returns where a record has the bytes of a search; records without them are left
+                out. None for no search.
+        """
+        self._batches = iter(batches)
+        self._problems = problems
+        self._cells = cells
+        self._shown = shown
+        self._assigned = assigned
+        self._fetched: Any = fetched
+        self._is_produce = fetched is None
+        self._has_base_offsets = has_base_offsets
+        self._search = search
+        self._is_aborted: bool | None = None
+        self._index = 0
+        self._records_left = 0
+        self._batch: RecordBatch | None = None
+        self._cursor: Any = None
+        self._records: Any = None
+
+    def add_to(self, columns: RecordColumns) -> bool:
+        """Add rows until the columns are full; return true if all rows were added."""
+        while self._batch is not None or self._begin_batch(columns):
+            if not self._add_records(columns):
+                return False
+            self._end_batch(columns)
+            if columns.is_full:
+                return False
+        for problem in self._problems:
+            # A broker fills a response up to its limit and cuts the last batch; that is legal.
+            if self._is_produce or problem is not RecordProblem.CUT_BATCH:
+                add_problem(columns, self._cells, problem.value, _NO_BATCH_CELLS)
+        return True
+
+    def _begin_batch(self, columns: RecordColumns) -> bool:
+        """Go to the next batch; return false if there is none."""
+        batch: RecordBatch | None = next(self._batches, None)
+        self._batch = batch
+        if batch is None:
+            return False
+        self._is_aborted = self._aborted(batch)
+        batch_cells = (*self._batch_cells(batch), None)
+        columns.begin(
+            (*self._cells, batch.timestamp_type, *batch_cells),
+            batch,
+            self._assigned,
+            self._is_produce,
+        )
+        if self._fetched is not None:
+            fetched = self._fetched
+            columns.by_offset.match(fetched.fetched_ns, fetched.produced, fetched.acquired)
+        self._cursor = None
+        if self._shown is None and self._search is None and not batch.is_control:
+            self._cursor = batch.cursor()
+            self._records_left = batch.most_records
+        if self._cursor is None:
+            self._records = iter(batch.records())
+        return True
+
+    def _add_records(self, columns: RecordColumns) -> bool:
+        """Add records of the batch until the columns are full; return whether all were added."""
+        batch = self._batch
+        assert batch is not None
+        if self._cursor is not None:
+            count = columns.add_all(self._cursor, self._index, self._records_left)
+            self._index += count
+            self._records_left -= count
+            if columns.is_full:
+                return False
+            batch.end(self._cursor)
+            return True
+        for record in self._records:
+            found_in = None if self._search is None else self._search(record, batch)
+            if self._search is None or found_in is not None:
+                kind = control_type(record.key) if batch.is_control else None
+                shown = _NO_SHOWN_CELLS if self._shown is None else self._shown(record, batch)
+                columns.add(self._index, record, kind, shown, found_in)
+            self._index += 1
+            if columns.is_full:
+                return False
+        return True
+
+    def _end_batch(self, columns: RecordColumns) -> None:
+        batch = self._batch
+        assert batch is not None
+        self._batch = None
+        for problem in batch.problems:
+            add_problem(columns, self._cells, problem.value, self._batch_cells(batch))
+
+    def _batch_cells(self, batch: RecordBatch) -> tuple[Any, ...]:
+        """Return the cells of :data:`OF_BATCH` except the first and the last."""
+        return (
+            batch.codec,
+            batch.magic,
+            batch.base_offset if self._has_base_offsets else None,
+            batch.batch_bytes,
+            batch.record_count,
+            batch.partition_leader_epoch,
+            batch.producer_id,
+            batch.producer_epoch,
+            batch.is_transactional,
+            batch.is_control,
+            batch.delete_horizon_ms,
+            batch.crc_ok,
+            self._is_aborted,
+        )
+
+    def _aborted(self, batch: RecordBatch) -> bool | None:
+        """Return true if the records of a batch belong to an aborted transaction.
+
+        None if unknown, and for control batches.
+        """
+        if self._fetched is not None and self._fetched.transactions is not None:
+            is_aborted: bool | None = self._fetched.transactions.is_aborted(batch)
+            return is_aborted
+        return None if batch.is_control or batch.is_transactional else False
+
+
+def add_problem(
+    columns: RecordColumns,
+    cells: tuple[Any, ...],
+    problem: str,
+    batch_cells: tuple[Any, ...] = _NO_BATCH_CELLS,
+) -> None:
+    """Add a row with a problem and without a record."""
+    columns.begin((*cells, None, *batch_cells, problem))
+    columns.add_none()

@@ -1,12 +1,10 @@
 # The C types of rows.py.
 cimport cython
 
-from kanalyze.tables.records.columns cimport RecordColumns
-from kanalyze.tables.records.field_rows cimport RecordFieldRows
+from kanalyze.tables.records.columns cimport RecordColumns, RecordFieldRows
 from kanalyze.kafka.session.exchange cimport Exchange, Message
 from kanalyze.kafka.codec.decoder cimport BodyDecoder
 from kanalyze.kafka.framing.plain_header cimport plain_body
-
 
 cdef class _PartitionRecords:
     cdef readonly object topic

@@ -25,16 +25,14 @@ from kanalyze.model.packets import known_time
 from kanalyze.spec.rows.records import RECORD_COLUMNS
 from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import Lists, RowBlock
-from kanalyze.tables.records.columns import RecordColumns
-from kanalyze.tables.records.field_rows import (
+from kanalyze.tables.records.columns import (
     OF_BATCH,
-    FetchedField,
+    RecordColumns,
     RecordFieldRows,
     add_problem,
 )
-from kanalyze.tables.records.offset_ranges import OffsetRanges
-from kanalyze.tables.records.shown_values import ShownValues
-from kanalyze.tables.records.transactions import Transactions
+from kanalyze.tables.records.fetched import FetchedField, OffsetRanges, Transactions
+from kanalyze.tables.records.values import ShownValues
 from kanalyze.tables.requests.topic_names import topic_id_text
 
 if TYPE_CHECKING:
@@ -47,9 +45,8 @@ if TYPE_CHECKING:
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.exchange import Exchange, Message
     from kanalyze.tables.filters import RowFilter
-    from kanalyze.tables.records.offset_ranges import ProducedOffsets
-    from kanalyze.tables.records.search import RecordSearch
-    from kanalyze.tables.records.shown_values import ValuesAs
+    from kanalyze.tables.records.fetched import ProducedOffsets
+    from kanalyze.tables.records.values import RecordSearch, ValuesAs
 
 __all__ = ["RecordReader", "has_records"]
 
@@ -70,11 +67,6 @@ class _PartitionRecords:
         marked: the list of aborted transactions of a Fetch, or of acquired records of a
             ShareFetch; None if the message does not have it.
     """
-
-    __slots__ = (
-        *("assigned_offset", "data", "error_code", "first_offset", "marked", "partition", "topic"),
-        "topic_id",
-    )
 
     def __init__(
         self,
@@ -98,8 +90,6 @@ class _PartitionRecords:
 
 class _PartitionCells:
     """The columns of a row's partition that are needed here; named as in the row."""
-
-    __slots__ = ("base_offset", "error_code", "partition", "record_bytes", "topic", "topic_id")
 
     def __init__(
         self,
@@ -131,8 +121,6 @@ _PARTITION_COLUMNS = [
 
 class _RequestRows:
     """The columns of a block of requests that are needed here."""
-
-    __slots__ = ("_cells", "_items", "_offsets")
 
     def __init__(self, block: RowBlock) -> None:
         lists = block.columns["partitions"]
@@ -171,11 +159,6 @@ class _RequestCells:
         connection: the cells from ``capture`` to ``connection_number``.
     """
 
-    __slots__ = (
-        *("_at", "_rows", "broker_ip", "client_id", "connection", "request_packet"),
-        "response_packet",
-    )
-
     def __init__(
         self,
         connection: tuple[Any, ...],
@@ -210,8 +193,6 @@ _REQUEST_COLUMNS = [column for column in COLUMNS if column.name in _REQUEST_COLU
 class _RecordsMessage:
     """A message with records, and the row that it belongs to."""
 
-    __slots__ = ("api_name", "is_kafka07", "is_produce", "message", "packet", "row")
-
     def __init__(
         self,
         row: _RequestCells,
@@ -235,8 +216,6 @@ class _MessageLayout:
     Attributes:
         head: of requests: API key and version as bytes; empty for responses.
     """
-
-    __slots__ = ("decode", "head", "header_version")
 
     def __init__(self, head: bytes, header_version: int, decode: BodyDecoder) -> None:
         self.head = head

@@ -1,12 +1,13 @@
 # The C types of extract.py.
 cimport cython
 
-from kanalyze.tables.requests.body_walk cimport BodyWalk
 from kanalyze.tables.requests.summaries cimport (
     BASE_OFFSET,
+    BodyWalk,
     CODEC,
     ERROR_CODE,
     ExchangeSummary,
+    FetchSessionUpdate,
     GROUP_ID,
     HIGH_WATERMARK,
     KEY,
@@ -24,10 +25,8 @@ from kanalyze.tables.requests.summaries cimport (
     SESSION_ID,
     TRANSACTIONAL_ID,
 )
-from kanalyze.tables.requests.fetch_sessions cimport FetchSessionUpdate
 from kanalyze.tables.requests.long_polls cimport longest_wait_ms
 from kanalyze.kafka.codec.values cimport TapeCursor, Taped
-
 
 cdef enum:
     OF_PRODUCE = 0

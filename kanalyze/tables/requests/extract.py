@@ -3,7 +3,7 @@
 In: the decoded fields of the two, as selected here. Out: an
 :class:`~kanalyze.tables.requests.summaries.ExchangeSummary`.
 
-A :class:`~kanalyze.tables.requests.body_walk.BodyWalk` reads each body. This module decides which
+A :class:`~kanalyze.tables.requests.summaries.BodyWalk` reads each body. This module decides which
 values of a partition come from the request and which from the response. APIs that deviate from the
 rule have a function of their own.
 
@@ -17,11 +17,15 @@ from typing import TYPE_CHECKING
 
 from kanalyze.kafka.codec.projection import Projection
 from kanalyze.kafka.codec.values import NO_UUID, TapeCursor
-from kanalyze.tables.requests.body_walk import BodyWalk
-from kanalyze.tables.requests.fetch_sessions import FetchSessionUpdate
 from kanalyze.tables.requests.field_selection import field_roles, newer_columns, projection_of
 from kanalyze.tables.requests.long_polls import HEARTBEAT_APIS, longest_wait_ms
-from kanalyze.tables.requests.summaries import Delivery, ExchangeSummary, PartitionColumns
+from kanalyze.tables.requests.summaries import (
+    BodyWalk,
+    Delivery,
+    ExchangeSummary,
+    FetchSessionUpdate,
+    PartitionColumns,
+)
 
 try:
     import cython
@@ -57,7 +61,7 @@ if TYPE_CHECKING:
 
     from kanalyze.kafka.codec.values import Taped
     from kanalyze.kafka.schema.catalog import Catalog
-    from kanalyze.tables.requests.fetch_sessions import SessionPartition
+    from kanalyze.tables.requests.summaries import SessionPartition
 
 __all__ = ["FETCH", "PRODUCE", "SHARE_FETCH", "Extractors"]
 
@@ -191,10 +195,6 @@ class _Extractor:
         delivers: whether a broker may delay the response until it has something to send.
     """
 
-    __slots__ = (
-        *("api_key", "delivers", "request", "request_fields", "response", "response_fields"),
-    )
-
     def __init__(
         self,
         api_key: int,
@@ -213,11 +213,6 @@ class _Extractor:
 
 class Extractors:
     """The extractors of all APIs."""
-
-    __slots__ = (
-        *("_responded", "_requested", "_both", "_catalog", "_cursor", "_extractors", "_summary"),
-        *("_forgotten", "_more"),
-    )
 
     def __init__(
         self, catalog: Catalog, more: Mapping[tuple[int, str], Projection] | None = None

@@ -5,6 +5,7 @@ from kanalyze.tables.requests.summaries cimport (
     BASE_OFFSET,
     ERROR_CODE,
     ExchangeSummary,
+    FetchSessionUpdate,
     HIGH_WATERMARK,
     LAST_OFFSET,
     MAX_WAIT_MS,
@@ -17,8 +18,6 @@ from kanalyze.tables.requests.summaries cimport (
     SESSION_TIMEOUT_MS,
     SHARE_EPOCH,
 )
-from kanalyze.tables.requests.fetch_sessions cimport FetchSessionUpdate
-
 
 @cython.locals(session=FetchSessionUpdate, ends=bint)
 cpdef longest_wait_ms(ExchangeSummary summary)
@@ -84,3 +83,27 @@ cdef class LongPollDetector:
     )
     @cython.locals(ends=list, log_end=tuple, index=cython.Py_ssize_t)
     cdef tuple _before(self, partition, time_ns)
+
+
+cdef class FetchSession:
+    cdef public long long next_epoch
+    cdef public dict partitions
+    cdef public long long changes
+
+    cpdef Py_ssize_t change(self, list added, list forgotten) except? -1
+
+
+cdef class FetchSessions:
+    cdef public object _sessions
+    cdef public Py_ssize_t _most_sessions
+    cdef public Py_ssize_t _most_partitions
+    cdef public Py_ssize_t _partitions
+
+    cpdef FetchSession follow(self, connection, FetchSessionUpdate fetch)
+    @cython.locals(session=FetchSession)
+    cdef _begin(self, tuple key, list named)
+    @cython.locals(session=FetchSession)
+    cdef FetchSession _incremental(self, tuple key, FetchSessionUpdate fetch)
+    @cython.locals(session=FetchSession)
+    cdef _forget(self, tuple key)
+    cdef _drop_oldest(self)

@@ -9,16 +9,20 @@ from kanalyze.tables.requests.summaries cimport (
     RECORD_BYTES,
     RECORD_COUNT,
 )
-from kanalyze.tables.requests.fetch_sessions cimport FetchSession, FetchSessions
-from kanalyze.tables.requests.latency_parts cimport PartsWriter
-from kanalyze.tables.requests.long_polls cimport LongPollDetector, longest_wait_ms
-from kanalyze.tables.requests.packet_numbers cimport PacketNumbers
+from kanalyze.tables.requests.long_polls cimport (
+    FetchSession,
+    FetchSessions,
+    longest_wait_ms,
+    LongPollDetector,
+)
 from kanalyze.tables.requests.row_columns cimport (
     ApiDirectory,
     ErrorWriter,
     FieldWriter,
     ListWriter,
+    PacketNumbers,
     PartitionWriter,
+    PartsWriter,
     PeersWriter,
     RowApi,
     RowPeers,
@@ -27,7 +31,6 @@ from kanalyze.tables.requests.row_columns cimport (
 from kanalyze.kafka.session.exchange cimport Exchange, Message, NO_API, NO_ID, NO_VERSION
 from kanalyze.kafka.framing.frame cimport NO_PACKET
 from kanalyze.model.streams cimport NO_TIME
-
 
 cdef long long _ROW_BYTES, _ITEM_BYTES, _FAR, _NS_PER_MS
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kanalyze.common.plain_values import fields
 from kanalyze.common.saved import make, save
 from kanalyze.spec.rows.requests import COLUMNS
-from kanalyze.tables.columns.block import BUFFERED_BYTES, Lists, RowBlock, Words
+from kanalyze.tables.columns.block import BUFFERED_BYTES, Lists, RowBlock, Words, drained
 from kanalyze.tables.columns.buffers import (
     IntBuffer,
     WordBuffer,
@@ -22,21 +22,21 @@ from kanalyze.tables.columns.buffers import (
     ints_of,
     words_of,
 )
-from kanalyze.tables.requests.fetch_sessions import FetchSessions
-from kanalyze.tables.requests.latency_parts import PartsWriter
 from kanalyze.tables.requests.long_polls import (
+    FetchSessions,
     LongPollDetector,
     longest_wait_ms,
     waited_for_members,
 )
-from kanalyze.tables.requests.packet_numbers import PacketNumbers
 from kanalyze.tables.requests.row_columns import (
     ERROR_IDS,
     ApiDirectory,
     ErrorWriter,
     FieldWriter,
     ListWriter,
+    PacketNumbers,
     PartitionWriter,
+    PartsWriter,
     PeersWriter,
     RowApi,
     RowPeers,
@@ -376,7 +376,7 @@ class RowAssembler:
             "anomalies": self._anomalies.drain(count),
         }
         columns: dict[str, ColumnValues] = {
-            column.name: lists.get(column.name) or self._columns[column.name].drain(count)
+            column.name: lists.get(column.name) or drained(self._columns[column.name], count)
             for column in COLUMNS
         }
         if not with_ids:

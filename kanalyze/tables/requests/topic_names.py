@@ -1,6 +1,9 @@
 """Names of topics by their ids (KIP-516), because many messages have only the id.
 
 In: pairs of id and name, from messages or the user. Out: names.
+
+A :class:`NameReader` reads nothing else from messages. It replaces
+:class:`~kanalyze.tables.requests.extract.Extractors` when a capture is searched for names.
 """
 
 from __future__ import annotations
@@ -12,12 +15,21 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kanalyze.decoding.values import uuid_text
 from kanalyze.errors import UsageError
-from kanalyze.kafka.codec.values import NO_UUID
+from kanalyze.kafka.codec.projection import Projection
+from kanalyze.kafka.codec.values import NO_UUID, TapeCursor
+from kanalyze.tables.requests.field_selection import field_roles, projection_of
+from kanalyze.tables.requests.summaries import BodyWalk, ExchangeSummary, PartitionColumns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["NameSearch", "TopicNames", "parse_topic_ids", "topic_id_text"]
+    from kanalyze.kafka.codec.values import Taped
+    from kanalyze.kafka.schema.catalog import Catalog
+    from kanalyze.kafka.session.decode_plans import MessageKind
+    from kanalyze.kafka.session.exchange import Exchange
+
+__all__ = ["NameReader", "NameSearch", "TopicNames", "parse_topic_ids", "topic_id_text"]
+
 
 NameSearch: TypeAlias = "Callable[[], Iterable[tuple[bytes, str]]]"
 """A function that yields all ids and names in the whole capture, in order."""
@@ -180,3 +192,54 @@ class TopicNames:
             if len(self._texts) < _MAX_NAMES:
                 self._texts[topic_id] = text
         return text
+
+
+_NOTHING = Projection.of()
+
+
+class NameReader:
+    """Finds topic names in requests and responses that have both the name and the id."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        """Make a reader; the definitions of an API are read when it is first needed."""
+        self._catalog = catalog
+        self._cursor = TapeCursor()
+        self._walks: dict[tuple[int, str], BodyWalk | None] = {}
+
+    def needed_fields(self, api_key: int, kind: MessageKind) -> Projection:
+        """Return the fields to decode; none for most messages, which have no names."""
+        if self._walk(api_key, kind) is None:
+            return _NOTHING
+        return projection_of(self._catalog.message(api_key, kind))
+
+    def names(self, exchange: Exchange) -> list[tuple[bytes, str]]:
+        """Return the topic ids and names in an exchange, in wire order."""
+        names: list[tuple[bytes, str]] = []
+        if exchange.api_key is not None and exchange.wire == "kafka":
+            request, response = exchange.request, exchange.response
+            names += self._names_in(exchange.api_key, "request", request.taped if request else None)
+            names += self._names_in(
+                exchange.api_key, "response", response.taped if response else None
+            )
+        return names
+
+    def _names_in(
+        self, api_key: int, kind: MessageKind, taped: Taped | None
+    ) -> list[tuple[bytes, str]]:
+        walk = None if taped is None else self._walk(api_key, kind)
+        if walk is None or taped is None:
+            return []
+        summary = ExchangeSummary()
+        walk.read(taped, summary, PartitionColumns(), PartitionColumns())
+        return summary.names
+
+    def _walk(self, api_key: int, kind: MessageKind) -> BodyWalk | None:
+        if self._catalog.api(api_key) is None:
+            return None
+        key = (api_key, kind)
+        if key not in self._walks:
+            message = self._catalog.message(api_key, kind)
+            level = field_roles(message, projection_of(message))
+            walk = BodyWalk(level, self._cursor, is_request=kind == "request")
+            self._walks[key] = walk if level.finds_names else None
+        return self._walks[key]

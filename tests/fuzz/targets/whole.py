@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from kanalyze.decoding.bodies import BodyReader
 from kanalyze.errors import CaptureError
-from kanalyze.export.csv import CsvWriter
-from kanalyze.export.jsonl import JsonLinesWriter
 from kanalyze.export.kip673 import LogLines
+from kanalyze.export.text_files import CsvWriter, JsonLinesWriter
 from kanalyze.kafka.records.types import DecompressionLimits
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.render.tree import TreeText

@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 from kanalyze.spec.rows.requests import COLUMNS, ErrorItem, PartitionItem
 from kanalyze.tables.columns import block as blocks
 from kanalyze.tables.columns.block import (
-    Ints,
     Lists,
     RowBlock,
     Words,
     bytes_of_row,
-    columns_of_rows,
     words_in_use,
 )
+from kanalyze.tables.columns.numpy_arrays import all_began_ns
 from tests.support.cases import examples
 from tests.support.rows import fetch, orphan, plain_traffic, row, rows
 
@@ -53,30 +52,9 @@ def test_values_have_python_types():
     assert made.anomalies == ["trailing_bytes"]
 
 
-def test_null_is_not_zero():
-    block = RowBlock.of_rows([row(acks=0), row(acks=None)])
-    acks = block.columns["acks"]
-    assert isinstance(acks, Ints)
-    assert acks.values.tolist() == [0, 0]
-    assert acks.valid is not None
-    assert acks.valid == bytearray([1, 0])
-    assert [made.acks for made in block.rows()] == [0, None]
-
-
 def test_a_text_is_stored_once_and_null_is_not_a_text():
     block = RowBlock.of_rows([row(client_id=name) for name in ("b", None, "a", "b", "")])
-    clients = block.columns["client_id"]
-    assert isinstance(clients, Words)
-    assert clients.words == ["b", "a", ""]
-    assert clients.codes.tolist() == [0, -1, 1, 0, 2]
-
-
-def test_blocks_may_share_words_that_do_not_all_occur():
-    words = [f"client-{number}" for number in range(100)]
-    plain = RowBlock.of_rows([row(), row()])
-    codes = array("i", [99, -1])
-    block = RowBlock(2, {**plain.columns, "client_id": Words(codes, words)})
-    assert [made.client_id for made in block.rows()] == ["client-99", None]
+    assert block.columns["client_id"] == (array("i", [0, -1, 1, 0, 2]), ["b", "a", ""])
 
 
 def test_a_number_beyond_int64_is_not_cut():
@@ -116,11 +94,6 @@ def test_words_that_do_not_occur_are_left_out_when_there_are_many():
     assert words_in_use(in_use) is in_use
 
 
-def test_some_columns_can_be_requested():
-    made = columns_of_rows(plain_traffic(3), COLUMNS[1:3])
-    assert list(made) == ["connection", "connection_number"]
-
-
 def test_joined_blocks_keep_their_shared_words():
     words = ["a", "b"]
     plain = RowBlock.of_rows([row()])
@@ -145,3 +118,14 @@ def test_pieces_of_a_block_are_as_large_as_allowed(given_rows, limit_bytes):
     for piece in pieces:
         assert piece
         assert len(piece) == 1 or sum(map(bytes_of_row, piece)) <= limit_bytes
+
+
+def test_a_response_without_a_request_counts_by_its_own_time():
+    rows = plain_traffic(4)
+    times = [row.request_start_ns for row in rows]
+    assert all_began_ns(RowBlock.of_rows(rows)).tolist() == times
+    rows[1] = rows[1]._replace(request_start_ns=None, response_start_ns=7)
+    rows[2] = rows[2]._replace(request_start_ns=5, response_start_ns=None)
+    rows[3] = rows[3]._replace(request_start_ns=None, response_start_ns=None)
+    assert [row.began_ns for row in rows] == [times[0], 7, 5, None]
+    assert all_began_ns(RowBlock.of_rows(rows)).tolist() == [times[0], 7, 5, 0]

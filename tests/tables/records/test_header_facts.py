@@ -6,7 +6,7 @@ import pytest
 
 from kanalyze.kafka.records.cursor import schema_id
 from kanalyze.kafka.records.types import Header
-from kanalyze.tables.records.header_facts import HeaderFacts, facts_of
+from kanalyze.tables.records.columns import HeaderFacts, facts_of
 
 # The example of the W3C recommendation "Trace Context".
 TRACE_ID, PARENT_ID = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"

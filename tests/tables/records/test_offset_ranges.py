@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kanalyze.tables.columns.block import RowBlock
-from kanalyze.tables.records.offset_ranges import LAST_OFFSET, OffsetRanges, ProducedOffsets
+from kanalyze.tables.records.fetched import LAST_OFFSET, OffsetRanges, ProducedOffsets
 from tests.support.rows import partition, row
 
 NUMBERS = st.integers(0, 60)

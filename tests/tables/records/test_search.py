@@ -4,7 +4,7 @@ import pytest
 
 from kanalyze.errors import UsageError
 from kanalyze.kafka.records.types import Header, Record
-from kanalyze.tables.records.search import parse_search, search_of
+from kanalyze.tables.records.values import parse_search, search_of
 
 RECORD = Record(0, None, b"order-1", b"\0\0\xffan order", (Header(b"h", b"my order"),))
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kanalyze.kafka.records.types import Record
-from kanalyze.tables.records.shown_values import ShownValues, ValuesAs
+from kanalyze.tables.records.values import ShownValues, ValuesAs
 
 
 def shown(value: bytes | None, values_as: ValuesAs = "base64", longest: int | None = None) -> Any:

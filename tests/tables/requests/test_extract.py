@@ -11,15 +11,17 @@ from kanalyze.kafka.codec.compiler import compile_decoder
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.requests.extract import Extractors
-from kanalyze.tables.requests.summaries import FIELD_NUMBERS, ExchangeSummary, PartitionSummary
+from kanalyze.tables.requests.summaries import FIELD_NUMBERS, ExchangeSummary
+from kanalyze.tables.requests.summaries import PartitionSummary as Part
 from kanalyze.tables.requests.topic_names import topic_id_text
 from tests.support.batches import batch
+from tests.support.cases import for_each
 from tests.support.messages import Generator, Writer
 from tests.support.vectors import definition_of, read_vectors
 
 if TYPE_CHECKING:
     from kanalyze.kafka.codec.values import Taped
-    from kanalyze.kafka.schema.schema_ast import Field
+    from kanalyze.kafka.schema.schema_ast import Field, Struct
 
 CATALOG = Catalog()
 EXTRACTORS = Extractors(CATALOG)
@@ -28,12 +30,34 @@ NO_ID = bytes(16)
 KINDS: tuple[Literal["request", "response"], ...] = ("request", "response")
 
 
+def whole(struct: Struct, version: int, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of a struct, with defaults for all fields that are left out."""
+    fields = {field.json_name: field for field in struct.fields if field.is_present(version)}
+    assert values.keys() <= {field.json_name for field in struct.fields} | {"_taggedFields"}
+    made = dict(values)
+    for name, field in fields.items():
+        if name not in made and not field.is_tagged(version):
+            made[name] = _default(field)
+        if field.struct is not None and isinstance(made.get(name), list):
+            made[name] = [whole(field.struct, version, item) for item in made[name]]
+        elif field.struct is not None and isinstance(made.get(name), dict):
+            made[name] = whole(field.struct, version, made[name])
+    return made
+
+
+def _default(field: Field) -> Any:
+    if field.is_array or field.struct is not None:
+        return [] if field.is_array else {}
+    empty = {"string": "", "uuid": NO_ID, "records": None, "bytes": b"", "bool": False}
+    return field.default or empty.get(field.type, 0)
+
+
 def read(key: int, kind: str, version: int, values: dict[str, Any] | None) -> Taped | None:
     """Return the values on the tape of a message, decoded with the fields that rows need."""
     if values is None:
         return None
     message = CATALOG.message(key, kind)  # type: ignore[arg-type]
-    body = Writer(message, version).write(values)
+    body = Writer(message, version).write(whole(message.struct, version, values))
     decode = compile_decoder(message, version, EXTRACTORS.needed_fields(key, kind))
     _, end = decode(body, 0, 0, None)
     assert end == len(body)
@@ -60,129 +84,49 @@ def values(found: ExchangeSummary, *names: str) -> tuple[int | str | None, ...]:
     )
 
 
-def produced(topic: dict[str, Any], records: bytes | None) -> dict[str, Any]:
-    return {
-        "transactionalId": "tx",
-        "acks": -1,
-        "timeoutMs": 30_000,
-        "topicData": [{**topic, "partitionData": [{"index": 4, "records": records}]}],
-    }
+def produced(records: bytes | None, **topic: Any) -> dict[str, Any]:
+    partitions = [{"index": 4, "records": records}]
+    topics = [{**(topic or {"name": "orders"}), "partitionData": partitions}]
+    return {"transactionalId": "tx", "acks": -1, "topicData": topics}
+
+
+def produce_answer(code: int, offset: int, **topic: Any) -> dict[str, Any]:
+    partitions = [{"index": 4, "errorCode": code, "baseOffset": offset}]
+    topics = [{**(topic or {"name": "orders"}), "partitionResponses": partitions}]
+    return {"responses": topics, "throttleTimeMs": 9}
 
 
 @pytest.mark.parametrize("version", [3, 9, 13])
 def test_produce_joins_partitions_of_request_and_response(version: int) -> None:
     topic = {"topicId": TOPIC_ID} if version >= 13 else {"name": "orders"}
-    answer = {"index": 4, "errorCode": 0, "baseOffset": 77, "logAppendTimeMs": -1}
-    answer |= {"logStartOffset": 0} if version >= 5 else {}
-    answer |= {"recordErrors": [], "errorMessage": None} if version >= 8 else {}
-    found = summary(
-        0,
-        version,
-        produced(topic, batch(5)),
-        {"responses": [{**topic, "partitionResponses": [answer]}], "throttleTimeMs": 9},
-    )
+    found = summary(0, version, produced(batch(5), **topic), produce_answer(0, 77, **topic))
     name, topic_id = topic.get("name", ""), topic.get("topicId", NO_ID)
-    assert list(found.partitions) == [
-        PartitionSummary(name, topic_id, 4, 5, 161, 77, None, "none", 0)
-    ]
+    assert list(found.partitions) == [Part(name, topic_id, 4, 5, 161, 77, None, "none", 0)]
     assert values(found, "acks", "transactional_id", "throttle_time_ms") == (-1, "tx", 9)
     assert found.errors == []
 
 
 def test_a_refused_produce_has_its_error_and_no_offset() -> None:
-    answer = {"index": 4, "errorCode": 10, "baseOffset": -1, "logAppendTimeMs": -1}
-    topic = {"name": "orders"}
-    response = {"responses": [{**topic, "partitionResponses": [answer]}], "throttleTimeMs": 0}
-    found = summary(0, 3, produced(topic, batch(5)), response)
+    found = summary(0, 3, produced(batch(5)), produce_answer(10, -1))
     assert found.errors == [("orders", NO_ID, 4, 10)]
-    assert (next(iter(found.partitions)).base_offset, next(iter(found.partitions)).error_code) == (
-        None,
-        10,
-    )
+    (part,) = found.partitions
+    assert (part.base_offset, part.error_code) == (None, 10)
 
 
-def test_a_produce_without_a_response_has_the_partitions_of_the_request() -> None:
-    found = summary(0, 3, produced({"name": "orders"}, batch(5)))
-    assert list(found.partitions) == [PartitionSummary("orders", NO_ID, 4, 5, 161, codec="none")]
-    assert values(found, "throttle_time_ms") == (None,)
+def metadata(*topics: dict[str, Any], code: int = 0) -> dict[str, Any]:
+    return {"topics": [*topics], "errorCode": code}
 
 
-def test_null_records_count_as_no_records() -> None:
-    found = summary(0, 3, produced({"name": "orders"}, None))
-    assert (
-        next(iter(found.partitions)).record_count,
-        next(iter(found.partitions)).record_bytes,
-    ) == (0, 0)
-
-
-def test_a_fetch_lists_the_partitions_that_its_response_left_out() -> None:
-    request = {
-        "replicaId": -1,
-        "maxWaitMs": 500,
-        "minBytes": 1,
-        "maxBytes": 1000,
-        "isolationLevel": 0,
-        "topics": [
-            {
-                "topic": "orders",
-                "partitions": [
-                    {"partition": index, "fetchOffset": 0, "partitionMaxBytes": 100}
-                    for index in (0, 1)
-                ],
-            }
-        ],
-    }
-    answered = {
-        "partitionIndex": 1,
-        "errorCode": 0,
-        "highWatermark": 30,
-        "lastStableOffset": 30,
-        "abortedTransactions": None,
-        "records": batch(2, base_offset=28),
-    }
-    response = {
-        "throttleTimeMs": 0,
-        "responses": [{"topic": "orders", "partitions": [answered]}],
-    }
-    found = summary(1, 4, request, response)
-    assert list(found.partitions) == [
-        PartitionSummary("orders", NO_ID, 1, 2, 161, 28, 30, "none", 0),
-        PartitionSummary("orders", NO_ID, 0),
-    ]
-    assert values(found, "max_wait_ms", "min_bytes") == (500, 1)
-
-
-def test_list_offsets_version_0_answers_with_a_list() -> None:
-    answered = {"partitionIndex": 0, "errorCode": 0, "oldStyleOffsets": [90, 40]}
-    response = {"topics": [{"name": "orders", "partitions": [answered]}]}
-    assert list(summary(2, 0, None, response).partitions) == [
-        PartitionSummary("orders", NO_ID, 0, base_offset=90, error_code=0)
-    ]
+ORDERS = {
+    "name": "orders",
+    "topicId": TOPIC_ID,
+    "partitions": [{"errorCode": 5, "partitionIndex": 2}],
+}
+GONE = {"errorCode": 3, "name": "gone"}
 
 
 def test_metadata_shows_names_and_errors_at_every_level() -> None:
-    partition = {
-        "errorCode": 5,
-        "partitionIndex": 2,
-        "leaderId": -1,
-        "leaderEpoch": -1,
-        "replicaNodes": [],
-        "isrNodes": [],
-        "offlineReplicas": [],
-    }
-    topic = {"errorCode": 0, "isInternal": False, "topicAuthorizedOperations": 0}
-    response = {
-        "throttleTimeMs": 0,
-        "brokers": [],
-        "clusterId": None,
-        "controllerId": 0,
-        "topics": [
-            {**topic, "name": "orders", "topicId": TOPIC_ID, "partitions": [partition]},
-            {**topic, "errorCode": 3, "name": "gone", "topicId": NO_ID, "partitions": []},
-        ],
-        "errorCode": 41,
-    }
-    found = summary(3, 13, None, response)
+    found = summary(3, 13, None, metadata(ORDERS, GONE, code=41))
     assert found.names == [(TOPIC_ID, "orders")]
     assert found.errors == [
         ("orders", TOPIC_ID, 2, 5),
@@ -191,187 +135,148 @@ def test_metadata_shows_names_and_errors_at_every_level() -> None:
     ]
 
 
-def test_a_metadata_request_by_topic_names_the_topic_and_its_partitions() -> None:
-    topics = [{"topicId": NO_ID, "name": "orders"}, {"topicId": NO_ID, "name": "gone"}]
-    request = {
-        "topics": topics,
-        "allowAutoTopicCreation": True,
-        "includeTopicAuthorizedOperations": False,
-    }
-    assert list(summary(3, 12, request).partitions) == [
-        PartitionSummary("orders", NO_ID, None),
-        PartitionSummary("gone", NO_ID, None),
-    ]
-    partition = {
-        "errorCode": 5,
-        "partitionIndex": 2,
-        "leaderId": -1,
-        "leaderEpoch": -1,
-        "replicaNodes": [],
-        "isrNodes": [],
-        "offlineReplicas": [],
-    }
-    topic = {"errorCode": 0, "isInternal": False, "topicAuthorizedOperations": 0}
-    response = {
-        "throttleTimeMs": 0,
-        "brokers": [],
-        "clusterId": None,
-        "controllerId": 0,
-        "topics": [
-            {**topic, "errorCode": 3, "name": "gone", "topicId": NO_ID, "partitions": []},
-            {**topic, "name": "orders", "topicId": TOPIC_ID, "partitions": [partition]},
-        ],
-    }
-    assert list(summary(3, 12, request, response).partitions) == [
-        PartitionSummary("orders", NO_ID, None),
-        PartitionSummary("gone", NO_ID, None, error_code=3),
-        PartitionSummary("orders", TOPIC_ID, 2, error_code=5),
-    ]
+def fetch_of(*partitions: int) -> dict[str, Any]:
+    topics = [{"topic": "orders", "partitions": [{"partition": index} for index in partitions]}]
+    return {"maxWaitMs": 500, "minBytes": 1, "topics": topics}
 
 
-def test_a_created_topic_is_listed_without_a_partition() -> None:
-    topic = {"name": "new", "numPartitions": 3, "replicationFactor": 1, "configs": []}
-    request = {
-        "topics": [{**topic, "assignments": []}],
-        "timeoutMs": 1000,
-        "validateOnly": False,
-    }
-    made = {"name": "new", "topicId": TOPIC_ID, "errorCode": 36, "errorMessage": None}
-    made |= {"topicConfigErrorCode": 0, "numPartitions": 3, "replicationFactor": 1, "configs": []}
-    response = {"throttleTimeMs": 0, "topics": [made]}
-    assert list(summary(19, 7, request).partitions) == [PartitionSummary("new", NO_ID, None)]
-    # A name means the same topic, whether a message has its id or not.
-    assert list(summary(19, 7, request, response).partitions) == [
-        PartitionSummary("new", TOPIC_ID, None, error_code=36)
-    ]
-
-
-def test_a_transactional_commit_lists_its_partitions() -> None:
-    partition = {"partitionIndex": 4, "committedOffset": 70, "committedMetadata": None}
-    request = {
-        "transactionalId": "tx",
-        "groupId": "g",
-        "producerId": 1,
-        "producerEpoch": 0,
-        "topics": [{"name": "orders", "partitions": [partition]}],
-    }
-    answered = {"partitionIndex": 4, "errorCode": 16}
-    response = {"throttleTimeMs": 0, "topics": [{"name": "orders", "partitions": [answered]}]}
-    assert list(summary(28, 0, request).partitions) == [
-        PartitionSummary("orders", NO_ID, 4, base_offset=70)
-    ]
-    assert list(summary(28, 0, request, response).partitions) == [
-        PartitionSummary("orders", NO_ID, 4, base_offset=70, error_code=16)
-    ]
-
-
-def test_partitions_that_are_a_list_of_numbers_are_listed() -> None:
-    transaction = {"transactionalId": "tx", "producerId": 1, "producerEpoch": 0}
-    topics = [{"name": "a", "partitions": [0, 2]}, {"name": "b", "partitions": [0]}]
-    request = {"transactions": [{**transaction, "verifyOnly": False, "topics": topics}]}
-    answered = [
-        {"partitionIndex": 2, "partitionErrorCode": 0},
-        {"partitionIndex": 0, "partitionErrorCode": 55},
-    ]
-    result = {"name": "a", "resultsByPartition": answered}
-    response = {
-        "throttleTimeMs": 0,
-        "errorCode": 0,
-        "resultsByTransaction": [{"transactionalId": "tx", "topicResults": [result]}],
-    }
-    assert list(summary(24, 4, request, response).partitions) == [
-        PartitionSummary("a", NO_ID, 0, error_code=55),
-        PartitionSummary("a", NO_ID, 2, error_code=0),
-        PartitionSummary("b", NO_ID, 0),
-    ]
-
-
-def test_a_repeated_partition_has_the_error_code_that_is_not_0() -> None:
-    def marker(*codes: int) -> dict[str, Any]:
+def markers(*codes: list[int]) -> dict[str, Any]:
+    def marker(codes: list[int]) -> dict[str, Any]:
         partitions = [{"partitionIndex": 1, "errorCode": code} for code in codes]
-        return {"producerId": 1, "topics": [{"name": "a", "partitions": partitions}]}
+        return {"topics": [{"name": "a", "partitions": partitions}]}
 
-    for markers in ([marker(0), marker(49)], [marker(49), marker(0)], [marker(0, 49)]):
-        assert list(summary(27, 1, None, {"markers": markers}).partitions) == [
-            PartitionSummary("a", NO_ID, 1, error_code=49)
-        ]
+    return {"markers": list(map(marker, codes))}
 
 
-def test_a_share_fetch_lists_the_records_that_it_delivered() -> None:
-    request = {
-        "groupId": "g",
-        "memberId": "m",
-        "shareSessionEpoch": 1,
-        "maxWaitMs": 500,
-        "minBytes": 1,
-        "maxBytes": 1000,
-        "maxRecords": 500,
-        "batchSize": 500,
-        "topics": [],
-        "forgottenTopicsData": [{"topicId": TOPIC_ID, "partitions": [7]}],
-    }
-    partition = {
-        "partitionIndex": 1,
-        "errorCode": 0,
-        "errorMessage": None,
-        "acknowledgeErrorCode": 121,
-        "acknowledgeErrorMessage": None,
-        "currentLeader": {"leaderId": 0, "leaderEpoch": 0},
-        "records": batch(2, base_offset=28),
-        "acquiredRecords": [],
-    }
-    response = {
-        "throttleTimeMs": 0,
-        "errorCode": 0,
-        "errorMessage": None,
-        "acquisitionLockTimeoutMs": 30_000,
-        "responses": [{"topicId": TOPIC_ID, "partitions": [partition]}],
-        "nodeEndpoints": [],
-    }
-    # Partitions that leave the session are not listed.
-    assert list(summary(78, 1, request).partitions) == []
-    (part,) = summary(78, 1, request, response).partitions
-    assert (part.topic_id, part.partition, part.error_code) == (TOPIC_ID, 1, 121)
-    assert (part.record_count, part.record_bytes, part.base_offset, part.codec) == (
-        2,
-        161,
-        28,
-        "none",
-    )
+COMMITTED = {"partitionIndex": 4, "committedOffset": 70}
+COMMIT = {"topics": [{"name": "orders", "partitions": [COMMITTED]}]}
+STATES = {"partitionStates": [{"partitionIndex": 3}]}
+TRANSACTION = {"topics": [{"name": "a", "partitions": [0, 2]}, {"name": "b", "partitions": [0]}]}
+ANSWERED = [
+    {"partitionIndex": 2, "partitionErrorCode": 0},
+    {"partitionIndex": 0, "partitionErrorCode": 55},
+]
 
 
-def test_a_topic_is_in_the_struct_of_the_partition_or_in_an_outer_one() -> None:
-    state = {
-        "partitionIndex": 3,
-        "controllerEpoch": 1,
-        "leader": 0,
-        "leaderEpoch": 0,
-        "isr": [],
-        "partitionEpoch": 0,
-        "replicas": [],
-        "addingReplicas": [],
-        "removingReplicas": [],
-        "isNew": False,
-    }
-    request = {"controllerId": 0, "controllerEpoch": 1, "brokerEpoch": 1, "type": 0}
-    request["liveLeaders"] = []
-    old = {**request, "ungroupedPartitionStates": [{**state, "topicName": "orders"}]}
-    assert list(summary(4, 1, old).partitions) == [PartitionSummary("orders", NO_ID, 3)]
-    topic = {"topicName": "orders", "topicId": TOPIC_ID, "partitionStates": [state]}
-    new = {**request, "topicStates": [topic]}
-    refused = {"topicId": TOPIC_ID, "partitionErrors": [{"partitionIndex": 3, "errorCode": 11}]}
-    response = {"errorCode": 0, "topics": [refused]}
-    found = summary(4, 5, new, response)
-    assert list(found.partitions) == [PartitionSummary("orders", TOPIC_ID, 3, error_code=11)]
-
-
-def test_a_cursor_is_not_a_topic_of_the_request() -> None:
-    request = {
-        "topics": [{"name": "orders"}],
-        "responsePartitionLimit": 1,
-        "cursor": {"topicName": "orders", "partitionIndex": 7},
-    }
-    assert list(summary(75, 0, request).partitions) == [PartitionSummary("orders", NO_ID, None)]
+@for_each(
+    "case",
+    [
+        # Without a response, a produce has the partitions of the request.
+        (0, 3, produced(batch(5)), None, [Part("orders", NO_ID, 4, 5, 161, codec="none")]),
+        # Null records are no records.
+        (0, 3, produced(None), None, [Part("orders", NO_ID, 4, 0, 0)]),
+        # A fetch lists the partitions that its response leaves out.
+        (
+            *(1, 4, fetch_of(0, 1)),
+            {
+                "responses": [
+                    {
+                        "topic": "orders",
+                        "partitions": [
+                            {
+                                "partitionIndex": 1,
+                                "highWatermark": 30,
+                                "records": batch(2, base_offset=28),
+                            }
+                        ],
+                    }
+                ]
+            },
+            [Part("orders", NO_ID, 1, 2, 161, 28, 30, "none", 0), Part("orders", NO_ID, 0)],
+        ),
+        # ListOffsets 0 answers with a list.
+        (
+            *(2, 0, None),
+            {
+                "topics": [
+                    {
+                        "name": "orders",
+                        "partitions": [{"partitionIndex": 0, "oldStyleOffsets": [90, 40]}],
+                    }
+                ]
+            },
+            [Part("orders", NO_ID, 0, base_offset=90, error_code=0)],
+        ),
+        # A metadata request names topics, the response their partitions too.
+        (
+            *(3, 12, {"topics": [{"name": "orders"}, {"name": "gone"}]}, metadata(GONE, ORDERS)),
+            [
+                Part("orders", NO_ID, None),
+                Part("gone", NO_ID, None, error_code=3),
+                Part("orders", TOPIC_ID, 2, error_code=5),
+            ],
+        ),
+        # A name means the same topic, whether a message has its id or not.
+        (
+            *(19, 7, {"topics": [{"name": "new", "numPartitions": 3}]}),
+            {"topics": [{"name": "new", "topicId": TOPIC_ID, "errorCode": 36}]},
+            [Part("new", TOPIC_ID, None, error_code=36)],
+        ),
+        # A topic has a name in the request, and only its id in the response.
+        (
+            *(4, 5, {"topicStates": [{"topicName": "orders", "topicId": TOPIC_ID, **STATES}]}),
+            {
+                "topics": [
+                    {
+                        "topicId": TOPIC_ID,
+                        "partitionErrors": [{"partitionIndex": 3, "errorCode": 11}],
+                    }
+                ]
+            },
+            [Part("orders", TOPIC_ID, 3, error_code=11)],
+        ),
+        # A commit has its offset from the request, its error from the response.
+        (
+            *(28, 0, COMMIT),
+            {
+                "topics": [
+                    {"name": "orders", "partitions": [{"partitionIndex": 4, "errorCode": 16}]}
+                ]
+            },
+            [Part("orders", NO_ID, 4, base_offset=70, error_code=16)],
+        ),
+        # Partitions may be a list of numbers.
+        (
+            *(24, 4, {"transactions": [TRANSACTION]}),
+            {
+                "resultsByTransaction": [
+                    {"topicResults": [{"name": "a", "resultsByPartition": ANSWERED}]}
+                ]
+            },
+            [
+                Part("a", NO_ID, 0, error_code=55),
+                Part("a", NO_ID, 2, error_code=0),
+                Part("b", NO_ID, 0),
+            ],
+        ),
+        # A repeated partition has the error code that is not 0.
+        (27, 1, None, markers([0], [49]), [Part("a", NO_ID, 1, error_code=49)]),
+        (27, 1, None, markers([49], [0]), [Part("a", NO_ID, 1, error_code=49)]),
+        (27, 1, None, markers([0, 49]), [Part("a", NO_ID, 1, error_code=49)]),
+        # Partitions that leave a share session are not listed.
+        (
+            *(78, 1, {"forgottenTopicsData": [{"topicId": TOPIC_ID, "partitions": [7]}]}),
+            {
+                "responses": [
+                    {
+                        "topicId": TOPIC_ID,
+                        "partitions": [
+                            {
+                                "partitionIndex": 1,
+                                "acknowledgeErrorCode": 121,
+                                "records": batch(2, base_offset=28),
+                            }
+                        ],
+                    }
+                ]
+            },
+            [Part(None, TOPIC_ID, 1, 2, 161, 28, None, "none", 121)],
+        ),
+    ],
+)
+def test_an_exchange_has_the_partitions_of_both_messages(case: Any) -> None:
+    *messages, expected = case
+    assert list(summary(*messages).partitions) == expected
 
 
 _BY_HAND = {0, 1, 2, 9}
@@ -468,21 +373,16 @@ def test_an_unknown_api_has_no_facts() -> None:
     assert EXTRACTORS.needed_fields(999, "request").paths == ()
 
 
-@pytest.mark.parametrize("version", [0, 3, 6])
+@for_each("version", [0, 3, 6])
 def test_find_coordinator_names_the_group_or_the_transaction(version: int) -> None:
-    for key_type, name in ((0, "group_id"), (1, "transactional_id")):
-        if version == 0 and key_type:
-            continue
-        request: dict[str, Any] = {"keyType": key_type} if version else {}
-        request |= {"key": "it"} if version < 4 else {"coordinatorKeys": ["it"]}
+    for key_type, name in ((0, "group_id"), (1, "transactional_id"))[: version + 1]:
+        request = {"keyType": key_type, "key": "it", "coordinatorKeys": ["it"]}
         assert values(summary(10, version, request), name) == ("it",)
 
 
 def test_a_column_that_is_a_field_is_unknown_in_versions_without_the_field() -> None:
     for version, throttle_time_ms in ((0, None), (1, 9)):
-        response: dict[str, Any] = {"responses": []}
-        response |= {"throttleTimeMs": 9} if version else {}
-        found = summary(0, version, None, response)
+        found = summary(0, version, None, {"throttleTimeMs": 9})
         assert values(found, "throttle_time_ms") == (throttle_time_ms,)
 
 

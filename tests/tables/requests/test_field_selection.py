@@ -10,9 +10,13 @@ import pytest
 from kanalyze.kafka.codec.compiler import compile_decoder
 from kanalyze.kafka.codec.values import TapeCursor
 from kanalyze.kafka.schema.catalog import Catalog
-from kanalyze.tables.requests.body_walk import BodyWalk
 from kanalyze.tables.requests.field_selection import field_roles, projection_of
-from kanalyze.tables.requests.summaries import FIELD_NUMBERS, ExchangeSummary, PartitionColumns
+from kanalyze.tables.requests.summaries import (
+    FIELD_NUMBERS,
+    BodyWalk,
+    ExchangeSummary,
+    PartitionColumns,
+)
 from tests.support.cases import for_each
 from tests.support.messages import Generator, Writer
 

@@ -1,4 +1,4 @@
-"""Long polls: a response that is delayed on purpose is not slow."""
+"""A response that is delayed on purpose is not slow; what a fetch session reads."""
 
 from __future__ import annotations
 
@@ -6,9 +6,19 @@ from typing import Any
 
 import pytest
 
-from kanalyze.tables.requests.fetch_sessions import FetchSessionUpdate
-from kanalyze.tables.requests.long_polls import LongPollDetector, longest_wait_ms, may_be_held_back
-from kanalyze.tables.requests.summaries import FIELD_NUMBERS, ExchangeSummary
+from kanalyze.tables.requests.long_polls import (
+    FetchSessions,
+    LongPollDetector,
+    longest_wait_ms,
+    may_be_held_back,
+)
+from kanalyze.tables.requests.summaries import (
+    FIELD_NUMBERS,
+    ExchangeSummary,
+    FetchSessionUpdate,
+    SessionPartition,
+)
+from tests.support.cases import for_each
 
 MS = 1_000_000
 NOW = 1_700_000_000_000 * MS
@@ -27,59 +37,44 @@ def fetch(detector: LongPollDetector, latency_ms: float, **changes: Any) -> bool
     return detector.waited(changes.pop("connection", 1), **known | changes)
 
 
-def test_an_empty_response_after_max_wait_waited() -> None:
-    assert fetch(LongPollDetector(), 501)
-    assert fetch(LongPollDetector(), 499.5)
+RECENT, LATER, LONG_AGO = NOW - MS, NOW + 200 * MS, NOW - 10_000 * MS
 
 
-def test_an_empty_response_before_max_wait_did_not_wait() -> None:
-    assert not fetch(LongPollDetector(), 3)
+def read(*news: tuple[str, int]) -> dict[str, Any]:
+    """Return what a response with records from these offsets on is asked about with."""
+    return {"record_bytes": 900, "news": [(log, offset, -1) for log, offset in news]}
 
 
-def test_a_fetch_with_a_limit_of_0_or_an_error_does_not_wait() -> None:
-    assert not fetch(LongPollDetector(), 600, max_wait_ms=0)
-    assert not fetch(LongPollDetector(), 600, min_bytes=0)
-    assert not fetch(LongPollDetector(), 600, failed=True)
-
-
-def test_too_few_bytes_after_max_wait_waited() -> None:
-    assert fetch(LongPollDetector(), 501, min_bytes=1000, record_bytes=900, news=[("t", 5, -1)])
-
-
-def test_a_slow_response_with_earlier_data_did_not_wait() -> None:
+@for_each(
+    "case",
+    [
+        # An empty response, after the longest wait and before it.
+        (501, {}, [], True),
+        (499.5, {}, [], True),
+        (3, {}, [], False),
+        # Without a wait, or with an error, the response is sent at once.
+        (600, {"max_wait_ms": 0}, [], False),
+        (600, {"min_bytes": 0}, [], False),
+        (600, {"failed": True}, [], False),
+        # Too few bytes, after the longest wait.
+        (501, {"min_bytes": 1000, **read(("t", 5))}, [], True),
+        # Data from before a known log end was there before the request.
+        (400, read(("t", 40)), [("t", 100, RECENT)], False),
+        (300, read(("a", 100), ("b", 40)), [("a", 100, RECENT), ("b", 100, RECENT)], False),
+        # Data beyond it came later; if long ago, most likely before the request.
+        (300, read(("t", 100)), [("t", 100, RECENT)], True),
+        (4, read(("t", 100)), [("t", 100, LONG_AGO)], False),
+        # A log without a known end proves nothing, nor one that was learned after the request.
+        (300, read(("t", 100)), [], False),
+        (300, read(("t", 100)), [("t", 100, RECENT), ("t", 180, LATER)], True),
+    ],
+)
+def test_a_fetch_waits_for_its_time_or_for_data_beyond_the_log_end(case: Any) -> None:
+    latency_ms, changes, log_ends, expected = case
     detector = LongPollDetector()
-    detector.learn("t", 100, NOW - 5 * MS)
-    assert not fetch(detector, 400, record_bytes=900, news=[("t", 40, -1)])
-
-
-def test_data_beyond_a_recent_log_end_was_waited_for() -> None:
-    detector = LongPollDetector()
-    detector.learn("t", 100, NOW - 1 * MS)
-    assert fetch(detector, 300, record_bytes=900, news=[("t", 100, -1)])
-
-
-def test_data_that_probably_came_before_the_request_was_not_waited_for() -> None:
-    detector = LongPollDetector()
-    detector.learn("t", 100, NOW - 10_000 * MS)
-    assert not fetch(detector, 4, record_bytes=900, news=[("t", 100, -1)])
-
-
-def test_a_log_without_a_known_end_proves_no_wait() -> None:
-    assert not fetch(LongPollDetector(), 300, record_bytes=900, news=[("t", 100, -1)])
-
-
-def test_a_log_end_learned_after_the_request_does_not_count() -> None:
-    detector = LongPollDetector()
-    detector.learn("t", 100, NOW - 1 * MS)
-    detector.learn("t", 180, NOW + 200 * MS)
-    assert fetch(detector, 300, record_bytes=900, news=[("t", 100, -1)])
-
-
-def test_one_partition_with_earlier_data_means_no_wait() -> None:
-    detector = LongPollDetector()
-    for partition in ("a", "b"):
-        detector.learn(partition, 100, NOW - 1 * MS)
-    assert not fetch(detector, 300, record_bytes=900, news=[("a", 100, -1), ("b", 40, -1)])
+    for log_end in log_ends:
+        detector.learn(*log_end)
+    assert fetch(detector, latency_ms, **changes) is expected
 
 
 def test_a_fetch_sent_while_another_is_delayed_is_delayed_with_it() -> None:
@@ -148,3 +143,90 @@ def test_group_members_except_the_leader_wait_without_a_limit() -> None:
     assert may_be(14, has_assignments=False)
     assert not may_be(14, has_assignments=True)
     assert not may_be(0)
+
+
+# -- fetch sessions (KIP-227) ----------------------------------------------------------------------
+
+BROKER = ("10.0.0.2", 9092)
+
+
+def place(topic: str, partition: int = 0) -> SessionPartition:
+    return (topic, bytes(16), partition)
+
+
+A, B, C = place("a"), place("b"), place("c", 5)
+
+
+def update(
+    session_id: int,
+    epoch: int,
+    requested: list[SessionPartition] | None = None,
+    *,
+    forgotten: list[SessionPartition] | None = None,
+    response_session_id: int | None = None,
+    error_code: int = 0,
+) -> FetchSessionUpdate:
+    answered = session_id if response_session_id is None else response_session_id
+    return FetchSessionUpdate(
+        session_id, epoch, requested or [], forgotten or [], answered, error_code
+    )
+
+
+def open_session(requested: list[SessionPartition], **bounds: int) -> FetchSessions:
+    sessions = FetchSessions(**bounds)
+    assert list(sessions.follow(BROKER, update(0, 0, requested, response_session_id=7))) == []
+    return sessions
+
+
+@for_each(
+    "steps",
+    [
+        [(update(7, 1), [A, B]), (update(7, 2), [A, B])],
+        [(update(7, 1, [C], forgotten=[A]), [B, C]), (update(7, 2), [B, C])],
+        [(update(7, 1, forgotten=[C]), [A, B])],
+        # A missed epoch, and a refused fetch, make the session unknown.
+        [(update(7, 2), []), (update(7, 3), [])],
+        [(update(7, 1, error_code=71), []), (update(7, 2), [])],
+        # Epoch 0 replaces the session, -1 ends it.
+        [(update(7, 0, [B], response_session_id=8), []), (update(8, 1), [B]), (update(7, 1), [])],
+        [(update(7, -1, [A], response_session_id=0), []), (update(7, 1), [])],
+        # A response without a session id opens none.
+        [(update(0, 0, [C], response_session_id=0), []), (update(0, 1), [])],
+        [(FetchSessionUpdate(0, 0, [C], [], None, 0), []), (update(0, 1), [])],
+        # A session that began before the capture.
+        [(update(9, 30, [C]), [])],
+    ],
+)
+def test_a_session_has_the_partitions_that_its_fetches_named(steps: Any) -> None:
+    sessions = open_session([A, B])
+    for change, expected in steps:
+        assert list(sessions.follow(BROKER, change)) == expected
+
+
+def test_ids_belong_to_one_broker() -> None:
+    assert list(open_session([A]).follow(("10.0.0.3", 9092), update(7, 1))) == []
+
+
+def test_epochs_continue_at_1_after_the_highest() -> None:
+    sessions = open_session([A])
+    sessions._sessions[BROKER, 7].next_epoch = 2**31 - 1
+    assert list(sessions.follow(BROKER, update(7, 2**31 - 1))) == [A]
+    assert list(sessions.follow(BROKER, update(7, 1))) == [A]
+
+
+def test_sessions_are_bounded_and_the_least_recently_used_is_dropped_first() -> None:
+    sessions = open_session([A], most_sessions=2)
+    sessions.follow(BROKER, update(0, 0, [B], response_session_id=8))
+    sessions.follow(BROKER, update(7, 1))
+    sessions.follow(BROKER, update(0, 0, [C], response_session_id=9))
+    assert list(sessions.follow(BROKER, update(8, 1))) == []
+    assert list(sessions.follow(BROKER, update(7, 2))) == [A]
+
+
+def test_partitions_in_all_sessions_are_bounded() -> None:
+    sessions = open_session([A, B], most_partitions=3)
+    sessions.follow(BROKER, update(0, 0, [A, B], response_session_id=8))
+    assert len(sessions) == 1
+    sessions.follow(BROKER, update(8, 1, [place("t", n) for n in range(9)]))
+    sessions.follow(BROKER, update(0, 0, [place("t", n) for n in range(9)], response_session_id=9))
+    assert len(sessions) == 0

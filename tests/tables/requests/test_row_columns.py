@@ -1,4 +1,4 @@
-"""Packets of rows: the capture they are in, and their numbers there."""
+"""Packets of rows, and the capture point."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from kanalyze.capture.packet_index import PacketIndex, PacketRun
 from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.buffers import buffers_of
-from kanalyze.tables.requests.packet_numbers import PacketNumbers
+from kanalyze.tables.requests.row_columns import PacketNumbers, capture_point
 
 NAMES = ("capture", "request_packet", "response_packet")
 COLUMNS_OF_PACKETS = [column for column in COLUMNS if column.name in NAMES]
@@ -42,12 +42,12 @@ def numbered(rows, locations=TWO_FILES):
         buffers["request_packet"].put_any(at, request)
         buffers["response_packet"].put_any(at, response)
     PacketNumbers(buffers, locations).number(len(rows))
-    captures = buffers["capture"].drain(len(rows))
+    codes, words = buffers["capture"].drain(len(rows))
     packets = [
         (buffers["request_packet"].get(at), buffers["response_packet"].get(at))
         for at in range(len(rows))
     ]
-    return [captures.words[code] for code in captures.codes], packets
+    return [words[code] for code in codes], packets
 
 
 @pytest.mark.parametrize(
@@ -86,3 +86,24 @@ def test_with_many_turns_rows_are_numbered_one_by_one():
     turns = Locations(*((number % 2, number, 1) for number in range(1, 201)))
     rows = [(number, None) for number in range(1, 201)]
     assert numbered(rows, turns) == (["b.pcap", "a.pcap"] * 100, rows)
+
+
+MS = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("client_ns", "broker_ns", "expected"),
+    [
+        (20_000, 25 * MS, "client"),
+        (25 * MS, 20_000, "broker"),
+        (5 * MS, 20 * MS, "between"),
+        (1 * MS, 80 * MS, "between"),
+        (300_000, 900_000, None),
+        (900_000, 900_000, None),
+        (0, 0, None),
+        (-1, 25 * MS, None),
+        (25 * MS, -1, None),
+    ],
+)
+def test_the_nearer_end_is_where_the_capture_was_taken(client_ns, broker_ns, expected):
+    assert capture_point(client_ns, broker_ns) == expected

@@ -1,7 +1,6 @@
-# The C types of json_tape.py.
+# The C types of text.py.
 cimport cython
 
-from kanalyze.export.text_buffer cimport TextBuffer
 from kanalyze.kafka.codec.machine cimport RECORDS_CELLS
 from kanalyze.kafka.codec.values cimport (
     AS_ARRAY,
@@ -19,6 +18,10 @@ from kanalyze.kafka.codec.values cimport (
 )
 
 cdef enum:
+    ZERO = 0x30
+    MINUS = 0x2D
+    MAX_DIGITS = 20
+    FEW_BYTES = 128
     QUOTE = 0x22
     BACKSLASH = 0x5C
     COMMA = 0x2C
@@ -28,6 +31,87 @@ cdef enum:
     CLOSE_LIST = 0x5D
     FIRST_PLAIN = 0x20
     LAST_PLAIN = 0x7E
+
+cdef long long MIN_PLAIN
+
+
+cdef class TextBuffer:
+    cdef unsigned char[::1] data
+    cdef Py_ssize_t used
+
+    @cython.locals(used=cython.Py_ssize_t)
+    cpdef bytes drain(self)
+    cdef int make_room(self, Py_ssize_t count) except -1
+    cdef int put_byte(self, unsigned char byte) except -1
+    @cython.locals(count=cython.Py_ssize_t, at=cython.Py_ssize_t, i=cython.Py_ssize_t)
+    cdef int put(self, const unsigned char[::1] text) except -1
+    @cython.locals(
+        count=cython.Py_ssize_t,
+        at=cython.Py_ssize_t,
+        i=cython.Py_ssize_t,
+        view="const unsigned char[::1]",
+    )
+    cdef int put_bytes(self, bytes text) except -1
+    @cython.locals(at=cython.Py_ssize_t, quotient=cython.longlong)
+    cdef put_number(self, long long value)
+    cdef _put_text(self, value)
+
+
+cdef class Cells:
+    cdef put(self, TextBuffer text, Py_ssize_t row)
+
+
+cdef class NumberCells(Cells):
+    cdef const long long[::1] _values
+    cdef const unsigned char[::1] _valid
+    cdef bint _has_nulls
+    cdef bytes _null
+
+    cdef put(self, TextBuffer text, Py_ssize_t row)
+    cdef _put_known(self, TextBuffer text, Py_ssize_t row)
+
+
+cdef class TruthCells(NumberCells):
+    cdef _put_known(self, TextBuffer text, Py_ssize_t row)
+
+
+cdef class WordCells(Cells):
+    cdef const int[::1] _codes
+    cdef list _words
+    cdef bytes _null
+
+    @cython.locals(code=cython.int, word=bytes)
+    cdef put(self, TextBuffer text, Py_ssize_t row)
+
+
+cdef class TextCells(Cells):
+    cdef list _texts
+
+    @cython.locals(word=bytes)
+    cdef put(self, TextBuffer text, Py_ssize_t row)
+
+
+cdef class ListCells(Cells):
+    cdef const long long[::1] _offsets
+    cdef LineWriter _writer
+    cdef list _items
+
+    @cython.locals(first=cython.Py_ssize_t, end=cython.Py_ssize_t, item=cython.Py_ssize_t)
+    cdef put(self, TextBuffer text, Py_ssize_t row)
+
+
+cdef class LineWriter:
+    cdef list _before
+    cdef bytes _end
+    cdef TextBuffer _text
+
+    @cython.locals(text=TextBuffer, row=cython.Py_ssize_t)
+    cpdef bytes lines(self, Py_ssize_t rows, list cells)
+    @cython.locals(text=TextBuffer, row=cython.Py_ssize_t, lines=list)
+    cpdef list each(self, Py_ssize_t rows, list cells)
+    @cython.locals(index=cython.Py_ssize_t, before=bytes, cell=Cells)
+    cdef put(self, TextBuffer text, Py_ssize_t row, list cells)
+
 
 cdef long long _MAX_KNOWN
 

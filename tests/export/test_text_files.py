@@ -9,17 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze.export.csv import CsvWriter, csv_text
 from kanalyze.export.schema import choose_columns
+from kanalyze.export.text_files import CsvWriter, JsonLinesWriter, csv_text
 from kanalyze.spec.rows.requests import COLUMNS
-from tests.support.cases import examples
+from tests.support.cases import examples, for_each
 from tests.support.rows import START_NS, failed, orphan, plain_traffic, row, rows
 
 
-def written(tmp_path, given_rows, columns=COLUMNS) -> bytes:
-    target = tmp_path / "out.csv"
-    with CsvWriter(str(target), columns) as writer:
-        writer.write(given_rows)
+def written(folder, given_rows, columns=COLUMNS, ending="csv") -> bytes:
+    target = folder / f"out.{ending}"
+    with (CsvWriter if ending == "csv" else JsonLinesWriter)(str(target), columns) as writer:
+        for first in range(0, len(given_rows), 10):
+            writer.write(given_rows[first : first + 10])
     return target.read_bytes()
 
 
@@ -37,29 +38,20 @@ def decoded(cell: str) -> str | None:
 
 def test_the_first_line_names_the_columns(tmp_path):
     assert written(tmp_path, []) == (",".join(c.name for c in COLUMNS) + "\r\n").encode()
+    data = written(tmp_path, [orphan()], choose_columns(["status", "client_id"]))
+    assert data == b"status,client_id\r\norphan_response,\r\n"
 
 
-def test_numbers_are_exact_and_null_is_empty(tmp_path):
-    (cells,) = read_back(written(tmp_path, [row(request_start_ns=START_NS + 1, acks=-1)]))
-    assert cells["request_start_ns"] == str(START_NS + 1)
-    assert cells["acks"] == "-1"
-    assert cells["max_wait_ms"] == ""
-    assert cells["principal"] == ""
-
-
-def test_booleans_are_lower_case(tmp_path):
-    cells = read_back(written(tmp_path, [row(waited=True), row(waited=False), row(waited=None)]))
-    assert [line["waited"] for line in cells] == ["true", "false", ""]
-
-
-def test_nested_columns_are_json(tmp_path):
-    item = failed("caf\u00e9", 6, "NOT_LEADER_OR_FOLLOWER", anomalies=["trailing_bytes"])
-    (cells,) = read_back(written(tmp_path, [item]))
-    assert json.loads(cells["errors"]) == [
-        {"topic": "caf\u00e9", "partition": 0, "code": 6, "name": "NOT_LEADER_OR_FOLLOWER"}
-    ]
-    assert json.loads(cells["anomalies"]) == ["trailing_bytes"]
-    assert json.loads(cells["partitions"])[0]["record_bytes"] == 100
+def test_numbers_are_exact_null_is_empty_and_nested_columns_are_json(tmp_path):
+    changes = {"request_start_ns": START_NS + 1, "waited": True, "anomalies": ["trailing_bytes"]}
+    one, two = read_back(written(tmp_path, [failed("é", 6, "X", **changes), row(waited=False)]))
+    assert (one["request_start_ns"], one["acks"]) == (str(START_NS + 1), "-1")
+    assert (one["max_wait_ms"], one["principal"]) == ("", "")
+    assert (one["waited"], two["waited"]) == ("true", "false")
+    errors = [{"topic": "é", "partition": 0, "code": 6, "name": "X"}]
+    assert json.loads(one["errors"]) == errors
+    assert json.loads(one["anomalies"]) == ["trailing_bytes"]
+    assert json.loads(one["partitions"])[0]["record_bytes"] == 100
 
 
 @settings(max_examples=examples(40))
@@ -121,20 +113,37 @@ def test_texts_that_a_spreadsheet_would_run_are_guarded(text, cell):
     assert csv_text(text) == cell
 
 
-def test_pandas_reads_the_file(tmp_path):
+@for_each("ending", ["csv", "jsonl"])
+def test_pandas_reads_the_file(tmp_path, ending):
     traffic = plain_traffic(300)
-    frame = pd.read_csv(io.BytesIO(written(tmp_path, traffic)))
+    data = io.BytesIO(written(tmp_path, traffic, ending=ending))
+    frame = pd.read_csv(data) if ending == "csv" else pd.read_json(data, lines=True)
     assert frame["latency_ns"].to_list() == [item.latency_ns for item in traffic]
     assert frame["client_id"].to_list() == [item.client_id for item in traffic]
     assert frame.columns.to_list() == [column.name for column in COLUMNS]
 
 
-def test_columns_can_be_chosen(tmp_path):
-    data = written(tmp_path, [orphan()], choose_columns(["status", "client_id"]))
-    assert data == b"status,client_id\r\norphan_response,\r\n"
+# -- JSON Lines -----------------------------------------------------------------------------------
 
 
-def test_many_different_texts_are_all_written(tmp_path):
-    crowd = [row(client_id=f"client-{number}") for number in range(12_000)]
-    data = written(tmp_path, crowd, choose_columns(["client_id"]))
-    assert data.decode().split("\r\n")[1:-1] == [item.client_id for item in crowd]
+@settings(max_examples=examples(40))
+@given(given_rows=st.lists(rows(), max_size=3))
+def test_every_row_is_an_object_with_every_column(tmp_path_factory, given_rows):
+    data = written(tmp_path_factory.mktemp("jsonl"), given_rows, ending="jsonl")
+    expected = []
+    for item in given_rows:
+        plain = item._asdict()
+        plain["errors"] = [part._asdict() for part in item.errors]
+        plain["partitions"] = [part._asdict() for part in item.partitions]
+        expected.append(plain)
+    assert [json.loads(line) for line in data.splitlines()] == expected
+
+
+def test_nothing_from_the_wire_is_written_raw(tmp_path):
+    columns = choose_columns(["client_id", "request_start_ns", "errors"])
+    rows = [row(client_id="\x1b[31m\u202e\u00e9\n\x9b", request_start_ns=START_NS + 1)]
+    assert written(tmp_path, rows, columns, "jsonl") == (
+        b'{"client_id":"\\u001b[31m\\u202e\\u00e9\\n\\u009b",'
+        b'"request_start_ns":1767225600000000001,"errors":[]}\n'
+    )
+    assert written(tmp_path, [], columns, "jsonl") == b""

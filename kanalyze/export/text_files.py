@@ -1,0 +1,230 @@
+r"""Rows as CSV and as JSON Lines.
+
+In: rows, or columns of rows (:mod:`~kanalyze.tables.columns.block`). Out: bytes. A text that is
+repeated is escaped only once.
+
+CSV is that of RFC 4180, in UTF-8, with a header line and ``\r\n`` line ends:
+
+- null is an empty cell. Booleans are ``true`` and ``false``. Nested columns are compact JSON text.
+- Text comes from the network and is not trusted. A backslash and every unprintable character (see
+  :func:`kanalyze.common.texts.escape`) are written as JSON escapes: ``\\``, ``\n``, ``\u001b``.
+  No cell has a line break.
+- Spreadsheets run cells that begin with ``= + - @``, and some also those that begin with the
+  full-width forms. A text that begins with one of these characters or with an apostrophe gets an
+  apostrophe in front; a lone dash does not. The empty text, which is not null, is a single
+  apostrophe. In countries with decimal commas, spreadsheets separate cells at semicolons. So such a
+  character behind a semicolon is written as its escape, ``\u003d``, also in nested columns. To get
+  the exact text, a reader removes one apostrophe and undoes the escapes. Numbers are not changed.
+
+JSON Lines are ASCII, one object per row. Every object has every column; null is written. Integers
+are exact, but a reader that converts them to doubles loses nanoseconds. All characters except
+printable ASCII are escaped, so that nothing that a client sent can control a terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.common.texts import escape
+from kanalyze.export.files import FileWriter, OutputFile
+from kanalyze.export.text import (
+    Cells,
+    LineWriter,
+    ListCells,
+    NumberCells,
+    TextCells,
+    TruthCells,
+    WordCells,
+)
+from kanalyze.spec.rows.requests import COLUMNS
+from kanalyze.tables.columns.block import Lists, RowBlock, Words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from kanalyze.spec.columns import AnyRow, Column
+    from kanalyze.tables.columns.block import ColumnValues, Ints
+
+__all__ = [
+    "CsvWriter",
+    "JsonLinesWriter",
+    "JsonTexts",
+    "WordTexts",
+    "csv_text",
+    "json_lines",
+    "number_cells",
+]
+
+
+_quoted: Callable[[str], str] = json.encoder.encode_basestring_ascii
+"""Return a text as JSON, in ASCII."""
+
+
+class WordTexts:
+    """The cells of one column of texts."""
+
+    def __init__(self, shown: Callable[[str], str], null: bytes) -> None:
+        """Make the cells of a column.
+
+        Args:
+            shown: returns the cell of a text.
+            null: the cell of null.
+        """
+        self._shown = shown
+        self._null = null
+        self._words: list[str] = []
+        self._texts: list[bytes] = []
+        """The cells of the words converted so far, in the order of the column's words."""
+
+    def of(self, texts: Words) -> Cells:
+        """Return the cells of a column."""
+        return WordCells(texts.codes, self._of_words(texts), self._null)
+
+    def _of_words(self, texts: Words) -> list[bytes]:
+        words = texts.words
+        if words is not self._words:
+            self._words, self._texts = words, []
+        # Blocks share a list of words, which only grows: convert the new ones.
+        self._texts += [self._shown(word).encode("utf-8") for word in words[len(self._texts) :]]
+        return self._texts
+
+
+class JsonTexts:
+    """The values of one column as JSON."""
+
+    def __init__(self, column: Column) -> None:
+        self._column = column
+        self._words = WordTexts(_quoted, b"null")
+        self._fields = [JsonTexts(field) for field in column.fields]
+        self._item = LineWriter([b""], b"")
+        if column.fields:
+            self._item = json_lines([field.name for field in column.fields], b"")
+
+    def of(self, values: ColumnValues) -> Cells:
+        """Return each value of a column as JSON."""
+        if isinstance(values, Words):
+            return self._words.of(values)
+        if isinstance(values, Lists):
+            return self._of_lists(values)
+        return number_cells(self._column, values, b"null")
+
+    def _of_lists(self, lists: Lists) -> Cells:
+        if self._fields:
+            items = [
+                texts.of(lists.fields[field.name])
+                for texts, field in zip(self._fields, self._column.fields, strict=True)
+            ]
+        else:
+            texts = lists.fields[""]
+            assert isinstance(texts, Words)
+            items = [self._words.of(texts)]
+        return ListCells(lists.offsets, self._item, items)
+
+
+def json_lines(names: Sequence[str], end: bytes) -> LineWriter:
+    """Return a writer of JSON objects with these keys, whose values are JSON already."""
+    before = [f"{',' if place else '{'}{_quoted(name)}:" for place, name in enumerate(names)]
+    return LineWriter([text.encode("ascii") for text in before], (b"}" if names else b"{}") + end)
+
+
+def number_cells(column: Column, ints: Ints, null: bytes) -> Cells:
+    """Return the cells of a column of numbers or booleans; ``null`` is the cell of null."""
+    kind = TruthCells if column.type == "bool" else NumberCells
+    return kind(ints.values, ints.valid, null)
+
+
+_FORMULA_SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20"
+"""For a character class of a regular expression."""
+_AT_BEGIN = re.compile(f"[{_FORMULA_SIGNS}']")
+_QUOTE = '"'
+_NEEDS_QUOTES = re.compile('[",\r\n]')
+_BEHIND_SEMICOLON = re.compile(rf"""(;[ '"\\]*)([{_FORMULA_SIGNS}])""")
+
+
+class CsvWriter(FileWriter):
+    """Writes rows as CSV. The header line is written even if there are no rows."""
+
+    def __init__(
+        self, destination: str, columns: Sequence[Column] = COLUMNS, *, private: bool = False
+    ) -> None:
+        super().__init__(OutputFile(destination, private=private))
+        self._columns = tuple(columns)
+        # With a single column, an empty cell would be an empty line, which is not a record.
+        null = b"" if len(self._columns) > 1 else b'""'
+        self._cells = [(column.name, _cells_of(column, null)) for column in columns]
+        self._lines = LineWriter([b"", *[b","] * (len(self._columns) - 1)], b"\r\n")
+        header = ",".join(_cell(column.name) for column in columns)
+        self.output.file.write(f"{header}\r\n".encode())
+
+    def write(self, rows: Sequence[AnyRow]) -> None:
+        """Write rows; raises OSError."""
+        self.write_block(RowBlock.of_rows(rows, self._columns))
+
+    def write_block(self, block: RowBlock) -> None:
+        """Write the rows of a block like ``write``."""
+        for piece in block.pieces():
+            cells = [cells_of(piece.columns[name]) for name, cells_of in self._cells]
+            self.output.file.write(self._lines.lines(len(piece), cells))
+
+
+def csv_text(text: str) -> str:
+    """Return a text as the content of a cell; see the module's docstring."""
+    if text == "-":
+        return text  # the name of standard input; no spreadsheet runs a lone dash
+    text = _without_formulas(escape(text))
+    return f"'{text}" if not text or _AT_BEGIN.match(text) else text
+
+
+def _without_formulas(text: str) -> str:
+    """Return a text, or JSON text, with the characters escaped that could begin a formula in it."""
+    if ";" not in text:
+        return text
+    return _BEHIND_SEMICOLON.sub(lambda match: f"{match[1]}\\u{ord(match[2]):04x}", text)
+
+
+def _cells_of(column: Column, null: bytes) -> Callable[[Any], Cells]:
+    """Return a function that makes the cells of a column; ``null`` is the cell of null."""
+    if column.type == "string":
+        return WordTexts(lambda text: _cell(csv_text(text)), null).of
+    if column.type.startswith("list<"):
+        return partial(_lists, JsonTexts(column))
+    return lambda ints: number_cells(column, ints, null)
+
+
+_UNCHANGED = LineWriter([b""], b"")
+
+
+def _lists(texts: JsonTexts, lists: Lists) -> Cells:
+    """Return lists as cells with JSON text."""
+    texts_of_rows = _UNCHANGED.each(len(lists.offsets) - 1, [texts.of(lists)])
+    return TextCells([_cell(_without_formulas(text)).encode("ascii") for text in texts_of_rows])
+
+
+def _cell(text: str) -> str:
+    """Return a cell, in quotes if it needs them."""
+    return text if _NEEDS_QUOTES.search(text) is None else f'"{text.replace(_QUOTE, 2 * _QUOTE)}"'
+
+
+class JsonLinesWriter(FileWriter):
+    """Writes rows as JSON Lines."""
+
+    def __init__(
+        self, destination: str, columns: Sequence[Column] = COLUMNS, *, private: bool = False
+    ) -> None:
+        super().__init__(OutputFile(destination, private=private))
+        self._columns = tuple(columns)
+        self._texts = [(column.name, JsonTexts(column)) for column in columns]
+        self._lines = json_lines([column.name for column in columns], b"\n")
+
+    def write(self, rows: Iterable[AnyRow]) -> None:
+        """Write rows; raises OSError."""
+        self.write_block(RowBlock.of_rows(list(rows), self._columns))
+
+    def write_block(self, block: RowBlock) -> None:
+        """Write the rows of a block like ``write``."""
+        for piece in block.pieces():
+            cells = [texts.of(piece.columns[name]) for name, texts in self._texts]
+            self.output.file.write(self._lines.lines(len(piece), cells))
