@@ -26,10 +26,7 @@ STAGES = {
     "headers": ("net/",),
     "reassembly": ("net/tcp/", "model/network_path"),
     "decryption": ("tls/", "model/tls", "model/tls_record"),
-    "framing": (
-        *("kafka/framing/", "model/segments"),
-        *("kafka/session/header_candidates", "kafka/session/resync"),
-    ),
+    "framing": ("kafka/framing/", "model/segments", "kafka/session/resync"),
     "decode": ("kafka/", "decoding/", "kafka/session/message_reader"),
     "pairing": ("kafka/session/", "kafka/v07/"),
     "rows": ("tables/", "common/"),
