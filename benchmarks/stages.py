@@ -26,10 +26,7 @@ STAGES = {
     "headers": ("net/",),
     "reassembly": ("net/tcp/", "model/tcp"),
     "decryption": ("tls/", "model/tls"),
-    "framing": (
-        *("kafka/framing/", "model/streams"),
-        *("kafka/session/header_candidates", "kafka/session/resync"),
-    ),
+    "framing": ("kafka/framing/", "model/streams", "kafka/session/resync"),
     "decode": ("kafka/", "decoding/", "kafka/session/message_reader"),
     "pairing": ("kafka/session/", "kafka/v07/"),
     "rows": ("tables/", "common/"),

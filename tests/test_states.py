@@ -50,11 +50,14 @@ def stateful_classes() -> dict[str, ast.ClassDef]:
         text = file.read_text()
         if "def state(" not in text and "Saved(" not in text:  # to parse all takes a second
             continue
-        for node in ast.parse(text).body:
-            if isinstance(node, ast.ClassDef):
-                methods = methods_of(node)
-                if declares_state(node) or ("state" in methods and LOADERS & methods.keys()):
-                    found[f"{module}.{node.name}"] = node
+        classes = {n.name: n for n in ast.parse(text).body if isinstance(n, ast.ClassDef)}
+        for name, node in classes.items():
+            methods = methods_of(node)
+            if declares_state(node) or ("state" in methods and LOADERS & methods.keys()):
+                found[f"{module}.{name}"] = node
+                for base in map(classes.get, map(ast.unparse, node.bases)):
+                    if base is not None and not declares_state(base):  # it is saved by this one
+                        node.body += base.body
     return found
 
 

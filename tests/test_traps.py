@@ -16,7 +16,7 @@ TESTS = Path(__file__).resolve().parent
 
 KAFKA = "kafka/session/test_connection.py"
 LOGIN = "kafka/session/test_login.py"
-ONE_WAY = "kafka/session/test_one_way.py"
+ONE_WAY = "kafka/session/test_correlation.py"
 TRACKER = "kafka/session/test_tracker.py"
 LOCATE = "kafka/session/test_resync.py"
 READER = "kafka/session/test_message_reader.py"
@@ -44,7 +44,7 @@ PAIRING = {
     ],
     "the oldest unanswered request with an id is the one answered": [
         f"{KAFKA}::test_the_older_of_two_requests_with_one_id_is_answered_first",
-        "kafka/session/test_pending_requests.py::test_pending_requests_behave_like_a_list_searched_from_its_oldest_end",
+        "kafka/session/test_correlation.py::test_pending_requests_behave_like_a_list_searched_from_its_oldest_end",
     ],
     "a response may be captured before its request": [
         f"{KAFKA}::test_a_response_captured_before_its_request_is_paired_and_reported",
@@ -285,7 +285,7 @@ STREAMS = {
     ],
     "nothing is buffered without bound": [
         f"{REASSEMBLY}::test_too_many_buffered_bytes_in_all_give_up_the_hole_of_the_largest_buffer",
-        "kafka/session/test_connection_anomalies.py::test_all_connections_together_buffer_no_more_than_the_limit",
+        "kafka/session/test_connection.py::test_all_connections_together_buffer_no_more_than_the_limit",
         "test_memory_limit.py::test_memory_stays_within_the_limit",
     ],
 }

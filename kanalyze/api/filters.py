@@ -11,7 +11,7 @@ from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.tables.filters import RowFilter
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.session.message_bodies import KeepsBytes
+    from kanalyze.kafka.session.message_reader import KeepsBytes
 
 __all__ = ["api_names", "keeps_bytes", "make_filter"]
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kanalyze.batch.key_sources import KeySources
     from kanalyze.capture.listing import FoundCapture
     from kanalyze.kafka.schema.catalog import Catalog
-    from kanalyze.kafka.session.message_bodies import KeepsBytes
+    from kanalyze.kafka.session.message_reader import KeepsBytes
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.runtime.stages import Captures
     from kanalyze.spec.columns import Column

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kanalyze.api.saved import SavedAnalysis
-    from kanalyze.kafka.session.message_bodies import KeepsBytes
+    from kanalyze.kafka.session.message_reader import KeepsBytes
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.tls.keylog import KeyLog
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.texts import bounded_text
-from kanalyze.kafka.session.connection_summary import ConnectionCounts
+from kanalyze.kafka.session.events import ConnectionCounts
 from kanalyze.tables.quality import DOUBTS, CaptureQuality
 from kanalyze.tables.requests.long_polls import HELD_BACK_APIS, may_be_held_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from kanalyze.kafka.session.connection_summary import ConnectionSummary
+    from kanalyze.kafka.session.events import ConnectionSummary
     from kanalyze.kafka.session.exchange import Exchange
     from kanalyze.model.anomalies import AnomalyKind
     from kanalyze.model.tcp import Endpoint

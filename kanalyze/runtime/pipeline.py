@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from kanalyze.capture.merge import MergedCaptures
     from kanalyze.common.paths import FileIdentity
     from kanalyze.kafka.session.exchange import Exchange
-    from kanalyze.kafka.session.message_bodies import KeepsBytes
+    from kanalyze.kafka.session.message_reader import KeepsBytes
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.streams import TokenBytes
     from kanalyze.runtime.resumable_run import ResumableRun

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from kanalyze.kafka.schema.catalog import Catalog
-    from kanalyze.kafka.session.message_bodies import KeepsBytes
-    from kanalyze.kafka.session.undecided import BrokerSide
+    from kanalyze.kafka.session.detection import BrokerSide
+    from kanalyze.kafka.session.message_reader import KeepsBytes
     from kanalyze.net.segment_columns import Shard
     from kanalyze.runtime.stages import Captures, MemoryBounds
     from kanalyze.tables.cluster.reader import ClusterReader

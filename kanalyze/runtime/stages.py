@@ -22,7 +22,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields
 from kanalyze.common.saved import load, save
 from kanalyze.errors import UsageError
-from kanalyze.kafka.session.connection_summary import ConnectionCounts, ConnectionSummary
+from kanalyze.kafka.session.events import ConnectionCounts, ConnectionSummary
 from kanalyze.kafka.session.tracker import ConnectionTracker
 from kanalyze.model.packets import PacketBatch
 from kanalyze.net.proxy.streams import StreamsBehindProxies
@@ -36,10 +36,9 @@ if TYPE_CHECKING:
     from kanalyze.capture.file_metadata import FileMetadata
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.schema.catalog import Catalog
+    from kanalyze.kafka.session.detection import BrokerSide
     from kanalyze.kafka.session.exchange import Exchange
-    from kanalyze.kafka.session.message_bodies import KeepsBytes
-    from kanalyze.kafka.session.message_reader import MessageReader
-    from kanalyze.kafka.session.undecided import BrokerSide
+    from kanalyze.kafka.session.message_reader import KeepsBytes, MessageReader
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.streams import PrefixBytes, TokenBytes
     from kanalyze.model.tcp import TcpConnection

@@ -18,7 +18,7 @@ from kanalyze.tables.columns.block import RowBlock
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from kanalyze.kafka.session.connection_summary import ConnectionSummary
+    from kanalyze.kafka.session.events import ConnectionSummary
     from kanalyze.kafka.session.exchange import Exchange
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.tcp import TcpConnection

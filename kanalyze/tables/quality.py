@@ -15,7 +15,7 @@ from kanalyze.common.known import of_known
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.saved import make, save
 from kanalyze.common.times import format_time
-from kanalyze.kafka.session.connection_summary import UnknownTotal
+from kanalyze.kafka.session.events import UnknownTotal
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.packets import NO_TIME
 from kanalyze.spec.rows.anomalies import QualityFact
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from kanalyze.capture.file_metadata import FileMetadata
-    from kanalyze.kafka.session.connection_summary import ConnectionCounts
+    from kanalyze.kafka.session.events import ConnectionCounts
     from kanalyze.model.tcp import TcpConnection
     from kanalyze.net.layer_stats import NetCounters
 

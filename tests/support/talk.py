@@ -14,9 +14,9 @@ from kanalyze.tables.requests.extract import Extractors
 from tests.support.streams import TIME_NS, chunk
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.session.connection_summary import ConnectionSummary
+    from kanalyze.kafka.session.detection import BrokerSide
+    from kanalyze.kafka.session.events import ConnectionSummary
     from kanalyze.kafka.session.exchange import Exchange
-    from kanalyze.kafka.session.undecided import BrokerSide
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.streams import StreamItem
 

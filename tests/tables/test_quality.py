@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kanalyze.capture.file_metadata import CaptureInterface, FileMetadata
 from kanalyze.common.saved import make
-from kanalyze.kafka.session.connection_summary import UnknownTotal
+from kanalyze.kafka.session.events import UnknownTotal
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.tables.quality import MAX_TEXTS, AnomalyTotal, CaptureQuality
 from tests.support.quality import capture_quality

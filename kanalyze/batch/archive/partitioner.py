@@ -25,7 +25,7 @@ from kanalyze.batch.archive.packed_segments import (
 )
 from kanalyze.common.int_columns import earliest_from, rising
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.kafka.session.connection_summary import ConnectionCounts
+from kanalyze.kafka.session.events import ConnectionCounts
 from kanalyze.model.packets import PacketBatch
 from kanalyze.net.fragments import FragmentLimits, count_lost
 from kanalyze.net.headers import HeaderReader, read_headers

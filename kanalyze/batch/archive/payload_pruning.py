@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.framing.headers import RequestHeader
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.decode_plans import FieldSelection, MessageKind
-    from kanalyze.kafka.session.undecided import BrokerSide
+    from kanalyze.kafka.session.detection import BrokerSide
     from kanalyze.model.streams import StreamItem, StreamUpdate
     from kanalyze.net.segment_columns import SegmentColumns
 

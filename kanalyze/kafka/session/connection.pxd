@@ -5,6 +5,11 @@ from kanalyze.kafka.framing.frame cimport Frame
 from kanalyze.kafka.framing.framer cimport CutFrames, FrameCutter
 from kanalyze.kafka.session.events cimport ConnectionEvents
 from kanalyze.kafka.session.exchange_builder cimport ExchangeBuilder
+from kanalyze.model.streams cimport Segments
+
+
+@cython.locals(segments=Segments, index=cython.Py_ssize_t, total=cython.longlong)
+cpdef long long payload_bytes(tuple items) except -1
 
 
 @cython.final
@@ -15,7 +20,6 @@ cdef class KafkaConnection:
     cdef public FrameCutter _responses
     cdef public object _response_locator
     cdef public ExchangeBuilder _builder
-    cdef public object _partials
 
     @cython.locals(cut=CutFrames, request=Frame, response=Frame)
     cpdef ConnectionEvents feed(self, tuple items)

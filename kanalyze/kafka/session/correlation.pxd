@@ -2,7 +2,22 @@
 cimport cython
 
 from kanalyze.kafka.session.exchange cimport Exchange, Message
-from kanalyze.kafka.session.pending_requests cimport PendingRequests
+
+
+@cython.final
+cdef class PendingRequests:
+    cdef public long long _most
+    cdef public dict _by_id
+    cdef public Exchange _only
+    cdef readonly long long size
+
+    cdef _put_in_table(self)
+    cpdef add(self, Exchange exchange)
+    cpdef oldest(self, long long correlation_id)
+    cpdef Exchange first(self)
+    @cython.locals(only=Exchange)
+    cpdef pop(self, long long correlation_id)
+    cpdef remove(self, Exchange exchange)
 
 
 @cython.final
@@ -50,3 +65,19 @@ cdef long long _NO_ID
 
 
 cdef long long _start_packet(Exchange exchange) except? -1
+
+
+@cython.final
+cdef class EarlyResponses:
+    cdef public list _responses
+    cdef readonly long long buffered_bytes
+
+    cpdef bint has_any(self) except -1
+
+
+@cython.final
+cdef class OneWayRequests:
+    cdef public PendingRequests _requests
+    cdef public object _sends_responses
+
+    cpdef bint has_any(self) except -1

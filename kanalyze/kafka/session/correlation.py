@@ -1,12 +1,13 @@
 """Finds the request of a response, also if parts of the connection were not captured.
 
 In: requests and responses as they are read, and where bytes were lost. Out: the exchange that a
-response completes, or none if that is not certain.
+response completes, or none if that is not certain; the exchanges that are complete without a
+response, and the responses that will get no request.
 
-Without a loss, a response belongs to the oldest pending request with its correlation id. After a
-loss that still holds if no id is used twice. But some clients reuse ids (some always send 0): then
-the response to a request may be lost, and the next response with that id is not its own. In this
-case:
+Correlation ids belong to one connection; they may be 0, negative, repeated, or fall. Without a
+loss, a response belongs to the oldest pending request with its correlation id. After a loss that
+still holds if no id is used twice. But some clients reuse ids (some always send 0): then the
+response to a request may be lost, and the next response with that id is not its own. In this case:
 
 - No response belongs to a request that was sent after it.
 - A client that never pipelined requests does not begin to: a response belongs to the last request
@@ -16,20 +17,181 @@ case:
 
 A broker answers the requests of a connection in their order. Some proxies and servers do not: their
 responses are paired by the same rules, but no request waits for the response before its own.
+
+A request may be captured after its response, or found after a loss only later: such a response
+waits (:class:`EarlyResponses`). Kafka sends no response to a Produce with acks=0; some other
+brokers do (librdkafka's mock cluster). So if a later request gets its response first, or no
+response comes for long, the broker counts as one that sends none, and later requests do not wait
+(:class:`OneWayRequests`).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from typing import TYPE_CHECKING
 
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.plain_values import items
 from kanalyze.common.saved import Saved
-from kanalyze.kafka.session.pending_requests import PendingRequests
+from kanalyze.kafka.framing.frame import Frame
+from kanalyze.kafka.session.exchange import Exchange
+from kanalyze.model.packets import NO_TIME
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.session.exchange import Exchange, Message
+    from collections.abc import Iterator
 
-__all__ = ["Correlator", "LostMessages"]
+    from kanalyze.common.plain_values import State
+    from kanalyze.kafka.session.decode_plans import MessageChecks
+    from kanalyze.kafka.session.exchange import ExchangeOwner, Message
+
+__all__ = [
+    "Correlator",
+    "EarlyResponse",
+    "EarlyResponses",
+    "LostMessages",
+    "OneWayRequests",
+    "PendingRequests",
+    "answers",
+]
+
+
+class PendingRequests:
+    """Exchanges without a response by correlation id, at most ``most`` of them.
+
+    Most clients have one request in flight: a single one is not put into the table. ``most`` is 1
+    or more.
+    """
+
+    _NOT_SAVED = ("_by_id", "_most", "_only", "size")
+    """The state has the exchanges, one by one."""
+
+    def __init__(self, most: int = 10_000) -> None:
+        self._most = most
+        self._only: Exchange | None = None
+        self._by_id: dict[int, Exchange | deque[Exchange]] = {}
+        self.size = 0
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __iter__(self) -> Iterator[Exchange]:
+        self._put_in_table()
+        for waiting in self._by_id.values():
+            if isinstance(waiting, deque):
+                yield from waiting
+            else:
+                yield waiting
+
+    def _put_in_table(self) -> None:
+        """Move a single request into the table."""
+        if self._only is not None:
+            self._by_id[self._only.correlation] = self._only
+            self._only = None
+
+    def state(self, context: ExchangeOwner) -> State:
+        """Return what :meth:`load_state` takes."""
+        return tuple([exchange.state(context) for exchange in self])
+
+    def load_state(self, state: object, context: ExchangeOwner) -> None:
+        """Continue from a state; raises ValueError for any other value."""
+        exchange_states = items(state, "t")
+        if len(exchange_states) > self._most:
+            raise ValueError("more requests than may be pending")
+        for exchange_state in exchange_states:
+            self.add(Exchange.from_state(exchange_state, context))
+
+    def add(self, exchange: Exchange) -> Exchange | None:
+        """Add an exchange; return the oldest one if there are too many."""
+        if self.size == 0:
+            self._only = exchange
+            self.size = 1
+            return None
+        self._put_in_table()
+        waiting = self._by_id.setdefault(exchange.correlation, exchange)
+        if isinstance(waiting, deque):
+            waiting.append(exchange)
+        elif waiting is not exchange:
+            # A queue is made only for an id that is in use twice, which is rare.
+            self._by_id[exchange.correlation] = deque((waiting, exchange))
+        self.size += 1
+        if self.size <= self._most:
+            return None
+        return self.pop(next(iter(self._by_id)))
+
+    def oldest(self, correlation_id: int) -> Exchange | None:
+        """Return the oldest exchange with this id."""
+        self._put_in_table()
+        waiting = self._by_id.get(correlation_id)
+        return waiting[0] if isinstance(waiting, deque) else waiting
+
+    def first(self) -> Exchange | None:
+        """Return the exchange that was added first; the first of any id, if ids are used twice."""
+        if self._only is not None:
+            return self._only
+        for waiting in self._by_id.values():
+            return waiting[0] if isinstance(waiting, deque) else waiting
+        return None
+
+    def count(self, correlation_id: int) -> int:
+        """Return how many exchanges have this id."""
+        self._put_in_table()
+        waiting = self._by_id.get(correlation_id)
+        if waiting is None:
+            return 0
+        return len(waiting) if isinstance(waiting, deque) else 1
+
+    def pop(self, correlation_id: int) -> Exchange | None:
+        """Remove and return the oldest exchange with this id; None if there is none."""
+        only = self._only
+        if only is not None:
+            if only.correlation != correlation_id:
+                return None
+            self._only = None
+            self.size = 0
+            return only
+        waiting = self._by_id.get(correlation_id)
+        if waiting is None:
+            return None
+        self.size -= 1
+        if isinstance(waiting, deque):
+            oldest = waiting.popleft()
+            if waiting:
+                return oldest
+            waiting = oldest
+        del self._by_id[correlation_id]
+        return waiting
+
+    def remove(self, exchange: Exchange) -> None:
+        """Remove an exchange."""
+        self._put_in_table()
+        waiting = self._by_id[exchange.correlation]
+        self.size -= 1
+        if isinstance(waiting, deque):
+            waiting.remove(exchange)
+            if waiting:
+                return
+        del self._by_id[exchange.correlation]
+
+    def apis(self) -> dict[int, set[tuple[int, int]]]:
+        """Return the (api_key, api_version) of the exchanges of each correlation id."""
+        apis_by_id: dict[int, set[tuple[int, int]]] = {}
+        for exchange in self:
+            key, version = exchange.api_key, exchange.api_version
+            if key is not None and version is not None:
+                apis_by_id.setdefault(exchange.correlation, set()).add((key, version))
+        return apis_by_id
+
+    def pop_all(self) -> list[Exchange]:
+        """Remove and return all, in the order of their requests."""
+        if self.size == 0:
+            return []
+        requests = list(self)
+        self._by_id.clear()
+        self.size = 0
+        requests.sort(key=lambda exchange: exchange.request.start_packet if exchange.request else 0)
+        return requests
+
 
 _MAX_RUNS = 64
 """Clients count ids up, on one connection or over several, and losses leave holes. Beyond so many
@@ -285,3 +447,174 @@ _NO_ID = 1 << 31
 
 def _start_packet(exchange: Exchange) -> int:
     return exchange.request.start_packet if exchange.request is not None else 0
+
+
+_MAX_RESPONSES = 64
+_MAX_BYTES = 1024 * 1024
+
+
+@Saved("frame:Frame correlation_id:int", Frame, added="previous_ns:int")
+class EarlyResponse(NamedTuple):
+    """A response that was read before its request."""
+
+    frame: Frame
+    correlation_id: int
+    previous_ns: int = 0
+    """When the response before it ended; 0 if there was none, or its end was lost."""
+
+
+class EarlyResponses:
+    """The early responses of one connection, oldest first; bounded."""
+
+    _NOT_SAVED = ("buffered_bytes",)
+    _SAVED = Saved("_responses:list[EarlyResponse]", EarlyResponse, bare=True)
+
+    def __init__(self) -> None:
+        self._responses: list[EarlyResponse] = []
+        self.buffered_bytes = 0
+
+    def has_any(self) -> bool:
+        """Return true if there are any."""
+        return bool(self._responses)
+
+    def _after_load(self) -> None:
+        self.buffered_bytes = sum([each.frame.buffered_bytes for each in self._responses])
+
+    def add(self, response: EarlyResponse) -> list[Frame]:
+        """Keep a response; return the oldest ones that are dropped because there are too many."""
+        response.frame.detach()
+        self._keep(response)
+        dropped = []
+        while len(self._responses) > _MAX_RESPONSES or self.buffered_bytes > _MAX_BYTES:
+            dropped.append(self._remove(0).frame)
+        return dropped
+
+    def drop_before(self, stream_offset: int) -> list[Frame]:
+        """Drop and return the responses before one whose request came.
+
+        Responses come in the order of their requests (the protocol guide's "Network"): the requests
+        of these responses would have come before.
+        """
+        responses = self._responses
+        earlier = [each.frame for each in responses if each.frame.stream_offset <= stream_offset]
+        self._responses = [each for each in responses if each.frame.stream_offset > stream_offset]
+        self.buffered_bytes -= sum([frame.buffered_bytes for frame in earlier])
+        return earlier
+
+    def drop_all(self) -> list[Frame]:
+        """Drop and return all."""
+        dropped = [each.frame for each in self._responses]
+        self._responses.clear()
+        self.buffered_bytes = 0
+        return dropped
+
+    def match(
+        self, exchange: Exchange, checks: MessageChecks, *, requests_lost: bool
+    ) -> EarlyResponse | None:
+        """Remove and return the response to a request; None if it has not come."""
+        request = exchange.request
+        begin = request.start_packet if request is not None else 0
+        for index, (frame, correlation_id, _) in enumerate(self._responses):
+            # If requests were lost, a response before the request belongs to a lost one.
+            is_of_lost = requests_lost and frame.start_packet < begin
+            if correlation_id != exchange.correlation_id or is_of_lost:
+                continue
+            if not exchange.one_way or answers(frame, exchange, checks):
+                return self._remove(index)
+        return None
+
+    def _keep(self, response: EarlyResponse) -> None:
+        self._responses.append(response)
+        self.buffered_bytes += response.frame.buffered_bytes
+
+    def _remove(self, index: int) -> EarlyResponse:
+        response = self._responses.pop(index)
+        self.buffered_bytes -= response.frame.buffered_bytes
+        return response
+
+
+def answers(frame: Frame, exchange: Exchange, checks: MessageChecks) -> bool:
+    """Return true if a response fits a request that expects none: equal ids may be chance."""
+    key, version = exchange.api_key, exchange.api_version
+    return key is not None and version is not None and checks.confirms_response(frame, key, version)
+
+
+_MAX_WAITING = 1000
+_LONGEST_WAIT_NS = 5_000_000_000
+
+
+class OneWayRequests:
+    """The requests of one connection that expect no response and may still get one."""
+
+    _SAVED = Saved("_sends_responses:bool? _requests:here")
+
+    def __init__(self) -> None:
+        self._requests = PendingRequests(2 * _MAX_WAITING)
+        self._sends_responses: bool | None = None
+        """True if the broker sends responses to such requests; None while that is unknown."""
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def has_any(self) -> bool:
+        """Return true if any request waits."""
+        return self._requests.size > 0
+
+    def add(self, exchange: Exchange) -> list[Exchange]:
+        """Add a request; return those that are complete without a response, in their order."""
+        if self._sends_responses is False:
+            return [exchange]
+        self._requests.add(exchange)
+        return self.expire(_start_ns(exchange))
+
+    def expire(self, now_ns: int) -> list[Exchange]:
+        """Remove and return the requests that have waited for too long, or are too many."""
+        expired = []
+        while len(self._requests):
+            oldest = next(iter(self._requests))
+            began_ns = _start_ns(oldest)
+            has_waited = began_ns != NO_TIME and now_ns - began_ns > _LONGEST_WAIT_NS
+            if len(self._requests) <= _MAX_WAITING and not has_waited:
+                break
+            self._requests.remove(oldest)
+            expired.append(oldest)
+        return expired + self._expect_none() if expired else []
+
+    def match(self, frame: Frame, correlation_id: int, checks: MessageChecks) -> Exchange | None:
+        """Remove and return the request that a response belongs to; None if it fits none."""
+        exchange = self._requests.oldest(correlation_id)
+        if exchange is None or not answers(frame, exchange, checks):
+            return None
+        self._requests.remove(exchange)
+        self._sends_responses = True
+        return exchange
+
+    def drop_before(self, packet: int, unsure_before: int) -> list[Exchange]:
+        """Remove and return the requests before one that got its response, in their order.
+
+        Args:
+            packet: the packet in which that request began.
+            unsure_before: a packet; the response to a request that began before it may be lost.
+        """
+        dropped = [exchange for exchange in self._requests if _start_packet(exchange) < packet]
+        for exchange in dropped:
+            self._requests.remove(exchange)
+        dropped.sort(key=_start_packet)
+        if dropped and _start_packet(dropped[-1]) >= unsure_before:
+            dropped += self._expect_none()
+        return dropped
+
+    def drop_all(self) -> list[Exchange]:
+        """Remove and return all, in their order."""
+        return self._requests.pop_all()
+
+    def _expect_none(self) -> list[Exchange]:
+        """Note that a request got no response; return those that will get none either."""
+        if self._sends_responses:
+            return []
+        self._sends_responses = False
+        return self._requests.pop_all()
+
+
+def _start_ns(exchange: Exchange) -> int:
+    return exchange.request.start_ns if exchange.request is not None else 0

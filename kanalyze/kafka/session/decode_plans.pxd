@@ -2,6 +2,15 @@
 cimport cython
 
 from kanalyze.kafka.codec.decoder cimport BodyDecoder
+from kanalyze.kafka.framing.frame cimport Frame
+from kanalyze.kafka.framing.headers cimport RequestHeader
+
+cdef enum:
+    PRODUCE = 0
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    SASL_AUTHENTICATE = 36
+    UNSUPPORTED_VERSION = 35
 
 
 @cython.final
@@ -35,3 +44,15 @@ cdef class DecodePlans:
 
 
 cdef long long _key_of(long long api_key, long long version)
+
+
+@cython.final
+cdef class MessageChecks:
+    cdef DecodePlans _plans
+    cdef object _decoders
+    cdef dict _request_checks
+
+    @cython.locals(check=BodyDecoder)
+    cpdef bint whole_request_fits(self, Frame frame, RequestHeader header) except -1
+    @cython.locals(plan=DecodePlan)
+    cpdef bint confirms_response(self, Frame frame, int api_key, int api_version) except -1

@@ -1,23 +1,51 @@
-"""How the messages of each API version are read.
+"""How the messages of each API version are read, and whether bytes are such a message.
 
 In: the catalog, and which fields of a message are selected. Out: a :class:`DecodePlan` for a key
-and a version.
+and a version; a verdict on bytes that may be a message, whose body has to take up the frame to the
+byte; single fields that are needed to follow a connection, and the positions of SASL tokens.
+Callers keep no secret.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol
+import struct
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kanalyze.common.caches import remember
+from kanalyze.kafka.codec.projection import Projection
+from kanalyze.kafka.framing.headers import parse_response_header
+from kanalyze.kafka.wire import MissingBytes, Truncated, WireError
+
+try:
+    import cython
+except ModuleNotFoundError:  # uncompiled, this stand-in is enough
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    PRODUCE = 0
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    SASL_AUTHENTICATE = 36
+    UNSUPPORTED_VERSION = 35
 
 if TYPE_CHECKING:
     from kanalyze.kafka.codec.compiler import Decoders
     from kanalyze.kafka.codec.decoder import BodyDecoder
-    from kanalyze.kafka.codec.projection import Projection
+    from kanalyze.kafka.framing.frame import Frame
+    from kanalyze.kafka.framing.headers import RequestHeader
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.schema.schema_ast import MessageSpec as Definition
 
-__all__ = ["DecodePlan", "DecodePlans", "FieldSelection", "MessageKind"]
+__all__ = [
+    "DecodePlan",
+    "DecodePlans",
+    "FieldSelection",
+    "MessageChecks",
+    "MessageKind",
+    "SessionFields",
+    "is_padding",
+    "response_body_at",
+]
 
 _MAX_PLANS = 4096
 """Of each kind; keys and versions of APIs come from the wire."""
@@ -156,3 +184,246 @@ class DecodePlans:
 def _key_of(api_key: int, version: int) -> int:
     """Return one number for both, which have 16 bits each."""
     return api_key * 65536 + (version & 0xFFFF)
+
+
+_INT16 = struct.Struct(">h").unpack_from
+_PADDING_BYTES = 4
+"""librdkafka's ApiVersions v0 requests have four zero bytes after the body."""
+
+
+class MessageChecks:
+    """Checks requests and responses with decoders that read no field."""
+
+    def __init__(self, plans: DecodePlans, decoders: Decoders) -> None:
+        self._plans = plans
+        self._decoders = decoders
+        self._request_checks: dict[tuple[int, int], BodyDecoder | None] = {}
+
+    def request_fits(self, view: memoryview, header: RequestHeader, size: int) -> bool | None:
+        """Return true if a request's body takes up its frame exactly, in some layout.
+
+        Args:
+            view: bytes from the frame's first on; may end before the frame, or continue after it.
+            header: the header, already read from ``view``.
+            size: the frame's declared size.
+
+        Returns:
+            True if it does; False if it cannot; None when the view ends too early to tell, or the
+            version is not known.
+        """
+        check = self._request_check(header.api_key, header.api_version)
+        if check is None:
+            return None
+        window = view[: size + 4]
+        try:
+            _, end = check(window, header.body, 0, None)
+        except Truncated:
+            return _fits_other(self._superseded_check(header), window, header.body, size)
+        except WireError:
+            end = -1
+        if size + 4 - end <= _PADDING_BYTES and not any(window[end:]):
+            return True
+        superseded = self._superseded_check(header)
+        return False if superseded is None else _fits_other(superseded, window, header.body, size)
+
+    def response_fits(
+        self, view: memoryview, size: int, api_key: int, api_version: int
+    ) -> bool | None:
+        """As :meth:`request_fits`, for the response to a request of that key and version."""
+        plan = self._plans.response(api_key, api_version)
+        if plan.decode is None or not plan.known:
+            return None
+        window = view[: size + 4]
+        at = 8
+        try:
+            at = parse_response_header(window, 4, len(window), plan.header_version).body
+            decode = plan.decode
+            if api_key == API_VERSIONS and _INT16(window, at)[0] == UNSUPPORTED_VERSION:
+                decode = self._plans.response(api_key, 0).decode or decode
+            _, end = decode(window, at, 0, None)
+        except (Truncated, struct.error):
+            return _fits_other(plan.superseded, window, at, size)
+        except WireError:
+            end = -1
+        if end == size + 4 or plan.superseded is None:
+            return bool(end == size + 4)
+        return _fits_other(plan.superseded, window, at, size)
+
+    def whole_request_fits(self, frame: Frame, header: RequestHeader) -> bool:
+        """As :meth:`request_fits`, for a frame that is complete and contiguous."""
+        check = self._request_check(header.api_key, header.api_version)
+        if check is None:
+            return False
+        if check.run(frame, header.body) is None and is_padding(frame, check.end):
+            return True
+        superseded = self._superseded_check(header)
+        return superseded is not None and _fills(superseded, frame, header.body)
+
+    def confirms_request(self, frame: Frame, header: RequestHeader) -> bool:
+        """Return true if a request's body takes up its frame, as far as its bytes are there.
+
+        True too for a complete request of an unknown version: nothing contradicts it.
+        """
+        check = self._request_check(header.api_key, header.api_version)
+        if check is None:
+            return frame.missing_bytes == 0
+        return _fills(check, frame, header.body) or _fills(
+            self._superseded_check(header), frame, header.body
+        )
+
+    def confirms_response(self, frame: Frame, api_key: int, api_version: int) -> bool:
+        """As :meth:`confirms_request`, for the response to a request of that key and version."""
+        plan = self._plans.response(api_key, api_version)
+        if plan.decode is None or not plan.known:
+            return frame.missing_bytes == 0
+        at = response_body_at(frame, plan.header_version)
+        return at is not None and (
+            _fills(plan.decode, frame, at) or _fills(plan.superseded, frame, at)
+        )
+
+    def _request_check(self, api_key: int, version: int) -> BodyDecoder | None:
+        key = (api_key, version)
+        if key not in self._request_checks:
+            self._request_checks[key] = (
+                self._decoders.get(api_key, "request", version, _NO_FIELDS)
+                if self._plans.has_version(api_key, version)
+                else None
+            )
+        return self._request_checks[key]
+
+    def _superseded_check(self, header: RequestHeader) -> BodyDecoder | None:
+        return self._decoders.superseded(header.api_key, "request", header.api_version, _NO_FIELDS)
+
+
+_NO_FIELDS = Projection.of()
+
+
+def is_padding(frame: Frame, at: int) -> bool:
+    """Return true if the bytes from ``at`` on are the padding that some clients write, or none."""
+    size = frame.length - at
+    if size > _PADDING_BYTES:
+        return False
+    try:
+        return not any(frame.read(at, size))
+    except WireError:  # they are missing
+        return False
+
+
+def response_body_at(frame: Frame, header_version: int) -> int | None:
+    """Return where the body of a response begins; None when its header cannot be read."""
+    view = frame.window(0)
+    try:
+        return parse_response_header(view, 4, len(view), header_version).body
+    except WireError:
+        return None
+
+
+def _fits_other(decode: BodyDecoder | None, window: memoryview, at: int, size: int) -> bool | None:
+    """Return true if a body that does not fit the final layout fits the one of some releases.
+
+    None if the bytes end too early to decide.
+    """
+    if len(window) < size + 4:
+        return None
+    if decode is None:
+        return False
+    try:
+        _, end = decode(window, at, 0, None)
+    except WireError:
+        return False
+    return bool(end == size + 4)
+
+
+def _fills(decode: BodyDecoder | None, frame: Frame, at: int) -> bool:
+    if decode is None:
+        return False
+    try:
+        decode.of_frame(frame, at)
+    except MissingBytes:
+        return frame.missing_bytes > 0
+    except WireError:
+        return False
+    return decode.end == frame.length
+
+
+_MAX_TOKEN_BYTES = 1 << 16
+"""A larger SaslAuthenticate message counts as a token as a whole. A Kerberos ticket takes some
+kilobytes."""
+
+
+class SessionFields:
+    """Reads named fields apart from the selected ones, with decoders made when first needed."""
+
+    def __init__(self, catalog: Catalog, plans: DecodePlans, decoders: Decoders) -> None:
+        self._catalog = catalog
+        self._plans = plans
+        self._decoders = decoders
+        self._by_fields: dict[tuple[int, int, MessageKind, tuple[str, ...]], BodyDecoder] = {}
+
+    def of_request(
+        self, frame: Frame, header: RequestHeader, *paths: str
+    ) -> tuple[Any, ...] | None:
+        """Return the values of named fields of a request; None when they cannot be read."""
+        return self._read(frame, header.api_key, header.api_version, "request", header.body, paths)
+
+    def of_response(
+        self, frame: Frame, api_key: int, api_version: int, *paths: str
+    ) -> tuple[Any, ...] | None:
+        """As :meth:`of_request`, for the response to a request of that key and version."""
+        at = response_body_at(frame, self._plans.response(api_key, api_version).header_version)
+        if at is None:
+            return None
+        return self._read(frame, api_key, api_version, "response", at, paths)
+
+    def token_in_request(self, frame: Frame, header: RequestHeader) -> tuple[int, int]:
+        """Return the frame positions of the token in a SaslAuthenticate request.
+
+        Returns the whole body if it cannot be read to the byte, or is incomplete.
+        """
+        return self._token(frame, "request", header.api_version, header.body)
+
+    def token_in_response(self, frame: Frame, api_version: int) -> tuple[int, int]:
+        """As :meth:`token_in_request`, for the response to a request of that version."""
+        plan = self._plans.response(SASL_AUTHENTICATE, api_version)
+        at = response_body_at(frame, plan.header_version)
+        return self._token(frame, "response", api_version, 8 if at is None else at)
+
+    def _read(
+        self,
+        frame: Frame,
+        api_key: int,
+        version: int,
+        kind: MessageKind,
+        at: int,
+        paths: tuple[str, ...],
+    ) -> tuple[Any, ...] | None:
+        key = (api_key, version, kind, paths)
+        decode = self._by_fields.get(key)
+        if decode is None:
+            if not self._plans.has_version(api_key, version):
+                return None
+            decode = self._decoders.get(api_key, kind, version, Projection.of(*paths))
+            self._by_fields[key] = decode
+        try:
+            return tuple(decode.of_frame(frame, at))
+        except WireError:
+            return None
+
+    def _token(self, frame: Frame, kind: MessageKind, version: int, at: int) -> tuple[int, int]:
+        body = at, frame.length
+        is_whole = frame.end_packet is not None and not frame.missing_bytes
+        if not is_whole or frame.length > _MAX_TOKEN_BYTES:
+            return body
+        if not self._plans.has_version(SASL_AUTHENTICATE, version):
+            return body
+        from kanalyze.kafka.codec.trace import trace_message  # imported late: only for logins
+
+        message = self._catalog.message(SASL_AUTHENTICATE, kind)
+        trace = trace_message(message, version, frame.read(0, frame.length), at)
+        fields = {node.name: node for node in trace.root.children}
+        token = fields.get("AuthBytes")
+        # An unknown tag may contain anything.
+        is_read = trace.pos == frame.length and "_taggedFields" not in fields
+        if trace.failure is not None or not is_read or token is None or token.end is None:
+            return body
+        return token.end - len(token.value or b""), token.end

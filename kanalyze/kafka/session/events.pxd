@@ -1,8 +1,17 @@
 # The C types of events.py.
 cimport cython
 
-from kanalyze.kafka.framing.frame cimport NO_PACKET
+from kanalyze.kafka.framing.frame cimport NO_PACKET, Frame
 from kanalyze.kafka.session.exchange cimport Exchange, Message
+
+
+@cython.final
+cdef class TokenRanges:
+    cdef public object _tcp
+    cdef public list _partial_offsets
+    cdef readonly bint has_partial
+
+    cpdef bint was_partial(self, Frame frame, int direction) except -1
 
 
 @cython.final
@@ -29,3 +38,6 @@ cdef class SessionEvents:
 
 @cython.locals(message=Message)
 cdef long long _completion_packet(Exchange exchange) except? -1
+
+
+cpdef frame_anomaly(kind, tcp, Frame frame, int direction, detail=*, Exchange exchange=*)

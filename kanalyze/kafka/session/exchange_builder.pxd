@@ -3,31 +3,40 @@ cimport cython
 
 from kanalyze.kafka.framing.frame cimport NO_PACKET, Frame
 from kanalyze.kafka.framing.headers cimport RequestHeader
-from kanalyze.kafka.session.completion cimport ExchangeCompletion
-from kanalyze.kafka.session.correlation cimport Correlator
-from kanalyze.kafka.session.early_responses cimport EarlyResponses
-from kanalyze.kafka.session.events cimport ConnectionEvents
-from kanalyze.kafka.session.exchange cimport Exchange, Message, Peers, exchange_of, message_of
-from kanalyze.kafka.session.login cimport Login
-from kanalyze.kafka.session.message_bodies cimport MessageBodies
-from kanalyze.kafka.session.message_reader cimport (
+from kanalyze.kafka.session.correlation cimport Correlator, EarlyResponses, OneWayRequests
+from kanalyze.kafka.session.decode_plans cimport (
     API_VERSIONS,
     PRODUCE,
     SASL_AUTHENTICATE,
     SASL_HANDSHAKE,
-    MessageReader,
 )
-from kanalyze.kafka.session.one_way cimport OneWayRequests
-from kanalyze.kafka.session.sync_losses cimport SyncLosses
-from kanalyze.kafka.session.token_ranges cimport TokenRanges
+from kanalyze.kafka.session.events cimport ConnectionEvents, TokenRanges, frame_anomaly
+from kanalyze.kafka.session.exchange cimport Exchange, Message, Peers, exchange_of, message_of
+from kanalyze.kafka.session.login cimport Login
+from kanalyze.kafka.session.message_reader cimport MessageBodies, MessageReader
 
 
 @cython.final
-cdef class ExchangeBuilder:
+cdef class SyncLosses:
+    cdef object _tcp
     cdef int _client_index
+    cdef Correlator _correlator
+    cdef TokenRanges _tokens
+    cdef public tuple _open
+    cdef readonly bint has_open
+    cdef public object lost_ns
+    cdef public tuple _times
+
+    cpdef lost_before(self, Exchange exchange)
+    cpdef add(self, list losses, int direction, ConnectionEvents events)
+    cpdef end_before(self, Frame frame, int direction, ConnectionEvents events)
+    cpdef note_missing(self, Frame frame, int direction, Exchange exchange)
+
+
+cdef class _Completion:
+    cdef int _client_index
+    cdef int _broker_index
     cdef MessageReader _reader
-    cdef ExchangeCompletion _completion
-    cdef object _non_messages
     cdef public OneWayRequests _one_way
     cdef public EarlyResponses _early
     cdef public long long _previous_ns
@@ -37,6 +46,15 @@ cdef class ExchangeBuilder:
     cdef readonly MessageBodies bodies
     cdef readonly Login login
 
+    @cython.locals(message=Message, request=Message)
+    cdef _complete(self, Exchange exchange, Frame frame, ConnectionEvents events)
+    cdef _check_order(
+        self, Exchange exchange, Message request, Message response, ConnectionEvents events
+    )
+
+
+@cython.final
+cdef class ExchangeBuilder(_Completion):
     @cython.locals(header=RequestHeader, message=Message, exchange=Exchange, key=cython.int)
     cpdef add_request(self, Frame frame, ConnectionEvents events)
     cdef _add_readable(self, Frame frame, int direction, ConnectionEvents events)

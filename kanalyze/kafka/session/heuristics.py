@@ -1,6 +1,7 @@
 """Decides whether bytes that look like a Kafka request are one.
 
-In: bytes that a request seems to begin with, and the bytes of the other direction. Out: a verdict.
+In: bytes that a request seems to begin with, and the bytes of the other direction. Out: what their
+header may say without being taken for other bytes; a verdict.
 
 In random bytes, a header that makes sense begins at one byte in about 2^42: of its 112 bits, a
 size up to 100 MiB fixes 5, a known key 9, a known version 12, a client id that is null, empty or
@@ -18,6 +19,7 @@ it has a client id, and another request with that id or a response that fits to 
 
 from __future__ import annotations
 
+import re
 import struct
 from typing import TYPE_CHECKING
 
@@ -25,23 +27,63 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.saved import Saved
 from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES
 from kanalyze.kafka.records.batch_headers import BATCH_HEADER_BYTES, batch_head_bytes
-from kanalyze.kafka.session.plausible_headers import has_control
 from kanalyze.kafka.wire import WireError
 
 if TYPE_CHECKING:
     from kanalyze.kafka.framing.headers import RequestHeader
+    from kanalyze.kafka.schema.catalog import Api, Catalog
     from kanalyze.kafka.session.message_reader import MessageReader
     from kanalyze.kafka.session.replay_buffer import ReplayBuffer
 
 __all__ = [
+    "LONGEST_CLIENT_ID_BYTES",
     "RequestHead",
     "carries_records",
     "has_answer",
+    "has_control",
+    "highest_plausible_version",
     "is_answered_first",
     "is_likely",
+    "is_plausible_client_id",
+    "is_plausible_version",
     "names_client",
     "read_head",
 ]
+
+_NEWER_VERSIONS = 8
+"""How many versions beyond the tables a request may have."""
+_LONGEST_CLIENT_ID = 1024
+LONGEST_CLIENT_ID_BYTES = 4 * _LONGEST_CLIENT_ID
+"""A character of UTF-8 has at most four bytes."""
+_CONTROL = re.compile("[\0-\x1f\x7f]")
+
+
+def highest_plausible_version(api: Api) -> int:
+    """Return the highest version that a request to an API may have."""
+    return api.versions.highest + _NEWER_VERSIONS
+
+
+def is_plausible_version(catalog: Catalog, api_key: int, api_version: int) -> bool:
+    """Return true if the API is known, and the version is known or slightly newer."""
+    api = catalog.api(api_key)
+    return api is not None and 0 <= api_version <= highest_plausible_version(api)
+
+
+def is_plausible_client_id(client_id: str | None) -> bool:
+    """Return true for text of a usual length without control characters, and for None."""
+    if client_id is None:
+        return True
+    return len(client_id) <= _LONGEST_CLIENT_ID and not has_control(client_id)
+
+
+def has_control(text: str) -> bool:
+    """Return true if a text has control characters of ASCII, as bytes that are no text mostly have.
+
+    A client id may have any other character. Which of these are printable depends on the version of
+    Unicode, and a stand-in for an emoji is rarely another one.
+    """
+    return not text.isprintable() and _CONTROL.search(text) is not None
+
 
 _INT16 = struct.Struct(">h").unpack_from
 _INT32 = struct.Struct(">i").unpack_from

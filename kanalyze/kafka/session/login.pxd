@@ -2,12 +2,8 @@
 cimport cython
 
 from kanalyze.kafka.session.exchange cimport Peers
-from kanalyze.kafka.session.message_reader cimport (
-    API_VERSIONS,
-    SASL_AUTHENTICATE,
-    SASL_HANDSHAKE,
-    MessageReader,
-)
+from kanalyze.kafka.session.decode_plans cimport API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
+from kanalyze.kafka.session.message_reader cimport MessageReader
 
 
 @cython.final

@@ -1,7 +1,8 @@
 """The login on one connection, and the identity of its client.
 
 In: requests, and frames that may be raw SASL tokens. Out: who the ends are (:class:`Peers`);
-whether a frame is a token. It keeps no token.
+whether a frame is a token, and the user name in one. Tokens are secrets: this module keeps none,
+and returns nothing but the name.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.saved import Saved
-from kanalyze.kafka.session.plausible_headers import is_plausible_client_id
-from kanalyze.kafka.session.sasl import RawLogin, principal_of
-from kanalyze.kafka.session.token_ranges import PREFIX_BYTES
+from kanalyze.kafka.session.events import PREFIX_BYTES
+from kanalyze.kafka.session.heuristics import is_plausible_client_id
 from kanalyze.kafka.wire import WireError
 
 try:
@@ -21,20 +22,224 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.kafka.session.message_reader import (
+    from kanalyze.kafka.session.decode_plans import (
         API_VERSIONS,
         SASL_AUTHENTICATE,
         SASL_HANDSHAKE,
     )
 
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kanalyze.kafka.framing.frame import Frame
     from kanalyze.kafka.framing.headers import RequestHeader
     from kanalyze.kafka.session.exchange import Exchange, Peers
     from kanalyze.kafka.session.message_reader import MessageReader
     from kanalyze.kafka.session.resync import RequestLocator
 
-__all__ = ["ClientFrameKind", "Login"]
+__all__ = ["ClientFrameKind", "Login", "RawLogin", "looks_like_gssapi", "principal_of"]
+
+_LONGEST_NAME_BYTES = 1024
+_MAX_TOKENS = 16
+"""A SASL login takes a few round trips; more frames that are no requests are something else."""
+_SMALLEST_RESPONSE_BYTES = 4
+
+
+class RawLogin:
+    """Distinguishes raw tokens from requests and responses, which have the same framing.
+
+    Raw tokens follow an accepted SaslHandshake v0, in turn: one from the client, one from the
+    broker. If the form of a mechanism's tokens is known, that decides. Otherwise a frame is a token
+    if it cannot be a request and comes when a token is due.
+    """
+
+    __slots__ = ("_has_requests", "_mechanism", "_remaining_client_tokens", "_unreplied")
+    _SAVED = Saved(
+        "_mechanism:str? _remaining_client_tokens:count _unreplied:count _has_requests:bool"
+    )
+
+    def __init__(self, mechanism: str | None) -> None:
+        """Make the state of a login; ``mechanism`` is as in :func:`principal_of`."""
+        self._mechanism = mechanism
+        self._remaining_client_tokens = _form_of(mechanism).most_tokens
+        self._unreplied = 0
+        """Tokens of the client without a token of the broker after them."""
+        self._has_requests = False
+        """True if the client has sent a request since then."""
+
+    @property
+    def is_over(self) -> bool:
+        """True if no token of either end is due any more."""
+        return not self._remaining_client_tokens and not self._unreplied
+
+    def end(self) -> None:
+        """Note that the client has begun to send requests."""
+        self._remaining_client_tokens = 0
+        self._has_requests = True
+
+    def settle(self) -> None:
+        """Note that the broker has responded to a request."""
+        if self._has_requests:
+            self._unreplied = 0
+
+    def accepts_request(self, token: bytes | None, *, may_be_request: bool, is_lossy: bool) -> bool:
+        """Return true if a frame of the client is a token, and count it.
+
+        Args:
+            token: the content of the frame; None if bytes are missing.
+            may_be_request: it begins as a request does, though it could not be read as one.
+            is_lossy: answers may have been lost.
+        """
+        if not self._remaining_client_tokens:
+            return False
+        form = _form_of(self._mechanism)
+        if token is None:
+            is_token = not may_be_request
+        elif not token or form.is_clients(token):
+            is_token = True
+        else:
+            is_in_turn = is_lossy or not self._unreplied
+            is_token = not form.is_known and not may_be_request and is_in_turn
+        if is_token:
+            self._remaining_client_tokens -= 1
+            self._unreplied += 1
+        return is_token
+
+    def accepts_response(self, token: bytes, size: int, *, is_lossy: bool) -> bool:
+        """Return true if a frame of the broker that answers no request is a token; count it.
+
+        Args:
+            token: the content of the frame, up to the first missing byte.
+            size: how many bytes it has.
+            is_lossy: requests may have been lost.
+        """
+        if self.is_over:
+            return False
+        is_expected = (self._unreplied > 0 or is_lossy) and not self._has_requests
+        is_small = size < _SMALLEST_RESPONSE_BYTES
+        if not (is_expected or is_small or _form_of(self._mechanism).is_brokers(token)):
+            return False
+        self._unreplied = max(0, self._unreplied - 1)
+        return True
+
+
+def principal_of(mechanism: str | None, token: bytes) -> str | None:
+    """Return the user that a client's SASL token names, or None when it names none.
+
+    Args:
+        mechanism: as in SaslHandshake (``PLAIN``, ``SCRAM-SHA-256``, ...), None when not seen.
+        token: one token of the client.
+
+    PLAIN is ``[authzid] NUL authcid NUL password`` (RFC 4616); the first message of SCRAM is
+    ``n,[a=authzid],n=user,r=nonce`` (RFC 5802), ``=2C`` and ``=3D`` standing for ``,`` and ``=``.
+    """
+    if mechanism == "PLAIN":
+        return _plain(token)
+    if mechanism is not None and mechanism.startswith("SCRAM-"):
+        return _scram(token)
+    return None
+
+
+_APPLICATION_0 = 0x60
+_WRAPPED = b"\x05\x04"
+"""RFC 4121 section 4.2.6.2: the first bytes of a Kerberos token with a wrapped message."""
+_OBJECT_IDENTIFIER = 0x06
+_LONGEST_OID_BYTES = 32
+
+
+def looks_like_gssapi(head: bytes | memoryview, size: int) -> bool:
+    """Return true if a token of ``size`` bytes that starts with ``head`` opens a GSSAPI login.
+
+    Clients of Kafka 0.9 log in this way, without a SaslHandshake. RFC 2743 section 3.1: the tag
+    0x60, the DER length of all that follows, and the mechanism's object identifier.
+    """
+    if len(head) < 8 or head[0] != _APPLICATION_0:
+        return False
+    length, at = head[1], 2
+    if length > 0x80:
+        count = length & 0x7F
+        if count > 4:
+            return False
+        at += count
+        length = int.from_bytes(head[2:at], "big")
+    if length != size - at or len(head) < at + 2:
+        return False
+    return head[at] == _OBJECT_IDENTIFIER and 0 < head[at + 1] <= _LONGEST_OID_BYTES
+
+
+class _TokenForm(NamedTuple):
+    """The form of the tokens of a mechanism."""
+
+    most_tokens: int
+    """Tokens that a client sends in one login."""
+    is_known: bool
+    """True if all tokens of the mechanism have this form."""
+    is_clients: Callable[[bytes], bool]
+    is_brokers: Callable[[bytes], bool]
+
+
+def _is_none(_token: bytes) -> bool:
+    return False
+
+
+def _is_plain(token: bytes) -> bool:
+    return token.count(b"\0") == 2
+
+
+def _is_scram_clients(token: bytes) -> bool:
+    return token.startswith((b"n,", b"y,", b"p=", b"c="))
+
+
+def _is_scram_brokers(token: bytes) -> bool:
+    return token.startswith((b"r=", b"v=", b"e="))
+
+
+def _is_bearer_clients(token: bytes) -> bool:
+    return token == b"\x01" or token.startswith((b"n,", b"y,"))
+
+
+def _is_bearer_brokers(token: bytes) -> bool:
+    return token.startswith(b"{")
+
+
+def _is_gssapi(token: bytes) -> bool:
+    return token.startswith(_WRAPPED) or looks_like_gssapi(token, len(token))
+
+
+_PLAIN = _TokenForm(1, True, _is_plain, _is_none)
+_SCRAM = _TokenForm(2, True, _is_scram_clients, _is_scram_brokers)
+_BEARER = _TokenForm(2, True, _is_bearer_clients, _is_bearer_brokers)
+"""RFC 7628; the client's second token says that it has read why it was refused."""
+_GSSAPI = _TokenForm(_MAX_TOKENS, False, _is_gssapi, _is_gssapi)
+_OTHER = _TokenForm(_MAX_TOKENS, False, _is_none, _is_none)
+_FORMS = {"PLAIN": _PLAIN, "OAUTHBEARER": _BEARER, "GSSAPI": _GSSAPI}
+
+
+def _form_of(mechanism: str | None) -> _TokenForm:
+    if mechanism is not None and mechanism.startswith("SCRAM-"):
+        return _SCRAM
+    return _FORMS.get(mechanism or "", _OTHER)
+
+
+def _plain(token: bytes) -> str | None:
+    parts = token.split(b"\0", 3)
+    return _name(parts[1]) if len(parts) == 3 else None
+
+
+def _scram(token: bytes) -> str | None:
+    fields = token.split(b",", 4)
+    if len(fields) < 4 or fields[0] not in (b"n", b"y") or not fields[2].startswith(b"n="):
+        return None
+    name = _name(fields[2][2:])
+    return None if name is None else name.replace("=2C", ",").replace("=3D", "=")
+
+
+def _name(raw: bytes) -> str | None:
+    if not raw or len(raw) > _LONGEST_NAME_BYTES:
+        return None
+    return raw.decode("utf-8", "backslashreplace")
+
 
 ClientFrameKind: TypeAlias = Literal["request", "token", "unreadable"]
 

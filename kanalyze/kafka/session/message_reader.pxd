@@ -1,23 +1,26 @@
 # The C types of message_reader.py.
 cimport cython
 
-from kanalyze.kafka.session.decode_plans cimport DecodePlan, DecodePlans
-from kanalyze.kafka.session.exchange cimport NO_VERSION
-from kanalyze.kafka.session.message_checks cimport MessageChecks
 from kanalyze.kafka.codec.decoder cimport BodyDecoder
 from kanalyze.kafka.codec.machine cimport int16_at, int32_at, varint_at, varint_width
 from kanalyze.kafka.codec.values cimport Tape, Taped, Texts
 from kanalyze.kafka.framing.frame cimport Frame
-from kanalyze.kafka.framing.headers cimport RequestHeader, request_header_of
+from kanalyze.kafka.framing.headers cimport request_header_of, RequestHeader
+from kanalyze.kafka.session.decode_plans cimport (
+    API_VERSIONS,
+    DecodePlan,
+    DecodePlans,
+    MessageChecks,
+    PRODUCE,
+    UNSUPPORTED_VERSION,
+)
+from kanalyze.kafka.session.events cimport ConnectionEvents, frame_anomaly
+from kanalyze.kafka.session.exchange cimport Exchange, Message, NO_API, NO_VERSION
 from kanalyze.model.streams cimport Segments
 
 cdef enum:
-    PRODUCE = 0
-    SASL_HANDSHAKE = 17
-    API_VERSIONS = 18
-    SASL_AUTHENTICATE = 36
-    UNSUPPORTED_VERSION = 35
     MIN_HEADER_BYTES = 14
+    LARGEST_BODY_BYTES = 16777216
 
 
 @cython.final
@@ -94,3 +97,47 @@ cdef long long _acks(Frame frame, long long at, long long version) except? -7
 cdef long long _acks_at(
     const unsigned char[::1] data, long long at, long long limit, long long version
 ) except? -7
+
+
+@cython.final
+cdef class MessageBodies:
+    cdef MessageReader _reader
+    cdef object _keep
+    cdef list _undetached
+    cdef public long long decoded_bytes
+    cdef public long long undecoded_bytes
+    cdef public object batches
+
+    @cython.locals(body=DecodedBody)
+    cdef read_request(
+        self,
+        Frame frame,
+        RequestHeader header,
+        Exchange exchange,
+        Message message,
+        int direction,
+        ConnectionEvents events,
+    )
+    @cython.locals(body=DecodedBody, key=cython.int, version=cython.int)
+    cdef read_response(
+        self, Frame frame, Exchange exchange, Message message, int direction, ConnectionEvents events
+    )
+    cpdef bint keeps_bytes(self, int api_key) except -1
+    @cython.locals(
+        index=cython.Py_ssize_t,
+        exchange=Exchange,
+        request=Message,
+        cells=cython.longlong,
+        arena_bytes=cython.longlong,
+    )
+    cpdef detach_pending(self)
+    cdef bint _keeps_records(self, int api_key) except -1
+    cdef _record(
+        self,
+        Frame frame,
+        Exchange exchange,
+        Message message,
+        DecodedBody body,
+        int direction,
+        ConnectionEvents events,
+    )

@@ -1,9 +1,9 @@
 """Reads requests and responses out of frames: the header, then the selected fields of the body.
 
 In: a :class:`~kanalyze.kafka.framing.frame.Frame`, and for a response the API and version of its
-request. Out: values, or what is wrong with the body.
+request. Out: values, or what is wrong with the body; counts of the bytes of one connection.
 
-Known pitfalls of the protocol are handled here and in the modules beside it:
+Known pitfalls of the protocol are handled here and in ``decode_plans.py``:
 
 - An ApiVersions request in a version that the broker does not know is answered with error 35 and
   a version 0 body.
@@ -18,27 +18,33 @@ from __future__ import annotations
 
 import struct
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.common.plain_values import fields
+from kanalyze.common.saved import Saved, save
 from kanalyze.kafka.codec.byte_ranges_read import byte_ranges_read, drop_unread_bytes
 from kanalyze.kafka.codec.failures import (
     LEFT_OVER,
     NOT_ALL_THERE,
     UNKNOWN_API,
+    locate_failure,
     unknown_version,
 )
-from kanalyze.kafka.codec.values import Texts
+from kanalyze.kafka.codec.values import Tape, Texts
 from kanalyze.kafka.framing.headers import (
     RequestHeader,
     parse_request_header,
     parse_response_header,
 )
-from kanalyze.kafka.session.batch_checks import checks_of, sum_up
-from kanalyze.kafka.session.decode_plans import DecodePlans
-from kanalyze.kafka.session.failure_details import FailureDetails
-from kanalyze.kafka.session.message_checks import MessageChecks, is_padding, response_body_at
-from kanalyze.kafka.session.session_fields import SessionFields
+from kanalyze.kafka.session.batch_checks import BatchCounts, checks_of, sum_up
+from kanalyze.kafka.session.decode_plans import (
+    DecodePlans,
+    MessageChecks,
+    SessionFields,
+    is_padding,
+    response_body_at,
+)
+from kanalyze.kafka.session.events import frame_anomaly
 from kanalyze.kafka.wire import Malformed, WireError
 from kanalyze.model.anomalies import AnomalyKind
 
@@ -50,14 +56,14 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
 if not cython.compiled:
     from kanalyze.kafka.codec.machine import int16_at, int32_at, varint_at, varint_width
     from kanalyze.kafka.framing.headers import request_header_of
-    from kanalyze.kafka.session.exchange import NO_VERSION
+    from kanalyze.kafka.session.decode_plans import API_VERSIONS, PRODUCE, UNSUPPORTED_VERSION
+    from kanalyze.kafka.session.exchange import NO_API, NO_VERSION
 
-    PRODUCE = 0
-    SASL_HANDSHAKE = 17
-    API_VERSIONS = 18
-    SASL_AUTHENTICATE = 36
-    UNSUPPORTED_VERSION = 35
     MIN_HEADER_BYTES = 14  # size, key, version, correlation id, length of a client id
+
+    # Without record data. Values take up to 43 times as much (measured over all messages); the
+    # metadata of 200,000 partitions is about 10 MB.
+    LARGEST_BODY_BYTES = 16 * 1024 * 1024
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,14 +72,74 @@ if TYPE_CHECKING:
     from kanalyze.kafka.codec.byte_ranges_read import Ranges
     from kanalyze.kafka.codec.compiler import Decoders
     from kanalyze.kafka.codec.decoder import BodyDecoder
-    from kanalyze.kafka.codec.values import Tape, Taped
+    from kanalyze.kafka.codec.values import Taped
     from kanalyze.kafka.framing.frame import Frame
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.batch_checks import BatchChecks
     from kanalyze.kafka.session.decode_plans import DecodePlan, FieldSelection, MessageKind
-    from kanalyze.kafka.session.exchange import Message
+    from kanalyze.kafka.session.events import ConnectionEvents
+    from kanalyze.kafka.session.exchange import Exchange, Message
 
-__all__ = ["DecodedBody", "MessageReader"]
+__all__ = [
+    "RECORD_APIS",
+    "DecodedBody",
+    "FailureDetails",
+    "KeepsBytes",
+    "MessageBodies",
+    "MessageReader",
+]
+
+_LARGEST_EXPLAINED_BYTES = 16 * 1024
+_EXPLAINED_BYTES = 1 << 20
+"""How many bytes of malformed messages the interpreter reads in all, at 5 us a byte. A capture may
+contain nothing else; later messages get the reason without the field."""
+
+_REMEMBERED_BYTES, _MAX_REMEMBERED = 256, 256
+"""Up to which size in bytes, and for how many different messages, details are remembered."""
+
+
+class FailureDetails:
+    """Explains malformed bodies; one for all connections."""
+
+    __slots__ = ("_explained_bytes", "_remembered")
+
+    def __init__(self) -> None:
+        self._explained_bytes = 0
+        self._remembered: dict[tuple[DecodePlan, int, bytes], str] = {}
+
+    def explain(self, frame: Frame, at: int, plan: DecodePlan, reason: str) -> str:
+        """Say where the body at ``at`` cannot be read, and why; the reason alone if it is large.
+
+        Positions count from the first byte of the size prefix, as those of ``decode``.
+        """
+        if frame.length > _REMEMBERED_BYTES or frame.missing_bytes:
+            return self._explain(frame, at, plan, reason)
+        # A client or a broker that writes a wrong message mostly writes it again and again.
+        try:
+            key = (plan, at, bytes(frame.read(at, frame.length - at)))
+        except WireError:  # the header takes up the frame, or bytes were dropped
+            return self._explain(frame, at, plan, reason)
+        detail = self._remembered.get(key)
+        if detail is None:
+            detail = self._explain(frame, at, plan, reason)
+            if len(self._remembered) < _MAX_REMEMBERED:
+                self._remembered[key] = detail
+        return detail
+
+    def _explain(self, frame: Frame, at: int, plan: DecodePlan, reason: str) -> str:
+        length = frame.length
+        if length > min(_LARGEST_EXPLAINED_BYTES, _EXPLAINED_BYTES - self._explained_bytes):
+            return reason
+        try:
+            data = frame.read(0, length)
+        except WireError:  # bytes that no field needs were dropped
+            return reason
+        self._explained_bytes += length
+        assert plan.definition is not None
+        assert plan.version is not None
+        path, position, reason = locate_failure(plan.definition, plan.version, data, at, reason)
+        return f"{path}, byte {position}: {reason}" if path else f"byte {position}: {reason}"
+
 
 _INT16 = struct.Struct(">h").unpack_from
 _INT32 = struct.Struct(">i").unpack_from
@@ -522,3 +588,142 @@ def _acks_at(data: memoryview, at: int, limit: int, version: int) -> int:
     if width == 0:
         return at + _LONGEST_VARINT_BYTES
     return at + width + max(varint_at(data, at) - 1, 0)
+
+
+KeepsBytes: TypeAlias = "Callable[[int], bool]"
+"""Returns true if the bytes of the messages of an API key are kept."""
+
+RECORD_APIS = frozenset({0, 1, 59, 78})
+"""Keys of the APIs whose messages have record data: Produce, Fetch, FetchSnapshot, ShareFetch."""
+
+_TOO_LARGE = DecodedBody(
+    None, None, AnomalyKind.MEMORY_LIMIT, "a body that is too large to be read"
+)
+
+
+class MessageBodies:
+    """Reads the bodies of one connection; counts bytes by whether the body was read."""
+
+    _NOT_SAVED = ("_keep", "_reader", "_undetached")
+    _SAVED = Saved("decoded_bytes:count undecoded_bytes:count", added="batches:here")
+
+    def __init__(self, reader: MessageReader, keep: KeepsBytes | None) -> None:
+        self._reader = reader
+        self._keep = keep
+        self._undetached: list[Exchange] = []
+        """Exchanges of the current feed; the values of their messages are on the shared tape."""
+        self.decoded_bytes = 0
+        self.undecoded_bytes = 0
+        self.batches = BatchCounts()
+        """Batches of records, and which of them were checked."""
+
+    def read_request(
+        self,
+        frame: Frame,
+        header: RequestHeader,
+        exchange: Exchange,
+        message: Message,
+        direction: int,
+        events: ConnectionEvents,
+    ) -> None:
+        """Read the body of an exchange's request."""
+        self._undetached.append(exchange)
+        if frame.buffered_bytes > LARGEST_BODY_BYTES and not self._keeps_records(header.api_key):
+            body = _TOO_LARGE
+        else:
+            body = self._reader.request_body(frame, header)
+        self._record(frame, exchange, message, body, direction, events)
+
+    def read_response(
+        self,
+        frame: Frame,
+        exchange: Exchange,
+        message: Message,
+        direction: int,
+        events: ConnectionEvents,
+    ) -> None:
+        """Read the body of an exchange's response, if its API and version are known."""
+        key, version = exchange.key, exchange.key_version
+        if key == NO_API or version == NO_API:
+            return
+        if frame.buffered_bytes > LARGEST_BODY_BYTES and not self._keeps_records(key):
+            body = _TOO_LARGE
+        else:
+            body = self._reader.response_body(frame, key, version)
+        self._record(frame, exchange, message, body, direction, events)
+
+    def keeps_bytes(self, api_key: int) -> bool:
+        """Return true if the bytes of an API's messages are kept."""
+        return self._keep is not None and self._keep(api_key)
+
+    def detach_pending(self) -> None:
+        """Copy the values of requests without a response: all connections share one tape."""
+        pending: list[Message] = []
+        cells = arena_bytes = 0
+        for index in range(len(self._undetached)):
+            exchange = self._undetached[index]
+            request = exchange.request
+            if exchange.response is None and request is not None and request.taped is not None:
+                pending.append(request)
+                cells += request.taped.cells
+                arena_bytes += request.taped.arena_bytes
+        if pending:
+            tape = Tape(cells, arena_bytes)
+            for request in pending:
+                if request.taped is not None:
+                    request.taped = request.taped.moved(tape)
+        if self._undetached:
+            self._undetached = []
+
+    def _keeps_records(self, api_key: int) -> bool:
+        """Return true if the buffered bytes of an API's messages include record data.
+
+        Their size says nothing of the memory that values take, because record data is not decoded.
+        """
+        return api_key in RECORD_APIS and self.keeps_bytes(api_key)
+
+    def _record(
+        self,
+        frame: Frame,
+        exchange: Exchange,
+        message: Message,
+        body: DecodedBody,
+        direction: int,
+        events: ConnectionEvents,
+    ) -> None:
+        """Put the values into the message, and count the frame."""
+        message.taped, message.read_as = body.taped, body.read_as
+        if self._keep is not None and self._keep(exchange.key):
+            if frame.missing_bytes:
+                message.pieces = save(frame.in_pieces())
+            else:
+                message.data = bytes(frame.read(0, frame.length))
+        if message.read_as == NO_VERSION:
+            self.undecoded_bytes += frame.length
+        else:
+            self.decoded_bytes += frame.length - body.left_over
+            self.undecoded_bytes += body.left_over
+        if body.batches is not None:
+            self._add_batches(frame, exchange, body.batches, direction, events)
+        problem = body.problem
+        if problem is not None:
+            if problem in (AnomalyKind.MALFORMED_BODY, AnomalyKind.MISSING_BYTES):
+                exchange.malformed = True
+            tcp = exchange.peers.tcp
+            anomaly = frame_anomaly(problem, tcp, frame, direction, body.detail, exchange)
+            events.anomalies.append(anomaly)
+
+    def _add_batches(
+        self,
+        frame: Frame,
+        exchange: Exchange,
+        checks: BatchChecks,
+        direction: int,
+        events: ConnectionEvents,
+    ) -> None:
+        """Count the batches of a message; some that are wrong are one anomaly."""
+        self.batches.add(checks)
+        if checks.wrong:
+            kind, tcp = AnomalyKind.WRONG_CRC, exchange.peers.tcp
+            anomaly = frame_anomaly(kind, tcp, frame, direction, checks.detail, exchange)
+            events.anomalies.append(anomaly)

@@ -5,6 +5,53 @@ from kanalyze.kafka.codec.machine cimport int16_at, int32_at
 from kanalyze.kafka.framing.frame cimport Frame, frame_in_segment
 from kanalyze.model.streams cimport Segments
 
+cdef enum:
+    MAX_CANDIDATES = 4096
+    HEAD_BYTES = 14
+    LARGEST_FRAME_BYTES = 104857600
+    TOP_SIZE_BYTE = 6
+    FIRST_PRINTABLE = 0x20
+    DELETE = 0x7F
+    PRODUCE = 0
+    CONTROLLED_SHUTDOWN = 7
+    LAST_OLD_PRODUCE = 2
+    OLD_PRODUCE_HEAD_BYTES = 26
+    MIN_TOPIC_BYTES = 6
+    LONGEST_TOPIC_BYTES = 255
+    FILTER_BITS = 4096
+
+
+cdef long long _LONGEST_CLIENT_ID_BYTES
+
+
+cdef class RequestCandidates:
+    cdef int[::1] _highest
+    cdef unsigned char[::1] _has_high_byte
+
+    @cython.locals(index=cython.longlong)
+    cpdef list find(self, const unsigned char[::1] data, long long limit)
+    @cython.locals(size=cython.longlong)
+    cdef bint _may_be(self, const unsigned char[::1] data, long long index) except -1
+
+
+@cython.locals(length=cython.longlong, room=cython.longlong, first=cython.int)
+cdef bint _may_have_client_id(
+    const unsigned char[::1] data, long long index, long long size
+) except -1
+@cython.locals(
+    body=cython.longlong,
+    acks_high=cython.int,
+    count=cython.longlong,
+    name_length=cython.longlong,
+)
+cdef bint _may_be_old_produce(
+    const unsigned char[::1] data, long long index, long long size
+) except -1
+@cython.locals(index=cython.longlong, number=cython.longlong, size=cython.longlong)
+cdef list _responses(
+    const unsigned char[::1] data, long long limit, pending, unsigned char[::1] table
+)
+
 
 @cython.locals(length=cython.longlong, size=cython.longlong)
 cdef Frame _whole_frame(Segments segments, Py_ssize_t index)

@@ -6,25 +6,28 @@ first byte.
 A plausible size alone is no boundary. The header has to be plausible, and the body has to fit the
 header, to the frame's last byte if that has come. A wrong boundary gives wrong rows; a
 missed boundary costs one row.
+
+The first step finds the few indices where a header could begin. An index is left out only if
+reading the header there would fail. Reading takes a hundred times as long.
 """
 
 from __future__ import annotations
 
 import struct
+from array import array
 from bisect import bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kanalyze.common.saved import Saved
 from kanalyze.kafka.framing.boundary_search import FrameLocator
-from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES
-from kanalyze.kafka.session.header_candidates import RequestCandidates, responses
-from kanalyze.kafka.session.heuristics import is_likely
-from kanalyze.kafka.session.plausible_headers import (
+from kanalyze.kafka.session.heuristics import (
+    LONGEST_CLIENT_ID_BYTES,
+    highest_plausible_version,
+    is_likely,
     is_plausible_client_id,
     is_plausible_version,
 )
-from kanalyze.kafka.session.sasl import looks_like_gssapi
 from kanalyze.kafka.wire import WireError
 
 try:
@@ -35,9 +38,20 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
 if not cython.compiled:
     from kanalyze.kafka.codec.machine import int16_at, int32_at
     from kanalyze.kafka.framing.frame import frame_in_segment
+    from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES
+
+    MAX_CANDIDATES = 4096
+    HEAD_BYTES = 14
+    TOP_SIZE_BYTE = LARGEST_FRAME_BYTES >> 24
+    FIRST_PRINTABLE, DELETE = 0x20, 0x7F
+    PRODUCE, CONTROLLED_SHUTDOWN = 0, 7
+    LAST_OLD_PRODUCE = 2
+    OLD_PRODUCE_HEAD_BYTES = 26
+    MIN_TOPIC_BYTES, LONGEST_TOPIC_BYTES = 6, 255
+    FILTER_BITS = 4096
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from kanalyze.kafka.framing.frame import Frame
     from kanalyze.kafka.framing.headers import RequestHeader
@@ -45,7 +59,119 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.message_reader import MessageReader
     from kanalyze.model.streams import Segments
 
-__all__ = ["RequestLocator", "ResponseLocator", "after_tokens"]
+__all__ = ["RequestCandidates", "RequestLocator", "ResponseLocator", "responses"]
+
+_LONGEST_CLIENT_ID_BYTES = LONGEST_CLIENT_ID_BYTES
+
+
+class RequestCandidates:
+    """Finds where a request's header could begin."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        """Make a table of the known keys, by their bytes.
+
+        For each low byte the highest plausible version, or -1. At most 255: only the low byte of a
+        version is checked.
+        """
+        highest, has_high_byte = array("i", [-1] * 256), bytearray(256)
+        for api in catalog.apis:
+            low, version = api.key & 0xFF, min(highest_plausible_version(api), 255)
+            highest[low] = max(highest[low], version)
+            has_high_byte[api.key >> 8 & 0xFF] = 1
+        self._highest = memoryview(highest)
+        self._has_high_byte = memoryview(has_high_byte)
+
+    def find(self, data: memoryview, limit: int) -> list[int]:
+        """Return the indices below ``limit``, at most ``MAX_CANDIDATES``.
+
+        At least the bytes of a header without a client id follow each of them.
+        """
+        candidates: list[int] = []
+        for index in range(limit):
+            if data[index] <= TOP_SIZE_BYTE and data[index + 6] == 0 and self._may_be(data, index):
+                candidates.append(index)
+                if len(candidates) == MAX_CANDIDATES:
+                    break
+        return candidates
+
+    def _may_be(self, data: memoryview, index: int) -> bool:
+        if self._has_high_byte[data[index + 4]] == 0:
+            return False
+        if data[index + 7] > self._highest[data[index + 5]]:
+            return False
+        size = int32_at(data, index)
+        if size < 8 or size > LARGEST_FRAME_BYTES:
+            return False
+        return _may_have_client_id(data, index, size) and _may_be_old_produce(data, index, size)
+
+
+def _may_have_client_id(data: memoryview, index: int, size: int) -> bool:
+    """Return true if a header's client id is null or plausible."""
+    length = int16_at(data, index + 12)
+    if length == -1:
+        return True
+    # The first version of one API has no client id.
+    if data[index + 5] == CONTROLLED_SHUTDOWN and data[index + 7] == 0:
+        return True
+    room = min(size + 4, len(data) - index) - HEAD_BYTES
+    if length < 0 or length > room or length > _LONGEST_CLIENT_ID_BYTES:
+        return False
+    if length == 0:
+        return True
+    first = data[min(index + HEAD_BYTES, len(data) - 1)]
+    return first >= FIRST_PRINTABLE and first != DELETE
+
+
+def _may_be_old_produce(data: memoryview, index: int, size: int) -> bool:
+    """Return true if a candidate that looks like an early Produce request may be one.
+
+    API key, version and the length of an empty client id are all 0 there, as many other bytes are:
+    nearly all false candidates in other data look like these.
+    """
+    if data[index + 5] != PRODUCE or data[index + 7] > LAST_OLD_PRODUCE:
+        return True
+    # A null client id has no bytes, and a length of -1.
+    if index + OLD_PRODUCE_HEAD_BYTES > len(data) or int16_at(data, index + 12) > 0:
+        return True
+    body = index + HEAD_BYTES
+    acks_high = data[body]
+    if acks_high not in (0, 0xFF) or data[body + 2] >= 0x80:  # the second is of the timeout
+        return False
+    count, name_length = int32_at(data, body + 6), int16_at(data, body + 10)
+    if count < 1 or count > size // MIN_TOPIC_BYTES:
+        return False
+    return 1 <= name_length <= LONGEST_TOPIC_BYTES
+
+
+def responses(data: memoryview, limit: int, pending: Collection[int]) -> list[int]:
+    """Return the indices below ``limit`` where a response to a pending request may begin.
+
+    ``pending`` has their ids. At least 8 bytes follow each index.
+    """
+    # A small table rules out most bytes before the lookup.
+    table = bytearray(FILTER_BITS)
+    for number in pending:
+        table[number & (FILTER_BITS - 1)] = 1
+    return _responses(data, limit, pending, table)
+
+
+def _responses(
+    data: memoryview, limit: int, pending: Collection[int], table: bytearray | memoryview
+) -> list[int]:
+    candidates: list[int] = []
+    for index in range(limit):
+        if data[index] > TOP_SIZE_BYTE:
+            continue
+        number = int32_at(data, index + 4)
+        if table[number & (FILTER_BITS - 1)] == 0 or number not in pending:
+            continue
+        size = int32_at(data, index)
+        if 4 <= size <= LARGEST_FRAME_BYTES:
+            candidates.append(index)
+            if len(candidates) == MAX_CANDIDATES:
+                break
+    return candidates
+
 
 Verdict = Literal["yes", "perhaps", "no"]
 PendingApis: TypeAlias = dict[int, set[tuple[int, int]]]
@@ -53,7 +179,6 @@ PendingApis: TypeAlias = dict[int, set[tuple[int, int]]]
 
 _INT32 = struct.Struct(">i")
 _SIZE = _INT32.unpack_from
-_HEAD_BYTES = 14
 _MAX_UNCONFIRMED_BYTES = 64 * 1024
 """How many bytes are buffered to check a candidate. Beyond this, an incomplete candidate whose body
 fits so far is accepted as a frame."""
@@ -63,14 +188,12 @@ _CHECK_BYTES = 64
 """A check that ends soon takes as long as it takes to read so many bytes."""
 _MAX_TIMES_CHECKED = 4
 _MIN_CHECKED_BYTES = 128 * 1024
-_PADDING = bytes(_HEAD_BYTES + 12)
+_PADDING = bytes(HEAD_BYTES + 12)
 """Put between pieces of segments: a request does not continue in the next piece."""
-_MAX_CANDIDATES = 4096
 _KEPT_BYTES = 32 * 1024
 """Bytes without a response that are kept: they are searched again when more requests are known."""
 _NEAR_IDS = 1000
 """Requests in flight at once: the ids of neighbouring responses differ by no more."""
-_MAX_TOKENS = 16
 
 
 class CheckBudget:
@@ -102,7 +225,7 @@ class CheckBudget:
         whole = min(len(view), size + 4)
         self._left_bytes -= _CHECK_BYTES
         # So that the few bytes never end where padding might follow the body.
-        if soon + _HEAD_BYTES < whole:
+        if soon + HEAD_BYTES < whole:
             verdict = fits(view[:soon])
             if verdict is not None:
                 return verdict
@@ -144,7 +267,7 @@ class RequestLocator(FrameLocator):
                 return index, index
             if perhaps is None:
                 perhaps = index
-        limit = max(0, len(view) - _HEAD_BYTES + 1)
+        limit = max(0, len(view) - HEAD_BYTES + 1)
         return _accept_or_wait(perhaps, len(view), limit, self._most_unconfirmed_bytes)
 
     def in_pieces(self, pieces: list[memoryview]) -> tuple[int, int] | None:
@@ -155,10 +278,10 @@ class RequestLocator(FrameLocator):
         padded = b"".join([part for piece in pieces for part in (piece, _PADDING)])
         budget = CheckBudget(len(padded))
         starts = [0, *accumulate(len(piece) + len(_PADDING) for piece in pieces)]
-        for at in self._candidates(memoryview(padded), len(padded) - _HEAD_BYTES + 1):
+        for at in self._candidates(memoryview(padded), len(padded) - HEAD_BYTES + 1):
             number = bisect_right(starts, at) - 1
             piece, index = pieces[number], at - starts[number]
-            if index + _HEAD_BYTES > len(piece):
+            if index + HEAD_BYTES > len(piece):
                 continue
             if budget.is_spent:
                 break
@@ -178,7 +301,7 @@ class RequestLocator(FrameLocator):
         header takes, are not searched.
         """
         budget = CheckBudget(len(view))
-        for index in self._candidates(view, len(view) - _HEAD_BYTES + 1):
+        for index in self._candidates(view, len(view) - HEAD_BYTES + 1):
             if budget.is_spent:
                 break
             verdict = self.verdict(view[index:], budget)
@@ -200,7 +323,7 @@ class RequestLocator(FrameLocator):
         ``perhaps``: the frame is incomplete, or the version newer than known, without a
         contradiction.
         """
-        if len(view) < _HEAD_BYTES:
+        if len(view) < HEAD_BYTES:
             return "perhaps" if len(view) < 4 or _SIZE(view)[0] >= 8 else "no"
         header = self.plausible_header(view)
         if header is None:
@@ -257,7 +380,7 @@ class RequestLocator(FrameLocator):
         Its header is enough: a client may send a body that breaks its grammar.
         """
         following = view[index + _SIZE(view, index)[0] + 4 :]
-        return len(following) < _HEAD_BYTES or self.plausible_header(following) is not None
+        return len(following) < HEAD_BYTES or self.plausible_header(following) is not None
 
     def _candidates(self, view: memoryview, limit: int) -> list[int]:
         """Return the indices below ``limit`` where a header could begin."""
@@ -423,7 +546,7 @@ def _chained_responses(view: memoryview) -> int | None:
     0 if the last one is incomplete.
     """
     at, last = 0, None
-    for count in range(_MAX_CANDIDATES):
+    for count in range(MAX_CANDIDATES):
         if len(view) - at < 8:
             return count if at == len(view) else 0
         size, correlation_id = _SIZE(view, at)[0], _SIZE(view, at + 4)[0]
@@ -445,30 +568,10 @@ def _accept_or_wait(
     return (perhaps if is_accepted else None), perhaps
 
 
-def after_tokens(view: memoryview, verdict_of: Callable[[memoryview], Verdict]) -> Verdict:
-    """Return the verdict on a GSSAPI login and then requests (Kafka 0.9) at the first byte.
-
-    ``perhaps`` while no request has come after the tokens.
-    """
-    if len(view) < 4 or not looks_like_gssapi(view[4:], _SIZE(view)[0]):
-        return "no"
-    at = 0
-    for _ in range(_MAX_TOKENS):
-        at += max(0, _SIZE(view, at)[0]) + 4
-        if at + 4 > len(view):
-            return "perhaps"
-        if _SIZE(view, at)[0] < 8:
-            continue  # an empty token, or a confirmation
-        verdict = verdict_of(view[at:])
-        if verdict != "no":
-            return verdict
-    return "no"
-
-
 def _whole_frame(segments: Segments, index: int) -> Frame | None:
     """Return the complete frame that a segment begins with, if its size may be a request's."""
     length = segments.lengths[index]
-    if length < _HEAD_BYTES:
+    if length < HEAD_BYTES:
         return None
     size = int32_at(segments.data, segments.starts[index])
     if not 8 <= size <= LARGEST_FRAME_BYTES or size + 4 > length:

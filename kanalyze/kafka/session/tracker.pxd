@@ -1,9 +1,39 @@
 # The C types of tracker.py.
 cimport cython
 
+from kanalyze.kafka.session.connection cimport payload_bytes
 from kanalyze.kafka.session.events cimport ConnectionEvents, SessionEvents
-from kanalyze.kafka.session.kafka_connections cimport KafkaConnections, OpenKafkaConnection
-from kanalyze.kafka.session.stream_items cimport payload_bytes
+from kanalyze.kafka.session.exchange cimport Exchange, Peers
+
+
+@cython.final
+cdef class OpenKafkaConnection:
+    cdef readonly object connection
+    cdef public int client_index
+    cdef public str protocol
+    cdef public long long dropped_bytes
+    cdef public object client_id
+    cdef public long long requests
+    cdef public long long buffered_bytes
+
+    @cython.locals(exchange=Exchange)
+    cpdef count(self, exchanges)
+
+
+cdef class KafkaConnections:
+    cdef object _reader
+    cdef object _locator
+    cdef object _keep
+    cdef long long _most_bytes
+    cdef bint _count_requests
+    cdef long long _buffered_bytes
+    cdef public dict _by_serial
+
+    cpdef OpenKafkaConnection find(self, serial)
+    cpdef ConnectionEvents read(self, OpenKafkaConnection opened, tuple streams)
+    @cython.locals(exchange=Exchange, events=ConnectionEvents)
+    cpdef ConnectionEvents close(self, serial, OpenKafkaConnection opened, packet)
+    cpdef account(self, OpenKafkaConnection opened, SessionEvents events)
 
 
 cdef class ConnectionTracker:

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 from kanalyze.common.saved import Saved
 from kanalyze.kafka.framing.framer import FrameCutter
 from kanalyze.kafka.session.batch_checks import BatchCounts
-from kanalyze.kafka.session.connection_anomalies import (
+from kanalyze.kafka.session.events import (
+    ConnectionEvents,
     incomplete_frame_anomaly,
     shed,
     sync_loss_anomaly,
 )
-from kanalyze.kafka.session.events import ConnectionEvents
 from kanalyze.kafka.session.exchange_builder import PENDING_BYTES
 from kanalyze.kafka.v07.exchange_builder import ExchangeBuilder07
 from kanalyze.kafka.v07.resync import Request07Locator, Response07Locator
 
 if TYPE_CHECKING:
     from kanalyze.kafka.session.exchange import Peers
-    from kanalyze.kafka.session.message_bodies import KeepsBytes
+    from kanalyze.kafka.session.message_reader import KeepsBytes
     from kanalyze.model.streams import StreamItem
 
 __all__ = ["Kafka07Connection"]

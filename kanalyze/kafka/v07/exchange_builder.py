@@ -18,7 +18,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields
 from kanalyze.common.saved import Saved, make, save
 from kanalyze.kafka.codec.failures import NOT_ALL_THERE
-from kanalyze.kafka.session.connection_anomalies import exchange_anomaly, frame_anomaly
+from kanalyze.kafka.session.events import exchange_anomaly, frame_anomaly
 from kanalyze.kafka.session.exchange import Exchange, Message
 from kanalyze.kafka.v07.messages import (
     FetchPart07,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.framing.frame import Frame
     from kanalyze.kafka.session.events import ConnectionEvents
     from kanalyze.kafka.session.exchange import BodyStates, ExchangeOwner, Peers
-    from kanalyze.kafka.session.message_bodies import KeepsBytes
+    from kanalyze.kafka.session.message_reader import KeepsBytes
     from kanalyze.kafka.v07.messages import Response07
 
 __all__ = ["WIRE", "ExchangeBuilder07"]

@@ -16,7 +16,7 @@ from kanalyze.kafka.framing.boundary_search import FrameLocator
 from kanalyze.kafka.framing.frame import Frame
 from kanalyze.kafka.framing.framer import FrameCutter
 from kanalyze.kafka.framing.headers import parse_request_header, parse_response_header
-from kanalyze.kafka.session.sasl import looks_like_gssapi, principal_of
+from kanalyze.kafka.session.login import looks_like_gssapi, principal_of
 from kanalyze.kafka.wire import WireError
 from kanalyze.model.streams import Chunk, Segments
 from tests.fuzz.invariant import holds, sizes_of

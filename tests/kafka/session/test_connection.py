@@ -5,9 +5,16 @@ from __future__ import annotations
 import gc
 import struct
 import weakref
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from kanalyze.kafka.session.connection import BothItems, LossSteps
+from kanalyze.kafka.session.tracker import ConnectionTracker
+from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.model.streams import Chunk, Gap, Segments, StreamItem
 from tests.support import kafka as k
 from tests.support.talk import BROKER, CLIENT, Talk
 
@@ -239,3 +246,225 @@ def test_a_closed_connection_is_freed_without_garbage_collection() -> None:
         assert kafka() is None
     finally:
         gc.enable()
+
+
+# -- memory is short -------------------------------------------------------------------------------
+
+
+def large(correlation_id: int, size: int) -> bytes:
+    """A request of an unknown API, so that none of its bytes can be skipped."""
+    return k.request(999, 0, correlation_id, b"t" * size)
+
+
+def shed(talk: Talk) -> None:
+    """Let the connection drop what it has buffered, as the tracker does when memory is short."""
+    (kafka,) = talk.tracker._kafka._by_serial.values()
+    events = kafka.connection.shed()
+    talk.exchanges += events.exchanges
+    talk.anomalies += events.anomalies
+
+
+def test_the_length_of_an_incomplete_message_is_that_of_the_bytes_that_came() -> None:
+    talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
+    talk.client((90_000_000).to_bytes(4, "big") + k.heartbeat(2)[4:]).close()
+    sizes = {anomaly.kind.value: anomaly.length for anomaly in talk.anomalies}
+    assert sizes == {"incomplete_frame": len(k.heartbeat(2)), "unanswered_request": None}
+    (found,) = [one for one in talk.anomalies if one.kind is AnomalyKind.INCOMPLETE_FRAME]
+    assert found.detail == "of 90000004 bytes"
+
+
+def test_all_connections_together_buffer_no_more_than_the_limit() -> None:
+    plain = Talk()
+    tracker = ConnectionTracker(plain.reader, plain.catalog, most_kafka_bytes=1_000_000)
+    talks = [Talk(tracker=tracker) for _ in range(40)]
+    for serial, talk in enumerate(talks):
+        talk.tcp.serial = serial
+        talk.client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
+        talk.client(large(2, 90_000)[:80_000])
+        assert tracker.kafka_bytes <= 1_000_000
+    anomalies = [anomaly for talk in talks for anomaly in talk.anomalies]
+    kinds = {anomaly.kind for anomaly in anomalies}
+    assert kinds == {AnomalyKind.MEMORY_LIMIT}
+    dropped = sum(anomaly.length or 0 for anomaly in anomalies)
+    assert dropped >= 40 * 80_000 - 1_000_000
+    assert all(anomaly.connection is not None for anomaly in anomalies)
+    assert all(anomaly.stream_offset for anomaly in anomalies)
+
+
+def test_a_request_whose_bytes_were_dropped_makes_an_exchange_with_times_and_sizes() -> None:
+    talk = Talk()
+    request = large(2, 90_000)
+    talk.client(k.heartbeat(1)).broker(k.heartbeat_answer(1)).client(request[:80_000])
+    (kafka,) = talk.tracker._kafka._by_serial.values()
+    shed(talk)
+    assert kafka.connection.buffered_bytes < 5000
+    talk.client(request[80_000:], k.heartbeat(3)).broker(k.heartbeat_answer(3)).close()
+    assert talk.pairs() == [(1, 1, 2), (3, 5, 6), (2, 3, None)]
+    last = talk.exchanges[-1]
+    assert AnomalyKind.LOST_BYTES in last.anomalies
+    assert last.request is not None
+    assert last.request.length == len(request)
+
+
+def test_the_oldest_pending_requests_are_given_up_when_memory_is_short() -> None:
+    talk = Talk()
+    talk.client(*(k.heartbeat(number) for number in range(10)))
+    shed(talk)
+    talk.broker(k.heartbeat_answer(9)).close()
+    unanswered = [exchange.correlation_id for exchange in talk.exchanges if not exchange.response]
+    assert sorted(unanswered) == list(range(9))
+    limited = [e.correlation_id for e in talk.exchanges if "pending_limit" in e.anomalies]
+    assert limited == [0, 1, 2, 3, 4]
+
+
+def test_the_bytes_of_a_boundary_search_are_dropped_when_memory_is_short() -> None:
+    talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
+    talk.loses(BROKER, 100)
+    # The beginning of an awaited response, whose end has not come.
+    talk.client(k.request(k.METADATA, 1, 2, b"\0\0\0\0"))
+    talk.broker(k.response(2, b"\0\0\0\x01" + b"\0" * 4 + b"\0\x09localhost" * 400)[:3000])
+    (kafka,) = talk.tracker._kafka._by_serial.values()
+    buffered = kafka.connection.buffered_bytes
+    shed(talk)
+    assert buffered - kafka.connection.buffered_bytes >= 2900
+    talk.close()
+    assert "memory_limit" in talk.kinds()
+
+
+# -- steps about losses ----------------------------------------------------------------------------
+
+SEGMENT_BYTES = 10
+
+
+def segments_of(offset: int, *packets: int) -> Chunk:
+    """Segments of ten bytes, between two segments that belong to other chunks."""
+    numbers = [0, *packets, 0]
+    lengths = [SEGMENT_BYTES] * len(numbers)
+    starts = [index * SEGMENT_BYTES for index in range(len(numbers))]
+    buffer = memoryview(bytes(SEGMENT_BYTES * len(numbers)))
+    segments = Segments(buffer, starts, lengths, lengths, [0] * len(numbers), numbers)
+    return Chunk(offset, segments, 1, 1 + len(packets))
+
+
+def gap(offset: int, packet: int) -> Gap:
+    return Gap(offset, SEGMENT_BYTES, 0, packet)
+
+
+def packets_of(items: BothItems) -> list[list[object]]:
+    """Each direction as numbers of packets; a gap as a text with the packet after it."""
+    return [
+        [
+            entry
+            for item in side
+            for entry in (
+                [f"gap before {item.packet}"]
+                if isinstance(item, Gap)
+                else item.segments.packet[item.first : item.last]
+            )
+        ]
+        for side in items
+    ]
+
+
+LOSSY: BothItems = (
+    [segments_of(0, 1, 3), gap(20, 8), segments_of(30, 8, 9, 10, 12)],
+    [segments_of(0, 2, 4, 7, 11)],
+)
+
+
+def test_the_items_before_a_loss_are_a_step() -> None:
+    steps = LossSteps(LOSSY)
+    assert not steps.is_at_loss()
+    assert packets_of(steps.to_loss()) == [[1, 3], [2, 4, 7]]
+    assert steps.is_at_loss()
+    assert packets_of(steps.to_loss()) == [["gap before 8", 8, 9, 10, 12], [11]]
+    assert not steps.has_any()
+
+
+@pytest.mark.parametrize(("segments", "packet"), [(1, 8), (2, 9), (3, 10), (9, 12)])
+def test_the_step_about_a_loss_ends_so_many_segments_after_it(segments: int, packet: int) -> None:
+    steps = LossSteps(LOSSY)
+    steps.to_loss()
+    ours, theirs = packets_of(steps.about(segments))
+    assert ours[-1] == packet
+    assert theirs == ([11] if packet > 11 else [])
+
+
+def test_without_a_loss_the_segments_of_both_directions_count() -> None:
+    steps = LossSteps(([segments_of(0, 1, 3, 9)], [segments_of(0, 2, 6)]))
+    assert packets_of(steps.about(2)) == [[1, 3], [2, 6]]
+
+
+def test_a_step_ends_before_the_next_loss() -> None:
+    steps = LossSteps(
+        (
+            [gap(0, 2), segments_of(10, 2, 3), gap(30, 6), segments_of(40, 6, 7)],
+            [segments_of(0, 5, 9)],
+        )
+    )
+    assert packets_of(steps.about(100)) == [["gap before 2", 2, 3], []]
+    assert packets_of(steps.about(100)) == [[], [5]]
+    assert packets_of(steps.about(100)) == [["gap before 6", 6, 7], []]
+    assert packets_of(steps.to_loss()) == [[], [9]]
+
+
+def test_segments_after_a_later_packet_belong_to_the_next_step() -> None:
+    # Packet 3 was captured early, or 9 was held back.
+    steps = LossSteps(([segments_of(0, 1, 9, 3)], [gap(0, 5)]))
+    assert packets_of(steps.to_loss()) == [[1], []]
+    assert packets_of(steps.about(9)) == [[], ["gap before 5"]]
+    assert packets_of(steps.about(9)) == [[9, 3], []]
+
+
+def test_both_parts_of_a_chunk_have_their_stream_offsets() -> None:
+    steps = LossSteps(([segments_of(100, 1, 2, 3)], [gap(0, 3)]))
+    (before, _), (after, _) = steps.to_loss(), steps.to_loss()
+    assert [item.stream_offset for item in (*before, *after)] == [100, 120]
+
+
+SIDES = st.lists(
+    st.one_of(
+        st.lists(st.integers(1, 40), min_size=1, max_size=6),
+        st.integers(1, 40),
+    ),
+    max_size=5,
+)
+
+
+def side_of(parts: list[list[int] | int]) -> list[StreamItem]:
+    items: list[StreamItem] = []
+    offset = 0
+    for part in parts:
+        if isinstance(part, int):
+            items.append(gap(offset, part))
+            offset += SEGMENT_BYTES
+        else:
+            items.append(segments_of(offset, *part))
+            offset += SEGMENT_BYTES * len(part)
+    return items
+
+
+def ends_of(item: StreamItem) -> tuple[int, int]:
+    length = item.length if isinstance(item, Gap) else SEGMENT_BYTES * (item.last - item.first)
+    return item.stream_offset, item.stream_offset + length
+
+
+def whole_packets_of(steps: list[BothItems]) -> list[list[object]]:
+    return packets_of(
+        ([item for one, _ in steps for item in one], [i for _, two in steps for i in two])
+    )
+
+
+@given(SIDES, SIDES, st.lists(st.integers(0, 5), min_size=1))
+def test_the_steps_together_are_the_whole(one, other, sizes) -> None:
+    """A size of 0 stands for everything before the next loss."""
+    items = (side_of(one), side_of(other))
+    steps, taken = LossSteps(items), []
+    while steps.has_any():
+        segments = sizes[len(taken) % len(sizes)]
+        taken.append(steps.about(segments) if segments else steps.to_loss())
+        assert any(taken[-1])
+    assert whole_packets_of(taken) == packets_of(items)
+    for side in (0, 1):
+        pieces = [item for step in taken for item in step[side]]
+        assert all(ends_of(a)[1] == ends_of(b)[0] for a, b in pairwise(pieces))

@@ -13,8 +13,8 @@ from tests.support.uncompiled import uncompiled
 ROOT = Path(kanalyze.__file__).parent
 MODULES = (
     "kanalyze.kafka.session.exchange",
-    "kanalyze.kafka.session.message_bodies",
-    "kanalyze.kafka.session.message_checks",
+    "kanalyze.kafka.session.message_reader",
+    "kanalyze.kafka.session.decode_plans",
     "kanalyze.kafka.session.message_reader",
     "kanalyze.kafka.framing.frame",
 )

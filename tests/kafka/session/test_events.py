@@ -5,11 +5,7 @@ from __future__ import annotations
 from kanalyze.kafka.session.events import ConnectionEvents, SessionEvents
 from kanalyze.kafka.session.exchange import Exchange, Message, Peers
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
-from kanalyze.model.tcp import Endpoint, TcpConnection
-from tests.support.streams import TIME_NS
-from tests.support.talk import CLIENT
-
-TCP = TcpConnection(1, (Endpoint("a", 1), Endpoint("b", 2)), 1, CLIENT, TIME_NS, TIME_NS)
+from tests.support.session import TCP
 
 
 def exchange(number: int, *, request_packet: int, response_packet: int | None) -> Exchange:
@@ -35,11 +31,6 @@ def ids_of(events: SessionEvents) -> list[int | None]:
     return [each.correlation_id for each in events.exchanges]
 
 
-def test_sorting_no_exchanges_gives_none() -> None:
-    found = sorted_events()
-    assert (found.exchanges, found.completion_packets) == ([], [])
-
-
 def test_exchanges_come_in_the_order_of_the_packets_that_completed_them() -> None:
     found = sorted_events(
         [exchange(1, request_packet=1, response_packet=9)],
@@ -62,9 +53,8 @@ def test_a_request_without_a_response_is_complete_at_its_settled_packet() -> Non
     silent = exchange(1, request_packet=1, response_packet=None)
     silent.settled_packet = 7
     connection = [silent, exchange(2, request_packet=2, response_packet=7)]
-    assert ids_of(
-        sorted_events(connection, [exchange(3, request_packet=3, response_packet=6)])
-    ) == [*(3, 1, 2)]
+    other = exchange(3, request_packet=3, response_packet=6)
+    assert ids_of(sorted_events(connection, [other])) == [3, 1, 2]
 
 
 def test_events_of_later_steps_follow_those_of_earlier_ones() -> None:

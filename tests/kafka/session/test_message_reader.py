@@ -11,28 +11,19 @@ from hypothesis import strategies as st
 
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.codec.projection import Projection
-from kanalyze.kafka.framing.framer import FrameCutter
 from kanalyze.kafka.schema.catalog import Catalog
-from kanalyze.kafka.session.message_reader import MessageReader
+from kanalyze.kafka.session.message_reader import RECORD_APIS, MessageReader
+from kanalyze.kafka.session.tracker import ConnectionTracker
 from kanalyze.kafka.wire import WireError
 from kanalyze.model.anomalies import AnomalyKind
-from kanalyze.tables.requests.extract import Extractors
 from tests.support import kafka as k
 from tests.support.messages import unsigned_varint
-from tests.support.streams import chunk, cut
+from tests.support.session import CATALOG, READER, frame_of
+from tests.support.talk import Talk
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.framing.frame import Frame
-
-CATALOG = Catalog()
-READER = MessageReader(CATALOG, Decoders(CATALOG), Extractors(CATALOG).needed_fields)
-
-
-def frame_of(data: bytes, sizes: list[int] | None = None) -> Frame:
-    cutter = FrameCutter(lambda view: (None, len(view)), smallest_bytes=0)
-    (frame,) = cutter.feed([chunk(cut(data, sizes or []))]).frames
-    return frame
-
+    from kanalyze.kafka.schema.catalog import Catalog
+    from kanalyze.kafka.schema.schema_ast import Struct
 
 PRODUCE = k.produce(3, acks=-1, version=7, topic="orders", records=k.record_batch(6, size=4000))
 
@@ -49,17 +40,7 @@ def test_a_message_is_read_the_same_from_any_segments(sizes: list[int]) -> None:
     assert (transactional_id, acks, topic, index) == (None, -1, "orders", 0)
     assert (records.record_count, records.record_bytes) == (6, 4061)
     assert READER.acks(frame, head) == -1
-    beginning = READER.beginning(frame)
-    assert READER.parse_header(beginning, frame.size) == head
-    assert READER.request_body(frame, head).values == body.values
-    assert READER.acks(frame, head) == -1
-
-
-@given(st.lists(st.integers(1, 40), max_size=40))
-def test_a_small_message_is_read_from_its_beginning_alone(sizes: list[int]) -> None:
-    small = k.produce(3, acks=-1, version=7, records=k.record_batch(1))
-    beginning = READER.beginning(frame_of(small, sizes))
-    assert beginning == small
+    assert READER.parse_header(READER.beginning(frame), frame.size) == head
 
 
 @pytest.mark.parametrize("length", range(10))
@@ -133,6 +114,13 @@ def test_a_newer_version_is_read_as_the_newest_known_one_if_that_fits_exactly() 
         assert (found.values is None) == (read_as is None)
 
 
+def test_equal_malformed_messages_are_explained_once_and_all_have_the_explanation() -> None:
+    frame = frame_of(k.request(k.METADATA, 1, 1, struct.pack(">i", 40) + k.string("t") * 39))
+    header = READER.request_header(frame)
+    details = {READER.request_body(frame, header).detail for _ in range(10_000)}
+    assert details == {"topics[39].name, byte 139: the bytes end too early"}
+
+
 def test_the_number_of_kept_plans_is_bounded() -> None:
     for number in range(6000):
         READER.request_header(frame_of(k.request(200 + number % 100, number, 1)))
@@ -160,3 +148,45 @@ def test_a_large_malformed_message_has_the_reason_of_the_fast_reader() -> None:
     body = reader.request_body(frame, reader.request_header(frame))
     assert body.problem is AnomalyKind.MALFORMED_BODY
     assert body.detail == "the bytes end within the body"
+
+
+# -- bounds ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("keeps_bytes", [False, True])
+def test_a_body_that_is_too_large_to_read_keeps_its_header_times_and_sizes(
+    keeps_bytes: bool,
+) -> None:
+    """Also where bytes are kept, as by `decode`: its values would take 43 times the memory."""
+    talk = Talk()
+    if keeps_bytes:
+        talk = Talk(tracker=ConnectionTracker(talk.reader, talk.catalog, keep=lambda _: True))
+    topics = struct.pack(">i", 5_000_000) + k.string("tt") * 5_000_000
+    request = k.request(k.METADATA, 0, 1, topics)
+    assert len(request) > 16 << 20
+    for at in range(0, len(request), 4 << 20):
+        talk.client(request[at : at + (4 << 20)])
+    talk.client(k.heartbeat(2)).broker(k.heartbeat_answer(2)).close()
+    (large,) = [exchange for exchange in talk.exchanges if exchange.correlation_id == 1]
+    assert large.request is not None
+    assert (large.request.length, large.request.values) == (len(request), None)
+    assert "memory_limit" in large.anomalies
+    assert not large.malformed
+    assert (2, 6, 7) in talk.pairs()
+
+
+def test_apis_with_record_data_are_those_of_the_definitions(catalog: Catalog) -> None:
+    def has_records(struct: Struct) -> bool:
+        return any(
+            field.element_type == "records"
+            or (field.struct is not None and has_records(field.struct))
+            for field in struct.fields
+        )
+
+    with_records = {
+        api.key
+        for api in catalog.apis
+        for kind in ("request", "response")
+        if has_records(catalog.message(api.key, kind).struct)
+    }
+    assert with_records == RECORD_APIS

@@ -8,29 +8,16 @@ import struct
 import pytest
 
 from kanalyze.kafka.session.replay_buffer import ReplayBuffer
-from kanalyze.kafka.session.request_scan import ScanState
-from kanalyze.model.streams import Gap
+from kanalyze.kafka.session.request_scan import FirstBytes, ScanState
 from tests.support import kafka as k
 from tests.support import kafka07 as old
-from tests.support.streams import TIME_NS, chunk
+from tests.support.session import NO_LIMIT, buffered
+from tests.support.streams import chunk
 from tests.support.talk import Talk
 from tests.support.work import calls_of
 
 SCANNER = Talk().tracker._undecided._detector._scanner
-NO_LIMIT = 1 << 30
-
-
-def buffered(*pieces: bytes | int, snap: int | None = None) -> ReplayBuffer:
-    """Buffer segments; a number is a gap."""
-    stream, offset = ReplayBuffer(), 0
-    for piece in pieces:
-        if isinstance(piece, int):
-            stream.add(Gap(offset, piece, TIME_NS, 1), -1, NO_LIMIT)
-            offset += piece
-        else:
-            stream.add(chunk([piece], stream_offset=offset, snap=snap), 0, NO_LIMIT)
-            offset += len(piece)
-    return stream
+FIRST_BYTES = Talk().tracker._undecided._detector._first
 
 
 def look(
@@ -68,9 +55,8 @@ def test_the_search_continues_after_a_loss() -> None:
 def test_a_request_that_the_snap_length_cut_needs_a_response() -> None:
     frame = k.produce(9, 1, records=k.record_batch(9, 600))
     assert look(buffered(frame, snap=60), last=True) is None
-    assert (
-        look(buffered(frame, snap=60), buffered(k.produce_answer(9), snap=20), last=True) == "kafka"
-    )
+    answer = buffered(k.produce_answer(9), snap=20)
+    assert look(buffered(frame, snap=60), answer, last=True) == "kafka"
     assert look(buffered(b"x" + frame, snap=60), buffered(k.produce_answer(9)), last=True) is None
 
 
@@ -164,3 +150,49 @@ def test_a_few_bytes_are_not_searched(size: int) -> None:
     requests, nothing = buffered(k.heartbeat(1)[:size]), ReplayBuffer()
     assert calls_of(lambda: SCANNER.look(ScanState(), requests, nothing)) < 20
     assert look(requests, last=True) is None
+
+
+# -- the first bytes of a stream -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        k.heartbeat(1),
+        k.api_versions(1),
+        k.produce(1, 1),
+        k.request(k.CONTROLLED_SHUTDOWN, 0, 1, bytes(4), client_id=None)[:12] + bytes(4),
+        k.request(k.LIST_GROUPS, 0, 1, client_id=None),
+        k.heartbeat(1, client_id="n" * 300),
+    ],
+)
+def test_every_prefix_of_a_request_may_be_a_request(frame: bytes) -> None:
+    frame = len(frame[4:]).to_bytes(4, "big") + frame[4:]
+    for end in range(len(frame)):
+        assert FIRST_BYTES.verdict(memoryview(frame[:end])) == "perhaps", end
+    assert FIRST_BYTES.verdict(memoryview(frame)) == "yes"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"GET / HTTP/1.1", bytes(12), b"\xff" * 12, b"\0\0\0\x09" + bytes(9), b"\0\0\0\x20\x7f\x7f"],
+)
+def test_bytes_that_begin_no_request_are_rejected_early(data: bytes) -> None:
+    assert FIRST_BYTES.verdict(memoryview(data)) == "no"
+
+
+def test_the_heads_of_the_first_two_requests_are_read() -> None:
+    first, buffer = FirstBytes(), ReplayBuffer()
+    buffer.add(chunk([k.heartbeat(1) + k.heartbeat(2) + k.heartbeat(3)]), 0, 1 << 20)
+    FIRST_BYTES.look(first, buffer)
+    assert [head.correlation_id[3] for head in first.heads] == [1, 2]
+
+
+def test_a_large_request_is_checked_seldom_while_it_arrives() -> None:
+    frame = k.produce(1, 1, records=k.record_batch(9, 30_000))
+    first, buffer, looks = FirstBytes(), ReplayBuffer(), 0
+    for index in range(4000):
+        buffer.add(chunk([frame[index : index + 1]], stream_offset=index), 0, 1)
+        looks += first.is_due(buffer, last=False)
+        FIRST_BYTES.look(first, buffer)
+    assert looks < 64 + 30

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,7 @@ from kanalyze.common.saved import load, save
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.kafka.session.message_reader import MessageReader
-from kanalyze.kafka.session.tracker import ConnectionTracker
+from kanalyze.kafka.session.tracker import ConnectionTracker, KnownServers
 from kanalyze.model.streams import StreamUpdate
 from kanalyze.model.tcp import Endpoint, TcpConnection
 from kanalyze.tables.requests.extract import Extractors
@@ -551,3 +552,81 @@ def test_a_connection_with_payload_in_a_later_batch_is_known_at_first_sight() ->
     assert len(tracker._undecided) == 0
     assert tracker.counts.kafka == 1
     assert len(talk.pairs()) == 1
+
+
+# -- open connections ------------------------------------------------------------------------------
+
+
+def test_a_summary_agrees_with_the_exchanges() -> None:
+    talk = other_talk(new_tracker(collect_summaries=True), 3, opened_by=CLIENT)
+    talk.client(k.heartbeat(1), k.heartbeat(2)).broker(k.heartbeat_answer(1)).close()
+    (summary,) = talk.summaries
+    assert (summary.tcp, summary.protocol, summary.client_id) == (talk.tcp, "kafka", "test")
+    assert summary.requests == 2
+    sizes = 2 * len(k.heartbeat(1)) + len(k.heartbeat_answer(1))
+    assert (summary.decoded_bytes, summary.undecoded_bytes, summary.skipped_bytes) == (sizes, 0, 0)
+    assert len(talk.tracker._kafka) == 0
+    assert talk.tracker.kafka_bytes == 0
+
+
+def test_requests_that_are_given_up_for_lack_of_memory_are_counted_too() -> None:
+    talk = Talk(tracker=new_tracker(collect_summaries=True, most_kafka_bytes=20_000))
+    talk.at_once(*((CLIENT, k.heartbeat(number)) for number in range(50)))
+    assert len(talk.exchanges) == 25
+    talk.close()
+    assert (talk.summaries[0].requests, len(talk.exchanges)) == (50, 50)
+
+
+def test_after_a_loss_the_rest_of_a_batch_is_read_as_if_it_came_in_steps() -> None:
+    turns = [(CLIENT, k.heartbeat(number)) for number in range(2, 300)]
+    turns += [(BROKER, k.heartbeat_answer(number)) for number in range(2, 300)]
+    in_one_batch = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1)).loses(BROKER, 100)
+    one_by_one = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1)).loses(BROKER, 100)
+    in_one_batch.at_once(*turns).close()
+    for turn in turns:
+        one_by_one.at_once(turn)
+    assert sorted(in_one_batch.pairs()) == sorted(one_by_one.close().pairs())
+
+
+def test_a_one_way_request_is_complete_after_a_long_wait() -> None:
+    talk = Talk().client(k.produce(1, acks=0))
+    assert talk.exchanges == []
+    late_ns = talk.tcp.last_time_ns + 60_000_000_000
+    assert list(talk.tracker.in_flight(late_ns)) == []
+    assert [each.correlation_id for each in talk.tracker.feed([]).exchanges] == [1]
+    assert talk.tracker.feed([]).exchanges == []
+
+
+@pytest.mark.parametrize(("opened_by", "client_index"), [(0, None), (None, 0), (1, 0)])
+def test_the_end_a_connection_goes_to_is_a_server(
+    opened_by: int | None, client_index: int | None
+) -> None:
+    ends = client, broker, other = Endpoint("a", 50_000), Endpoint("b", 9092), Endpoint("c", 40_000)
+    servers = KnownServers()
+    servers.note(TcpConnection(1, (client, broker), 1, opened_by, 0, 0), client_index)
+    found = {
+        pair: servers.client_of(TcpConnection(2, pair, 1, None, 0, 0))
+        for pair in permutations(ends, 2)
+    }
+    assert found[broker, other] == 1
+    assert found[other, broker] == 0
+    assert found[client, other] is None
+    servers.note(TcpConnection(3, (client, other), 1, opened_by, 0, 0), client_index)
+    assert servers.client_of(TcpConnection(2, (other, broker), 1, None, 0, 0)) is None
+
+
+def test_known_servers_are_bounded_and_saved() -> None:
+    servers, other = KnownServers(), KnownServers()
+    for port in range(5000):
+        servers.note(TcpConnection(1, (Endpoint("a", 1), Endpoint("b", port)), 1, 0, 0, 0), 0)
+    load(other, save(servers))
+    assert len(save(other)) == 4096
+    with pytest.raises(ValueError, match="more servers"):
+        load(other, (*save(servers), ("b", 9999)))
+
+
+def test_a_state_of_a_connection_that_is_not_open_is_refused() -> None:
+    for data in (k.heartbeat(1), k.heartbeat(1)[:9]):
+        talk = Talk().client(data)
+        with pytest.raises(ValueError, match="no connection 1"):
+            load(new_tracker(), save(talk.tracker), {})

@@ -6,9 +6,8 @@ from kanalyze.common.saved import load, save
 from kanalyze.kafka.session.events import ConnectionEvents
 from kanalyze.kafka.session.exchange import Peers
 from kanalyze.kafka.v07.exchange_builder import ExchangeBuilder07
-from tests.kafka.session.test_message_reader import frame_of
-from tests.kafka.session.test_sync_losses import TCP
 from tests.support import kafka07 as old
+from tests.support.session import TCP, frame_of
 from tests.support.talk import CLIENT
 
 

@@ -19,7 +19,7 @@ from tests.support.decoding import CATALOG, READER, json_of
 from tests.support.talk import Talk
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.session.message_bodies import KeepsBytes
+    from kanalyze.kafka.session.message_reader import KeepsBytes
 
 EXTRACTORS = Extractors(CATALOG)
 
