@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kanalyze.cli.arguments import parser
-from kanalyze.cli.hints import LazyCommand
+from kanalyze.cli.arguments import LazyCommand, parser
 from kanalyze.cli.main import main
 
 
