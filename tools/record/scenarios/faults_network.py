@@ -4,7 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -37,6 +37,15 @@ def _produce(lab: Lab, sends: list[dict[str, Any]], acks: str | int = "all", **j
     lab.worker("confluent", "produce", sends=sends, acks=acks, **{"one_at_a_time": True, **job})
 
 
+@contextmanager
+def _writing(lab: Lab, patience_s: float, **job: Any) -> Iterator[Future[None]]:
+    """Let a client produce meanwhile, and wait for its end."""
+    with ThreadPoolExecutor(1) as beside:
+        writing = beside.submit(_produce, lab, **job)
+        yield writing
+        writing.result(patience_s)
+
+
 def _fault(name: str, finding: str, summary: str, **more: Any) -> Scenario:
     return Scenario(name=f"fault-{name}", fault=finding, summary=summary, whole=False, **more)
 
@@ -67,15 +76,14 @@ def run_killed(lab: Lab) -> None:
     child = node.child
     if child is None:
         raise ValueError("the node is not there")
-    with ThreadPoolExecutor(1) as beside:
-        writing = beside.submit(
-            _produce,
-            lab,
-            client_id="checkout",
-            bootstrap=bootstrap,
-            config={"socket.timeout.ms": 2000, "request.timeout.ms": 2000},
-            sends=_sends(12, 200, pause=1.0),
-        )
+    with _writing(
+        lab,
+        90,
+        client_id="checkout",
+        bootstrap=bootstrap,
+        config={"socket.timeout.ms": 2000, "request.timeout.ms": 2000},
+        sends=_sends(12, 200, pause=1.0),
+    ):
         time.sleep(3.0)
         with _standing_still(child.pid):
             time.sleep(5.0)
@@ -83,7 +91,6 @@ def run_killed(lab: Lab) -> None:
         child.wait(10)
         time.sleep(1.5)
         node.start()
-        writing.result(90)
 
 
 # --- connections cut while nothing goes over them ---
@@ -118,18 +125,16 @@ def run_forgotten(lab: Lab) -> None:
     """What is between them forgets the connection while nothing is sent, and says nothing of it."""
     if lab.way is None:
         raise ValueError("there is no way to cut")
-    with ThreadPoolExecutor(1) as beside:
-        writing = beside.submit(
-            _produce,
-            lab,
-            client_id="nightly-export",
-            bootstrap=FAR,
-            config={"socket.timeout.ms": 4000, "request.timeout.ms": 4000},
-            sends=_sends(2, 200, pause=4.0),
-        )
+    with _writing(
+        lab,
+        60,
+        client_id="nightly-export",
+        bootstrap=FAR,
+        config={"socket.timeout.ms": 4000, "request.timeout.ms": 4000},
+        sends=_sends(2, 200, pause=4.0),
+    ):
         time.sleep(3.5)
         lab.way.forget()
-        writing.result(60)
     # The broker knows of nothing, and would keep the connection for ever.
     run(lab.broker.namespace.command(["ss", "-K", "dst", CLIENTS_IP]), timeout=10)
 
@@ -140,7 +145,7 @@ def run_forgotten(lab: Lab) -> None:
 def run_heartbeats(lab: Lab) -> None:
     """A consumer that stands still for longer than a third of its session timeout."""
     lab.worker(
-        "faulty",
+        "faults",
         "freeze",
         client_id="billing",
         group="billing-group",
@@ -171,28 +176,26 @@ def run_slow_broker(lab: Lab) -> None:
     slow = lab.cluster.nodes[1].child
     if slow is None:
         raise ValueError("the node is not there")
-    with ThreadPoolExecutor(1) as beside:
-        writing = beside.submit(
-            _produce,
-            lab,
-            acks=1,
-            client_id="checkout",
-            bootstrap=bootstrap,
-            # In turn, so that all three are as warm as each other.
-            sends=[_sends(1, 20, partition=part)[0] for _ in range(115) for part in range(3)],
-            config={"linger.ms": 0},
-        )
+    with _writing(
+        lab,
+        1,
+        acks=1,
+        client_id="checkout",
+        bootstrap=bootstrap,
+        # In turn, so that all three are as warm as each other.
+        sends=[_sends(1, 20, partition=part)[0] for _ in range(115) for part in range(3)],
+        config={"linger.ms": 0},
+    ) as writing:
         while not writing.done():
             with _standing_still(slow.pid):
                 time.sleep(0.15)
             time.sleep(0.05)
-        writing.result(1)
 
 
 def run_nagle(lab: Lab) -> None:
     """A request's size in one packet, and the rest when that one is acknowledged."""
     lab.worker(
-        "faulty",
+        "faults",
         "produce_in_two_pieces",
         acks=1,
         client_id="gateway",
@@ -211,7 +214,7 @@ def run_stale_leader(lab: Lab) -> None:
     with ThreadPoolExecutor(1) as beside:
         writing = beside.submit(
             lab.worker,
-            "faulty",
+            "faults",
             "produce_to_old_leader",
             acks=1,
             client_id="shop",
@@ -260,7 +263,7 @@ def setup_unreachable(lab: Lab) -> None:
 def run_unreachable(lab: Lab) -> None:
     """Clients that are told of an address where nobody is, or where nobody listens."""
     lab.worker(
-        "faulty",
+        "faults",
         "knock",
         acks=1,
         client_id="mobile-app",
@@ -277,7 +280,7 @@ def run_lag(lab: Lab) -> None:
     with ThreadPoolExecutor(1) as beside:
         reading = beside.submit(
             lab.worker,
-            "faulty",
+            "faults",
             "fall_behind",
             client_id="indexer",
             group="indexer-group",

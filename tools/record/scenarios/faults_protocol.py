@@ -20,9 +20,7 @@ GROUP = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 1000}
 
 def _bad(lab: Lab, op: str, **job: Any) -> None:
     """Let a client that behaves badly do a job."""
-    script = str(HERE / "clients" / "faults_worker.py")
-    job.setdefault("bootstrap", address("PLAINTEXT"))
-    lab.foreign_worker([str(lab.tools.python), "-W", "ignore", script], op, 300, **job)
+    lab.worker("faults", op, 300, **job)
 
 
 def _sends(topic: str, count: int, size: int, part: int = 0, **more: Any) -> list[dict[str, Any]]:
