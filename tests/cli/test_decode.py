@@ -56,24 +56,6 @@ def test_the_file_extension_sets_the_format(tmp_path, name, first):
     assert target.read_bytes().startswith(first)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["-o", "x.csv", ANY], "cannot tell the format of 'x.csv'"),
-        (["--api", "Prodduce", ANY], "did you mean Produce"),
-        (["--api", "\u00b2", ANY], "unknown API"),
-        (["no-such-file.pcap"], "no-such-file.pcap"),
-        (["-o", "/no/such/folder/x.jsonl", ANY], "No such file"),
-    ],
-)
-def test_invalid_arguments_are_reported_in_one_line(capfd, arguments, message):
-    assert main(["decode", *arguments]) == 2
-    captured = capfd.readouterr()
-    assert message in captured.err
-    assert captured.err.count("\n") == 1
-    assert captured.out == ""
-
-
 def test_no_output_and_status_0_if_nothing_matches(capfdbinary):
     assert main(["decode", "--port", "1", "--client-id", "nobody", ANY]) == 0
     assert capfdbinary.readouterr().out == b""
@@ -142,8 +124,3 @@ def test_frames_are_released_once_they_are_written(monkeypatch, capfdbinary):
     ]
     assert messages
     assert all(message.data is None for message in messages)
-
-
-def test_the_option_all_needs_text(capsys):
-    assert main(["decode", "--all", ANY]) == 2
-    assert capsys.readouterr().err == "kanalyze: --all works for text only: jsonl has everything\n"

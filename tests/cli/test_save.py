@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import threading
@@ -21,7 +20,6 @@ from kanalyze.cli.main import main
 from kanalyze.queries.saved import LAYOUT
 from kanalyze.tables.filters import BrokerAddress
 from tests.support.captures import NAMES, in_turn, often, path
-from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -529,43 +527,6 @@ def test_an_existing_file_is_kept_after_an_error(tmp_path, run):
     assert run("save", "-o", str(target), str(bad)).status == 2
     assert target.read_text() == "old"
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a.duckdb", "bad.pcap"]
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)]
-)
-def test_a_stopped_run_leaves_no_file(number, status, tmp_path):
-    """The capture comes through a pipe that stays open: the run cannot end by itself."""
-    folder, pipe = tmp_path / "out", tmp_path / "pipe.pcap"
-    folder.mkdir()
-    (tmp_path / "tmp").mkdir()
-    os.mkfifo(pipe)
-    command = [*RUN, "save", "-o", str(folder / "a.duckdb"), str(pipe)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "tmp")}
-    process = subprocess.Popen(
-        command,
-        stderr=subprocess.PIPE,
-        env=environment,
-        # A shell starts background jobs, such as these tests, with SIGINT ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
-    )
-    try:
-        with pipe.open("wb") as capture:
-            capture.write(path("basics").read_bytes())
-            capture.flush()
-            wait_until(lambda: list(folder.iterdir()), "an unfinished file")
-            process.send_signal(number)
-            _, err = process.communicate()
-    finally:
-        process.kill()
-        process.wait()
-    assert process.returncode == status
-    assert not (folder / "a.duckdb").exists()
-    if number != signal.SIGKILL:
-        assert list(folder.iterdir()) == []
-        assert list((tmp_path / "tmp").iterdir()) == []
-        assert err == b""
 
 
 @pytest.mark.long
