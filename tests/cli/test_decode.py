@@ -6,10 +6,8 @@ import re
 import pytest
 
 from kanalyze.cli.main import main
-from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.quality import CaptureQuality
 from tests.support.captures import analysis, path
-from tests.support.decoding import exchanges_of
 
 ANY = str(path("any"))
 
@@ -96,31 +94,3 @@ def keep_arguments(monkeypatch):
 
     monkeypatch.setattr(analyze, "Analysis", EmptyAnalysis)
     return keeps
-
-
-def test_frames_are_released_once_they_are_written(monkeypatch, capfdbinary):
-    from kanalyze.cli import analyze
-
-    pairs = list(exchanges_of("any"))
-
-    class FakeAnalysis:
-        progress = 0, None  # on a busy machine, a progress line reads it
-        quality = CaptureQuality()
-
-        def __init__(self, captures, **others) -> None:
-            pass
-
-        def exchange_blocks(self):
-            yield [exchange for exchange, _ in pairs], RowBlock.of_rows([row for _, row in pairs])
-
-    monkeypatch.setattr(analyze, "Analysis", FakeAnalysis)
-    assert main(["decode", ANY]) == 0
-    assert len(lines_of(capfdbinary)) == len(pairs)
-    messages = [
-        message
-        for exchange, _ in pairs
-        for message in (exchange.request, exchange.response)
-        if message
-    ]
-    assert messages
-    assert all(message.data is None for message in messages)

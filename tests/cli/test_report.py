@@ -24,20 +24,6 @@ def test_the_report_is_text_on_standard_output(fake, capsys):
     assert "\x1b" not in captured.out
 
 
-def test_filters_apply_to_the_report(fake, capsys):
-    assert main(["report", "--api", "Fetch", "x.pcap"]) == 0
-    out = capsys.readouterr().out
-    assert "Fetch" in out
-    assert "Produce" not in out
-
-
-def test_json_to_a_file_does_not_replace_the_text(fake, capsys, tmp_path):
-    target = tmp_path / "report.json"
-    assert main(["report", "--json", str(target), "x.pcap"]) == 0
-    assert "Requests by API" in capsys.readouterr().out
-    assert json.loads(target.read_text())["totals"]["requests"] == 3
-
-
 def test_json_to_standard_output_replaces_the_text(fake, capfd):
     assert main(["report", "--json", "-", "x.pcap"]) == 0
     assert json.loads(capfd.readouterr().out)["capture"]["captures"] == ["x.pcap"]
@@ -127,15 +113,6 @@ def test_the_limit_is_the_number_of_slowest_requests(capfd, tmp_path):
     # The heading has two lines.
     rows = report.partition("Slowest requests")[2].partition("Wireshark")[0]
     assert sum(line.startswith("| ") for line in rows.splitlines()) == 12 + 2
-
-
-@pytest.mark.long
-def test_a_saved_file_gives_the_same_tables(capfd, tmp_path):
-    saved = str(tmp_path / "a.duckdb")
-    assert main(["save", "-o", saved, ERRORS]) == 0
-    for form in ("text", "md"):
-        words = ["--format", form, "--sort", "max", "--limit", "3", "--error", "1", "--error", "10"]
-        assert report_in(capfd, *words, saved) == report_in(capfd, *words, ERRORS)
 
 
 def test_a_failing_query_of_a_user_costs_that_query(fake, capsys, tmp_path):

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent.parent
 RUN = [sys.executable, "-c", "from kanalyze.cli.main import run; run()"]
-COMMANDS = ("requests", "connections", "anomalies")
 FORMATS = ("csv", "jsonl", "parquet", "table")
 FEWER_NAMES = ("errors", "groups", "snaplen", "tls")
 DEFAULT_REPORTS = ("groups", "snaplen")
@@ -133,14 +132,6 @@ def test_rows_equal_those_of_the_capture_byte_for_byte(command, name, row_format
     expected = run(*words, str(path(name)))
     assert expected.file is not None
     assert run(*words, str(saved(name))) == expected
-
-
-@pytest.mark.few(2)
-@pytest.mark.parametrize("command", COMMANDS)
-def test_the_table_on_standard_output_equals_that_of_the_capture(command, saved, run):
-    expected = run(command, str(path("errors")))
-    assert expected.out
-    assert run(command, str(saved("errors"))) == expected
 
 
 @pytest.mark.few(1)
@@ -472,17 +463,6 @@ def test_an_invalid_address_in_a_saved_file_is_reported_as_damage(saved, tmp_pat
     result = run("requests", "--client-ip", "10.0.0.1", file)
     assert result.status == 2
     assert "is damaged" in result.err
-
-
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
-def test_a_truncated_file_is_reported_in_one_line(share, saved, tmp_path, run):
-    whole = saved("basics").read_bytes()
-    file = tmp_path / "a.duckdb"
-    file.write_bytes(whole[: max(16, int(share * len(whole)))])
-    result = run("requests", "--format", "csv", str(file))
-    assert result.status == 2
-    assert "a.duckdb" in result.err
-    assert result.err.count("\n") == 1
 
 
 def test_another_duckdb_file_is_reported_in_one_line(tmp_path, run):
