@@ -23,6 +23,11 @@ def _bad(lab: Lab, op: str, **job: Any) -> None:
     lab.worker("faults", op, 300, **job)
 
 
+def _produce(lab: Lab, client_id: str, sends: list[dict[str, Any]], **job: Any) -> None:
+    """Let librdkafka send records, with acks 1 unless the job says otherwise."""
+    lab.worker("confluent", "produce", client_id=client_id, sends=sends, **{"acks": 1, **job})
+
+
 def _sends(topic: str, count: int, size: int, part: int = 0, **more: Any) -> list[dict[str, Any]]:
     return [{"topic": topic, "partition": part, "count": count, "size": size, **more}]
 
@@ -46,7 +51,7 @@ def _quota_setup(lab: Lab) -> None:
 def _throttled(lab: Lab) -> None:
     """One of them (librdkafka) sends on within the time it was told to wait."""
     sends = _sends("orders", 40, 250, pause=0.02)
-    lab.worker("confluent", "produce", acks=1, client_id="greedy", sends=sends, one_at_a_time=True)
+    _produce(lab, "greedy", sends, one_at_a_time=True)
     lab.console_producer(
         "orders",
         ["y" * 250] * 40,
@@ -99,15 +104,8 @@ def _old_client(lab: Lab) -> None:
 
 
 def _tiny_batches(lab: Lab) -> None:
-    lab.worker(
-        "confluent",
-        "produce",
-        acks=1,
-        client_id="eager",
-        sends=_sends("orders", 300, 40),
-        config={"linger.ms": 0},
-        one_at_a_time=True,
-    )
+    sends = _sends("orders", 300, 40)
+    _produce(lab, "eager", sends, config={"linger.ms": 0}, one_at_a_time=True)
 
 
 def _hot_partition(lab: Lab) -> None:
@@ -118,26 +116,19 @@ def _hot_partition(lab: Lab) -> None:
             for send in _sends("orders", 60 if part == 3 else 1, 300, part)
         ]
         config = {"linger.ms": 20, "batch.num.messages": 5}
-        lab.worker("confluent", "produce", acks=1, client_id=client, sends=sends, config=config)
+        _produce(lab, client, sends, config=config)
 
 
 def _hot_client(lab: Lab) -> None:
     for number in range(6):
-        sends = _sends("orders", 1, 100, number)
-        lab.worker("confluent", "produce", acks=1, client_id=f"cool-{number}", sends=sends)
+        _produce(lab, f"cool-{number}", _sends("orders", 1, 100, number))
     sends = [send for part in range(6) for send in _sends("orders", 12, 1000, part)]
-    lab.worker("confluent", "produce", acks=1, client_id="hot", sends=sends)
+    _produce(lab, "hot", sends)
 
 
 def _too_large(lab: Lab) -> None:
-    lab.worker(
-        "confluent",
-        "produce",
-        acks="all",
-        client_id="bulky",
-        sends=_sends("orders", 3, 3000, pause=0.3),
-        config={"linger.ms": 0},
-    )
+    sends = _sends("orders", 3, 3000, pause=0.3)
+    _produce(lab, "bulky", sends, acks="all", config={"linger.ms": 0})
     lab.rejected["orders"] = 3
 
 
@@ -157,14 +148,8 @@ def _not_allowed_setup(lab: Lab) -> None:
 
 
 def _not_allowed(lab: Lab) -> None:
-    lab.worker(
-        "confluent",
-        "produce",
-        acks="all",
-        client_id="stranger",
-        sends=_sends("salaries", 1, 100),
-        config={"message.timeout.ms": 3000},
-    )
+    config = {"message.timeout.ms": 3000}
+    _produce(lab, "stranger", _sends("salaries", 1, 100), acks="all", config=config)
     # A record each.
     lab.rejected["salaries"] = _refused(lab)
 
@@ -211,14 +196,8 @@ def _few_replicas_setup(lab: Lab) -> None:
 
 
 def _few_replicas(lab: Lab) -> None:
-    lab.worker(
-        "confluent",
-        "produce",
-        acks="all",
-        client_id="careful",
-        sends=_sends("ledger", 1, 100),
-        config={"message.timeout.ms": 4000, "retry.backoff.ms": 300, "retry.backoff.max.ms": 300},
-    )
+    config = {"message.timeout.ms": 4000, "retry.backoff.ms": 300, "retry.backoff.max.ms": 300}
+    _produce(lab, "careful", _sends("ledger", 1, 100), acks="all", config=config)
     lab.rejected["ledger"] = _refused(lab)
 
 
@@ -227,14 +206,8 @@ def _disk(lab: Lab) -> None:
     folder = lab.broker.folder / "second"
     part = int(next(folder.glob("orders-*")).name.rpartition("-")[2])
     folder.rename(folder.with_name("gone"))
-    lab.worker(
-        "confluent",
-        "produce",
-        acks="all",
-        client_id="writer",
-        sends=_sends("orders", 40, 100, part, pause=0.25),
-        config={"message.timeout.ms": 3000, "retry.backoff.ms": 200, "linger.ms": 0},
-    )
+    config = {"message.timeout.ms": 3000, "retry.backoff.ms": 200, "linger.ms": 0}
+    _produce(lab, "writer", _sends("orders", 40, 100, part, pause=0.25), acks="all", config=config)
 
 
 def _mutations_setup(lab: Lab) -> None:
@@ -296,7 +269,7 @@ def _crowd_setup(lab: Lab) -> None:
     """With records in the topic: a first fetch is answered at once, and makes a session."""
     lab.create_topics({"orders": {"partitions": 2}})
     sends = [send for part in range(2) for send in _sends("orders", 1, 20, part)]
-    lab.worker("confluent", "produce", acks="all", sends=sends, client_id="setup")
+    _produce(lab, "setup", sends, acks="all")
     lab.clients.clear()
 
 
