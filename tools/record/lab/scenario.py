@@ -96,6 +96,16 @@ class Lab:
         command = ["env", *environment, str(self.tools.python), "-W", "ignore", script]
         return self._do(command, timeout, op, job)
 
+    def produce(
+        self, library: str, sends: list[Result], *, acks: str | int = "all", **job: Any
+    ) -> Result:
+        """Let a Python client send records."""
+        return self.worker(library, "produce", acks=acks, sends=sends, **job)
+
+    def consume(self, library: str, assign: list[list[Any]], count: int, **job: Any) -> Result:
+        """Let a Python client read records from topics and partitions."""
+        return self.worker(library, "consume", assign=assign, count=count, **job)
+
     def foreign_worker(self, program: list[str], op: str, timeout: float = 60, **job: Any) -> None:
         """Let a client of another language do a job, and keep what it counted."""
         self._do(program, timeout, op, {"bootstrap": address("PLAINTEXT"), **job})
@@ -191,6 +201,11 @@ class Lab:
         self.java_client(
             "consume", client_id, consumed={topic: {"*": processed(err)}}, **_errors(out + err)
         )
+
+
+def sends_of(topic: str, count: int, size: int, partition: int = 0, **more: Any) -> list[Result]:
+    """What a producer sends: so many records of a size."""
+    return [{"topic": topic, "partition": partition, "count": count, "size": size, **more}]
 
 
 def processed(text: str) -> int:

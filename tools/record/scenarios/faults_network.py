@@ -11,7 +11,7 @@ from typing import Any
 from lab.broker import CLIENT_LISTENERS, PORTS, address
 from lab.cluster import port
 from lab.processes import run
-from lab.scenario import Lab, Scenario
+from lab.scenario import Lab, Scenario, sends_of
 from lab.sniffer import Recording
 from lab.way import BROKER_IP, CLIENTS_IP, INTERFACE, Line
 
@@ -34,7 +34,7 @@ def _topic_at(lab: Lab, bootstrap: str, partitions: int = 1) -> None:
 
 def _produce(lab: Lab, sends: list[dict[str, Any]], acks: str | int = "all", **job: Any) -> None:
     """Send records one at a time, unless the job says otherwise."""
-    lab.worker("confluent", "produce", sends=sends, acks=acks, **{"one_at_a_time": True, **job})
+    lab.produce("confluent", sends, acks=acks, **{"one_at_a_time": True, **job})
 
 
 @contextmanager
@@ -48,11 +48,6 @@ def _writing(lab: Lab, patience_s: float, **job: Any) -> Iterator[Future[None]]:
 
 def _fault(name: str, finding: str, summary: str, **more: Any) -> Scenario:
     return Scenario(name=f"fault-{name}", fault=finding, summary=summary, whole=False, **more)
-
-
-def _sends(count: int, size: int, pause: float = 0.0, partition: int = 0) -> list[dict[str, Any]]:
-    send = {"topic": TOPIC, "partition": partition, "count": count, "size": size, "pause": pause}
-    return [send]
 
 
 # --- requests without an answer ---
@@ -82,7 +77,7 @@ def run_killed(lab: Lab) -> None:
         client_id="checkout",
         bootstrap=bootstrap,
         config={"socket.timeout.ms": 2000, "request.timeout.ms": 2000},
-        sends=_sends(12, 200, pause=1.0),
+        sends=sends_of(TOPIC, 12, 200, pause=1.0),
     ):
         time.sleep(3.0)
         with _standing_still(child.pid):
@@ -101,7 +96,7 @@ def run_idle(lab: Lab) -> None:
     _produce(
         lab,
         client_id="nightly-export",
-        sends=_sends(5, 200, pause=5.0),
+        sends=sends_of(TOPIC, 5, 200, pause=5.0),
     )
 
 
@@ -111,7 +106,7 @@ def run_idle_long(lab: Lab) -> None:
         lab,
         timeout=400,
         client_id="nightly-export",
-        sends=_sends(1, 200, pause=250.0),
+        sends=sends_of(TOPIC, 1, 200, pause=250.0),
     )
 
 
@@ -131,7 +126,7 @@ def run_forgotten(lab: Lab) -> None:
         client_id="nightly-export",
         bootstrap=FAR,
         config={"socket.timeout.ms": 4000, "request.timeout.ms": 4000},
-        sends=_sends(2, 200, pause=4.0),
+        sends=sends_of(TOPIC, 2, 200, pause=4.0),
     ):
         time.sleep(3.5)
         lab.way.forget()
@@ -165,7 +160,7 @@ def run_far(lab: Lab) -> None:
         lab,
         client_id="branch-office",
         bootstrap=FAR,
-        sends=_sends(60, 300),
+        sends=sends_of(TOPIC, 60, 300),
     )
 
 
@@ -183,7 +178,7 @@ def run_slow_broker(lab: Lab) -> None:
         client_id="checkout",
         bootstrap=bootstrap,
         # In turn, so that all three are as warm as each other.
-        sends=[_sends(1, 20, partition=part)[0] for _ in range(115) for part in range(3)],
+        sends=[sends_of(TOPIC, 1, 20, partition=part)[0] for _ in range(115) for part in range(3)],
         config={"linger.ms": 0},
     ) as writing:
         while not writing.done():
@@ -199,7 +194,7 @@ def run_nagle(lab: Lab) -> None:
         "produce_in_two_pieces",
         acks=1,
         client_id="gateway",
-        sends=_sends(60, 200),
+        sends=sends_of(TOPIC, 60, 200),
         one_at_a_time=True,
     )
 
@@ -220,7 +215,7 @@ def run_stale_leader(lab: Lab) -> None:
             client_id="shop",
             bootstrap=bootstrap,
             config={"retry_backoff_ms": 1000, "request_timeout_ms": 45_000},
-            sends=_sends(8, 100, pause=1.0),
+            sends=sends_of(TOPIC, 8, 100, pause=1.0),
             one_at_a_time=False,
         )
         time.sleep(3.0)
@@ -267,7 +262,7 @@ def run_unreachable(lab: Lab) -> None:
         "knock",
         acks=1,
         client_id="mobile-app",
-        sends=_sends(1, 50),
+        sends=sends_of(TOPIC, 1, 50),
         config={"max_block_ms": 9000, "request_timeout_ms": 9000, "delivery_timeout_ms": 10_000},
     )
 
@@ -289,12 +284,11 @@ def run_lag(lab: Lab) -> None:
             work_s=0.8,
             seconds=14.0,
         )
-        lab.worker(
+        lab.produce(
             "confluent",
-            "produce",
+            sends_of(TOPIC, 2600, 12, pause=0.004),
             acks=1,
             client_id="crawler",
-            sends=_sends(2600, 12, pause=0.004),
             config={"linger.ms": 150},
         )
         reading.result(60)
@@ -305,8 +299,8 @@ def run_lag(lab: Lab) -> None:
 
 def run_few(lab: Lab) -> None:
     """A few requests of two clients."""
-    _produce(lab, _sends(10, 200))
-    lab.worker("aiokafka", "consume", assign=[[TOPIC, 0]], count=10, linger=1.0)
+    _produce(lab, sends_of(TOPIC, 10, 200))
+    lab.consume("aiokafka", [[TOPIC, 0]], 10, linger=1.0)
 
 
 FAR_SETTINGS = {

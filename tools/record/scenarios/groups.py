@@ -12,7 +12,7 @@ def setup(lab: Lab) -> None:
     """A topic with records in it before the recording begins."""
     lab.create_topics({TOPIC: {"partitions": 4}})
     sends = [{"topic": TOPIC, "partition": part, "count": 25, "size": 120} for part in range(4)]
-    lab.worker("confluent", "produce", acks="all", sends=sends, client_id="setup")
+    lab.produce("confluent", sends, client_id="setup")
     lab.clients.clear()
 
 
