@@ -187,14 +187,15 @@ class Lab:
     def console_consumer(
         self,
         topic: str,
-        *words: str,
+        options: str,
+        *,
         client_id: str,
         listener: str = "PLAINTEXT",
         settings: tuple[str, ...] = (),
         may_fail: bool = False,
     ) -> None:
-        """Kafka's console consumer, bounded by ``--max-messages`` or ``--timeout-ms``."""
-        given = ["--topic", topic, *words]
+        """Kafka's console consumer; ``options`` have ``--max-messages`` or ``--timeout-ms``."""
+        given = ["--topic", topic, *options.split()]
         for setting in (f"client.id={client_id}", *settings):
             given += ["--command-property", setting]
         out, err = self.tool(CONSUMER, *given, listener=listener, may_fail=may_fail)

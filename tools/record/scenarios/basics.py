@@ -28,11 +28,7 @@ def run(lab: Lab) -> None:
         lab.console_producer("basics-java", values, acks=str(acks))
     lab.console_consumer(
         "basics-java",
-        "--from-beginning",
-        "--timeout-ms",
-        "4000",
-        "--group",
-        "basics-console",
+        "--from-beginning --timeout-ms 4000 --group basics-console",
         client_id="console-consumer",
     )
     for client in CLIENTS:

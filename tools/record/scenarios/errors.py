@@ -49,12 +49,7 @@ def run(lab: Lab) -> None:
     )
     lab.console_consumer(
         PLAIN,
-        "--partition",
-        "0",
-        "--offset",
-        "1000000",
-        "--timeout-ms",
-        "3000",
+        "--partition 0 --offset 1000000 --timeout-ms 3000",
         client_id="console-out-of-range",
         may_fail=True,
         settings=("auto.offset.reset=none",),

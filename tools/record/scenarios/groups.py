@@ -28,11 +28,7 @@ def run(lab: Lab) -> None:
     lab.java_client("administer", "ConsumerGroupCommand", arguments="--describe")
     lab.console_consumer(
         TOPIC,
-        "--from-beginning",
-        "--timeout-ms",
-        "4000",
-        "--group",
-        "groups-next",
+        "--from-beginning --timeout-ms 4000 --group groups-next",
         client_id="member-next",
         settings=("group.protocol=consumer",),
     )
@@ -41,11 +37,7 @@ def run(lab: Lab) -> None:
 def _member(lab: Lab, client_id: str, timeout_ms: int) -> None:
     lab.console_consumer(
         TOPIC,
-        "--from-beginning",
-        "--timeout-ms",
-        str(timeout_ms),
-        "--group",
-        "groups-classic",
+        f"--from-beginning --timeout-ms {timeout_ms} --group groups-classic",
         client_id=client_id,
         settings=(
             "heartbeat.interval.ms=500",

@@ -34,16 +34,8 @@ def _produce(lab: Lab, client: str, *, count: int, size: int, config: dict[str, 
 
 
 def _performance(lab: Lab) -> None:
-    words = [
-        "--topic",
-        "large-java",
-        "--num-records",
-        "24",
-        "--record-size",
-        "5000",
-        "--throughput",
-        "-1",
-    ]
+    words = ["--topic", "large-java", "--num-records", "24", "--record-size", "5000"]
+    words += ["--throughput", "-1"]
     for setting in ("acks=all", "batch.size=32000", "linger.ms=200", "client.id=perf"):
         words += ["--command-property", setting]
     out, _ = lab.tool(PERFORMANCE, *words)

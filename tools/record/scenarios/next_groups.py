@@ -48,8 +48,8 @@ def run(lab: Lab) -> None:
 
 
 def _member(lab: Lab, client_id: str, timeout_ms: int) -> None:
-    words = ("--from-beginning", "--timeout-ms", str(timeout_ms), "--group", "next-group")
-    lab.console_consumer(TOPIC, *words, client_id=client_id, settings=("group.protocol=consumer",))
+    options = f"--from-beginning --timeout-ms {timeout_ms} --group next-group"
+    lab.console_consumer(TOPIC, options, client_id=client_id, settings=("group.protocol=consumer",))
 
 
 def _sharer(lab: Lab, client_id: str) -> None:

@@ -32,9 +32,7 @@ def run(lab: Lab) -> None:
     lab.console_producer(OPEN, ["one", "two"], acks="all", listener="SASL", settings=java)
     lab.console_consumer(
         OPEN,
-        "--from-beginning",
-        "--max-messages",
-        "38",
+        "--from-beginning --max-messages 38",
         listener="SASL",
         client_id="console-consumer",
         settings=_java("PLAIN", PASSWORDS["alice"]),

@@ -37,9 +37,7 @@ def run(lab: Lab) -> None:
     )
     lab.console_consumer(
         "tls-java",
-        "--from-beginning",
-        "--max-messages",
-        "20",
+        "--from-beginning --max-messages 20",
         listener="SSL",
         client_id="console-consumer",
         settings=java,

@@ -29,22 +29,14 @@ def run(lab: Lab) -> None:
     # All of it is there, but less than the least that is asked for: the broker waits to the end.
     lab.console_consumer(
         "waits-trickle",
-        "--from-beginning",
-        "--max-messages",
-        "12",
-        "--timeout-ms",
-        "8000",
+        "--from-beginning --max-messages 12 --timeout-ms 8000",
         client_id="console-min-bytes",
         settings=("fetch.min.bytes=1000000", "fetch.max.wait.ms=900"),
     )
     # And at once, with nothing to wait for.
     lab.console_consumer(
         "waits-trickle",
-        "--from-beginning",
-        "--max-messages",
-        "12",
-        "--timeout-ms",
-        "8000",
+        "--from-beginning --max-messages 12 --timeout-ms 8000",
         client_id="console-at-once",
         settings=("fetch.min.bytes=1", "fetch.max.wait.ms=0"),
     )
