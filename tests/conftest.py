@@ -48,24 +48,17 @@ for name in ("no_proxy", "NO_PROXY"):
 for name in ("SUDO_UID", "SUDO_GID"):
     os.environ.pop(name, None)
 
-# These tests compare with separate programs; they are not collected without them.
-HAS_TSHARK = shutil.which("tshark") is not None
-collect_ignore_glob = [] if HAS_TSHARK else ["*_tshark.py"]
-HAS_TCPDUMP = shutil.which("tcpdump") is not None
-if not HAS_TCPDUMP:
-    collect_ignore_glob.append("*_tcpdump.py")
-HAS_PROMTOOL = shutil.which("promtool") is not None
-if not HAS_PROMTOOL:
-    collect_ignore_glob.append("*_promtool.py")
-HAS_PROMETHEUS = shutil.which("prometheus") is not None
-if not HAS_PROMETHEUS:
-    collect_ignore_glob.append("*_prometheus.py")
-HAS_CHROMIUM = shutil.which("chromium") is not None
-if not HAS_CHROMIUM:
-    collect_ignore_glob.append("*_chromium.py")
-HAS_OPENSSL = shutil.which("openssl") is not None
-if not HAS_OPENSSL:
-    collect_ignore_glob.append("*_openssl.py")
+PROGRAMS = {
+    "tshark": "its results are compared with ours",
+    "tcpdump": "filters are compared with its own",
+    "promtool": "it checks our metrics",
+    "prometheus": "long tests run the queries of our dashboard on it",
+    "chromium": "it opens the HTML page",
+    "openssl": "tests decrypt the data of its server",
+}
+"""Programs that tests compare with; ``*_PROGRAM.py`` is not collected without it."""
+MISSING_PROGRAMS = [name for name in PROGRAMS if shutil.which(name) is None]
+collect_ignore_glob = [f"*_{name}.py" for name in MISSING_PROGRAMS]
 # These tests run sudo as root.
 if not netns.can_be_made():
     collect_ignore_glob.append("*_sudo.py")
@@ -73,7 +66,7 @@ if not netns.can_be_made():
 HAS_JAVA = bool(os.environ.get("JAVA_HOME")) or shutil.which("java") is not None
 SPARK_FIXTURES = frozenset({"spark", "cluster"})
 # Interfaces of our own, on which tcpdump listens too.
-HAS_NAMESPACES = netns.can_be_made() and HAS_TCPDUMP
+HAS_NAMESPACES = netns.can_be_made() and "tcpdump" not in MISSING_PROGRAMS
 # Interfaces without a link layer.
 HAS_TUNNELS = HAS_NAMESPACES and netns.can_have_tunnels()
 # A user with fewer rights than root.
@@ -253,24 +246,12 @@ def fixture_names(item: pytest.Item) -> list[str]:
 def pytest_report_header() -> list[str]:
     """Report which tests are left out, so that a run without them is not taken for a full one."""
     return [
-        "tshark: found, its results are compared with ours"
-        if HAS_TSHARK
-        else "tshark: not found, no test_*_tshark.py and no test_tshark.py is collected",
-        "tcpdump: found, filters are compared with its own"
-        if HAS_TCPDUMP
-        else "tcpdump: not found, no test_*_tcpdump.py is collected",
-        "promtool: found, it checks our metrics"
-        if HAS_PROMTOOL
-        else "promtool: not found, no test_*_promtool.py is collected",
-        "prometheus: found, long tests run the queries of our dashboard on it"
-        if HAS_PROMETHEUS
-        else "prometheus: not found, no test_*_prometheus.py is collected",
-        "chromium: found, it opens the HTML page"
-        if HAS_CHROMIUM
-        else "chromium: not found, no test_*_chromium.py is collected",
-        "openssl: found, tests decrypt the data of its server"
-        if HAS_OPENSSL
-        else "openssl: not found, no test_*_openssl.py is collected",
+        *(
+            f"{name}: not found, no test_*_{name}.py is collected"
+            if name in MISSING_PROGRAMS
+            else f"{name}: found, {what}"
+            for name, what in PROGRAMS.items()
+        ),
         "java: found, tests run Spark"
         if HAS_JAVA
         else "java: not found, no test that runs Spark is selected",

@@ -120,44 +120,37 @@ def put_compiler(folder: Path, name: str) -> None:
     (folder / name).chmod(0o755)
 
 
-def test_a_compiler_is_required_where_there_is_none(backend: ModuleType) -> None:
-    (requirement,) = requirements(backend)
-    assert requirement.startswith("ziglang>=")
-
-
-def test_no_compiler_is_required_where_that_of_python_is_installed(
-    backend: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    ("of_python", "programs", "machine", "variables", "is_required"),
+    [
+        ("cc", [], "x86_64", {}, True),
+        ("some-cc -pthread", [], "x86_64", {}, True),
+        ("some-cc -pthread", ["some-cc"], "x86_64", {}, False),
+        ("some-cc", ["some-cc"], "x86_64", {"CC": "'other cc' -m64"}, True),
+        ("some-cc", ["other cc"], "x86_64", {"CC": "'other cc' -m64"}, False),
+        ("cc", [], "x86_64", {"KANALYZE_PURE": "1"}, False),
+        # A requirement that no wheel meets would make the installation fail.
+        ("cc", [], "sparc64", {}, False),
+    ],
+)
+def test_a_compiler_is_required_where_there_is_none(
+    backend: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    of_python: str,
+    programs: list[str],
+    machine: str,
+    variables: dict[str, str],
+    is_required: bool,
 ) -> None:
-    monkeypatch.setattr(backend.sysconfig, "get_config_var", {"CC": "some-cc -pthread"}.get)
-    assert requirements(backend) != []
-    put_compiler(tmp_path, "some-cc")
-    assert requirements(backend) == []
-
-
-def test_the_compiler_that_cc_names_is_looked_for(
-    backend: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(backend.sysconfig, "get_config_var", {"CC": "some-cc"}.get)
-    put_compiler(tmp_path, "some-cc")
-    monkeypatch.setenv("CC", "'other cc' -m64")
-    assert requirements(backend) != []
-    put_compiler(tmp_path, "other cc")
-    assert requirements(backend) == []
-
-
-def test_no_compiler_is_required_where_nothing_is_compiled(
-    backend: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KANALYZE_PURE", "1")
-    assert requirements(backend) == []
-
-
-def test_a_compiler_without_a_wheel_for_this_processor_is_not_required(
-    backend: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A requirement that no wheel meets would make the installation fail."""
-    monkeypatch.setattr(backend.platform, "machine", lambda: "sparc64")
-    assert requirements(backend) == []
+    monkeypatch.setattr(backend.sysconfig, "get_config_var", {"CC": of_python}.get)
+    monkeypatch.setattr(backend.platform, "machine", lambda: machine)
+    for name in programs:
+        put_compiler(tmp_path, name)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    found = requirements(backend)
+    assert [each.partition(">=")[0] for each in found] == ["ziglang"] * is_required
 
 
 @pytest.mark.parametrize("kind", ["wheel", "editable"])
@@ -359,38 +352,28 @@ def check_runs_uncompiled(environment: Environment) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("options", [[], ["--editable"]], ids=["copied", "editable"])
-def test_without_headers_of_python_it_is_installed_uncompiled(
-    project: Project, environment: Environment, tmp_path: Path, options: list[str]
-) -> None:
-    compiler = script(tmp_path / "cc", HEADERLESS_CC)
-    done = environment.install(project.folder, *options, CC=compiler)
-    assert done.returncode == 0, done.stdout
-    assert "Python.h" in done.stdout
-    assert "kanalyze: not compiled, it will run slowly" in done.stdout
-    check_runs_uncompiled(environment)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("options", [[], ["--editable"]], ids=["copied", "editable"])
-def test_without_headers_of_python_it_is_an_error_where_compiled_modules_are_required(
-    project: Project, environment: Environment, tmp_path: Path, options: list[str]
-) -> None:
-    compiler = script(tmp_path / "cc", HEADERLESS_CC)
-    done = environment.install(project.folder, *options, CC=compiler, KANALYZE_REQUIRE_COMPILED="1")
-    assert done.returncode != 0
-    assert "kanalyze: cannot be compiled, and KANALYZE_REQUIRE_COMPILED=1\n" in done.stdout
-
-
-@pytest.mark.long
+@pytest.mark.parametrize(
+    ("compiler", "word"), [(HEADERLESS_CC, "Python.h"), (PICKY_CC, "this one")]
+)
 @pytest.mark.parametrize("options", [[], ["--editable"]], ids=["copied", "editable"])
 def test_no_module_is_compiled_where_one_cannot_be(
-    project: Project, environment: Environment, tmp_path: Path, options: list[str]
+    project: Project,
+    environment: Environment,
+    tmp_path: Path,
+    options: list[str],
+    compiler: str,
+    word: str,
 ) -> None:
     """Modules use each other's C types."""
-    done = environment.install(project.folder, *options, CC=script(tmp_path / "cc", PICKY_CC))
+    command = script(tmp_path / "cc", compiler)
+    required = {"CC": command, "KANALYZE_REQUIRE_COMPILED": "1"}
+    done = environment.install(project.folder, *options, **required)
+    assert done.returncode != 0
+    assert "kanalyze: cannot be compiled, and KANALYZE_REQUIRE_COMPILED=1\n" in done.stdout
+    done = environment.install(project.folder, *options, CC=command)
     assert done.returncode == 0, done.stdout
-    assert "not this one" in done.stdout
+    assert word in done.stdout
+    assert "kanalyze: not compiled, it will run slowly" in done.stdout
     check_runs_uncompiled(environment)
     installed = [environment.folder, project.folder / "kanalyze"]
     assert [so for folder in installed for so in folder.rglob("kanalyze/**/*.so")] == []

@@ -13,8 +13,6 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 import kanalyze
 from tests.support import tls_captures
 from tests.support.captures import ROOT, path
@@ -141,37 +139,6 @@ def run_without_extras(*words: str | Path) -> subprocess.CompletedProcess[str]:
         cwd=ROOT,
         check=False,
     )
-
-
-@pytest.mark.few(4)
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("report", "{capture}"),
-        ("connections", "{capture}"),
-        ("save", "{capture}", "-o", "{folder}/saved.duckdb"),
-        ("compare", "{capture}", "{capture}"),
-        ("extract", "{capture}", "-o", "{folder}/some.pcapng"),
-        ("requests", "{capture}"),
-        ("records", "{capture}"),
-        ("decode", "{capture}"),
-        ("anomalies", "{capture}"),
-        ("sql", "{capture}", "SELECT * FROM connections"),
-        ("report", "{capture}", "--jobs", "2"),
-    ],
-)
-def test_every_command_answers_on_tls_without_the_extras(
-    words: tuple[str, ...], tmp_path: Path
-) -> None:
-    for capture in (path("tls"), tls_captures.path("tls12-late")):
-        places = {"capture": capture, "folder": tmp_path}
-        done = run_without_extras(*[word.format(**places) for word in words])
-        assert done.returncode in (0, 1), done.stderr
-        assert "not installed" not in done.stderr
-        if words[0] in ("report", "connections"):
-            assert "tls" in done.stdout.lower()
-        for file in tmp_path.iterdir():
-            file.unlink()
 
 
 def test_a_key_log_asks_for_the_extra_only_where_a_secret_fits(tmp_path: Path) -> None:

@@ -136,28 +136,19 @@ def heartbeats(*, doubled: int) -> dict[str, Any]:
     line = Line(packets).open()
     for number in range(20):
         line.client(k.heartbeat(number)).broker(k.heartbeat_answer(number))
-    times = range(len(packets))
-    copied = [(packet, time) for packet, time in zip(packets, times, strict=True)] + [
-        (packet, time + 0.5)
-        for packet, time in zip(packets, times, strict=True)
-        if not time % doubled
-    ]
-    copied.sort(key=lambda item: item[1])
-    return report(
-        pcap_file(Packet(data, START_NS + int(time * 1_000_000)) for data, time in copied)
-    )
+    numbered = list(enumerate(packets))
+    copied = [*numbered, *((at + 0.5, packet) for at, packet in numbered if not at % doubled)]
+    copied.sort()
+    return report(pcap_file(Packet(data, START_NS + int(at * 1_000_000)) for at, data in copied))
 
 
-def test_packets_duplicated_by_the_network_were_not_captured_twice() -> None:
-    summary = heartbeats(doubled=10)
+@pytest.mark.parametrize("doubled", [10, 1])
+def test_copies_are_told_from_what_the_network_duplicated(doubled: int) -> None:
+    """Of a capture that holds every packet twice, all are copies."""
+    summary = heartbeats(doubled=doubled)
     quality = summary["quality"]
-    assert quality["network_duplicate_bytes"] == quality["duplicate_bytes"] > 0
-    assert "duplicated by the network" in text(summary)
-    assert "captured more than once" not in text(summary)
-
-
-def test_packets_captured_twice_are_reported_as_such() -> None:
-    summary = heartbeats(doubled=1)
-    quality = summary["quality"]
-    assert quality["duplicate_bytes"] > quality["network_duplicate_bytes"] == 0
-    assert "captured more than once" in text(summary)
+    is_copied = doubled == 1
+    assert quality["duplicate_bytes"] > 0
+    assert quality["network_duplicate_bytes"] == (0 if is_copied else quality["duplicate_bytes"])
+    assert ("captured more than once" in text(summary)) == is_copied
+    assert ("duplicated by the network" in text(summary)) != is_copied

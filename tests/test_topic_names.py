@@ -15,7 +15,8 @@ from kanalyze.render.nothing import unnamed_topics_text
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.requests.topic_names import topic_id_text
 from tests.support import topic_ids as t
-from tests.support.packets import pcap_file, segment, timed
+from tests.support.packets import pcap_file, timed
+from tests.support.traffic import Line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,19 +28,10 @@ OTHER_ID = bytes(15) + b"\7"
 
 def talk(*turns: bytes, port: int) -> list[bytes]:
     """A connection seen from the middle: requests and answers in turn."""
-    packets, seqs = [], [1000, 5000]
+    packets: list[bytes] = []
+    line = Line(packets, port)
     for index, data in enumerate(turns):
-        direction = index % 2
-        packets.append(
-            segment(
-                to_broker=direction == 0,
-                seq=seqs[direction],
-                ack=seqs[1 - direction],
-                payload=data,
-                client=("10.0.0.1", port),
-            )
-        )
-        seqs[direction] += len(data)
+        line.says(index % 2, data)
     return packets
 
 

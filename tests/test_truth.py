@@ -54,13 +54,16 @@ def test_errors_are_those_the_broker_counted(name: str) -> None:
     assert {api: dict(names) for api, names in ours.items() if names} == theirs
 
 
-def records_by_topic(rows: Any, api_name: str) -> dict[str, int]:
+def parts_of(rows: Any, api_name: str) -> list[Any]:
+    """The partitions of all requests of an API."""
+    return [part for row in rows if row.api_name == api_name for part in row.partitions]
+
+
+def sums_by_topic(rows: Any, api_name: str, column: str = "record_count") -> dict[str, int]:
     found: Counter[str] = Counter()
-    for row in rows:
-        if row.api_name == api_name:
-            for part in row.partitions:
-                if part.record_count:
-                    found[part.topic or str(part.topic_id)] += part.record_count
+    for part in parts_of(rows, api_name):
+        if getattr(part, column):
+            found[part.topic or str(part.topic_id)] += getattr(part, column)
     return dict(found)
 
 
@@ -68,38 +71,28 @@ def records_by_topic(rows: Any, api_name: str) -> dict[str, int]:
 def test_records_produced_are_those_the_broker_appended(name: str) -> None:
     rows, _ = analysis(name)
     ours: dict[str, Counter[str]] = defaultdict(Counter)
-    for row in rows:
-        if row.api_name == "Produce":
-            for part in row.partitions:
-                if not part.error_code and part.topic is not None:
-                    ours[part.topic][str(part.partition)] += part.record_count or 0
+    for part in parts_of(rows, "Produce"):
+        if not part.error_code and part.topic is not None:
+            ours[part.topic][str(part.partition)] += part.record_count or 0
     assert ours == truth(name)["produced_records"]
 
 
 @for_each("name", WITH_BROKER)
 def test_records_and_bytes_fetched_are_those_the_broker_sent(name: str) -> None:
     rows, _ = analysis(name)
-    assert records_by_topic(rows, "Fetch") == truth(name)["fetched_records"]
-    sent: Counter[str] = Counter()
-    for row in rows:
-        if row.api_name == "Fetch":
-            for part in row.partitions:
-                if part.record_bytes:
-                    sent[part.topic or str(part.topic_id)] += part.record_bytes
-    assert dict(sent) == truth(name)["fetched_bytes"]
+    assert sums_by_topic(rows, "Fetch") == truth(name)["fetched_records"]
+    assert sums_by_topic(rows, "Fetch", "record_bytes") == truth(name)["fetched_bytes"]
 
 
 @pytest.mark.parametrize("name", [n for n in READABLE if "client_consumed" in truth(n)])
 def test_clients_received_the_records_that_we_saw_fetched(name: str) -> None:
     rows, _ = analysis(name)
-    ours = records_by_topic(rows, "Fetch")
+    ours = sums_by_topic(rows, "Fetch")
     # Where compressed messages of magic 0 and 1 hide their number, a row has none (and the test
     # of the records themselves counts them).
     hidden = {
         part.topic
-        for row in rows
-        if row.api_name == "Fetch"
-        for part in row.partitions
+        for part in parts_of(rows, "Fetch")
         if part.record_bytes and part.record_count is None
     }
     theirs = {
@@ -121,7 +114,7 @@ def test_a_share_group_fetches_what_the_broker_let_it_acquire() -> None:
         for part_of in partition["acquiredRecords"]
     )
     assert acquired > 0
-    assert records_by_topic(rows, "ShareFetch") == {"next-shared": acquired}
+    assert sums_by_topic(rows, "ShareFetch") == {"next-shared": acquired}
 
 
 @for_each("name", WITH_BROKER)
@@ -150,15 +143,9 @@ def test_connections_and_bytes_are_those_the_brokers_sockets_counted(name: str) 
 @for_each("name", WITH_BROKER)
 def test_bytes_and_records_sent_are_those_of_the_request_log_and_the_clients(name: str) -> None:
     rows, _ = analysis(name)
-    sent_records: Counter[str] = Counter()
-    sent_bytes: Counter[str] = Counter()
-    for row in rows:
-        if row.api_name == "Produce":
-            for part in row.partitions:
-                sent_records[part.topic or ""] += part.record_count or 0
-                sent_bytes[part.topic or ""] += part.record_bytes or 0
-    assert sent_records == truth(name)["sent_records"]
-    assert sent_bytes == truth(name)["produced_bytes"]
+    assert Counter(sums_by_topic(rows, "Produce")) == truth(name)["sent_records"]
+    sent_bytes = sums_by_topic(rows, "Produce", "record_bytes")
+    assert Counter(sent_bytes) == truth(name)["produced_bytes"]
 
 
 @for_each("name", WITH_BROKER)
@@ -218,14 +205,19 @@ def test_forwarded_requests_came_in_an_envelope() -> None:
     assert len(envelopes) == len(request_log("controller")) - len(own_log("controller")) > 0
 
 
-@for_each("name", WITH_BROKER)
-def test_throttle_times_and_top_level_codes_agree_with_the_log(name: str) -> None:
-    by_key = {
-        (row.connection.partition(">")[0], row.correlation_id, row.api_key, row.api_version): row
+def rows_by_key(name: str) -> dict[tuple[Any, ...], Any]:
+    """Our rows by the first values of :func:`log_key`."""
+    return {
+        (row.connection.partition(">")[0], row.correlation_id, row.api_key): row
         for row in own_requests(name)
     }
+
+
+@for_each("name", WITH_BROKER)
+def test_throttle_times_and_top_level_codes_agree_with_the_log(name: str) -> None:
+    by_key = rows_by_key(name)
     for entry in own_log(name):
-        row, answer = by_key[log_key(entry)], entry.get("response") or {}
+        row, answer = by_key[log_key(entry)[:3]], entry.get("response") or {}
         if row.response_packet is None:
             continue
         assert row.throttle_time_ms == answer.get("throttleTimeMs")
@@ -235,10 +227,7 @@ def test_throttle_times_and_top_level_codes_agree_with_the_log(name: str) -> Non
 
 @for_each("name", WITH_BROKER)
 def test_latency_is_at_least_the_time_the_broker_says_it_took(name: str) -> None:
-    by_key = {
-        (row.connection.partition(">")[0], row.correlation_id, row.api_key): row
-        for row in own_requests(name)
-    }
+    by_key = rows_by_key(name)
     compared = 0
     for entry in own_log(name):
         row = by_key[log_key(entry)[:3]]
@@ -322,10 +311,7 @@ def logged_parts(entry: dict[str, Any], names: dict[str, str]) -> set[tuple[Any,
 
 @for_each("name", WITH_BROKER)
 def test_partitions_are_those_in_the_brokers_log(name: str) -> None:
-    by_key = {
-        (row.connection.partition(">")[0], row.correlation_id, row.api_key): row
-        for row in own_requests(name)
-    }
+    by_key = rows_by_key(name)
     names = {topic_id: topic for topic, topic_id in truth(name)["topic_ids"].items()}
     compared = 0
     for entry in own_log(name):
@@ -399,10 +385,7 @@ PARTITIONS_ALONE = {"Produce", "Fetch", "ListOffsets", "OffsetFetch"}
 
 @for_each("name", WITH_BROKER)
 def test_every_topic_and_partition_of_the_brokers_log_is_in_its_row(name: str) -> None:
-    by_key = {
-        (row.connection.partition(">")[0], row.correlation_id, row.api_key): row
-        for row in own_requests(name)
-    }
+    by_key = rows_by_key(name)
     ids = {topic_id: topic for topic, topic_id in truth(name)["topic_ids"].items()}
     compared = 0
     for entry in own_log(name):
@@ -439,7 +422,7 @@ def test_the_report_counts_as_produced_what_the_broker_appended(name: str) -> No
     assert summary["totals"]["produced_records"] == sum(appended.values())
     assert summary["totals"]["refused_records"] == sum(truth(name)["rejected_records"].values())
     # Share groups fetch by requests of their own, which the broker does not count among these.
-    shared = records_by_topic(rows, "ShareFetch")
+    shared = sums_by_topic(rows, "ShareFetch")
     fetched = truth(name)["fetched_records"]
     assert summary["totals"]["fetched_records"] == sum(fetched.values()) + sum(shared.values())
     shown = {item["topic"]: item["produced_records"] for item in summary["topics"]}

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools.docs_blocks import run_page
-from tools.docs_pages import ROOT, pages
+from tools.docs_pages import ROOT, pages, write_changed
 from tools.docs_reference import reference_pages
 
 if TYPE_CHECKING:
@@ -64,17 +64,8 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.build:
         return build(arguments.build)
-    changed = []
-    for path, text in outputs([page.resolve() for page in arguments.page]):
-        if path.exists() and path.read_text(encoding="utf-8") == text:
-            continue
-        changed.append(path)
-        if not arguments.check:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-    for path in changed:
-        print(("would change " if arguments.check else "wrote ") + str(path.relative_to(ROOT)))
-    return 1 if arguments.check and changed else 0
+    only = [page.resolve() for page in arguments.page]
+    return write_changed(outputs(only), only_checks=arguments.check)
 
 
 if __name__ == "__main__":

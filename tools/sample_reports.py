@@ -35,7 +35,7 @@ from kanalyze.spec.rows.records import RECORD_COLUMNS
 from kanalyze.spec.rows.tables import SQL_TABLES
 from tools import docs_findings
 from tools.docs_blocks import with_outputs
-from tools.docs_pages import ROOT
+from tools.docs_pages import ROOT, write_changed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -154,18 +154,8 @@ def outputs() -> Iterator[tuple[Path, str]]:
 
 def main() -> int:
     """Write what has changed, or say so."""
-    check = "--check" in sys.argv[1:]
-    changed = []
-    for path, text in outputs():
-        if path.exists() and unpacked(path.read_text(encoding="utf-8")) == unpacked(text):
-            continue
-        changed.append(path)
-        if not check:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-    for path in changed:
-        print(("would change " if check else "wrote ") + str(path.relative_to(ROOT)))
-    return 1 if check and changed else 0
+    only_checks = "--check" in sys.argv[1:]
+    return write_changed(outputs(), only_checks=only_checks, canonical=unpacked)
 
 
 if __name__ == "__main__":

@@ -14,8 +14,7 @@ from itertools import chain, islice
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from kanalyze.api.files import check_output, read_key_logs, read_topic_ids
-from kanalyze.api.filters import api_names, keeps_bytes
+from kanalyze.api.inputs import api_names, check_output, keeps_bytes, read_key_logs, read_topic_ids
 from kanalyze.api.options import (
     AnomalyOptions,
     AnonymizeOptions,
@@ -325,7 +324,7 @@ def compare(
         DefinitionError: see :func:`requests`.
         UsageError: see :func:`requests`.
     """
-    from kanalyze.api.comparing import compare_inputs, report_in
+    from kanalyze.api.reports import compare_inputs, report_in
     from kanalyze.queries.compare.comparison import Thresholds
 
     given = read_options("compare", CompareOptions, options)
@@ -368,7 +367,7 @@ def save(
         KanalyzeError: the file cannot be written.
         UsageError: see :func:`requests`; or ``output`` is an input, a capture or a stream.
     """
-    from kanalyze.api.saving import save_tables  # imported late: it imports DuckDB
+    from kanalyze.api.tables import save_tables  # imported late: it imports DuckDB
 
     given = read_options("save", MessageOptions, options)
     arguments = _arguments(captures, given)

@@ -66,7 +66,7 @@ class ReadPlan:
     """The selected columns."""
     row_filter: RowFilter
     filters: Mapping[str, Any]
-    """What the filter was made of: arguments of :func:`kanalyze.api.filters.make_filter`."""
+    """What the filter was made of: arguments of :func:`kanalyze.api.inputs.make_filter`."""
     catalog: Catalog
     ports: tuple[int, ...] = ()
     topic_ids: dict[bytes, str] | None = None

@@ -9,15 +9,13 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.api.files import read_key_logs, read_topic_ids
-from kanalyze.api.filters import make_filter
+from kanalyze.api.inputs import make_filter, read_key_logs, read_topic_ids
 from kanalyze.cli.console import print_message
 from kanalyze.cli.output_checks import output_files
 from kanalyze.common import paths
 from kanalyze.common.paths import saved_files
 from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
-from kanalyze.render.nothing import no_kafka_text, undecrypted_text, unnamed_topics_text
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spec.filters import FILTERS
 
@@ -87,7 +85,7 @@ def analysis_of(
         row_filter=row_filter,
         ports=arguments.port,
         brokers=arguments.broker,
-        topic_ids=_topic_ids(arguments),
+        topic_ids=read_topic_ids(arguments.topic_ids) if arguments.topic_ids else None,
         leave_out=LeftOutReporter(),
         outputs=output_files(arguments),
         **{name: value for name, value in settings.items() if value is not None},
@@ -179,6 +177,10 @@ def report_undecrypted(analysis: Analysis | SavedAnalysis, about: str = "") -> N
     ``about`` is the beginning of the line.
     """
     quality = analysis.quality
+    if not quality.tls_connections and not quality.tls_outcomes:
+        return
+    from kanalyze.render.nothing import undecrypted_text  # imported late: few captures have TLS
+
     text = undecrypted_text(quality.tls_connections, quality.tls_outcomes)
     if text is not None:
         print_message(f"{about}{text}")
@@ -190,6 +192,8 @@ def _report_none(arguments: argparse.Namespace, analysis: Analysis | SavedAnalys
     of_kafka = command not in _NOT_ONLY_KAFKA
     filters = _typed_filters(arguments)
     if of_kafka and not quality.kafka_connections:
+        from kanalyze.render.nothing import no_kafka_text  # imported late: seldom needed
+
         print_message(
             no_kafka_text(
                 packets=quality.packets,
@@ -209,13 +213,16 @@ def _report_none(arguments: argparse.Namespace, analysis: Analysis | SavedAnalys
 def report_unnamed_topics(analysis: Analysis | SavedAnalysis) -> None:
     """Print how to name the topics that rows have only the id of, at the end of the captures."""
     names = getattr(analysis, "names", None)  # a saved file has no names beside its rows
-    text = "" if names is None else unnamed_topics_text(names.never_named, names.named_late)
-    if text:
-        print_message(text)
+    if names is not None and (names.never_named or names.named_late):
+        from kanalyze.render.nothing import unnamed_topics_text  # imported late: seldom needed
+
+        print_message(unnamed_topics_text(names.never_named, names.named_late))
 
 
 def _typed_filters(arguments: argparse.Namespace) -> list[str]:
     """Return the filters as the user may have typed them."""
+    import shlex  # imported late: needed only if nothing was found
+
     words: list[str] = []
     for option in (*FILTERS, "kind", "finding"):
         value = getattr(arguments, option, None)
@@ -224,23 +231,10 @@ def _typed_filters(arguments: argparse.Namespace) -> list[str]:
             words.append(flag)
         elif value:
             values = value if isinstance(value, list) else [value]
-            words += [f"{flag} {_quoted(text)}" for text in values]
+            words += [f"{flag} {shlex.quote(str(text))}" for text in values]
     if getattr(arguments, "search", None) is not None:
         words.append("--search")
     return words
-
-
-def _quoted(value: object) -> str:
-    import shlex  # imported late: needed only if nothing was found
-
-    return shlex.quote(str(value))
-
-
-def _topic_ids(arguments: argparse.Namespace) -> dict[bytes, str] | None:
-    if not arguments.topic_ids:
-        return None
-
-    return read_topic_ids(arguments.topic_ids)
 
 
 def key_log_of(arguments: argparse.Namespace) -> KeyLog | None:

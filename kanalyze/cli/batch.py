@@ -139,8 +139,7 @@ def _report_options(arguments: argparse.Namespace) -> ReportOptions:
 
 
 def _plan(arguments: argparse.Namespace) -> ReadPlan:
-    from kanalyze.api.files import read_topic_ids
-    from kanalyze.api.filters import make_filter
+    from kanalyze.api.inputs import make_filter, read_topic_ids
     from kanalyze.batch.key_sources import find_key_files
     from kanalyze.batch.read_plan import ReadPlan
     from kanalyze.kafka.schema.catalog import Catalog

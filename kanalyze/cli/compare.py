@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.api.comparing import compare_inputs, report_in
+from kanalyze.api.reports import compare_inputs, report_in
 from kanalyze.cli.analyze import filters_of, report_undecrypted, rows_of, worker_count
 from kanalyze.cli.console import print_message, show_lines
 from kanalyze.cli.progress import progress_of

@@ -8,8 +8,7 @@ import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from kanalyze.api.files import read_topic_ids
-from kanalyze.api.filters import make_filter
+from kanalyze.api.inputs import make_filter, read_topic_ids
 from kanalyze.cli.analyze import filters_of, query_folders
 from kanalyze.cli.console import print_message
 from kanalyze.cli.live_feed import open_feed

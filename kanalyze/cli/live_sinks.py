@@ -9,7 +9,7 @@ from collections import deque
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from kanalyze.api.filters import make_filter
+from kanalyze.api.inputs import make_filter
 from kanalyze.cli.console import print_message
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError

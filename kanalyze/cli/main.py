@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # see interruption.py
     from collections.abc import Sequence
     from typing import TextIO
 
-__all__ = ["main", "run"]
+__all__ = ["main", "run", "text_of_missing_package"]
 
 FAILED = 2
 
@@ -33,8 +33,24 @@ _PLAIN = dict(zip("\u2502\u2026\u2191\u2192\u2193\u00b5", "|~^>vu", strict=True)
     zip("\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588", "__..==##", strict=True)
 )
 """Replacements for layout characters (lines, arrows, bars) that the encoding lacks."""
-_MODULES = dict.fromkeys(("requests", "connections", "anomalies"), "row_commands")
+_MODULES = {
+    **dict.fromkeys(("requests", "connections", "anomalies"), "row_commands"),
+    **dict.fromkeys(("decode", "records"), "message_commands"),
+    **dict.fromkeys(("extract", "anonymize"), "capture_commands"),
+    "save": "sql",
+}
 """The module of each command that is not in a module of its own name."""
+_SOURCES = {
+    **{name: name for name in ("numpy", "pyarrow", "duckdb", "rich", "cramjam", "crc32c", "lz4")},
+    "backports": "backports.zstd",
+    "pandas": "kanalyze[pandas]",
+    "polars": "kanalyze[polars]",
+    **dict.fromkeys(("fsspec", "aiohttp"), "kanalyze[remote]"),
+    **dict.fromkeys(("pyspark", "sqlglot"), "kanalyze[spark]"),
+    **dict.fromkeys(("scapy", "prometheus_client"), "kanalyze[live]"),
+    "cryptography": "kanalyze[tls]",
+}
+"""What pip has to install, by the top-level name of the missing module."""
 
 
 def run() -> None:
@@ -88,8 +104,6 @@ def main(argv: Sequence[str]) -> int:
         _discard_output()
         return _fail(_os_error_text(error))
     except ModuleNotFoundError as error:
-        from kanalyze.cli.missing_package import text_of_missing_package
-
         text = text_of_missing_package(error)
         if text is None:
             raise  # a module of kanalyze is missing: the traceback shows where
@@ -143,6 +157,16 @@ def _fail(text: str) -> int:
 
     print_message(text)
     return FAILED
+
+
+def text_of_missing_package(error: ModuleNotFoundError) -> str | None:
+    """Return what is missing and how to install it; None if kanalyze does not use the package."""
+    import shlex
+
+    package = (error.name or "").partition(".")[0]
+    source = _SOURCES.get(package)
+    # A shell would take brackets for a pattern.
+    return source and f"{package} is not installed: pip install {shlex.quote(source)}"
 
 
 def _os_error_text(error: OSError) -> str:

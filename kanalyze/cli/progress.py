@@ -17,18 +17,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeAlias, cast
 
 from kanalyze.cli.console import print_message, terminal_width
 from kanalyze.export.files import STANDARD_OUTPUT
-from kanalyze.render.progress import (
-    BYTES,
-    ProgressState,
-    RateMeter,
-    progress_line,
-    progress_text,
-)
 
 if TYPE_CHECKING:
     import argparse
     import threading
     from collections.abc import Callable, Iterator
+
+    from kanalyze.render.progress import ProgressState, RateMeter
 
 __all__ = ["HasProgress", "Progress", "SystemClock", "progress_of"]
 
@@ -83,8 +78,11 @@ class Progress:
         """Begin a phase whose amounts are unknown."""
         self._phase = _Phase(phase, self._clock.seconds())
 
-    def count(self, phase: str, amounts: _Amounts, unit: str = BYTES) -> None:
-        """Begin a phase with amounts. Another thread calls the function that returns them."""
+    def count(self, phase: str, amounts: _Amounts, unit: str | None = None) -> None:
+        """Begin a phase with amounts, of bytes without a ``unit``.
+
+        Another thread calls the function that returns them.
+        """
         self._phase = _Phase(phase, self._clock.seconds(), amounts, unit)
 
     @contextmanager
@@ -111,7 +109,7 @@ class Progress:
         line = _TerminalLine(stream, threading.RLock()) if _can_draw(stream) else None
         self._output = line or _LogLines()
         self._output.start(self._clock.seconds())
-        self._phase.state(self._clock.seconds())  # the first sample of its rate
+        self._phase.sample(self._clock.seconds())
         ended = threading.Event()
         thread = threading.Thread(target=self._run, args=(ended,), daemon=True)
         thread.start()
@@ -136,17 +134,31 @@ class _Phase:
     """A phase of a command, and its rate."""
 
     def __init__(
-        self, name: str, begin_s: float, amounts: _Amounts | None = None, unit: str = BYTES
+        self, name: str, begin_s: float, amounts: _Amounts | None = None, unit: str | None = None
     ) -> None:
         self._name = name
         self._begin_s = begin_s
         self._amounts = amounts
         self._unit = unit
-        self._rate = RateMeter()
+        self._first: tuple[float, int, int | None] | None = None
+        """The first sample of the rate."""
+        self._rate: RateMeter | None = None
+
+    def sample(self, now_s: float) -> None:
+        """Take the first sample of the rate."""
+        amounts = None if self._amounts is None else self._amounts()
+        self._first = None if amounts is None else (now_s, *amounts)
 
     def state(self, now_s: float) -> ProgressState:
         """Return the current state."""
-        state = ProgressState(self._name, now_s - self._begin_s, unit=self._unit)
+        # Imported late: a short command has no line.
+        from kanalyze.render.progress import BYTES, ProgressState, RateMeter
+
+        if self._rate is None:
+            self._rate = RateMeter()
+            if self._first is not None:
+                self._rate.add(*self._first)
+        state = ProgressState(self._name, now_s - self._begin_s, unit=self._unit or BYTES)
         amounts = None if self._amounts is None else self._amounts()
         if amounts is None:
             return state
@@ -173,6 +185,8 @@ class _TerminalLine:
         """Draw the line again, unless the command runs in the background of its shell."""
         if now_s < self._due_s or not _is_in_foreground(self._stream):
             return
+        from kanalyze.render.progress import progress_line
+
         # One column less: some terminals begin a new line if the last column is used.
         line = progress_line(state, _width(self._stream) - len(_PREFIX) - 1)
         with self.lock:
@@ -205,6 +219,8 @@ class _LogLines:
     def show(self, state: ProgressState, now_s: float) -> None:
         """Write a line if one is due."""
         if now_s >= self._due_s:
+            from kanalyze.render.progress import progress_text
+
             self._due_s = now_s + _LOG_S
             print_message(progress_text(state))
 

@@ -1,4 +1,4 @@
-"""``kanalyze sql``: queries over the tables of captures.
+"""``kanalyze sql`` and ``save``: queries over the tables of captures, and the tables in a file.
 
 An answer may have any columns, so DuckDB itself writes it to files.
 """
@@ -8,17 +8,25 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.cli.analyze import query_folders, report_undecrypted, rows_of, worker_count
+from kanalyze.cli.analyze import (
+    analysis_of,
+    query_folders,
+    report_undecrypted,
+    report_unread,
+    rows_of,
+    worker_count,
+)
 from kanalyze.cli.console import plain_width, print_message
 from kanalyze.cli.output import TABLE, Output, default_format
 from kanalyze.cli.progress import progress_of
 from kanalyze.common import paths
 from kanalyze.errors import UsageError
 from kanalyze.export.files import OutputFile
+from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
 from kanalyze.queries.files import find_query, questions, words_of
 
 if TYPE_CHECKING:
@@ -29,7 +37,7 @@ if TYPE_CHECKING:
 
     from kanalyze.queries.files import Query
 
-__all__ = ["split_query", "sql"]
+__all__ = ["save", "split_query", "sql"]
 
 _MEANINGS_AT = 47
 """The text column at which meanings begin in the list of tables."""
@@ -79,7 +87,6 @@ def sql(arguments: argparse.Namespace) -> None:
     query, parameters = _query(arguments, folders)
     row_format = arguments.format or default_format(arguments.output)
     from kanalyze.api.tables import opened_tables
-    from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
     from kanalyze.spec.rows.tables import TABLES  # imported late: large tables
 
     analysis = rows_of(arguments)
@@ -189,3 +196,20 @@ def _show(answer: pa.Table, destination: str) -> None:
             sink.write(list(zip(*columns, strict=True)))
     if not answer.num_rows:
         print_message("the answer has no rows")
+
+
+def save(arguments: argparse.Namespace) -> None:
+    """Write the tables of captures to a file; raises KanalyzeError and OSError."""
+    from kanalyze.api.tables import save_tables
+
+    analysis = analysis_of(arguments)
+    progress = progress_of(arguments)
+    with closing(analysis), progress.shown(), progress.reading(analysis):
+        requests = save_tables(
+            analysis,
+            arguments.output,
+            {name: getattr(arguments, name) for name in ("port", "topic_ids", "definitions")},
+            max_memory_bytes=arguments.max_memory or DEFAULT_MEMORY_BYTES,
+        )
+    print_message(f"{arguments.output}: has all tables but records, which are users' data")
+    report_unread(requests, arguments, analysis)

@@ -122,52 +122,7 @@ def test_secrets_of_messages_are_hidden():
     assert "[hidden]" in found
 
 
-FILTERS = [
-    ({"api": [0, "Fetch"]}, ["--api", "0", "--api", "Fetch"]),
-    ({"topic": "basics-conf*"}, ["--topic", "basics-conf*"]),
-    ({"client_id": ["confluent*", "x"]}, ["--client-id", "confluent*", "--client-id", "x"]),
-    ({"port": 9092, "client_ip": "127.0.0.1"}, ["--port", "9092", "--client-ip", "127.0.0.1"]),
-    ({"broker": "127.0.0.1:9092"}, ["--broker", "127.0.0.1:9092"]),
-    ({"slower_than": "20ms"}, ["--slower-than", "20ms"]),
-    ({"since": "22:46:12", "until": "22:46:20"}, ["--since", "22:46:12", "--until", "22:46:20"]),
-    ({"errors": True}, ["--errors"]),
-    ({"group": "*"}, ["--group", "*"]),
-    ({"status": ["ok", "one_way"]}, ["--status", "ok", "--status", "one_way"]),
-    ({"error": [3, "none"]}, ["--error", "UNKNOWN_TOPIC_OR_PARTITION", "--error", "0"]),
-    ({"partition": 0, "topic": "*conf*"}, ["--partition", "0", "--topic", "*conf*"]),
-    ({"max_memory_bytes": "64M"}, ["--max-memory", "64M"]),
-]
-
-
-@pytest.mark.few(3)
-@pytest.mark.parametrize(("number", "command"), in_turn(range(len(FILTERS)), ["decode", "records"]))
-def test_filters_match_those_of_the_commands(number, command, written):
-    arguments, command_options = FILTERS[number]
-    capture = str(path("basics"))
-    if command == "decode":
-        expected = objects(written("decode", *command_options, capture))
-        assert list(kanalyze.decode(capture, **arguments)) == expected
-        return
-    rows = kanalyze.records(capture, **arguments)
-    expected = objects(written("records", "--format", "jsonl", *command_options, capture))
-    assert [as_json_line(row, rows.columns) for row in rows] == expected
-
-
 # Each option is tested with rows above; a few show that reports take them too.
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
-    ("arguments", "command_options"),
-    [
-        pytest.param(*case, marks=() if number % 4 == 0 else pytest.mark.long)
-        for number, case in enumerate(FILTERS)
-    ],
-)
-def test_filters_of_a_report_match_those_of_the_command(arguments, command_options, written):
-    capture = str(path("basics"))
-    expected = summary(written("report", "--json", "-", *command_options, capture))
-    assert as_json(kanalyze.report(capture, **arguments)) == expected
-
-
 def test_other_options_match_those_of_the_commands(written):
     capture = str(path("codecs"))
     expected = objects(written("records", "--max-records", "1", "--format", "jsonl", capture))

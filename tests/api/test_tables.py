@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kanalyze
-from kanalyze.api.filters import make_filter
+from kanalyze.api.inputs import make_filter
 from kanalyze.api.saved import SavedAnalysis
 from kanalyze.api.tables import fill, opened_tables
 from kanalyze.errors import UsageError

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import kanalyze
-from benchmarks.drop import SHARE, drop
+from benchmarks.drop import drop
 from benchmarks.errors import BenchmarkError
 from benchmarks.repeat import repeat
 from tests.support.captures import FOLDER
@@ -26,17 +26,6 @@ def test_packets_are_dropped_and_the_others_are_unchanged(tmp_path: Path) -> Non
     assert target.read_bytes()[:24] == SOURCE.read_bytes()[:24]
     rest = iter(before)
     assert all(any(one == other for other in rest) for one in after)
-
-
-@pytest.mark.long
-def test_the_requested_share_is_dropped(tmp_path: Path) -> None:
-    long, target = tmp_path / "long.pcap", tmp_path / "lossy.pcap"
-    packets = repeat(SOURCE, 50, long)
-    for share in (SHARE, 0.01, 0.1):
-        deviation = (packets * share * (1 - share)) ** 0.5
-        assert abs(drop(long, target, share) - packets * share) < 4 * deviation
-    assert drop(long, target, 0.0) == 0
-    assert target.read_bytes() == long.read_bytes()
 
 
 def test_the_same_source_loses_the_same_packets(tmp_path: Path) -> None:

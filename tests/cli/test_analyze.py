@@ -62,22 +62,9 @@ def test_without_filters_every_row_passes(fake):
     assert analysis().row_filter.passes_all
 
 
-def test_an_unknown_api_is_refused(fake):
-    with pytest.raises(UsageError, match="unknown API"):
-        analysis("--api", "nope")
-
-
 def test_the_default_number_of_jobs_is_the_number_of_cores(fake):
     assert analysis("--jobs", "3").jobs == 3
     assert analysis().jobs == len(os.sched_getaffinity(0))
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "two", "257", "1.5", "\u0661"])
-def test_an_invalid_number_of_jobs_is_refused(text, capsys):
-    with pytest.raises(SystemExit) as caught:
-        analysis("--jobs", text)
-    assert caught.value.code == 2
-    assert "not a number of jobs from 1 to 256" in capsys.readouterr().err
 
 
 def test_definitions_become_a_catalog(fake, tmp_path):

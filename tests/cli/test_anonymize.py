@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from kanalyze.cli.main import main
 from tests.support.captures import path
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 
 def test_a_line_counts_packets_messages_and_connections(
@@ -46,30 +46,3 @@ def test_passwords_that_extract_copies_are_blanked(tmp_path: Path) -> None:
     for source in (capture, cut):
         assert main(["anonymize", "--force", "-o", str(shared), str(source)]) == 0
         assert b"-secret" not in shared.read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--key", ""], "the key is empty"),
-        (["--key", "@/no/such/file"], "/no/such/file: No such file"),
-        (["--max-memory", "1M"], "too little memory"),
-        (["/no/such/capture"], "/no/such/capture"),
-    ],
-)
-def test_invalid_arguments_are_reported_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
-) -> None:
-    target = tmp_path / "out.pcapng"
-    assert main(["anonymize", "-o", str(target), str(path("any")), *arguments]) == 2
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1
-    assert message in err
-    assert not target.exists()
-
-
-@pytest.mark.parametrize("option", ["--keep-values", "--api", "--keylog"])
-def test_options_without_effect_are_refused(tmp_path: Path, option: str) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(["anonymize", "-o", str(tmp_path / "x"), str(path("any")), option, "1"])
-    assert caught.value.code == 2

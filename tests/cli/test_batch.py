@@ -43,61 +43,6 @@ def test_defaults_of_options():
     assert (args.master, args.buckets, args.split_size) == (None, None, 64 << 20)
 
 
-@pytest.mark.parametrize(
-    "argv",
-    [
-        ["batch", "captures/"],
-        ["batch", "--out", "archive"],
-        [*BATCH, "--buckets", "0"],
-        [*BATCH, "--buckets", "many"],
-        [*BATCH, "--settle", "-1"],
-        [*BATCH, "--settle", "nan"],
-        [*BATCH, "--settle", "inf"],
-        [*BATCH, "--settle", "x"],
-        [*BATCH, "--split-size", "x"],
-        [*BATCH, "--conf", "spark.driver.memory"],
-        [*BATCH, "--conf", "=4g"],
-    ],
-)
-def test_arguments_that_cannot_be_parsed_end_with_status_2(argv, capsys):
-    with pytest.raises(SystemExit) as caught:
-        parser().parse_args(argv)
-    assert caught.value.code == 2
-    assert "usage: kanalyze batch" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--finish"], "--finish needs --checkpoint"),
-        (["--split-size", "1000"], "--split-size: use at least 1048576 bytes"),
-        (["--api", "Nope"], "unknown API: 'Nope'"),
-        (["--since", "soon"], "soon"),
-        (["--topic-ids", "no/such/file"], "no/such/file"),
-        (["--definitions", "no/such/folder"], "no/such/folder"),
-        (["--threshold", "nothing.least=1"], "unknown threshold: 'nothing.least'"),
-        (["--queries", "no/such/folder"], "no/such/folder"),
-        (["--queries", "."], "query 'wrong': "),
-        (["--master", "nowhere"], "not a Spark master: 'nowhere'"),
-        (["--json", "no/such/folder/report.json"], "no/such/folder"),
-        (["--format", "json", "--sort", "p99"], "--sort and --limit work for text and md only"),
-        (["--format", "md", "--json", "-"], "--json - and --format md would both use standard"),
-    ],
-)
-def test_invalid_arguments_are_reported_in_one_line_before_spark_starts(
-    options, message, capsys, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "wrong.sql").write_text(
-        "-- Wrong.\n--\n-- severity: 1\n-- sure: yes\n-- why: -\n-- repair: -\nSELECT FROM (\n"
-    )
-    assert main([*BATCH, *options]) == 2
-    err = capsys.readouterr().err
-    assert err.startswith("kanalyze: ")
-    assert message in err
-    assert err.count("\n") == 1
-
-
 @pytest.mark.few(2)
 @pytest.mark.parametrize("report_format", ["text", "md", "json"])
 def test_the_report_is_printed_as_the_report_command_prints_it(report_format, capfd, monkeypatch):
@@ -114,16 +59,6 @@ def test_the_report_is_printed_as_the_report_command_prints_it(report_format, ca
     report = capfd.readouterr().out
     assert main(["report", "--format", report_format, *order, capture]) == 0
     assert report == capfd.readouterr().out
-
-
-def test_help_has_examples_and_fits_a_terminal(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    with pytest.raises(SystemExit) as caught:
-        parser().parse_args(["batch", "--help"])
-    assert caught.value.code == 0
-    text = capsys.readouterr().out
-    assert "examples:" in text
-    assert max(map(len, text.splitlines())) <= 84
 
 
 def test_without_spark_the_message_says_what_to_install(capsys, monkeypatch):

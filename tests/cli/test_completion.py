@@ -76,10 +76,3 @@ def test_help_texts_have_no_characters_that_a_shell_interprets():
     assert re.fullmatch(r"[A-Za-z0-9 .,;()/_+=<>-]+", text)
     assert text.startswith("it s this (that) x y a,b and more; long")
     assert len(text) <= 70
-
-
-def test_an_unknown_shell_is_refused(capsys):
-    with pytest.raises(SystemExit) as caught:
-        main(["completion", "tcsh"])
-    assert caught.value.code == 2
-    assert "invalid choice: 'tcsh'" in capsys.readouterr().err

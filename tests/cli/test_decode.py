@@ -6,10 +6,8 @@ import re
 import pytest
 
 from kanalyze.cli.main import main
-from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.quality import CaptureQuality
 from tests.support.captures import analysis, path
-from tests.support.decoding import exchanges_of
 
 ANY = str(path("any"))
 
@@ -56,24 +54,6 @@ def test_the_file_extension_sets_the_format(tmp_path, name, first):
     assert target.read_bytes().startswith(first)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["-o", "x.csv", ANY], "cannot tell the format of 'x.csv'"),
-        (["--api", "Prodduce", ANY], "did you mean Produce"),
-        (["--api", "\u00b2", ANY], "unknown API"),
-        (["no-such-file.pcap"], "no-such-file.pcap"),
-        (["-o", "/no/such/folder/x.jsonl", ANY], "No such file"),
-    ],
-)
-def test_invalid_arguments_are_reported_in_one_line(capfd, arguments, message):
-    assert main(["decode", *arguments]) == 2
-    captured = capfd.readouterr()
-    assert message in captured.err
-    assert captured.err.count("\n") == 1
-    assert captured.out == ""
-
-
 def test_no_output_and_status_0_if_nothing_matches(capfdbinary):
     assert main(["decode", "--port", "1", "--client-id", "nobody", ANY]) == 0
     assert capfdbinary.readouterr().out == b""
@@ -114,36 +94,3 @@ def keep_arguments(monkeypatch):
 
     monkeypatch.setattr(analyze, "Analysis", EmptyAnalysis)
     return keeps
-
-
-def test_frames_are_released_once_they_are_written(monkeypatch, capfdbinary):
-    from kanalyze.cli import analyze
-
-    pairs = list(exchanges_of("any"))
-
-    class FakeAnalysis:
-        progress = 0, None  # on a busy machine, a progress line reads it
-        quality = CaptureQuality()
-
-        def __init__(self, captures, **others) -> None:
-            pass
-
-        def exchange_blocks(self):
-            yield [exchange for exchange, _ in pairs], RowBlock.of_rows([row for _, row in pairs])
-
-    monkeypatch.setattr(analyze, "Analysis", FakeAnalysis)
-    assert main(["decode", ANY]) == 0
-    assert len(lines_of(capfdbinary)) == len(pairs)
-    messages = [
-        message
-        for exchange, _ in pairs
-        for message in (exchange.request, exchange.response)
-        if message
-    ]
-    assert messages
-    assert all(message.data is None for message in messages)
-
-
-def test_the_option_all_needs_text(capsys):
-    assert main(["decode", "--all", ANY]) == 2
-    assert capsys.readouterr().err == "kanalyze: --all works for text only: jsonl has everything\n"

@@ -18,21 +18,6 @@ ROOT = Path(__file__).parent.parent.parent
 RUN = [sys.executable, "-c", "from kanalyze.cli.main import run; run()"]
 
 
-def test_help_imports_nothing_slow():
-    code = (
-        "import sys\n"
-        "from kanalyze.cli.main import main\n"
-        "try: main(['--help'])\n"
-        "except SystemExit: pass\n"
-        "slow = {'numpy', 'pyarrow', 'rich', 'pandas', 'kanalyze.runtime.pipeline', 'asyncio'}\n"
-        "sys.exit(','.join(slow & set(sys.modules)) or 0)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, cwd=ROOT)
-    assert done.stderr == b""
-    assert done.returncode == 0
-    assert b"usage: kanalyze" in done.stdout
-
-
 def test_the_version_names_python_and_the_machine(capsys):
     with pytest.raises(SystemExit) as caught:
         main(["--version"])
@@ -48,66 +33,6 @@ def test_the_package_can_be_run_as_a_module():
     run = [sys.executable, "-m", "kanalyze", "--version"]
     done = subprocess.run(run, capture_output=True, check=True, cwd=ROOT)
     assert done.stdout.startswith(b"kanalyze ")
-
-
-def test_an_unreadable_capture_is_reported_in_one_line(fake, capsys):
-    fake.rows = ()
-    fake.error = CaptureError("x.pcap: no such file")
-    assert main(["report", "x.pcap"]) == 2
-    assert capsys.readouterr().err == "kanalyze: x.pcap: no such file\n"
-
-
-def test_control_characters_of_file_names_are_escaped_in_messages(fake, capsys):
-    fake.rows = ()
-    fake.error = CaptureError("a\nb\x1b[2J: no such file")
-    assert main(["report", "x"]) == 2
-    assert capsys.readouterr().err == "kanalyze: a\\nb\\x1b[2J: no such file\n"
-
-
-@pytest.mark.parametrize(
-    ("filters", "message"),
-    [
-        (["--api", "Prodoce"], "unknown API: 'Prodoce'; did you mean Produce"),
-        (["--slower-than", "10"], "not a duration: '10'"),
-        (["--since", "soon"], "not a time: 'soon'"),
-        (["--client-ip", "host"], "not an IP address or network: 'host'"),
-        (["--broker", "host:9092"], "not a broker address: 'host:9092'"),
-    ],
-)
-def test_an_invalid_filter_is_reported_in_one_line(fake, capsys, filters, message):
-    assert main(["report", *filters, "x.pcap"]) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
-
-
-def test_too_little_memory_is_reported_in_one_line(fake, capsys):
-    fake.error = MemoryError()
-    assert main(["report", "x.pcap"]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("kanalyze: out of memory")
-    assert error.count("\n") == 1
-
-
-def test_a_keyboard_interrupt_ends_with_status_130_and_no_message(fake, capsys):
-    fake.error = KeyboardInterrupt()
-    assert main(["report", "x.pcap"]) == 130
-    assert capsys.readouterr().err == ""
-
-
-def test_an_unwritable_output_is_reported_in_one_line(fake, capsys, tmp_path):
-    target = tmp_path / "no" / "out.csv"
-    assert main(["requests", "-o", str(target), "x.pcap"]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("kanalyze: ")
-    assert error.endswith(": No such file or directory\n")
-    assert error.count("\n") == 1
-
-
-def test_unexpected_exceptions_are_raised(fake):
-    fake.error = RuntimeError("a bug")
-    with pytest.raises(RuntimeError):
-        main(["report", "x.pcap"])
 
 
 def shell(command: str, batches: int = 20, **settings) -> subprocess.CompletedProcess[bytes]:
@@ -233,3 +158,36 @@ def test_openblas_has_one_thread_unless_the_variable_is_set(variables, expected)
 def test_the_message_about_a_full_disk_names_the_file(command, fake, capsys):
     assert main([*command.split(), "x"]) == 2
     assert capsys.readouterr().err == "kanalyze: /dev/full: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (CaptureError("a\nb\x1b[2J: no such file"), 2, "kanalyze: a\\nb\\x1b[2J: no such file\n"),
+        (
+            MemoryError(),
+            2,
+            "kanalyze: out of memory: use a smaller --max-memory, or --jobs 1\n",
+        ),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["report", "-o", "{}/a.md", "--json", "{}/a.json"],
+        *(["requests", "-o", f"{{}}/rows.{name}"] for name in ("csv", "jsonl", "parquet", "txt")),
+    ],
+    ids=lambda words: words[-1],
+)
+def test_a_command_that_fails_leaves_no_file(fake, capsys, tmp_path, words, error, status, message):
+    fake.error = error
+    assert main([*(word.format(tmp_path) for word in words), "x"]) == status
+    assert capsys.readouterr().err == message
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unexpected_exceptions_are_raised(fake):
+    fake.error = RuntimeError("a bug")
+    with pytest.raises(RuntimeError):
+        main(["report", "x.pcap"])

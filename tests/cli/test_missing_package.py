@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kanalyze.cli import main as entry
-from kanalyze.cli.missing_package import text_of_missing_package
+from kanalyze.cli.main import text_of_missing_package
 from tests.support.captures import ROOT, path
 
 if TYPE_CHECKING:

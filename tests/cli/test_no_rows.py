@@ -38,17 +38,8 @@ def test_the_message_names_filters_that_match_nothing(command, capsys):
 
 
 def test_the_message_names_filters_of_all_kinds(capsys):
-    options = [
-        "--api",
-        "Fetch",
-        "--api",
-        "0",
-        "--errors",
-        "--topic",
-        "no such",
-        "--slower-than",
-        "1h",
-    ]
+    options = ["--api", "Fetch", "--api", "0", "--errors", "--topic", "no such"]
+    options += ["--slower-than", "1h"]
     assert message_of(capsys, "requests", *options, str(path("basics"))) == (
         "kanalyze: no requests match --api Fetch --api 0 --topic 'no such' --errors"
         " --slower-than 1h\n"

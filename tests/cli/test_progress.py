@@ -121,15 +121,6 @@ def test_the_line_never_wraps(screen, width):
     assert max(map(len, lines)) < width
 
 
-def test_the_line_is_ascii_without_colours(screen):
-    """It has no colours, so that it respects NO_COLOR."""
-    run_clock(FastClock(until_s=30), screen)
-    text = screen.text().replace(ERASE, "")
-    assert text.isascii()
-    assert "\x1b" not in text
-    assert "reading" in text
-
-
 def test_the_line_for_a_pipe_has_no_percentage_and_no_time_left(screen):
     run_clock(FastClock(until_s=1), screen, total=None)
     assert screen.text() == f"{ERASE}kanalyze: reading  2 MB  2 MB/s  for 1 s{ERASE}{LAST_MESSAGE}"
@@ -195,11 +186,6 @@ def test_a_log_has_a_line_every_ten_seconds(capsys):
         "kanalyze: reading: 20 %, 20 MB of 100 MB, 2 MB/s, 40 s left",
         "kanalyze: reading: 40 %, 40 MB of 100 MB, 2 MB/s, 30 s left",
     ]
-
-
-def test_a_log_has_no_line_about_short_work(capsys):
-    run_clock(FastClock(until_s=9))
-    assert capsys.readouterr().err == ""
 
 
 # -- beside the output ---------------------------------------------------------------------------

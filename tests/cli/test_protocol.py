@@ -51,25 +51,6 @@ def test_json_lists_apis_fields_and_errors(capsys, arguments, is_expected):
     assert is_expected(json.loads(capsys.readouterr().out))
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("Fecth", "unknown API: 'Fecth'; did you mean Fetch"),
-        ("eror", "errors"),
-        ("999", "no API has the key 999; keys are 0 to"),
-        ("zzzzzz", "unknown API: 'zzzzzz'"),
-        ("\x1b[31m", "unknown API"),
-    ],
-)
-def test_an_unknown_api_is_reported_in_one_line(capsys, text, message):
-    assert main(["protocol", text]) == 2
-    captured = capsys.readouterr()
-    assert message in captured.err
-    assert captured.err.count("\n") == 1
-    assert "\x1b" not in captured.err
-    assert captured.out == ""
-
-
 def test_apis_of_a_user_are_shown(capsys, tmp_path):
     for kind in ("request", "response"):
         definition = {

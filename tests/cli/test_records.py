@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from kanalyze.cli import analyze
-from kanalyze.cli.arguments import parser
 from kanalyze.cli.main import main
 from kanalyze.spec.columns import with_times
 from kanalyze.spec.rows.records import RECORD_COLUMNS, VALUE_COLUMNS
@@ -100,36 +99,12 @@ def test_columns_are_chosen_by_name(fake, capsys):
     assert capsys.readouterr().out.split()[:4] == ["api_name", "offset", "Produce", "500"]
 
 
-def test_columns_with_values_need_the_option(fake, capsys):
-    assert main(["records", "--columns", "offset,value", "x.pcap"]) == 2
-    assert "column 'value' has users' data: use --values" in capsys.readouterr().err
-    assert main(["records", "--values", "--columns", "offset,value", "x.pcap"]) == 0
-    assert main(["records", "--columns", "nope", "x.pcap"]) == 2
-
-
-def test_records_and_requests_take_the_same_filters():
-    arguments = ["--api", "1", "--topic", "t", "--port", "9092", "--since", "0", "x.pcap"]
-    records = vars(parser().parse_args(["records", *arguments]))
-    requests = vars(parser().parse_args(["requests", *arguments]))
-    assert records.pop("values") is False
-    assert records.pop("max_records") is None
-    assert records.pop("search") is None
-    assert requests.pop("jobs") is None
-    assert requests.pop("wireshark") is False
-    assert records | {"command": "requests"} == requests
-
-
 def test_filters_apply_to_records(fake, capfd):
     assert main(["records", "--api", "Fetch", "--format", "jsonl", "x.pcap"]) == 0
     rows = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     assert [row["api_name"] for row in rows] == ["Fetch"] * 3
     assert main(["records", "--topic", "click*", "--format", "jsonl", "x.pcap"]) == 0
     assert capfd.readouterr().out == ""
-
-
-def test_an_unknown_format_leaves_no_file(fake, tmp_path):
-    assert main(["records", "-o", str(tmp_path / "rows.xml"), "x.pcap"]) == 2
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_real_capture_is_read(capfd):
@@ -143,13 +118,6 @@ def test_max_records_limits_the_records_of_a_batch(fake, tmp_path):
     assert main(["records", "--max-records", "2", "-o", str(target), "x.pcap"]) == 0
     rows = [json.loads(line) for line in target.read_text().splitlines()]
     assert [row["problem"] for row in rows] == [None, None, "too_many_records"] * 2
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "x", "2147483648", "9" * 5000])
-def test_an_invalid_number_of_records_is_refused(text, capsys):
-    with pytest.raises(SystemExit, match="2"):
-        main(["records", "--max-records", text, "x.pcap"])
-    assert "--max-records" in capsys.readouterr().err
 
 
 def test_a_file_with_values_is_readable_only_by_its_owner(fake, tmp_path):

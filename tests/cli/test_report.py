@@ -1,12 +1,17 @@
+"""``kanalyze report``: formats, order, the page."""
+
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 
 from kanalyze.cli.main import main
-from kanalyze.spec.commands import COMMANDS
 from tests.support.captures import path
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_the_report_is_text_on_standard_output(fake, capsys):
@@ -19,20 +24,6 @@ def test_the_report_is_text_on_standard_output(fake, capsys):
     assert "\x1b" not in captured.out
 
 
-def test_filters_apply_to_the_report(fake, capsys):
-    assert main(["report", "--api", "Fetch", "x.pcap"]) == 0
-    out = capsys.readouterr().out
-    assert "Fetch" in out
-    assert "Produce" not in out
-
-
-def test_json_to_a_file_does_not_replace_the_text(fake, capsys, tmp_path):
-    target = tmp_path / "report.json"
-    assert main(["report", "--json", str(target), "x.pcap"]) == 0
-    assert "Requests by API" in capsys.readouterr().out
-    assert json.loads(target.read_text())["totals"]["requests"] == 3
-
-
 def test_json_to_standard_output_replaces_the_text(fake, capfd):
     assert main(["report", "--json", "-", "x.pcap"]) == 0
     assert json.loads(capfd.readouterr().out)["capture"]["captures"] == ["x.pcap"]
@@ -42,12 +33,6 @@ def test_an_input_without_kafka_has_a_report(fake, capsys):
     fake.rows = ()
     assert main(["report", "x.pcap"]) == 0
     assert "no Kafka requests found" in capsys.readouterr().out
-
-
-def test_a_report_that_fails_leaves_no_json(fake, tmp_path):
-    fake.error = KeyboardInterrupt()
-    assert main(["report", "--json", str(tmp_path / "report.json"), "x.pcap"]) == 130
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_report_fits_the_width_of_the_terminal(fake, capsys, monkeypatch):
@@ -102,62 +87,7 @@ def test_one_run_can_write_all_formats(capfd, tmp_path):
     assert (tmp_path / "again.md").read_bytes() == files["md"].read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (["-o", "r.csv"], "cannot tell the format of 'r.csv' from its ending; give --format, or"),
-        (
-            ["--format", "json", "--sort", "p99"],
-            "--sort and --limit work for text and md only: json has",
-        ),
-        (
-            ["-o", "r.html", "--limit", "3"],
-            "--sort and --limit work for text and md only: html has",
-        ),
-        (["--json", "-", "--format", "md"], "--json - and --format md would both use standard"),
-        (["--status", "fine"], "unknown status: 'fine'; there are ok, error, one_way, "),
-        (["--error", "NOT_LEADER"], "unknown error: 'NOT_LEADER'; did you mean NOT_LEADER_OR_"),
-        (["--partition", "orders"], "not a partition: 'orders' (such as 3 or orders-3)"),
-    ],
-)
-def test_invalid_options_are_reported_in_one_line(words, problem, capfd, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert main(["report", *words, ERRORS]) == 2
-    captured = capfd.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith(f"kanalyze: {problem}")
-    assert captured.err.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (["--sort", "p95"], "argument --sort: invalid choice: 'p95' (choose from 'requests', "),
-        (["--limit", "0"], "argument --limit: not a number from 1 to 65536: '0'"),
-        (["--format", "csv"], "argument --format: invalid choice: 'csv'"),
-    ],
-)
-def test_an_invalid_value_is_reported_with_the_valid_ones(words, problem, capfd):
-    with pytest.raises(SystemExit) as caught:
-        main(["report", *words, ERRORS])
-    assert caught.value.code == 2
-    assert problem in capfd.readouterr().err
-
-
-def test_a_report_that_fails_leaves_no_file(fake, tmp_path):
-    fake.error = KeyboardInterrupt()
-    assert main(["report", "-o", str(tmp_path / "report.md"), "x.pcap"]) == 130
-    assert list(tmp_path.iterdir()) == []
-
-
 # -- order ----------------------------------------------------------------------------------------
-
-
-def test_the_values_of_sort_are_those_of_the_tables():
-    options = COMMANDS["report"].options
-    names = ["requests", "errors", "bytes", "p50", "p90", "p99", "max"]
-    assert [option.choices for option in options if option.name == "sort"] == [names]
 
 
 @pytest.mark.parametrize("report_format", ["text", "md"])
@@ -185,15 +115,6 @@ def test_the_limit_is_the_number_of_slowest_requests(capfd, tmp_path):
     assert sum(line.startswith("| ") for line in rows.splitlines()) == 12 + 2
 
 
-@pytest.mark.long
-def test_a_saved_file_gives_the_same_tables(capfd, tmp_path):
-    saved = str(tmp_path / "a.duckdb")
-    assert main(["save", "-o", saved, ERRORS]) == 0
-    for form in ("text", "md"):
-        words = ["--format", form, "--sort", "max", "--limit", "3", "--error", "1", "--error", "10"]
-        assert report_in(capfd, *words, saved) == report_in(capfd, *words, ERRORS)
-
-
 def test_a_failing_query_of_a_user_costs_that_query(fake, capsys, tmp_path):
     head = "-- Mine.\n--\n-- severity: 1\n-- sure: yes\n-- why: a\n-- repair: b\n"
     (tmp_path / "mine.sql").write_text(f"{head}SELECT error(api_name) AS what FROM requests")
@@ -202,3 +123,25 @@ def test_a_failing_query_of_a_user_costs_that_query(fake, capsys, tmp_path):
     assert captured.err == ""
     assert captured.out.count("finding mine: not searched, Invalid Input Error: ") == 1
     assert "Requests by API" in captured.out
+
+
+def test_a_page_is_written_in_addition_to_the_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, report = tmp_path / "r.html", tmp_path / "r.json"
+    words = ["--html", str(page), "--json", str(report)]
+    assert main(["report", *words, str(path("errors"))]) == 0
+    assert page.read_text().startswith("<!doctype html>")
+    assert page.stat().st_size < 1 << 20
+    findings = json.loads(report.read_text())["findings"]
+    assert {finding["name"] for finding in findings} == {"too_large"}
+    out = capsys.readouterr().out.replace("\\\n", "")
+    assert "1 of 1 Produce requests refused; client id aiokafka-too-large" in out
+    assert "captures/errors.pcapng --client-id aiokafka-too-large" in " ".join(out.split())
+
+
+def test_a_capture_without_faults_has_no_findings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", "--html", str(tmp_path / "r.html"), str(path("admin"))]) == 0
+    assert "Findings\nnone\n" in capsys.readouterr().out

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import threading
@@ -21,14 +20,12 @@ from kanalyze.cli.main import main
 from kanalyze.queries.saved import LAYOUT
 from kanalyze.tables.filters import BrokerAddress
 from tests.support.captures import NAMES, in_turn, often, path
-from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = Path(__file__).parent.parent.parent
 RUN = [sys.executable, "-c", "from kanalyze.cli.main import run; run()"]
-COMMANDS = ("requests", "connections", "anomalies")
 FORMATS = ("csv", "jsonl", "parquet", "table")
 FEWER_NAMES = ("errors", "groups", "snaplen", "tls")
 DEFAULT_REPORTS = ("groups", "snaplen")
@@ -135,14 +132,6 @@ def test_rows_equal_those_of_the_capture_byte_for_byte(command, name, row_format
     expected = run(*words, str(path(name)))
     assert expected.file is not None
     assert run(*words, str(saved(name))) == expected
-
-
-@pytest.mark.few(2)
-@pytest.mark.parametrize("command", COMMANDS)
-def test_the_table_on_standard_output_equals_that_of_the_capture(command, saved, run):
-    expected = run(command, str(path("errors")))
-    assert expected.out
-    assert run(command, str(saved("errors"))) == expected
 
 
 @pytest.mark.few(1)
@@ -476,17 +465,6 @@ def test_an_invalid_address_in_a_saved_file_is_reported_as_damage(saved, tmp_pat
     assert "is damaged" in result.err
 
 
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
-def test_a_truncated_file_is_reported_in_one_line(share, saved, tmp_path, run):
-    whole = saved("basics").read_bytes()
-    file = tmp_path / "a.duckdb"
-    file.write_bytes(whole[: max(16, int(share * len(whole)))])
-    result = run("requests", "--format", "csv", str(file))
-    assert result.status == 2
-    assert "a.duckdb" in result.err
-    assert result.err.count("\n") == 1
-
-
 def test_another_duckdb_file_is_reported_in_one_line(tmp_path, run):
     file = tmp_path / "mine.duckdb"
     with duckdb.connect(str(file)) as connection:
@@ -529,43 +507,6 @@ def test_an_existing_file_is_kept_after_an_error(tmp_path, run):
     assert run("save", "-o", str(target), str(bad)).status == 2
     assert target.read_text() == "old"
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a.duckdb", "bad.pcap"]
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)]
-)
-def test_a_stopped_run_leaves_no_file(number, status, tmp_path):
-    """The capture comes through a pipe that stays open: the run cannot end by itself."""
-    folder, pipe = tmp_path / "out", tmp_path / "pipe.pcap"
-    folder.mkdir()
-    (tmp_path / "tmp").mkdir()
-    os.mkfifo(pipe)
-    command = [*RUN, "save", "-o", str(folder / "a.duckdb"), str(pipe)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "tmp")}
-    process = subprocess.Popen(
-        command,
-        stderr=subprocess.PIPE,
-        env=environment,
-        # A shell starts background jobs, such as these tests, with SIGINT ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
-    )
-    try:
-        with pipe.open("wb") as capture:
-            capture.write(path("basics").read_bytes())
-            capture.flush()
-            wait_until(lambda: list(folder.iterdir()), "an unfinished file")
-            process.send_signal(number)
-            _, err = process.communicate()
-    finally:
-        process.kill()
-        process.wait()
-    assert process.returncode == status
-    assert not (folder / "a.duckdb").exists()
-    if number != signal.SIGKILL:
-        assert list(folder.iterdir()) == []
-        assert list((tmp_path / "tmp").iterdir()) == []
-        assert err == b""
 
 
 @pytest.mark.long

@@ -98,32 +98,6 @@ def test_filters_apply_to_the_tables(capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().out == "api_name\nHeartbeat\n"
 
 
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        ([CAPTURE], f"{CAPTURE} is a file, not a query: add a query, such as"),
-        (["SELECT 1", CAPTURE], "the query comes last, after the captures: SELECT 1"),
-        (["SELECT 1"], "no capture given"),
-        ([], "no query given"),
-        ([CAPTURE, "SELEC 1"], "Parser Error"),
-        ([CAPTURE, "SELECT clientid FROM requests"], "not found in FROM clause! Candidate"),
-        ([CAPTURE, "FROM reqests"], 'Table with name reqests does not exist! Did you mean "req'),
-        ([CAPTURE, "DROP TABLE requests"], "use a single query"),
-        (["--query", "none", CAPTURE], "unknown query: 'none'"),
-        (["--query", "connection_trace", CAPTURE], "needs a parameter: add --param connection=..."),
-        (["--query", "rebalances", "--param", "x=1", CAPTURE], "has no parameter 'x'"),
-        (["no such file.pcap", "SELECT 1"], "no such file.pcap"),
-    ],
-)
-def test_an_invalid_query_is_reported_in_one_line(
-    words: list[str], problem: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["sql", *words]) == 2
-    err = capsys.readouterr().err
-    assert problem in err
-    assert err.count("\n") == 1
-
-
 def test_control_characters_in_answers_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sql", CAPTURE, "SELECT chr(27) || '[31m' AS a, [1, NULL] AS b, NULL AS c"]) == 0
     assert capsys.readouterr().out.splitlines()[1].split() == ["\\u001b[31m", "1,", "-", "-"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kanalyze
-from kanalyze.cli.extract import rows_of_finding
+from kanalyze.cli.capture_commands import rows_of_finding
 from kanalyze.cli.main import main
 from tests.support.captures import TROUBLED, WHOLE, path, request_log, truth
 from tests.support.findings import findings_in

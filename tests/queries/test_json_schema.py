@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import kanalyze
-from kanalyze.api.filters import make_filter
+from kanalyze.api.inputs import make_filter
 from kanalyze.api.tables import fill
 from kanalyze.cli.main import main
 from kanalyze.queries.database import Database

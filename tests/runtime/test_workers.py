@@ -9,7 +9,7 @@ from multiprocessing import active_children
 import pytest
 
 from benchmarks.repeat import repeat
-from kanalyze.api.files import read_key_logs
+from kanalyze.api.inputs import read_key_logs
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.errors import CaptureError, KanalyzeError, UsageError
 from kanalyze.export.arrow import BatchMaker

@@ -37,44 +37,14 @@ _NARROWER = {
 _LARGEST_TIME_NS = 2**63 - 1
 """The latest time that a reader of captures gives; the earliest is 0."""
 _NAMED = (
-    *(
-        "client_ip",
-        "broker_ip",
-        "client_id",
-        "connection",
-        "group_id",
-        "member_id",
-        "topic",
-        "host",
-    ),
-    *("partitions", "errors", "assigned", "subscribed_topics"),
+    *("client_ip", "broker_ip", "client_id", "connection", "group_id", "member_id", "topic"),
+    *("host", "partitions", "errors", "assigned", "subscribed_topics"),
 )
 """Columns with names, which a copy has of its own."""
 _ODD_TEXTS = (
-    *(
-        "",
-        "\0",
-        "'",
-        '"',
-        "\\",
-        "%_*?[",
-        "a" * 70_000,
-        "\U0001f600",
-        "-1",
-        "NaN",
-        "\ud800",
-        "\u202e",
-    ),
-    *(
-        "<script>alert(1)</script>",
-        "\x1b[31m",
-        "\n",
-        "=1+1",
-        "true",
-        ",",
-        ";",
-        "99999999999999999999",
-    ),
+    *("", "\0", "'", '"', "\\", "%_*?[", "a" * 70_000, "\U0001f600", "-1", "NaN", "\ud800"),
+    *("\u202e", "<script>alert(1)</script>", "\x1b[31m", "\n", "=1+1", "true", ",", ";"),
+    "99999999999999999999",
 )
 
 

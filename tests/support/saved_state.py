@@ -5,6 +5,7 @@ In: a capture, and where to interrupt. Out: all results of the run.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kanalyze.kafka.codec.compiler import Decoders
@@ -130,19 +131,11 @@ def run(
     return going.outcome()
 
 
-class opened:  # noqa: N801 - used as a function
+@contextmanager
+def opened(capture: Any, most_packets: Callable[[], int]) -> Iterator[MergedCaptures]:
     """A capture in batches; the bytes of a batch are overwritten when the next is requested."""
-
-    def __init__(self, capture: Any, most_packets: Callable[[], int]) -> None:
-        self._capture = capture
-        self._patch = batches_of(most_packets)
-
-    def __enter__(self) -> MergedCaptures:
-        self._patch.__enter__()
-        return analysis_inputs.MergedCaptures([self._capture], buffer_bytes=1 << 16)
-
-    def __exit__(self, *error: object) -> None:
-        self._patch.__exit__(*error)  # type: ignore[arg-type]
+    with batches_of(most_packets):
+        yield analysis_inputs.MergedCaptures([capture], buffer_bytes=1 << 16)
 
 
 def first_part(capture: Any, packets: int) -> bytes:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kanalyze.kafka.schema.catalog import Catalog
 from tests.support import kafka as k
 from tests.support.messages import NUMBERS, Writer
-from tests.support.packets import ACK, FIN, RST, SYN, pcap_file, segment, timed
+from tests.support.packets import ACK, BROKER, FIN, RST, SYN, pcap_file, segment, timed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -232,9 +232,16 @@ def metadata_answer(correlation_id: int, names: Iterable[tuple[bytes, str]]) -> 
 class Line:
     """One TCP connection: its packets are appended to a list, which lines may share."""
 
-    def __init__(self, packets: list[bytes], client_port: int = 50000) -> None:
+    def __init__(
+        self,
+        packets: list[bytes],
+        client_port: int = 50000,
+        *,
+        client: tuple[str, int] | None = None,
+        broker: tuple[str, int] = BROKER,
+    ) -> None:
         self._packets = packets
-        self._client = ("10.0.0.1", client_port)
+        self._ends = {"client": client or ("10.0.0.1", client_port), "broker": broker}
         self._sequence = [_START_SEQUENCE, _START_SEQUENCE]
 
     def open(self) -> Line:
@@ -261,9 +268,9 @@ class Line:
         self._sequence[side] += length
         return self
 
-    def close(self) -> Line:
-        self._send(TO_BROKER, FIN | ACK)
-        self._send(TO_CLIENT, FIN | ACK)
+    def close(self, first: int = TO_BROKER) -> Line:
+        self._send(first, FIN | ACK)
+        self._send(1 - first, FIN | ACK)
         return self
 
     def reset(self) -> Line:
@@ -279,7 +286,7 @@ class Line:
                 ack=theirs,
                 flags=flags,
                 payload=payload,
-                client=self._client,
+                **self._ends,
             )
         )
         # SYN and FIN take one sequence number each.

@@ -8,27 +8,26 @@ answers after a sleep, which it measures. The same packets are recorded by tcpdu
 at the server, and by this program in the middle, into ``captures/latency/``, with what was set and
 measured in ``truth.json``.
 
-Needs root on Linux, /dev/net/tun, ip and tcpdump. Python's own library is enough.
+Needs root on Linux, /dev/net/tun, ip, ethtool and tcpdump.
 """
 
 import contextlib
-import ctypes
-import fcntl
-import functools
 import heapq
 import json
 import os
 import select
-import signal
 import socket
 import struct
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
+
+from lab.namespace import Namespace
+from lab.sniffer import Recording, Sniffer
+from lab.way import INTERFACE, inside, tunnel
 
 OUT = Path(__file__).resolve().parents[2] / "captures" / "latency"
 PORT = 9092
@@ -49,73 +48,14 @@ NAMES = {API_VERSIONS: "ApiVersions", METADATA: "Metadata"}
 TOPICS = 1200
 """Of a large message: more than a sender may send at once before the first acknowledgment."""
 _RAW_IP = 101
-_CLONE_NEWNET = 0x40000000
-_SET_TUNNEL = 0x400454CA
-_TUN_WITHOUT_HEAD = 0x1001
-
-
-def run(*words: str) -> None:
-    """Run a program to its end."""
-    subprocess.run(words, check=True, capture_output=True)
-
-
-def name_of(part: str) -> str:
-    """The name of a namespace."""
-    return f"latency-{os.getpid()}-{part}"
-
-
-def within(part: str, *words: str) -> tuple[str, ...]:
-    """A command that runs in a namespace."""
-    return ("ip", "netns", "exec", name_of(part), *words)
-
-
-def enter(part: str) -> None:
-    """Let this thread be in a namespace for good."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    with Path(f"/run/netns/{name_of(part)}").open("rb") as namespace:
-        if libc.setns(namespace.fileno(), _CLONE_NEWNET):
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-
-
-def in_namespace(part: str, work: Callable[[], Any]) -> Any:
-    """What a function returns that runs in a namespace."""
-    found: list[Any] = []
-
-    def enter_and_work() -> None:
-        enter(part)
-        found.append(work())
-
-    thread = threading.Thread(target=enter_and_work)
-    thread.start()
-    thread.join()
-    return found[0]
-
-
-def open_tunnel() -> int:
-    """An interface whose packets are read from and written to what is returned."""
-    descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
-    fcntl.ioctl(descriptor, _SET_TUNNEL, struct.pack("16sH22x", b"eth0", _TUN_WITHOUT_HEAD))
-    return descriptor
 
 
 @contextlib.contextmanager
-def namespaces() -> Iterator[dict[str, int]]:
-    """Both namespaces, and their tunnels."""
-    tunnels = {}
-    try:
-        for part, address in ENDS.items():
-            run("ip", "netns", "add", name_of(part))
-            tunnels[part] = in_namespace(part, open_tunnel)
-            quiet = "echo 1 > /proc/sys/net/ipv6/conf/eth0/disable_ipv6"
-            run(*within(part, "sh", "-c", quiet))
-            run("ip", "-netns", name_of(part), "addr", "add", f"{address}/24", "dev", "eth0")
-            run("ip", "-netns", name_of(part), "link", "set", "eth0", "mtu", "1500", "up")
-        yield tunnels
-    finally:
-        for descriptor in tunnels.values():
-            os.close(descriptor)
-        for part in ENDS:
-            subprocess.run(("ip", "netns", "del", name_of(part)), check=False, capture_output=True)
+def namespaces() -> Iterator[dict[str, Namespace]]:
+    """Provide both namespaces."""
+    with contextlib.ExitStack() as stack:
+        made = {part: Namespace(f"latency-{part}", mtu=1500, offload=True) for part in ENDS}
+        yield {part: stack.enter_context(namespace) for part, namespace in made.items()}
 
 
 class Wire:
@@ -184,27 +124,19 @@ def carried(tunnels: dict[str, int], path: Path) -> Iterator[Wire]:
 
 
 @contextlib.contextmanager
-def recordings(folder: Path) -> Iterator[None]:
+def recordings(parts: dict[str, Namespace], folder: Path) -> Iterator[None]:
     """Record with tcpdump at both ends."""
     started = []
+    how = Recording(interface=INTERFACE)
     for place, part in PLACES.items():
-        options = ("-n", "-U", "-s", "0", "--time-stamp-precision=nano", "-Z", "root")
-        what = ("-i", "eth0", "-w", str(folder / f"{place}.pcap"), f"tcp port {PORT}")
-        process = subprocess.Popen(
-            within(part, "tcpdump", *options, *what), stderr=subprocess.PIPE, text=True
-        )
-        assert process.stderr is not None
-        while "listening on" not in process.stderr.readline():
-            pass
-        started.append(process)
+        file = folder / f"{place}.pcap"
+        started.append(Sniffer(how, parts[part], file, f"tcp port {PORT}"))
     try:
         yield
-        time.sleep(0.5)
     finally:
-        for process in started:
-            process.send_signal(signal.SIGINT)
-        for process in started:
-            process.wait(10)
+        for sniffer in started:
+            sniffer.stop()
+            sniffer.log.unlink()
 
 
 def frame(body: bytes) -> bytes:
@@ -232,12 +164,7 @@ def answer(key: int, number: int, topics: int) -> bytes:
     if key == API_VERSIONS:
         versions = b"".join(struct.pack(">hhh", each, 0, 1) for each in (METADATA, API_VERSIONS))
         return frame(head + struct.pack(">hi", 0, 2) + versions)
-    brokers = (
-        struct.pack(">ii", 1, 0)
-        + text(ENDS["server"])
-        + struct.pack(">i", PORT)
-        + struct.pack(">h", -1)
-    )
+    brokers = struct.pack(">ii", 1, 0) + text(ENDS["server"]) + struct.pack(">ih", PORT, -1)
     told = [
         struct.pack(">h", 3) + text(f"topic-{index:016d}") + struct.pack(">?i", False, 0)
         for index in range(topics)
@@ -248,9 +175,8 @@ def answer(key: int, number: int, topics: int) -> bytes:
 def receive(connection: socket.socket) -> bytes:
     """One message without its size."""
     data = bytearray()
-    while len(data) < 4 or len(data) < 4 + struct.unpack_from(">i", data)[0]:
-        want = 4 - len(data) if len(data) < 4 else 4 + struct.unpack_from(">i", data)[0] - len(data)
-        got = connection.recv(want)
+    while len(data) < (size := 4 + struct.unpack(">i", data[:4])[0] if len(data) >= 4 else 4):
+        got = connection.recv(size - len(data))
         if not got:
             raise EOFError
         data += got
@@ -325,14 +251,18 @@ def main() -> int:
     sys.setswitchinterval(1e-5)
     plan = list(PLAN)
     with contextlib.ExitStack() as stack:
-        tunnels = stack.enter_context(namespaces())
+        parts = stack.enter_context(namespaces())
+        tunnels = {part: tunnel(parts[part], address) for part, address in ENDS.items()}
+        for descriptor in tunnels.values():
+            stack.callback(os.close, descriptor)
         wire = stack.enter_context(carried(tunnels, OUT / "between.pcap"))
-        stack.enter_context(recordings(OUT))
-        listen = functools.partial(socket.create_server, (ENDS["server"], PORT))
-        listener = stack.enter_context(in_namespace("server", listen))
+        stack.enter_context(recordings(parts, OUT))
+        with inside(parts["server"]):
+            listener = stack.enter_context(socket.create_server((ENDS["server"], PORT)))
         server = threading.Thread(target=serve, args=(listener, plan))
         server.start()
-        in_namespace("client", functools.partial(talk, wire, plan))
+        with inside(parts["client"]):
+            talk(wire, plan)
         server.join()
     truth = {
         "made_by": "python3 tools/record/latency.py",

@@ -22,7 +22,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-TARGET = HERE.parent.parent / "tests" / "protocol" / "vectors"
+TARGET = HERE.parent.parent / "tests" / "kafka" / "vectors"
 RELEASES = ("4.4.0", "4.0.1", "3.9.2")
 """4.0 is the last with version 0 of the share groups' messages, 3.9 with what 4.0 took away."""
 TIMEOUT_S = 900.0

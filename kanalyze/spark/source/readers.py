@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from kanalyze.api.files import read_topic_ids
-from kanalyze.api.filters import make_filter
+from kanalyze.api.inputs import make_filter, read_topic_ids
 from kanalyze.batch.key_sources import find_key_files
 from kanalyze.batch.read_plan import ReadPlan, TablePartition, table_batches
 from kanalyze.capture.inputs import find_inputs, find_readable, look_at

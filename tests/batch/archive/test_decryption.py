@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kanalyze.api.files import read_key_logs
+from kanalyze.api.inputs import read_key_logs
 from kanalyze.batch.archive.shuffle_schema import unpack_state
 from kanalyze.batch.archive.tasks import with_keys
 from kanalyze.export.arrow import BatchMaker

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from kanalyze.api.filters import make_filter
+from kanalyze.api.inputs import make_filter
 from kanalyze.batch.archive.packet_anomalies import anomalies_of_packets
 from kanalyze.batch.archive.shuffle_schema import to_arrow_stream
 from kanalyze.export.arrow import BatchMaker

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kanalyze
-from kanalyze.api.filters import make_filter
+from kanalyze.api.inputs import make_filter
 from kanalyze.api.tables import fill
 from kanalyze.queries.database import Database
 from kanalyze.queries.saved import ROWS

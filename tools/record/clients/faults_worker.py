@@ -1,16 +1,23 @@
-"""Clients that behave badly (librdkafka, and kafka-python where the fault needs it)."""
+"""Clients that behave badly: librdkafka, kafka-python and aiokafka, bent where they have to be."""
 
+import asyncio
 import os
 import signal
 import subprocess
 import time
 from typing import Any
 
-import kafka
+from aiokafka.cluster import ClusterMetadata
 from confluent_kafka import Consumer, Producer
+from kafka import KafkaConsumer, TopicPartition
+from kafka.net.transport import KafkaTCPTransport
 
+import aiokafka_worker
+import kafka_python_worker
 from common import Job, Result, Tally, main
 from confluent_worker import about, settings
+
+_SIZE_BYTES = 4
 
 
 def connect_often(job: Job) -> Result:
@@ -111,21 +118,16 @@ def crowd(job: Job) -> Result:
         _fetch([*large, *small], tally)
     for one in (*small, *large):
         one.close()
-    return {
-        "library": "kafka-python",
-        "version": kafka.__version__,
-        "client_id": job["client_id"],
-        "consumers": 2 * int(job["count"]),
-        **tally.result(),
-    }
+    about_all = {"consumers": 2 * int(job["count"])}
+    return kafka_python_worker.about(job) | about_all | tally.result()
 
 
 def _fetcher(job: Job, name: str, parts: int) -> Any:
     config = {"client_id": f"{job['client_id']}-{name}", "bootstrap_servers": job["bootstrap"]}
     # Told, it does not ask.
     config["api_version"] = (3, 9)
-    consumer = kafka.KafkaConsumer(**(config | job["config"]))
-    of_job = [kafka.TopicPartition(job["topic"], part) for part in range(parts)]
+    consumer = KafkaConsumer(**(config | job["config"]))
+    of_job = [TopicPartition(job["topic"], part) for part in range(parts)]
     consumer.assign(of_job)
     for part in of_job:
         consumer.seek(part, 0)
@@ -139,6 +141,112 @@ def _fetch(consumers: list[Any], tally: Tally) -> None:
     time.sleep(0.2)
 
 
+class _TwoPieces:
+    """A socket that sends the size of a request apart from the request."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def send(self, data: bytes) -> int:
+        """Send in two pieces what is a whole request here."""
+        sent: int = self._real.send(data[:_SIZE_BYTES])
+        return sent + int(self._real.send(data[_SIZE_BYTES:]))
+
+
+def produce_in_two_pieces(job: Job) -> Result:
+    """Produce with Nagle's algorithm at work (no TCP_NODELAY) and two writes a request."""
+    made = KafkaTCPTransport.__init__
+
+    def make(self: Any, net: Any, sock: Any, *words: Any, **more: Any) -> None:
+        made(self, net, _TwoPieces(sock), *words, **more)
+
+    KafkaTCPTransport.__init__ = make
+    job.setdefault("config", {})["socket_options"] = []
+    return kafka_python_worker.produce(job)
+
+
+def produce_to_old_leader(job: Job) -> Result:
+    """Produce, whatever metadata say, to the broker that led a partition at first."""
+    leader_of = ClusterMetadata.leader_for_partition
+    first: dict[Any, Any] = {}
+
+    def leader(self: Any, partition: Any) -> Any:
+        now = leader_of(self, partition)
+        return first.setdefault(partition, now) if now not in (None, -1) else now
+
+    ClusterMetadata.leader_for_partition = leader
+    return asyncio.run(aiokafka_worker.produce(job))
+
+
+def freeze(job: Job) -> Result:
+    """Be a member of a group that stands still now and then, as one that collects garbage."""
+    tally = Tally()
+    consumer = KafkaConsumer(
+        **kafka_python_worker.settings(
+            job,
+            group_id=job["group"],
+            auto_offset_reset="earliest",
+            session_timeout_ms=job["session_timeout_ms"],
+            heartbeat_interval_ms=job["heartbeat_interval_ms"],
+        )
+    )
+    consumer.subscribe(job["topics"])
+    _read(consumer, tally, 5.0)
+    for seconds in job["freezes"]:
+        _stand_still(seconds)
+        _read(consumer, tally, 3.0)
+    consumer.close()
+    return kafka_python_worker.about(job) | tally.result() | {"freezes_s": job["freezes"]}
+
+
+def _stand_still(seconds: float) -> None:
+    """Stop this process; a child of it lets it go on."""
+    own = os.getpid()
+    if os.fork() == 0:
+        time.sleep(0.2)
+        os.kill(own, signal.SIGSTOP)
+        time.sleep(seconds)
+        os.kill(own, signal.SIGCONT)
+        os._exit(0)
+    time.sleep(0.4)
+    os.wait()
+
+
+def fall_behind(job: Job) -> Result:
+    """Be a member of a group that works slower than records come."""
+    tally = Tally()
+    consumer = KafkaConsumer(
+        **kafka_python_worker.settings(
+            job,
+            group_id=job["group"],
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            max_partition_fetch_bytes=job["bytes_at_once"],
+            max_poll_records=100_000,
+        )
+    )
+    consumer.subscribe(job["topics"])
+    end = time.monotonic() + job["seconds"]
+    while time.monotonic() < end:
+        _read(consumer, tally, 0.0)
+        consumer.commit()
+        time.sleep(job["work_s"])
+    consumer.close()
+    return kafka_python_worker.about(job) | tally.result()
+
+
+def _read(consumer: Any, tally: Tally, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while True:
+        for part, records in consumer.poll(timeout_ms=200).items():
+            tally.add("consumed", part.topic, part.partition, len(records))
+        if time.monotonic() >= end:
+            return
+
+
 if __name__ == "__main__":
     main(
         {
@@ -147,5 +255,10 @@ if __name__ == "__main__":
             "come_and_go": come_and_go,
             "stay": stay,
             "crowd": crowd,
+            "produce_in_two_pieces": produce_in_two_pieces,
+            "produce_to_old_leader": produce_to_old_leader,
+            "freeze": freeze,
+            "fall_behind": fall_behind,
+            "knock": kafka_python_worker.knock,
         }
     )

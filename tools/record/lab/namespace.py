@@ -23,7 +23,9 @@ class Namespace:
         self.offload = offload
 
     def __enter__(self) -> Self:
-        need("ip", "ethtool")
+        need("ip")
+        if not self.offload:
+            need("ethtool")
         run(["ip", "netns", "add", self.name], timeout=10)
         try:
             link = ["ip", "link", "set", "lo", "up", "mtu", str(self.mtu)]

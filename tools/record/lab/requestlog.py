@@ -7,49 +7,16 @@ import ipaddress
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 Exchange = dict[str, Any]
 Batch = dict[str, Any]
 PREFIX = "Completed request:"
 
-# Names of the codes that scenarios have met; a code that is not here is written as its number.
-ERROR_NAMES = {
-    -1: "UNKNOWN_SERVER_ERROR",
-    1: "OFFSET_OUT_OF_RANGE",
-    2: "CORRUPT_MESSAGE",
-    3: "UNKNOWN_TOPIC_OR_PARTITION",
-    5: "LEADER_NOT_AVAILABLE",
-    6: "NOT_LEADER_OR_FOLLOWER",
-    7: "REQUEST_TIMED_OUT",
-    10: "MESSAGE_TOO_LARGE",
-    14: "COORDINATOR_LOAD_IN_PROGRESS",
-    15: "COORDINATOR_NOT_AVAILABLE",
-    16: "NOT_COORDINATOR",
-    17: "INVALID_TOPIC_EXCEPTION",
-    19: "NOT_ENOUGH_REPLICAS",
-    22: "ILLEGAL_GENERATION",
-    25: "UNKNOWN_MEMBER_ID",
-    27: "REBALANCE_IN_PROGRESS",
-    35: "UNSUPPORTED_VERSION",
-    36: "TOPIC_ALREADY_EXISTS",
-    29: "TOPIC_AUTHORIZATION_FAILED",
-    30: "GROUP_AUTHORIZATION_FAILED",
-    31: "CLUSTER_AUTHORIZATION_FAILED",
-    42: "INVALID_REQUEST",
-    51: "CONCURRENT_TRANSACTIONS",
-    53: "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
-    56: "KAFKA_STORAGE_ERROR",
-    69: "GROUP_ID_NOT_FOUND",
-    70: "FETCH_SESSION_ID_NOT_FOUND",
-    71: "INVALID_FETCH_SESSION_EPOCH",
-    79: "MEMBER_ID_REQUIRED",
-    89: "THROTTLING_QUOTA_EXCEEDED",
-    91: "RESOURCE_NOT_FOUND",
-    95: "INVALID_UPDATE_VERSION",
-    100: "UNKNOWN_TOPIC_ID",
-    105: "TRANSACTIONAL_ID_NOT_FOUND",
-}
+_FACTS = Path(__file__).parents[3] / "tests" / "kafka" / "facts" / "errors.txt"
+_ROWS = [line.split() for line in _FACTS.read_text().splitlines() if line[0] != "#"]
+ERROR_NAMES = {int(code): name for code, name, *_ in _ROWS}
 
 
 def exchanges(lines: Iterable[str]) -> list[Exchange]:

@@ -96,6 +96,16 @@ class Lab:
         command = ["env", *environment, str(self.tools.python), "-W", "ignore", script]
         return self._do(command, timeout, op, job)
 
+    def produce(
+        self, library: str, sends: list[Result], *, acks: str | int = "all", **job: Any
+    ) -> Result:
+        """Let a Python client send records."""
+        return self.worker(library, "produce", acks=acks, sends=sends, **job)
+
+    def consume(self, library: str, assign: list[list[Any]], count: int, **job: Any) -> Result:
+        """Let a Python client read records from topics and partitions."""
+        return self.worker(library, "consume", assign=assign, count=count, **job)
+
     def foreign_worker(self, program: list[str], op: str, timeout: float = 60, **job: Any) -> None:
         """Let a client of another language do a job, and keep what it counted."""
         self._do(program, timeout, op, {"bootstrap": address("PLAINTEXT"), **job})
@@ -177,20 +187,26 @@ class Lab:
     def console_consumer(
         self,
         topic: str,
-        *words: str,
+        options: str,
+        *,
         client_id: str,
         listener: str = "PLAINTEXT",
         settings: tuple[str, ...] = (),
         may_fail: bool = False,
     ) -> None:
-        """Kafka's console consumer, bounded by ``--max-messages`` or ``--timeout-ms``."""
-        given = ["--topic", topic, *words]
+        """Kafka's console consumer; ``options`` have ``--max-messages`` or ``--timeout-ms``."""
+        given = ["--topic", topic, *options.split()]
         for setting in (f"client.id={client_id}", *settings):
             given += ["--command-property", setting]
         out, err = self.tool(CONSUMER, *given, listener=listener, may_fail=may_fail)
         self.java_client(
             "consume", client_id, consumed={topic: {"*": processed(err)}}, **_errors(out + err)
         )
+
+
+def sends_of(topic: str, count: int, size: int, partition: int = 0, **more: Any) -> list[Result]:
+    """What a producer sends: so many records of a size."""
+    return [{"topic": topic, "partition": partition, "count": count, "size": size, **more}]
 
 
 def processed(text: str) -> int:

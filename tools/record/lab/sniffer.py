@@ -30,39 +30,15 @@ class Recording:
 
     def command(self, file: Path, capture_filter: str) -> list[str]:
         """The command that takes it."""
+        words = [self.program, "-i", self.interface, "-s", str(self.snaplen), "-w", str(file)]
         if self.program == "dumpcap":
-            return [
-                "dumpcap",
-                "-q",
-                "-i",
-                self.interface,
-                "-B",
-                str(BUFFER_KIB // 1024),
-                "-s",
-                str(self.snaplen),
-                "-w",
-                str(file),
-                "-f",
-                capture_filter,
-            ]
+            return [*words, "-q", "-B", str(BUFFER_KIB // 1024), "-f", capture_filter]
         precision = "nano" if self.nanoseconds else "micro"
-        words = [
-            "tcpdump",
-            "-i",
-            self.interface,
-            "-U",
-            "-n",
-            "-Z",
-            "root",
-            "-B",
-            str(BUFFER_KIB),
-            "-s",
-            str(self.snaplen),
-            f"--time-stamp-precision={precision}",
-        ]
+        words += ["-U", "-n", "-Z", "root", "-B", str(BUFFER_KIB)]
+        words += [f"--time-stamp-precision={precision}"]
         if self.interface == "any":
             words += ["-y", "LINUX_SLL2"]
-        return [*words, "-w", str(file), capture_filter]
+        return [*words, capture_filter]
 
 
 @dataclass(frozen=True)

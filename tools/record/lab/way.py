@@ -55,7 +55,7 @@ class Way:
         self._carrier = threading.Thread(target=self._carry, daemon=True)
 
     def __enter__(self) -> Self:
-        self._ends = [_interface(*place) for place in self._places]
+        self._ends = [tunnel(*place) for place in self._places]
         self._carrier.start()
         return self
 
@@ -97,9 +97,9 @@ def _connection(packet: bytes) -> bytes:
     return packet[12:20] + packet[header_bytes : header_bytes + 4]
 
 
-def _interface(namespace: Namespace, ip: str) -> int:
+def tunnel(namespace: Namespace, ip: str) -> int:
     """Make an interface that is up; what is written to the descriptor arrives at it."""
-    with _inside(namespace):
+    with inside(namespace):
         descriptor = os.open("/dev/net/tun", os.O_RDWR)
         name = struct.pack("16sH22x", INTERFACE.encode(), _PLAIN_PACKETS)
         fcntl.ioctl(descriptor, _SET_TUNNEL, name)
@@ -114,7 +114,7 @@ def _interface(namespace: Namespace, ip: str) -> int:
 
 
 @contextmanager
-def _inside(namespace: Namespace) -> Iterator[None]:
+def inside(namespace: Namespace) -> Iterator[None]:
     """Let this thread be in a namespace."""
     with Path("/proc/thread-self/ns/net").open("rb") as outside:
         with Path(f"/run/netns/{namespace.name}").open("rb") as wanted:

@@ -58,7 +58,7 @@ def setup(lab: Lab) -> None:
     """A topic with records, and the files that two of the tools read."""
     lab.create_topics({TOPIC: {"partitions": 2}})
     sends = [{"topic": TOPIC, "partition": part, "count": 10, "size": 50} for part in (0, 1)]
-    lab.worker("confluent", "produce", acks="all", sends=sends, client_id="setup")
+    lab.produce("confluent", sends, client_id="setup")
     lab.clients.clear()
     for name, content in FILES.items():
         (lab.folder / name).write_text(json.dumps(content))

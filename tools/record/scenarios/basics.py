@@ -21,20 +21,14 @@ def run(lab: Lab) -> None:
                 {"topic": topic, "partition": part, "count": 20, "size": 100 + 300 * part}
                 for part in range(3)
             ]
-            lab.worker(client, "produce", acks=acks, sends=sends, client_id=f"{client}-acks-{acks}")
-        lab.worker(
-            client, "consume", assign=[[topic, part] for part in range(3)], count=180, linger=1.5
-        )
+            lab.produce(client, sends, acks=acks, client_id=f"{client}-acks-{acks}")
+        lab.consume(client, [[topic, part] for part in range(3)], 180, linger=1.5)
     for acks in ACKS:
         values = [f"line {number} of the console" for number in range(30)]
         lab.console_producer("basics-java", values, acks=str(acks))
     lab.console_consumer(
         "basics-java",
-        "--from-beginning",
-        "--timeout-ms",
-        "4000",
-        "--group",
-        "basics-console",
+        "--from-beginning --timeout-ms 4000 --group basics-console",
         client_id="console-consumer",
     )
     for client in CLIENTS:

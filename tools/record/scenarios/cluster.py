@@ -21,13 +21,13 @@ def run(lab: Lab) -> None:
     last.start()
     time.sleep(2.0)
     assign = [[TOPIC, part] for part in range(PARTS)]
-    lab.worker("aiokafka", "consume", assign=assign, count=2 * PARTS * 15, linger=1.0)
+    lab.consume("aiokafka", assign, 2 * PARTS * 15, linger=1.0)
     time.sleep(1.0)
 
 
 def _write(lab: Lab, client_id: str) -> None:
     sends = [{"topic": TOPIC, "partition": part, "count": 15, "size": 200} for part in range(PARTS)]
-    lab.worker("confluent", "produce", acks="all", sends=sends, client_id=client_id)
+    lab.produce("confluent", sends, client_id=client_id)
 
 
 SCENARIO = Scenario(

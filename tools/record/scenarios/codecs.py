@@ -33,13 +33,11 @@ def run(lab: Lab) -> None:
         for part, codec in enumerate(CODECS):
             # aiokafka and kafka-python call no codec None.
             chosen = None if codec == "none" and client != "confluent" else codec
-            lab.worker(
+            lab.produce(
                 client,
-                "produce",
-                acks="all",
+                [_send(client, part, codec)],
                 client_id=f"{client}-{codec}",
                 config=config | {setting: chosen},
-                sends=[_send(client, part, codec)],
             )
             lab.clients[-1]["codec"] = codec
     steps: list[dict[str, Any]] = [
@@ -58,14 +56,7 @@ def run(lab: Lab) -> None:
         lab.worker(READERS[written], "consume", **_reading(written, f"{written}-reader"))
     lab.worker("confluent", "consume", **_reading("java", "confluent-reader"))
     for topic, count in (("codecs-console", 15), ("codecs-perf", 30)):
-        lab.worker(
-            "confluent",
-            "consume",
-            keep=True,
-            assign=[[topic, 0]],
-            count=count,
-            client_id=f"{topic}-reader",
-        )
+        lab.consume("confluent", [[topic, 0]], count, keep=True, client_id=f"{topic}-reader")
 
 
 def _reading(written: str, client_id: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """What brokers refuse: unknown topics, messages that are too large, offsets that are not there."""
 
-from lab.scenario import Lab, Scenario
+from lab.scenario import Lab, Scenario, sends_of
 from lab.sniffer import Recording
 
 SMALL = "errors-small"
@@ -25,31 +25,19 @@ def run(lab: Lab) -> None:
         "aiokafka": {"request_timeout_ms": 3000},
     }
     for client, config in limits.items():
-        lab.worker(
-            client,
-            "produce",
-            acks="all",
-            client_id=f"{client}-too-large",
-            sends=_one(SMALL, 5000, count=1),
-            config=config,
+        lab.produce(
+            client, sends_of(SMALL, 1, 5000), client_id=f"{client}-too-large", config=config
         )
-        lab.worker(client, "produce", acks=1, client_id=f"{client}-fits", sends=_one(SMALL, 500))
-        lab.worker(
+        lab.produce(client, sends_of(SMALL, 2, 500), acks=1, client_id=f"{client}-fits")
+        lab.produce(
             client,
-            "produce",
+            sends_of("errors-no-such-topic", 2, 100),
             acks=1,
             client_id=f"{client}-unknown-topic",
-            sends=_one("errors-no-such-topic", 100),
             config=config,
         )
-        lab.worker(
-            client,
-            "consume",
-            client_id=f"{client}-out-of-range",
-            assign=[[PLAIN, 0]],
-            offset=1_000_000,
-            count=1,
-            linger=0,
+        lab.consume(
+            client, [[PLAIN, 0]], 1, client_id=f"{client}-out-of-range", offset=1_000_000, linger=0
         )
     lab.console_producer(SMALL, ["y" * 4000], acks="all", may_fail=True)
     # One record each: a client may give up a second one without sending it, once the first has
@@ -61,20 +49,11 @@ def run(lab: Lab) -> None:
     )
     lab.console_consumer(
         PLAIN,
-        "--partition",
-        "0",
-        "--offset",
-        "1000000",
-        "--timeout-ms",
-        "3000",
+        "--partition 0 --offset 1000000 --timeout-ms 3000",
         client_id="console-out-of-range",
         may_fail=True,
         settings=("auto.offset.reset=none",),
     )
-
-
-def _one(topic: str, size: int, count: int = 2) -> list[dict[str, object]]:
-    return [{"topic": topic, "partition": 0, "count": count, "size": size}]
 
 
 SCENARIO = Scenario(

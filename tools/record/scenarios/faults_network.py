@@ -4,14 +4,14 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 from lab.broker import CLIENT_LISTENERS, PORTS, address
 from lab.cluster import port
 from lab.processes import run
-from lab.scenario import Lab, Scenario
+from lab.scenario import Lab, Scenario, sends_of
 from lab.sniffer import Recording
 from lab.way import BROKER_IP, CLIENTS_IP, INTERFACE, Line
 
@@ -34,16 +34,20 @@ def _topic_at(lab: Lab, bootstrap: str, partitions: int = 1) -> None:
 
 def _produce(lab: Lab, sends: list[dict[str, Any]], acks: str | int = "all", **job: Any) -> None:
     """Send records one at a time, unless the job says otherwise."""
-    lab.worker("confluent", "produce", sends=sends, acks=acks, **{"one_at_a_time": True, **job})
+    lab.produce("confluent", sends, acks=acks, **{"one_at_a_time": True, **job})
+
+
+@contextmanager
+def _writing(lab: Lab, patience_s: float, **job: Any) -> Iterator[Future[None]]:
+    """Let a client produce meanwhile, and wait for its end."""
+    with ThreadPoolExecutor(1) as beside:
+        writing = beside.submit(_produce, lab, **job)
+        yield writing
+        writing.result(patience_s)
 
 
 def _fault(name: str, finding: str, summary: str, **more: Any) -> Scenario:
     return Scenario(name=f"fault-{name}", fault=finding, summary=summary, whole=False, **more)
-
-
-def _sends(count: int, size: int, pause: float = 0.0, partition: int = 0) -> list[dict[str, Any]]:
-    send = {"topic": TOPIC, "partition": partition, "count": count, "size": size, "pause": pause}
-    return [send]
 
 
 # --- requests without an answer ---
@@ -67,15 +71,14 @@ def run_killed(lab: Lab) -> None:
     child = node.child
     if child is None:
         raise ValueError("the node is not there")
-    with ThreadPoolExecutor(1) as beside:
-        writing = beside.submit(
-            _produce,
-            lab,
-            client_id="checkout",
-            bootstrap=bootstrap,
-            config={"socket.timeout.ms": 2000, "request.timeout.ms": 2000},
-            sends=_sends(12, 200, pause=1.0),
-        )
+    with _writing(
+        lab,
+        90,
+        client_id="checkout",
+        bootstrap=bootstrap,
+        config={"socket.timeout.ms": 2000, "request.timeout.ms": 2000},
+        sends=sends_of(TOPIC, 12, 200, pause=1.0),
+    ):
         time.sleep(3.0)
         with _standing_still(child.pid):
             time.sleep(5.0)
@@ -83,7 +86,6 @@ def run_killed(lab: Lab) -> None:
         child.wait(10)
         time.sleep(1.5)
         node.start()
-        writing.result(90)
 
 
 # --- connections cut while nothing goes over them ---
@@ -94,7 +96,7 @@ def run_idle(lab: Lab) -> None:
     _produce(
         lab,
         client_id="nightly-export",
-        sends=_sends(5, 200, pause=5.0),
+        sends=sends_of(TOPIC, 5, 200, pause=5.0),
     )
 
 
@@ -104,7 +106,7 @@ def run_idle_long(lab: Lab) -> None:
         lab,
         timeout=400,
         client_id="nightly-export",
-        sends=_sends(1, 200, pause=250.0),
+        sends=sends_of(TOPIC, 1, 200, pause=250.0),
     )
 
 
@@ -118,18 +120,16 @@ def run_forgotten(lab: Lab) -> None:
     """What is between them forgets the connection while nothing is sent, and says nothing of it."""
     if lab.way is None:
         raise ValueError("there is no way to cut")
-    with ThreadPoolExecutor(1) as beside:
-        writing = beside.submit(
-            _produce,
-            lab,
-            client_id="nightly-export",
-            bootstrap=FAR,
-            config={"socket.timeout.ms": 4000, "request.timeout.ms": 4000},
-            sends=_sends(2, 200, pause=4.0),
-        )
+    with _writing(
+        lab,
+        60,
+        client_id="nightly-export",
+        bootstrap=FAR,
+        config={"socket.timeout.ms": 4000, "request.timeout.ms": 4000},
+        sends=sends_of(TOPIC, 2, 200, pause=4.0),
+    ):
         time.sleep(3.5)
         lab.way.forget()
-        writing.result(60)
     # The broker knows of nothing, and would keep the connection for ever.
     run(lab.broker.namespace.command(["ss", "-K", "dst", CLIENTS_IP]), timeout=10)
 
@@ -140,7 +140,7 @@ def run_forgotten(lab: Lab) -> None:
 def run_heartbeats(lab: Lab) -> None:
     """A consumer that stands still for longer than a third of its session timeout."""
     lab.worker(
-        "faulty",
+        "faults",
         "freeze",
         client_id="billing",
         group="billing-group",
@@ -160,7 +160,7 @@ def run_far(lab: Lab) -> None:
         lab,
         client_id="branch-office",
         bootstrap=FAR,
-        sends=_sends(60, 300),
+        sends=sends_of(TOPIC, 60, 300),
     )
 
 
@@ -171,32 +171,30 @@ def run_slow_broker(lab: Lab) -> None:
     slow = lab.cluster.nodes[1].child
     if slow is None:
         raise ValueError("the node is not there")
-    with ThreadPoolExecutor(1) as beside:
-        writing = beside.submit(
-            _produce,
-            lab,
-            acks=1,
-            client_id="checkout",
-            bootstrap=bootstrap,
-            # In turn, so that all three are as warm as each other.
-            sends=[_sends(1, 20, partition=part)[0] for _ in range(115) for part in range(3)],
-            config={"linger.ms": 0},
-        )
+    with _writing(
+        lab,
+        1,
+        acks=1,
+        client_id="checkout",
+        bootstrap=bootstrap,
+        # In turn, so that all three are as warm as each other.
+        sends=[sends_of(TOPIC, 1, 20, partition=part)[0] for _ in range(115) for part in range(3)],
+        config={"linger.ms": 0},
+    ) as writing:
         while not writing.done():
             with _standing_still(slow.pid):
                 time.sleep(0.15)
             time.sleep(0.05)
-        writing.result(1)
 
 
 def run_nagle(lab: Lab) -> None:
     """A request's size in one packet, and the rest when that one is acknowledged."""
     lab.worker(
-        "faulty",
+        "faults",
         "produce_in_two_pieces",
         acks=1,
         client_id="gateway",
-        sends=_sends(60, 200),
+        sends=sends_of(TOPIC, 60, 200),
         one_at_a_time=True,
     )
 
@@ -211,13 +209,13 @@ def run_stale_leader(lab: Lab) -> None:
     with ThreadPoolExecutor(1) as beside:
         writing = beside.submit(
             lab.worker,
-            "faulty",
+            "faults",
             "produce_to_old_leader",
             acks=1,
             client_id="shop",
             bootstrap=bootstrap,
             config={"retry_backoff_ms": 1000, "request_timeout_ms": 45_000},
-            sends=_sends(8, 100, pause=1.0),
+            sends=sends_of(TOPIC, 8, 100, pause=1.0),
             one_at_a_time=False,
         )
         time.sleep(3.0)
@@ -260,11 +258,11 @@ def setup_unreachable(lab: Lab) -> None:
 def run_unreachable(lab: Lab) -> None:
     """Clients that are told of an address where nobody is, or where nobody listens."""
     lab.worker(
-        "faulty",
+        "faults",
         "knock",
         acks=1,
         client_id="mobile-app",
-        sends=_sends(1, 50),
+        sends=sends_of(TOPIC, 1, 50),
         config={"max_block_ms": 9000, "request_timeout_ms": 9000, "delivery_timeout_ms": 10_000},
     )
 
@@ -277,7 +275,7 @@ def run_lag(lab: Lab) -> None:
     with ThreadPoolExecutor(1) as beside:
         reading = beside.submit(
             lab.worker,
-            "faulty",
+            "faults",
             "fall_behind",
             client_id="indexer",
             group="indexer-group",
@@ -286,12 +284,11 @@ def run_lag(lab: Lab) -> None:
             work_s=0.8,
             seconds=14.0,
         )
-        lab.worker(
+        lab.produce(
             "confluent",
-            "produce",
+            sends_of(TOPIC, 2600, 12, pause=0.004),
             acks=1,
             client_id="crawler",
-            sends=_sends(2600, 12, pause=0.004),
             config={"linger.ms": 150},
         )
         reading.result(60)
@@ -302,8 +299,8 @@ def run_lag(lab: Lab) -> None:
 
 def run_few(lab: Lab) -> None:
     """A few requests of two clients."""
-    _produce(lab, _sends(10, 200))
-    lab.worker("aiokafka", "consume", assign=[[TOPIC, 0]], count=10, linger=1.0)
+    _produce(lab, sends_of(TOPIC, 10, 200))
+    lab.consume("aiokafka", [[TOPIC, 0]], 10, linger=1.0)
 
 
 FAR_SETTINGS = {

@@ -9,7 +9,7 @@ from lab.broker import Broker, address
 from lab.cache import HERE, old_clients
 from lab.processes import run
 from lab.requestlog import api, exchanges
-from lab.scenario import ACLS, CONFIGS, GROUPS, TOPICS, Lab, Scenario
+from lab.scenario import ACLS, CONFIGS, GROUPS, TOPICS, Lab, Scenario, sends_of
 
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -20,13 +20,7 @@ GROUP = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 1000}
 
 def _bad(lab: Lab, op: str, **job: Any) -> None:
     """Let a client that behaves badly do a job."""
-    script = str(HERE / "clients" / "faults_worker.py")
-    job.setdefault("bootstrap", address("PLAINTEXT"))
-    lab.foreign_worker([str(lab.tools.python), "-W", "ignore", script], op, 300, **job)
-
-
-def _sends(topic: str, count: int, size: int, part: int = 0, **more: Any) -> list[dict[str, Any]]:
-    return [{"topic": topic, "partition": part, "count": count, "size": size, **more}]
+    lab.worker("faults", op, 300, **job)
 
 
 def _topic(name: str, partitions: int = 1, **config: str) -> Any:
@@ -47,8 +41,8 @@ def _quota_setup(lab: Lab) -> None:
 
 def _throttled(lab: Lab) -> None:
     """One of them (librdkafka) sends on within the time it was told to wait."""
-    sends = _sends("orders", 40, 250, pause=0.02)
-    lab.worker("confluent", "produce", acks=1, client_id="greedy", sends=sends, one_at_a_time=True)
+    sends = sends_of("orders", 40, 250, pause=0.02)
+    lab.produce("confluent", sends, acks=1, client_id="greedy", one_at_a_time=True)
     lab.console_producer(
         "orders",
         ["y" * 250] * 40,
@@ -56,7 +50,7 @@ def _throttled(lab: Lab) -> None:
         settings=("client.id=patient", "linger.ms=0", "batch.size=300"),
     )
     lab.clients[-1]["client_id"] = "patient"
-    lab.worker("confluent", "consume", client_id="poller", assign=[["orders", 0]], count=80)
+    lab.consume("confluent", [["orders", 0]], 80, client_id="poller")
 
 
 def _metadata_storm(lab: Lab) -> None:
@@ -96,19 +90,14 @@ def _old_client(lab: Lab) -> None:
         "message.timeout.ms": 4000,
         "reconnect.backoff.ms": 200,
     }
-    job: dict[str, Any] = {"acks": 1, "sends": _sends("orders", 1, 50), "config": config}
+    job: dict[str, Any] = {"acks": 1, "sends": sends_of("orders", 1, 50), "config": config}
     lab.foreign_worker(program, "produce", client_id="legacy", **job)
 
 
 def _tiny_batches(lab: Lab) -> None:
-    lab.worker(
-        "confluent",
-        "produce",
-        acks=1,
-        client_id="eager",
-        sends=_sends("orders", 300, 40),
-        config={"linger.ms": 0},
-        one_at_a_time=True,
+    sends = sends_of("orders", 300, 40)
+    lab.produce(
+        "confluent", sends, acks=1, client_id="eager", config={"linger.ms": 0}, one_at_a_time=True
     )
 
 
@@ -117,29 +106,23 @@ def _hot_partition(lab: Lab) -> None:
         sends = [
             send
             for part in range(8)
-            for send in _sends("orders", 60 if part == 3 else 1, 300, part)
+            for send in sends_of("orders", 60 if part == 3 else 1, 300, part)
         ]
         config = {"linger.ms": 20, "batch.num.messages": 5}
-        lab.worker("confluent", "produce", acks=1, client_id=client, sends=sends, config=config)
+        lab.produce("confluent", sends, acks=1, client_id=client, config=config)
 
 
 def _hot_client(lab: Lab) -> None:
     for number in range(6):
-        sends = _sends("orders", 1, 100, number)
-        lab.worker("confluent", "produce", acks=1, client_id=f"cool-{number}", sends=sends)
-    sends = [send for part in range(6) for send in _sends("orders", 12, 1000, part)]
-    lab.worker("confluent", "produce", acks=1, client_id="hot", sends=sends)
+        sends = sends_of("orders", 1, 100, number)
+        lab.produce("confluent", sends, acks=1, client_id=f"cool-{number}")
+    sends = [send for part in range(6) for send in sends_of("orders", 12, 1000, part)]
+    lab.produce("confluent", sends, acks=1, client_id="hot")
 
 
 def _too_large(lab: Lab) -> None:
-    lab.worker(
-        "confluent",
-        "produce",
-        acks="all",
-        client_id="bulky",
-        sends=_sends("orders", 3, 3000, pause=0.3),
-        config={"linger.ms": 0},
-    )
+    sends = sends_of("orders", 3, 3000, pause=0.3)
+    lab.produce("confluent", sends, client_id="bulky", config={"linger.ms": 0})
     lab.rejected["orders"] = 3
 
 
@@ -159,14 +142,8 @@ def _not_allowed_setup(lab: Lab) -> None:
 
 
 def _not_allowed(lab: Lab) -> None:
-    lab.worker(
-        "confluent",
-        "produce",
-        acks="all",
-        client_id="stranger",
-        sends=_sends("salaries", 1, 100),
-        config={"message.timeout.ms": 3000},
-    )
+    config = {"message.timeout.ms": 3000}
+    lab.produce("confluent", sends_of("salaries", 1, 100), client_id="stranger", config=config)
     # A record each.
     lab.rejected["salaries"] = _refused(lab)
 
@@ -213,14 +190,8 @@ def _few_replicas_setup(lab: Lab) -> None:
 
 
 def _few_replicas(lab: Lab) -> None:
-    lab.worker(
-        "confluent",
-        "produce",
-        acks="all",
-        client_id="careful",
-        sends=_sends("ledger", 1, 100),
-        config={"message.timeout.ms": 4000, "retry.backoff.ms": 300, "retry.backoff.max.ms": 300},
-    )
+    config = {"message.timeout.ms": 4000, "retry.backoff.ms": 300, "retry.backoff.max.ms": 300}
+    lab.produce("confluent", sends_of("ledger", 1, 100), client_id="careful", config=config)
     lab.rejected["ledger"] = _refused(lab)
 
 
@@ -229,14 +200,9 @@ def _disk(lab: Lab) -> None:
     folder = lab.broker.folder / "second"
     part = int(next(folder.glob("orders-*")).name.rpartition("-")[2])
     folder.rename(folder.with_name("gone"))
-    lab.worker(
-        "confluent",
-        "produce",
-        acks="all",
-        client_id="writer",
-        sends=_sends("orders", 40, 100, part, pause=0.25),
-        config={"message.timeout.ms": 3000, "retry.backoff.ms": 200, "linger.ms": 0},
-    )
+    config = {"message.timeout.ms": 3000, "retry.backoff.ms": 200, "linger.ms": 0}
+    sends = sends_of("orders", 40, 100, part, pause=0.25)
+    lab.produce("confluent", sends, client_id="writer", config=config)
 
 
 def _mutations_setup(lab: Lab) -> None:
@@ -297,8 +263,8 @@ def _next_rebalances(lab: Lab) -> None:
 def _crowd_setup(lab: Lab) -> None:
     """With records in the topic: a first fetch is answered at once, and makes a session."""
     lab.create_topics({"orders": {"partitions": 2}})
-    sends = [send for part in range(2) for send in _sends("orders", 1, 20, part)]
-    lab.worker("confluent", "produce", acks="all", sends=sends, client_id="setup")
+    sends = [send for part in range(2) for send in sends_of("orders", 1, 20, part)]
+    lab.produce("confluent", sends, client_id="setup")
     lab.clients.clear()
 
 

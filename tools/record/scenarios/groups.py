@@ -12,7 +12,7 @@ def setup(lab: Lab) -> None:
     """A topic with records in it before the recording begins."""
     lab.create_topics({TOPIC: {"partitions": 4}})
     sends = [{"topic": TOPIC, "partition": part, "count": 25, "size": 120} for part in range(4)]
-    lab.worker("confluent", "produce", acks="all", sends=sends, client_id="setup")
+    lab.produce("confluent", sends, client_id="setup")
     lab.clients.clear()
 
 
@@ -28,11 +28,7 @@ def run(lab: Lab) -> None:
     lab.java_client("administer", "ConsumerGroupCommand", arguments="--describe")
     lab.console_consumer(
         TOPIC,
-        "--from-beginning",
-        "--timeout-ms",
-        "4000",
-        "--group",
-        "groups-next",
+        "--from-beginning --timeout-ms 4000 --group groups-next",
         client_id="member-next",
         settings=("group.protocol=consumer",),
     )
@@ -41,11 +37,7 @@ def run(lab: Lab) -> None:
 def _member(lab: Lab, client_id: str, timeout_ms: int) -> None:
     lab.console_consumer(
         TOPIC,
-        "--from-beginning",
-        "--timeout-ms",
-        str(timeout_ms),
-        "--group",
-        "groups-classic",
+        f"--from-beginning --timeout-ms {timeout_ms} --group groups-classic",
         client_id=client_id,
         settings=(
             "heartbeat.interval.ms=500",

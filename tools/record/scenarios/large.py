@@ -1,6 +1,6 @@
 """Batches and messages of many packets, and answers cut in the middle of a batch."""
 
-from lab.scenario import PERFORMANCE, Lab, Scenario
+from lab.scenario import PERFORMANCE, Lab, Scenario, sends_of
 
 TOPICS = ("large-confluent", "large-kafka_python", "large-aiokafka", "large-java")
 
@@ -23,34 +23,19 @@ def run(lab: Lab) -> None:
     )
     lab.console_producer("large-java", ["x" * 80_000], acks="1")
     _performance(lab)
-    lab.worker("confluent", "consume", assign=[["large-confluent", 0]], count=30)
-    lab.worker("kafka_python", "consume", assign=[["large-kafka_python", 0]], count=12)
+    lab.consume("confluent", [["large-confluent", 0]], 30)
+    lab.consume("kafka_python", [["large-kafka_python", 0]], 12)
     # The limit falls inside a batch: the broker sends what fits, and the rest once more later.
-    lab.worker(
-        "aiokafka",
-        "consume",
-        assign=[["large-java", 0]],
-        count=25,
-        config={"max_partition_fetch_bytes": 100_000},
-    )
+    lab.consume("aiokafka", [["large-java", 0]], 25, config={"max_partition_fetch_bytes": 100_000})
 
 
 def _produce(lab: Lab, client: str, *, count: int, size: int, config: dict[str, int]) -> None:
-    sends = [{"topic": f"large-{client}", "partition": 0, "count": count, "size": size}]
-    lab.worker(client, "produce", acks="all", sends=sends, config=config)
+    lab.produce(client, sends_of(f"large-{client}", count, size), config=config)
 
 
 def _performance(lab: Lab) -> None:
-    words = [
-        "--topic",
-        "large-java",
-        "--num-records",
-        "24",
-        "--record-size",
-        "5000",
-        "--throughput",
-        "-1",
-    ]
+    words = ["--topic", "large-java", "--num-records", "24", "--record-size", "5000"]
+    words += ["--throughput", "-1"]
     for setting in ("acks=all", "batch.size=32000", "linger.ms=200", "client.id=perf"):
         words += ["--command-property", setting]
     out, _ = lab.tool(PERFORMANCE, *words)

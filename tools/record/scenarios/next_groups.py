@@ -16,7 +16,7 @@ def setup(lab: Lab) -> None:
     for topic, parts in ((TOPIC, 4), (SHARED, 2)):
         sends = [{"topic": topic, "partition": part, "count": 10} for part in range(parts)]
         sends = [send | {"size": 80} for send in sends]
-        lab.worker("confluent", "produce", acks="all", sends=sends, client_id="setup")
+        lab.produce("confluent", sends, client_id="setup")
     lab.clients.clear()
     earliest = ("--alter", "--add-config", "share.auto.offset.reset=earliest")
     lab.tool(CONFIGS, *earliest, "--entity-type", "groups", "--entity-name", "next-share")
@@ -48,8 +48,8 @@ def run(lab: Lab) -> None:
 
 
 def _member(lab: Lab, client_id: str, timeout_ms: int) -> None:
-    words = ("--from-beginning", "--timeout-ms", str(timeout_ms), "--group", "next-group")
-    lab.console_consumer(TOPIC, *words, client_id=client_id, settings=("group.protocol=consumer",))
+    options = f"--from-beginning --timeout-ms {timeout_ms} --group next-group"
+    lab.console_consumer(TOPIC, options, client_id=client_id, settings=("group.protocol=consumer",))
 
 
 def _sharer(lab: Lab, client_id: str) -> None:

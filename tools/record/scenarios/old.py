@@ -3,7 +3,7 @@
 from typing import Any
 
 from lab.oldbroker import PORT, ZOOKEEPER
-from lab.scenario import Lab, Scenario
+from lab.scenario import Lab, Scenario, sends_of
 
 CODECS = ("none", "gzip", "snappy")
 CLIENTS = ("confluent", "kafka_python")
@@ -34,7 +34,7 @@ def run(lab: Lab) -> None:
         for part, codec in enumerate(CODECS):
             setting = "compression.type" if client == "confluent" else "compression_type"
             chosen = None if codec == "none" and client != "confluent" else codec
-            sends = [{"topic": topic, "partition": part, "count": 8, "size": 120}]
+            sends = sends_of(topic, 8, 120, part)
             lab.worker(
                 client,
                 "produce",
@@ -46,13 +46,12 @@ def run(lab: Lab) -> None:
                 sends=sends,
             )
             lab.clients[-1]["codec"] = codec
-        lab.worker(
+        lab.consume(
             client,
-            "consume",
+            [[topic, part] for part in range(len(CODECS))],
+            8 * len(CODECS),
             keep=True,
             config=about,
-            assign=[[topic, part] for part in range(len(CODECS))],
-            count=8 * len(CODECS),
         )
     _console(lab)
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from lab.broker import PASSWORDS, SASL_MODULE, address
-from lab.scenario import ACLS, CONFIGS, Lab, Scenario
+from lab.scenario import ACLS, CONFIGS, Lab, Scenario, sends_of
 
 OPEN, LOOK = "sasl-open", "sasl-look"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -27,14 +27,12 @@ def run(lab: Lab) -> None:
     """Each library with each mechanism; then wrong passwords; then what bob may not do."""
     for client in ("confluent", "kafka_python", "aiokafka"):
         for mechanism in MECHANISMS:
-            _worker(lab, client, "produce", mechanism, sends=_sends(OPEN, 4))
+            _worker(lab, client, "produce", mechanism, sends=sends_of(OPEN, 4, 60))
     java = _java("SCRAM-SHA-512", PASSWORDS["alice"])
     lab.console_producer(OPEN, ["one", "two"], acks="all", listener="SASL", settings=java)
     lab.console_consumer(
         OPEN,
-        "--from-beginning",
-        "--max-messages",
-        "38",
+        "--from-beginning --max-messages 38",
         listener="SASL",
         client_id="console-consumer",
         settings=_java("PLAIN", PASSWORDS["alice"]),
@@ -42,17 +40,13 @@ def run(lab: Lab) -> None:
     _worker(lab, "kafka_python", "consume", "SCRAM-SHA-256", assign=[[OPEN, 0]], count=38)
     for client in ("confluent", "kafka_python", "aiokafka"):
         for mechanism in ("PLAIN", "SCRAM-SHA-256"):
-            _worker(lab, client, "knock", mechanism, word="wrong", sends=_sends(OPEN, 0))
+            _worker(lab, client, "knock", mechanism, word="wrong", sends=sends_of(OPEN, 0, 60))
     wrong = _java("SCRAM-SHA-256", "wrong")
     lab.console_producer(OPEN, [], acks="all", listener="SASL", settings=wrong, may_fail=True)
     for client in ("confluent", "kafka_python", "aiokafka"):
-        _worker(lab, client, "produce", "PLAIN", user="bob", sends=_sends("sasl-hidden", 1))
-    _worker(lab, "confluent", "produce", "PLAIN", user="bob", sends=_sends(LOOK, 1))
+        _worker(lab, client, "produce", "PLAIN", user="bob", sends=sends_of("sasl-hidden", 1, 60))
+    _worker(lab, "confluent", "produce", "PLAIN", user="bob", sends=sends_of(LOOK, 1, 60))
     lab.rejected[LOOK] = 1
-
-
-def _sends(topic: str, count: int) -> list[dict[str, Any]]:
-    return [{"topic": topic, "partition": 0, "count": count, "size": 60}]
 
 
 def _worker(

@@ -1,7 +1,7 @@
 """The same few requests, recorded in different ways."""
 
 from lab.broker import address
-from lab.scenario import Lab, Scenario
+from lab.scenario import Lab, Scenario, sends_of
 from lab.sniffer import Recording
 
 TOPIC = "small"
@@ -21,7 +21,7 @@ def run_large(lab: Lab) -> None:
     """The same, with a message that is larger than a loopback's own MTU."""
     _few(lab, "PLAINTEXT")
     sends = [{"topic": TOPIC, "partition": 1, "count": 1, "size": 100_000}]
-    lab.worker("kafka_python", "produce", acks=1, sends=sends, client_id="large-message")
+    lab.produce("kafka_python", sends, acks=1, client_id="large-message")
 
 
 def run_ipv6(lab: Lab) -> None:
@@ -37,16 +37,9 @@ def run_controller(lab: Lab) -> None:
 
 def _few(lab: Lab, listener: str) -> None:
     for part, client in enumerate(("confluent", "aiokafka")):
-        sends = [{"topic": TOPIC, "partition": part, "count": 10, "size": 400}]
-        lab.worker(client, "produce", acks="all", sends=sends, bootstrap=address(listener))
-        lab.worker(
-            client,
-            "consume",
-            assign=[[TOPIC, part]],
-            count=10,
-            linger=1.0,
-            bootstrap=address(listener),
-        )
+        sends = sends_of(TOPIC, 10, 400, part)
+        lab.produce(client, sends, bootstrap=address(listener))
+        lab.consume(client, [[TOPIC, part]], 10, linger=1.0, bootstrap=address(listener))
 
 
 SCENARIOS = (

@@ -1,7 +1,7 @@
 """Clients of the TLS listener, and one that speaks TLS to the port that does not."""
 
 from lab.broker import address
-from lab.scenario import Lab, Scenario
+from lab.scenario import Lab, Scenario, sends_of
 
 
 def setup(lab: Lab) -> None:
@@ -20,18 +20,9 @@ def run(lab: Lab) -> None:
     }
     for client, config in settings.items():
         topic = f"tls-{client}"
-        sends = [{"topic": topic, "partition": 0, "count": 20, "size": 300}]
-        lab.worker(
-            client, "produce", acks="all", sends=sends, config=config, bootstrap=address("SSL")
-        )
-        lab.worker(
-            client,
-            "consume",
-            assign=[[topic, 0]],
-            count=20,
-            config=config,
-            bootstrap=address("SSL"),
-        )
+        sends = sends_of(topic, 20, 300)
+        lab.produce(client, sends, config=config, bootstrap=address("SSL"))
+        lab.consume(client, [[topic, 0]], 20, config=config, bootstrap=address("SSL"))
     java = (
         "security.protocol=SSL",
         "ssl.truststore.type=PEM",
@@ -46,22 +37,19 @@ def run(lab: Lab) -> None:
     )
     lab.console_consumer(
         "tls-java",
-        "--from-beginning",
-        "--max-messages",
-        "20",
+        "--from-beginning --max-messages 20",
         listener="SSL",
         client_id="console-consumer",
         settings=java,
     )
     knocking = {"message.timeout.ms": 1500, "reconnect.backoff.ms": 500}
-    lab.worker(
+    lab.produce(
         "confluent",
-        "produce",
+        sends_of("tls-no-answer", 1, 10),
         acks=1,
         client_id="tls-to-plaintext",
         bootstrap=address("PLAINTEXT"),
         config=settings["confluent"] | knocking,
-        sends=[{"topic": "tls-no-answer", "partition": 0, "count": 1, "size": 10}],
     )
 
 

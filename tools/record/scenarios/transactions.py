@@ -17,13 +17,11 @@ def run(lab: Lab) -> None:
     """Write, end some of it badly, and read it with and without what was aborted."""
     records = shapes("none")[:6]
     plain = [{"topic": "tx-idempotent", "partition": part, "records": records} for part in (0, 1)]
-    lab.worker(
+    lab.produce(
         "confluent",
-        "produce",
-        acks="all",
+        plain,
         client_id="confluent-idempotent",
         config={"enable.idempotence": True, "linger.ms": 50},
-        sends=plain,
     )
     lab.worker(
         "confluent",

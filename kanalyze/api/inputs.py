@@ -1,7 +1,7 @@
-"""The files that options name: key logs and names of topics are read, outputs are checked.
+"""What options name: files of keys and topic names, outputs that must not be inputs, filters.
 
-In: paths. Out: a :class:`~kanalyze.tls.keylog.KeyLog`, names by 16-byte id, or a UsageError if an
-output is an input.
+In: paths, and conditions as a user wrote them. Out: a :class:`~kanalyze.tls.keylog.KeyLog`, names
+by 16-byte id, a :class:`~kanalyze.tables.filters.RowFilter`, or a UsageError.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import io
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.common import paths
-from kanalyze.common.argument_values import opening
 from kanalyze.errors import UsageError
+from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.tables.filters import RowFilter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,11 +22,19 @@ if TYPE_CHECKING:
     from typing import BinaryIO, TypeAlias
 
     from kanalyze.common.paths import FileIdentity
+    from kanalyze.kafka.session.message_reader import KeepsBytes
     from kanalyze.tls.keylog import KeyLog
 
     _Input: TypeAlias = str | os.PathLike[str] | BinaryIO
 
-__all__ = ["check_output", "read_key_logs", "read_topic_ids"]
+__all__ = [
+    "api_names",
+    "check_output",
+    "keeps_bytes",
+    "make_filter",
+    "read_key_logs",
+    "read_topic_ids",
+]
 
 _PIECE_BYTES: Final = 1 << 20
 _LARGEST_FILE_BYTES: Final = 256 * 1024 * 1024
@@ -49,6 +58,8 @@ def read_key_logs(files: Iterable[str]) -> KeyLog | None:
 
 
 def _read(path: str, log: KeyLog) -> None:
+    from kanalyze.common.argument_values import opening  # imported late: few commands have files
+
     lines_before, wrong_lines_before = log.lines, log.wrong_lines
     with opening(path), paths.opened(path) as file:
         while piece := file.read(_PIECE_BYTES):
@@ -71,14 +82,15 @@ def read_topic_ids(path: str | Path) -> dict[bytes, str]:
     Raises:
         UsageError: the file cannot be read, or is invalid; the text names it.
     """
+    # Imported late: only needed if there is a file.
+    from kanalyze.common.argument_values import opening
+    from kanalyze.tables.requests.topic_names import parse_topic_ids
+
     with opening(path), io.TextIOWrapper(paths.opened(path), encoding="utf-8") as file:
         try:
             text = file.read(_LARGEST_FILE_BYTES)
         except UnicodeDecodeError as error:
             raise UsageError(f"{path}: not UTF-8 text") from error
-    # Imported late: only needed if there is a file.
-    from kanalyze.tables.requests.topic_names import parse_topic_ids
-
     try:
         return parse_topic_ids(text)
     except UsageError as error:
@@ -119,3 +131,38 @@ def _statuses(captures: Iterable[_Input]) -> Iterator[os.stat_result]:
             status = paths.stat_of(named.paths[0]) if named.is_explicit else None
             if status is not None:
                 yield status
+
+
+def make_filter(catalog: Catalog | None = None, **conditions: Any) -> RowFilter:
+    """Return a filter that knows the API names of ``catalog``, or the built-in ones.
+
+    ``conditions`` are those of ``RowFilter.parse``.
+    """
+    names = api_names(catalog or Catalog()) if conditions.get("api") else None
+    return RowFilter.parse(api_names=names, **conditions)
+
+
+def keeps_bytes(row_filter: RowFilter, catalog: Catalog) -> KeepsBytes:
+    """Return a predicate that is true for the keys of the APIs that a filter selects.
+
+    An analysis takes it as ``keep``, to keep the bytes of their messages for decoding.
+    """
+    apis = row_filter.get("api")
+    if apis is None:
+        return _always
+    # Produce and Fetch have the same API keys in Kafka 0.7.
+    keys = {name.lower(): key for name, key in api_names(catalog).items()}
+    return {*apis.keys, *map(keys.get, apis.lower_names)}.__contains__
+
+
+def _always(_: int) -> bool:
+    return True
+
+
+def api_names(catalog: Catalog) -> dict[str, int]:
+    """Return API keys by name, for the APIs of a catalog and those of Kafka 0.7."""
+    from kanalyze.kafka.v07.messages import RequestType  # imported late: needed only for names
+
+    # Kafka 0.7's request types are keys of other APIs in later versions, so only names count.
+    names = {kind.api_name: int(kind) for kind in RequestType}
+    return names | {api.name: api.key for api in catalog.apis}

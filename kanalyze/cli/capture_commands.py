@@ -1,14 +1,19 @@
-"""``kanalyze extract``: the packets of requests, as a capture."""
+"""``kanalyze extract`` and ``anonymize``: commands that write captures.
+
+Each imports only what it needs, because imports take most of a short command's time.
+"""
 
 from __future__ import annotations
 
 import sys
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kanalyze.api.filters import make_filter
+from kanalyze.api.inputs import make_filter
 from kanalyze.cli.analyze import (
+    LeftOutReporter,
     analysis_of,
     catalog_of,
     filters_of,
@@ -18,25 +23,26 @@ from kanalyze.cli.analyze import (
 )
 from kanalyze.cli.arguments import parser
 from kanalyze.cli.console import print_message
+from kanalyze.cli.output_checks import output_files
 from kanalyze.cli.progress import progress_of
+from kanalyze.common.paths import regular_bytes
 from kanalyze.common.texts import known_or_similar
 from kanalyze.common.times import parse_duration_ns
-from kanalyze.errors import UsageError
+from kanalyze.errors import UsageError, reason_of
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
-from kanalyze.extraction.extract import Extent, Selected, extract_packets
 from kanalyze.render.units import counted
 from kanalyze.spec.filters import FILTERS
-from kanalyze.tls.keylog import KeyLog
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
+    from kanalyze.anonymization.anonymize import Anonymized
     from kanalyze.cli.progress import Progress
-    from kanalyze.extraction.extract import Extracted
+    from kanalyze.extraction.extract import Extracted, Selected
     from kanalyze.tables.filters import RowFilter
 
-__all__ = ["extract", "rows_of_finding"]
+__all__ = ["anonymize", "extract", "rows_of_finding"]
 
 _WITH_VALUE: Final = {
     "--kind",
@@ -47,6 +53,9 @@ _WITH_VALUE: Final = {
 
 def extract(arguments: argparse.Namespace) -> None:
     """Write the packets of requests to a capture; raises KanalyzeError and OSError."""
+    from kanalyze.extraction.extract import Extent, Selected, extract_packets
+    from kanalyze.tls.keylog import KeyLog
+
     catalog = catalog_of(arguments)
     around_ns = parse_duration_ns(arguments.around) if arguments.around else 0
     extent = Extent(around_ns, arguments.with_handshake, arguments.whole_connections)
@@ -64,24 +73,19 @@ def extract(arguments: argparse.Namespace) -> None:
             selected,
             output,
             extent,
-            key_log=_second_key_log(arguments) if arguments.with_secrets else None,
+            key_log=(key_log_of(arguments) or KeyLog()) if arguments.with_secrets else None,
             watched=partial(progress.reading, phase="writing packets"),
         )
     report_unread(extracted.connections, arguments, analysis)
     if extracted.connections and extracted.untimed:
         print_message(f"{extracted.untimed:,} that match have no times: their packets are left out")
     if extracted.connections and arguments.output != STANDARD_OUTPUT:
-        sys.stdout.write(f"{_text(extracted, arguments.output)}\n")
+        sys.stdout.write(f"{_extracted_text(extracted, arguments.output)}\n")
     if extracted.decrypted_connections and not arguments.with_secrets:
         print_message(
             f"{arguments.output}: TLS packets stay encrypted; "
             "--with-secrets adds the secrets that decrypt them"
         )
-
-
-def _second_key_log(arguments: argparse.Namespace) -> KeyLog:
-    """Read the key log of the arguments again; return an empty one if there is none."""
-    return key_log_of(arguments) or KeyLog()
 
 
 def _of_findings(arguments: argparse.Namespace, progress: Progress) -> Selected:
@@ -91,6 +95,7 @@ def _of_findings(arguments: argparse.Namespace, progress: Progress) -> Selected:
     """
     from kanalyze.api.reports import names_of, report_on, tables_of
     from kanalyze.api.tables import opened_tables
+    from kanalyze.extraction.extract import Selected
     from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
     from kanalyze.queries.engine import QueryError
     from kanalyze.queries.findings import finding_kinds
@@ -152,7 +157,7 @@ def _joined(options: Sequence[str]) -> list[str]:
     return joined
 
 
-def _text(extracted: Extracted, destination: str) -> str:
+def _extracted_text(extracted: Extracted, destination: str) -> str:
     requests, connections = extracted.requests, extracted.connections
     text = f"{destination}: {extracted.packets:,} of {extracted.all_packets:,} packets, of "
     if requests:
@@ -160,4 +165,67 @@ def _text(extracted: Extracted, destination: str) -> str:
     text += counted(connections, "connection")
     if extracted.uncommented_requests:
         text += f"; {extracted.uncommented_requests:,} requests are beyond the limit of comments"
+    return text
+
+
+DIFFERENT = 1
+_FILE = "@"
+
+
+def anonymize(arguments: argparse.Namespace) -> int:
+    """Write a capture without names, addresses and contents; raises KanalyzeError and OSError.
+
+    Returns 1 if more than names differs in it, else 0.
+    """
+    from kanalyze.anonymization.anonymize import Anonymization, key_of
+
+    limits = {} if arguments.max_memory is None else {"max_memory_bytes": arguments.max_memory}
+    anonymization = Anonymization(
+        arguments.captures,
+        key_of(_key(arguments.key)),
+        strips_records=arguments.strip_records,
+        ports=arguments.port,
+        catalog=catalog_of(arguments),
+        leave_out=LeftOutReporter(),
+        outputs=output_files(arguments),
+        **limits,
+    )
+    # Times and sizes may still say something about a network to those who know it, so only the
+    # owner may read the file.
+    output = partial(OutputFile, arguments.output, private=True, replaces_captures=arguments.force)
+    progress = progress_of(arguments, arguments.output, is_streamed=True)
+    with progress.shown(), progress.reading(anonymization, "reading and writing"):
+        done = anonymization.run(output)
+        if regular_bytes(arguments.output) is not None:
+            check = anonymization.check(arguments.output)
+            with progress.reading(check, "comparing"):
+                done = done._replace(differences=check.differences())
+    if arguments.output != STANDARD_OUTPUT:
+        sys.stdout.write(f"{_anonymized_text(done, arguments.output)}\n")
+    if done.differences is None:
+        print_message(f"{arguments.output}: not compared with the captures: it is no file")
+    for line in done.differences or ():
+        print_message(f"{arguments.output}: more than names differs: {line}")
+    return DIFFERENT if done.differences else 0
+
+
+def _key(text: str | None) -> bytes | None:
+    """Return the key: the text of ``--key``, or the content of the file that it names."""
+    if text is None or not text.startswith(_FILE):
+        return None if text is None else text.encode("utf-8", "surrogateescape")
+    try:
+        return Path(text[1:]).read_bytes().strip()
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--key: {text[1:]}: {reason_of(error)}") from error
+
+
+def _anonymized_text(done: Anonymized, destination: str) -> str:
+    text = (
+        f"{destination}: {counted(done.packets, 'packet')}, {counted(done.messages, 'message')} on "
+        f"{counted(done.connections, 'Kafka connection')}"
+    )
+    if done.unread_messages:
+        text += f"; {done.unread_messages:,} could not be read to the end: their rest is blanked"
+    if done.unread_batches:
+        text += f"; {done.unread_batches:,} batches of records are blanked completely"
     return text

@@ -1,0 +1,145 @@
+"""``kanalyze decode`` and ``records``: commands that read what is inside messages.
+
+Each imports only what it needs, because imports take most of a short command's time.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from kanalyze.api.inputs import keeps_bytes, make_filter
+from kanalyze.cli.analyze import analysis_of, report_unread
+from kanalyze.cli.output import TABLE, Output, column_names, default_format
+from kanalyze.cli.progress import progress_of
+from kanalyze.errors import UsageError
+from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
+from kanalyze.kafka.codec.compiler import Decoders
+from kanalyze.kafka.schema.catalog import Catalog
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator, Sequence
+
+    from kanalyze.kafka.session.exchange import Exchange
+    from kanalyze.spec.columns import Column
+    from kanalyze.tables.columns.block import RowBlock
+
+    _Lines: TypeAlias = Callable[[Sequence[Exchange], RowBlock], Iterator[str]]
+
+__all__ = ["decode", "records"]
+
+_ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".txt": "text"}
+
+
+def decode(arguments: argparse.Namespace) -> None:
+    """Write every field of every message; raises KanalyzeError and OSError."""
+    catalog = Catalog(arguments.definitions)
+    text_format = arguments.format or _default_format(arguments.output)
+    if arguments.all and text_format != "text":
+        raise UsageError(f"--all works for text only: {text_format} has everything")
+    keep = keeps_bytes(make_filter(catalog, api=arguments.api), catalog)
+    analysis = analysis_of(arguments, keep=keep, catalog=catalog)
+    lines = _lines_maker(catalog, text_format, everything=arguments.all)
+    written = 0
+    progress = progress_of(arguments, arguments.output, is_streamed=True)
+    with (
+        OutputFile(arguments.output) as output,
+        progress.shown(),
+        progress.reading(analysis),
+    ):
+        for exchanges, block in analysis.exchange_blocks():
+            written += len(exchanges)
+            for line in lines(exchanges, block):
+                output.file.write(f"{line}\n".encode("utf-8", "backslashreplace"))
+    report_unread(written, arguments, analysis)
+
+
+def _default_format(destination: str) -> str:
+    if destination == STANDARD_OUTPUT:
+        return "jsonl"
+    output_format = _ENDINGS.get(Path(destination).suffix.lower())
+    if output_format is None:
+        raise UsageError(
+            f"cannot tell the format of {destination!r}: "
+            f"end it in {', '.join(_ENDINGS)}, or use --format"
+        )
+    return output_format
+
+
+def _lines_maker(catalog: Catalog, text_format: str, *, everything: bool) -> _Lines:
+    from kanalyze.decoding.bodies import BodyReader
+
+    reader = BodyReader(catalog, Decoders(catalog))
+    if text_format == "text":
+        from kanalyze.render.tree import TreeText
+
+        tree = TreeText(reader, everything=everything)
+
+        def text(exchanges: Sequence[Exchange], block: RowBlock) -> Iterator[str]:
+            decoded = reader.exchanges(exchanges)
+            for exchange, row, bodies in zip(exchanges, block.rows(), decoded, strict=True):
+                yield from tree.lines(exchange, row, bodies)
+                yield ""
+
+        return text
+    from kanalyze.export.kip673 import LogLines
+
+    log = LogLines(catalog)
+
+    def json(exchanges: Sequence[Exchange], block: RowBlock) -> Iterator[str]:
+        return log.lines(exchanges, block, reader.exchanges(exchanges))
+
+    return json
+
+
+def records(arguments: argparse.Namespace) -> None:
+    """Write one row per record; raises KanalyzeError and OSError."""
+    from kanalyze.kafka.records.types import DecompressionLimits
+    from kanalyze.render.row_tables import LONGEST_SHOWN, record_columns, record_status
+    from kanalyze.spec.rows.records import RECORD_COLUMNS, RecordRow, columns_of_records
+    from kanalyze.tables.records.fetched import ProducedOffsets
+    from kanalyze.tables.records.rows import RecordReader, has_records
+
+    analysis = analysis_of(arguments, keep=has_records)
+    names = column_names(arguments.columns)
+    row_format = arguments.format or default_format(arguments.output)
+    table = columns_of_records(values=arguments.values)
+    _check_names(names, table)
+    # Without chosen columns a table is for people; everything else is for programs.
+    is_for_reading = row_format == TABLE and names is None
+    catalog = Catalog(arguments.definitions)
+    produced = ProducedOffsets()
+    reader = RecordReader(
+        catalog,
+        Decoders(catalog),
+        row_filter=analysis.row_filter,
+        values_as=("escaped" if is_for_reading else "base64") if arguments.values else None,
+        longest_value=LONGEST_SHOWN if row_format == TABLE else None,
+        limits=DecompressionLimits(most_records=arguments.max_records),
+        produced=produced,
+        search=arguments.search,
+    )
+    readable = record_columns(values=arguments.values, search=arguments.search is not None)
+    style = {"readable": readable, "status_of": record_status}
+    # The file contains users' data, so only the owner may read it.
+    output = Output(arguments.output, row_format, names, table, style, private=arguments.values)
+    progress = progress_of(arguments, arguments.output, is_streamed=True)
+    with output.opened() as sink, progress.shown(), progress.reading(analysis):
+        for exchanges, block in analysis.exchange_blocks(produced.note):
+            for record_block in reader.blocks(exchanges, block):
+                if row_format == TABLE:
+                    sink.write(record_block.rows(RecordRow, RECORD_COLUMNS))
+                else:
+                    sink.write_block(record_block)
+    report_unread(sink.rows, arguments, analysis)
+
+
+def _check_names(names: list[str] | None, table: tuple[Column, ...]) -> None:
+    """Raise UsageError for columns that need ``--values``."""
+    from kanalyze.spec.rows.records import VALUE_COLUMNS
+
+    hidden = VALUE_COLUMNS - {column.name for column in table}
+    for name in names or ():
+        if name in hidden:
+            raise UsageError(f"column {name!r} has users' data: use --values")
