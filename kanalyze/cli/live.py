@@ -72,8 +72,7 @@ def live(arguments: argparse.Namespace) -> None:
             run(None)
             return
         # Imported late: rows without a report do not need these.
-        from kanalyze.live.finding_search import FindingSearch
-        from kanalyze.live.kept_rows import KeptRows
+        from kanalyze.live.kept_rows import FindingSearch, KeptRows
 
         kept_rows = KeptRows(FindingSearch(kinds, warn, row_filter.conditions))
         if output_format == "view":

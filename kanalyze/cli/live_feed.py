@@ -46,7 +46,7 @@ def open_feed(
 def _pipe_filters(arguments: argparse.Namespace) -> list[PacketFilter]:
     filters: list[PacketFilter] = []
     if text := _expression(arguments):
-        from kanalyze.live.feed.expression_filter import ExpressionFilter
+        from kanalyze.live.feed import ExpressionFilter
 
         filters.append(ExpressionFilter(text))
     return filters + _endpoint_filters(arguments)
@@ -61,7 +61,7 @@ def _interface(
     are filtered here, and expressions are not possible.
     """
     from kanalyze.capture.live.libpcap import has_libpcap
-    from kanalyze.live.feed.interface_feed import InterfaceFeed
+    from kanalyze.live.feed import InterfaceFeed
 
     filters: list[PacketFilter] = []
     if has_libpcap() or _expression(arguments):

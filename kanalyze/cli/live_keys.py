@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
-    from kanalyze.live.feed.key_log_files import KeyLogFiles
+    from kanalyze.live.key_log_files import KeyLogFiles
     from kanalyze.tls.streams import GivenUp
 
 __all__ = ["GivenUpReporter", "key_logs_of"]
@@ -36,7 +36,7 @@ def key_logs_of(arguments: argparse.Namespace, warn: Callable[[str], None]) -> K
     variable = os.environ.get(KEY_LOG_VARIABLE)
     if not files and not variable and not arguments.with_secrets:
         return None
-    from kanalyze.live.feed.key_log_files import KeyLogFiles  # imported late: only for keys
+    from kanalyze.live.key_log_files import KeyLogFiles  # imported late: only for keys
 
     try:
         keys = KeyLogFiles(files or ([variable] if variable else []), print_message)

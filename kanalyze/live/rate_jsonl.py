@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from kanalyze.live.window.snapshot import CaptureState, Snapshot
     from kanalyze.live.window.windows import Windows
 
-__all__ = ["MOST", "SCHEMA", "RatesWriter", "rates"]
+__all__ = ["RatesWriter"]
 
 SCHEMA = 1
 MOST = 10

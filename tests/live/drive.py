@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from kanalyze.live.view.controller import ViewController
 from kanalyze.live.view.terminal import Terminal
+from kanalyze.live.view.view import ViewController
 from kanalyze.live.window.snapshot import CaptureState
 from kanalyze.live.window.windows import Windows
 from kanalyze.tables.columns.block import RowBlock

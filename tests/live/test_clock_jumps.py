@@ -16,12 +16,10 @@ import kanalyze
 from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.common.int_columns import shifted as later
-from kanalyze.live.metrics.counters import Metrics
+from kanalyze.live.metrics import Metrics
+from kanalyze.live.recorder.files import PcapngWriter, RollingParquet
 from kanalyze.live.recorder.packet_recorder import PacketRecorder
-from kanalyze.live.recorder.pcapng_writer import PcapngWriter
-from kanalyze.live.recorder.rolling_parquet import RollingParquet
-from kanalyze.live.run import IDLE_NS, LiveRun
-from kanalyze.live.sinks import MetricsSink, PacketRecorderSink, ParquetSink
+from kanalyze.live.run import IDLE_NS, LiveRun, MetricsSink, PacketRecorderSink, ParquetSink
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.filters import RowFilter
 from tests.live.test_run import Clock, Feed, Sink

@@ -7,8 +7,7 @@ import tracemalloc
 import pytest
 
 from kanalyze.errors import KanalyzeError
-from kanalyze.live.finding_search import FindingSearch
-from kanalyze.live.kept_rows import KeptRows, database_of
+from kanalyze.live.kept_rows import FindingSearch, KeptRows, database_of
 from kanalyze.queries.files import Query
 from kanalyze.queries.findings import MAX_OF_A_KIND, FindingKind, kind_of_finding
 from kanalyze.runtime.table_rows import TableRows

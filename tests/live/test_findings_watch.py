@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kanalyze.live.finding_search import FindingSearch
-from kanalyze.live.findings_watch import SHARE, FindingsWatch, ask
-from kanalyze.live.kept_rows import KeptRows
+from kanalyze.live.kept_rows import SHARE, FindingSearch, FindingsWatch, KeptRows, ask
 from kanalyze.live.window.snapshot import CaptureState
 from kanalyze.runtime.table_rows import TableRows
 from kanalyze.tables.columns.block import RowBlock

@@ -12,7 +12,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from prometheus_client.process_collector import ProcessCollector
 
-from kanalyze.live.metrics.counters import Metrics
+from kanalyze.live.metrics import Metrics
 from kanalyze.live.window.snapshot import CaptureState
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.runtime.monitor import InFlight

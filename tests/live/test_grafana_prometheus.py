@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from kanalyze.live.metrics.counters import LATENCY_EDGES_NS
+from kanalyze.live.metrics import LATENCY_EDGES_NS
 from tests.support.captures import path
 from tests.support.cut_captures import packets_of
 from tests.support.packets import Blocks, Packet

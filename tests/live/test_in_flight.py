@@ -10,16 +10,13 @@ from prometheus_client.exposition import generate_latest
 
 from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import MergedCaptures
-from kanalyze.live.finding_search import FindingSearch
-from kanalyze.live.findings_watch import FindingsWatch
-from kanalyze.live.kept_rows import KeptRows
-from kanalyze.live.metrics.counters import Metrics
+from kanalyze.live.kept_rows import FindingSearch, FindingsWatch, KeptRows
+from kanalyze.live.metrics import Metrics
+from kanalyze.live.recorder.files import PcapngWriter
 from kanalyze.live.recorder.packet_recorder import PacketRecorder
-from kanalyze.live.recorder.pcapng_writer import PcapngWriter
-from kanalyze.live.run import LiveRun
-from kanalyze.live.sinks import MetricsSink, PacketRecorderSink, ViewSink
-from kanalyze.live.view.controller import ViewController
+from kanalyze.live.run import LiveRun, MetricsSink, PacketRecorderSink, ViewSink
 from kanalyze.live.view.tables import TABLES
+from kanalyze.live.view.view import ViewController
 from kanalyze.live.window.windows import Windows
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.filters import RowFilter

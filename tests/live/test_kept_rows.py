@@ -9,9 +9,7 @@ import pytest
 from kanalyze.api.tables import fill
 from kanalyze.common.times import format_time
 from kanalyze.live import kept_rows as module
-from kanalyze.live.finding_search import FindingSearch
-from kanalyze.live.findings_watch import ask
-from kanalyze.live.kept_rows import KeptRows, database_of
+from kanalyze.live.kept_rows import FindingSearch, KeptRows, ask, database_of
 from kanalyze.queries.database import Database
 from kanalyze.queries.report import report_of
 from kanalyze.runtime.pipeline import Analysis

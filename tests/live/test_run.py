@@ -14,8 +14,7 @@ from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.capture.reader import open_capture
 from kanalyze.errors import CaptureError
-from kanalyze.live.finding_search import FindingSearch
-from kanalyze.live.kept_rows import KeptRows
+from kanalyze.live.kept_rows import FindingSearch, KeptRows
 from kanalyze.live.run import LiveRun
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.runtime.pipeline import Analysis

@@ -14,12 +14,11 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 import kanalyze
-from kanalyze.live.metrics.counters import Metrics
+from kanalyze.live.metrics import Metrics
 from kanalyze.live.rate_jsonl import RatesWriter
+from kanalyze.live.recorder.files import PcapngWriter, RollingParquet
 from kanalyze.live.recorder.packet_recorder import PacketRecorder
-from kanalyze.live.recorder.pcapng_writer import PcapngWriter
-from kanalyze.live.recorder.rolling_parquet import RollingParquet
-from kanalyze.live.sinks import (
+from kanalyze.live.run import (
     MetricsSink,
     PacketRecorderSink,
     ParquetSink,
@@ -27,7 +26,7 @@ from kanalyze.live.sinks import (
     RowsSink,
     ViewSink,
 )
-from kanalyze.live.view.controller import ViewController
+from kanalyze.live.view.view import ViewController
 from kanalyze.live.window.snapshot import CaptureState
 from kanalyze.live.window.windows import Windows
 from kanalyze.model.anomalies import AnomalyKind

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from kanalyze.live.recorder.files import PcapngWriter
     from kanalyze.live.recorder.packet_ring import SelectedPackets
-    from kanalyze.live.recorder.pcapng_writer import PcapngWriter
     from kanalyze.model.packets import PacketBatch
     from kanalyze.model.streams import TokenBytes
     from kanalyze.model.tcp import Endpoint

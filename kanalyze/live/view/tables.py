@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.texts import bounded_text
-from kanalyze.live.window.row_choice import RowChoice, text_matches
+from kanalyze.live.window.row_measures import RowChoice, text_matches
 from kanalyze.model.tcp import Endpoint
 from kanalyze.render.layout import (
     TableColumn,
@@ -42,16 +42,7 @@ if TYPE_CHECKING:
     from kanalyze.spec.report import DeclaredColumn
     from kanalyze.spec.rows.requests import Row
 
-__all__ = [
-    "REQUESTS",
-    "TABLES",
-    "LiveColumn",
-    "LiveTable",
-    "OpenedLine",
-    "finding_text",
-    "sorted_entries",
-    "table_lines",
-]
+__all__ = ["REQUESTS", "TABLES", "LiveTable", "finding_text", "sorted_entries", "table_lines"]
 
 _Shown: TypeAlias = "Callable[[Any, Snapshot], str]"
 

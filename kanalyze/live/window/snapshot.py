@@ -205,7 +205,7 @@ class GroupEntry(NamedTuple):
     protocol: str | None
     """``classic``, ``consumer``, ``share`` or ``streams``; None if not known."""
     members: int
-    """Members seen, up to :data:`~kanalyze.live.window.rebalances.MEMBER_LIMIT`."""
+    """Members seen, up to :data:`~kanalyze.live.window.tables.MEMBER_LIMIT`."""
     members_known: bool
     """False: there were more."""
     rebalances: int | None

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kanalyze.errors import UsageError
-from kanalyze.live.feed.expression_filter import ExpressionFilter
+from kanalyze.live.feed import ExpressionFilter
 from tests.support import libpcap
 from tests.support.packets import Packet, ethernet, ipv4, ipv6, make_batch, segment, tcp
 

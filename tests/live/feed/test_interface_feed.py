@@ -9,9 +9,8 @@ import pytest
 from kanalyze.capture.live.capture import LiveCapture
 from kanalyze.capture.live.packet_socket import InterfaceState
 from kanalyze.errors import CaptureError
-from kanalyze.live.feed.interface_feed import InterfaceFeed
-from kanalyze.live.finding_search import FindingSearch
-from kanalyze.live.kept_rows import KeptRows
+from kanalyze.live.feed import InterfaceFeed
+from kanalyze.live.kept_rows import FindingSearch, KeptRows
 from kanalyze.live.run import LiveRun
 from kanalyze.runtime.pipeline import Analysis
 from tests.support.captures import path

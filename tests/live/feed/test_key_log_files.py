@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kanalyze.errors import UsageError
-from kanalyze.live.feed import key_log_files
-from kanalyze.live.feed.key_log_files import LOOK_EVERY_NS, KeyLogFiles
+from kanalyze.live import key_log_files
+from kanalyze.live.key_log_files import LOOK_EVERY_NS, KeyLogFiles
 from kanalyze.tls import installed
 from kanalyze.tls.keylog import SecretKind
 

@@ -16,8 +16,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 import kanalyze
-from kanalyze.live.metrics.counters import LATENCY_EDGES_NS, Metrics
-from kanalyze.live.metrics.server import ListenAddress, MetricsServer
+from kanalyze.live.metrics import LATENCY_EDGES_NS, Metrics
+from kanalyze.live.metrics_server import ListenAddress, MetricsServer
 from kanalyze.live.window.snapshot import CaptureState
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.tcp import Endpoint

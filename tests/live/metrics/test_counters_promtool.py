@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.exposition import generate_latest
 
-from kanalyze.live.metrics.counters import Metrics
+from kanalyze.live.metrics import Metrics
 from kanalyze.live.window.snapshot import CaptureState
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.runtime.monitor import InFlight

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.live.metrics.label_values import OTHER, LabelValues, label_text
+from kanalyze.live.metrics import OTHER, LabelValues, label_text
 from kanalyze.tables.columns.block import Words
 
 

@@ -14,9 +14,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import CollectorRegistry
 
 from kanalyze.errors import KanalyzeError, UsageError
-from kanalyze.live.metrics import server as serving
-from kanalyze.live.metrics.counters import Metrics
-from kanalyze.live.metrics.server import ListenAddress, MetricsServer, parse_listen
+from kanalyze.live import metrics_server as serving
+from kanalyze.live.metrics import Metrics
+from kanalyze.live.metrics_server import ListenAddress, MetricsServer, parse_listen
 from kanalyze.tables.columns.block import RowBlock
 from tests.support import rows as sample_rows
 from tests.support.waiting import LONG_S, wait_until

@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from kanalyze.live.recorder.numbered_files import (
+from kanalyze.live.recorder.files import (
     numbered_files,
     remove_oldest,
     sync_file,

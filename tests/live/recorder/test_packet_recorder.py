@@ -10,8 +10,8 @@ import kanalyze
 from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.errors import UsageError
+from kanalyze.live.recorder.files import PcapngWriter
 from kanalyze.live.recorder.packet_recorder import PacketRecorder
-from kanalyze.live.recorder.pcapng_writer import PcapngWriter
 from kanalyze.render.packet_comments import comment_of
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.filters import RowFilter

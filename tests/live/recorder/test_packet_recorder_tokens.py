@@ -11,9 +11,9 @@ import pytest
 import kanalyze
 from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import MergedCaptures
-from kanalyze.live.recorder import token_redaction
+from kanalyze.live.recorder import packet_ring
+from kanalyze.live.recorder.files import PcapngWriter
 from kanalyze.live.recorder.packet_recorder import PacketRecorder
-from kanalyze.live.recorder.pcapng_writer import PcapngWriter
 from kanalyze.tables.filters import RowFilter
 from tests.support import kafka as k
 from tests.support import proxied
@@ -481,7 +481,7 @@ def in_vxlan(packet: bytes) -> bytes:
 def test_tokens_of_too_many_logins_are_all_redacted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(token_redaction, "_MAX_TOKENS", 3)
+    monkeypatch.setattr(packet_ring, "_MAX_TOKENS", 3)
     traffic = login(LoginTraffic(), 1)
     for number in range(10, 20):
         traffic.send(TO_BROKER, authenticate(number, PLAIN))

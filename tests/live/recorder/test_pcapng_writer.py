@@ -19,7 +19,7 @@ import pytest
 from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.errors import KanalyzeError, UsageError
-from kanalyze.live.recorder.pcapng_writer import PcapngWriter
+from kanalyze.live.recorder.files import PcapngWriter
 from kanalyze.tls.keylog import KeyLog
 from tests.support.packets import START_NS, Packet, make_batch, segment
 from tests.support.waiting import LONG_S
@@ -343,7 +343,7 @@ def test_renaming_a_full_file_is_tried_again_after_a_failure(
 
 KILLED = """
     import os, sys
-    from kanalyze.live.recorder.pcapng_writer import PcapngWriter
+    from kanalyze.live.recorder.files import PcapngWriter
     from tests.live.recorder.test_pcapng_writer import PACKETS
     from tests.support.packets import make_batch
 

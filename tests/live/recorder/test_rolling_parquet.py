@@ -11,8 +11,8 @@ import pytest
 
 from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.export.parquet import ParquetWriter
-from kanalyze.live.recorder import rolling_parquet as rolling_module
-from kanalyze.live.recorder.rolling_parquet import RollingParquet
+from kanalyze.live.recorder import files as rolling_module
+from kanalyze.live.recorder.files import RollingParquet
 from kanalyze.tables.columns.block import RowBlock
 from tests.support import rows as sample_rows
 from tests.support.waiting import LONG_S
@@ -156,7 +156,7 @@ def test_the_next_run_continues_the_numbers(tmp_path: Path) -> None:
 KILLED = """
     import os, sys
     from kanalyze.tables.columns.block import RowBlock
-    from kanalyze.live.recorder.rolling_parquet import RollingParquet
+    from kanalyze.live.recorder.files import RollingParquet
     from tests.support import rows as sample_rows
 
     rolling = RollingParquet(sys.argv[1])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kanalyze.live.recorder.token_redaction import SegmentPayloads, TokenRedactor
+from kanalyze.live.recorder.packet_ring import SegmentPayloads, TokenRedactor
 from kanalyze.model.streams import TokenBytes
 from kanalyze.model.tcp import Endpoint, TcpConnection
 from tests.support.packets import START_NS, tcp

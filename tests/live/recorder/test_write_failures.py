@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kanalyze.live.recorder.write_failures import WriteFailures
+from kanalyze.live.run import WriteFailures
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kanalyze.live.view.controller import REFRESH_NS, ViewController
+from kanalyze.live.view.view import REFRESH_NS, ViewController
 from kanalyze.live.window.snapshot import LatestFindings
 from kanalyze.tables.columns.block import RowBlock
 from tests.live.snapshots import usual_windows

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.live.view.keys import KeyReader
+from kanalyze.live.view.terminal import KeyReader
 
 
 @pytest.mark.parametrize(

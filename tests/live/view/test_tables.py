@@ -4,7 +4,7 @@ import pytest
 from rich.cells import cell_len
 
 from kanalyze.live.view.tables import TABLES, sorted_entries, table_lines
-from kanalyze.live.window.row_choice import text_matches
+from kanalyze.live.window.row_measures import text_matches
 from tests.live.snapshots import hostile, usual
 
 BY_NAME = {table.name: table for table in TABLES}

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from random import Random
 
-from kanalyze.live.window import recent_rows
-from kanalyze.live.window.row_choice import RowChoice
+from kanalyze.live.window import windows as windows_module
+from kanalyze.live.window.row_measures import RowChoice
 from kanalyze.live.window.snapshot import CaptureState
 from kanalyze.live.window.windows import FilteredWindows, Windows
 from kanalyze.tables.columns.block import RowBlock
@@ -92,7 +92,7 @@ def test_counts_of_the_capture_are_not_filtered():
 
 
 def test_a_step_with_dropped_rows_is_left_out(monkeypatch):
-    monkeypatch.setattr(recent_rows, "MAX_ROWS", 450)
+    monkeypatch.setattr(windows_module, "MAX_ROWS", 450)
     windows = started()
     add_traffic(range(6), windows)
     whole = windows.snapshot(START_NS + 6 * SECOND_NS - 1)

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.live.window.grouped_rows import GroupedRows, key_of, values_at
+from kanalyze.live.window.sums import GroupedRows, key_of, values_at
 from kanalyze.tables.columns.numpy_arrays import IntArray as Ints
 from kanalyze.tables.columns.numpy_arrays import WordArray as Words
 

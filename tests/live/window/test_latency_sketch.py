@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze.live.window.latency_sketch import (
+from kanalyze.live.window.sums import (
     EXACT_LIMIT,
     RELATIVE_ERROR,
     LatencySketch,

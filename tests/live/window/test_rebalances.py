@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kanalyze
-from kanalyze.live.window.rebalances import MEMBER_LIMIT
+from kanalyze.live.window.tables import MEMBER_LIMIT
 from kanalyze.live.window.windows import Windows
 from kanalyze.spec.rows.requests import ErrorItem
 from kanalyze.tables.columns.block import RowBlock

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kanalyze.live.window import recent_rows
-from kanalyze.live.window.recent_rows import RecentRows
-from kanalyze.live.window.row_choice import RowChoice
+from kanalyze.live.window import windows as windows_module
+from kanalyze.live.window.row_measures import RowChoice
+from kanalyze.live.window.windows import RecentRows
 from kanalyze.tables.columns.block import RowBlock
 from tests.support.rows import START_NS, row
 
@@ -75,7 +75,7 @@ def test_rows_of_old_steps_are_dropped():
 
 @pytest.mark.parametrize(("name", "limit"), [("MAX_ROWS", 5), ("MAX_BYTES", 40_000)])
 def test_memory_is_bounded(monkeypatch, name, limit):
-    monkeypatch.setattr(recent_rows, name, limit)
+    monkeypatch.setattr(windows_module, name, limit)
     kept = RecentRows(60, SECOND_NS)
     kept.begin()
     for number in range(50):

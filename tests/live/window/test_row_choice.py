@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanalyze.common.texts import bounded_text
-from kanalyze.live.window.row_choice import RowChoice, text_matches
+from kanalyze.live.window.row_measures import RowChoice, text_matches
 from kanalyze.model.tcp import Endpoint
 from kanalyze.tables.columns.block import RowBlock
 from tests.support.cases import examples

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from kanalyze.live.window.row_measures import RowMeasures
-from kanalyze.live.window.slowest_rows import SlowestRows
+from kanalyze.live.window.windows import SlowestRows
 from kanalyze.tables.columns.block import RowBlock
 from tests.support.rows import START_NS, partition, row
 

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from kanalyze.common.int_columns import shifted
 from kanalyze.errors import UsageError
-from kanalyze.live.window.latency_sketch import EXACT_LIMIT, RELATIVE_ERROR
-from kanalyze.live.window.slowest_rows import MAX_SLOWEST
 from kanalyze.live.window.snapshot import Amounts, CaptureState, Snapshot
-from kanalyze.live.window.windows import HISTORY_STEPS, Windows
+from kanalyze.live.window.sums import EXACT_LIMIT, RELATIVE_ERROR
+from kanalyze.live.window.windows import HISTORY_STEPS, MAX_SLOWEST, Windows
 from kanalyze.model.tcp import Endpoint
 from kanalyze.spec.rows.requests import ErrorItem
 from kanalyze.tables.columns.block import Ints, RowBlock, Words
