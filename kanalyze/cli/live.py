@@ -12,8 +12,7 @@ from kanalyze.api.files import read_topic_ids
 from kanalyze.api.filters import make_filter
 from kanalyze.cli.analyze import filters_of, query_folders
 from kanalyze.cli.console import print_message
-from kanalyze.cli.live_feed import open_feed
-from kanalyze.cli.live_keys import GivenUpReporter, key_logs_of
+from kanalyze.cli.live_feed import GivenUpReporter, key_logs_of, open_feed
 from kanalyze.cli.live_sinks import ShownRows, SinkOptions, make_sinks, message_writer
 from kanalyze.cli.report import write_report
 from kanalyze.errors import UsageError

@@ -77,7 +77,7 @@ __all__ = ["RatesWriter"]
 SCHEMA = 1
 MOST = 10
 
-_AMOUNTS = frozenset(name for table in WINDOW_TABLES.values() for name in table.amounts())
+_AMOUNTS = frozenset(name for table in WINDOW_TABLES.values() for name in table.amounts)
 """Fields of entries that are sums over the window: they become rates."""
 
 

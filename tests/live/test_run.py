@@ -28,7 +28,7 @@ from tests.support.traffic import Line
 from tests.support.watched import part_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kanalyze.capture.file_metadata import FileMetadata
     from kanalyze.live.window.snapshot import CaptureState
@@ -121,25 +121,19 @@ class Sink:
             raise self.fails_with
 
 
-def run_of(
-    feed: Feed,
-    *sinks: Sink,
-    clock: Clock | None = None,
-    is_over: Callable[[], bool] = lambda: False,
-    should_roll: Callable[[], bool] = lambda: False,
-    name: str = "made up",
-) -> dict[str, Any]:
-    run = LiveRun(
-        feed,
-        name,
-        sinks,
-        clock_ns=clock or Clock(),
-        is_over=is_over,
-        should_roll=should_roll,
-        now_ns=START_NS,
-        kept=KeptRows(FindingSearch(kinds_of(*FEW_FINDINGS), pytest.fail)),
-    )
-    return run.run(Analysis((), source=run.source))
+def live_run(feed: Feed, sinks: Sequence[Any], clock: Clock | None = None, **more: Any) -> LiveRun:
+    """Return a run that ends with its feed, unless ``more`` says otherwise."""
+    never: dict[str, Any] = {"is_over": lambda: False, "should_roll": lambda: False}
+    more = {"clock_ns": clock or Clock(), "now_ns": START_NS, **never, **more}
+    return LiveRun(feed, "made up", sinks, **more)
+
+
+def run_of(feed: Feed, *sinks: Sink, clock: Clock | None = None, **more: Any) -> dict[str, Any]:
+    kept = KeptRows(FindingSearch(kinds_of(*FEW_FINDINGS), pytest.fail))
+    run = live_run(feed, sinks, clock, kept=kept, **more)
+    report = run.run(Analysis((), source=run.source))
+    assert report is not None
+    return report
 
 
 def packets_at(*times_ns: int, first_number: int = 1, port: int = 50_000) -> PacketBatch:
@@ -158,7 +152,7 @@ def parts(name: str, at_once: int) -> Iterator[PacketBatch]:
 
 def with_silence(batches: Iterable[PacketBatch]) -> Iterator[PacketBatch | None]:
     for batch in batches:
-        yield from (None, batch)
+        yield from (batch, None)
 
 
 def test_sinks_tick_without_packets():

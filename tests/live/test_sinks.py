@@ -9,7 +9,6 @@ import os
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
-import pytest
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -33,7 +32,7 @@ from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.filters import RowFilter
-from tests.live.view.test_controller import FakeTerminal
+from tests.live.view.test_view import FakeTerminal
 from tests.support.captures import path
 from tests.support.packets import Packet, make_batch, segment
 from tests.support.rows import START_NS, row
@@ -41,6 +40,8 @@ from tests.support.watched import Watched
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 SECOND_NS = 1_000_000_000
 
@@ -73,13 +74,6 @@ def test_lines_are_written_each_interval_and_at_the_end():
     assert [line["rows"] for line in lines] == [3, 7]
     assert [line["capture"]["packets"] for line in lines] == [20, 20]
     assert [line["capture"]["dropped_packets"] for line in lines] == [0, 0]
-
-
-def test_without_a_tick_there_is_no_line():
-    stream = io.BytesIO()
-    windows = Windows()
-    RatesSink(windows, RatesWriter(windows, stream, interval_ns=SECOND_NS)).close()
-    assert stream.getvalue() == b""
 
 
 def test_the_view_shows_rows_and_ends_the_run():
@@ -178,32 +172,7 @@ def test_metrics_count_write_failures(tmp_path: Path):
         file_sink.close()
 
 
-def test_files_of_rows_roll_by_time_and_on_request(tmp_path: Path):
-    messages: list[str] = []
-    sink = ParquetSink(RollingParquet(tmp_path, every_s=10), messages.append)
-
-    def counts() -> list[int]:
-        files = sorted(tmp_path.glob("*.parquet"))
-        return [pq.ParquetFile(file).metadata.num_rows for file in files]
-
-    sink.add(rows(1), START_NS)
-    assert sink.tick(state(), START_NS + 9 * SECOND_NS, 0)
-    assert counts() == []
-    # A file also ends while no packets come.
-    assert sink.tick(state(), START_NS + 10 * SECOND_NS, 0)
-    assert counts() == [1]
-    sink.add(rows(2), START_NS + 11 * SECOND_NS)
-    sink.roll()
-    assert counts() == [1, 2]
-    sink.roll()
-    sink.add(rows(3), START_NS + 12 * SECOND_NS)
-    sink.close()
-    assert counts() == [1, 2, 3]
-    assert messages == []
-
-
-@pytest.mark.parametrize("rolls", [False, True])
-def test_packets_of_errors_are_saved(tmp_path: Path, rolls: bool):
+def test_packets_of_errors_are_saved(tmp_path: Path):
     capture, saved = path("errors"), tmp_path / "saved.pcapng"
     writer = PcapngWriter(saved)
     messages: list[str] = []
@@ -217,12 +186,12 @@ def test_packets_of_errors_are_saved(tmp_path: Path, rolls: bool):
     source = Shown(capture, sink, 40)
     for number, batch_of_rows in enumerate(Analysis([], source=source).batches()):
         sink.add(batch_of_rows, source.now_ns)
-        if rolls and number == 10:
+        if number == 10:
             sink.roll()
         assert sink.tick(state(), source.now_ns, 0)
     sink.close()
     files = sorted(tmp_path.glob("*.pcapng"))
-    assert len(files) == 1 + rolls
+    assert len(files) == 2
     expected = [row for row in kanalyze.requests(capture) if row.status == "error"]
     saved_errors = [row for row in kanalyze.requests(*files) if row.status == "error"]
     key = ["connection", "request_start_ns", "correlation_id", "error_code"]

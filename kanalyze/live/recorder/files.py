@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from io import FileIO
 
     from kanalyze.model.packets import PacketBatch
-    from kanalyze.spec.columns import Column
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tls.keylog import KeyLog
 
@@ -298,7 +297,6 @@ class RollingParquet(ClosedAtEnd):
         every_s: int = 300,
         max_bytes: int = 256 << 20,
         max_files: int = 288,
-        columns: Sequence[Column] = COLUMNS,
     ) -> None:
         """Create the folder if needed; remove unfinished files of earlier runs.
 
@@ -308,7 +306,6 @@ class RollingParquet(ClosedAtEnd):
             max_bytes: a file is closed at this size; it may be one row group larger.
             max_files: the maximum number of files, with those of earlier runs; the oldest are
                 removed.
-            columns: the columns of the rows.
 
         Raises:
             UsageError: a limit is below 1.
@@ -319,7 +316,6 @@ class RollingParquet(ClosedAtEnd):
         self._every_ns = every_s * _NS_PER_S
         self._max_bytes = max_bytes
         self._max_files = max_files
-        self._columns = columns
         self._folder = Path(folder)
         self.target = str(folder)
         """The folder as the user named it."""
@@ -397,11 +393,6 @@ class RollingParquet(ClosedAtEnd):
         finally:
             self._unlock()
 
-    def abort(self) -> None:
-        """Discard the open file and unlock the folder."""
-        self._discard()
-        self._unlock()
-
     def _create(self, now_ns: int, clock_ns: int) -> ParquetWriter:
         self._number += 1
         begin = _EPOCH + timedelta(seconds=now_ns // _NS_PER_S)
@@ -410,7 +401,7 @@ class RollingParquet(ClosedAtEnd):
         self._begun_ns, self._begun_clock_ns = now_ns, clock_ns
         # A symbolic link of that name would be followed.
         self._partial.unlink(missing_ok=True)
-        self._writer = ParquetWriter(str(self._partial), with_times(self._columns))
+        self._writer = ParquetWriter(str(self._partial), with_times(COLUMNS))
         return self._writer
 
     def _discard(self) -> None:

@@ -131,11 +131,6 @@ class PacketRecorder:
         """Packets that could not be written."""
         self._rate = _RowRateLimit(max_rows_per_s)
 
-    @property
-    def buffered_bytes(self) -> int:
-        """Memory of the buffered packets."""
-        return self._ring.buffered_bytes
-
     def add_packets(self, batch: PacketBatch) -> None:
         """Copy packets to the buffer, before their rows come; raises OSError."""
         self._write_all(self._ring.add(batch))

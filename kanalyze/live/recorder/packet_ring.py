@@ -58,26 +58,24 @@ _HEADER_WORDS_AT: Final = 12
 _CHECKSUM_AT: Final = 16
 
 
-class SegmentPayloads(NamedTuple):
-    """Payloads of segments as columns; each payload lies in one packet."""
+class Segments(NamedTuple):
+    """Segments as columns, in the order of the capture; each payload lies in one packet."""
 
+    row: NDArray[np.int64]
+    """Index of the packet in its chunk."""
     time_ns: NDArray[np.int64]
     sequence: NDArray[np.int64]
+    length: NDArray[np.int64]
+    """Sequence numbers that it takes: payload bytes, SYN and FIN."""
     payload_start: NDArray[np.int64]
     """Index in the buffer of the packets."""
     captured_bytes: NDArray[np.int64]
     ports: NDArray[np.uint32]
     """The source port in the upper half, the destination port in the lower half."""
 
-    def moved(self, indices: NDArray[np.int64], shifts: NDArray[np.int64]) -> SegmentPayloads:
-        """Return the payloads at ``indices``, each with its start shifted to another buffer."""
-        return SegmentPayloads(
-            self.time_ns[indices],
-            self.sequence[indices],
-            self.payload_start[indices] + shifts,
-            self.captured_bytes[indices],
-            self.ports[indices],
-        )
+    def picked(self, selection: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Segments:
+        """Return the selected segments."""
+        return Segments._make(column[selection] for column in self)
 
 
 class _RedactedRange(NamedTuple):
@@ -148,7 +146,7 @@ class TokenRedactor:
             for token in tokens.values()
         )
 
-    def redact(self, buffer: memoryview, sent: SegmentPayloads, sender: Sender) -> None:
+    def redact(self, buffer: memoryview, sent: Segments, sender: Sender) -> None:
         """Redact tokens in the segments of a sender, in their buffer."""
         for token in self._by_sender.get(sender, {}).values():
             if token.length is None:
@@ -179,7 +177,7 @@ def _last_ns(tcp: TcpConnection) -> int:
     return _LAST_NS if tcp.end is None else tcp.last_time_ns + _LATE_NS
 
 
-def _zero(buffer: memoryview, sent: SegmentPayloads, index: int, begin: int, end: int) -> None:
+def _zero(buffer: memoryview, sent: Segments, index: int, begin: int, end: int) -> None:
     """Write zeros over a part of a segment's payload, and update its checksum.
 
     The checksum is updated by the change of the bytes (RFC 1624), not computed again. So a checksum
@@ -199,7 +197,7 @@ def _zero(buffer: memoryview, sent: SegmentPayloads, index: int, begin: int, end
     buffer[checksum_at : checksum_at + 2] = total.to_bytes(2)
 
 
-def _header_at(buffer: memoryview, sent: SegmentPayloads, index: int) -> int:
+def _header_at(buffer: memoryview, sent: Segments, index: int) -> int:
     """Return the index of the header of a segment, found by the header length that it states."""
     end = int(sent.payload_start[index])
     begin = int(sent.ports[index]).to_bytes(4) + int(sent.sequence[index]).to_bytes(4)
@@ -289,7 +287,7 @@ class PacketRing:
         Returns True if the marked bytes have gaps or are out of order: missing bytes may come
         after the interval.
         """
-        senders: tuple[list[_SentSegments], list[_SentSegments]] = ([], [])
+        senders: tuple[list[Segments], list[Segments]] = ([], [])
         for chunk in self._chunks:
             if chunk.first_ns <= until_ns and chunk.last_ns >= from_ns:
                 for segments, of_sender in zip(chunk.find(ends), senders, strict=True):
@@ -329,18 +327,16 @@ class PacketRing:
             if not missing:
                 return
 
-    def comment(self, number: int | None, text: str) -> bool:
+    def comment(self, number: int, text: str) -> bool:
         """Add a comment to a packet; return False if it is not marked or was released."""
-        if number is None:
-            return False
         for chunk in reversed(self._chunks):
             if number >= chunk.first_number:
                 return chunk.comment(number, text)
         return False
 
-    def has(self, number: int | None) -> bool:
+    def has(self, number: int) -> bool:
         """Return true if the packet with this number, or a later one, is in the ring."""
-        return number is not None and bool(self._chunks) and number >= self._chunks[0].first_number
+        return bool(self._chunks) and number >= self._chunks[0].first_number
 
     def release(self, until_ns: int | None = None) -> Iterator[SelectedPackets]:
         """Yield the marked packets up to a time (None: all), in the order of the capture.
@@ -382,19 +378,18 @@ class PacketRing:
         self._chunks.append(chunk)
 
 
-class _SentSegments(NamedTuple):
-    """Segments that one endpoint sent, in the order of the capture."""
+class _ChunkHeaders(NamedTuple):
+    """The headers of a chunk, sorted by connection."""
 
-    row: NDArray[np.int64]
-    """Index of the packet in its chunk."""
-    time_ns: NDArray[np.int64]
-    sequence: NDArray[np.int64]
-    length: NDArray[np.int64]
-    """Sequence numbers that it takes: payload bytes, SYN and FIN."""
-
-    def picked(self, selection: NDArray[np.bool_] | slice) -> _SentSegments:
-        """Return the selected segments."""
-        return _SentSegments(*(column[selection] for column in self))
+    segments: Segments
+    keys: NDArray[np.uint64]
+    """The hash of each segment's connection."""
+    senders: NDArray[np.uint64]
+    """The hash of the endpoint that sent it."""
+    opens: NDArray[np.bool_]
+    """True for a SYN without ACK."""
+    are_whole: NDArray[np.bool_]
+    """False if it was reassembled of fragments."""
 
 
 class _RingChunk:
@@ -426,13 +421,54 @@ class _RingChunk:
         chunk._comments = first._comments | second_comments
         return chunk
 
-    def find(self, ends: EndpointHashes) -> tuple[_SentSegments, _SentSegments]:
+    @cached_property
+    def _headers(self) -> _ChunkHeaders:
+        """The segments, sorted by connection; read at the first search."""
+        packets = self.packets
+        headers = read_headers(packets.batch(), LayerStats())
+        columns = SimpleNamespace(
+            **{name: np.asarray(getattr(headers, name)) for name in headers.__slots__}
+        )
+        senders, receivers = hashes_of_ends(headers)
+        # The sum is the same in both directions.
+        keys = senders + receivers
+        order = np.argsort(keys, kind="stable")
+        flags = columns.flags[order]
+        extra = ((flags & SYN) != 0).astype(np.int64) + ((flags & FIN) != 0)
+        ports = columns.source_port[order] << 16 | columns.destination_port[order]
+        segments = Segments(
+            np.searchsorted(packets.number, columns.number[order]),
+            columns.time_ns[order],
+            columns.sequence[order],
+            columns.payload_bytes[order] + extra,
+            columns.payload_start[order],
+            columns.captured_bytes[order],
+            ports.astype(np.uint32),
+        )
+        return _ChunkHeaders(
+            segments,
+            keys[order],
+            senders[order],
+            (flags & (SYN | ACK)) == SYN,
+            # In the buffer, reassembled datagrams follow the packets of the capture.
+            segments.payload_start <= len(packets.buffer),
+        )
+
+    def _range(self, ends: EndpointHashes) -> slice:
+        """Return where the segments of a connection are."""
+        keys = self._headers.keys
+        return slice(*(int(keys.searchsorted(ends.both, side)) for side in ("left", "right")))
+
+    def find(self, ends: EndpointHashes) -> tuple[Segments, Segments]:
         """Return the segments of each endpoint of a connection."""
-        return self._index.find(ends)
+        within = self._range(ends)
+        segments, senders = self._headers.segments.picked(within), self._headers.senders[within]
+        return segments.picked(senders == ends.first), segments.picked(senders == ends.second)
 
     def opening_row(self, ends: EndpointHashes, until_ns: int) -> int | None:
         """Return the row of the last SYN of a connection up to a time; None if there is none."""
-        rows = self._index.opening_rows(ends)
+        within = self._range(ends)
+        rows = self._headers.segments.row[within][self._headers.opens[within]]
         rows = rows[self.packets.time_ns[rows] <= until_ns]
         return int(rows.max()) if len(rows) else None
 
@@ -445,10 +481,11 @@ class _RingChunk:
 
     def mark_fragments(self, ends: EndpointHashes, from_ns: int, until_ns: int) -> None:
         """Mark packets that may be IP fragments, if the connection has fragmented packets."""
-        if self._index.has_fragments(ends):
-            rows = self._index.other_rows
-            times = self.packets.time_ns[rows]
-            self.mark(rows[(times >= from_ns) & (times <= until_ns)])
+        if not self._headers.are_whole[self._range(ends)].all():
+            times = self.packets.time_ns
+            is_other = np.ones(len(times), dtype=np.bool_)
+            is_other[self._headers.segments.row] = False
+            self.mark(np.flatnonzero(is_other & (times >= from_ns) & (times <= until_ns)))
 
     def comment(self, number: int, text: str) -> bool:
         """Add a comment to a packet; return False if it is not marked."""
@@ -463,7 +500,45 @@ class _RingChunk:
 
     def redact(self, redactor: TokenRedactor) -> None:
         """Redact all packets."""
-        self._index.redact(redactor)
+        indices = self._redactable(redactor)
+        self._zero(self.packets.buffer, self._headers.segments.picked(indices), indices, redactor)
+
+    def _redactable(self, redactor: TokenRedactor) -> NDArray[np.int64]:
+        """Return the segments of connections that have tokens."""
+        headers = self._headers
+        return np.flatnonzero(np.isin(headers.keys, redactor.connections) & headers.are_whole)
+
+    def _redacted(
+        self, packets: PacketArrays, rows: NDArray[np.int64], redactor: TokenRedactor
+    ) -> PacketArrays:
+        """Return ``packets``, which are at ``rows`` of the chunk, with tokens redacted.
+
+        The chunk itself is not changed, because the bytes to redact may still change.
+        """
+        indices = self._redactable(redactor)
+        indices = indices[np.isin(self._headers.segments.row[indices], rows)]
+        if not len(indices):
+            return packets
+        copied = _copied(packets)
+        segments = self._headers.segments.picked(indices)
+        shifts = (copied.offset - packets.offset)[np.searchsorted(rows, segments.row)]
+        segments = segments._replace(payload_start=segments.payload_start + shifts)
+        self._zero(copied.buffer, segments, indices, redactor)
+        return copied
+
+    def _zero(
+        self,
+        buffer: memoryview,
+        segments: Segments,
+        indices: NDArray[np.int64],
+        redactor: TokenRedactor,
+    ) -> None:
+        """Redact segments, which have these indices in the chunk, in a buffer."""
+        senders = np.stack([self._headers.keys[indices], self._headers.senders[indices]], axis=1)
+        unique_senders, sender_of = np.unique(senders, axis=0, return_inverse=True)
+        for index, (connection, sender) in enumerate(unique_senders.tolist()):
+            of_sender = segments.picked(sender_of.reshape(-1) == index)
+            redactor.redact(buffer, of_sender, (connection, sender))
 
     def release(self, until_age_ns: int | None, redactor: TokenRedactor) -> SelectedPackets | None:
         """Return the marked packets up to an age, redacted; None if there are none."""
@@ -487,14 +562,15 @@ class _RingChunk:
         self._has_marked = bool(self._marked.any())
         packets = self.packets.select(rows)
         if redactor:
-            packets = self._index.redacted(packets, rows, redactor)
+            packets = self._redacted(packets, rows, redactor)
         return SelectedPackets(packets.batch(), comments)
 
     def _without_fragments(
         self, rows: NDArray[np.int64], redactor: TokenRedactor
     ) -> NDArray[np.int64]:
         """Leave out fragments, in which tokens cannot be found."""
-        fragments = rows[self._index.is_fragment(rows)]
+        headers = self._headers
+        fragments = rows[~np.isin(rows, headers.segments.row[headers.are_whole])]
         if not len(fragments) or not redactor.covers(self.first_age_ns, int(self._age_ns[-1])):
             return rows
         self._released[fragments] = True
@@ -503,121 +579,8 @@ class _RingChunk:
             self._comments.pop(row, None)
         return np.setdiff1d(rows, fragments)
 
-    @cached_property
-    def _index(self) -> _ChunkIndex:
-        return _ChunkIndex(self.packets)
 
-
-class _ChunkIndex:
-    """The segments of a chunk, sorted by connection."""
-
-    def __init__(self, packets: PacketArrays) -> None:
-        self._packets = packets
-        headers = read_headers(packets.batch(), LayerStats())
-        segments = SimpleNamespace(
-            **{name: np.asarray(getattr(headers, name)) for name in headers.__slots__}
-        )
-        senders, receivers = hashes_of_ends(headers)
-        # The sum is the same in both directions.
-        keys = senders + receivers
-        order = np.argsort(keys, kind="stable")
-        self._keys, self._senders = keys[order], senders[order]
-        flags = segments.flags[order]
-        extra = ((flags & SYN) != 0).astype(np.int64) + ((flags & FIN) != 0)
-        self._segments = _SentSegments(
-            np.searchsorted(packets.number, segments.number[order]),
-            segments.time_ns[order],
-            segments.sequence[order],
-            segments.payload_bytes[order] + extra,
-        )
-        self._opens = (flags & (SYN | ACK)) == SYN
-        # In the buffer, reassembled datagrams follow the packets of the capture.
-        self._is_whole = segments.payload_start[order] <= len(packets.buffer)
-        ports = segments.source_port[order] << 16 | segments.destination_port[order]
-        self._sent = SegmentPayloads(
-            self._segments.time_ns,
-            self._segments.sequence,
-            segments.payload_start[order],
-            segments.captured_bytes[order],
-            ports.astype(np.uint32),
-        )
-        self._are_all_whole = bool(self._is_whole.all())
-
-    def find(self, ends: EndpointHashes) -> tuple[_SentSegments, _SentSegments]:
-        """Return the segments of each endpoint of a connection."""
-        within = self._range(ends)
-        segments, senders = self._segments.picked(within), self._senders[within]
-        return segments.picked(senders == ends.first), segments.picked(senders == ends.second)
-
-    def opening_rows(self, ends: EndpointHashes) -> NDArray[np.int64]:
-        """Return the packets with the SYNs of a connection."""
-        within = self._range(ends)
-        rows: NDArray[np.int64] = self._segments.row[within][self._opens[within]]
-        return rows
-
-    def has_fragments(self, ends: EndpointHashes) -> bool:
-        """Return true if a connection has fragmented packets."""
-        return not (self._are_all_whole or self._is_whole[self._range(ends)].all())
-
-    @cached_property
-    def other_rows(self) -> NDArray[np.int64]:
-        """Packets without a whole segment."""
-        return np.setdiff1d(np.arange(len(self._packets)), self._segments.row)
-
-    def is_fragment(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which packets have no whole segment of their own."""
-        return ~np.isin(rows, self._segments.row[self._is_whole])
-
-    def redacted(
-        self, packets: PacketArrays, rows: NDArray[np.int64], redactor: TokenRedactor
-    ) -> PacketArrays:
-        """Return ``packets``, which are at ``rows`` of the chunk, with tokens redacted.
-
-        The chunk itself is not changed, because the bytes to redact may still change.
-        """
-        indices = self._redactable(redactor)
-        indices = indices[np.isin(self._segments.row[indices], rows)]
-        if not len(indices):
-            return packets
-        copied = _copied(packets)
-        shifts = copied.offset - packets.offset
-        of_rows = np.searchsorted(rows, self._segments.row[indices])
-        self._zero(copied.buffer, indices, shifts[of_rows], redactor)
-        return copied
-
-    def redact(self, redactor: TokenRedactor) -> None:
-        """Redact the chunk."""
-        indices = self._redactable(redactor)
-        self._zero(self._packets.buffer, indices, np.zeros_like(indices), redactor)
-
-    def _redactable(self, redactor: TokenRedactor) -> NDArray[np.int64]:
-        """Return the segments of connections that have tokens."""
-        return np.flatnonzero(np.isin(self._keys, redactor.connections) & self._is_whole)
-
-    def _zero(
-        self,
-        buffer: memoryview,
-        indices: NDArray[np.int64],
-        shifts: NDArray[np.int64],
-        redactor: TokenRedactor,
-    ) -> None:
-        """Redact some segments, each shifted in the buffer."""
-        senders = np.stack([self._keys[indices], self._senders[indices]], axis=1)
-        unique_senders, sender_of = np.unique(senders, axis=0, return_inverse=True)
-        for index, (connection, sender) in enumerate(unique_senders.tolist()):
-            of_sender = np.flatnonzero(sender_of.reshape(-1) == index)
-            redactor.redact(
-                buffer,
-                self._sent.moved(indices[of_sender], shifts[of_sender]),
-                (connection, sender),
-            )
-
-    def _range(self, ends: EndpointHashes) -> slice:
-        begin = self._keys.searchsorted(ends.both, "left")
-        return slice(int(begin), int(self._keys.searchsorted(ends.both, "right")))
-
-
-def _has_holes(parts: list[_SentSegments]) -> bool:
+def _has_holes(parts: list[Segments]) -> bool:
     """Return true if a segment begins after the end of all segments before it."""
     if not parts:
         return False

@@ -565,16 +565,14 @@ class ViewController:
         windows: Windows,
         terminal: Terminal,
         *,
-        refresh_ns: int = REFRESH_NS,
         filters: Mapping[str, Any] | None = None,
     ) -> None:
-        """Show ``windows`` at intervals of ``refresh_ns``; ``filters`` are the filters of the run.
+        """Show ``windows`` at intervals; ``filters`` are the filters of the run.
 
         If the windows keep rows, the user can filter them by a pattern and open lines of tables.
         """
         self._windows = windows
         self._terminal = terminal
-        self._refresh_ns = refresh_ns
         self._state = ViewState()
         self._snapshot: Snapshot | None = None
         self._drawn_ns: int | None = None
@@ -618,7 +616,7 @@ class ViewController:
         return True
 
     def _is_due(self, clock_ns: int) -> bool:
-        return self._drawn_ns is None or clock_ns - self._drawn_ns >= self._refresh_ns
+        return self._drawn_ns is None or clock_ns - self._drawn_ns >= REFRESH_NS
 
     def _draw(self, now_ns: int, size: tuple[int, int]) -> None:
         selection = (self._state.shown_pattern(), self._state.opened, self._state.latest)

@@ -120,11 +120,6 @@ class RowMeasures(NamedItems):
             self.known("response_start_ns"), self.ints("response_start_ns").values, sent
         )
 
-    @property
-    def is_held_back_key(self) -> IntArray:
-        """``is_held_back`` as numbers."""
-        return IntArray(self.is_held_back.astype(np.int64), None)
-
     @cached_property
     def broker(self) -> WordArray:
         """The address and port of each broker; null if not known."""

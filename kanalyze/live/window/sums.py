@@ -36,11 +36,13 @@ __all__ = [
     "Max",
     "Quantiles",
     "SumSource",
-    "add_sources",
     "key_of",
     "numbers_of",
     "values_at",
 ]
+
+Mask: TypeAlias = "NDArray[np.bool_]"
+Column: TypeAlias = "IntArray | WordArray | Mask"
 
 _INT64_MIN = -(2**63)
 _INT64_MAX = 2**63 - 1
@@ -128,10 +130,12 @@ class GroupedRows:
         return combined
 
 
-def key_of(column: IntArray | WordArray) -> NDArray[np.int64]:
+def key_of(column: Column) -> NDArray[np.int64]:
     """Return a column as numbers from 0 on, which are equal for equal values; null is 0."""
     if isinstance(column, WordArray):
         return column.codes.astype(np.int64) + 1
+    if isinstance(column, np.ndarray):
+        return column.astype(np.int64)
     values, valid = column
     if not len(values):
         return values
@@ -139,11 +143,14 @@ def key_of(column: IntArray | WordArray) -> NDArray[np.int64]:
     return numbers if valid is None else np.where(valid, numbers, 0)
 
 
-def values_at(column: IntArray | WordArray, rows: Sequence[int]) -> list[str | int | None]:
+def values_at(column: Column, rows: Sequence[int]) -> list[str | int | None]:
     """Return the values of a column in some rows; None for null."""
     if isinstance(column, WordArray):
         words = [*column.words, None]  # code -1, null, is the last index
         return [words[code] for code in column.codes[rows].tolist()]
+    if isinstance(column, np.ndarray):
+        truths: list[str | int | None] = column[rows].tolist()
+        return truths
     values: list[str | int | None] = column.values[rows].tolist()
     if column.valid is None:
         return values
@@ -305,8 +312,6 @@ def _middle_of(bucket: int) -> int:
     return (leading << exponent) + ((1 << exponent) - 1) // 2
 
 
-Column: TypeAlias = "IntArray | WordArray"
-Mask: TypeAlias = "NDArray[np.bool_]"
 Key: TypeAlias = tuple[str | int | None, ...]
 
 
@@ -542,16 +547,3 @@ class KeyedSums:
 
     def _start(self) -> list[Any]:
         return [measure.start() for measure in self._measures]
-
-
-def add_sources(sums: KeyedSums, sources: Sequence[SumSource], rows: Any) -> None:
-    """Add rows to sums whose measures are those of ``sources``, in their order."""
-    first = 0
-    for source in sources:
-        end = first + len(source.measures)
-        items = source.items(rows)
-        if items is not None:
-            keys = [items[name] for name in source.keys]
-            where = None if source.where is None else items[source.where]
-            sums.add(keys, items, where, slice(first, end))
-        first = end

@@ -14,7 +14,7 @@ length, so their assignments are not known.
 from __future__ import annotations
 
 import zlib
-from collections import Counter
+from collections import Counter, namedtuple
 from operator import attrgetter, not_
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,14 +22,6 @@ import numpy as np
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.live.window.row_measures import NamedItems, rows_with_items
-from kanalyze.live.window.snapshot import (
-    ApiEntry,
-    BrokerEntry,
-    ClientEntry,
-    ErrorEntry,
-    GroupEntry,
-    TopicEntry,
-)
 from kanalyze.live.window.sums import (
     ExactSum,
     GroupedRows,
@@ -37,19 +29,17 @@ from kanalyze.live.window.sums import (
     Max,
     Quantiles,
     SumSource,
-    add_sources,
     key_of,
     values_at,
 )
 from kanalyze.tables.columns.numpy_arrays import WordArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from kanalyze.live.window.row_measures import RowMeasures
-    from kanalyze.live.window.sums import Key
 
 __all__ = ["RECENT_TABLES", "WINDOW_TABLES", "GroupEvents", "WindowTable"]
 
@@ -314,60 +304,74 @@ _API_LIMIT: Final = 128
 """APIs with sums of their own: Kafka has fewer, but keys on the wire may be wrong."""
 
 
-class WindowTable(NamedTuple):
+def _entry_type(fields: Sequence[str]) -> Any:
+    return namedtuple("Entry", fields)
+
+
+class WindowTable:
     """A table of a snapshot."""
 
-    entry: type[Any]
-    """A named tuple: what the columns of a key are called, ``other``, the figures of measures."""
-    sources: tuple[SumSource, ...]
-    names: tuple[str, ...]
-    """The fields of an entry that are its key."""
-    rank: Callable[[Any], int]
-    """Returns the rank of an entry; the highest come first, equal ones by name."""
-    limit: int | None = None
-    """How many keys have sums of their own in a step; None for the limit of the windows."""
-    key: Callable[[Key], Key] = tuple
-    """Returns the values of ``names``."""
-    of_others: tuple[tuple[str, object], ...] = ()
-    """Fields of the entry for all keys beyond the limit that are not known."""
+    def __init__(
+        self,
+        names: Sequence[str],
+        *sources: SumSource,
+        rank: Callable[[Any], int],
+        limit: int | None = None,
+        of_others: Mapping[str, object] | None = None,
+    ) -> None:
+        """Declare a table. Its entries have the names, ``other``, and the figures of all measures.
 
-    def amounts(self) -> list[str]:
-        """Return the fields of an entry that are sums."""
-        measures = [measure for source in self.sources for measure in source.measures]
-        return [each.name for each in measures if isinstance(each, ExactSum) and each.is_amount]
+        Args:
+            names: what the columns of a key are called in an entry.
+            sources: what is summed up; all have as many columns of keys as there are names.
+            rank: returns the rank of an entry; the highest come first, equal ones by name.
+            limit: how many keys have sums of their own in a step; None for that of the windows.
+            of_others: fields of the entry for all keys beyond the limit that are not known.
+        """
+        self._names = names
+        self._sources = sources
+        self._rank = rank
+        self._limit = limit
+        self._of_others = of_others or {}
+        self._measures = [measure for source in sources for measure in source.measures]
+        nothing = [measure.start() for measure in self._measures]
+        figures = self.sums(0).figures(nothing)
+        self._entry = _entry_type([*names, "other", *figures])
+        self.amounts = [
+            each.name for each in self._measures if isinstance(each, ExactSum) and each.is_amount
+        ]
+        """The fields of an entry that are sums."""
 
     def sums(self, limit: int) -> KeyedSums:
         """Return sums without keys; ``limit`` is that of tables without a limit of their own."""
-        measures = [measure for source in self.sources for measure in source.measures]
-        return KeyedSums(measures, self.limit or limit)
+        return KeyedSums(self._measures, self._limit or limit)
 
     def add(self, sums: KeyedSums, rows: RowMeasures) -> None:
         """Add rows to sums of this table."""
-        add_sources(sums, self.sources, rows)
+        first = 0
+        for source in self._sources:
+            end = first + len(source.measures)
+            items = source.items(rows)
+            if items is not None:
+                keys = [items[name] for name in source.keys]
+                where = None if source.where is None else items[source.where]
+                sums.add(keys, items, where, slice(first, end))
+            first = end
 
     def entries(self, sums: KeyedSums) -> tuple[Any, ...]:
         """Return the entries, the highest rank first, with that of the others at the end."""
-        entries = [self._entry(key, sums.figures(values)) for key, values in sums]
+        entries = [self._entry(*key, False, *sums.figures(values).values()) for key, values in sums]
         # Sort keys are texts: thousands of lists would keep the garbage collector busy.
-        entries.sort(key=lambda entry: str(entry[: len(self.names)]))
-        entries.sort(key=self.rank, reverse=True)
+        entries.sort(key=lambda entry: str(entry[: len(self._names)]))
+        entries.sort(key=self._rank, reverse=True)
         if sums.others is not None:
-            others = {**sums.figures(sums.others), **dict.fromkeys(self.names), "other": True}
-            entries.append(self.entry(**(others | dict(self.of_others))))
+            others = {**dict.fromkeys(self._names), **sums.figures(sums.others), **self._of_others}
+            entries.append(self._entry(**others, other=True))
         return tuple(entries)
-
-    def _entry(self, key: Key, figures: dict[str, Any]) -> Any:
-        names = dict(zip(self.names, self.key(key), strict=True))
-        return self.entry(**names, other=False, **figures)
 
 
 def _rows(rows: RowMeasures) -> RowMeasures:
     return rows
-
-
-def _requests(entry: Any) -> int:
-    requests: int = entry.requests
-    return requests
 
 
 _TRAFFIC: Final = (
@@ -382,85 +386,76 @@ _WORK_LATENCY: Final = Quantiles("latency_ns", where="is_not_held_back")
 
 WINDOW_TABLES: Final = {
     "apis": WindowTable(
-        ApiEntry,
-        (
-            SumSource(
-                _rows,
-                ("wire", "api_key", "api_name", "is_held_back_key"),
-                *_TRAFFIC,
-                Quantiles("latency_ns"),
-            ),
-        ),
         ("wire", "api_key", "api_name", "waited"),
-        _requests,
+        SumSource(
+            _rows,
+            ("wire", "api_key", "api_name", "is_held_back"),
+            *_TRAFFIC,
+            Quantiles("latency_ns"),
+        ),
+        rank=attrgetter("requests"),
         limit=_API_LIMIT,
-        key=lambda key: (*key[:3], bool(key[3])),
-        of_others=(("waited", False),),
+        of_others={"waited": False},
     ),
     "clients": WindowTable(
-        ClientEntry,
-        # A response without its request has no client id.
-        (
-            SumSource(
-                _rows, ("client_id", "client_ip"), *_TRAFFIC, _WORK_LATENCY, where="is_request"
-            ),
-        ),
         ("client_id", "client_ip"),
-        _requests,
+        # A response without its request has no client id.
+        SumSource(_rows, ("client_id", "client_ip"), *_TRAFFIC, _WORK_LATENCY, where="is_request"),
+        rank=attrgetter("requests"),
     ),
     "brokers": WindowTable(
-        BrokerEntry,
-        (SumSource(_rows, ("broker",), *_TRAFFIC, _WORK_LATENCY),),
         ("broker",),
-        _requests,
+        SumSource(_rows, ("broker",), *_TRAFFIC, _WORK_LATENCY),
+        rank=attrgetter("requests"),
     ),
     "topics": WindowTable(
-        TopicEntry,
-        (
-            SumSource(
-                attrgetter("partitions"),
-                ("topic", "id_without_name"),
-                ExactSum("produce_requests", "is_first_produced"),
-                ExactSum("produced_records", "produced_records"),
-                ExactSum("produced_bytes", "produced_bytes"),
-                ExactSum("fetch_requests", "is_first_fetched"),
-                ExactSum("fetched_records", "fetched_records"),
-                ExactSum("fetched_bytes", "fetched_bytes"),
-                ExactSum("records_known", "is_unknown", not_),
-            ),
-            SumSource(
-                attrgetter("errors"),
-                ("topic", "no_id"),
-                ExactSum("errors", "one"),
-                where="has_topic",
-            ),
-        ),
         ("topic", "topic_id"),
-        lambda entry: entry.produced_bytes + entry.fetched_bytes,
+        SumSource(
+            attrgetter("partitions"),
+            ("topic", "id_without_name"),
+            ExactSum("produce_requests", "is_first_produced"),
+            ExactSum("produced_records", "produced_records"),
+            ExactSum("produced_bytes", "produced_bytes"),
+            ExactSum("fetch_requests", "is_first_fetched"),
+            ExactSum("fetched_records", "fetched_records"),
+            ExactSum("fetched_bytes", "fetched_bytes"),
+            # False: there may be more records.
+            ExactSum("records_known", "is_unknown", not_),
+        ),
+        SumSource(
+            attrgetter("errors"), ("topic", "no_id"), ExactSum("errors", "one"), where="has_topic"
+        ),
+        rank=lambda entry: entry.produced_bytes + entry.fetched_bytes,
     ),
     "errors": WindowTable(
-        ErrorEntry,
-        (
-            SumSource(
-                attrgetter("errors"),
-                ("api_name", "code", "name", "topic"),
-                ExactSum("occurrences", "one"),
-                Max("last_time_ns", "time_ns"),
-            ),
-        ),
         ("api_name", "error_code", "error_name", "topic"),
-        lambda entry: entry.occurrences,
+        SumSource(
+            attrgetter("errors"),
+            ("api_name", "code", "name", "topic"),
+            ExactSum("occurrences", "one"),
+            Max("last_time_ns", "time_ns"),
+        ),
+        rank=attrgetter("occurrences"),
     ),
 }
-"""By field of a snapshot: tables over the window. The first has all rows."""
+"""By field of a snapshot: tables over the window. The first has all rows.
+
+APIs: requests that the broker held back on purpose have their own entry (``waited``); the key is
+null for responses whose request is not known. Clients and brokers: latencies without such requests.
+Topics: the id is null if the name is known. Errors: every code in a response counts.
+"""
 
 RECENT_TABLES: Final = {
     "groups": WindowTable(
-        GroupEntry,
-        (GROUPS,),
         ("group_id",),
-        lambda entry: entry.last_time_ns or 0,
-        of_others=(("protocol", None), ("rebalances", None)),
+        GROUPS,
+        rank=lambda entry: entry.last_time_ns or 0,
+        of_others={"protocol": None, "rebalances": None},
     )
 }
-"""Tables over the last minute."""
+"""Tables over the last minute.
+
+Groups whose members joined, left, failed, had to rejoin or got an assignment. Members of the newer
+protocols join and leave by heartbeats: for their groups ``joins``, ``syncs``, ``leaves`` and
+``told`` are 0.
+"""

@@ -3,8 +3,6 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
-import pytest
-
 from kanalyze.live.run import WriteFailures
 
 if TYPE_CHECKING:
@@ -44,13 +42,6 @@ class Disk:
         raise OSError(errno.EIO, "Input/output error")
 
 
-def test_successful_writes_are_not_reported() -> None:
-    disk = Disk()
-    disk.attempt(disk.hold, disk.write, disk.hold)
-    disk.end("")
-    assert disk.messages == []
-
-
 def test_the_start_and_the_end_of_a_failure_are_reported_once() -> None:
     disk = Disk()
     disk.attempt(disk.write, disk.fail, disk.fail, disk.hold, disk.fail)
@@ -88,20 +79,3 @@ def test_a_partial_write_that_fails_is_a_failure() -> None:
         disk.clock_ns += MINUTE_NS
         disk.attempt(disk.fail_in_the_middle)
     assert disk.messages == ["cannot write rows to /data/rows: Input/output error; trying again"]
-
-
-def test_only_oserror_is_caught() -> None:
-    def wrong() -> None:
-        raise ValueError("wrong")
-
-    with pytest.raises(ValueError, match="wrong"):
-        Disk().attempt(wrong)
-
-
-def test_an_error_without_a_text_is_reported_by_name() -> None:
-    def nameless() -> None:
-        raise TimeoutError
-
-    disk = Disk()
-    disk.attempt(nameless)
-    assert disk.messages == ["cannot write rows to /data/rows: TimeoutError; trying again"]

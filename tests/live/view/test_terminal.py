@@ -6,17 +6,71 @@ import errno
 import io
 import os
 import pty
-import subprocess
 import sys
 import termios
 from contextlib import ExitStack
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
-from kanalyze.live.view.terminal import HANGUP, Terminal, can_draw
+from kanalyze.live.view.terminal import HANGUP, KeyReader, Terminal, can_draw
+from tests.support.cases import for_each
 from tests.support.pseudo_terminal import ALTERNATE, BACK, PseudoTerminal
 from tests.support.waiting import LONG_S
+
+
+@for_each(
+    "case",
+    [
+        (b"q", ["q"]),
+        (b"a\tb", ["a", "tab", "b"]),
+        (b"\r\n", ["enter", "enter"]),
+        (b"\x7f\x08", ["backspace", "backspace"]),
+        (b"\x03\x15", ["ctrl-c", "ctrl-u"]),
+        (b"\x1b[A\x1b[B\x1bOC\x1bOD", ["up", "down", "right", "left"]),
+        (b"\x1b[5~\x1b[6~\x1b[H\x1b[F", ["pageup", "pagedown", "home", "end"]),
+        (b"\x1b[Z", ["shift-tab"]),
+        (b"\x1b\x1b[A", ["escape", "up"]),
+        ("\u00e9\u6f22".encode(), ["\u00e9", "\u6f22"]),
+        (b"\x00\x01\xc2\x9b", []),
+        (b"\x1b[15;5~q", ["q"]),
+        (b"\x1bxq", ["escape", "x", "q"]),
+        (b"\x1b\r\x1b\x00", ["escape", "enter", "escape"]),
+        (b"\xffq", ["\ufffd", "q"]),
+    ],
+)
+def test_bytes_are_read_as_keys(case):
+    data, keys = case
+    assert KeyReader().feed(data) == keys
+
+
+def test_an_escape_byte_alone_is_a_key_after_a_flush():
+    reader = KeyReader()
+    assert reader.feed(b"\x1b") == []
+    assert reader.flush() == ["escape"]
+    assert reader.flush() == []
+    assert reader.feed(b"\x1b[1") == reader.flush() == []
+    assert reader.feed(b"q") == ["q"]
+
+
+def test_an_endless_sequence_is_given_up():
+    assert KeyReader().feed(b"\x1b[" + b"1" * 13 + b"q")[-1:] == []
+    assert KeyReader().feed(b"\x1b[" + b"1" * 1000 + b"q")[-1] == "q"
+
+
+@given(st.binary(max_size=40), st.integers(0, 40))
+def test_keys_do_not_depend_on_how_bytes_are_split(data, cut):
+    reader, other = KeyReader(), KeyReader()
+    assert reader.feed(data[:cut]) + reader.feed(data[cut:]) == other.feed(data)
+
+
+@given(st.binary(max_size=60))
+def test_every_key_is_a_printable_character_or_a_name(data):
+    for key in KeyReader().feed(data):
+        assert key.isprintable()
+        assert len(key) == 1 or key.isascii()
 
 
 class Session(PseudoTerminal):
@@ -76,23 +130,6 @@ def test_the_terminal_is_restored_after_an_exception(monkeypatch):
         assert session.is_as_before()
         # The text comes after the end of the full-screen mode: it can be read.
         assert b"RuntimeError: the feed broke" in session.output[session.output.rindex(BACK) :]
-
-
-def test_the_terminal_is_restored_after_ctrl_c():
-    with Session() as session:
-        session.see("JoinGroup")
-        session.press(b"\x1a\x03")
-        assert session.end() != 0
-        assert session.is_as_before()
-        assert b"KeyboardInterrupt" in session.output
-
-
-def test_keys_come_from_the_terminal_if_standard_input_is_a_capture():
-    with Session(stdin=subprocess.DEVNULL) as session:
-        session.see("JoinGroup")
-        session.press(b"q")
-        assert session.end() == 0
-        assert session.is_as_before()
 
 
 def test_a_closed_terminal_is_a_hangup(monkeypatch):
