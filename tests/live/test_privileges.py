@@ -1,3 +1,5 @@
+"""The user and the group that sudo names."""
+
 from __future__ import annotations
 
 import pytest

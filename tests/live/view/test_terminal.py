@@ -18,7 +18,6 @@ from rich.console import Console
 from kanalyze.live.view.terminal import HANGUP, KeyReader, Terminal, can_draw
 from tests.support.cases import for_each
 from tests.support.pseudo_terminal import ALTERNATE, BACK, PseudoTerminal
-from tests.support.waiting import LONG_S
 
 
 @for_each(
@@ -73,63 +72,30 @@ def test_every_key_is_a_printable_character_or_a_name(data):
         assert len(key) == 1 or key.isascii()
 
 
-class Session(PseudoTerminal):
-    """``tests.live.drive`` on a pseudo-terminal."""
-
-    def __init__(self, *options: str, stdin: int | None = None, width: int = 80, height: int = 24):
-        argv = ("-m", "tests.live.drive", "--seconds", str(LONG_S), *options)
-        super().__init__(*argv, stdin=stdin, width=width, height=height)
-
-
-def test_keys_work_and_the_terminal_is_restored():
-    with Session() as session:
-        session.see("JoinGroup")
-        assert ALTERNATE in session.output
-        assert not session.is_as_before()
-        session.press(b"2")
-        session.see("billing-")
-        session.press(b"/web-1")
-        session.see("/web-1")
-        session.press(b"\r")
-        session.see("only web-1")
-        session.press(b"p")
-        session.see("PAUSED")
-        session.press(b"?")
-        session.see("counting continues")
-        session.press(b"q")
-        assert session.end() == 0
-        assert session.is_as_before()
-        assert b"left with 'web-1'" in session.output
-
-
-def test_the_view_has_the_size_of_the_terminal():
-    with Session(width=60, height=15) as session:
-        session.see("JoinGroup")
-        assert b"6 errors" not in session.output
-        session.output = b""
-        session.resize(120, 40)
-        session.see("6 errors")
-        session.press(b"q")
-        assert session.end() == 0
-
-
-def test_control_characters_of_names_do_not_reach_the_terminal():
-    with Session() as session:
-        session.see("bad[bold]")
-        session.press(b"q")
-        session.end()
-        # The screen is never cleared while it is drawn, because it would flicker.
-        assert b"\x1b[2J" not in session.output
-        assert "\u202e".encode() not in session.output
+BROKEN_RUN = """
+from rich.console import Console
+from kanalyze.live.view.terminal import Terminal
+from kanalyze.live.view.view import render, view_of
+from kanalyze.live.view.view_state import ViewState
+from tests.live.snapshots import hostile
+with Terminal(Console(highlight=False)) as terminal:
+    terminal.show(render(view_of(hostile(), ViewState(), *terminal.size).lines))
+    raise RuntimeError("the feed broke")
+"""
 
 
 def test_the_terminal_is_restored_after_an_exception(monkeypatch):
     monkeypatch.setenv("PYTHON_COLORS", "0")  # Python 3.13 and later colour the traceback
-    with Session("--fail") as session:
+    with PseudoTerminal("-c", BROKEN_RUN) as session:
         assert session.end() == 1
         assert session.is_as_before()
+        assert ALTERNATE in session.output
         # The text comes after the end of the full-screen mode: it can be read.
         assert b"RuntimeError: the feed broke" in session.output[session.output.rindex(BACK) :]
+        # Control characters of names do not reach the terminal.
+        assert b"red[bold]x[/]" in session.output
+        assert b"\x1b[31mred" not in session.output
+        assert "\u202e".encode() not in session.output
 
 
 def test_a_closed_terminal_is_a_hangup(monkeypatch):

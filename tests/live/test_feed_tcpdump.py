@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from tests.support.disorder.packet import Packet as CapturedPacket
 
+
 CAPTURES = (
     "cluster",  # many ports
     "ipv6",
