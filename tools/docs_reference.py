@@ -15,7 +15,7 @@ import kanalyze
 from kanalyze.api import options as option_types
 from kanalyze.cli.arguments import parser
 from kanalyze.common import argument_values
-from kanalyze.live.metrics.counters import Metrics
+from kanalyze.live.metrics import Metrics
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.queries.json_schema import SCHEMAS
 from kanalyze.tables.anomalies import stage_of

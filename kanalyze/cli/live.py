@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kanalyze.api.inputs import make_filter, read_topic_ids
 from kanalyze.cli.analyze import filters_of, query_folders
 from kanalyze.cli.console import print_message
-from kanalyze.cli.live_feed import open_feed
-from kanalyze.cli.live_keys import GivenUpReporter, key_logs_of
+from kanalyze.cli.live_feed import GivenUpReporter, key_logs_of, open_feed
 from kanalyze.cli.live_sinks import ShownRows, SinkOptions, make_sinks, message_writer
 from kanalyze.cli.report import write_report
 from kanalyze.errors import UsageError
@@ -71,8 +70,7 @@ def live(arguments: argparse.Namespace) -> None:
             run(None)
             return
         # Imported late: rows without a report do not need these.
-        from kanalyze.live.finding_search import FindingSearch
-        from kanalyze.live.kept_rows import KeptRows
+        from kanalyze.live.kept_rows import FindingSearch, KeptRows
 
         kept_rows = KeptRows(FindingSearch(kinds, warn, row_filter.conditions))
         if output_format == "view":

@@ -1,26 +1,33 @@
-"""Opens the input of ``kanalyze live``: an interface or a pipe, with the filters of the arguments.
+"""Where the packets of ``kanalyze live`` come from, and the secrets that decrypt them.
 
-In: arguments. Out: a :class:`~kanalyze.live.run.Feed`, and the filters of its packets.
+In: arguments; connections that are not decrypted. Out: a :class:`~kanalyze.live.run.Feed` and the
+filters of its packets; key logs that grow; messages, which show no secret.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from kanalyze.capture.live.capture import DEFAULT_GATHER_S, LiveCapture
+from kanalyze.cli.analyze import KEY_LOG_VARIABLE
 from kanalyze.cli.console import print_message
 from kanalyze.errors import UsageError
 from kanalyze.live.window.snapshot import PIPE
+from kanalyze.render.nothing import undecrypted_reason
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable, Sequence
     from contextlib import ExitStack
 
+    from kanalyze.live.key_log_files import KeyLogFiles
     from kanalyze.live.run import Feed, PacketFilter
+    from kanalyze.tls.streams import GivenUp
 
-__all__ = ["open_feed"]
+__all__ = ["GivenUpReporter", "key_logs_of", "open_feed"]
 
 _ROWS_GATHER_S: Final = 0.1
 
@@ -46,7 +53,7 @@ def open_feed(
 def _pipe_filters(arguments: argparse.Namespace) -> list[PacketFilter]:
     filters: list[PacketFilter] = []
     if text := _expression(arguments):
-        from kanalyze.live.feed.expression_filter import ExpressionFilter
+        from kanalyze.live.feed import ExpressionFilter
 
         filters.append(ExpressionFilter(text))
     return filters + _endpoint_filters(arguments)
@@ -61,7 +68,7 @@ def _interface(
     are filtered here, and expressions are not possible.
     """
     from kanalyze.capture.live.libpcap import has_libpcap
-    from kanalyze.live.feed.interface_feed import InterfaceFeed
+    from kanalyze.live.feed import InterfaceFeed
 
     filters: list[PacketFilter] = []
     if has_libpcap() or _expression(arguments):
@@ -121,3 +128,57 @@ def _standard_input() -> BinaryIO:
     if sys.stdin.isatty():
         raise UsageError("standard input is a terminal: pipe a capture into kanalyze live -")
     return getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
+
+
+_MAX_NAMED: Final = 10
+
+
+def key_logs_of(arguments: argparse.Namespace, warn: Callable[[str], None]) -> KeyLogFiles | None:
+    """Open and read the key logs that arguments or the environment name; None if there are none.
+
+    Messages are printed until this function returns; ``warn`` receives later ones. Raises
+    UsageError.
+    """
+    files = arguments.keylog
+    variable = os.environ.get(KEY_LOG_VARIABLE)
+    if not files and not variable and not arguments.with_secrets:
+        return None
+    from kanalyze.live.key_log_files import KeyLogFiles  # imported late: only for keys
+
+    try:
+        keys = KeyLogFiles(files or ([variable] if variable else []), print_message)
+    except UsageError as error:
+        if files or arguments.with_secrets:
+            raise
+        # The variable is meant for the programs that write the file.
+        print_message(f"{KEY_LOG_VARIABLE} is ignored: {error}")
+        return None
+    keys.warn = warn
+    if arguments.save is not None and not arguments.with_secrets:
+        print_message(
+            f"{arguments.save}: TLS packets stay encrypted; "
+            "--with-secrets adds the secrets that decrypt them"
+        )
+    return keys
+
+
+class GivenUpReporter:
+    """Reports TLS connections that are not decrypted: the first ones by name, then a count."""
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._warn = warn
+        self._count = 0
+
+    def add(self, given_up: Sequence[GivenUp]) -> None:
+        """Report connections."""
+        for connection in given_up:
+            self._count += 1
+            if self._count <= _MAX_NAMED:
+                first, second = connection.tcp.endpoints
+                reason = undecrypted_reason(connection.reason)
+                self._warn(f"{first} and {second}: TLS connection not decrypted: {reason}")
+
+    def end(self) -> None:
+        """Report how many more connections were not decrypted."""
+        if self._count > _MAX_NAMED:
+            self._warn(f"{self._count - _MAX_NAMED:,} more TLS connections not decrypted")

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from kanalyze.live.kept_rows import KeptRows
-    from kanalyze.live.metrics.server import ListenAddress
-    from kanalyze.live.run import Sink
-    from kanalyze.live.sinks import FileSink
+    from kanalyze.live.metrics_server import ListenAddress
+    from kanalyze.live.run import FileSink, Sink
     from kanalyze.tables.filters import RowFilter
     from kanalyze.tls.keylog import KeyLog
 
@@ -70,7 +69,7 @@ def _listen(text: str | None) -> ListenAddress | None:
         return None
     if find_spec("prometheus_client") is None:
         raise UsageError("--metrics needs prometheus_client: pip install 'kanalyze[live]'")
-    from kanalyze.live.metrics.server import parse_listen
+    from kanalyze.live.metrics_server import parse_listen
 
     return parse_listen(text)
 
@@ -124,8 +123,8 @@ def message_writer(output_format: str, stack: ExitStack) -> Callable[[str], None
 
 
 def _rows_files(arguments: argparse.Namespace, warn: Callable[[str], None]) -> FileSink:
-    from kanalyze.live.recorder.rolling_parquet import RollingParquet
-    from kanalyze.live.sinks import ParquetSink
+    from kanalyze.live.recorder.files import RollingParquet
+    from kanalyze.live.run import ParquetSink
 
     return ParquetSink(
         RollingParquet(
@@ -143,9 +142,9 @@ def _rows_files(arguments: argparse.Namespace, warn: Callable[[str], None]) -> F
 def _packets_files(
     arguments: argparse.Namespace, filters: Sequence[RowFilter], shown_rows: ShownRows
 ) -> FileSink:
+    from kanalyze.live.recorder.files import PcapngWriter
     from kanalyze.live.recorder.packet_recorder import PacketRecorder
-    from kanalyze.live.recorder.pcapng_writer import PcapngWriter
-    from kanalyze.live.sinks import PacketRecorderSink
+    from kanalyze.live.run import PacketRecorderSink
 
     writer = PcapngWriter(
         arguments.save,
@@ -166,9 +165,9 @@ def _metrics(
 ) -> Sink:
     from prometheus_client.process_collector import ProcessCollector
 
-    from kanalyze.live.metrics.counters import Metrics
-    from kanalyze.live.metrics.server import MetricsServer
-    from kanalyze.live.sinks import MetricsSink
+    from kanalyze.live.metrics import Metrics
+    from kanalyze.live.metrics_server import MetricsServer
+    from kanalyze.live.run import MetricsSink
 
     metrics = Metrics()
     # The start time, memory and CPU time of the process, by their usual names.
@@ -181,12 +180,12 @@ def _metrics(
 def _output(
     shown_rows: ShownRows, interval_ns: int, files: Sequence[FileSink], stack: ExitStack
 ) -> Sink:
-    from kanalyze.live.sinks import RatesSink, RowsSink, ViewSink
+    from kanalyze.live.run import RatesSink, RowsSink, ViewSink
 
     if shown_rows.output_format == "view":
-        from kanalyze.live.findings_watch import FindingsWatch
-        from kanalyze.live.view.controller import ViewController
+        from kanalyze.live.kept_rows import FindingsWatch
         from kanalyze.live.view.terminal import Terminal
+        from kanalyze.live.view.view import ViewController
 
         windows = Windows(keeps_rows=True)
         watch = None if shown_rows.kept is None else FindingsWatch(shown_rows.kept)

@@ -1,45 +1,166 @@
 """The latest rows of every table, kept for queries: for findings, and for the report.
 
-In: rows, as they are made. Out: databases of these rows, and the report.
+In: rows, as they are made; kinds of findings; the time. Out: databases of these rows, the report,
+and :class:`~kanalyze.live.window.snapshot.LatestFindings`.
 
 Rows are kept as compressed Arrow batches: some 60 bytes for a request. A run may last for months,
 so there is a limit. Older rows are dropped, and the report says at which time its rows begin.
+
+A query that fails is left out of this search, and runs again in the next one. A query that takes
+too long is interrupted, and never runs again. Each reason is reported once, in one line.
+
+A round of queries takes some 0.2 s, and 2 us for each request. It runs in its own thread, and
+DuckDB releases the interpreter lock. Rounds take at most 1 / :data:`SHARE` of the time of one
+processor. No round begins while packets are dropped, because the capture is more important.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from threading import Event, Timer
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.times import format_time
+from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.export.arrow import BatchMaker
-from kanalyze.live.finding_search import LIVE_TABLES
+from kanalyze.live.window.snapshot import LatestFindings
 from kanalyze.queries.database import Database
+from kanalyze.queries.findings import findings_of, unfiltered_only
 from kanalyze.queries.report import report_of
 from kanalyze.spec.rows.anomalies import QUALITY, QualityFact
 from kanalyze.spec.rows.cluster import REQUEST_ID
-from kanalyze.spec.rows.tables import choose_tables
+from kanalyze.spec.rows.tables import ALWAYS, choose_tables
 from kanalyze.tables.cluster.reader import CLUSTER_TABLES
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.columns.numpy_arrays import all_began_ns
 from kanalyze.tables.quality import quality_facts
+from kanalyze.tables.quality_facts import facts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from concurrent.futures import Executor, Future
+    from contextlib import AbstractContextManager
 
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from kanalyze.live.finding_search import FindingSearch
+    from kanalyze.live.window.snapshot import CaptureState
+    from kanalyze.queries.findings import Finding, FindingKind
     from kanalyze.runtime.table_rows import TableRows
     from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.tables.quality import CaptureQuality
 
-__all__ = ["KeptRows", "RowBatches", "database_of"]
+__all__ = ["FindingSearch", "FindingsWatch", "KeptRows"]
+
+LIVE_TABLES = frozenset({*ALWAYS, *CLUSTER_TABLES, QUALITY})
+"""Tables that a live run has."""
+
+
+class FindingSearch:
+    """Runs the query of each kind of finding; used by one thread at a time."""
+
+    def __init__(
+        self,
+        kinds: Iterable[FindingKind],
+        warn: Callable[[str], None],
+        conditions: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Search for these kinds; ``warn`` receives a line about each kind that is left out.
+
+        ``conditions`` is the filter of the rows.
+        """
+        self._kinds: list[FindingKind] = []
+        self._warn = warn
+        self._reported: set[str] = set()
+        self._never: dict[str, str] = {}
+        """By kind: the reason why its query never runs, or no longer runs."""
+        for kind in kinds:
+            if missing := kind.tables - LIVE_TABLES:
+                reason = f"live does not make the table {', '.join(sorted(missing))}"
+                self._leave_out(self._never, kind, reason)
+            elif names := unfiltered_only(kind, conditions or {}):
+                self._never[kind.query.name] = f"requests are filtered by {', '.join(names)}"
+            else:
+                self._kinds.append(kind)
+
+    def search(
+        self, make_database: Callable[[], AbstractContextManager[Database]], longest_s: float
+    ) -> tuple[list[Finding], dict[str, str]]:
+        """Return the findings, the most severe first, and why some kinds are left out, by kind.
+
+        Args:
+            make_database: makes the database of the rows; called once.
+            longest_s: a query that takes longer than this, in seconds, is interrupted.
+        """
+        findings: list[Finding] = []
+        failed: dict[str, str] = {}
+        kinds = list(self._kinds)
+        try:
+            with make_database() as database:
+                while kinds:
+                    findings += self._ask(database, kinds.pop(0), failed, longest_s)
+        except (KanalyzeError, OSError) as error:  # no disk space or memory for a database
+            for kind in kinds:
+                self._leave_out(failed, kind, str(error))
+        findings.sort(key=lambda finding: (-finding.severity, finding.name, -finding.weight))
+        return findings, {**self._never, **failed}
+
+    def _ask(
+        self, database: Database, kind: FindingKind, failed: dict[str, str], longest_s: float
+    ) -> list[Finding]:
+        """Return the findings of one kind; none, and a reason in ``failed``, if its query fails."""
+        timer = _Timer(database, longest_s)
+        try:
+            return findings_of(database, [kind])
+        except UsageError as error:
+            if timer.is_over:
+                self._kinds.remove(kind)
+                reason = f"its query takes longer than {longest_s:g} s"
+                self._leave_out(self._never, kind, reason)
+            else:
+                self._leave_out(failed, kind, str(error))
+            return []
+        finally:
+            timer.stop()
+
+    def _leave_out(self, kinds: dict[str, str], kind: FindingKind, reason: str) -> None:
+        name = kind.query.name
+        kinds[name] = reason
+        if name not in self._reported:
+            self._reported.add(name)
+            self._warn(f"finding {name!r} is left out: {reason}")
+
+
+class _Timer:
+    """Interrupts the query of a database after some seconds."""
+
+    def __init__(self, database: Database, seconds: float) -> None:
+        self._over = Event()
+        self._database = database
+        self._timer = Timer(seconds, self._end)
+        self._timer.daemon = True
+        self._timer.start()
+
+    @property
+    def is_over(self) -> bool:
+        """True if the query was interrupted."""
+        return self._over.is_set()
+
+    def stop(self) -> None:
+        """Stop the timer: the query is no longer interrupted."""
+        self._timer.cancel()
+        self._timer.join()
+
+    def _end(self) -> None:
+        self._over.set()
+        self._database.interrupt()
+
 
 MAX_BYTES = 64 << 20
 MAX_REQUESTS = 1_000_000
@@ -50,11 +171,11 @@ _BATCH_NS = 60 * 1_000_000_000
 """Rows are collected up to this number, or for this time, before they are compressed."""
 _COLUMNS = {table.name: table.columns for table in choose_tables(LIVE_TABLES)}
 _MAKERS = {table: BatchMaker(columns) for table, columns in _COLUMNS.items()}
-_MAX_MEMORY_BYTES = 256 << 20
+_REPORT_MEMORY_BYTES = 256 << 20
 _MAX_OPEN = 10_000
 """Maximum number of rows of open connections. They are made again for each search: this many take
 0.2 s."""
-_LONGEST_QUERY_S = 60
+_REPORT_QUERY_S = 60
 
 
 class _StoredBatch(NamedTuple):
@@ -163,9 +284,9 @@ class KeptRows:
         since_ns = self.since_ns
         since = {} if since_ns is None else {"since": format_time(since_ns)}
         facts = list(quality_facts(quality))
-        with database_of(self._batches, facts, _MAX_MEMORY_BYTES, since_ns) as database:
+        with database_of(self._batches, facts, _REPORT_MEMORY_BYTES, since_ns) as database:
             summary = report_of(database, quality, {**conditions, **since})
-            findings, _ = self.search.search(lambda: nullcontext(database), _LONGEST_QUERY_S)
+            findings, _ = self.search.search(lambda: nullcontext(database), _REPORT_QUERY_S)
         return {**summary, "findings": [finding.to_dict() for finding in findings]}
 
     def _clear_pending(self) -> None:
@@ -296,3 +417,98 @@ def _begun_since(batch: pa.RecordBatch, since_ns: int) -> pa.BooleanArray:
 
     began_ns = pc.coalesce(batch.column("request_start_ns"), batch.column("response_start_ns"))
     return pc.greater_equal(began_ns, since_ns)
+
+
+SPAN_NS: Final = 660 * 1_000_000_000
+"""Time span of the rows: longer than the longest idle time in a finding."""
+MAX_ROWS: Final = 100_000
+"""Maximum number of rows of each table."""
+SHARE: Final = 20
+_MIN_PAUSE_NS: Final = 5_000_000_000
+_FIRST_NS: Final = 1_000_000_000
+_ROUND_MEMORY_BYTES: Final = 128 << 20
+_ROUND_QUERY_S: Final = 5.0
+
+
+class Answer(NamedTuple):
+    """The result of a round, and its cost."""
+
+    findings: tuple[Finding, ...]
+    not_searched: dict[str, str]
+    """By kind of finding: why it was not searched for."""
+    duration_ns: int
+    """CPU time of the thread: elapsed time would include that of other threads."""
+
+
+class FindingsWatch:
+    """Searches for findings repeatedly, one round at a time."""
+
+    def __init__(self, rows: KeptRows, executor: Executor | None = None) -> None:
+        """Search in ``rows``; the executor must have a single thread."""
+        if executor is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            executor = ThreadPoolExecutor(1, "findings")
+        self._rows = rows
+        self._executor = executor
+        self._round: tuple[Future[Answer], RowBatches, int] | None = None
+        self._due_ns: int | None = None
+        self._dropped_packets = 0
+        self.latest: LatestFindings | None = None
+        """None until the first round has ended."""
+
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> None:
+        """Collect the answer of a finished round; begin a round if it is due.
+
+        ``now_ns`` is the time of the packets, ``clock_ns`` that of a monotonic clock.
+        """
+        if self._due_ns is None:
+            self._due_ns = clock_ns + _FIRST_NS
+        if self._round is not None:
+            self._collect(clock_ns)
+        elif clock_ns >= self._due_ns and state.packets:
+            dropped = state.dropped_packets or 0
+            is_behind, self._dropped_packets = dropped > self._dropped_packets, dropped
+            if is_behind:
+                self._due_ns = clock_ns + _MIN_PAUSE_NS
+                return
+            batches = self._rows.latest(SPAN_NS, MAX_ROWS)
+            facts = list(facts_of(_quality_fields(state)))
+            future = self._executor.submit(partial(ask, self._rows.search, batches, facts))
+            self._round = (future, batches, now_ns)
+
+    def close(self) -> None:
+        """Wait for the current round to end."""
+        self._executor.shutdown()
+
+    def _collect(self, clock_ns: int) -> None:
+        assert self._round is not None
+        future, batches, time_ns = self._round
+        if future.done():
+            self._round = None
+            findings, not_searched, duration_ns = future.result()
+            span_ns = batches.last_ns - batches.first_ns
+            self.latest = LatestFindings(time_ns, batches.requests, span_ns, findings, not_searched)
+            self._due_ns = clock_ns + max(_MIN_PAUSE_NS, SHARE * duration_ns)
+
+
+def ask(search: FindingSearch, rows: RowBatches, facts: Sequence[QualityFact] = ()) -> Answer:
+    """Search for findings in some rows; return them, the most severe first, and the cost."""
+    began_ns = time.thread_time_ns()
+    findings, not_searched = search.search(
+        lambda: database_of(rows.batches, facts, _ROUND_MEMORY_BYTES), _ROUND_QUERY_S
+    )
+    return Answer(tuple(findings), not_searched, time.thread_time_ns() - began_ns)
+
+
+def _quality_fields(state: CaptureState) -> dict[str, Any]:
+    """Return the known fields of the quality so far, named as in the report."""
+    anomalies = {str(kind): {"count": count} for kind, count in (state.anomalies or {}).items()}
+    return {
+        "packets": state.packets,
+        "wire_bytes": state.wire_bytes,
+        "dropped_packets": state.dropped_packets,
+        "connections": state.connections_seen,
+        "anomalies": anomalies,
+        **(state.doubts or {}),
+    }

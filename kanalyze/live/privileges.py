@@ -23,7 +23,7 @@ from kanalyze.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["give_up_root", "who_started"]
+__all__ = ["give_up_root"]
 
 _KEEP_CAPABILITIES: Final = 8
 """PR_SET_KEEPCAPS of prctl(2)."""

@@ -72,12 +72,12 @@ if TYPE_CHECKING:
     from kanalyze.live.window.snapshot import CaptureState, Snapshot
     from kanalyze.live.window.windows import Windows
 
-__all__ = ["MOST", "SCHEMA", "RatesWriter", "rates"]
+__all__ = ["RatesWriter"]
 
 SCHEMA = 1
 MOST = 10
 
-_AMOUNTS = frozenset(name for table in WINDOW_TABLES.values() for name in table.amounts())
+_AMOUNTS = frozenset(name for table in WINDOW_TABLES.values() for name in table.amounts)
 """Fields of entries that are sums over the window: they become rates."""
 
 

@@ -5,6 +5,10 @@ In: a feed of packets, sinks, two clocks. Out: what sinks make of it, and a repo
 Packets are read in ticks of a fraction of a second. Each tick gives the sinks the time, also if no
 packets came. This time is the time of the last packet plus the time since then on a monotonic
 clock, so a file that is read through a pipe has the times of its packets.
+
+Sinks show, count or write rows and packets: the view, lines of rates, metrics, files. A full disk
+does not end the run: the view and the metrics continue, and files are written again as soon as
+there is room.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kanalyze.capture.packet_index import PacketRun
 from kanalyze.common.int_columns import total
+from kanalyze.errors import reason_of
 from kanalyze.live.window.snapshot import CaptureState
 from kanalyze.model.packets import PacketBatch
 
@@ -22,8 +27,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kanalyze.capture.file_metadata import FileMetadata
-    from kanalyze.live.feed.key_log_files import KeyLogFiles
-    from kanalyze.live.kept_rows import KeptRows
+    from kanalyze.live.kept_rows import FindingsWatch, KeptRows
+    from kanalyze.live.key_log_files import KeyLogFiles
+    from kanalyze.live.metrics import Metrics
+    from kanalyze.live.rate_jsonl import RatesWriter
+    from kanalyze.live.recorder.files import PcapngWriter, RollingParquet
+    from kanalyze.live.recorder.packet_recorder import PacketRecorder
+    from kanalyze.live.view.view import ViewController
+    from kanalyze.live.window.windows import Windows
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.streams import TokenBytes
     from kanalyze.runtime.monitor import InFlight, TlsConnections
@@ -31,7 +42,20 @@ if TYPE_CHECKING:
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tls.streams import GivenUp
 
-__all__ = ["IDLE_NS", "Feed", "LiveRun", "LiveSource", "PacketFilter", "Sink"]
+__all__ = [
+    "IDLE_NS",
+    "Feed",
+    "FileSink",
+    "LiveRun",
+    "MetricsSink",
+    "PacketFilter",
+    "PacketRecorderSink",
+    "ParquetSink",
+    "RatesSink",
+    "RowsSink",
+    "Sink",
+    "ViewSink",
+]
 
 IDLE_NS: Final = 1800 * 1_000_000_000
 """A connection without packets for this time counts as closed. By default
@@ -342,3 +366,262 @@ class LiveRun:
             self._tls = analysis.monitor.tls()
             self._report_given_up(analysis)
             self._examine_ns = clock_ns + _EXAMINE_EVERY_NS
+
+
+_RECOVERED_NS: Final = 60_000_000_000
+"""Time for which writing must succeed before success is reported: a full disk may have room for a
+moment."""
+
+
+class WriteFailures:
+    """Reports that attempts to write fail, but not each failure."""
+
+    def __init__(
+        self, what: str, target: str, warn: Callable[[str], None], written: Callable[[], int]
+    ) -> None:
+        """Start without failures.
+
+        Args:
+            what: the contents, as in ``cannot write WHAT to TARGET: ...``.
+            target: the file or folder as the user named it.
+            warn: receives messages.
+            written: returns how much was written so far. An attempt that writes nothing does not
+                count as a success.
+        """
+        self.what = what
+        self.count = 0
+        """Attempts that failed."""
+        self._target = target
+        self._warn = warn
+        self._written = written
+        self._written_at_failure = 0
+        self._failed_ns = 0
+        self.problem: str | None = None
+        """Why files cannot be written; None if they can."""
+
+    def attempt(self, write: Callable[[], object], clock_ns: int) -> None:
+        """Call ``write``, which may raise OSError, at a time ``clock_ns`` of a monotonic clock."""
+        try:
+            write()
+        except OSError as error:
+            self.count += 1
+            if self.problem is None:
+                self.problem = f"cannot write {self.what} to {self._target}: {reason_of(error)}"
+                self._warn(f"{self.problem}; trying again")
+            self._written_at_failure, self._failed_ns = self._written(), clock_ns
+        if (
+            self.problem is not None
+            and self._written() > self._written_at_failure
+            and clock_ns - self._failed_ns >= _RECOVERED_NS
+        ):
+            self._warn(f"writing {self.what} to {self._target} again")
+            self.problem = None
+
+    def end(self, missing: str) -> None:
+        """Report what is missing at the end, if anything."""
+        if missing:
+            self._warn(f"missing in {self._target}: {missing}")
+
+
+class _WindowsSink(Sink):
+    def __init__(self, windows: Windows, files: Sequence[FileSink]) -> None:
+        self._windows = windows
+        self._files = files
+
+    def add(self, rows: RowBlock, now_ns: int) -> None:
+        self._windows.add(rows, now_ns)
+
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
+        problems = (sink.failures.problem for sink in self._files)
+        state = state._replace(problems=tuple(filter(None, problems)))
+        self._windows.add_capture(state, now_ns)
+        self._windows.tick(now_ns)
+        return True
+
+
+class ViewSink(_WindowsSink):
+    """The view on the terminal; its user can end the run."""
+
+    def __init__(
+        self,
+        windows: Windows,
+        view: ViewController,
+        files: Sequence[FileSink] = (),
+        watch: FindingsWatch | None = None,
+    ) -> None:
+        """Show windows, the findings of ``watch``, and the write failures of ``files``."""
+        super().__init__(windows, files)
+        self._view = view
+        self._watch = watch
+
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
+        """Draw if it is due; return False if the user quits."""
+        super().tick(state, now_ns, clock_ns)
+        if self._watch is not None:
+            self._watch.tick(state, now_ns, clock_ns)
+            self._view.findings = self._watch.latest
+        return self._view.tick(now_ns, clock_ns)
+
+    def close(self) -> None:
+        """Wait for the current round of queries to end."""
+        if self._watch is not None:
+            self._watch.close()
+
+
+class RatesSink(_WindowsSink):
+    """Writes a line of rates at each interval, and one at the end."""
+
+    def __init__(
+        self, windows: Windows, writer: RatesWriter, files: Sequence[FileSink] = ()
+    ) -> None:
+        """Write windows, and the write failures of ``files``."""
+        super().__init__(windows, files)
+        self._writer = writer
+        self._now_ns: int | None = None
+
+    def add(self, rows: RowBlock, now_ns: int) -> None:
+        """Count rows."""
+        super().add(rows, now_ns)
+        self._now_ns = now_ns
+
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
+        """Write a line if it is due."""
+        super().tick(state, now_ns, clock_ns)
+        self._now_ns = now_ns
+        self._writer.tick(now_ns, clock_ns)
+        return True
+
+    def close(self) -> None:
+        """Write the last line."""
+        if self._now_ns is not None:
+            self._writer.write(self._now_ns)
+
+
+class RowsSink(Sink):
+    """Writes each row as it comes."""
+
+    def __init__(self, write: Callable[[RowBlock], None], flush: Callable[[], None]) -> None:
+        """Write rows by ``write``, and flush them at once."""
+        self._write = write
+        self._flush = flush
+
+    def add(self, rows: RowBlock, now_ns: int) -> None:  # noqa: ARG002 - as in Sink
+        """Write rows."""
+        self._write(rows)
+        self._flush()
+
+
+class FileSink(Sink):
+    """A sink that writes files; a failure is reported and does not end the run."""
+
+    def __init__(self, failures: WriteFailures) -> None:
+        """Report failures by ``failures``."""
+        self.failures = failures
+        self._clock_ns = 0
+        """Monotonic time of the last tick."""
+
+    def _attempt(self, write: Callable[[], object]) -> None:
+        self.failures.attempt(write, self._clock_ns)
+
+
+class MetricsSink(Sink):
+    """The metrics that Prometheus scrapes."""
+
+    def __init__(self, metrics: Metrics, files: Sequence[FileSink] = ()) -> None:
+        """Count in ``metrics``, also the write failures of ``files``."""
+        self._metrics = metrics
+        self._files = files
+        self._captured_bytes = 0
+
+    def add_packets(self, packets: PacketBatch) -> None:
+        """Count bytes."""
+        self._captured_bytes += total(packets.captured_bytes)
+
+    def add(self, rows: RowBlock, now_ns: int) -> None:  # noqa: ARG002 - as in Sink
+        """Count rows."""
+        self._metrics.add(rows)
+
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
+        """Set the metrics of the capture."""
+        self._metrics.set_capture(state, self._captured_bytes, now_ns)
+        failures = [sink.failures for sink in self._files]
+        self._metrics.set_write_failures({failure.what: failure.count for failure in failures})
+        return True
+
+
+class ParquetSink(FileSink):
+    """Parquet files of rows."""
+
+    def __init__(self, files: RollingParquet, warn: Callable[[str], None]) -> None:
+        """Write to files; ``warn`` receives messages."""
+        self._files = files
+        super().__init__(WriteFailures("rows", files.target, warn, lambda: files.files))
+
+    def add(self, rows: RowBlock, now_ns: int) -> None:
+        """Write rows."""
+        # In two steps: if finishing the old file fails, the new rows are not lost with it.
+        self._attempt(lambda: self._files.tick(now_ns, self._clock_ns))
+        self._attempt(lambda: self._files.add(rows, now_ns, self._clock_ns))
+
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
+        """Start a new file if it is due."""
+        self._clock_ns = clock_ns
+        self._attempt(lambda: self._files.tick(now_ns, clock_ns))
+        return True
+
+    def roll(self) -> None:
+        """Start a new file."""
+        self._attempt(self._files.roll)
+
+    def close(self) -> None:
+        """Finish the last file."""
+        self._attempt(self._files.close)
+        lost = self._files.lost_rows
+        self.failures.end(f"{lost:,} rows" if lost else "")
+
+
+class PacketRecorderSink(FileSink):
+    """The packets of selected exchanges."""
+
+    def __init__(
+        self, recorder: PacketRecorder, writer: PcapngWriter, warn: Callable[[str], None]
+    ) -> None:
+        """Record packets; ``recorder`` writes to ``writer``, ``warn`` receives messages."""
+        self._recorder = recorder
+        self._writer = writer
+        super().__init__(WriteFailures("packets", writer.target, warn, lambda: writer.packets))
+
+    def add_packets(self, packets: PacketBatch) -> None:
+        """Buffer packets."""
+        self._attempt(lambda: self._recorder.add_packets(packets))
+
+    def redact(self, tokens: Sequence[TokenBytes]) -> None:
+        """Redact tokens."""
+        self._recorder.redact(tokens)
+
+    def add(self, rows: RowBlock, now_ns: int) -> None:  # noqa: ARG002 - as in Sink
+        """Select the packets of matching rows."""
+        self._recorder.add_rows(rows)
+
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
+        """Write the packets of complete exchanges."""
+        self._clock_ns = clock_ns
+        self._attempt(lambda: self._recorder.tick(now_ns))
+        return True
+
+    def roll(self) -> None:
+        """Write the buffered packets, and start a new file."""
+        self._attempt(self._recorder.flush)
+        self._attempt(self._writer.roll)
+
+    def close(self) -> None:
+        """Write the remaining packets."""
+        self._attempt(self._recorder.close)
+        recorder = self._recorder
+        missing = {
+            "{:,} packets that could not be written": recorder.lost_packets,
+            "{:,} requests beyond the limit per second": recorder.skipped_rows,
+            "{:,} requests whose packets were no longer buffered": recorder.late_rows,
+        }
+        parts = [text.format(count) for text, count in missing.items() if count]
+        self.failures.end(", ".join(parts))

@@ -23,7 +23,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import kanalyze
-from kanalyze.cli.arguments import parser
 from kanalyze.cli.main import main
 from tests.support.captures import often, path
 from tests.support.compare import nameless
@@ -146,25 +145,6 @@ def wait_until_read(live: Live, data: bytes, folder: Path) -> None:
 # -- arguments ------------------------------------------------------------------------------------
 
 
-def test_arguments_are_parsed():
-    args = parser().parse_args(
-        [
-            *("live", "-i", "eth0", "--port", "9092", "--port", "9093", "--host", "10.0.0.0/8"),
-            *("--filter", "not port 22", "--buffer", "8M", "--duration", "1.5"),
-            *("--format", "rows", "--interval", "0.5", "--json", "x.json", "--metrics", "9308"),
-            *("--write", "rows", "--write-every", "60", "--write-size", "1M"),
-            *("--write-files", "3", "--save", "x.pcapng", "--save-slower-than", "1s"),
-        ]
-    )
-    assert (args.interface, args.pipe, args.list) == ("eth0", None, False)
-    assert (args.port, args.host, args.filter) == ([9092, 9093], ["10.0.0.0/8"], "not port 22")
-    assert (args.buffer, args.duration, args.format) == (8 << 20, 1.5, "rows")
-    assert (args.interval, args.json, args.metrics) == (0.5, "x.json", "9308")
-    assert (args.write, args.write_every, args.write_size) == ("rows", 60, 1 << 20)
-    assert (args.write_files, args.save, args.save_errors) == (3, "x.pcapng", False)
-    assert args.save_slower_than == "1s"
-
-
 @pytest.mark.parametrize(
     "argv",
     [
@@ -196,7 +176,10 @@ def test_arguments_that_cannot_be_parsed_end_with_status_2(argv, capsys):
     ("argv", "message"),
     [
         (["-", "--filter", "porte 9092"], "filter 'porte 9092': "),
+        (["-", "--filter", "tcp) or (udp", "--port", "1"], "filter 'tcp) or (udp': "),
+        (["-", "--filter", "port 1\n22"], "filter 'port 1\\n22': "),
         (["-", "--host", "broker"], "not an address or a network: 'broker'"),
+        (["-", "--api", "Fetsch"], "unknown API: 'Fetsch'; did you mean Fetch"),
         (["-", "--filter", "\udcff"], "filter '\\udcff': is not UTF-8"),
         (["-i", "lo", "--filter", "\udcff"], "filter '\\udcff': is not UTF-8"),
         (["-", "--save", "{folder}/x.pcapng", "--save-slower-than", "slow"], "slow"),
@@ -214,7 +197,8 @@ def test_arguments_that_cannot_be_parsed_end_with_status_2(argv, capsys):
         (["-i", "no-such-one"], "no-such-one: no such interface (there are: "),
         (["-i", "no such\x1b"], "no such\\x1b: no such interface"),
         (["-i", "a-name-that-is-long"], "is not the name of an interface"),
-        (["-i", "lo", "--filter", "porte 22"], "porte 22"),
+        (["-i", "lo", "--filter", "porte 22"], "filter 'porte 22': "),
+        (["-i", "lo", "--filter", "tcp) or (udp"], "filter 'tcp) or (udp': "),
         (["-i", "lo", "--host", "nobody"], "nobody"),
         (["-i", "lo", "--buffer", "0"], "--buffer: use more than 0 and at most 4G"),
         (["-i", "lo", "--buffer", "1T"], "--buffer: use more than 0 and at most 4G"),
@@ -300,25 +284,6 @@ def test_without_prometheus_client_the_message_says_what_to_install(capsys, monk
     assert capsys.readouterr().err == (
         "kanalyze: --metrics needs prometheus_client: pip install 'kanalyze[live]'\n"
     )
-
-
-def test_help_has_examples_and_fits_a_terminal(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    with pytest.raises(SystemExit) as caught:
-        parser().parse_args(["live", "--help"])
-    assert caught.value.code == 0
-    text = capsys.readouterr().out
-    assert "examples:" in text
-    assert max(map(len, text.splitlines())) <= 100
-
-
-def test_interfaces_are_listed(capsys):
-    assert main(["live", "--list"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    names = {line.split()[0]: line.split()[1] for line in lines}
-    assert names.get("lo") in {"up", "down"}
-    assert set(names.values()) <= {"up", "down"}
-    assert all(line == line.rstrip() for line in lines)
 
 
 # -- pipes ----------------------------------------------------------------------------------------
@@ -440,40 +405,6 @@ def parquet_rows(folder: Path) -> list[dict[str, object]]:
     assert all(file.suffix == ".parquet" for file in files)
     rows = [row for file in files for row in pq.read_table(file).to_pylist()]
     return sorted(rows, key=repr)
-
-
-def test_files_of_rows_hold_all_rows(tmp_path, run_live):
-    live, batch = tmp_path / "live", tmp_path / "batch"
-    batch.mkdir()
-    done = run_live("-", "--write", str(live), data=path("groups").read_bytes())
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert main(["requests", "-o", str(batch / "x.parquet"), str(path("groups"))]) == 0
-    rows, expected = parquet_rows(live), parquet_rows(batch)
-    for row in (*rows, *expected):
-        del row["capture"]
-    assert sorted(rows, key=repr) == sorted(expected, key=repr)
-    assert len(rows) > 50
-
-
-ERROR_COLUMNS = (
-    *("connection", "client_id", "api_name", "correlation_id", "request_start_ns"),
-    *("response_end_ns", "latency_ns", "status", "error_code"),
-)
-
-
-def test_packets_of_errors_are_saved(tmp_path, run_live):
-    saved = tmp_path / "saved.pcapng"
-    done = run_live("-", "--save", str(saved), "--save-errors", data=path("errors").read_bytes())
-    assert (done.returncode, done.stderr) == (0, b"")
-
-    def errors(capture: Path) -> list[list[object]]:
-        failed = kanalyze.requests(capture, errors=True)
-        return sorted([getattr(row, name) for name in ERROR_COLUMNS] for row in failed)
-
-    assert errors(saved) == errors(path("errors"))
-    assert len(errors(saved)) > 5
-    before, after = (kanalyze.report(file)["capture"] for file in (path("errors"), saved))
-    assert 0 < after["packets"] < before["packets"]
 
 
 def test_saved_packets_have_no_password(tmp_path, run_live):

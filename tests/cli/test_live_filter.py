@@ -90,31 +90,6 @@ def test_rows_are_those_of_a_filtered_capture(name, argv, expression, run, tmp_p
     assert json.loads(report.read_bytes())["capture"]["packets"] == len(numbers)
 
 
-def test_no_rows_if_no_packet_matches_the_filter(run):
-    data = path("basics").read_bytes()
-    done = run("live", "-", "--format", "rows", "--port", "1", data=data)
-    assert rows_in(done) == []
-
-
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["--filter", "porte 22"], "filter 'porte 22': "),
-        (["--filter", "tcp) or (udp", "--port", "1"], "filter 'tcp) or (udp': "),
-        (["--filter", "port 1\n22"], "filter 'port 1\\n22': "),
-        (["--host", "broker"], "not an address or a network: 'broker'"),
-    ],
-)
-def test_an_invalid_filter_is_reported_in_one_line(argv, message, capsys, tmp_path):
-    assert main(["live", "-", *argv, "--write", str(tmp_path / "rows")]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("kanalyze: ")
-    assert message in err
-    assert err.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
-
-
 # -- without libpcap ------------------------------------------------------------------------------
 
 
@@ -197,8 +172,3 @@ def test_rates_count_only_requests_that_match_the_filter(run):
     done = run("live", "-", "--format", "jsonl", "--api", "Metadata", data=data)
     last = json.loads(done.stdout.splitlines()[-1])
     assert {api["api_name"] for api in last["apis"]} == {"Metadata"}
-
-
-def test_an_unknown_api_is_reported_before_reading(capsys):
-    assert main(["live", "-", "--api", "Fetsch"]) == 2
-    assert "unknown API: 'Fetsch'; did you mean Fetch" in capsys.readouterr().err

@@ -7,8 +7,6 @@ import os
 import re
 import select
 import signal
-import subprocess
-import sys
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
@@ -289,20 +287,6 @@ def test_a_dumb_terminal_gets_lines_in_place_of_the_view():
     with started("--format", "view", TERM="dumb") as live:
         assert live.end() == 2
         assert b"there is no terminal to draw on" in live.output
-
-
-def test_the_view_is_refused_without_a_terminal():
-    done = subprocess.run(
-        [sys.executable, *RUN, "--format", "view"],
-        input=b"",
-        env={**os.environ, "FORCE_COLOR": "1"},
-        capture_output=True,
-        check=False,
-        timeout=LONG_S,
-        start_new_session=True,
-    )
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert b"there is no terminal to draw on" in done.stderr
 
 
 @pytest.mark.long

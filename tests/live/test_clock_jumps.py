@@ -16,15 +16,13 @@ import kanalyze
 from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.common.int_columns import shifted as later
-from kanalyze.live.metrics.counters import Metrics
+from kanalyze.live.metrics import Metrics
+from kanalyze.live.recorder.files import PcapngWriter, RollingParquet
 from kanalyze.live.recorder.packet_recorder import PacketRecorder
-from kanalyze.live.recorder.pcapng_writer import PcapngWriter
-from kanalyze.live.recorder.rolling_parquet import RollingParquet
-from kanalyze.live.run import IDLE_NS, LiveRun
-from kanalyze.live.sinks import MetricsSink, PacketRecorderSink, ParquetSink
+from kanalyze.live.run import IDLE_NS, MetricsSink, PacketRecorderSink, ParquetSink
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.filters import RowFilter
-from tests.live.test_run import Clock, Feed, Sink
+from tests.live.test_run import Clock, Feed, Sink, live_run
 from tests.support.captures import in_turn, path
 from tests.support.watched import part_of
 
@@ -85,16 +83,7 @@ def run(batches: Iterator[PacketBatch], folder: Path) -> Outputs:
         MetricsSink(metrics),
         sink,
     ]
-    feed = Feed(batches, clock, TICK_NS)
-    live = LiveRun(
-        feed,
-        "made up",
-        sinks,
-        clock_ns=clock,
-        is_over=lambda: False,
-        should_roll=lambda: False,
-        now_ns=0,
-    )
+    live = live_run(Feed(batches, clock, TICK_NS), sinks, clock, now_ns=0)
     live.run(Analysis((), source=live.source, idle_ns=IDLE_NS))
     files = list((folder / "rows").iterdir())
     samples = [

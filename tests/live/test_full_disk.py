@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import kanalyze
-from kanalyze.capture.reader import open_capture
 from tests.support.captures import path
 from tests.support.disorder import packets_of
 from tests.support.few_findings import WITH_FEW_FINDINGS
@@ -87,25 +86,6 @@ def test_the_run_continues_without_files_of_rows(
         == "kanalyze: cannot write rows to rows: No space left on device; trying again"
     )
     assert run.messages[-1] == f"kanalyze: missing in rows: {total - kept} rows"
-
-
-@pytest.mark.long
-def test_saved_packets_can_be_read(namespace: Namespace, tmp_path: Path, total: int) -> None:
-    run = Run(namespace, tmp_path, "48k", "--save", "saved.pcapng", "--save-size", "8k")
-    assert len(run.rows) == total
-    assert (
-        run.messages[0]
-        == "kanalyze: cannot write packets to saved.pcapng: No space left on device; trying again"
-    )
-    assert "packets that could not be written" in run.messages[-1]
-    files = sorted(run.files_folder.iterdir())
-    assert len(files) > 1
-    for file in files:
-        with open_capture(str(file)) as capture:
-            assert sum(map(len, capture.batches())) > 0
-            assert capture.anomalies == []
-    saved_errors = list(kanalyze.requests(*files, errors=True))
-    assert 0 < len(saved_errors) < sum(row["status"] == "error" for row in run.rows)
 
 
 @pytest.mark.long

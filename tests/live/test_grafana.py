@@ -7,17 +7,17 @@ import re
 from importlib.resources import files
 from typing import Any
 
-import pytest
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from prometheus_client.process_collector import ProcessCollector
 
-from kanalyze.live.metrics.counters import Metrics
+from kanalyze.live.metrics import Metrics
 from kanalyze.live.window.snapshot import CaptureState
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.runtime.monitor import InFlight
 from kanalyze.tables.columns.block import RowBlock
 from tests.support import rows as sample_rows
+from tests.support.cases import for_each
 
 BOARD: dict[str, Any] = json.loads(
     files("kanalyze.live").joinpath("grafana.json").read_text(encoding="utf-8")
@@ -28,8 +28,8 @@ FROM_PROMETHEUS = {"instance", "job"}
 """Labels that Prometheus adds to all scraped samples."""
 
 
-def possible_labels() -> dict[str, set[str]]:
-    """Return the labels of every possible sample, by the name of the sample."""
+def all_metrics() -> Metrics:
+    """Return metrics with every possible sample."""
     metrics = Metrics()
     rejoin = {"errors": [], "error_name": "REBALANCE_IN_PROGRESS", "group_id": "g"}
     metrics.add(
@@ -52,6 +52,12 @@ def possible_labels() -> dict[str, set[str]]:
     )
     metrics.set_capture(state, 1, 1)
     metrics.set_write_failures({"rows": 1})
+    return metrics
+
+
+def possible_labels() -> dict[str, set[str]]:
+    """Return the labels of every possible sample, by the name of the sample."""
+    metrics = all_metrics()
     ProcessCollector(registry=metrics.registry)
     return {
         sample.name: set(sample.labels)
@@ -63,7 +69,7 @@ def possible_labels() -> dict[str, set[str]]:
 LABELS = possible_labels()
 
 
-@pytest.mark.parametrize("query", QUERIES)
+@for_each("query", QUERIES)
 def test_queries_use_existing_metrics_and_labels(query: str) -> None:
     selectors = re.findall(r"\b([a-z]\w+)\{([^}]*)\}", query)
     assert selectors
@@ -81,7 +87,7 @@ def test_queries_use_existing_metrics_and_labels(query: str) -> None:
         assert is_gauge or f"rate({name}" in query
 
 
-@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
+@for_each("panel", PANELS)
 def test_legends_name_labels_of_the_query_result(panel: dict[str, Any]) -> None:
     for target in panel["targets"]:
         legend_labels = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
@@ -119,7 +125,7 @@ def test_panels_have_unique_ids_and_titles_and_do_not_overlap() -> None:
     assert all(0 <= x < 24 for x, _ in cells)
 
 
-@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
+@for_each("panel", PANELS)
 def test_panels_have_a_unit_a_description_and_the_chosen_source(panel: dict[str, Any]) -> None:
     assert panel["fieldConfig"]["defaults"]["unit"]
     assert panel["description"].endswith(".")

@@ -10,66 +10,33 @@ from prometheus_client.exposition import generate_latest
 
 from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import MergedCaptures
-from kanalyze.live.finding_search import FindingSearch
-from kanalyze.live.findings_watch import FindingsWatch
-from kanalyze.live.kept_rows import KeptRows
-from kanalyze.live.metrics.counters import Metrics
+from kanalyze.live.kept_rows import FindingSearch, FindingsWatch, KeptRows
+from kanalyze.live.metrics import Metrics
+from kanalyze.live.recorder.files import PcapngWriter
 from kanalyze.live.recorder.packet_recorder import PacketRecorder
-from kanalyze.live.recorder.pcapng_writer import PcapngWriter
-from kanalyze.live.run import LiveRun
-from kanalyze.live.sinks import MetricsSink, PacketRecorderSink, ViewSink
-from kanalyze.live.view.controller import ViewController
+from kanalyze.live.run import MetricsSink, PacketRecorderSink, Sink, ViewSink
 from kanalyze.live.view.tables import TABLES
+from kanalyze.live.view.view import ViewController
 from kanalyze.live.window.windows import Windows
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.filters import RowFilter
+from tests.live.test_run import Clock, Feed, live_run, parts, with_silence
 from tests.support.captures import TROUBLED, WHOLE, key_log, often, path
 from tests.support.few_findings import FEW_FINDINGS
 from tests.support.findings import kinds_of
-from tests.support.packets import START_NS
-from tests.support.watched import part_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
-    from kanalyze.capture.file_metadata import FileMetadata
     from kanalyze.live.window.snapshot import CaptureState
-    from kanalyze.model.anomalies import Anomaly
-    from kanalyze.model.packets import PacketBatch
     from kanalyze.runtime.monitor import InFlight
-    from kanalyze.tables.columns.block import RowBlock
 
 SECOND_NS = 1_000_000_000
 _SILENCE_NS = 3 * SECOND_NS
 """Longer than the time between two looks at what is in flight, and than most long polls."""
 _CUTS = 12
 CUT_BY_DEFAULT = ("basics", "fault-rebalances", "next-groups", "old-0-8-2-2", "transactions")
-
-
-class SilentFeed:
-    """A capture, some packets at a time, each time followed by seconds without packets."""
-
-    dropped_packets: int | None = None
-    about: FileMetadata | None = None
-
-    def __init__(self, file: Path, at_once: int) -> None:
-        self.clock_ns = 0
-        self.anomalies: list[Anomaly] = []
-        self.is_at_end = False
-        self._steps = self._parts(file, at_once)
-
-    def _parts(self, file: Path, at_once: int) -> Iterator[PacketBatch | None]:
-        buffer = bytearray(1 << 22)  # more than any capture here
-        with MergedCaptures(find_inputs([str(file)])) as captures:
-            for batch in captures.batches():
-                for first in range(0, len(batch), at_once):
-                    yield from (part_of(batch, first, first + at_once, buffer), None)
-        self.is_at_end = True
-
-    def read(self, timeout_s: float) -> PacketBatch | None:
-        self.clock_ns += _SILENCE_NS
-        return next(self._steps, None)
 
 
 class FakeTerminal:
@@ -89,31 +56,16 @@ class FakeTerminal:
         self.drawn = renderable.plain
 
 
-class States:
+class States(Sink):
     """A sink that notes what was in flight at each tick."""
 
     def __init__(self) -> None:
         self.in_flight: list[InFlight] = []
 
-    def add_packets(self, packets: PacketBatch) -> None:
-        pass
-
-    def redact(self, tokens: object) -> None:
-        pass
-
-    def add(self, rows: RowBlock, now_ns: int) -> None:
-        pass
-
     def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
         assert state.in_flight is not None
         self.in_flight.append(state.in_flight)
         return True
-
-    def roll(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
 
 class AtOnce(Executor):
@@ -126,17 +78,10 @@ class AtOnce(Executor):
 
 
 def run(name: str, at_once: int, sinks: list[Any], kept: KeptRows | None) -> States:
-    feed, states = SilentFeed(path(name), at_once), States()
-    live = LiveRun(
-        feed,
-        "-",
-        [*sinks, states],
-        clock_ns=lambda: feed.clock_ns,
-        is_over=lambda: False,
-        should_roll=lambda: False,
-        now_ns=START_NS,
-        kept=kept,
-    )
+    """Run over a capture, some packets at a time, with seconds of silence after each."""
+    clock, states = Clock(), States()
+    feed = Feed(with_silence(parts(name, at_once)), clock, _SILENCE_NS)
+    live = live_run(feed, [*sinks, states], clock, kept=kept)
     analysis = Analysis((), source=live.source, keylog=key_log(name), on_tokens=live.redact)
     live.run(analysis)
     return states

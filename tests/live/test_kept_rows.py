@@ -1,18 +1,26 @@
-"""Kept rows equal the added rows. Queries give the same results as for the whole capture."""
+"""Kept rows equal the added rows; queries give the same results as for the whole capture.
+
+A user's query may fail, never end or return anything: the other queries still run. When searches
+for findings begin is tested with fake clocks and executors.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import tracemalloc
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kanalyze.api.tables import fill
 from kanalyze.common.times import format_time
+from kanalyze.errors import KanalyzeError
 from kanalyze.live import kept_rows as module
-from kanalyze.live.finding_search import FindingSearch
-from kanalyze.live.findings_watch import ask
-from kanalyze.live.kept_rows import KeptRows, database_of
+from kanalyze.live.kept_rows import SHARE, FindingSearch, FindingsWatch, KeptRows, ask, database_of
+from kanalyze.live.window.snapshot import CaptureState
 from kanalyze.queries.database import Database
+from kanalyze.queries.files import Query
+from kanalyze.queries.findings import MAX_OF_A_KIND, FindingKind, kind_of_finding
 from kanalyze.queries.report import report_of
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.table_rows import TableRows
@@ -22,17 +30,20 @@ from tests.support.captures import NAMES, often, path
 from tests.support.few_findings import FEW_FINDINGS
 from tests.support.findings import findings_in, kinds_of
 from tests.support.rows import START_NS, orphan, row
+from tests.support.waiting import LONG_S
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
 
 SECOND_NS = 1_000_000_000
 MEMORY_BYTES = 256 << 20
 HOUR_NS = 3600 * SECOND_NS
 
 
-def kept_rows(**limits: int) -> KeptRows:
-    return KeptRows(FindingSearch(kinds_of(*FEW_FINDINGS), pytest.fail), **limits)
+def kept_rows(*kinds: str, **limits: int) -> KeptRows:
+    search = FindingSearch(kinds_of(*(kinds or FEW_FINDINGS)), pytest.fail)
+    return KeptRows(search, **limits)
 
 
 def kept_of(analysis: Analysis) -> KeptRows:
@@ -102,11 +113,6 @@ def test_the_latest_rows_are_limited_by_time_and_by_number():
     assert 60 <= len(last_rows) <= 200
 
 
-def test_there_are_no_findings_without_rows():
-    assert kept_rows().latest(HOUR_NS, 10) == ((), 0, 0, 0)
-    assert ask(kept_rows().search, kept_rows().latest(HOUR_NS, 10)).findings == ()
-
-
 @pytest.mark.few(1)
 @pytest.mark.parametrize("limit", [{"most_requests": 250}, {"most_bytes": 60_000}])
 def test_the_report_says_since_when_rows_are_kept(limit):
@@ -134,15 +140,6 @@ def test_a_report_has_no_requests_from_before_the_kept_rows(monkeypatch):
     report = kept.report(CaptureQuality(), {})
     assert report["totals"]["rows"] == 1
     assert report["filter"] == {"since": format_time(START_NS + 99 * SECOND_NS + 1)}
-
-
-def test_below_the_limits_a_report_covers_all_rows(monkeypatch):
-    monkeypatch.setattr(module, "_ROWS_AT_ONCE", 7)
-    kept = kept_rows()
-    for first in range(0, 40, 4):
-        kept.add(seconds_of_rows(first, first + 4))
-    assert packets_in(kept, HOUR_NS) == list(range(40))
-    assert kept.report(CaptureQuality(), {})["filter"] == {}
 
 
 GROUP_LINES = """
@@ -200,3 +197,237 @@ def test_findings_include_open_connections(tmp_path):
             names += [finding.name for finding in ask(kept.search, latest).findings]
             break
     assert "late_heartbeats" in names
+
+
+ENDLESS = "SELECT 'x' AS what, count(*) AS weight FROM range(1e9::BIGINT) a, range(1e9::BIGINT) b"
+FAILING = {
+    "binder": "FROM no_such_table",
+    "row": "SELECT CAST(client_id AS INTEGER) AS what FROM requests",
+    "no weight": "SELECT 'x' AS what",
+    "null": "SELECT NULL AS what, 1 AS weight",
+    "numbers": "SELECT 1 AS what, 2 AS weight",
+    "texts": "SELECT 'x' AS what, 'y' AS weight",
+    "times": "SELECT 'x' AS what, 1 AS weight, 'now' AS last_time_ns",
+}
+
+
+def kind(name: str, sql: str, more_lines: str = "") -> FindingKind:
+    head = f"severity: 99\nsure: no.\nwhy: so.\nrepair: none.\n{more_lines}"
+    return kind_of_finding(Query(name, "Of a user.", head, (), sql))
+
+
+def batches():
+    kept = KeptRows(FindingSearch((), pytest.fail))
+    throttled = [row(client_id="billing", throttle_time_ms=100)]
+    kept.add(TableRows([RowBlock.of_rows(throttled)], [], []))
+    return kept.latest(1 << 62, 10).batches
+
+
+class Search:
+    """A search in one throttled request, and the lines that it has reported."""
+
+    def __init__(self, *kinds: FindingKind) -> None:
+        self.lines: list[str] = []
+        others = kinds_of("throttled", *FEW_FINDINGS)
+        self._search = FindingSearch([*kinds, *others], self.lines.append)
+        self._parts = batches()
+
+    def search(self, longest_s: float = LONG_S):
+        findings, left_out = self._search.search(
+            lambda: database_of(self._parts, (), MEMORY_BYTES), longest_s
+        )
+        return [finding.name for finding in findings], left_out
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("problem", FAILING)
+def test_a_query_that_fails_is_left_out_and_reported_once(problem):
+    search = Search(kind("mine", FAILING[problem]))
+    for _ in range(2):
+        names, left_out = search.search()
+        assert names == ["throttled"]
+        assert list(left_out) == ["mine"]
+    assert search.lines == [f"finding 'mine' is left out: {left_out['mine']}"]
+    assert "\n" not in search.lines[0]
+
+
+def test_a_query_that_never_ends_is_interrupted_and_not_run_again():
+    search = Search(kind("slow", ENDLESS))
+    names, left_out = search.search(longest_s=0.2)
+    assert left_out["slow"] == "its query takes longer than 0.2 s"
+    # With so short a limit, other queries may be interrupted too.
+    for _ in range(2):
+        names, left_out = search.search()
+        assert "slow" not in names
+        assert left_out["slow"] == "its query takes longer than 0.2 s"
+    assert sum("'slow'" in line for line in search.lines) == 1
+
+
+def test_a_query_over_tables_that_live_does_not_make_is_left_out():
+    search = Search(kind("mine", "FROM records", "tables: records groups\n"))
+    reason = "live does not make the table records"
+    assert search.search() == (["throttled"], {"mine": reason})
+    assert search.lines == [f"finding 'mine' is left out: {reason}"]
+
+
+def test_a_query_of_a_user_is_run_with_the_built_in_queries():
+    sql = "SELECT client_id, 'it is here' AS what, 1 AS weight FROM requests"
+    assert Search(kind("mine", sql)).search() == (["mine", "throttled"], {})
+
+
+def test_without_space_for_a_database_all_findings_are_left_out():
+    lines: list[str] = []
+    search = FindingSearch(kinds_of("throttled", "too_large"), lines.append)
+
+    def make():
+        raise KanalyzeError("no space left on device")
+
+    reasons = dict.fromkeys(("throttled", "too_large"), "no space left on device")
+    for _ in range(2):
+        assert search.search(make, LONG_S) == ([], reasons)
+    assert len(lines) == 2
+
+
+def test_only_the_first_lines_of_a_huge_answer_are_fetched():
+    sql = "SELECT 'x' || i AS what, i AS weight FROM range(3000000) t(i)"
+    tracemalloc.start()
+    try:
+        names, left_out = Search(kind("mine", sql)).search()
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert names.count("mine") == MAX_OF_A_KIND
+    assert left_out == {}
+    # All lines would take some 600 MB.
+    assert peak_bytes < 50 << 20
+
+
+STATE = CaptureState("live:eth0", 10, 1000, 0, 1, SECOND_NS)
+
+
+class Executor:
+    """A fake executor: a search ends when the test ends it."""
+
+    def __init__(self) -> None:
+        self.begun: list[Callable[[], Any]] = []
+        self.future: Future[Any] = Future()
+        self.is_over = False
+
+    def submit(self, fn: Callable[[], Any], /) -> Future[Any]:
+        self.begun.append(fn)
+        self.future = Future()
+        return self.future
+
+    def end(self, duration_ns: int = 0) -> None:
+        self.future.set_result(self.begun[-1]()._replace(duration_ns=duration_ns))
+
+    def shutdown(self) -> None:
+        self.is_over = True
+
+
+SEARCHED = ("throttled", "capture_lost_packets")
+
+
+def throttled(count: int) -> TableRows:
+    requests = [
+        row(client_id="billing", throttle_time_ms=100, request_start_ns=START_NS + number)
+        for number in range(count)
+    ]
+    return TableRows([RowBlock.of_rows(requests)], [], [])
+
+
+def started() -> tuple[FindingsWatch, Executor, KeptRows]:
+    kept, executor = kept_rows(*SEARCHED), Executor()
+    kept.add(throttled(3))
+    watch = FindingsWatch(kept, executor)
+    watch.tick(STATE, START_NS, 0)
+    return watch, executor, kept
+
+
+def tick_at(watch: FindingsWatch, second: float, state: CaptureState = STATE) -> None:
+    watch.tick(state, START_NS + round(second * SECOND_NS), round(second * SECOND_NS))
+
+
+def test_the_first_packets_start_a_search_whose_findings_are_kept():
+    watch, executor, _ = started()
+    tick_at(watch, 2, STATE._replace(packets=0))
+    assert (executor.begun, watch.latest) == ([], None)
+    tick_at(watch, 2.5)
+    assert len(executor.begun) == 1
+    tick_at(watch, 3)
+    assert watch.latest is None
+    executor.end()
+    tick_at(watch, 3.5)
+    latest = watch.latest
+    assert latest is not None
+    assert (latest.time_ns, latest.requests) == (START_NS + round(2.5 * SECOND_NS), 3)
+    (finding,) = latest.findings
+    assert (finding.name, finding.concerns) == ("throttled", {"client_id": "billing"})
+    assert finding.what == (
+        "3 of 3 responses throttled, 300 ms in all, 100 ms at most; "
+        "0 requests sent before the throttle time was over"
+    )
+
+
+def test_only_one_search_runs_at_a_time():
+    watch, executor, kept = started()
+    for second in range(2, 100):
+        tick_at(watch, second)
+    assert len(executor.begun) == 1
+    executor.end()
+    tick_at(watch, 100)
+    kept.add(throttled(2))
+    for second in (104, 106):
+        tick_at(watch, second)
+    assert len(executor.begun) == 2
+    executor.end()
+    tick_at(watch, 107)
+    assert watch.latest is not None
+    assert watch.latest.requests == 5
+
+
+def test_searches_take_no_more_than_their_share_of_time():
+    watch, executor, _ = started()
+    tick_at(watch, 2)
+    executor.end(duration_ns=3 * SECOND_NS)
+    tick_at(watch, 5)
+    tick_at(watch, 5 + 3 * SHARE - 0.1)
+    assert len(executor.begun) == 1
+    tick_at(watch, 5 + 3 * SHARE)
+    assert len(executor.begun) == 2
+
+
+def test_no_search_starts_while_packets_are_dropped():
+    watch, executor, _ = started()
+    for second, dropped in ((2, 5), (8, 9), (14, 10)):
+        tick_at(watch, second, STATE._replace(dropped_packets=dropped))
+    assert executor.begun == []
+    tick_at(watch, 20, STATE._replace(dropped_packets=10))
+    assert len(executor.begun) == 1
+    executor.end()
+    tick_at(watch, 21)
+    assert watch.latest is not None
+    lost = [finding for finding in watch.latest.findings if finding.name == "capture_lost_packets"]
+    assert [finding.what for finding in lost] == ["10 packets dropped by the capturing program"]
+    watch.close()
+    assert executor.is_over
+
+
+def test_unexpected_exceptions_are_raised():
+    watch, executor, _ = started()
+    tick_at(watch, 2)
+    executor.future.set_exception(ZeroDivisionError())
+    with pytest.raises(ZeroDivisionError):
+        tick_at(watch, 3)
+
+
+def test_a_background_thread_finds_the_same():
+    kept = kept_rows(*SEARCHED)
+    kept.add(throttled(4))
+    watch = FindingsWatch(kept)
+    watch.tick(STATE, START_NS, 0)
+    watch.tick(STATE, START_NS, 2 * SECOND_NS)
+    watch.close()
+    watch.tick(STATE, START_NS, 3 * SECOND_NS)
+    assert watch.latest is not None
+    assert watch.latest.findings == ask(kept.search, kept.latest(SECOND_NS, 10)).findings != ()

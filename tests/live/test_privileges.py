@@ -1,12 +1,15 @@
+"""The user and the group that sudo names."""
+
 from __future__ import annotations
 
 import pytest
 
 from kanalyze.errors import UsageError
 from kanalyze.live.privileges import who_started
+from tests.support.cases import for_each
 
 
-@pytest.mark.parametrize("text", ["", "x", "-1", "1e3", "4294967295", "9" * 30, "\u0661", " 1"])
+@for_each("text", ["", "x", "-1", "1e3", "4294967295", "9" * 30, "\u0661", " 1"])
 def test_values_that_sudo_does_not_write_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="SUDO_UID"):
         who_started({"SUDO_UID": text, "SUDO_GID": "1"})

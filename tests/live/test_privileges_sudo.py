@@ -9,12 +9,10 @@ import json
 import os
 import re
 import shutil
-import socket
 import stat
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +21,7 @@ import pytest
 import kanalyze
 from tests.support.few_findings import WITH_FEW_FINDINGS
 from tests.support.netns import Namespace
-from tests.support.waiting import LONG_S
+from tests.support.waiting import LONG_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -171,20 +169,7 @@ def test_an_interface_that_comes_back_is_captured_again(folder: Path) -> None:
     with Namespace() as namespace:
         namespace.add_pair("gone", "other")
         process = live(folder, "-i", "gone", "--duration", "8", prefix=tuple(namespace.command()))
-        wait_for(folder / "rows")
+        wait_until((folder / "rows").exists)  # it is created after root rights are given up
         namespace.ip("link", "del", "gone")
         namespace.add_pair("gone", "other")
         check_ended(process, folder, {"report.json", "rows"})
-
-
-def wait_for(path: Path) -> None:
-    """Wait until the file exists: the program gives up root rights before it creates the file."""
-    until_s = time.monotonic() + LONG_S
-    while not path.exists():
-        assert time.monotonic() < until_s
-        time.sleep(0.05)
-
-
-def test_root_can_open_a_packet_socket() -> None:
-    """Root has the right to capture: the tests above depend on it."""
-    socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0).close()

@@ -14,28 +14,29 @@ from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.capture.reader import open_capture
 from kanalyze.errors import CaptureError
-from kanalyze.live.finding_search import FindingSearch
-from kanalyze.live.kept_rows import KeptRows
-from kanalyze.live.run import LiveRun
+from kanalyze.live.kept_rows import FindingSearch, KeptRows
+from kanalyze.live.run import LiveRun, LiveSource
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
+from kanalyze.net.headers import EndpointFilter
 from kanalyze.runtime.pipeline import Analysis
 from tests.support import kafka as k
 from tests.support.captures import NAMES, in_turn, often, path
 from tests.support.compare import in_any_order, nameless
 from tests.support.few_findings import FEW_FINDINGS
 from tests.support.findings import kinds_of
-from tests.support.packets import ACK, RST, START_NS, SYN, Packet, make_batch, segment
+from tests.support.packets import ACK, RST, START_NS, SYN, Packet, make_batch, segment, timed
 from tests.support.traffic import Line
 from tests.support.watched import part_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kanalyze.capture.file_metadata import FileMetadata
     from kanalyze.live.window.snapshot import CaptureState
     from kanalyze.model.packets import PacketBatch
     from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.columns.block import RowBlock
+
 
 MS = 1_000_000
 FEW_NAMES = ("basics", "errors", "ipv6", "loopback", "tls")
@@ -122,25 +123,19 @@ class Sink:
             raise self.fails_with
 
 
-def run_of(
-    feed: Feed,
-    *sinks: Sink,
-    clock: Clock | None = None,
-    is_over: Callable[[], bool] = lambda: False,
-    should_roll: Callable[[], bool] = lambda: False,
-    name: str = "made up",
-) -> dict[str, Any]:
-    run = LiveRun(
-        feed,
-        name,
-        sinks,
-        clock_ns=clock or Clock(),
-        is_over=is_over,
-        should_roll=should_roll,
-        now_ns=START_NS,
-        kept=KeptRows(FindingSearch(kinds_of(*FEW_FINDINGS), pytest.fail)),
-    )
-    return run.run(Analysis((), source=run.source))
+def live_run(feed: Feed, sinks: Sequence[Any], clock: Clock | None = None, **more: Any) -> LiveRun:
+    """Return a run that ends with its feed, unless ``more`` says otherwise."""
+    never: dict[str, Any] = {"is_over": lambda: False, "should_roll": lambda: False}
+    more = {"clock_ns": clock or Clock(), "now_ns": START_NS, **never, **more}
+    return LiveRun(feed, "made up", sinks, **more)
+
+
+def run_of(feed: Feed, *sinks: Sink, clock: Clock | None = None, **more: Any) -> dict[str, Any]:
+    kept = KeptRows(FindingSearch(kinds_of(*FEW_FINDINGS), pytest.fail))
+    run = live_run(feed, sinks, clock, kept=kept, **more)
+    report = run.run(Analysis((), source=run.source))
+    assert report is not None
+    return report
 
 
 def packets_at(*times_ns: int, first_number: int = 1, port: int = 50_000) -> PacketBatch:
@@ -159,7 +154,7 @@ def parts(name: str, at_once: int) -> Iterator[PacketBatch]:
 
 def with_silence(batches: Iterable[PacketBatch]) -> Iterator[PacketBatch | None]:
     for batch in batches:
-        yield from (None, batch)
+        yield from (batch, None)
 
 
 def test_sinks_tick_without_packets():
@@ -253,20 +248,16 @@ def test_a_sink_can_end_the_run(ending_sink):
     """The other sink gets the same ticks. Packets that were read last are counted."""
     sinks = [Sink(name, turns_left=2 if name == ending_sink else 99) for name in ("one", "other")]
     feed = Feed(packets_at(START_NS, first_number=number) for number in range(1, 100))
+    feed.anomalies = [Anomaly(AnomalyKind.CAPTURE_TRUNCATED, length=12)]
+    feed.dropped_packets = 17
     report = run_of(feed, *sinks)
+    assert {state.dropped_packets for state in sinks[0].states} == {17}
+    assert report["capture"]["dropped_packets"] == 17
+    assert AnomalyKind.CAPTURE_TRUNCATED.value in repr(report["quality"])
     assert feed.reads == 3
     assert [sink.packets for sink in sinks] == [3, 3]
     assert [len(sink.times) for sink in sinks] == [3, 3]
     assert report["capture"]["packets"] == 3
-
-
-def test_the_run_ends_when_is_over_returns_true():
-    clock = Clock()
-    feed = Feed([None] * 100, clock, 100 * MS)
-    sink = Sink()
-    run_of(feed, sink, clock=clock, is_over=lambda: clock.ns >= 1000 * MS)
-    assert feed.reads == 11
-    assert sink.log[-1] == ("", "close")
 
 
 def test_sinks_start_new_files_when_should_roll_returns_true():
@@ -317,24 +308,6 @@ def test_an_error_between_two_reads_is_raised_by_the_next_read():
 
     with pytest.raises(CaptureError, match="is no capture"):
         run_of(LateFeed([]), Sink())
-
-
-def test_anomalies_of_the_capture_are_in_the_report():
-    feed = Feed([packets_at(START_NS)])
-    feed.anomalies = [Anomaly(AnomalyKind.CAPTURE_TRUNCATED, length=12)]
-    report = run_of(feed, Sink())
-    assert AnomalyKind.CAPTURE_TRUNCATED.value in repr(report["quality"])
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("dropped", [None, 0, 17])
-def test_drops_are_in_each_state_and_in_the_report(dropped):
-    feed = Feed([packets_at(START_NS)])
-    feed.dropped_packets = dropped
-    sink = Sink()
-    report = run_of(feed, sink)
-    assert {state.dropped_packets for state in sink.states} == {dropped}
-    assert report["capture"]["dropped_packets"] == dropped
 
 
 def test_states_count_open_connections_and_traffic():
@@ -404,13 +377,49 @@ def test_states_count_refused_and_unread_connections():
         "before_start_bytes": 0,
     }
     assert doubts[-1].items() <= report["quality"].items()
-
-
-def test_the_last_state_is_complete_even_in_a_short_run():
-    client = ("10.0.0.1", 50_000)
-    syn = segment(flags=SYN, seq=1000, client=client)
-    refusal = segment(to_broker=False, flags=RST | ACK, ack=1001, client=client)
-    sink = Sink()
-    run_of(Feed([make_batch([Packet(syn), Packet(refusal)], 1)]), sink)
+    # The last state is complete even in a short run.
+    run_of(Feed([make_batch([Packet(packets[0]), Packet(packets[1])], 1)]), sink)
     assert sink.states[-1].doubts is not None
     assert sink.states[-1].doubts["refused_connections"] == 1
+
+
+def packets(*ports: int, first_number: int = 1):
+    segments = [segment(broker=("10.0.0.2", port), payload=bytes([port & 0xFF])) for port in ports]
+    return make_batch(timed(segments), first_number)
+
+
+def filtered(*batches):
+    """Return what an analysis reads, and what each tick has."""
+    ticks, feed = [], Feed(batches)
+    feed.dropped_packets = 7
+    feed.anomalies = [Anomaly(AnomalyKind.CAPTURE_TRUNCATED)]
+    source = LiveSource(
+        feed,
+        "-",
+        lambda packets: ticks.append(packets) or True,
+        filters=[EndpointFilter([9092, 443], []), EndpointFilter([9092], [])],
+    )
+    return list(source.batches()), ticks, source
+
+
+def test_packets_that_all_filters_select_keep_all_their_columns():
+    batch = packets(22, 9092, 443, 9092, first_number=101)
+    (selected,), _, _ = filtered(batch)
+    assert selected.number.tolist() == [102, 104]
+    assert selected.buffer is batch.buffer
+    for name in ("time_ns", "offset", "captured_bytes", "wire_bytes", "link_type"):
+        assert getattr(selected, name).tolist() == getattr(batch, name)[1::2].tolist()
+
+
+def test_a_batch_of_only_selected_packets_is_not_copied():
+    batch = packets(9092, 9092)
+    assert filtered(batch)[0][0] is batch
+
+
+def test_a_batch_without_selected_packets_does_not_end_a_capture():
+    batches = [packets(22), packets(9092, first_number=2), None, packets(443, first_number=3)]
+    selected, ticks, source = filtered(*batches)
+    assert [batch.number.tolist() for batch in selected] == [[2]]
+    assert [packets is None for packets in ticks] == [True, False, *[True] * 4]
+    assert [anomaly.kind for anomaly in source.anomalies] == [AnomalyKind.CAPTURE_TRUNCATED]
+    assert source.dropped_packets == 7

@@ -9,39 +9,115 @@ import os
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
-import pytest
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 import kanalyze
-from kanalyze.live.metrics.counters import Metrics
+from kanalyze.live.metrics import Metrics
 from kanalyze.live.rate_jsonl import RatesWriter
+from kanalyze.live.recorder.files import PcapngWriter, RollingParquet
 from kanalyze.live.recorder.packet_recorder import PacketRecorder
-from kanalyze.live.recorder.pcapng_writer import PcapngWriter
-from kanalyze.live.recorder.rolling_parquet import RollingParquet
-from kanalyze.live.sinks import (
+from kanalyze.live.run import (
     MetricsSink,
     PacketRecorderSink,
     ParquetSink,
     RatesSink,
     RowsSink,
     ViewSink,
+    WriteFailures,
 )
-from kanalyze.live.view.controller import ViewController
+from kanalyze.live.view.view import ViewController
 from kanalyze.live.window.snapshot import CaptureState
 from kanalyze.live.window.windows import Windows
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.filters import RowFilter
-from tests.live.view.test_controller import FakeTerminal
+from tests.live.view.test_view import FakeTerminal
 from tests.support.captures import path
 from tests.support.packets import Packet, make_batch, segment
 from tests.support.rows import START_NS, row
 from tests.support.watched import Watched
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    import pytest
+
+
+MINUTE_NS = 60_000_000_000
+
+
+class Disk:
+    """A fake target of writes, and the messages about it."""
+
+    def __init__(self) -> None:
+        self.written = 0
+        self.messages: list[str] = []
+        self.clock_ns = 5
+        self._failures = WriteFailures(
+            "rows", "/data/rows", self.messages.append, lambda: self.written
+        )
+        self.end = self._failures.end
+
+    def attempt(self, *attempts: Callable[[], object]) -> None:
+        """Attempt each action in order, without time passing."""
+        for action in attempts:
+            self._failures.attempt(action, self.clock_ns)
+
+    def write(self) -> None:
+        self.written += 1
+
+    def hold(self) -> None:
+        """Buffer the data, without writing it."""
+
+    def fail(self) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def fail_in_the_middle(self) -> None:
+        self.written += 1
+        raise OSError(errno.EIO, "Input/output error")
+
+
+def test_the_start_and_the_end_of_a_failure_are_reported_once() -> None:
+    disk = Disk()
+    disk.attempt(disk.write, disk.fail, disk.fail, disk.hold, disk.fail)
+    assert disk.messages == [
+        "cannot write rows to /data/rows: No space left on device; trying again"
+    ]
+    disk.clock_ns += MINUTE_NS
+    disk.attempt(disk.hold)
+    assert disk.messages[1:] == []
+    disk.attempt(disk.write, disk.write)
+    assert disk.messages[1:] == ["writing rows to /data/rows again"]
+    disk.attempt(disk.fail)
+    assert disk.messages[2:] == [
+        "cannot write rows to /data/rows: No space left on device; trying again"
+    ]
+    disk.end("7 rows")
+    assert disk.messages[3:] == ["missing in /data/rows: 7 rows"]
+
+
+def test_a_failure_ends_only_after_a_minute_without_failures() -> None:
+    """Otherwise there would be two messages at each attempt."""
+    disk = Disk()
+    for _ in range(100):
+        disk.clock_ns += MINUTE_NS // 2
+        disk.attempt(disk.fail, disk.write)
+    assert len(disk.messages) == 1
+    disk.clock_ns += MINUTE_NS
+    disk.attempt(disk.hold)
+    assert disk.messages[1:] == ["writing rows to /data/rows again"]
+
+
+def test_a_partial_write_that_fails_is_a_failure() -> None:
+    disk = Disk()
+    for _ in range(3):
+        disk.clock_ns += MINUTE_NS
+        disk.attempt(disk.fail_in_the_middle)
+    assert disk.messages == ["cannot write rows to /data/rows: Input/output error; trying again"]
+
 
 SECOND_NS = 1_000_000_000
 
@@ -74,13 +150,6 @@ def test_lines_are_written_each_interval_and_at_the_end():
     assert [line["rows"] for line in lines] == [3, 7]
     assert [line["capture"]["packets"] for line in lines] == [20, 20]
     assert [line["capture"]["dropped_packets"] for line in lines] == [0, 0]
-
-
-def test_without_a_tick_there_is_no_line():
-    stream = io.BytesIO()
-    windows = Windows()
-    RatesSink(windows, RatesWriter(windows, stream, interval_ns=SECOND_NS)).close()
-    assert stream.getvalue() == b""
 
 
 def test_the_view_shows_rows_and_ends_the_run():
@@ -179,32 +248,7 @@ def test_metrics_count_write_failures(tmp_path: Path):
         file_sink.close()
 
 
-def test_files_of_rows_roll_by_time_and_on_request(tmp_path: Path):
-    messages: list[str] = []
-    sink = ParquetSink(RollingParquet(tmp_path, every_s=10), messages.append)
-
-    def counts() -> list[int]:
-        files = sorted(tmp_path.glob("*.parquet"))
-        return [pq.ParquetFile(file).metadata.num_rows for file in files]
-
-    sink.add(rows(1), START_NS)
-    assert sink.tick(state(), START_NS + 9 * SECOND_NS, 0)
-    assert counts() == []
-    # A file also ends while no packets come.
-    assert sink.tick(state(), START_NS + 10 * SECOND_NS, 0)
-    assert counts() == [1]
-    sink.add(rows(2), START_NS + 11 * SECOND_NS)
-    sink.roll()
-    assert counts() == [1, 2]
-    sink.roll()
-    sink.add(rows(3), START_NS + 12 * SECOND_NS)
-    sink.close()
-    assert counts() == [1, 2, 3]
-    assert messages == []
-
-
-@pytest.mark.parametrize("rolls", [False, True])
-def test_packets_of_errors_are_saved(tmp_path: Path, rolls: bool):
+def test_packets_of_errors_are_saved(tmp_path: Path):
     capture, saved = path("errors"), tmp_path / "saved.pcapng"
     writer = PcapngWriter(saved)
     messages: list[str] = []
@@ -218,12 +262,12 @@ def test_packets_of_errors_are_saved(tmp_path: Path, rolls: bool):
     source = Shown(capture, sink, 40)
     for number, batch_of_rows in enumerate(Analysis([], source=source).batches()):
         sink.add(batch_of_rows, source.now_ns)
-        if rolls and number == 10:
+        if number == 10:
             sink.roll()
         assert sink.tick(state(), source.now_ns, 0)
     sink.close()
     files = sorted(tmp_path.glob("*.pcapng"))
-    assert len(files) == 1 + rolls
+    assert len(files) == 2
     expected = [row for row in kanalyze.requests(capture) if row.status == "error"]
     saved_errors = [row for row in kanalyze.requests(*files) if row.status == "error"]
     key = ["connection", "request_start_ns", "correlation_id", "error_code"]

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from kanalyze.live.recorder.files import PcapngWriter
     from kanalyze.live.recorder.packet_ring import SelectedPackets
-    from kanalyze.live.recorder.pcapng_writer import PcapngWriter
     from kanalyze.model.packets import PacketBatch
     from kanalyze.model.streams import TokenBytes
     from kanalyze.model.tcp import Endpoint
@@ -130,11 +130,6 @@ class PacketRecorder:
         self.lost_packets = 0
         """Packets that could not be written."""
         self._rate = _RowRateLimit(max_rows_per_s)
-
-    @property
-    def buffered_bytes(self) -> int:
-        """Memory of the buffered packets."""
-        return self._ring.buffered_bytes
 
     def add_packets(self, batch: PacketBatch) -> None:
         """Copy packets to the buffer, before their rows come; raises OSError."""

@@ -1,15 +1,18 @@
 """A ring buffer of the latest packets, searched by connection and time.
 
 In: packet batches; the positions of tokens in streams. Out: the marked packets, in the order of the
-capture, each once, with the tokens redacted.
+capture, each once, with zeros in place of SASL tokens.
 
 The ring consists of chunks. Adding a packet only copies it. The headers of a chunk are read once,
 at the first search for a connection in it.
+
+A token is found by its sequence numbers, so retransmissions of it are found too. Checksums of
+redacted segments are right if they were right before.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from functools import cached_property
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final
@@ -17,7 +20,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.live.recorder.token_redaction import SegmentPayloads, TokenRedactor
 from kanalyze.model.packet_arrays import PacketArrays
 from kanalyze.net.endpoint_hashes import EndpointHashes, hashes_of_ends
 from kanalyze.net.headers import read_headers
@@ -31,8 +33,180 @@ if TYPE_CHECKING:
 
     from kanalyze.model.packets import PacketBatch
     from kanalyze.model.streams import TokenBytes
+    from kanalyze.model.tcp import TcpConnection
 
 __all__ = ["PacketRing", "SelectedPackets"]
+
+Sender = tuple[int, int]
+"""The hash of a connection, and the hash of the endpoint that sends."""
+
+_MAX_TOKENS: Final = 1 << 14
+"""A login has two or four tokens."""
+_MAX_OF_SENDER: Final = 256
+"""Maximum number of tokens of a sender. Above it everything from the sender is redacted: no client
+logs in so often."""
+_EVERYTHING: Final = (-1, -1)
+_LATE_NS: Final = 60_000_000_000
+"""How long after the end of its connection a segment may come: TIME_WAIT of Linux, and twice the
+time limit for IP fragments."""
+_LAST_NS: Final = (1 << 63) - 1
+_U32: Final = (1 << 32) - 1
+_HALF: Final = 1 << 31
+_MIN_HEADER_BYTES: Final = 20
+_MAX_HEADER_BYTES: Final = 60
+_HEADER_WORDS_AT: Final = 12
+_CHECKSUM_AT: Final = 16
+
+
+class Segments(NamedTuple):
+    """Segments as columns, in the order of the capture; each payload lies in one packet."""
+
+    row: NDArray[np.int64]
+    """Index of the packet in its chunk."""
+    time_ns: NDArray[np.int64]
+    sequence: NDArray[np.int64]
+    length: NDArray[np.int64]
+    """Sequence numbers that it takes: payload bytes, SYN and FIN."""
+    payload_start: NDArray[np.int64]
+    """Index in the buffer of the packets."""
+    captured_bytes: NDArray[np.int64]
+    ports: NDArray[np.uint32]
+    """The source port in the upper half, the destination port in the lower half."""
+
+    def picked(self, selection: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Segments:
+        """Return the selected segments."""
+        return Segments._make(column[selection] for column in self)
+
+
+class _RedactedRange(NamedTuple):
+    """Bytes of a stream to redact."""
+
+    tcp: TcpConnection
+    sequence: int
+    """Stream offset of the first byte."""
+    length: int | None
+    """None for everything from the sender."""
+    age_ns: int
+    """When it was added, on a monotonic clock."""
+
+
+class TokenRedactor:
+    """Redacts the latest tokens, which are stored by sender."""
+
+    def __init__(self) -> None:
+        self._by_sender: defaultdict[Sender, dict[tuple[int, int], _RedactedRange]]
+        self._by_sender = defaultdict(dict)
+        self._count = 0
+
+    def __bool__(self) -> bool:
+        return self._count > 0
+
+    @property
+    def is_full(self) -> bool:
+        """True if there are too many tokens: redact all buffered packets, then drop some."""
+        return self._count > _MAX_TOKENS
+
+    @property
+    def connections(self) -> NDArray[np.uint64]:
+        """The hashes of connections with tokens."""
+        return np.array([connection for connection, _ in self._by_sender], np.uint64)
+
+    def add(self, sender: Sender, token: TokenBytes, age_ns: int) -> None:
+        """Add the position of a token; it replaces an earlier position for the same message."""
+        tcp = token.connection
+        tokens = self._by_sender[sender]
+        message = tcp.serial, token.stream_offset
+        self._count -= tokens.pop(message, None) is not None
+        length = _HALF - 1 if token.end is None else min(token.end - token.begin, _HALF - 1)
+        if length > 0:
+            sequence = tcp.first_sequence[token.direction] + token.begin & _U32
+            tokens[message] = _RedactedRange(tcp, sequence, length, age_ns)
+            self._count += 1
+        if len(tokens) > _MAX_OF_SENDER:
+            self._count -= len(tokens) - 1
+            tokens.clear()
+            tokens[_EVERYTHING] = _RedactedRange(tcp, 0, None, age_ns)
+        if not tokens:
+            del self._by_sender[sender]
+
+    def drop(self, before_ns: int) -> None:
+        """Forget tokens added long before a time on the monotonic clock."""
+        self._drop(before_ns - _LATE_NS)
+
+    def drop_half(self) -> None:
+        """Forget the older half of the tokens."""
+        ages = [token.age_ns for tokens in self._by_sender.values() for token in tokens.values()]
+        self._drop(sorted(ages)[len(ages) // 2] + 1)
+
+    def covers(self, first_ns: int, last_ns: int) -> bool:
+        """Return true if a token was added near an interval on the monotonic clock."""
+        return any(
+            first_ns - _LATE_NS <= token.age_ns <= last_ns + _LATE_NS
+            for tokens in self._by_sender.values()
+            for token in tokens.values()
+        )
+
+    def redact(self, buffer: memoryview, sent: Segments, sender: Sender) -> None:
+        """Redact tokens in the segments of a sender, in their buffer."""
+        for token in self._by_sender.get(sender, {}).values():
+            if token.length is None:
+                begin, end = np.zeros_like(sent.captured_bytes), sent.captured_bytes
+            else:
+                begin = (token.sequence - sent.sequence + _HALF & _U32) - _HALF
+                end = np.minimum(begin + token.length, sent.captured_bytes)
+                begin = np.maximum(begin, 0)
+            overlaps = (end > begin) & (sent.time_ns <= _last_ns(token.tcp))
+            for index in np.flatnonzero(overlaps).tolist():
+                _zero(buffer, sent, index, int(begin[index]), int(end[index]))
+
+    def _drop(self, before_ns: int) -> None:
+        for sender in list(self._by_sender):
+            tokens = self._by_sender[sender]
+            for message in [key for key, token in tokens.items() if token.age_ns < before_ns]:
+                del tokens[message]
+                self._count -= 1
+            if not tokens:
+                del self._by_sender[sender]
+
+
+def _last_ns(tcp: TcpConnection) -> int:
+    """Return the latest time of a segment that may belong to a connection.
+
+    There is no earliest time: the clock may have been set back since the connection began.
+    """
+    return _LAST_NS if tcp.end is None else tcp.last_time_ns + _LATE_NS
+
+
+def _zero(buffer: memoryview, sent: Segments, index: int, begin: int, end: int) -> None:
+    """Write zeros over a part of a segment's payload, and update its checksum.
+
+    The checksum is updated by the change of the bytes (RFC 1624), not computed again. So a checksum
+    that was wrong stays wrong, for example because the network card fills it in or the segment was
+    cut. The checksums of tunnels around the segment stay right.
+    """
+    start = int(sent.payload_start[index])
+    # Words of two bytes; the payload begins at an even offset in the segment.
+    data = bytes(begin & 1) + bytes(buffer[start + begin : start + end])
+    words = np.frombuffer(data + bytes(len(data) & 1), ">u2")
+    buffer[start + begin : start + end] = bytes(end - begin)
+    checksum_at = _header_at(buffer, sent, index) + _CHECKSUM_AT
+    # In one's complement arithmetic, what the words lose is added to the checksum.
+    total = int.from_bytes(buffer[checksum_at : checksum_at + 2]) + int(words.sum(dtype=np.int64))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    buffer[checksum_at : checksum_at + 2] = total.to_bytes(2)
+
+
+def _header_at(buffer: memoryview, sent: Segments, index: int) -> int:
+    """Return the index of the header of a segment, found by the header length that it states."""
+    end = int(sent.payload_start[index])
+    begin = int(sent.ports[index]).to_bytes(4) + int(sent.sequence[index]).to_bytes(4)
+    for size in range(_MIN_HEADER_BYTES, min(_MAX_HEADER_BYTES, end) + 1, 4):
+        at = end - size
+        if buffer[at + _HEADER_WORDS_AT] >> 4 == size // 4 and buffer[at : at + 8] == begin:
+            return at
+    raise AssertionError("a segment without a header")
+
 
 _CHUNKS: Final = 32
 """Chunks in a full ring, at least. The ring drops whole chunks to stay within its limit."""
@@ -47,9 +221,6 @@ _SET_BACK_NS: Final = 1_000_000_000
 """Times of two interfaces may differ by this much. A larger step back means that the clock was set
 back."""
 _MAX_STEP_NS: Final = 10_000_000_000
-
-_U32: Final = (1 << 32) - 1
-_HALF: Final = 1 << 31
 
 
 class SelectedPackets(NamedTuple):
@@ -116,7 +287,7 @@ class PacketRing:
         Returns True if the marked bytes have gaps or are out of order: missing bytes may come
         after the interval.
         """
-        senders: tuple[list[_SentSegments], list[_SentSegments]] = ([], [])
+        senders: tuple[list[Segments], list[Segments]] = ([], [])
         for chunk in self._chunks:
             if chunk.first_ns <= until_ns and chunk.last_ns >= from_ns:
                 for segments, of_sender in zip(chunk.find(ends), senders, strict=True):
@@ -156,18 +327,16 @@ class PacketRing:
             if not missing:
                 return
 
-    def comment(self, number: int | None, text: str) -> bool:
+    def comment(self, number: int, text: str) -> bool:
         """Add a comment to a packet; return False if it is not marked or was released."""
-        if number is None:
-            return False
         for chunk in reversed(self._chunks):
             if number >= chunk.first_number:
                 return chunk.comment(number, text)
         return False
 
-    def has(self, number: int | None) -> bool:
+    def has(self, number: int) -> bool:
         """Return true if the packet with this number, or a later one, is in the ring."""
-        return number is not None and bool(self._chunks) and number >= self._chunks[0].first_number
+        return bool(self._chunks) and number >= self._chunks[0].first_number
 
     def release(self, until_ns: int | None = None) -> Iterator[SelectedPackets]:
         """Yield the marked packets up to a time (None: all), in the order of the capture.
@@ -209,19 +378,18 @@ class PacketRing:
         self._chunks.append(chunk)
 
 
-class _SentSegments(NamedTuple):
-    """Segments that one endpoint sent, in the order of the capture."""
+class _ChunkHeaders(NamedTuple):
+    """The headers of a chunk, sorted by connection."""
 
-    row: NDArray[np.int64]
-    """Index of the packet in its chunk."""
-    time_ns: NDArray[np.int64]
-    sequence: NDArray[np.int64]
-    length: NDArray[np.int64]
-    """Sequence numbers that it takes: payload bytes, SYN and FIN."""
-
-    def picked(self, selection: NDArray[np.bool_] | slice) -> _SentSegments:
-        """Return the selected segments."""
-        return _SentSegments(*(column[selection] for column in self))
+    segments: Segments
+    keys: NDArray[np.uint64]
+    """The hash of each segment's connection."""
+    senders: NDArray[np.uint64]
+    """The hash of the endpoint that sent it."""
+    opens: NDArray[np.bool_]
+    """True for a SYN without ACK."""
+    are_whole: NDArray[np.bool_]
+    """False if it was reassembled of fragments."""
 
 
 class _RingChunk:
@@ -253,13 +421,54 @@ class _RingChunk:
         chunk._comments = first._comments | second_comments
         return chunk
 
-    def find(self, ends: EndpointHashes) -> tuple[_SentSegments, _SentSegments]:
+    @cached_property
+    def _headers(self) -> _ChunkHeaders:
+        """The segments, sorted by connection; read at the first search."""
+        packets = self.packets
+        headers = read_headers(packets.batch(), LayerStats())
+        columns = SimpleNamespace(
+            **{name: np.asarray(getattr(headers, name)) for name in headers.__slots__}
+        )
+        senders, receivers = hashes_of_ends(headers)
+        # The sum is the same in both directions.
+        keys = senders + receivers
+        order = np.argsort(keys, kind="stable")
+        flags = columns.flags[order]
+        extra = ((flags & SYN) != 0).astype(np.int64) + ((flags & FIN) != 0)
+        ports = columns.source_port[order] << 16 | columns.destination_port[order]
+        segments = Segments(
+            np.searchsorted(packets.number, columns.number[order]),
+            columns.time_ns[order],
+            columns.sequence[order],
+            columns.payload_bytes[order] + extra,
+            columns.payload_start[order],
+            columns.captured_bytes[order],
+            ports.astype(np.uint32),
+        )
+        return _ChunkHeaders(
+            segments,
+            keys[order],
+            senders[order],
+            (flags & (SYN | ACK)) == SYN,
+            # In the buffer, reassembled datagrams follow the packets of the capture.
+            segments.payload_start <= len(packets.buffer),
+        )
+
+    def _range(self, ends: EndpointHashes) -> slice:
+        """Return where the segments of a connection are."""
+        keys = self._headers.keys
+        return slice(*(int(keys.searchsorted(ends.both, side)) for side in ("left", "right")))
+
+    def find(self, ends: EndpointHashes) -> tuple[Segments, Segments]:
         """Return the segments of each endpoint of a connection."""
-        return self._index.find(ends)
+        within = self._range(ends)
+        segments, senders = self._headers.segments.picked(within), self._headers.senders[within]
+        return segments.picked(senders == ends.first), segments.picked(senders == ends.second)
 
     def opening_row(self, ends: EndpointHashes, until_ns: int) -> int | None:
         """Return the row of the last SYN of a connection up to a time; None if there is none."""
-        rows = self._index.opening_rows(ends)
+        within = self._range(ends)
+        rows = self._headers.segments.row[within][self._headers.opens[within]]
         rows = rows[self.packets.time_ns[rows] <= until_ns]
         return int(rows.max()) if len(rows) else None
 
@@ -272,10 +481,11 @@ class _RingChunk:
 
     def mark_fragments(self, ends: EndpointHashes, from_ns: int, until_ns: int) -> None:
         """Mark packets that may be IP fragments, if the connection has fragmented packets."""
-        if self._index.has_fragments(ends):
-            rows = self._index.other_rows
-            times = self.packets.time_ns[rows]
-            self.mark(rows[(times >= from_ns) & (times <= until_ns)])
+        if not self._headers.are_whole[self._range(ends)].all():
+            times = self.packets.time_ns
+            is_other = np.ones(len(times), dtype=np.bool_)
+            is_other[self._headers.segments.row] = False
+            self.mark(np.flatnonzero(is_other & (times >= from_ns) & (times <= until_ns)))
 
     def comment(self, number: int, text: str) -> bool:
         """Add a comment to a packet; return False if it is not marked."""
@@ -290,7 +500,45 @@ class _RingChunk:
 
     def redact(self, redactor: TokenRedactor) -> None:
         """Redact all packets."""
-        self._index.redact(redactor)
+        indices = self._redactable(redactor)
+        self._zero(self.packets.buffer, self._headers.segments.picked(indices), indices, redactor)
+
+    def _redactable(self, redactor: TokenRedactor) -> NDArray[np.int64]:
+        """Return the segments of connections that have tokens."""
+        headers = self._headers
+        return np.flatnonzero(np.isin(headers.keys, redactor.connections) & headers.are_whole)
+
+    def _redacted(
+        self, packets: PacketArrays, rows: NDArray[np.int64], redactor: TokenRedactor
+    ) -> PacketArrays:
+        """Return ``packets``, which are at ``rows`` of the chunk, with tokens redacted.
+
+        The chunk itself is not changed, because the bytes to redact may still change.
+        """
+        indices = self._redactable(redactor)
+        indices = indices[np.isin(self._headers.segments.row[indices], rows)]
+        if not len(indices):
+            return packets
+        copied = _copied(packets)
+        segments = self._headers.segments.picked(indices)
+        shifts = (copied.offset - packets.offset)[np.searchsorted(rows, segments.row)]
+        segments = segments._replace(payload_start=segments.payload_start + shifts)
+        self._zero(copied.buffer, segments, indices, redactor)
+        return copied
+
+    def _zero(
+        self,
+        buffer: memoryview,
+        segments: Segments,
+        indices: NDArray[np.int64],
+        redactor: TokenRedactor,
+    ) -> None:
+        """Redact segments, which have these indices in the chunk, in a buffer."""
+        senders = np.stack([self._headers.keys[indices], self._headers.senders[indices]], axis=1)
+        unique_senders, sender_of = np.unique(senders, axis=0, return_inverse=True)
+        for index, (connection, sender) in enumerate(unique_senders.tolist()):
+            of_sender = segments.picked(sender_of.reshape(-1) == index)
+            redactor.redact(buffer, of_sender, (connection, sender))
 
     def release(self, until_age_ns: int | None, redactor: TokenRedactor) -> SelectedPackets | None:
         """Return the marked packets up to an age, redacted; None if there are none."""
@@ -314,14 +562,15 @@ class _RingChunk:
         self._has_marked = bool(self._marked.any())
         packets = self.packets.select(rows)
         if redactor:
-            packets = self._index.redacted(packets, rows, redactor)
+            packets = self._redacted(packets, rows, redactor)
         return SelectedPackets(packets.batch(), comments)
 
     def _without_fragments(
         self, rows: NDArray[np.int64], redactor: TokenRedactor
     ) -> NDArray[np.int64]:
         """Leave out fragments, in which tokens cannot be found."""
-        fragments = rows[self._index.is_fragment(rows)]
+        headers = self._headers
+        fragments = rows[~np.isin(rows, headers.segments.row[headers.are_whole])]
         if not len(fragments) or not redactor.covers(self.first_age_ns, int(self._age_ns[-1])):
             return rows
         self._released[fragments] = True
@@ -330,121 +579,8 @@ class _RingChunk:
             self._comments.pop(row, None)
         return np.setdiff1d(rows, fragments)
 
-    @cached_property
-    def _index(self) -> _ChunkIndex:
-        return _ChunkIndex(self.packets)
 
-
-class _ChunkIndex:
-    """The segments of a chunk, sorted by connection."""
-
-    def __init__(self, packets: PacketArrays) -> None:
-        self._packets = packets
-        headers = read_headers(packets.batch(), LayerStats())
-        segments = SimpleNamespace(
-            **{name: np.asarray(getattr(headers, name)) for name in headers.__slots__}
-        )
-        senders, receivers = hashes_of_ends(headers)
-        # The sum is the same in both directions.
-        keys = senders + receivers
-        order = np.argsort(keys, kind="stable")
-        self._keys, self._senders = keys[order], senders[order]
-        flags = segments.flags[order]
-        extra = ((flags & SYN) != 0).astype(np.int64) + ((flags & FIN) != 0)
-        self._segments = _SentSegments(
-            np.searchsorted(packets.number, segments.number[order]),
-            segments.time_ns[order],
-            segments.sequence[order],
-            segments.payload_bytes[order] + extra,
-        )
-        self._opens = (flags & (SYN | ACK)) == SYN
-        # In the buffer, reassembled datagrams follow the packets of the capture.
-        self._is_whole = segments.payload_start[order] <= len(packets.buffer)
-        ports = segments.source_port[order] << 16 | segments.destination_port[order]
-        self._sent = SegmentPayloads(
-            self._segments.time_ns,
-            self._segments.sequence,
-            segments.payload_start[order],
-            segments.captured_bytes[order],
-            ports.astype(np.uint32),
-        )
-        self._are_all_whole = bool(self._is_whole.all())
-
-    def find(self, ends: EndpointHashes) -> tuple[_SentSegments, _SentSegments]:
-        """Return the segments of each endpoint of a connection."""
-        within = self._range(ends)
-        segments, senders = self._segments.picked(within), self._senders[within]
-        return segments.picked(senders == ends.first), segments.picked(senders == ends.second)
-
-    def opening_rows(self, ends: EndpointHashes) -> NDArray[np.int64]:
-        """Return the packets with the SYNs of a connection."""
-        within = self._range(ends)
-        rows: NDArray[np.int64] = self._segments.row[within][self._opens[within]]
-        return rows
-
-    def has_fragments(self, ends: EndpointHashes) -> bool:
-        """Return true if a connection has fragmented packets."""
-        return not (self._are_all_whole or self._is_whole[self._range(ends)].all())
-
-    @cached_property
-    def other_rows(self) -> NDArray[np.int64]:
-        """Packets without a whole segment."""
-        return np.setdiff1d(np.arange(len(self._packets)), self._segments.row)
-
-    def is_fragment(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which packets have no whole segment of their own."""
-        return ~np.isin(rows, self._segments.row[self._is_whole])
-
-    def redacted(
-        self, packets: PacketArrays, rows: NDArray[np.int64], redactor: TokenRedactor
-    ) -> PacketArrays:
-        """Return ``packets``, which are at ``rows`` of the chunk, with tokens redacted.
-
-        The chunk itself is not changed, because the bytes to redact may still change.
-        """
-        indices = self._redactable(redactor)
-        indices = indices[np.isin(self._segments.row[indices], rows)]
-        if not len(indices):
-            return packets
-        copied = _copied(packets)
-        shifts = copied.offset - packets.offset
-        of_rows = np.searchsorted(rows, self._segments.row[indices])
-        self._zero(copied.buffer, indices, shifts[of_rows], redactor)
-        return copied
-
-    def redact(self, redactor: TokenRedactor) -> None:
-        """Redact the chunk."""
-        indices = self._redactable(redactor)
-        self._zero(self._packets.buffer, indices, np.zeros_like(indices), redactor)
-
-    def _redactable(self, redactor: TokenRedactor) -> NDArray[np.int64]:
-        """Return the segments of connections that have tokens."""
-        return np.flatnonzero(np.isin(self._keys, redactor.connections) & self._is_whole)
-
-    def _zero(
-        self,
-        buffer: memoryview,
-        indices: NDArray[np.int64],
-        shifts: NDArray[np.int64],
-        redactor: TokenRedactor,
-    ) -> None:
-        """Redact some segments, each shifted in the buffer."""
-        senders = np.stack([self._keys[indices], self._senders[indices]], axis=1)
-        unique_senders, sender_of = np.unique(senders, axis=0, return_inverse=True)
-        for index, (connection, sender) in enumerate(unique_senders.tolist()):
-            of_sender = np.flatnonzero(sender_of.reshape(-1) == index)
-            redactor.redact(
-                buffer,
-                self._sent.moved(indices[of_sender], shifts[of_sender]),
-                (connection, sender),
-            )
-
-    def _range(self, ends: EndpointHashes) -> slice:
-        begin = self._keys.searchsorted(ends.both, "left")
-        return slice(int(begin), int(self._keys.searchsorted(ends.both, "right")))
-
-
-def _has_holes(parts: list[_SentSegments]) -> bool:
+def _has_holes(parts: list[Segments]) -> bool:
     """Return true if a segment begins after the end of all segments before it."""
     if not parts:
         return False

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from kanalyze.live.window.snapshot import CaptureState, Snapshot
 
-__all__ = ["Alert", "alerts"]
+__all__ = ["alerts"]
 
 _SEVERE = "bold white on red"
 _BAD = "bold red"

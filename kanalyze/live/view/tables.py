@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.texts import bounded_text
-from kanalyze.live.window.row_choice import RowChoice, text_matches
+from kanalyze.live.window.row_measures import RowChoice, text_matches
 from kanalyze.model.tcp import Endpoint
 from kanalyze.render.layout import (
     TableColumn,
@@ -31,27 +31,13 @@ from kanalyze.spec.live_view import LIVE_TABLES, OPENED_REQUESTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
-    from kanalyze.live.window.snapshot import (
-        ApiEntry,
-        GroupEntry,
-        Snapshot,
-        TopicEntry,
-    )
+    from kanalyze.live.window.snapshot import Snapshot
     from kanalyze.queries.findings import Finding
     from kanalyze.spec.live_view import DeclaredLiveTable
     from kanalyze.spec.report import DeclaredColumn
     from kanalyze.spec.rows.requests import Row
 
-__all__ = [
-    "REQUESTS",
-    "TABLES",
-    "LiveColumn",
-    "LiveTable",
-    "OpenedLine",
-    "finding_text",
-    "sorted_entries",
-    "table_lines",
-]
+__all__ = ["REQUESTS", "TABLES", "LiveTable", "finding_text", "sorted_entries", "table_lines"]
 
 _Shown: TypeAlias = "Callable[[Any, Snapshot], str]"
 
@@ -193,7 +179,7 @@ def _name(text: str | None) -> str:
     return f'"{name}"' if name.startswith("(") else name
 
 
-def _api(entry: ApiEntry) -> str:
+def _api(entry: Any) -> str:
     if entry.api_key is None:
         return "(response alone)"
     name = api_text(entry.api_name, entry.api_key, _name)
@@ -210,7 +196,7 @@ def _versioned_api(entry: Any) -> str:
     return f"{name} v{_value(entry, 'api_version')}"
 
 
-def _topic(entry: TopicEntry) -> str:
+def _topic(entry: Any) -> str:
     return _name(entry.topic) if entry.topic is not None else f"(id {shown(entry.topic_id)})"
 
 
@@ -250,13 +236,13 @@ _TEXTS: dict[str, Callable[[Any], str]] = {
 _TEXTS_OF_VALUES: dict[str, Callable[[Any], str]] = {"": shown, "name": _name, "as it is": str}
 
 
-def _classic(entry: GroupEntry, field: str) -> int | None:
+def _classic(entry: Any, field: str) -> int | None:
     """Return a count that is unknown for groups of the newer protocols."""
     count: int = getattr(entry, field)
     return count or (0 if entry.protocol in (None, "classic") else None)
 
 
-def _longest_wait(entry: GroupEntry, _: str) -> int | None:
+def _longest_wait(entry: Any, _: str) -> int | None:
     waits = [wait for wait in (entry.longest_join_ns, entry.longest_sync_ns) if wait is not None]
     return max(waits, default=None)
 
@@ -335,7 +321,7 @@ def _text_of_value(text: Callable[[Any], str], field: str, entry: Any) -> str:
     return text(_value(entry, field))
 
 
-def _members(entry: GroupEntry, _: Snapshot) -> str:
+def _members(entry: Any, _: Snapshot) -> str:
     return at_least(count_text(entry.members or None), known=entry.members_known)
 
 

@@ -1,7 +1,7 @@
 """The state of the view, and how keys change it.
 
-In: names of keys (see :mod:`kanalyze.live.view.keys`); the identities of the entries shown. Out:
-:class:`ViewState`, and the :class:`Effect` of a key.
+In: names of keys (see :mod:`kanalyze.live.view.terminal`); the identities of the entries shown.
+Out: :class:`ViewState`, and the :class:`Effect` of a key.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kanalyze.spec.rows.requests import Row
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-__all__ = ["Effect", "Order", "ViewState"]
+__all__ = ["Effect", "ViewState"]
 
 _FILTER_LIMIT = 80
 _NONE = -1

@@ -24,16 +24,10 @@ if TYPE_CHECKING:
 __all__ = [
     "PIPE",
     "Amounts",
-    "ApiEntry",
-    "BrokerEntry",
     "CaptureState",
-    "ClientEntry",
-    "ErrorEntry",
-    "GroupEntry",
     "LatestFindings",
     "OpenedRows",
     "Snapshot",
-    "TopicEntry",
 ]
 
 PIPE = "-"
@@ -110,123 +104,6 @@ class CaptureState(NamedTuple):
     """Connections with TLS; None: not counted."""
 
 
-class ApiEntry(NamedTuple):
-    """Requests of an API; those that the broker held back on purpose have their own entry."""
-
-    wire: str | None
-    api_key: int | None
-    """None for responses whose request is not known."""
-    api_name: str | None
-    waited: bool
-    other: bool
-    requests: int
-    errors: int
-    request_bytes: int
-    response_bytes: int
-    unread: int
-    """Requests whose response was not read, as in ``traffic``."""
-    p50_ns: int | None
-    p99_ns: int | None
-    """Quantiles of latency, such as ``p50_ns``; None if there are none."""
-
-
-class ClientEntry(NamedTuple):
-    """Requests of a client id from an address."""
-
-    client_id: str | None
-    client_ip: str | None
-    other: bool
-    requests: int
-    errors: int
-    request_bytes: int
-    response_bytes: int
-    unread: int
-    p50_ns: int | None
-    p99_ns: int | None
-    """Quantiles of latency, such as ``p50_ns``, without requests that were held back on purpose."""
-
-
-class BrokerEntry(NamedTuple):
-    """Requests to a broker."""
-
-    broker: str | None
-    """Its address and port."""
-    other: bool
-    requests: int
-    errors: int
-    request_bytes: int
-    response_bytes: int
-    unread: int
-    p50_ns: int | None
-    p99_ns: int | None
-    """Quantiles of the same requests as for clients."""
-
-
-class TopicEntry(NamedTuple):
-    """What was produced to and fetched from a topic."""
-
-    topic: str | None
-    topic_id: str | None
-    """None if the name is known."""
-    other: bool
-    produce_requests: int
-    produced_records: int
-    produced_bytes: int
-    fetch_requests: int
-    fetched_records: int
-    fetched_bytes: int
-    records_known: bool
-    """False: there may be more records."""
-    errors: int
-    """Error codes other than 0 of the topic."""
-
-
-class ErrorEntry(NamedTuple):
-    """An error code of an API on a topic; every code in a response counts."""
-
-    api_name: str | None
-    error_code: int | None
-    error_name: str | None
-    topic: str | None
-    other: bool
-    occurrences: int
-    last_time_ns: int | None
-
-
-class GroupEntry(NamedTuple):
-    """A group whose members joined, left, failed, had to rejoin or got an assignment.
-
-    Members of the newer protocols join and leave by heartbeats: for their groups ``joins``,
-    ``syncs``, ``leaves`` and ``told`` are 0.
-    """
-
-    group_id: str | None
-    other: bool
-    protocol: str | None
-    """``classic``, ``consumer``, ``share`` or ``streams``; None if not known."""
-    members: int
-    """Members seen, up to :data:`~kanalyze.live.window.rebalances.MEMBER_LIMIT`."""
-    members_known: bool
-    """False: there were more."""
-    rebalances: int | None
-    """The lowest possible number of rebalances: the assignments to the member that got most. None
-    if not known, as for streams groups and the entry of others."""
-    joins: int
-    syncs: int
-    leaves: int
-    told: int
-    """Responses with REBALANCE_IN_PROGRESS."""
-    errors: int
-    """Failed requests of members, without errors that belong to any rebalance."""
-    last_error_name: str | None
-    """The error of the last failed request."""
-    longest_join_ns: int | None
-    """The highest latency of a JoinGroup: held back until all members have joined."""
-    longest_sync_ns: int | None
-    """The highest latency of a SyncGroup: held back until the leader has sent assignments."""
-    last_time_ns: int | None
-
-
 class Snapshot(NamedTuple):
     """A snapshot of the last seconds."""
 
@@ -257,17 +134,17 @@ class Snapshot(NamedTuple):
     """The steps of the last minutes, the oldest first; the last one is not complete."""
     p99_history: tuple[int | None, ...]
     """``p99_ns`` of each of these steps."""
-    apis: tuple[ApiEntry, ...]
+    apis: tuple[Any, ...]
     """Most requests first, as ``clients`` and ``brokers``."""
-    clients: tuple[ClientEntry, ...]
-    brokers: tuple[BrokerEntry, ...]
-    topics: tuple[TopicEntry, ...]
+    clients: tuple[Any, ...]
+    brokers: tuple[Any, ...]
+    topics: tuple[Any, ...]
     """Most bytes first."""
     slowest: tuple[dict[str, Any], ...]
     """Up to 20 requests of :class:`.SlowestRows`, the slowest first."""
-    groups: tuple[GroupEntry, ...]
+    groups: tuple[Any, ...]
     """The latest rebalance first."""
-    errors: tuple[ErrorEntry, ...]
+    errors: tuple[Any, ...]
     """Most frequent first."""
     findings: LatestFindings | None = None
     """None before the first round of queries."""

@@ -4,42 +4,314 @@ In: rows, or items of their lists, as arrays. Out: sums with ``merge``, which is
 commutative below the limit on keys.
 
 A measure says where its values are, how those of a key are combined, and which figures they give.
+All keys of a batch of rows are grouped at once, by sorting (:class:`GroupedRows`). Quantiles are
+exact for small counts and within 0.4 % for large ones (:class:`LatencySketch`).
 """
 
 from __future__ import annotations
 
 import operator
+from array import array
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+import numpy as np
+
 from kanalyze.common.known import of_known
 from kanalyze.common.texts import bounded_text
-from kanalyze.live.window.grouped_rows import GroupedRows, key_of, values_at
-from kanalyze.live.window.latency_sketch import LatencySketch
-from kanalyze.tables.columns.numpy_arrays import IntArray
+from kanalyze.tables.columns.numpy_arrays import IntArray, WordArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
-
-    from kanalyze.tables.columns.numpy_arrays import WordArray
 
 __all__ = [
     "ExactSum",
+    "GroupedRows",
     "Items",
+    "Key",
     "KeyedSums",
+    "LatencySketch",
     "Max",
-    "Measure",
     "Quantiles",
     "SumSource",
-    "add_sources",
+    "key_of",
     "numbers_of",
+    "values_at",
 ]
 
-Column: TypeAlias = "IntArray | WordArray"
 Mask: TypeAlias = "NDArray[np.bool_]"
+Column: TypeAlias = "IntArray | WordArray | Mask"
+
+_INT64_MIN = -(2**63)
+_INT64_MAX = 2**63 - 1
+_LARGEST_KEY = 2**62
+
+
+class GroupedRows:
+    """Indices of arrays, grouped by keys; the groups are in order of first appearance."""
+
+    __slots__ = ("_by_first", "_ends", "_order", "_starts", "firsts")
+
+    def __init__(self, *keys: NDArray[np.int64], where: NDArray[np.bool_] | None = None) -> None:
+        """Group by keys of equal length: numbers from 0 on, such as :func:`key_of` returns.
+
+        Only the indices where ``where`` is true are grouped; None for all.
+        """
+        key = _narrow(_combined(keys))
+        if where is None:
+            self._order = np.argsort(key, kind="stable")
+        else:
+            indices = np.flatnonzero(where)
+            self._order = indices[np.argsort(key[indices], kind="stable")]
+        ordered = key[self._order]
+        is_first = np.ones(len(ordered), dtype=np.bool_)
+        np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+        self._starts = np.flatnonzero(is_first)
+        self._ends = np.append(self._starts[1:], len(ordered))
+        firsts = self._order[self._starts]
+        self._by_first = np.argsort(firsts)
+        self.firsts: list[int] = firsts[self._by_first].tolist()
+        """The first index of each group."""
+
+    def numbers(self, size: int) -> NDArray[np.int64]:
+        """Return the number of the group of each of ``size`` indices; -1 for those left out."""
+        of_group = np.empty_like(self._by_first)
+        of_group[self._by_first] = np.arange(len(of_group))
+        numbers = np.full(size, -1)
+        numbers[self._order] = np.repeat(of_group, self._ends - self._starts)
+        return numbers
+
+    def sums(self, values: NDArray[np.int64] | NDArray[np.bool_]) -> list[int]:
+        """Return the exact sum of each group."""
+        if not self.firsts:
+            return []
+        ordered = values[self._order].astype(np.int64, copy=False)
+        if _fits(ordered):
+            return self._per_group(np.add, ordered)
+        # The sum of 2^31 halves of 32 bits cannot overflow.
+        halves = (self._per_group(np.add, half) for half in (ordered >> 32, ordered & 0xFFFFFFFF))
+        return [(upper << 32) + lower for upper, lower in zip(*halves, strict=True)]
+
+    def highest(
+        self, values: NDArray[np.int64], where: NDArray[np.bool_] | None = None
+    ) -> list[int | None]:
+        """Return the maximum of each group, of the values where ``where`` is true; None for none.
+
+        None in place of ``where`` for all.
+        """
+        if not self.firsts:
+            return []
+        ordered = values[self._order]
+        if where is None:
+            return [*self._per_group(np.maximum, ordered)]
+        is_kept = where[self._order]
+        maxima = self._per_group(np.maximum, np.where(is_kept, ordered, _INT64_MIN))
+        counts = self._per_group(np.add, is_kept.astype(np.int64))
+        return [high if count else None for high, count in zip(maxima, counts, strict=True)]
+
+    def values(
+        self, values: NDArray[np.int64], where: NDArray[np.bool_] | None = None
+    ) -> list[array[int]]:
+        """Return the values of each group; only those where ``where`` is true, None for all."""
+        ordered, ends = values[self._order], self._ends
+        if where is not None and len(ordered):
+            is_kept = where[self._order]
+            ordered, ends = ordered[is_kept], np.cumsum(is_kept)[ends - 1]
+        data = ordered.tobytes()
+        bounds = [0, *(8 * ends).tolist()]
+        return [
+            array("q", data[bounds[group] : bounds[group + 1]]) for group in self._by_first.tolist()
+        ]
+
+    def _per_group(self, combine: np.ufunc, ordered: NDArray[np.int64]) -> list[int]:
+        combined: list[int] = combine.reduceat(ordered, self._starts)[self._by_first].tolist()
+        return combined
+
+
+def key_of(column: Column) -> NDArray[np.int64]:
+    """Return a column as numbers from 0 on, which are equal for equal values; null is 0."""
+    if isinstance(column, WordArray):
+        return column.codes.astype(np.int64) + 1
+    if isinstance(column, np.ndarray):
+        return column.astype(np.int64)
+    values, valid = column
+    if not len(values):
+        return values
+    numbers = values - (values.min() - 1)
+    return numbers if valid is None else np.where(valid, numbers, 0)
+
+
+def values_at(column: Column, rows: Sequence[int]) -> list[str | int | None]:
+    """Return the values of a column in some rows; None for null."""
+    if isinstance(column, WordArray):
+        words = [*column.words, None]  # code -1, null, is the last index
+        return [words[code] for code in column.codes[rows].tolist()]
+    if isinstance(column, np.ndarray):
+        truths: list[str | int | None] = column[rows].tolist()
+        return truths
+    values: list[str | int | None] = column.values[rows].tolist()
+    if column.valid is None:
+        return values
+    are_valid = column.valid[rows].tolist()
+    return [value if is_valid else None for value, is_valid in zip(values, are_valid, strict=True)]
+
+
+def _combined(keys: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return one key, which is equal where all keys are equal."""
+    combined, combined_span = keys[0], _span(keys[0])
+    for key in keys[1:]:
+        span = _span(key)
+        if combined_span * span > _LARGEST_KEY:
+            combined = np.unique(combined, return_inverse=True)[1].astype(np.int64)
+            combined_span = _span(combined)
+        combined = combined * span + key
+        combined_span *= span
+    return combined
+
+
+def _span(key: NDArray[np.int64]) -> int:
+    """Return the size of the range of a key: its maximum plus 1."""
+    return int(key.max(initial=0)) + 1
+
+
+def _narrow(key: NDArray[np.int64]) -> NDArray[np.int64] | NDArray[np.uint16]:
+    """Return a key in 16 bits if it fits: NumPy sorts 16-bit numbers faster, by radix sort."""
+    return key.astype(np.uint16) if _span(key) <= 1 << 16 else key
+
+
+def _fits(values: NDArray[np.int64]) -> bool:
+    """Return true if every sum of a subset of the values fits into int64."""
+    largest = max(-int(values.min(initial=0)), int(values.max(initial=0)))
+    return largest * len(values) <= _INT64_MAX
+
+
+EXACT_LIMIT = 512
+"""Quantiles of up to this number of values are exact."""
+
+RELATIVE_ERROR = 1 / 256
+"""The maximum relative error of a quantile, compared to the value of that rank."""
+
+_SIGNIFICANT_BITS = 8
+_LEADING = 1 << (_SIGNIFICANT_BITS - 1)  # the smallest number of 8 significant bits
+_PENDING_LIMIT = 256
+_NO_BUCKETS: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+
+
+class LatencySketch:
+    """Counts of int64 values by bucket.
+
+    Memory: 5 kB for pending values, and 8 bytes for each bucket from the lowest to the highest that
+    occurs, at most 14,592 buckets. That is 1 kB for each power of two that the values span.
+    """
+
+    __slots__ = ("_buckets", "_highest_ns", "_lowest", "_lowest_ns", "_pending", "count")
+
+    def __init__(self, values: array[int] | None = None) -> None:
+        """Begin with ``values`` (type code ``q``), an array that is used from now on."""
+        # All values, up to EXACT_LIMIT; beyond, the values that are not in a bucket yet.
+        self._pending = array("q") if values is None else values
+        self.count = len(self._pending)
+        self._lowest = 0
+        # The numbers of values in bucket _lowest, in the next one, and so on.
+        self._buckets = _NO_BUCKETS
+        # Bounds of the values in buckets.
+        self._lowest_ns, self._highest_ns = _INT64_MAX, _INT64_MIN
+
+    def add(self, values: Iterable[int]) -> None:
+        """Add values."""
+        before = len(self._pending)
+        self._pending.extend(values)
+        self.count += len(self._pending) - before
+        if self.count > EXACT_LIMIT and len(self._pending) > _PENDING_LIMIT:
+            self._count_pending()
+
+    def merge(self, other: LatencySketch) -> None:
+        """Add the values of another sketch; associative and commutative."""
+        if len(other._buckets):
+            self.count += other.count - len(other._pending)
+            self._lowest_ns = min(self._lowest_ns, other._lowest_ns)
+            self._highest_ns = max(self._highest_ns, other._highest_ns)
+            self._count(other._lowest, other._buckets)
+        self.add(other._pending)
+
+    def quantile(self, q: float) -> int | None:
+        """Return the value of rank ``max(1, ceil(q * count))``; None without values.
+
+        ``q`` is from 0 to 1, and counts as its shortest decimal (0.07 is 7/100). Up to
+        ``EXACT_LIMIT`` values the result is exact. Beyond, it is the middle of the bucket of that
+        rank, clipped to minimum and maximum.
+        """
+        if not self.count:
+            return None
+        rank = max(1, _ceiling_of_share(q, self.count))
+        if self.count <= EXACT_LIMIT:
+            return sorted(self._pending)[rank - 1]
+        self._count_pending()
+        if rank >= self.count:
+            return self._highest_ns
+        bucket = self._lowest + int(np.searchsorted(np.cumsum(self._buckets), rank))
+        return min(max(_middle_of(bucket), self._lowest_ns), self._highest_ns)
+
+    def _count_pending(self) -> None:
+        if not self._pending:
+            return
+        values = np.frombuffer(self._pending, dtype=np.int64)
+        self._lowest_ns = min(self._lowest_ns, int(values.min()))
+        self._highest_ns = max(self._highest_ns, int(values.max()))
+        buckets = _buckets_of(values)
+        lowest = int(buckets.min())
+        self._count(lowest, np.bincount(buckets - lowest))
+        self._pending = array("q")
+
+    def _count(self, lowest: int, counts: NDArray[np.int64]) -> None:
+        """Add to the counts of the buckets from ``lowest`` on."""
+        end = lowest + len(counts)
+        bucket_end = self._lowest + len(self._buckets)
+        if not len(self._buckets):
+            self._lowest, self._buckets = lowest, np.zeros(len(counts), dtype=np.int64)
+        elif lowest < self._lowest or end > bucket_end:
+            before = max(self._lowest - lowest, 0)
+            self._buckets = np.pad(self._buckets, (before, max(end - bucket_end, 0)))
+            self._lowest -= before
+        self._buckets[lowest - self._lowest : end - self._lowest] += counts
+
+
+def _ceiling_of_share(share: float, count: int) -> int:
+    """Return ``ceil(share * count)`` for the shortest decimal of ``share``, from 0 to 1."""
+    digits, _, exponent = str(share).partition("e")
+    integer, _, decimals = digits.partition(".")
+    denominator: int = 10 ** (len(decimals) - int(exponent or 0))
+    return -(-int(integer + decimals) * count // denominator)
+
+
+def _buckets_of(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the bucket of each value; a higher value never has a lower bucket.
+
+    A value from 0 to 255 is its own bucket. A higher value with exponent ``e`` (the number of bits
+    after its leading 8) and leading bits ``m`` (128 to 255) is in bucket ``128 * e + m``. The
+    bucket of a negative value is ``~b``, where ``b`` is the bucket of its complement.
+    """
+    size = np.where(values < 0, ~values, values)
+    # frexp of a number above 2**53 may round up to the next power of two: the exponent is then 1
+    # too high.
+    bits = np.frexp(size.astype(np.float64))[1].astype(np.int64)
+    exponent: NDArray[np.int64] = np.maximum(bits - _SIGNIFICANT_BITS, 0)
+    exponent -= (exponent > 0) & ((size >> exponent) < _LEADING)
+    bucket: NDArray[np.int64] = _LEADING * exponent + (size >> exponent)
+    return np.where(values < 0, ~bucket, bucket)
+
+
+def _middle_of(bucket: int) -> int:
+    """Return the middle of the values of a bucket, rounded down."""
+    if bucket < 0:
+        return ~_middle_of(~bucket)
+    exponent = max(bucket // _LEADING - 1, 0)
+    leading = bucket - _LEADING * exponent
+    return (leading << exponent) + ((1 << exponent) - 1) // 2
+
+
 Key: TypeAlias = tuple[str | int | None, ...]
 
 
@@ -275,16 +547,3 @@ class KeyedSums:
 
     def _start(self) -> list[Any]:
         return [measure.start() for measure in self._measures]
-
-
-def add_sources(sums: KeyedSums, sources: Sequence[SumSource], rows: Any) -> None:
-    """Add rows to sums whose measures are those of ``sources``, in their order."""
-    first = 0
-    for source in sources:
-        end = first + len(source.measures)
-        items = source.items(rows)
-        if items is not None:
-            keys = [items[name] for name in source.keys]
-            where = None if source.where is None else items[source.where]
-            sums.add(keys, items, where, slice(first, end))
-        first = end

@@ -17,19 +17,19 @@ cleared.
 from __future__ import annotations
 
 from collections import deque
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.texts import bounded_text
 from kanalyze.errors import UsageError
-from kanalyze.live.window.latency_sketch import LatencySketch
-from kanalyze.live.window.recent_rows import RecentRows
 from kanalyze.live.window.row_measures import RowMeasures
-from kanalyze.live.window.slowest_rows import SlowestRows
 from kanalyze.live.window.snapshot import Amounts, Snapshot
+from kanalyze.live.window.sums import LatencySketch
 from kanalyze.live.window.tables import RECENT_TABLES, WINDOW_TABLES
-from kanalyze.tables.columns.block import RowBlock
+from kanalyze.tables.columns.block import Ints, Lists, RowBlock, words_in_use
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -38,8 +38,195 @@ if TYPE_CHECKING:
 
     from kanalyze.live.window.snapshot import CaptureState
     from kanalyze.live.window.tables import WindowTable
+    from kanalyze.spec.rows.requests import Row
+    from kanalyze.tables.columns.block import ColumnValues
 
-__all__ = ["HISTORY_STEPS", "KEY_LIMIT", "RECENT_S", "FilteredWindows", "Windows"]
+__all__ = ["FilteredWindows", "Windows"]
+
+MAX_ROWS = 100_000
+MAX_BYTES = 64 << 20
+
+_EARLIEST_NS = -(2**63)
+
+
+class RecentBlock(NamedTuple):
+    """Rows of one step of time."""
+
+    serial: int
+    """A number that rises with each block."""
+    step: int
+    block: RowBlock
+    size_bytes: int
+
+
+class RecentRows:
+    """The latest rows, the oldest first."""
+
+    def __init__(self, steps: int, step_ns: int) -> None:
+        """Keep the rows of ``steps`` steps."""
+        self._steps = steps
+        self.step_ns = step_ns
+        self._blocks: deque[RecentBlock] = deque()
+        self._rows = self._bytes = self._serial = self._newest = 0
+        self.begun = 0
+        """Number of times that all rows were discarded."""
+        self.first_step = 0
+        """The first step without dropped rows."""
+
+    def add(self, step: int, block: RowBlock) -> None:
+        """Add the rows of a step."""
+        self._serial += 1
+        self._newest = max(step, self._newest)
+        self._blocks.append(RecentBlock(self._serial, step, block, _bytes_of(block)))
+        self._rows += len(block)
+        self._bytes += self._blocks[-1].size_bytes
+        while self._is_too_much():
+            old = self._blocks.popleft()
+            self.first_step = max(self.first_step, old.step + 1)
+            self._rows -= len(old.block)
+            self._bytes -= old.size_bytes
+
+    def begin(self) -> None:
+        """Drop all rows; steps may be earlier ones."""
+        self._blocks.clear()
+        self._rows = self._bytes = self._newest = self.first_step = 0
+        self.begun += 1
+
+    def after(self, serial: int) -> Iterator[RecentBlock]:
+        """Yield the blocks that were added after the one with this number; 0 for all."""
+        return (block for block in self._blocks if block.serial > serial)
+
+    def find(
+        self,
+        chosen: Callable[[RowBlock], NDArray[np.bool_]],
+        *,
+        since_ns: int,
+        most: int,
+        slowest: bool,
+    ) -> tuple[list[Row], int]:
+        """Return up to ``most`` selected rows, and the number of all selected rows.
+
+        Rows are selected by ``chosen``, and if their time is at or after ``since_ns``. They are
+        sorted by latency, the slowest first, or by time, the latest first.
+        """
+        best_rows: list[tuple[int, int, int, RowBlock]] = []
+        count = 0
+        for number, stored in enumerate(self._blocks):
+            times, latencies = _times_and_latencies(stored.block)
+            indices = np.flatnonzero(chosen(stored.block) & (times >= since_ns))
+            count += len(indices)
+            keys, tie_breakers = (latencies, times) if slowest else (times, latencies)
+            best = indices[np.lexsort((-tie_breakers[indices], -keys[indices]))[:most]]
+            best_rows += [
+                (int(keys[index]), -number, index, stored.block) for index in best.tolist()
+            ]
+        best_rows.sort(key=lambda item: item[:2], reverse=True)
+        return [block.take([index]).rows()[0] for _, _, index, block in best_rows[:most]], count
+
+    def _is_too_much(self) -> bool:
+        blocks = self._blocks
+        if len(blocks) < 2:  # the latest block is never dropped
+            return False
+        is_old = blocks[0].step <= self._newest - self._steps
+        return is_old or self._rows > MAX_ROWS or self._bytes > MAX_BYTES
+
+
+def _times_and_latencies(block: RowBlock) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the time and the latency of each row in ns; the lowest int64 if unknown."""
+    rows = RowMeasures(block.columns)
+    latencies = np.where(rows.known("latency_ns"), rows.ints("latency_ns").values, _EARLIEST_NS)
+    return rows.times_ns(unknown=_EARLIEST_NS), latencies
+
+
+def _bytes_of(block: RowBlock) -> int:
+    return sum(map(_bytes_of_column, block.columns.values()))
+
+
+def _bytes_of_column(column: ColumnValues) -> int:
+    if isinstance(column, Lists):
+        return 8 * len(column.offsets) + sum(map(_bytes_of_column, column.fields.values()))
+    if isinstance(column, Ints):
+        return 8 * len(column.values) + len(column.valid or b"")
+    codes, words = words_in_use(column)
+    return 4 * len(codes) + sum(map(len, words))
+
+
+MAX_SLOWEST = 20
+_MAX_TOPICS = 3
+_COLUMNS = (
+    *("capture", "connection", "connection_number", "client_id"),
+    *("api_key", "api_name", "api_version", "correlation_id"),
+    *("latency_ns", "total_time_ns"),
+    *("request_start_ns", "request_end_ns", "response_start_ns", "response_end_ns"),
+    *("request_packet", "response_packet", "request_bytes", "response_bytes"),
+    *("throttle_time_ms", "status", "error_name"),
+)
+
+
+class SlowestRows:
+    """The slowest requests, without those that were held back on purpose.
+
+    Requests of equal latency are sorted by time, then by packet number, so that the order of adding
+    does not decide which are kept.
+    """
+
+    __slots__ = ("_entries", "_most")
+
+    def __init__(self, most: int = MAX_SLOWEST) -> None:
+        self._most = most
+        self._entries: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+
+    def add(self, rows: RowMeasures, block: RowBlock) -> None:
+        """Add the rows of a block; ``rows`` are its measures."""
+        latencies = rows.ints("latency_ns").values
+        may_be_kept = rows.known("latency_ns") & rows.is_not_held_back
+        if len(self._entries) == self._most:
+            may_be_kept = may_be_kept & (latencies >= self._entries[-1][1]["latency_ns"])
+        indices = np.flatnonzero(may_be_kept)
+        if not len(indices):
+            return
+        later = [
+            rows.ints(name).values[indices]
+            for name in ("correlation_id", "request_packet", "request_start_ns")
+        ]
+        slowest_first = np.lexsort([*later, ~latencies[indices]])[: self._most]
+        slowest = block.take(indices[slowest_first].tolist()).rows()
+        entries = [(_order(row), _entry(row)) for row in slowest]
+        # Requests that are equal in this order are sorted by all their fields.
+        self._keep([((*order, repr(entry)), entry) for order, entry in entries])
+
+    def merge(self, other: SlowestRows) -> None:
+        """Add the requests of ``other`` if they are among the slowest."""
+        self._keep(other._entries)
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Return the requests, slowest first."""
+        return [entry for _, entry in self._entries]
+
+    def _keep(self, entries: list[tuple[tuple[Any, ...], dict[str, Any]]]) -> None:
+        self._entries = sorted([*self._entries, *entries], key=itemgetter(0))[: self._most]
+
+
+def _order(row: Row) -> tuple[Any, ...]:
+    return (
+        -(row.latency_ns or 0),
+        row.request_start_ns or 0,
+        row.request_packet or 0,
+        row.correlation_id or 0,
+        row.connection,
+    )
+
+
+def _entry(row: Row) -> dict[str, Any]:
+    entry = {name: getattr(row, name) for name in _COLUMNS}
+    if row.client_id is not None:
+        entry["client_id"] = bounded_text(row.client_id)
+    names = {item.topic or item.topic_id for item in row.partitions}
+    topics = sorted({bounded_text(name) for name in names if name is not None})
+    entry["topics"] = topics[:_MAX_TOPICS]
+    entry["more_topics"] = len(topics) > _MAX_TOPICS
+    return entry
+
 
 T = TypeVar("T")
 

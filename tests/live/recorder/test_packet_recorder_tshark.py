@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import kanalyze
+from kanalyze.live.recorder.files import PcapngWriter
 from kanalyze.live.recorder.packet_recorder import PacketRecorder
-from kanalyze.live.recorder.pcapng_writer import PcapngWriter
 from kanalyze.render.packet_comments import comment_of
 from kanalyze.tables.filters import RowFilter
 from tests.support.captures import path

@@ -11,8 +11,8 @@ import pytest
 
 from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.export.parquet import ParquetWriter
-from kanalyze.live.recorder import rolling_parquet as rolling_module
-from kanalyze.live.recorder.rolling_parquet import RollingParquet
+from kanalyze.live.recorder import files as rolling_module
+from kanalyze.live.recorder.files import RollingParquet
 from kanalyze.tables.columns.block import RowBlock
 from tests.support import rows as sample_rows
 from tests.support.waiting import LONG_S
@@ -47,16 +47,12 @@ def test_files_contain_the_rows_that_were_added(tmp_path: Path) -> None:
     assert pq.read_table(path)["client_id"].to_pylist() == [row.client_id for row in TRAFFIC]
 
 
-def test_without_rows_there_is_no_file(tmp_path: Path) -> None:
+def test_an_open_file_has_a_hidden_name(tmp_path: Path) -> None:
     with RollingParquet(tmp_path) as rolling:
         rolling.tick(NOON_NS, 0)
         rolling.add(RowBlock.of_rows([]), NOON_NS, 0)
         rolling.roll()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_open_file_has_a_hidden_name(tmp_path: Path) -> None:
-    with RollingParquet(tmp_path) as rolling:
+        assert list(tmp_path.iterdir()) == []  # without rows there is no file
         rolling.add(BATCH, NOON_NS, 0)
         assert names(tmp_path) == []
         assert len(hidden(tmp_path)) == 1
@@ -86,18 +82,6 @@ def test_a_file_ends_after_its_maximum_time_by_the_monotonic_clock(tmp_path: Pat
         assert names(tmp_path) == []
         rolling.tick(NOON_NS - YEAR_NS, 65 * SECOND_NS)
         assert len(names(tmp_path)) == 1
-
-
-def test_a_clock_that_jumps_ahead_ends_a_file_once(tmp_path: Path) -> None:
-    with RollingParquet(tmp_path, every_s=60) as rolling:
-        for second in range(10):
-            rolling.add(
-                BATCH, NOON_NS + (second > 4) * YEAR_NS + second * SECOND_NS, second * SECOND_NS
-            )
-    assert names(tmp_path) == [
-        "kanalyze-20261121T120000Z-000001.parquet",
-        "kanalyze-20271121T120005Z-000002.parquet",
-    ]
 
 
 def test_packets_of_alternating_clocks_do_not_start_new_files(tmp_path: Path) -> None:
@@ -131,10 +115,11 @@ def test_a_file_ends_at_its_maximum_size(tmp_path: Path) -> None:
 def test_the_oldest_files_beyond_the_maximum_are_removed(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "kanalyze-20200101T000000Z-1.parquet").write_text("not of this series")
-    with RollingParquet(tmp_path, max_files=2) as rolling:
-        for minute in range(4):
-            rolling.add(BATCH, NOON_NS + minute * 60 * SECOND_NS, 0)
-            rolling.roll()
+    for first in (0, 2):  # the next run continues the numbers
+        with RollingParquet(tmp_path, max_files=2) as rolling:
+            for minute in (first, first + 1):
+                rolling.add(BATCH, NOON_NS + minute * 60 * SECOND_NS, 0)
+                rolling.roll()
     assert names(tmp_path) == [
         "kanalyze-20200101T000000Z-1.parquet",
         "kanalyze-20261121T120200Z-000003.parquet",
@@ -143,20 +128,10 @@ def test_the_oldest_files_beyond_the_maximum_are_removed(tmp_path: Path) -> None
     ]
 
 
-def test_the_next_run_continues_the_numbers(tmp_path: Path) -> None:
-    for _ in range(3):
-        with RollingParquet(tmp_path, max_files=2) as rolling:
-            rolling.add(BATCH, NOON_NS, 0)
-    assert names(tmp_path) == [
-        "kanalyze-20261121T120000Z-000002.parquet",
-        "kanalyze-20261121T120000Z-000003.parquet",
-    ]
-
-
 KILLED = """
     import os, sys
     from kanalyze.tables.columns.block import RowBlock
-    from kanalyze.live.recorder.rolling_parquet import RollingParquet
+    from kanalyze.live.recorder.files import RollingParquet
     from tests.support import rows as sample_rows
 
     rolling = RollingParquet(sys.argv[1])
@@ -174,17 +149,11 @@ def test_the_open_file_of_a_killed_run_is_removed_by_the_next_run(tmp_path: Path
     assert subprocess.run(command, check=False, timeout=LONG_S).returncode == -9
     assert len(names(folder)) == len(hidden(folder)) == 1
     (folder / ".kanalyze.open").write_text("another program's")
+    (folder / ".kanalyze-20261121T120000Z-000001.parquet.open").write_bytes(b"")
     with RollingParquet(folder):
         assert len(names(folder)) == 1
         assert hidden(folder) == [".kanalyze.open"]
     assert pq.read_metadata(folder / names(folder)[0]).num_rows == 100
-
-
-def test_a_closed_file_without_its_final_name_is_removed(tmp_path: Path) -> None:
-    unfinished = tmp_path / ".kanalyze-20261121T120000Z-000001.parquet.open"
-    unfinished.write_bytes(b"")
-    RollingParquet(tmp_path).close()
-    assert not unfinished.exists()
 
 
 def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
@@ -208,24 +177,6 @@ def test_limits_of_0_are_refused(tmp_path: Path, limit: str) -> None:
     with pytest.raises(UsageError):
         RollingParquet(tmp_path / "rows", **{limit: 0})
     assert not (tmp_path / "rows").exists()
-
-
-def test_abort_keeps_only_complete_files(tmp_path: Path) -> None:
-    rolling = RollingParquet(tmp_path)
-    rolling.add(BATCH, NOON_NS, 0)
-    rolling.roll()
-    rolling.add(BATCH, NOON_NS, 0)
-    rolling.abort()
-    rolling.abort()
-    assert (len(names(tmp_path)), hidden(tmp_path)) == (1, [])
-
-
-def test_closing_twice_has_no_effect(tmp_path: Path) -> None:
-    rolling = RollingParquet(tmp_path)
-    rolling.add(BATCH, NOON_NS, 0)
-    rolling.close()
-    rolling.close()
-    assert len(names(tmp_path)) == 1
 
 
 def test_the_next_row_after_a_failure_starts_a_new_file(

@@ -4,14 +4,15 @@ import pytest
 from rich.cells import cell_len
 
 from kanalyze.live.view.tables import TABLES, sorted_entries, table_lines
-from kanalyze.live.window.row_choice import text_matches
+from kanalyze.live.window.row_measures import text_matches
 from tests.live.snapshots import hostile, usual
+from tests.support.cases import for_each
 
 BY_NAME = {table.name: table for table in TABLES}
 
 
-@pytest.mark.parametrize(
-    ("pattern", "text", "matches"),
+@for_each(
+    "case",
     [
         ("", None, True),
         ("app", "my-app-1", True),
@@ -26,7 +27,8 @@ BY_NAME = {table.name: table for table in TABLES}
         ("[", "[", True),
     ],
 )
-def test_text_matches_parts_and_globs(pattern, text, matches):
+def test_text_matches_parts_and_globs(case):
+    pattern, text, matches = case
     assert text_matches(pattern, (text,)) is matches
 
 

@@ -6,93 +6,96 @@ import errno
 import io
 import os
 import pty
-import subprocess
 import sys
 import termios
 from contextlib import ExitStack
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
-from kanalyze.live.view.terminal import HANGUP, Terminal, can_draw
+from kanalyze.live.view.terminal import HANGUP, KeyReader, Terminal, can_draw
+from tests.support.cases import for_each
 from tests.support.pseudo_terminal import ALTERNATE, BACK, PseudoTerminal
-from tests.support.waiting import LONG_S
 
 
-class Session(PseudoTerminal):
-    """``tests.live.drive`` on a pseudo-terminal."""
-
-    def __init__(self, *options: str, stdin: int | None = None, width: int = 80, height: int = 24):
-        argv = ("-m", "tests.live.drive", "--seconds", str(LONG_S), *options)
-        super().__init__(*argv, stdin=stdin, width=width, height=height)
-
-
-def test_keys_work_and_the_terminal_is_restored():
-    with Session() as session:
-        session.see("JoinGroup")
-        assert ALTERNATE in session.output
-        assert not session.is_as_before()
-        session.press(b"2")
-        session.see("billing-")
-        session.press(b"/web-1")
-        session.see("/web-1")
-        session.press(b"\r")
-        session.see("only web-1")
-        session.press(b"p")
-        session.see("PAUSED")
-        session.press(b"?")
-        session.see("counting continues")
-        session.press(b"q")
-        assert session.end() == 0
-        assert session.is_as_before()
-        assert b"left with 'web-1'" in session.output
+@for_each(
+    "case",
+    [
+        (b"q", ["q"]),
+        (b"a\tb", ["a", "tab", "b"]),
+        (b"\r\n", ["enter", "enter"]),
+        (b"\x7f\x08", ["backspace", "backspace"]),
+        (b"\x03\x15", ["ctrl-c", "ctrl-u"]),
+        (b"\x1b[A\x1b[B\x1bOC\x1bOD", ["up", "down", "right", "left"]),
+        (b"\x1b[5~\x1b[6~\x1b[H\x1b[F", ["pageup", "pagedown", "home", "end"]),
+        (b"\x1b[Z", ["shift-tab"]),
+        (b"\x1b\x1b[A", ["escape", "up"]),
+        ("\u00e9\u6f22".encode(), ["\u00e9", "\u6f22"]),
+        (b"\x00\x01\xc2\x9b", []),
+        (b"\x1b[15;5~q", ["q"]),
+        (b"\x1bxq", ["escape", "x", "q"]),
+        (b"\x1b\r\x1b\x00", ["escape", "enter", "escape"]),
+        (b"\xffq", ["\ufffd", "q"]),
+    ],
+)
+def test_bytes_are_read_as_keys(case):
+    data, keys = case
+    assert KeyReader().feed(data) == keys
 
 
-def test_the_view_has_the_size_of_the_terminal():
-    with Session(width=60, height=15) as session:
-        session.see("JoinGroup")
-        assert b"6 errors" not in session.output
-        session.output = b""
-        session.resize(120, 40)
-        session.see("6 errors")
-        session.press(b"q")
-        assert session.end() == 0
+def test_an_escape_byte_alone_is_a_key_after_a_flush():
+    reader = KeyReader()
+    assert reader.feed(b"\x1b") == []
+    assert reader.flush() == ["escape"]
+    assert reader.flush() == []
+    assert reader.feed(b"\x1b[1") == reader.flush() == []
+    assert reader.feed(b"q") == ["q"]
 
 
-def test_control_characters_of_names_do_not_reach_the_terminal():
-    with Session() as session:
-        session.see("bad[bold]")
-        session.press(b"q")
-        session.end()
-        # The screen is never cleared while it is drawn, because it would flicker.
-        assert b"\x1b[2J" not in session.output
-        assert "\u202e".encode() not in session.output
+def test_an_endless_sequence_is_given_up():
+    assert KeyReader().feed(b"\x1b[" + b"1" * 13 + b"q")[-1:] == []
+    assert KeyReader().feed(b"\x1b[" + b"1" * 1000 + b"q")[-1] == "q"
+
+
+@given(st.binary(max_size=40), st.integers(0, 40))
+def test_keys_do_not_depend_on_how_bytes_are_split(data, cut):
+    reader, other = KeyReader(), KeyReader()
+    assert reader.feed(data[:cut]) + reader.feed(data[cut:]) == other.feed(data)
+
+
+@given(st.binary(max_size=60))
+def test_every_key_is_a_printable_character_or_a_name(data):
+    for key in KeyReader().feed(data):
+        assert key.isprintable()
+        assert len(key) == 1 or key.isascii()
+
+
+BROKEN_RUN = """
+from rich.console import Console
+from kanalyze.live.view.terminal import Terminal
+from kanalyze.live.view.view import render, view_of
+from kanalyze.live.view.view_state import ViewState
+from tests.live.snapshots import hostile
+with Terminal(Console(highlight=False)) as terminal:
+    terminal.show(render(view_of(hostile(), ViewState(), *terminal.size).lines))
+    raise RuntimeError("the feed broke")
+"""
 
 
 def test_the_terminal_is_restored_after_an_exception(monkeypatch):
     monkeypatch.setenv("PYTHON_COLORS", "0")  # Python 3.13 and later colour the traceback
-    with Session("--fail") as session:
+    with PseudoTerminal("-c", BROKEN_RUN) as session:
         assert session.end() == 1
         assert session.is_as_before()
+        assert ALTERNATE in session.output
         # The text comes after the end of the full-screen mode: it can be read.
         assert b"RuntimeError: the feed broke" in session.output[session.output.rindex(BACK) :]
-
-
-def test_the_terminal_is_restored_after_ctrl_c():
-    with Session() as session:
-        session.see("JoinGroup")
-        session.press(b"\x1a\x03")
-        assert session.end() != 0
-        assert session.is_as_before()
-        assert b"KeyboardInterrupt" in session.output
-
-
-def test_keys_come_from_the_terminal_if_standard_input_is_a_capture():
-    with Session(stdin=subprocess.DEVNULL) as session:
-        session.see("JoinGroup")
-        session.press(b"q")
-        assert session.end() == 0
-        assert session.is_as_before()
+        # Control characters of names do not reach the terminal.
+        assert b"red[bold]x[/]" in session.output
+        assert b"\x1b[31mred" not in session.output
+        assert "\u202e".encode() not in session.output
 
 
 def test_a_closed_terminal_is_a_hangup(monkeypatch):

@@ -1,3 +1,5 @@
+"""What the view shows, and when it is drawn."""
+
 from __future__ import annotations
 
 import io
@@ -11,16 +13,139 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from kanalyze.live.view.tables import TABLES
-from kanalyze.live.view.view import filters_text, render, view_of
+from kanalyze.live.view.view import REFRESH_NS, ViewController, filters_text, render, view_of
 from kanalyze.live.view.view_state import ViewState
 from kanalyze.live.window.snapshot import LatestFindings, OpenedRows
 from kanalyze.queries.files import built_in
 from kanalyze.queries.findings import Finding, kind_of_finding
 from kanalyze.runtime.monitor import TlsConnections
-from tests.live.snapshots import HOSTILE, hostile, lossy, nothing, usual
+from kanalyze.tables.columns.block import RowBlock
+from tests.live.snapshots import HOSTILE, hostile, lossy, nothing, usual, usual_windows
 from tests.live.view.test_view_state import KEYS, after
 from tests.support.golden import assert_golden
-from tests.support.rows import failed, partition, row
+from tests.support.rows import failed, partition, plain_traffic, row
+
+
+class FakeTerminal:
+    def __init__(self) -> None:
+        self.size = (80, 24)
+        self.pressed: list[str] = []
+        self.drawn: list[str] = []
+
+    def keys(self) -> list[str]:
+        pressed, self.pressed = self.pressed, []
+        return pressed
+
+    def show(self, renderable) -> None:
+        self.drawn.append(renderable.plain)
+
+
+def started():
+    windows, end_ns = usual_windows()
+    terminal = FakeTerminal()
+    view = ViewController(windows, terminal)
+    assert view.tick(end_ns, 0)
+    return view, terminal, end_ns
+
+
+def test_the_view_is_drawn_at_once_and_then_at_each_interval():
+    view, terminal, end_ns = started()
+    for clock_ns in range(0, REFRESH_NS, REFRESH_NS // 5):
+        assert view.tick(end_ns, clock_ns)
+    assert len(terminal.drawn) == 1
+    assert view.tick(end_ns, REFRESH_NS)
+    assert len(terminal.drawn) == 2
+
+
+def test_keys_and_a_new_size_redraw_the_view_at_once():
+    view, terminal, end_ns = started()
+    terminal.pressed = ["2"]
+    assert view.tick(end_ns, 1)
+    assert len(terminal.drawn) == 2
+    assert view.state.table == 1
+    terminal.size = (60, 15)
+    assert view.tick(end_ns, 2)
+    assert len(terminal.drawn[2].split("\n")) == 15
+    terminal.pressed = ["1", "p", "c"]
+    assert view.tick(end_ns, 3)
+    assert terminal.drawn[3].startswith("PAUSED")
+    assert "nothing yet" in terminal.drawn[3]
+    terminal.pressed = ["2", "q", "3"]
+    assert not view.tick(end_ns, 4)
+    assert view.state.table == 1
+
+
+def test_keys_that_come_together_are_processed_one_by_one():
+    view, terminal, end_ns = started()
+    terminal.pressed = ["2", *["down"] * 200, "up"]
+    assert view.tick(end_ns, 1)
+    last = view.state.index
+    terminal.pressed = ["end"]
+    assert view.tick(end_ns, 2)
+    assert view.state.index == last + 1
+
+
+def test_drawing_continues_after_the_clock_of_packets_jumps():
+    view, terminal, end_ns = started()
+    for interval, jump_s in enumerate([3600, -7200, 10**6, -(10**9)], start=1):
+        assert view.tick(end_ns + jump_s * 1_000_000_000, interval * REFRESH_NS)
+    assert len(terminal.drawn) == 5
+
+
+def started_with_rows():
+    """Return the view of windows that keep rows."""
+    windows, end_ns = usual_windows(keeps_rows=True)
+    terminal = FakeTerminal()
+    return windows, ViewController(windows, terminal), terminal, end_ns
+
+
+def test_a_pattern_filters_the_figures_and_the_charts():
+    windows, view, terminal, end_ns = started_with_rows()
+    view.tick(end_ns, 0)
+    unfiltered = terminal.drawn[-1].split("\n")
+    terminal.pressed = ["/", *"client-3", "enter"]
+    view.tick(end_ns, 1)
+    filtered = terminal.drawn[-1].split("\n")
+    assert filtered[0] == unfiltered[0]
+    requests = [float(lines[1].split()[1].removesuffix("/s")) for lines in (unfiltered, filtered)]
+    clients = [c for c in windows.snapshot(end_ns).clients if c.client_id == "client-3"]
+    assert requests[1] == pytest.approx(clients[0].requests / 10, rel=0.01)
+    assert requests[1] < requests[0] / 2
+    assert filtered[3] != unfiltered[3]  # a chart
+    terminal.pressed = ["escape"]
+    view.tick(end_ns, 2)
+    assert terminal.drawn[-1].split("\n") == unfiltered
+
+
+def test_a_line_opens_the_requests_that_it_counts():
+    windows, view, terminal, end_ns = started_with_rows()
+    view.tick(end_ns, 0)
+    terminal.pressed = ["2", "down", "enter"]
+    view.tick(end_ns, 1)
+    client = windows.snapshot(end_ns).clients[0]
+    assert f"from {client.client_ip}: {client.requests:,} requests in 10 s" in terminal.drawn[-1]
+    terminal.pressed = ["down", "enter"]
+    view.tick(end_ns, REFRESH_NS + 1)
+    assert view.state.request is not None
+    assert view.state.request.client_id == client.client_id
+    assert "request_start_ns" in terminal.drawn[-1]
+
+
+def test_a_paused_view_of_opened_requests_does_not_change():
+    windows, view, terminal, end_ns = started_with_rows()
+    view.tick(end_ns, 0)
+    terminal.pressed = ["2", "down", "enter", "p"]
+    view.tick(end_ns, 1)
+    view.tick(end_ns, REFRESH_NS)
+    before = terminal.drawn[-1]
+    later_ns = end_ns + 5_000_000_000
+    windows.add(RowBlock.of_rows(plain_traffic(50)), later_ns)
+    view.tick(later_ns, 2 * REFRESH_NS)
+    assert terminal.drawn[-1] == before
+    terminal.pressed = ["p"]
+    view.tick(later_ns, 2 * REFRESH_NS + 1)
+    assert terminal.drawn[-1] != before
+
 
 GOLDEN = Path(__file__).parent / "golden"
 NAMES = [table.name for table in TABLES]
@@ -109,16 +234,6 @@ def test_a_client_named_as_the_line_of_others_is_quoted():
     assert names == ['"(other clients)"', "(other clients)"]
 
 
-def test_a_paused_view_says_so():
-    assert text(usual(), ViewState(paused=True), 60, 15).startswith("PAUSED  eth0")
-
-
-def test_help_describes_the_keys():
-    shown = text(usual(), ViewState(helping=True), 80, 24)
-    for words in ("tab, 1 to 8", "p, space", "q, ctrl-c", "sort by the next column", "counting"):
-        assert words in shown
-
-
 def test_a_filter_is_applied_while_it_is_typed():
     state = replace(ViewState(table=1), typed="client-3")
     shown = text(usual(), state, 80, 18)
@@ -127,6 +242,8 @@ def test_a_filter_is_applied_while_it_is_typed():
     assert shown.splitlines()[-1].startswith("/client-3\u2588")
     shown = text(usual(), ViewState(table=1, pattern="client-3"), 80, 18)
     assert "only client-3" in shown
+    assert "Requests by API: nothing matches" in text(usual(), ViewState(pattern="no"), 80, 24)
+    assert "Requests by API: nothing yet" in text(nothing(), ViewState(), 80, 24)
 
 
 def pressed(snapshot, *keys: str, width: int = 80, height: int = 15) -> tuple[str, ViewState]:
@@ -166,24 +283,10 @@ def test_the_selected_line_is_marked_and_followed():
     assert moved.state.selected == view.state.selected
 
 
-def test_a_filter_that_matches_nothing_keeps_the_selected_line():
-    _, state = pressed(hostile(), "2", "end")
-    typing = replace(state, typed="nothing like it")
-    shown, without_match = text(hostile(), typing, 80, 15), view_of(hostile(), typing, 80, 15).state
-    assert "Busiest clients: nothing matches" in shown
-    assert view_of(hostile(), replace(without_match, typed=None), 80, 15).state == state
-
-
 def test_the_end_of_a_long_filter_is_shown_while_it_is_typed():
     state = replace(ViewState(), typed="x" * 79 + "\u6f22")
     line = view_of(usual(), state, 40, 10).lines[-1].plain
     assert line == "/\u2026" + "x" * 35 + "\u6f22\u2588"
-
-
-def test_an_empty_table_says_why_it_is_empty():
-    assert "Requests by API: nothing yet" in text(nothing(), ViewState(), 80, 24)
-    shown = text(usual(), ViewState(pattern="no such"), 80, 24)
-    assert "Requests by API: nothing matches" in shown
 
 
 def test_the_unfinished_step_is_not_in_the_chart():
@@ -231,6 +334,7 @@ def test_a_line_opens_its_requests_and_a_request_opens_its_fields():
     snapshot = usual()
     state = opened(snapshot, 2, 1)
     assert state.opened == TABLES[1].key(snapshot.clients[0])
+    assert "no requests in this time" in text(usual(), state, 80, 24)
     shown = text(with_rows(snapshot, [SLOW, FAST]), state, 100, 30)
     client = snapshot.clients[0]
     title = (
@@ -262,14 +366,6 @@ def test_requests_are_sorted_by_latency_or_by_time():
     assert not after("s", state=state).latest
 
 
-def test_the_line_of_others_does_not_open():
-    snapshot = hostile()
-    state = view_of(snapshot, after("2", "end"), 80, 24).state
-    assert snapshot.clients[-1].other
-    assert after("enter", state=state) == state
-    assert after("enter") == ViewState()
-
-
 def test_every_line_except_that_of_others_opens():
     for snapshot in (usual(), hostile(), with_hostile_finding()):
         for number, table in enumerate(TABLES):
@@ -279,6 +375,10 @@ def test_every_line_except_that_of_others_opens():
                 assert line is None or line.name.isprintable()
                 state = view_of(snapshot, ViewState(table=number, index=0), 80, 24).state
                 assert state.selected is not None
+    state = view_of(hostile(), after("2", "end"), 80, 24).state
+    assert hostile().clients[-1].other
+    assert after("enter", state=state) == state
+    assert after("enter") == ViewState()
 
 
 def with_hostile_finding():
@@ -324,10 +424,6 @@ def test_an_opened_line_fits_any_size(width, height):
                 assert len(view.lines) == height
                 assert all(cell_len(line.plain) <= width for line in view.lines)
                 assert all(line.plain.isprintable() for line in view.lines)
-
-
-def test_an_opened_line_may_have_no_requests():
-    assert "no requests in this time" in text(usual(), opened(usual(), 1, 1), 80, 24)
 
 
 def test_an_empty_table_of_findings_says_which_requests_were_searched():

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from kanalyze.api.tables import fill
-from kanalyze.live.window.latency_sketch import RELATIVE_ERROR
+from kanalyze.live.window.sums import RELATIVE_ERROR
 from kanalyze.live.window.windows import Windows
 from kanalyze.model.tcp import Endpoint
 from kanalyze.queries.database import Database

@@ -1,3 +1,5 @@
+"""Windows, the rows that they keep, and windows over a part of those rows."""
+
 from __future__ import annotations
 
 import gc
@@ -8,33 +10,281 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kanalyze.common.int_columns import shifted
 from kanalyze.errors import UsageError
-from kanalyze.live.window.latency_sketch import EXACT_LIMIT, RELATIVE_ERROR
-from kanalyze.live.window.slowest_rows import MAX_SLOWEST
+from kanalyze.live.window import windows as windows_module
+from kanalyze.live.window.row_measures import RowChoice, RowMeasures
 from kanalyze.live.window.snapshot import Amounts, CaptureState, Snapshot
-from kanalyze.live.window.windows import HISTORY_STEPS, Windows
+from kanalyze.live.window.sums import EXACT_LIMIT, RELATIVE_ERROR
+from kanalyze.live.window.windows import (
+    HISTORY_STEPS,
+    MAX_SLOWEST,
+    FilteredWindows,
+    RecentRows,
+    SlowestRows,
+    Windows,
+)
 from kanalyze.model.tcp import Endpoint
-from kanalyze.spec.rows.requests import ErrorItem
 from kanalyze.tables.columns.block import Ints, RowBlock, Words
 from tests.support.captures import often
 from tests.support.row_blocks import blocks_of
 from tests.support.rows import (
     START_NS,
     failed,
-    fetch,
-    orphan,
     partition,
     plain_traffic,
     row,
     rows,
-    unanswered,
 )
 
+ALL_ROWS = RowChoice()
 SECOND_NS = 1_000_000_000
+
+
+def block(*numbers: int, **columns) -> RowBlock:
+    """Return rows with these packet numbers, a second apart. Later rows have lower latencies."""
+    return RowBlock.of_rows(
+        [
+            row(
+                request_packet=number,
+                request_start_ns=START_NS + number * SECOND_NS,
+                response_start_ns=START_NS + number * SECOND_NS,
+                latency_ns=1000 - number,
+                **columns,
+            )
+            for number in numbers
+        ]
+    )
+
+
+def packets_found(
+    kept: RecentRows, choice=ALL_ROWS, *, since=0, most=100, slowest=False
+) -> list[int]:
+    rows, count = kept.find(choice, since_ns=since, most=most, slowest=slowest)
+    assert count >= len(rows)
+    return [item.request_packet for item in rows]
+
+
+def filled() -> RecentRows:
+    kept = RecentRows(60, SECOND_NS)
+    kept.begin()
+    for step, numbers in enumerate([(1, 2), (5, 3), (4,)]):
+        kept.add(step, block(*numbers, client_id=f"c{step}"))
+    return kept
+
+
+def test_the_latest_or_the_slowest_come_first():
+    assert packets_found(filled()) == [5, 4, 3, 2, 1]
+    assert packets_found(filled(), slowest=True) == [1, 2, 3, 4, 5]
+    assert packets_found(filled(), slowest=True, most=2) == [1, 2]
+    assert packets_found(filled(), most=2) == [5, 4]
+    assert filled().find(ALL_ROWS, since_ns=0, most=2, slowest=True)[1] == 5
+    kept = RecentRows(60, SECOND_NS)
+    kept.add(1, RowBlock.of_rows([row(latency_ns=None, request_packet=7), row(request_packet=8)]))
+    assert packets_found(kept, slowest=True) == [8, 7]
+
+
+def test_rows_are_selected_by_condition_and_by_time():
+    assert packets_found(filled(), RowChoice({"client_id": "c1"})) == [5, 3]
+    assert packets_found(filled(), since=START_NS + 3 * SECOND_NS) == [5, 4, 3]
+
+
+def test_rows_of_old_steps_are_dropped():
+    kept = RecentRows(2, SECOND_NS)
+    kept.begin()
+    for step in range(5):
+        kept.add(step, block(step))
+    assert packets_found(kept) == [4, 3]
+    assert kept.first_step == 3
+
+
+@pytest.mark.parametrize(("name", "limit"), [("MAX_ROWS", 5), ("MAX_BYTES", 40_000)])
+def test_memory_is_bounded(monkeypatch, name, limit):
+    monkeypatch.setattr(windows_module, name, limit)
+    kept = RecentRows(60, SECOND_NS)
+    kept.begin()
+    for number in range(50):
+        kept.add(number, block(number, client_id=f"{number}" + "x" * 5000))
+    assert packets_found(kept)[0] == 49
+    assert 1 < len(packets_found(kept)) < 10
+    assert kept.first_step > 40
+    # The latest block is kept, however large it is.
+    kept.add(51, block(*range(100), client_id="y" * 50_000))
+    assert len(packets_found(kept)) == 100
+
+
+def test_blocks_after_a_number_are_returned():
+    kept = filled()
+    serials = [kept_block.serial for kept_block in kept.after(0)]
+    assert [kept_block.step for kept_block in kept.after(serials[1])] == [2]
+    kept.begin()
+    assert (list(kept.after(0)), kept.begun, kept.first_step) == ([], 2, 0)
+
+
+MAX_ROWS = 10
+
+
+def slowest_of(*blocks) -> list[dict]:
+    """Return the slowest of rows that come in these blocks."""
+    slowest = SlowestRows(MAX_ROWS)
+    for of_block in blocks:
+        block = RowBlock.of_rows(of_block)
+        slowest.add(RowMeasures(block.columns), block)
+    return slowest.to_list()
+
+
+def test_only_the_slowest_rows_are_kept_slowest_first():
+    rows = [row(latency_ns=number, request_packet=number) for number in range(100)]
+    # Those without a latency of the broker are not slow.
+    rows += [row(latency_ns=None), row(latency_ns=10**9, waited=True)]
+    for blocks in ([rows], [[item] for item in rows], [[item] for item in rows[::-1]]):
+        slowest = slowest_of(*blocks)
+        assert [item["latency_ns"] for item in slowest] == list(range(99, 99 - MAX_ROWS, -1))
+        assert slowest[0]["request_packet"] == 99
+
+
+def test_the_earliest_of_equally_slow_requests_are_kept_in_any_order():
+    rows = [row(latency_ns=5, request_start_ns=START_NS + number) for number in range(30)]
+    forwards = slowest_of(*([item] for item in rows))
+    assert forwards == slowest_of(*([item] for item in rows[::-1])) == slowest_of(rows[::-1])
+    assert forwards[0]["request_start_ns"] == START_NS
+
+
+def test_merged_requests_are_those_of_both_in_any_order():
+    rows = [row(latency_ns=number % 7, correlation_id=number) for number in range(40)]
+    parts = []
+    for part in (rows[::2], rows[1::2]):
+        block = RowBlock.of_rows(part)
+        parts.append(SlowestRows(MAX_ROWS))
+        parts[-1].add(RowMeasures(block.columns), block)
+    for one, other in (parts, parts[::-1]):
+        merged = SlowestRows(MAX_ROWS)
+        merged.merge(one)
+        merged.merge(other)
+        assert merged.to_list() == slowest_of(rows)
+
+
+def test_a_slow_request_names_a_few_topics():
+    items = [partition(name) for name in "dcba"] + [partition(None, topic_id="id")]
+    (entry,) = slowest_of([row(partitions=items)])
+    assert (entry["topics"], entry["more_topics"]) == (["a", "b", "c"], True)
+
+
+ONE_CLIENT = RowChoice(naming="client-3")
+
+
+def traffic(second: int, count: int = 200):
+    later_ns = second * SECOND_NS
+    return [
+        item._replace(
+            request_start_ns=item.request_start_ns + later_ns,
+            response_start_ns=item.response_start_ns + later_ns,
+        )
+        for item in plain_traffic(count)
+        if item.response_start_ns is not None and item.request_start_ns is not None
+    ]
+
+
+def add_traffic(seconds: range, windows: Windows) -> None:
+    random = Random(1)
+    for second in seconds:
+        now_ns = START_NS + (second + 1) * SECOND_NS - 1
+        rows = traffic(second)
+        while rows:
+            count = random.randrange(1, 90)
+            windows.add(RowBlock.of_rows(rows[:count]), now_ns)
+            rows = rows[count:]
+
+
+def started() -> Windows:
+    windows = Windows(keeps_rows=True)
+    windows.tick(START_NS)
+    return windows
+
+
+def figures(snapshot):
+    """Return the fields of a snapshot that are about requests."""
+    return (
+        *(snapshot.traffic, snapshot.p50_ns, snapshot.p99_ns, snapshot.window_ns),
+        *(snapshot.history, snapshot.p99_history),
+        *(snapshot.apis, snapshot.clients, snapshot.brokers, snapshot.topics, snapshot.slowest),
+        *(snapshot.errors, snapshot.groups),
+    )
+
+
+def figures_of_chosen_rows(windows: Windows, end_ns: int):
+    """Return the figures of windows to which only the selected rows were added."""
+    chosen_windows = Windows()
+    chosen_windows.tick(START_NS)
+    for kept in windows.recent_rows.after(0):
+        numbers = [n for n, is_chosen in enumerate(ONE_CLIENT(kept.block)) if is_chosen]
+        chosen_windows.add(kept.block.take(numbers), kept.step * SECOND_NS)
+    return figures(chosen_windows.snapshot(end_ns))
+
+
+def test_sums_are_those_of_the_matching_rows_as_more_rows_come():
+    windows = started()
+    add_traffic(range(5), windows)
+    windows.snapshot(START_NS + 5 * SECOND_NS - 1)
+    filtered = FilteredWindows(windows.recent_rows, ONE_CLIENT)
+    for seconds in (5, 12):
+        add_traffic(range(5, seconds), windows)
+        whole = windows.snapshot(START_NS + seconds * SECOND_NS - 1)
+        snapshot = filtered.snapshot(whole)
+        assert 0 < snapshot.traffic.requests < whole.traffic.requests
+        assert {client.client_id for client in snapshot.clients} == {"client-3"}
+        assert figures(snapshot) == figures_of_chosen_rows(windows, whole.time_ns)
+
+
+def test_counts_of_the_capture_are_not_filtered():
+    windows = started()
+    add_traffic(range(2), windows)
+    end_ns = START_NS + 2 * SECOND_NS
+    windows.add_capture(CaptureState("eth0", 500, 60_000, 7, 3, SECOND_NS), end_ns)
+    whole = windows.snapshot(end_ns)
+    snapshot = FilteredWindows(windows.recent_rows, ONE_CLIENT).snapshot(whole)
+    assert (snapshot.packets, snapshot.wire_bytes, snapshot.dropped_packets) == (500, 60_000, 7)
+    assert (snapshot.capture, snapshot.idle_ns, snapshot.unfiltered) == (
+        whole.capture,
+        whole.idle_ns,
+        whole,
+    )
+
+
+def test_a_step_with_dropped_rows_is_left_out(monkeypatch):
+    monkeypatch.setattr(windows_module, "MAX_ROWS", 450)
+    windows = started()
+    add_traffic(range(6), windows)
+    whole = windows.snapshot(START_NS + 6 * SECOND_NS - 1)
+    snapshot = FilteredWindows(windows.recent_rows, RowChoice()).snapshot(whole)
+    seconds = snapshot.window_ns / SECOND_NS
+    assert seconds < whole.window_ns / SECOND_NS
+    per_second = whole.traffic.requests / (whole.window_ns / SECOND_NS)
+    assert abs(snapshot.traffic.requests / seconds - per_second) < per_second / 2
+
+
+def test_rows_from_before_the_first_time_are_counted():
+    """A pipe may deliver a whole capture at once; the time is then that of its last packet."""
+    windows = Windows(keeps_rows=True)
+    end_ns = START_NS + 5 * SECOND_NS
+    rows = [item for second in range(5) for item in traffic(second)]
+    windows.add(RowBlock.of_rows(rows), end_ns)
+    whole = windows.snapshot(end_ns)
+    unfiltered = FilteredWindows(windows.recent_rows, RowChoice()).snapshot(whole)
+    assert figures(unfiltered) == figures(whole)
+
+
+def test_clearing_the_windows_clears_the_filtered_sums():
+    windows = started()
+    add_traffic(range(3), windows)
+    whole = windows.snapshot(START_NS + 3 * SECOND_NS)
+    filtered = FilteredWindows(windows.recent_rows, ONE_CLIENT)
+    assert filtered.snapshot(whole).traffic.requests
+    windows.clear()
+    assert filtered.snapshot(windows.snapshot(START_NS + 3 * SECOND_NS)).traffic.requests == 0
 
 
 def row_at(second: float, **changes):
@@ -178,19 +428,6 @@ def test_a_window_equals_a_plain_count(all_rows, advances, span, seed):
         assert snapshot.late_rows == late
 
 
-@given(cut=st.integers(0, 120), seed=st.integers(0, 2**32))
-@settings(max_examples=20)
-def test_figures_do_not_depend_on_how_rows_are_split_into_batches(cut, seed):
-    random = Random(seed)
-    all_rows = plain_traffic(120)
-    end = time_at(1)
-    whole, parts = Windows(), Windows()
-    whole.add(RowBlock.of_rows(all_rows), end)
-    for block in [*blocks_of(all_rows[:cut], random), *blocks_of(all_rows[cut:], random)]:
-        parts.add(block, end)
-    assert parts.snapshot(end) == whole.snapshot(end)
-
-
 @pytest.mark.parametrize("size", often([1, 511, 512, 1100], [1, 511]))
 def test_figures_do_not_depend_on_the_size_of_batches(size):
     all_rows = plain_traffic(1100)
@@ -200,15 +437,6 @@ def test_figures_do_not_depend_on_the_size_of_batches(size):
         block = RowBlock.of_rows(all_rows[first : first + size])
         parts.add(block, time_at(1))
     assert parts.snapshot(time_at(1)) == whole.snapshot(time_at(1))
-
-
-def test_rows_belong_to_the_time_when_they_came():
-    windows = Windows(span_s=3)
-    windows.add(RowBlock.of_rows([row_at(10)]), time_at(10))
-    windows.add(RowBlock.of_rows([row_at(8), row_at(7)]), time_at(10))
-    windows.tick(time_at(12))
-    snapshot = windows.snapshot(time_at(12))
-    assert (snapshot.rows, snapshot.late_rows, snapshot.traffic.requests) == (3, 1, 1)
 
 
 def test_the_steps_of_the_history_sum_up_to_all_rows():
@@ -248,75 +476,17 @@ def test_rates_are_over_the_window_later():
     assert snapshot.traffic.requests == 2
 
 
-def test_a_window_is_never_shorter_than_a_step():
-    assert snapshot_of([row_at(0)], 0).window_ns == SECOND_NS
-
-
 def test_rows_from_before_the_first_time_lengthen_the_window():
     snapshot = snapshot_of([row_at(1), row_at(5)], 5)
     assert snapshot.window_ns == 4 * SECOND_NS
     assert [step.requests for step in snapshot.history] == [1, 0, 0, 0, 1]
 
 
-def test_old_steps_are_dropped():
-    windows = Windows(span_s=3)
-    windows.add(RowBlock.of_rows([row_at(0), row_at(1), row_at(2)]), time_at(2))
-    counts = [windows.snapshot(time_at(second)).traffic.requests for second in (2, 3, 4, 5)]
-    assert counts == [3, 2, 1, 0]
-
-
-def test_late_rows_are_counted_in_the_oldest_step():
-    windows = Windows(span_s=3)
-    windows.add(RowBlock.of_rows([row_at(10)]), time_at(10))
-    windows.add(RowBlock.of_rows([row_at(1), unanswered(request_start_ns=time_at(2))]), time_at(10))
-    snapshot = windows.snapshot(time_at(10))
-    assert snapshot.late_rows == 2
-    assert snapshot.traffic.requests == 3
-    assert windows.snapshot(time_at(11)).traffic.requests == 1
-
-
-def test_rows_ahead_of_the_clock_are_counted_now():
-    snapshot = snapshot_of([row_at(1), row_at(5000)], 1)
-    assert snapshot.traffic.requests == 2
-    assert snapshot.late_rows == 0
-
-
-@pytest.mark.parametrize("hours", [1, 24, 100_000])
-def test_a_clock_that_jumps_ahead_drops_all_steps(hours):
-    windows = Windows()
-    windows.add(RowBlock.of_rows([row_at(1), failed("t", 6, "SIX")]), time_at(1))
-    snapshot = windows.snapshot(time_at(3600 * hours))
-    assert snapshot.traffic == (0, 0, 0, 0, 0)
-    assert (snapshot.apis, snapshot.clients, snapshot.topics, snapshot.errors) == ((), (), (), ())
-    assert snapshot.slowest == ()
-    assert len(snapshot.history) == HISTORY_STEPS
-
-
-def test_the_time_stands_still_if_the_clock_is_set_back_a_little():
-    windows = Windows()
-    windows.add(RowBlock.of_rows([row_at(20)]), time_at(20))
-    windows.add(RowBlock.of_rows([row_at(15)]), time_at(15))
-    snapshot = windows.snapshot(time_at(15))
-    assert snapshot.traffic.requests == 2
-    assert snapshot.late_rows == 0
-    assert windows.snapshot(time_at(25)).traffic.requests == 1
-
-
-@pytest.mark.parametrize("back_s", [10, 3600, 10**9])
-def test_a_clock_set_back_further_clears_the_windows(back_s):
-    windows = Windows()
-    windows.add(RowBlock.of_rows([row_at(0)]), time_at(0))
-    windows.add(RowBlock.of_rows([row_at(-back_s), row_at(-back_s)]), time_at(-back_s))
-    for second in range(20):
-        windows.add(RowBlock.of_rows([row_at(second - back_s)]), time_at(second - back_s))
-    snapshot = windows.snapshot(time_at(19 - back_s))
-    assert snapshot.rows == 23
-    assert snapshot.traffic.requests == 10
-    assert snapshot.late_rows == 0
-
-
 def test_without_rows_all_sums_are_zero():
-    snapshot = Windows().snapshot(time_at(0))
+    windows = Windows()
+    windows.clear()
+    snapshot = windows.snapshot(time_at(0))
+    assert (snapshot.rows, snapshot.window_ns) == (0, SECOND_NS)
     assert snapshot.traffic == (0, 0, 0, 0, 0)
     assert snapshot.history == (Amounts(0, 0, 0, 0),)
     assert snapshot.error_share == 0
@@ -334,12 +504,6 @@ def test_clear_removes_rows_but_not_the_state_of_the_capture():
     assert windows.snapshot(time_at(2)).packets == 2
 
 
-def test_windows_can_be_cleared_before_anything_comes():
-    windows = Windows()
-    windows.clear()
-    assert windows.snapshot(time_at(0)).rows == 0
-
-
 @pytest.mark.parametrize(("span_s", "step_s"), [(1, 2), (10, 0), (10, -1), (1, 0.0001)])
 def test_an_invalid_window_is_refused(span_s, step_s):
     with pytest.raises(UsageError, match="cannot be made of steps"):
@@ -347,32 +511,6 @@ def test_an_invalid_window_is_refused(span_s, step_s):
 
 
 # -- separate entries -----------------------------------------------------------------------------
-
-
-def test_long_polls_have_their_own_entry():
-    all_rows = [
-        fetch(waited=True, latency_ns=500_000_000),
-        fetch(latency_ns=1_000),
-        fetch(latency_ns=3_000),
-    ]
-    apis = {(api.api_name, api.waited): api for api in snapshot_of(all_rows, 0).apis}
-    assert apis["Fetch", True].p50_ns == 500_000_000
-    assert apis["Fetch", False].p99_ns == 3_000
-    assert apis["Fetch", False].requests == 2
-
-
-def test_an_orphan_response_has_no_client():
-    snapshot = snapshot_of([orphan()], 0)
-    assert snapshot.clients == ()
-    assert snapshot.traffic == (0, 0, 0, 50, 0)
-
-
-def test_the_same_client_id_from_two_addresses_is_two_clients():
-    clients = snapshot_of([row(), row(client_ip="10.0.0.2"), row()], 0).clients
-    assert [(client.client_ip, client.requests) for client in clients] == [
-        ("10.0.0.1", 2),
-        ("10.0.0.2", 1),
-    ]
 
 
 def test_the_slowest_requests_of_the_last_minute_are_kept():
@@ -394,43 +532,11 @@ def test_the_slowest_requests_of_the_last_minute_are_kept():
     assert windows.snapshot(time_at(160)).slowest == ()
 
 
-def test_only_groups_with_events_are_listed():
-    rejoin = failed(None, 27, "REBALANCE_IN_PROGRESS", api_name="Heartbeat", group_id="g")
-    all_rows = [
-        row(api_name="Heartbeat", group_id="calm"),
-        row_at(1, api_name="JoinGroup", group_id="g", latency_ns=3_000_000_000),
-        row_at(2, api_name="JoinGroup", group_id="g", latency_ns=2_000_000_000),
-        row_at(3, api_name="SyncGroup", group_id="g", latency_ns=9_000_000_000),
-        rejoin,
-        row_at(2.5, api_name="SyncGroup", group_id="other"),
-        row_at(4, api_name="JoinGroup", group_id=None),
-        failed(None, 25, "UNKNOWN_MEMBER_ID", api_name="Heartbeat", group_id="calm"),
-    ]
-    first, second, third = snapshot_of(all_rows, 5).groups
-    assert (first.group_id, first.joins, first.syncs, first.told) == ("g", 2, 1, 1)
-    assert (first.longest_join_ns, first.longest_sync_ns) == (3_000_000_000, 9_000_000_000)
-    assert (first.protocol, first.last_time_ns) == ("classic", time_at(3))
-    assert (second.group_id, second.syncs, second.last_time_ns) == ("other", 1, time_at(2.5))
-    assert (third.group_id, third.errors) == ("calm", 1)
-    assert third.last_error_name == "UNKNOWN_MEMBER_ID"
-
-
 def test_groups_are_kept_for_a_minute():
     windows = Windows()
     windows.add(RowBlock.of_rows([row_at(1, api_name="JoinGroup", group_id="g")]), time_at(1))
     assert windows.snapshot(time_at(50)).groups[0].joins == 1
     assert windows.snapshot(time_at(70)).groups == ()
-
-
-def test_every_error_code_is_counted():
-    errors = [ErrorItem("a", 0, 6, "SIX"), ErrorItem("a", 1, 6, "SIX"), ErrorItem("b", 0, 3, "X")]
-    snapshot = snapshot_of([row_at(1, status="error", errors=errors), row_at(2)], 2)
-    assert [(e.error_name, e.topic, e.occurrences) for e in snapshot.errors] == [
-        ("SIX", "a", 2),
-        ("X", "b", 1),
-    ]
-    assert snapshot.errors[0].last_time_ns == time_at(1)
-    assert snapshot.error_share == 0.5
 
 
 def latencies_of(all_rows) -> list[int]:

@@ -1,31 +1,31 @@
 """Counts the metrics for Prometheus.
 
 In: rows; counts of the capture. Out: a ``prometheus_client`` registry, which
-:mod:`kanalyze.live.metrics.server` serves.
+:mod:`kanalyze.live.metrics_server` serves.
 
 Counters only rise; Prometheus computes rates and quantiles. Numbers are summed by column; Python
 objects for them are made only at a scrape.
+
+Values from the wire are unlimited, and a metrics server keeps a series for each. So only the first
+values of a label get a series; all others are counted as ``other``.
 """
 
 from __future__ import annotations
 
+from hashlib import blake2s
 from operator import attrgetter
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import CollectorRegistry
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.live.metrics.label_values import LabelValues
-from kanalyze.live.window.rebalances import GroupEvents
+from kanalyze.common.texts import escape
 from kanalyze.live.window.row_measures import RowMeasures
 from kanalyze.live.window.sums import ExactSum, KeyedSums, numbers_of
+from kanalyze.live.window.tables import GroupEvents
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.tables.columns.numpy_arrays import IntArray
 from kanalyze.version import __version__
@@ -36,12 +36,89 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from prometheus_client.core import Metric
 
-    from kanalyze.live.window.grouped_rows import GroupedRows
     from kanalyze.live.window.snapshot import CaptureState
-    from kanalyze.live.window.sums import Items
+    from kanalyze.live.window.sums import GroupedRows, Items
     from kanalyze.tables.columns.block import RowBlock
+    from kanalyze.tables.columns.numpy_arrays import WordArray
 
 __all__ = ["Metrics"]
+
+OTHER: Final = "other"
+"""The label of all values beyond the limit; no other value has it."""
+_MAX_LABEL_CHARS: Final = 128
+_DIGEST_CHARS: Final = 8
+
+_OTHER_SLOT: Final = 0
+_NULL_SLOT: Final = 1
+_RESERVED: Final = 2
+
+
+def label_text(value: str) -> str:
+    """Return a value from the wire as a label: printable, of limited length.
+
+    A long value is cut, and a digest makes it unique.
+    """
+    if len(value) <= _MAX_LABEL_CHARS:
+        return escape(value)
+    digest = blake2s(value.encode("utf-8", "backslashreplace"), digest_size=_DIGEST_CHARS // 2)
+    return escape(value[: _MAX_LABEL_CHARS - _DIGEST_CHARS - 1]) + "~" + digest.hexdigest()
+
+
+class LabelValues:
+    """The values of a label, each with a number (its *slot*), up to a limit.
+
+    If a value from the wire equals a reserved label, such as :data:`OTHER`, its first character is
+    escaped.
+    """
+
+    def __init__(self, name: str, limit: int, *, null: str = "") -> None:
+        """Start without values.
+
+        Args:
+            name: of the label.
+            limit: the number of values with a slot of their own.
+            null: the label of unknown values; if it is empty, empty values share it.
+        """
+        self.name = name
+        self.limit = limit
+        self.texts = [OTHER, null]
+        """Texts of the values, by slot."""
+        self.folded = 0
+        """The number of items counted under :data:`OTHER`."""
+        self._reserved = frozenset(filter(None, self.texts))
+        self._slots: dict[str, int] = {} if null else {null: _NULL_SLOT}
+
+    @property
+    def used(self) -> int:
+        """The number of values with a slot of their own."""
+        return len(self.texts) - _RESERVED
+
+    def slot(self, value: str) -> int:
+        """Return the slot of a value."""
+        text = label_text(value)
+        if text in self._reserved:
+            text = f"\\u{ord(text[0]):04x}{text[1:]}"
+        used_slot = self._slots.get(text)
+        if used_slot is not None:
+            return used_slot
+        if self.used == self.limit:
+            return _OTHER_SLOT
+        self._slots[text] = slot = len(self.texts)
+        self.texts.append(text)
+        return slot
+
+    def slots(self, values: WordArray) -> NDArray[np.int64]:
+        """Return the slot of each value."""
+        codes, words = values
+        # Words that do not occur get no slot. Code -1, null, is the last index.
+        slots = np.full(len(words) + 1, _NULL_SLOT)
+        counts = np.bincount(codes + 1, minlength=len(words) + 1)[1:]
+        for code in np.flatnonzero(counts).tolist():
+            slots[code] = slot = self.slot(words[code])
+            if slot == _OTHER_SLOT:
+                self.folded += int(counts[code])
+        return slots[codes]
+
 
 _NS_PER_S: Final = 1_000_000_000
 _MS_PER_S: Final = 1_000

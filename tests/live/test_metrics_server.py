@@ -1,3 +1,5 @@
+"""What is served over HTTP, and to whom."""
+
 from __future__ import annotations
 
 import contextlib
@@ -14,15 +16,17 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import CollectorRegistry
 
 from kanalyze.errors import KanalyzeError, UsageError
-from kanalyze.live.metrics import server as serving
-from kanalyze.live.metrics.counters import Metrics
-from kanalyze.live.metrics.server import ListenAddress, MetricsServer, parse_listen
+from kanalyze.live import metrics_server as serving
+from kanalyze.live.metrics import Metrics
+from kanalyze.live.metrics_server import ListenAddress, MetricsServer, parse_listen
 from kanalyze.tables.columns.block import RowBlock
 from tests.support import rows as sample_rows
+from tests.support.cases import for_each
 from tests.support.waiting import LONG_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
 
 LOOPBACK = ListenAddress("127.0.0.1", 0)
 
@@ -33,8 +37,8 @@ def server() -> Iterator[MetricsServer]:
         yield server
 
 
-@pytest.mark.parametrize(
-    ("text", "address"),
+@for_each(
+    "case",
     [
         ("9308", ("127.0.0.1", 9308)),
         (":9308", ("127.0.0.1", 9308)),
@@ -42,24 +46,18 @@ def server() -> Iterator[MetricsServer]:
         ("localhost:0", ("localhost", 0)),
         ("[::1]:9308", ("::1", 9308)),
         ("[::]:9308", ("::", 9308)),
+        *((text, None) for text in ("", "host", "host:", "::1:9308", "host:65536", "host:-1")),
+        *((text, None) for text in ("host:\u0661", "h:1:2", "1e3")),
     ],
 )
-def test_listen_addresses_are_parsed(text: str, address: tuple[str, int]) -> None:
-    assert parse_listen(text) == address
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "host", "host:", "::1:9308", "host:65536", "host:-1", "host:\u0661", "h:1:2", "1e3"],
-)
-def test_an_invalid_listen_address_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="listen"):
-        parse_listen(text)
-
-
-def test_addresses_are_written_as_they_are_parsed() -> None:
-    for text in ("127.0.0.1:1", "[::1]:9308"):
-        assert str(parse_listen(text)) == text
+def test_listen_addresses_are_parsed(case: tuple[str, tuple[str, int] | None]) -> None:
+    text, address = case
+    if address is None:
+        with pytest.raises(UsageError, match="listen"):
+            parse_listen(text)
+    else:
+        assert parse_listen(text) == address
+        assert parse_listen(str(parse_listen(text))) == address
 
 
 def fetch(server: MetricsServer, **headers: str) -> bytes:
@@ -69,20 +67,15 @@ def fetch(server: MetricsServer, **headers: str) -> bytes:
         return data
 
 
-def test_the_server_answers_until_it_is_stopped() -> None:
-    server = MetricsServer(Metrics().registry, LOOPBACK)
-    assert b"kanalyze_build_info" in fetch(server)
-    server.close()
-    with pytest.raises(urllib.error.URLError):
-        fetch(server)
-
-
 def test_stopping_ends_all_threads_and_frees_the_port() -> None:
     before = set(threading.enumerate())  # one of another test may still be ending
     server = MetricsServer(Metrics().registry, LOOPBACK)
     assert set(threading.enumerate()) - before
+    assert b"kanalyze_build_info" in fetch(server)
     server.close()
     server.close()
+    with pytest.raises(urllib.error.URLError):
+        fetch(server)
     assert set(threading.enumerate()) <= before
     MetricsServer(Metrics().registry, server.address).close()
 
@@ -260,18 +253,6 @@ def test_only_one_scrape_runs_at_a_time() -> None:
     assert most_running == 1
 
 
-def test_idle_connections_do_not_delay_others(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    with MetricsServer(Metrics().registry, LOOPBACK) as server:
-        idle = [socket.create_connection(server.address[:2]) for _ in range(4)]
-        assert b"kanalyze_build_info" in fetch(server)
-        for connection in idle:
-            connection.sendall(b"\0 \xff\r\n\r\n")
-            connection.close()
-    assert capfd.readouterr() == ("", "")
-
-
 def test_the_longest_idle_connection_is_closed_for_a_new_one() -> None:
     """Eight idle connections used to block all others until their time limit."""
     with MetricsServer(Metrics().registry, LOOPBACK) as server:
@@ -309,9 +290,17 @@ def test_a_client_that_does_not_read_is_closed_for_a_new_one(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_connection_that_waits_for_its_response_is_not_closed() -> None:
+def test_a_connection_that_waits_for_its_response_is_not_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """While the server prepares eight responses, a ninth client has to try again."""
-    may_answer = threading.Event()
+    may_answer, answering, do_get = threading.Event(), [], serving._Handler.do_GET
+
+    def answered(handler: serving._Handler) -> None:
+        answering.append(handler)
+        do_get(handler)
+
+    monkeypatch.setattr(serving._Handler, "do_GET", answered)
 
     class SlowCollector:
         def collect(self) -> list[Metric]:
@@ -326,8 +315,7 @@ def test_a_connection_that_waits_for_its_response_is_not_closed() -> None:
             connection = socket.create_connection(server.address[:2], timeout=LONG_S)
             waiting.append(stack.enter_context(connection))
             connection.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
-        while server.answering < 8:
-            time.sleep(0.01)
+        wait_until(lambda: len(answering) == 8)
         refused = stack.enter_context(socket.create_connection(server.address[:2], timeout=LONG_S))
         assert is_closed_by_server(refused)
         may_answer.set()
@@ -335,50 +323,28 @@ def test_a_connection_that_waits_for_its_response_is_not_closed() -> None:
             assert connection.recv(12) == b"HTTP/1.0 200"
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
-        "localhost",
-        "LocalHost:9308",
-        "localhost.",
-        "127.0.0.1",
-        "127.9.9.9:1",
-        "[::1]:9308",
-        "192.0.2.7:9308",
-        "[2001:db8::1]",
-        socket.gethostname(),
-        "metrics.example.org:9308",
-        "METRICS.example.org",
-    ],
+OWN_NAMES = (
+    *("localhost", "LocalHost:9308", "localhost.", "127.0.0.1", "127.9.9.9:1", "[::1]:9308"),
+    *("192.0.2.7:9308", "[2001:db8::1]", socket.gethostname()),
+    *("metrics.example.org:9308", "METRICS.example.org"),
 )
-def test_requests_to_names_of_this_machine_are_answered(host: str) -> None:
-    with MetricsServer(Metrics().registry, LOOPBACK, ["metrics.example.org"]) as server:
-        response = response_to(server, f"GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
-    assert response.startswith(b"HTTP/1.0 200 ")
+OTHER_NAMES = (
+    *("evil.example.com", "evil.example.com:9308", "localhost.evil.example.com"),
+    *("127.0.0.1.evil.example.com", "1.2.3.4.5", "", "[::1", "[::1]x"),
+    *("localhost, evil.example.com", "localhost\r\nHost: evil.example.com"),
+)
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
-        "evil.example.com",
-        "evil.example.com:9308",
-        "localhost.evil.example.com",
-        "127.0.0.1.evil.example.com",
-        "1.2.3.4.5",
-        "",
-        "[::1",
-        "[::1]x",
-        "localhost, evil.example.com",
-        "localhost\r\nHost: evil.example.com",
-    ],
-)
-def test_requests_with_other_host_names_are_refused(host: str) -> None:
+def test_only_requests_to_names_of_this_machine_are_answered() -> None:
     """DNS rebinding: a browser sends this machine a request with the host name of another."""
-    with MetricsServer(Metrics().registry, LOOPBACK) as server:
-        response = response_to(server, f"GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
-    assert response.startswith(b"HTTP/1.0 403 ")
-    assert b"--metrics-host" in response
-    assert b"kanalyze_build_info" not in response
+    with MetricsServer(Metrics().registry, LOOPBACK, ["metrics.example.org"]) as server:
+        for host in (*OWN_NAMES, *OTHER_NAMES):
+            request = f"GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n"
+            response = response_to(server, request.encode())
+            is_own = host in OWN_NAMES
+            assert response.startswith(b"HTTP/1.0 200 " if is_own else b"HTTP/1.0 403 "), host
+            assert (b"kanalyze_build_info" in response) == is_own
+            assert (b"--metrics-host" in response) != is_own
 
 
 def test_requests_with_the_listen_host_name_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from kanalyze.tls.keylog import LONGEST_LINE_BYTES, NOT_A_KEY_LOG, KeyLog
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["LOOK_EVERY_NS", "MAX_BYTES_A_LOOK", "MAX_BYTES_BEFORE", "KeyLogFiles"]
+__all__ = ["KeyLogFiles"]
 
 LOOK_EVERY_NS: Final = 200_000_000
 MAX_BYTES_A_LOOK: Final = 1 << 20

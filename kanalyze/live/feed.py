@@ -1,9 +1,7 @@
-"""Selects packets by an expression in tcpdump's language, with libpcap.
+"""Where packets of a live run come from, and which of them it takes.
 
-In: an expression, packet batches. Out: the indices of the packets selected.
-
-Each packet is one call of ``pcap_offline_filter``, which takes 0.4 us through ctypes. A compiled
-interpreter of our own would be faster, but take 150 lines for what libpcap does.
+In: a live capture, a clock; an expression in tcpdump's language. Out: packets; the indices of those
+that are selected.
 """
 
 from __future__ import annotations
@@ -15,23 +13,56 @@ import numpy as np
 
 from kanalyze.capture.live.interfaces import COOKED, ETHERNET, RAW_IP
 from kanalyze.capture.live.kernel_filter import NOTHING
-from kanalyze.capture.live.libpcap import (
-    PacketHeader,
-    compile_expression,
-    load_libpcap,
-    program_of,
-)
+from kanalyze.capture.live.libpcap import PacketHeader, compile_expression, load_libpcap, program_of
+from kanalyze.capture.live.packet_socket import InterfaceState
 from kanalyze.errors import UsageError
 from kanalyze.model.packet_arrays import PacketArrays, to_column
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from kanalyze.capture.live.capture import LiveCapture
     from kanalyze.capture.live.libpcap import BpfProgram, Instruction
+    from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.packets import PacketBatch
 
-__all__ = ["ExpressionFilter"]
+__all__ = ["ExpressionFilter", "InterfaceFeed"]
+
+_CHECK_EVERY_NS: Final = 1_000_000_000
+
+
+class InterfaceFeed:
+    """The packets of an interface, which may be removed and come back under the same name."""
+
+    is_at_end: Final = False
+    about: Final = None
+    anomalies: Final[tuple[Anomaly, ...]] = ()
+
+    def __init__(self, capture: LiveCapture, clock_ns: Callable[[], int]) -> None:
+        """Read from ``capture``, which stays open; ``clock_ns`` is monotonic."""
+        self._capture = capture
+        self._clock_ns = clock_ns
+        self._check_ns = clock_ns()
+
+    @property
+    def dropped_packets(self) -> int:
+        """Packets lost before they were read, so far."""
+        return self._capture.dropped_packets
+
+    def read(self, timeout_s: float) -> PacketBatch | None:
+        """Return the next packets; None if none come in time.
+
+        Raises CaptureError if the interface is back and cannot be opened.
+        """
+        packets = self._capture.read(timeout_s)
+        # A removed interface's buffer is read to the end first.
+        if packets is None and self._clock_ns() >= self._check_ns:
+            self._check_ns = self._clock_ns() + _CHECK_EVERY_NS
+            if self._capture.state is InterfaceState.REMOVED:
+                self._capture.reopen()
+        return packets
+
 
 _DLT: Final = {RAW_IP: 12}
 """libpcap's own numbers of link types, where they differ from the LINKTYPE_ values in files."""

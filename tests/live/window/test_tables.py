@@ -1,21 +1,38 @@
+"""Rebalances of groups, and the shares in a snapshot."""
+
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import kanalyze
-from kanalyze.live.window.rebalances import MEMBER_LIMIT
+from kanalyze.live.window.snapshot import Amounts
+from kanalyze.live.window.tables import MEMBER_LIMIT
 from kanalyze.live.window.windows import Windows
 from kanalyze.spec.rows.requests import ErrorItem
 from kanalyze.tables.columns.block import RowBlock
+from tests.live.snapshots import nothing
 from tests.support.captures import path
 from tests.support.rows import START_NS, failed, row, unanswered
 
-if TYPE_CHECKING:
-    from kanalyze.live.window.snapshot import GroupEntry
+
+def test_rates_are_amounts_per_second_of_the_window():
+    snapshot = nothing()._replace(window_ns=2_500_000_000)
+    assert snapshot.per_second(10) == 4
+
+
+def test_the_error_share_is_that_of_all_requests():
+    assert nothing().error_share == 0
+    assert nothing()._replace(traffic=Amounts(8, 2, 0, 0)).error_share == 0.25
+
+
+def test_requests_whose_response_was_not_read_have_no_part_in_the_error_share():
+    assert nothing()._replace(traffic=Amounts(8, 2, 0, 0, 4)).error_share == 0.5
+    assert nothing()._replace(traffic=Amounts(8, 0, 0, 0, 8)).error_share is None
+
 
 DAY_S = 86_400
 BARE_BYTES = 49
@@ -23,14 +40,14 @@ BARE_BYTES = 49
 brokers of Kafka 4.3 (captures/next-groups.pcap)."""
 
 
-def groups_of(rows) -> dict[str | None, GroupEntry]:
+def groups_of(rows) -> dict[str | None, Any]:
     """Return the groups in a window with all rows."""
     windows = Windows(DAY_S, 3600)
     windows.add(RowBlock.of_rows(list(rows)), START_NS)
     return {group.group_id: group for group in windows.snapshot(START_NS).groups}
 
 
-def group_of(*rows) -> GroupEntry:
+def group_of(*rows) -> Any:
     (group,) = groups_of(rows).values()
     return group
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kanalyze.live.feed.expression_filter import ExpressionFilter
+from kanalyze.live.feed import ExpressionFilter
 from tests.support.disorder import TRANSFORMATIONS, packets_of
 from tests.support.packets import Packet, make_batch, pcap_file
 from tests.support.waiting import LONG_S
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.disorder.packet import Packet as CapturedPacket
+
 
 CAPTURES = (
     "cluster",  # many ports

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kanalyze.errors import UsageError
-from kanalyze.live.feed import key_log_files
-from kanalyze.live.feed.key_log_files import LOOK_EVERY_NS, KeyLogFiles
+from kanalyze.live import key_log_files
+from kanalyze.live.key_log_files import LOOK_EVERY_NS, KeyLogFiles
 from kanalyze.tls import installed
 from kanalyze.tls.keylog import SecretKind
 
@@ -94,27 +94,21 @@ def test_an_unfinished_line_counts_after_three_seconds(path):
     assert watched.sessions() == {1, 2}
 
 
-def test_an_unfinished_line_counts_at_the_end(path):
-    watched = WatchedFiles(path)
-    add(path, line(1) + line(2).rstrip())
-    watched.files.end()
-    assert watched.sessions() == {1, 2}
-
-
-def test_a_truncated_file_is_read_from_its_beginning(path):
-    add(path, line(1) + line(2))
-    watched = WatchedFiles(path)
-    path.write_text(line(3))
-    assert watched.look()
-    assert watched.sessions() == {1, 2, 3}
-
-
-def test_a_truncated_file_is_read_from_its_beginning_if_it_is_longer_than_before(path):
+def test_a_truncated_or_removed_file_is_read_from_its_beginning(path):
     add(path, line(1))
     watched = WatchedFiles(path)
     path.write_text(line(2) + line(3) + line(4))
     watched.look()
-    assert watched.sessions() == {1, 2, 3, 4}
+    path.write_text(line(5))
+    assert watched.look()
+    assert watched.sessions() == {1, 2, 3, 4, 5}
+    path.unlink()
+    assert not watched.look()
+    add(path, line(6) + line(7).rstrip())
+    watched.look()
+    watched.files.end()  # a line without its end counts at the end
+    assert watched.sessions() == set(range(1, 8))
+    assert watched.messages == []
 
 
 def test_a_replaced_file_is_read_to_its_end_before_the_new_file(path):
@@ -130,17 +124,6 @@ def test_a_replaced_file_is_read_to_its_end_before_the_new_file(path):
     add(path, line(5))
     watched.look()
     assert 5 in watched.sessions()
-
-
-def test_a_removed_file_may_be_created_again(path):
-    add(path, line(1))
-    watched = WatchedFiles(path)
-    path.unlink()
-    assert not watched.look()
-    add(path, line(2))
-    watched.look()
-    assert watched.sessions() == {1, 2}
-    assert watched.messages == []
 
 
 def test_only_the_end_of_a_huge_file_is_read(path, monkeypatch):
@@ -238,14 +221,13 @@ def test_a_file_without_secrets_is_refused_at_the_start_and_reported_later(conte
         WatchedFiles(path)
 
 
-def test_a_folder_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="directory"):
-        WatchedFiles(tmp_path)
-
-
-def test_a_path_with_a_null_byte_is_refused():
-    with pytest.raises(UsageError, match="not a path"):
-        WatchedFiles("a\0b")
+def test_paths_that_cannot_be_read_are_refused(tmp_path, path, monkeypatch):
+    for wrong, message in ((tmp_path, "directory"), ("a\0b", "not a path")):
+        with pytest.raises(UsageError, match=message):
+            WatchedFiles(wrong)
+    monkeypatch.setattr(installed, "are_ciphers_installed", lambda: False)
+    with pytest.raises(UsageError, match="tls"):
+        WatchedFiles(path)
 
 
 def test_a_file_that_becomes_unreadable_is_reported_once(path):
@@ -260,12 +242,6 @@ def test_a_file_that_becomes_unreadable_is_reported_once(path):
     add(path, line(2))
     watched.look()
     assert watched.sessions() == {1, 2}
-
-
-def test_without_ciphers_the_error_names_the_extra_to_install(path, monkeypatch):
-    monkeypatch.setattr(installed, "are_ciphers_installed", lambda: False)
-    with pytest.raises(UsageError, match="tls"):
-        WatchedFiles(path)
 
 
 def test_files_are_closed(path):

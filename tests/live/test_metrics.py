@@ -8,6 +8,7 @@ import urllib.request
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,15 +17,15 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 import kanalyze
-from kanalyze.live.metrics.counters import LATENCY_EDGES_NS, Metrics
-from kanalyze.live.metrics.server import ListenAddress, MetricsServer
+from kanalyze.live.metrics import OTHER, LabelValues, Metrics, label_text
+from kanalyze.live.metrics_server import ListenAddress, MetricsServer
 from kanalyze.live.window.snapshot import CaptureState
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.tcp import Endpoint
 from kanalyze.runtime.monitor import InFlight, InFlightRequest
-from kanalyze.tables.columns.block import RowBlock
+from kanalyze.tables.columns.block import RowBlock, Words
 from tests.support import rows as sample_rows
-from tests.support.captures import NAMES, path
+from tests.support.captures import path
 from tests.support.row_blocks import blocks_of
 from tests.support.waiting import LONG_S
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from kanalyze.spec.rows.requests import Row
+
 
 Labels = frozenset[tuple[str, str]]
 Samples = dict[tuple[str, Labels], float]
@@ -202,20 +204,6 @@ def test_assignments_in_heartbeats_are_counted_as_rebalances() -> None:
     assert with_heartbeats <= assigned
 
 
-def test_the_captures_have_samples_of_rare_metrics() -> None:
-    """Otherwise the tests above would compare nothing for some metrics."""
-    rows = [row for name in NAMES[:12] for row in kanalyze.requests(path(name))]
-    scraped = samples(counted(rows, max_clients=1000, max_topics=1000))
-    names = {name for name, _ in scraped}
-    assert {
-        "kanalyze_errors_total",
-        "kanalyze_fetch_wait_seconds_sum",
-        "kanalyze_topic_bytes_total",
-        "kanalyze_group_rebalance_events_total",
-    } <= names
-    assert sum(by(scraped, "requests_total").values()) == sum(map(is_request, rows))
-
-
 def test_throttling_is_counted_by_client() -> None:
     rows = [
         sample_rows.row(client_id="a", throttle_time_ms=1500),
@@ -236,15 +224,6 @@ def test_orphan_responses_are_no_requests_but_their_bytes_are_counted() -> None:
     assert by(scraped, "response_size_bytes_sum", "api") == {("unknown",): 70}
 
 
-def test_refused_records_are_not_counted() -> None:
-    partitions = [
-        sample_rows.partition("kept", record_bytes=10),
-        sample_rows.partition("refused", error_code=6),
-    ]
-    scraped = samples(counted([sample_rows.failed("refused", 6, "X", partitions=partitions)]))
-    assert by(scraped, "topic_bytes_total", "topic") == {("kept",): 10}
-
-
 def test_label_values_beyond_the_limit_are_counted_as_other() -> None:
     rows = [sample_rows.row(client_id=f"client-{n % 7}") for n in range(70)]
     scraped = samples(counted(rows, max_clients=3))
@@ -254,14 +233,6 @@ def test_label_values_beyond_the_limit_are_counted_as_other() -> None:
     assert by(scraped, "label_values", "label")[("client_id",)] == 3
     assert by(scraped, "label_values_limit", "label")[("client_id",)] == 3
     assert by(scraped, "label_folded_total", "label")[("client_id",)] == 40
-
-
-def test_a_client_named_other_has_its_own_label() -> None:
-    metrics = Metrics(max_clients=2)
-    for name in ("other", "a", "b", "c"):
-        metrics.add(RowBlock.of_rows([sample_rows.row(client_id=name)]))
-    clients = by(samples(metrics), "client_requests_total", "client_id")
-    assert clients == {("\\u006fther",): 1, ("a",): 1, ("other",): 2}
 
 
 def test_the_number_of_series_is_bounded() -> None:
@@ -281,13 +252,6 @@ def test_the_number_of_series_is_bounded() -> None:
         metrics.add(RowBlock.of_rows(rows))
         sizes.add(len(generate_latest(metrics.registry).splitlines()))
     assert len(sizes) == 1
-
-
-def test_with_a_limit_of_0_all_label_values_are_other() -> None:
-    rows = [sample_rows.row(client_id="a", group_id="g")]
-    scraped = samples(counted(rows, max_clients=0, max_topics=0, max_groups=0))
-    assert by(scraped, "client_requests_total", "client_id") == {("other",): 1}
-    assert by(scraped, "topic_bytes_total", "topic") == {("other",): 100}
 
 
 @settings(max_examples=20)
@@ -357,12 +321,6 @@ def test_unknown_values_have_no_sample() -> None:
     assert by(scraped, "in_flight_requests") == {}
 
 
-def test_two_registries_are_independent() -> None:
-    first, second = counted([sample_rows.row()]), Metrics()
-    assert by(samples(second), "requests_total") == {}
-    assert sum(by(samples(first), "requests_total").values()) == 1
-
-
 def test_counters_never_decrease_while_rows_are_added() -> None:
     metrics = Metrics()
     traffic = RowBlock.of_rows(sample_rows.plain_traffic(300))
@@ -385,6 +343,42 @@ def test_counters_never_decrease_while_rows_are_added() -> None:
     assert totals == sorted(totals)
 
 
-def test_bucket_edges_are_increasing_integers() -> None:
-    assert list(LATENCY_EDGES_NS) == sorted(set(LATENCY_EDGES_NS))
-    assert all(edge == int(edge) for edge in LATENCY_EDGES_NS)
+def words(*texts: str | None) -> Words:
+    known = sorted({text for text in texts if text is not None})
+    codes = [-1 if text is None else known.index(text) for text in texts]
+    return Words(np.array(codes, dtype=np.int32), known)
+
+
+def test_the_label_for_null_does_not_count_for_the_limit() -> None:
+    label = LabelValues("api", 1, null="unknown")
+    slots_of_rows = label.slots(words(None, "a", None))
+    assert [label.texts[slot] for slot in slots_of_rows] == ["unknown", "a", "unknown"]
+    assert label.used == 1
+
+
+def test_words_that_no_row_has_get_no_label() -> None:
+    label = LabelValues("topic", 1)
+    label.slots(Words(np.array([2], dtype=np.int32), ["a", "b", "c"]))
+    assert label.texts[2:] == ["c"]
+
+
+@pytest.mark.parametrize(("value", "label"), [(OTHER, "\\u006fther"), ("unknown", "\\u0075nknown")])
+def test_values_that_equal_a_reserved_label_are_escaped(value: str, label: str) -> None:
+    values = LabelValues("api", 2, null="unknown")
+    assert values.texts[values.slot(value)] == label
+    assert values.used == 1
+    # A value that equals the escaped text is a third label.
+    assert values.texts[values.slot(label)] == f"\\{label}"
+    assert values.texts[values.slot("one too many")] == OTHER
+
+
+@given(st.text(max_size=400))
+def test_labels_are_bounded_and_can_be_written(value: str) -> None:
+    assert label_text(value).isprintable()
+    assert len(label_text(value).encode()) <= 128 * 12
+
+
+def test_long_values_with_a_common_prefix_have_different_labels() -> None:
+    labels = [label_text("x" * 200 + end) for end in "abc"]
+    assert len(set(labels)) == 3
+    assert {len(label) for label in labels} == {128}

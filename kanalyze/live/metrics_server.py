@@ -122,11 +122,6 @@ class MetricsServer(ClosedAtEnd):
         self._thread.start()
 
     @property
-    def answering(self) -> int:
-        """The number of requests that are being answered."""
-        return self._server.connections.answering
-
-    @property
     def url(self) -> str:
         """The URL to scrape."""
         return f"http://{self.address}{_PATH}"
@@ -239,12 +234,6 @@ class _Connections:
 
         0 before its request, infinite while its response is made.
         """
-
-    @property
-    def answering(self) -> int:
-        """The number of requests that are being answered."""
-        with self._lock:
-            return sum(closable_s > 0 for closable_s in self._closable_s.values())
 
     def add(self, connection: socket.socket) -> bool:
         """Add a connection, and close another one if needed; return False if all are busy."""
