@@ -41,6 +41,9 @@ MAX_SLOWEST_TOPICS = 3
 _FINEST_BUCKET_NS = 1_000_000
 _THROUGHPUT = ("requests", "errors", "request_bytes", "response_bytes")
 _LATENCY = ("p50", "p90", "p99", "max")
+_NO_AMOUNTS = dict.fromkeys(("min", "p50", "p90", "p99", "max", "mean"))
+_WITH_SUMMARIES = ("apis", "brokers", "clients", "client_apis")
+"""Tables with summaries of times, which are null if there are no times."""
 _OF_CONNECTIONS = ("tls", "tls_certificates")
 """Tables that are empty if there is no table of connections."""
 
@@ -152,7 +155,10 @@ class _Asker:
             query = built_in("report")[name]
             try:
                 lines = self._database.answer(query, self._parameters)
-                self._results[name] = [_nested(line) for line in lines]
+                nested = [_nested(line) for line in lines]
+                self._results[name] = (
+                    list(map(_summarized, nested)) if name in _WITH_SUMMARIES else nested
+                )
             except QueryError as error:
                 self.failed.add("table", name, error)
                 self._results[name] = None
@@ -192,6 +198,15 @@ def _nested(line: Mapping[str, Any]) -> dict[str, Any]:
             group = group.setdefault(part, {})
         group[last] = value
     return nested
+
+
+def _summarized(line: dict[str, Any]) -> dict[str, Any]:
+    """Return a line in which summaries of no times count 0; of other clients, nothing is known."""
+    nothing = {"count": None if line.get("other") else 0, **_NO_AMOUNTS}
+    for group in (line, line.get("waited", {})):
+        for name in {"latency_ns", "total_time_ns"} & group.keys():
+            group[name] = group[name] or nothing
+    return line
 
 
 def _bounded_lines(lines: _Lines) -> _Lines:

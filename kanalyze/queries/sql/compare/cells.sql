@@ -13,16 +13,8 @@ WITH asked AS (
             WHEN wire = 'kafka' THEN api_name
             ELSE concat(api_name, ' ', wire)
         END AS api,
-        regexp_replace(
-            client_id,
-            '[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}',
-            '*',
-            'g'
-        ) AS client,
-        CASE
-            WHEN broker_ip LIKE '%:%' THEN concat('[', broker_ip, ']:', broker_port)
-            ELSE concat(broker_ip, ':', broker_port)
-        END AS broker,
+        without_uuids(client_id) AS client,
+        address_text(broker_ip, broker_port) AS broker,
         slice,
         CAST(floor(
             ln(CASE WHEN work_latency_ns < 1 THEN 1 ELSE work_latency_ns END) / ln($bin_ratio)
@@ -45,7 +37,7 @@ of_topics AS (
         coalesce(topic, concat('id ', topic_id)) AS topic,
         bool_or(coalesce(error_code, 0) <> 0) AS is_error
     FROM partitions
-    WHERE api_name IN ('Produce', 'MultiProduce', 'Fetch', 'MultiFetch', 'ShareFetch')
+    WHERE is_record_api(api_name)
     GROUP BY request_id, coalesce(topic, concat('id ', topic_id))
 ),
 named AS (

@@ -4,12 +4,7 @@
 WITH seen AS (
     SELECT
         request_start_ns // 1000000000 AS second,
-        regexp_replace(
-            client_id,
-            '[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}',
-            '*',
-            'g'
-        ) AS client,
+        without_uuids(client_id) AS client,
         client_software_name,
         client_software_version,
         principal,
@@ -22,37 +17,27 @@ WITH seen AS (
     WHERE status <> 'orphan_response'
 ),
 named AS (
-    SELECT second, 'client' AS kind, client AS name FROM seen
-    UNION ALL
     SELECT
         second,
-        'software' AS kind,
-        CASE
-            WHEN client_software_version IS NULL THEN client_software_name
-            ELSE concat(client_software_name, ' ', client_software_version)
+        kind,
+        CASE kind
+            WHEN 'client' THEN client
+            WHEN 'software'
+                THEN CASE
+                    WHEN client_software_version IS NULL THEN client_software_name
+                    ELSE concat(client_software_name, ' ', client_software_version)
+                END
+            WHEN 'user' THEN principal
+            WHEN 'group' THEN group_id
+            WHEN 'API' THEN api_name
+            WHEN 'API version'
+                THEN CASE WHEN api_name IS NOT NULL THEN concat(api_name, ' v', api_version) END
+            ELSE address_text(broker_ip, broker_port)
         END AS name
     FROM seen
-    UNION ALL
-    SELECT second, 'user' AS kind, principal AS name FROM seen
-    UNION ALL
-    SELECT second, 'group' AS kind, group_id AS name FROM seen
-    UNION ALL
-    SELECT
-        second,
-        'API version' AS kind,
-        CASE WHEN api_name IS NOT NULL THEN concat(api_name, ' v', api_version) END AS name
-    FROM seen
-    UNION ALL
-    SELECT second, 'API' AS kind, api_name AS name FROM seen
-    UNION ALL
-    SELECT
-        second,
-        'broker' AS kind,
-        CASE
-            WHEN broker_ip LIKE '%:%' THEN concat('[', broker_ip, ']:', broker_port)
-            ELSE concat(broker_ip, ':', broker_port)
-        END AS name
-    FROM seen
+    CROSS JOIN (
+        VALUES ('client'), ('software'), ('user'), ('group'), ('API'), ('API version'), ('broker')
+    ) AS kinds (kind)
     UNION ALL
     SELECT
         second,
@@ -64,7 +49,7 @@ named AS (
             request_start_ns // 1000000000 AS second,
             coalesce(topic, concat('id ', topic_id)) AS name
         FROM partitions
-        WHERE api_name IN ('Produce', 'MultiProduce', 'Fetch', 'MultiFetch', 'ShareFetch')
+        WHERE is_record_api(api_name)
     ) AS of_topics
     UNION ALL
     SELECT

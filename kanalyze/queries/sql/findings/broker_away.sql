@@ -7,38 +7,16 @@
 -- repair: See when it began, and read the logs of the broker and of its kernel for that time: a restart, out of memory, a full disk, a new certificate or port. A full backlog of connections (SYNs without an answer) looks the same.
 -- parameter least_attempts = 3: minimum number of failed connections
 -- parameter least_span_s = 1: minimum seconds over which they fail
-WITH attempts AS (
-    SELECT
-        broker_ip,
-        broker_port,
-        client_ip,
-        start_ns,
-        first_packet,
-        closed_by,
-        protocol IN ('kafka', 'kafka-0.7', 'tls') AND broker_payload_bytes > 0 AS is_answered,
-        opened_by = 'client' AND client_payload_bytes = 0 AND broker_payload_bytes = 0
-        AND (
-            ("end" = 'reset' AND closed_by = 'broker')
-            OR (broker_packets = 0 AND client_syn_retransmissions > 0)
-        ) AS is_vain
-    FROM connections
-)
 SELECT
     broker_ip,
     broker_port,
     concat(
-        count(*) FILTER (WHERE is_vain),
-        CASE WHEN count(*) FILTER (WHERE is_vain) = 1 THEN ' connection of ' ELSE ' connections of ' END,
-        count(DISTINCT CASE WHEN is_vain THEN client_ip END),
-        CASE
-            WHEN count(DISTINCT CASE WHEN is_vain THEN client_ip END) = 1 THEN ' client in '
-            ELSE ' clients in '
-        END,
-        round((max(CASE WHEN is_vain THEN start_ns END) - min(CASE WHEN is_vain THEN start_ns END)) / 1e9 * 10) / 10,
+        number_text(count(*) FILTER (WHERE is_vain), 'connection'), ' of ',
+        number_text(count(DISTINCT CASE WHEN is_vain THEN client_ip END), 'client'), ' in ',
+        in_s(max(CASE WHEN is_vain THEN start_ns END) - min(CASE WHEN is_vain THEN start_ns END)),
         ' s failed: ', count(*) FILTER (WHERE is_vain AND closed_by = 'broker'), ' refused, ',
         count(*) FILTER (WHERE is_vain AND closed_by IS DISTINCT FROM 'broker'), ' not answered; ',
-        count(*) FILTER (WHERE is_answered),
-        CASE WHEN count(*) FILTER (WHERE is_answered) = 1 THEN ' other' ELSE ' others' END, ' succeeded'
+        number_text(count(*) FILTER (WHERE is_served), 'other'), ' succeeded'
     ) AS what,
     count(*) FILTER (WHERE is_vain) AS weight,
     min(CASE WHEN is_vain THEN start_ns END) AS first_time_ns,
@@ -48,7 +26,7 @@ FROM attempts
 GROUP BY broker_ip, broker_port
 HAVING
     count(*) FILTER (WHERE is_vain) >= $least_attempts
-    AND count(*) FILTER (WHERE is_answered) > 0
+    AND count(*) FILTER (WHERE is_served) > 0
     AND max(CASE WHEN is_vain THEN start_ns END) - min(CASE WHEN is_vain THEN start_ns END)
     >= $least_span_s * 1000000000
 ORDER BY weight DESC, broker_ip, broker_port

@@ -32,8 +32,7 @@ SELECT
         CASE
             WHEN bytes = 0 THEN ''
             ELSE concat(
-                bytes, ' B missing from ', connections,
-                CASE WHEN connections = 1 THEN ' connection; ' ELSE ' connections; ' END, captured_bytes,
+                bytes, ' B missing from ', number_text(connections, 'connection'), '; ', captured_bytes,
                 ' B were captured'
             )
         END,
@@ -41,7 +40,7 @@ SELECT
         CASE
             WHEN packets = 0 THEN ''
             ELSE concat(
-                packets, CASE WHEN packets = 1 THEN ' packet' ELSE ' packets' END,
+                number_text(packets, 'packet'),
                 ' dropped by the capturing program'
             )
         END

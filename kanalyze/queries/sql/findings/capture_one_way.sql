@@ -30,7 +30,7 @@ SELECT
     broker_ip,
     broker_port,
     concat(
-        'of ', count(*), CASE WHEN count(*) = 1 THEN ' connection' ELSE ' connections' END,
+        'of ', number_text(count(*), 'connection'),
         ' only the packets of ', heard
     ) AS what,
     count(*) AS weight,

@@ -20,8 +20,7 @@ WITH cut AS (
 )
 SELECT
     concat(
-        bytes, ' B cut off packets of ', connections,
-        CASE WHEN connections = 1 THEN ' connection' ELSE ' connections' END,
+        bytes, ' B cut off packets of ', number_text(connections, 'connection'),
         CASE WHEN tls_connections = 0 THEN '' ELSE concat(' (', tls_connections, ' with TLS)') END,
         '; ', captured_bytes, ' B were captured'
     ) AS what,

@@ -108,9 +108,7 @@ numbered AS (
             ORDER BY request_start_ns, request_packet, correlation_id
         ) AS place
     FROM requests
-    JOIN wanted
-        ON requests.connection = wanted.connection
-        AND requests.connection_number = wanted.connection_number
+    JOIN wanted USING (connection, connection_number)
     WHERE request_start_ns IS NOT NULL
 ),
 alike AS (
@@ -133,9 +131,7 @@ alike AS (
         ) AS is_within,
         count(mine.response_start_ns) AS responses
     FROM paired
-    JOIN numbered AS mine
-        ON paired.connection = mine.connection
-        AND paired.connection_number = mine.connection_number
+    JOIN numbered AS mine USING (connection, connection_number)
     JOIN numbered AS theirs
         ON paired.other_connection = theirs.connection
         AND paired.other_number = theirs.connection_number
@@ -158,7 +154,7 @@ SELECT
     paired.broker_ip,
     paired.broker_port,
     concat(
-        count(*), CASE WHEN count(*) = 1 THEN ' connection' ELSE ' connections' END, ' between ',
+        number_text(count(*), 'connection'), ' between ',
         paired.client_ip, ' and ', paired.broker_ip, ':', paired.broker_port,
         CASE WHEN count(*) = 1 THEN ' is the same as that between ' ELSE ' are the same as those between ' END,
         paired.other_client_ip, ' and ', paired.other_broker_ip, ':', paired.other_broker_port, ': ',

@@ -35,8 +35,8 @@ SELECT
     client_id,
     client_ip,
     concat(
-        connections, CASE WHEN connections = 1 THEN ' short connection to ' ELSE ' short connections to ' END, brokers, CASE WHEN brokers = 1 THEN ' broker' ELSE ' brokers' END,
-        ' in ', round((last_time_ns - first_time_ns) / 1e9 * 10) / 10, ' s, half of them within ',
+        number_text(connections, 'short connection'), ' to ', number_text(brokers, 'broker'),
+        ' in ', in_s(last_time_ns - first_time_ns), ' s, half of them within ',
         CAST(round(duration_ns / 1e6) AS BIGINT), ' ms',
         CASE
             WHEN requests_each IS NULL THEN ''

@@ -20,9 +20,7 @@ WITH sent AS (
         AND connections.client_out_of_order_packets = 0
         AND requests.request_bytes <= $largest_bytes AS may_be
     FROM requests
-    JOIN connections
-        ON requests.connection = connections.connection
-        AND requests.connection_number = connections.connection_number
+    JOIN connections USING (connection, connection_number)
     WHERE requests.request_start_ns IS NOT NULL
 ),
 judged AS (

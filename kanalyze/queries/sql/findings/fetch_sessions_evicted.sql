@@ -26,12 +26,10 @@ SELECT
     broker_ip,
     broker_port,
     concat(
-        count(*) FILTER (WHERE is_lost),
-        CASE WHEN count(*) FILTER (WHERE is_lost) = 1 THEN ' session' ELSE ' sessions' END, ' not found, on ',
+        number_text(count(*) FILTER (WHERE is_lost), 'session'), ' not found, on ',
         count(DISTINCT fetcher) FILTER (WHERE is_lost), ' of the ', count(DISTINCT fetcher),
         CASE WHEN count(DISTINCT fetcher) = 1 THEN ' connection that fetches' ELSE ' connections that fetch' END,
-        ' from it, of ', count(DISTINCT client_id) FILTER (WHERE is_lost),
-        CASE WHEN count(DISTINCT client_id) FILTER (WHERE is_lost) = 1 THEN ' client id' ELSE ' client ids' END,
+        ' from it, of ', number_text(count(DISTINCT client_id) FILTER (WHERE is_lost), 'client id'),
         ' such as ', coalesce(min(client_id) FILTER (WHERE is_lost), 'none')
     ) AS what,
     count(*) FILTER (WHERE is_lost) AS weight,

@@ -57,9 +57,8 @@ SELECT
     ends.client_id,
     ends.topic,
     concat(
-        sum(last_lag), CASE WHEN sum(last_lag) = 1 THEN ' record' ELSE ' records' END, ' behind in ', count(*),
-        CASE WHEN count(*) = 1 THEN ' partition, ' ELSE ' partitions, ' END, sum(last_lag - first_lag),
-        ' more than ', round((max(last_time_ns) - min(first_time_ns)) / 1e9 * 10) / 10, ' s before',
+        number_text(sum(last_lag), 'record'), ' behind in ', number_text(count(*), 'partition'), ', ', sum(last_lag - first_lag),
+        ' more than ', in_s(max(last_time_ns) - min(first_time_ns)), ' s before',
         CASE
             WHEN count(commits.committed_offset) = 0 THEN ''
             ELSE concat(

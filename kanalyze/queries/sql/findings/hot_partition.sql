@@ -35,8 +35,7 @@ SELECT
     api_name,
     concat(
         'partition ', "partition", ' has ', CAST(round(100.0 * bytes / all_bytes) AS BIGINT),
-        ' % of the bytes of ', parts, ' partitions: ', bytes, ' B, ', records, ' records, of ', clients,
-        CASE WHEN clients = 1 THEN ' client' ELSE ' clients' END
+        ' % of the bytes of ', parts, ' partitions: ', bytes, ' B, ', records, ' records, of ', number_text(clients, 'client')
     ) AS what,
     bytes AS weight,
     first_time_ns,

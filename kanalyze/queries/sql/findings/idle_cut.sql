@@ -27,9 +27,7 @@ cut AS (
         connections.first_packet,
         (connections.closed_ns - last_words.last_ns) / 1e9 AS silence_s
     FROM connections
-    JOIN last_words
-        ON connections.connection = last_words.connection
-        AND connections.connection_number = last_words.connection_number
+    JOIN last_words USING (connection, connection_number)
     -- A client may close connections that it does not need.
     WHERE connections.closed_by = 'broker'
 ),
@@ -61,7 +59,7 @@ SELECT
     broker_ip,
     broker_port,
     concat(
-        count(*), CASE WHEN count(*) = 1 THEN ' connection' ELSE ' connections' END,
+        number_text(count(*), 'connection'),
         ' closed by the other end after ',
         CASE
             WHEN round(min(silence_s) * 10) / 10 < round(max(silence_s) * 10) / 10

@@ -31,9 +31,7 @@ signs AS (
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS gap_ns
     FROM requests
-    JOIN connections
-        ON requests.connection = connections.connection
-        AND requests.connection_number = connections.connection_number
+    JOIN connections USING (connection, connection_number)
     WHERE
         requests.api_name IN (
             'Heartbeat', 'JoinGroup', 'SyncGroup', 'OffsetCommit',
@@ -55,7 +53,7 @@ SELECT
     group_id,
     client_id,
     concat(
-        count(*), CASE WHEN count(*) = 1 THEN ' gap' ELSE ' gaps' END, ' without requests, of up to ', round(max(gap_ns) / 1e9 * 10) / 10,
+        number_text(count(*), 'gap'), ' without requests, of up to ', in_s(max(gap_ns)),
         ' s, with a session timeout of ', round(min(session_ms) / 1000 * 10) / 10, ' s',
         CASE
             WHEN count(*) FILTER (WHERE error_code = 25) > 0

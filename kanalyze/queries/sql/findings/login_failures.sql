@@ -5,16 +5,7 @@
 -- why: The client cannot work; each attempt costs the broker a connection, perhaps TLS, and a hash of the password.
 -- repair: Correct user, password and mechanism of that client (sasl.jaas.config, sasl.mechanism), or create the user (kafka-configs.sh --alter --entity-type users); raise reconnect.backoff.max.ms of clients that retry without a pause.
 -- parameter least_requests = 1: minimum number of refused requests
-SELECT
-    error_name,
-    api_name,
-    client_id,
-    topic,
-    what_to_user AS what,
-    weight,
-    first_time_ns,
-    last_time_ns,
-    first_packet
+SELECT *
 FROM refusals
 WHERE weight >= $least_requests AND error_code IN (
     33, -- UNSUPPORTED_SASL_MECHANISM

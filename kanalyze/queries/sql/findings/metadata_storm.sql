@@ -55,8 +55,8 @@ SELECT
     CASE WHEN told.topics = 1 THEN told.topic END AS topic,
     'Metadata' AS api_name,
     concat(
-        requests, ' Metadata requests in ', round((last_time_ns - first_time_ns) / 1e9 * 10) / 10, ' s on ',
-        connections, CASE WHEN connections = 1 THEN ' connection, ' ELSE ' connections, ' END,
+        requests, ' Metadata requests in ', in_s(last_time_ns - first_time_ns), ' s on ',
+        number_text(connections, 'connection'), ', ',
         failed, ' answered with an error',
         CASE WHEN failed > 0 THEN concat(' (', error_names, ')') ELSE '' END,
         CASE WHEN topics > 1 THEN concat(', of ', topics, ' topics') ELSE '' END

@@ -5,16 +5,7 @@
 -- why: Nothing of the request is done, and retrying does not help; some clients retry forever.
 -- repair: Grant the operation to the principal (kafka-acls.sh --add --allow-principal User:NAME --operation ... --topic ...), or make the client use the intended topic, group and user.
 -- parameter least_requests = 1: minimum number of refused requests
-SELECT
-    error_name,
-    api_name,
-    client_id,
-    topic,
-    what_to_user AS what,
-    weight,
-    first_time_ns,
-    last_time_ns,
-    first_packet
+SELECT *
 FROM refusals
 WHERE weight >= $least_requests AND error_code IN (
     29, -- TOPIC_AUTHORIZATION_FAILED

@@ -181,8 +181,8 @@ reasons AS (
 SELECT
     of_groups.group_id,
     concat(
-        of_groups.again, CASE WHEN of_groups.again = 1 THEN ' round' ELSE ' rounds' END, ' after the first in ',
-        round((of_groups.last_time_ns - of_groups.first_time_ns) / 1e9 * 10) / 10, ' s',
+        number_text(of_groups.again, 'round'), ' after the first in ',
+        in_s(of_groups.last_time_ns - of_groups.first_time_ns), ' s',
         CASE WHEN causes.causes IS NULL THEN '' ELSE concat(': ', causes.causes) END,
         CASE
             WHEN unexplained.rounds IS NULL THEN ''
@@ -194,7 +194,7 @@ SELECT
         END,
         CASE
             WHEN of_groups.longest_ns IS NULL THEN ''
-            ELSE concat('; the longest took ', round(of_groups.longest_ns / 1e9 * 10) / 10, ' s')
+            ELSE concat('; the longest took ', in_s(of_groups.longest_ns), ' s')
         END,
         CASE WHEN reasons.reasons IS NULL THEN '' ELSE concat('; clients say: ', reasons.reasons) END
     ) AS what,

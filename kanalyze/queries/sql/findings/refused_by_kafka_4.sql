@@ -24,7 +24,7 @@ WITH old AS (
 SELECT
     client_id,
     concat(
-        count(*), CASE WHEN count(*) = 1 THEN ' request' ELSE ' requests' END,
+        number_text(count(*), 'request'),
         ' of versions that Kafka 4.0 does not accept: ',
         array_to_string(list_sort(list(DISTINCT version)), ', '),
         CASE WHEN bool_or(has_old_format) THEN '; records in message format 0 or 1' ELSE '' END

@@ -17,9 +17,7 @@ WITH refused AS (
         concat(requests.connection, ' ', requests.connection_number) AS closed_connection,
         concat(requests.api_name, ' v', requests.api_version) AS version
     FROM requests
-    JOIN connections
-        ON requests.connection = connections.connection
-        AND requests.connection_number = connections.connection_number
+    JOIN connections USING (connection, connection_number)
     LEFT JOIN removed_versions AS removed ON requests.api_key = removed.api_key
     WHERE
         -- A client sends its newest ApiVersions first, and an older one after such a response.
@@ -36,14 +34,10 @@ SELECT
     broker_ip,
     broker_port,
     concat(
-        count(*), CASE WHEN count(*) = 1 THEN ' request' ELSE ' requests' END, ' refused: ',
+        number_text(count(*), 'request'), ' refused: ',
         array_to_string(list_sort(list(DISTINCT version)), ', '), '; ',
         count(*) FILTER (WHERE status = 'error'), ' answered UNSUPPORTED_VERSION, ',
-        count(DISTINCT closed_connection) FILTER (WHERE status <> 'error'),
-        CASE
-            WHEN count(DISTINCT closed_connection) FILTER (WHERE status <> 'error') = 1 THEN ' time'
-            ELSE ' times'
-        END,
+        number_text(count(DISTINCT closed_connection) FILTER (WHERE status <> 'error'), 'time'),
         ' the broker closed the connection'
     ) AS what,
     count(*) AS weight,

@@ -47,9 +47,7 @@ spoken AS (
             PARTITION BY requests.connection, requests.connection_number, api_name
         ) AS longest_latency_ns
     FROM requests
-    JOIN resent
-        ON requests.connection = resent.connection
-        AND requests.connection_number = resent.connection_number
+    JOIN resent USING (connection, connection_number)
 ),
 lost AS (
     SELECT
@@ -103,12 +101,11 @@ SELECT
     broker_ip,
     broker_port,
     concat(
-        sum(requests), ' without an answer within ', round(max(waited_ns) / 1e9 * 10) / 10,
-        ' s, with ', sum(retransmitted),
-        CASE WHEN sum(retransmitted) = 1 THEN ' retransmission' ELSE ' retransmissions' END,
+        sum(requests), ' without an answer within ', in_s(max(waited_ns)),
+        ' s, with ', number_text(sum(retransmitted), 'retransmission'),
         CASE
             WHEN max(silence_ns) IS NULL THEN ''
-            ELSE concat('; before, the connection was idle for ', round(max(silence_ns) / 1e9 * 10) / 10, ' s')
+            ELSE concat('; before, the connection was idle for ', in_s(max(silence_ns)), ' s')
         END
     ) AS what,
     sum(requests) AS weight,

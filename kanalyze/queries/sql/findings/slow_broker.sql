@@ -37,20 +37,10 @@ binned AS (
 ranked AS (
     SELECT
         *,
-        CAST(sum(many) OVER up_to_bin AS BIGINT) AS up_to,
-        CAST(sum(many) OVER all_bins AS BIGINT) AS of_all
+        CAST(sum(many) OVER (PARTITION BY api_name, broker_ip, broker_port ORDER BY bin) AS BIGINT)
+            AS up_to,
+        CAST(sum(many) OVER (PARTITION BY api_name, broker_ip, broker_port) AS BIGINT) AS of_all
     FROM binned
-    WINDOW
-        up_to_bin AS (
-            PARTITION BY api_name, broker_ip, broker_port
-            ORDER BY bin
-            ROWS UNBOUNDED PRECEDING
-        ),
-        all_bins AS (
-            PARTITION BY api_name, broker_ip, broker_port
-            ORDER BY bin
-            ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
-        )
 ),
 of_brokers AS (
     SELECT
@@ -83,8 +73,8 @@ SELECT
     broker_port,
     api_name,
     concat(
-        '99 % of ', requests, ' within ', round(p99_ns / 1e6 * 10) / 10, ' ms; of the other brokers within ',
-        round(others_p99_ns / 1e6 * 10) / 10, ' ms'
+        '99 % of ', requests, ' within ', in_ms(p99_ns), ' ms; of the other brokers within ',
+        in_ms(others_p99_ns), ' ms'
     ) AS what,
     p99_ns / 1e6 AS weight,
     first_time_ns,

@@ -52,8 +52,8 @@ SELECT
     broker_ip,
     broker_port,
     concat(
-        slow, ' of ', requests, ' requests took ', round(whole_ns / 1e6 * 10) / 10,
-        ' ms on average, of which round trips ', round(round_trip_ns / 1e6 * 10) / 10, ' ms; ',
+        slow, ' of ', requests, ' requests took ', in_ms(whole_ns),
+        ' ms on average, of which round trips ', in_ms(round_trip_ns), ' ms; ',
         resent, ' had retransmissions, ', closed, ' a closed window'
     ) AS what,
     slow AS weight,

@@ -30,12 +30,12 @@ SELECT
     refused.broker_ip,
     refused.broker_port,
     concat(
-        max(refused.answers), CASE WHEN max(refused.answers) = 1 THEN ' answer ' ELSE ' answers ' END,
+        number_text(max(refused.answers), 'answer'), ' ',
         max(refused.error_name), ' over ',
-        round(max(refused.last_response_ns - refused.first_response_ns) / 1e9 * 10) / 10, ' s, ',
-        max(refused.partitions), CASE WHEN max(refused.partitions) = 1 THEN ' partition' ELSE ' partitions' END,
+        in_s(max(refused.last_response_ns - refused.first_response_ns)), ' s, ',
+        number_text(max(refused.partitions), 'partition'),
         '; meanwhile it received metadata ',
-        count(told.request_id), CASE WHEN count(told.request_id) = 1 THEN ' time' ELSE ' times' END
+        number_text(count(told.request_id), 'time')
     ) AS what,
     max(refused.answers) AS weight,
     max(refused.first_time_ns) AS first_time_ns,

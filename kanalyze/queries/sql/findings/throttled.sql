@@ -22,9 +22,7 @@ in_order AS (
         lag(requests.response_end_ns) OVER of_connection AS told_ns,
         lag(requests.throttle_time_ms) OVER of_connection AS to_wait_ms
     FROM requests
-    JOIN throttled
-        ON requests.connection = throttled.connection
-        AND requests.connection_number = throttled.connection_number
+    JOIN throttled USING (connection, connection_number)
     WHERE requests.request_start_ns IS NOT NULL
     WINDOW of_connection AS (
         PARTITION BY requests.connection, requests.connection_number
@@ -43,12 +41,10 @@ SELECT
     concat(
         count(*) FILTER (WHERE throttle_time_ms >= $least_throttle_ms), ' of ',
         -- Only responses: the capture may end before a request is answered.
-        count(response_start_ns),
-        CASE WHEN count(response_start_ns) = 1 THEN ' response' ELSE ' responses' END, ' throttled, ',
+        number_text(count(response_start_ns), 'response'), ' throttled, ',
         sum(throttle_time_ms) FILTER (WHERE throttle_time_ms >= $least_throttle_ms),
         ' ms in all, ', max(throttle_time_ms), ' ms at most; ',
-        count(*) FILTER (WHERE is_early),
-        CASE WHEN count(*) FILTER (WHERE is_early) = 1 THEN ' request' ELSE ' requests' END,
+        number_text(count(*) FILTER (WHERE is_early), 'request'),
         ' sent before the throttle time was over'
     ) AS what,
     sum(throttle_time_ms) FILTER (WHERE throttle_time_ms >= $least_throttle_ms) AS weight,

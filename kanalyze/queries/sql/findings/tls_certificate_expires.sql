@@ -6,41 +6,14 @@
 -- repair: Renew the certificate, and have the process load it (brokers take a new keystore without a restart: kafka-configs.sh --alter --add-config ssl.keystore.location).
 -- show: connections
 -- parameter days = 30: maximum days from a connection to the end of its certificate
-WITH seen AS (
+WITH judged AS (
     SELECT
-        'broker' AS whose,
-        NULL AS client_ip,
-        broker_ip,
-        broker_port,
-        tls_certificate_subject AS subject,
-        tls_certificate_issuer AS issuer,
-        tls_certificate_not_after_ns AS not_after_ns,
-        start_ns,
-        end_ns,
-        first_packet
-    FROM connections
-    UNION ALL
-    SELECT
-        'client' AS whose,
-        client_ip,
-        broker_ip,
-        broker_port,
-        tls_client_certificate_subject AS subject,
-        tls_client_certificate_issuer AS issuer,
-        tls_client_certificate_not_after_ns AS not_after_ns,
-        start_ns,
-        end_ns,
-        first_packet
-    FROM connections
-),
-judged AS (
-    SELECT
-        seen.*,
+        *,
         -- At the last connection: the certificate may have expired after earlier ones.
         (not_after_ns - max(start_ns) OVER (
-            PARTITION BY whose, client_ip, broker_ip, broker_port, subject, issuer, not_after_ns
+            PARTITION BY sent_by, client_ip, broker_ip, broker_port, subject, issuer, not_after_ns
         )) / 8.64e13 AS days
-    FROM seen
+    FROM certificates
     WHERE not_after_ns IS NOT NULL
 )
 SELECT
@@ -48,12 +21,12 @@ SELECT
     broker_ip,
     broker_port,
     concat(
-        'the ', whose, '''s certificate ', subject, ' (signed by ', issuer, ') ',
+        'the ', sent_by, '''s certificate ', subject, ' (signed by ', issuer, ') ',
         CASE
             WHEN days < 0 THEN concat('expired ', round(-days * 10) / 10, ' days before')
             ELSE concat('expires in ', round(days * 10) / 10, ' days')
         END,
-        '; ', count(*), CASE WHEN count(*) = 1 THEN ' connection' ELSE ' connections' END
+        '; ', number_text(count(*), 'connection')
     ) AS what,
     -days AS weight,
     min(start_ns) AS first_time_ns,
@@ -61,5 +34,5 @@ SELECT
     min(first_packet) AS first_packet
 FROM judged
 WHERE days <= $days
-GROUP BY whose, client_ip, broker_ip, broker_port, subject, issuer, not_after_ns, days
-ORDER BY weight DESC, whose, client_ip NULLS LAST, broker_ip, broker_port, subject, issuer
+GROUP BY sent_by, client_ip, broker_ip, broker_port, subject, issuer, not_after_ns, days
+ORDER BY weight DESC, sent_by, client_ip NULLS LAST, broker_ip, broker_port, subject, issuer

@@ -6,13 +6,7 @@
 -- repair: certificate_expired: renew the certificate. unknown_ca, certificate_unknown, bad_certificate: give the sender of the alert the authority of the other end's certificate (ssl.truststore.location, ssl.ca.location), and check that the certificate has the host name that the client connects to. certificate_required, or bad_certificate from the broker: give the client a certificate (ssl.keystore.location), or do not require one (ssl.client.auth). handshake_failure, protocol_version: enable a version and a cipher suite that both ends support (ssl.enabled.protocols, ssl.cipher.suites). An encrypted alert from the broker is mostly about the client's certificate; the broker's log has the reason, and with the secrets of the session (--keylog FILE) the report does.
 -- show: connections
 -- parameter least_connections = 1: minimum number of connections
-WITH of_tls AS (
-    SELECT broker_ip, broker_port
-    FROM connections
-    WHERE tls_version IS NOT NULL
-    GROUP BY broker_ip, broker_port
-),
-failed AS (
+WITH failed AS (
     SELECT
         client_id,
         client_ip,
@@ -20,15 +14,14 @@ failed AS (
         connections.broker_port,
         -- Where others speak TLS, the port is not the reason that one is closed after its hello.
         CASE
-            WHEN tls_failure = 'tls_on_plaintext_port' AND of_tls.broker_port IS NOT NULL THEN 'closed'
+            WHEN tls_failure = 'tls_on_plaintext_port' AND tls_ports.broker_port IS NOT NULL THEN 'closed'
             ELSE tls_failure
         END AS tls_failure,
         tls_failed_by,
         start_ns,
         first_packet
     FROM connections
-    LEFT JOIN of_tls
-        ON of_tls.broker_ip = connections.broker_ip AND of_tls.broker_port = connections.broker_port
+    LEFT JOIN tls_ports USING (broker_ip, broker_port)
     WHERE tls_failure IS NOT NULL
 )
 SELECT
@@ -37,8 +30,8 @@ SELECT
     broker_ip,
     broker_port,
     concat(
-        count(*), CASE WHEN count(*) = 1 THEN ' TLS connection' ELSE ' TLS connections' END, ' in ',
-        round((max(start_ns) - min(start_ns)) / 1e9 * 10) / 10, CASE WHEN count(*) = 1 THEN ' s fails' ELSE ' s fail' END,
+        number_text(count(*), 'TLS connection'), ' in ',
+        in_s(max(start_ns) - min(start_ns)), CASE WHEN count(*) = 1 THEN ' s fails' ELSE ' s fail' END,
         ': the ',
         coalesce(tls_failed_by, 'network'),
         CASE tls_failure

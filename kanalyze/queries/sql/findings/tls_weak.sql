@@ -33,9 +33,8 @@ SELECT
     broker_ip,
     broker_port,
     concat(
-        count(*), CASE WHEN count(*) = 1 THEN ' connection of ' ELSE ' connections of ' END,
-        count(DISTINCT client_ip),
-        CASE WHEN count(DISTINCT client_ip) = 1 THEN ' client: ' ELSE ' clients: ' END, tls_version, ', ',
+        number_text(count(*), 'connection'), ' of ',
+        number_text(count(DISTINCT client_ip), 'client'), ': ', tls_version, ', ',
         tls_cipher_suite, ' (', substring(faults, 3), ')'
     ) AS what,
     count(*) AS weight,

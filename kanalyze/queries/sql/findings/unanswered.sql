@@ -21,9 +21,7 @@ WITH waiting AS (
         connections.closed_by,
         concat(requests.connection, ' ', requests.connection_number) AS closed_connection
     FROM requests
-    JOIN connections
-        ON requests.connection = connections.connection
-        AND requests.connection_number = connections.connection_number
+    JOIN connections USING (connection, connection_number)
     WHERE
         (
             requests.status = 'unanswered'
@@ -47,11 +45,11 @@ SELECT
     concat(
         count(*), ' without an answer within ',
         CASE
-            WHEN round(min(waited_ns) / 1e9 * 10) / 10 < round(max(waited_ns) / 1e9 * 10) / 10
-                THEN concat(round(min(waited_ns) / 1e9 * 10) / 10, ' to ')
+            WHEN in_s(min(waited_ns)) < in_s(max(waited_ns))
+                THEN concat(in_s(min(waited_ns)), ' to ')
             ELSE ''
         END,
-        round(max(waited_ns) / 1e9 * 10) / 10, ' s; then ',
+        in_s(max(waited_ns)), ' s; then ',
         CASE
             WHEN count(*) FILTER (WHERE closed_by = 'broker') = 0 THEN 'the client closed the connection'
             WHEN count(*) FILTER (WHERE closed_by = 'client') = 0 THEN 'the broker closed the connection'

@@ -7,24 +7,7 @@
 -- why: Clients reach the bootstrap broker that they were configured with, but none of those that it names: they cannot use a partition that such a broker leads.
 -- repair: Set advertised.listeners of the broker to what its clients can reach: the name or address outside the container, the pod or the NAT, and the port that is open there. A firewall in between looks the same.
 -- parameter least_attempts = 1: minimum number of failed connections
-WITH attempts AS (
-    SELECT
-        broker_ip,
-        broker_port,
-        client_ip,
-        start_ns,
-        first_packet,
-        closed_by,
-        client_syn_retransmissions,
-        broker_payload_bytes > 0 AS is_answered,
-        opened_by = 'client' AND client_payload_bytes = 0 AND broker_payload_bytes = 0
-        AND (
-            ("end" = 'reset' AND closed_by = 'broker')
-            OR (broker_packets = 0 AND client_syn_retransmissions > 0)
-        ) AS is_vain
-    FROM connections
-),
-named AS (
+WITH named AS (
     SELECT
         host,
         port
@@ -55,12 +38,11 @@ SELECT
     vain.broker_port,
     CASE WHEN max(vain.clients) = 1 THEN min(vain.client_ip) END AS client_ip,
     concat(
-        max(vain.attempts), CASE WHEN max(vain.attempts) = 1 THEN ' attempt of ' ELSE ' attempts of ' END,
-        max(vain.clients), CASE WHEN max(vain.clients) = 1 THEN ' client' ELSE ' clients' END, ' to connect to ',
+        number_text(max(vain.attempts), 'attempt'), ' of ',
+        number_text(max(vain.clients), 'client'), ' to connect to ',
         array_to_string(list_sort(list(concat(named.host, ':', named.port))), ', '),
         ', as named by Metadata: ', max(vain.refused), ' refused, ',
-        max(vain.attempts) - max(vain.refused), ' without any answer (', max(vain.repeated),
-        CASE WHEN max(vain.repeated) = 1 THEN ' SYN' ELSE ' SYNs' END, ' sent again)'
+        max(vain.attempts) - max(vain.refused), ' without any answer (', number_text(max(vain.repeated), 'SYN'), ' sent again)'
     ) AS what,
     max(vain.attempts) AS weight,
     min(vain.first_time_ns) AS first_time_ns,

@@ -6,20 +6,14 @@
 -- repair: Set security.protocol of the client (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL) to that of the listener on the port that it uses, or use the port of the other listener.
 -- show: connections
 -- parameter least_connections = 1: minimum number of connections
-WITH of_tls AS (
-    SELECT broker_ip, broker_port
-    FROM connections
-    WHERE tls_version IS NOT NULL
-    GROUP BY broker_ip, broker_port
-)
 SELECT
     client_id,
     client_ip,
     connections.broker_ip,
     connections.broker_port,
     concat(
-        count(*), CASE WHEN count(*) = 1 THEN ' connection' ELSE ' connections' END, ' in ',
-        round((max(start_ns) - min(start_ns)) / 1e9 * 10) / 10,
+        number_text(count(*), 'connection'), ' in ',
+        in_s(max(start_ns) - min(start_ns)),
         CASE WHEN count(*) = 1 THEN ' s that begins with ' ELSE ' s that begin with ' END,
         CASE
             WHEN tls_failure = 'tls_on_plaintext_port' THEN 'TLS on a port without it'
@@ -31,11 +25,10 @@ SELECT
     max(start_ns) AS last_time_ns,
     min(first_packet) AS first_packet
 FROM connections
-LEFT JOIN of_tls
-    ON of_tls.broker_ip = connections.broker_ip AND of_tls.broker_port = connections.broker_port
+LEFT JOIN tls_ports USING (broker_ip, broker_port)
 WHERE
     tls_failure = 'plaintext_on_tls_port'
-    OR (tls_failure = 'tls_on_plaintext_port' AND of_tls.broker_port IS NULL)
+    OR (tls_failure = 'tls_on_plaintext_port' AND tls_ports.broker_port IS NULL)
 GROUP BY client_id, client_ip, connections.broker_ip, connections.broker_port, tls_failure
 HAVING count(*) >= $least_connections
 ORDER BY

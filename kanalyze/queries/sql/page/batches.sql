@@ -24,7 +24,7 @@ LEFT JOIN page_parts
     AND p."partition" = page_parts."partition"
 LEFT JOIN page_topics ON coalesce(p.topic, p.topic_id) = page_topics.name
 WHERE
-    p.api_name IN ('Produce', 'MultiProduce', 'Fetch', 'MultiFetch', 'ShareFetch')
+    is_record_api(p.api_name)
     AND coalesce(p.error_code, 0) = 0
     AND p."partition" IS NOT NULL
 GROUP BY 1, 2, 3, 4, 5, 6, 7, 8

@@ -18,20 +18,10 @@ WITH binned AS (
 ranked AS (
     SELECT
         *,
-        CAST(sum(many) OVER up_to_bin AS BIGINT) AS up_to,
-        CAST(sum(many) OVER all_bins AS BIGINT) AS of_all
+        CAST(sum(many) OVER (PARTITION BY waited, client, api, broker, topic, bucket ORDER BY latency_bin) AS BIGINT)
+            AS up_to,
+        CAST(sum(many) OVER (PARTITION BY waited, client, api, broker, topic, bucket) AS BIGINT) AS of_all
     FROM binned
-    WINDOW
-        up_to_bin AS (
-            PARTITION BY waited, client, api, broker, topic, bucket
-            ORDER BY latency_bin
-            ROWS UNBOUNDED PRECEDING
-        ),
-        all_bins AS (
-            PARTITION BY waited, client, api, broker, topic, bucket
-            ORDER BY latency_bin
-            ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
-        )
 )
 SELECT
     waited,

@@ -10,7 +10,7 @@ SELECT
     ) - 1 AS ix
 FROM partitions
 WHERE
-    api_name IN ('Produce', 'MultiProduce', 'Fetch', 'MultiFetch', 'ShareFetch')
+    is_record_api(api_name)
     AND coalesce(error_code, 0) = 0
     AND "partition" IS NOT NULL
 GROUP BY coalesce(topic, topic_id), "partition"

@@ -33,64 +33,29 @@ WITH counted AS (
             FILTER (WHERE is_produce OR is_fetch) AS "waited.record_count"
     FROM carried
     GROUP BY wire, api_key, api_name
+),
+summaries AS (
+    SELECT
+        key_1,
+        key_2,
+        key_3,
+        any_value(summary) FILTER (WHERE measure = 'latency_ns' AND NOT waited) AS latency_ns,
+        any_value(summary) FILTER (WHERE measure = 'total_time_ns' AND NOT waited) AS total_time_ns,
+        any_value(summary) FILTER (WHERE measure = 'latency_ns' AND waited) AS waited_latency_ns,
+        any_value(summary) FILTER (WHERE measure = 'total_time_ns' AND waited) AS waited_total_time_ns
+    FROM quantiles
+    WHERE subject = 'api'
+    GROUP BY key_1, key_2, key_3
 )
 SELECT
     counted.*,
-    coalesce(latency.count, 0) AS "latency_ns.count",
-    latency.min AS "latency_ns.min",
-    latency.p50 AS "latency_ns.p50",
-    latency.p90 AS "latency_ns.p90",
-    latency.p99 AS "latency_ns.p99",
-    latency.max AS "latency_ns.max",
-    latency.mean AS "latency_ns.mean",
-    coalesce(total.count, 0) AS "total_time_ns.count",
-    total.min AS "total_time_ns.min",
-    total.p50 AS "total_time_ns.p50",
-    total.p90 AS "total_time_ns.p90",
-    total.p99 AS "total_time_ns.p99",
-    total.max AS "total_time_ns.max",
-    total.mean AS "total_time_ns.mean",
-    coalesce(waited_latency.count, 0) AS "waited.latency_ns.count",
-    waited_latency.min AS "waited.latency_ns.min",
-    waited_latency.p50 AS "waited.latency_ns.p50",
-    waited_latency.p90 AS "waited.latency_ns.p90",
-    waited_latency.p99 AS "waited.latency_ns.p99",
-    waited_latency.max AS "waited.latency_ns.max",
-    waited_latency.mean AS "waited.latency_ns.mean",
-    coalesce(waited_total.count, 0) AS "waited.total_time_ns.count",
-    waited_total.min AS "waited.total_time_ns.min",
-    waited_total.p50 AS "waited.total_time_ns.p50",
-    waited_total.p90 AS "waited.total_time_ns.p90",
-    waited_total.p99 AS "waited.total_time_ns.p99",
-    waited_total.max AS "waited.total_time_ns.max",
-    waited_total.mean AS "waited.total_time_ns.mean"
+    latency_ns,
+    total_time_ns,
+    waited_latency_ns AS "waited.latency_ns",
+    waited_total_time_ns AS "waited.total_time_ns"
 FROM counted
-LEFT JOIN quantiles AS latency
-    ON latency.subject = 'api'
-    AND latency.measure = 'latency_ns'
-    AND NOT latency.waited
-    AND latency.key_1 = counted.wire
-    AND latency.key_2 IS NOT DISTINCT FROM CAST(counted.api_key AS VARCHAR)
-    AND latency.key_3 IS NOT DISTINCT FROM counted.api_name
-LEFT JOIN quantiles AS total
-    ON total.subject = 'api'
-    AND total.measure = 'total_time_ns'
-    AND NOT total.waited
-    AND total.key_1 = counted.wire
-    AND total.key_2 IS NOT DISTINCT FROM CAST(counted.api_key AS VARCHAR)
-    AND total.key_3 IS NOT DISTINCT FROM counted.api_name
-LEFT JOIN quantiles AS waited_latency
-    ON waited_latency.subject = 'api'
-    AND waited_latency.measure = 'latency_ns'
-    AND waited_latency.waited
-    AND waited_latency.key_1 = counted.wire
-    AND waited_latency.key_2 IS NOT DISTINCT FROM CAST(counted.api_key AS VARCHAR)
-    AND waited_latency.key_3 IS NOT DISTINCT FROM counted.api_name
-LEFT JOIN quantiles AS waited_total
-    ON waited_total.subject = 'api'
-    AND waited_total.measure = 'total_time_ns'
-    AND waited_total.waited
-    AND waited_total.key_1 = counted.wire
-    AND waited_total.key_2 IS NOT DISTINCT FROM CAST(counted.api_key AS VARCHAR)
-    AND waited_total.key_3 IS NOT DISTINCT FROM counted.api_name
+LEFT JOIN summaries
+    ON summaries.key_1 = counted.wire
+    AND summaries.key_2 IS NOT DISTINCT FROM CAST(counted.api_key AS VARCHAR)
+    AND summaries.key_3 IS NOT DISTINCT FROM counted.api_name
 ORDER BY requests DESC, wire, api_key NULLS LAST, api_name NULLS LAST

@@ -19,13 +19,7 @@ WITH counted AS (
 )
 SELECT
     counted.*,
-    coalesce(latency.count, 0) AS "latency_ns.count",
-    latency.min AS "latency_ns.min",
-    latency.p50 AS "latency_ns.p50",
-    latency.p90 AS "latency_ns.p90",
-    latency.p99 AS "latency_ns.p99",
-    latency.max AS "latency_ns.max",
-    latency.mean AS "latency_ns.mean"
+    latency.summary AS latency_ns
 FROM counted
 LEFT JOIN quantiles AS latency
     ON latency.subject = 'client_api'

@@ -11,7 +11,7 @@ WITH used AS (
             )
         ) AS codec
     FROM requests
-    WHERE api_name IN ('Produce', 'MultiProduce')
+    WHERE is_produce_api(api_name)
 ),
 sides AS (
     SELECT
@@ -32,7 +32,7 @@ sides AS (
         sum(record_count) AS records,
         sum(record_bytes) AS bytes
     FROM partitions
-    WHERE api_name IN ('Produce', 'MultiProduce') AND codec IS NOT NULL
+    WHERE is_produce_api(api_name) AND codec IS NOT NULL
     GROUP BY client_id, codec
 ),
 counted AS (

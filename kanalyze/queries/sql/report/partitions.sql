@@ -17,7 +17,7 @@ WITH sides AS (
         topic,
         topic_id,
         "partition",
-        api_name IN ('Produce', 'MultiProduce') AS is_produce,
+        is_produce_api(api_name) AS is_produce,
         0 AS requests,
         coalesce(sum(records), 0) AS records,
         coalesce(sum(bytes), 0) AS bytes,

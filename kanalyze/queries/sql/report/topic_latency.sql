@@ -6,13 +6,7 @@ SELECT
     key_1 AS topic,
     key_2 AS topic_id,
     key_3 AS api_name,
-    count AS "latency_ns.count",
-    min AS "latency_ns.min",
-    p50 AS "latency_ns.p50",
-    p90 AS "latency_ns.p90",
-    p99 AS "latency_ns.p99",
-    max AS "latency_ns.max",
-    mean AS "latency_ns.mean"
+    summary AS latency_ns
 FROM quantiles
 WHERE subject = 'topic'
 ORDER BY count DESC, topic NULLS LAST, topic_id NULLS LAST, api_name

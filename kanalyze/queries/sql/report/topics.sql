@@ -26,7 +26,7 @@ lines AS (
     SELECT
         topic,
         topic_id,
-        api_name IN ('Produce', 'MultiProduce') AS is_produce,
+        is_produce_api(api_name) AS is_produce,
         status,
         0 AS requests,
         coalesce(records, 0) AS records,

@@ -9,7 +9,7 @@ SELECT
     status = 'error' AS is_error,
     -- There is a response, and nobody knows whether it has an error code.
     status = 'malformed' AND response_start_ns IS NOT NULL AND error_code IS NULL AS is_unread,
-    api_name IN ('Produce', 'MultiProduce') AS is_produce,
+    is_produce_api(api_name) AS is_produce,
     api_name IN ('Fetch', 'MultiFetch', 'ShareFetch') AS is_fetch,
     waited IS TRUE AS has_waited,
     CASE WHEN waited IS NOT TRUE THEN latency_ns END AS work_latency_ns,
@@ -18,7 +18,7 @@ SELECT
     amount_bin(total_time_ns) AS total_time_bin,
     -- There were records, but their number is unknown.
     record_count IS NULL AND CASE
-        WHEN api_name IN ('Produce', 'MultiProduce')
+        WHEN is_produce_api(api_name)
             THEN array_length(partitions) > 0 OR status = 'malformed'
         ELSE status <> 'unanswered'
     END AS has_uncounted_records

@@ -14,8 +14,8 @@ SELECT
             is_refused := coalesce(p.error_code, 0) <> 0
         )
     ) AS listed,
-    api_name IN ('Produce', 'MultiProduce') AS is_produce,
+    is_produce_api(api_name) AS is_produce,
     count(*) AS requests
 FROM requests
-WHERE api_name IN ('Produce', 'MultiProduce', 'Fetch', 'MultiFetch', 'ShareFetch')
+WHERE is_record_api(api_name)
 GROUP BY listed, is_produce

@@ -18,13 +18,13 @@ SELECT
     bool_or(
         record_count IS NULL
         AND request_record_count IS NULL
-        AND (api_name IN ('Produce', 'MultiProduce') OR status <> 'unanswered')
+        AND (is_produce_api(api_name) OR status <> 'unanswered')
     ) AS is_uncounted,
     min(request_start_ns) AS first_time_ns,
     max(request_start_ns) AS last_time_ns,
     min(request_packet) AS first_packet
 FROM partitions
-WHERE api_name IN ('Produce', 'MultiProduce', 'Fetch', 'MultiFetch', 'ShareFetch')
+WHERE is_record_api(api_name)
 GROUP BY
     api_name, client_id, topic, CASE WHEN topic IS NULL THEN topic_id END, "partition", status,
     is_refused

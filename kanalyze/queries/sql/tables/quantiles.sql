@@ -50,72 +50,45 @@ topic_lists AS (
         max(latency_ns) AS highest,
         sum(latency_ns) AS total
     FROM measured
-    WHERE
-        api_name IN ('Produce', 'MultiProduce', 'Fetch', 'MultiFetch', 'ShareFetch')
-        AND work_latency_ns IS NOT NULL
+    WHERE is_record_api(api_name) AND work_latency_ns IS NOT NULL
     GROUP BY topics, api_name, latency_bin
 ),
 topics AS (
     SELECT
-        unnest(topics) AS named,
-        api_name,
-        latency_bin,
-        many,
-        lowest,
-        highest,
-        total
+        *,
+        unnest(topics) AS named
     FROM topic_lists
 ),
 packed AS (
     SELECT
+        measure,
         client_id,
         codec,
-        record_bytes,
-        record_count
+        CASE measure WHEN 'record_bytes' THEN record_bytes ELSE record_count END AS amount
     FROM partitions
-    WHERE api_name IN ('Produce', 'MultiProduce') AND codec IS NOT NULL
+    CROSS JOIN (VALUES ('record_bytes'), ('record_count')) AS measures (measure)
+    WHERE is_produce_api(api_name) AND codec IS NOT NULL
 ),
 amounts AS (
     SELECT
-        'codec' AS subject,
-        'record_bytes' AS measure,
-        client_id AS key_1,
-        codec AS key_2,
-        CAST(NULL AS VARCHAR) AS key_3,
-        record_bytes AS amount
-    FROM packed
-    UNION ALL
-    SELECT
-        'codec' AS subject,
-        'record_count' AS measure,
-        client_id AS key_1,
-        codec AS key_2,
-        CAST(NULL AS VARCHAR) AS key_3,
-        record_count AS amount
-    FROM packed
-),
-amount_bins AS (
-    SELECT
-        *,
-        amount_bin(amount) AS bin
-    FROM amounts
-    WHERE amount IS NOT NULL
-),
-binned AS (
-    SELECT
-        'api' AS subject,
+        subject,
         'latency_ns' AS measure,
         has_waited AS waited,
-        wire AS key_1,
-        CAST(api_key AS VARCHAR) AS key_2,
-        api_name AS key_3,
+        CASE subject WHEN 'api' THEN wire WHEN 'broker' THEN broker_ip ELSE client_id END AS key_1,
+        CASE subject
+            WHEN 'api' THEN CAST(api_key AS VARCHAR)
+            WHEN 'broker' THEN CAST(broker_port AS VARCHAR)
+            WHEN 'client_api' THEN api_name
+        END AS key_2,
+        CASE subject WHEN 'api' THEN api_name END AS key_3,
         latency_bin AS bin,
-        CAST(sum(many) AS BIGINT) AS many,
-        min(lowest) AS lowest,
-        max(highest) AS highest,
-        sum(total) AS total
+        many,
+        lowest,
+        highest,
+        total
     FROM latencies
-    GROUP BY wire, api_key, api_name, has_waited, latency_bin
+    CROSS JOIN (VALUES ('api'), ('broker'), ('client'), ('client_api')) AS subjects (subject)
+    WHERE is_request OR subject IN ('api', 'broker')
     UNION ALL
     SELECT
         'api' AS subject,
@@ -134,59 +107,12 @@ binned AS (
     GROUP BY wire, api_key, api_name, has_waited, total_time_bin
     UNION ALL
     SELECT
-        'client' AS subject,
-        'latency_ns' AS measure,
-        has_waited AS waited,
-        client_id AS key_1,
-        CAST(NULL AS VARCHAR) AS key_2,
-        CAST(NULL AS VARCHAR) AS key_3,
-        latency_bin AS bin,
-        CAST(sum(many) AS BIGINT) AS many,
-        min(lowest) AS lowest,
-        max(highest) AS highest,
-        sum(total) AS total
-    FROM latencies
-    WHERE is_request
-    GROUP BY client_id, has_waited, latency_bin
-    UNION ALL
-    SELECT
-        'client_api' AS subject,
-        'latency_ns' AS measure,
-        has_waited AS waited,
-        client_id AS key_1,
-        api_name AS key_2,
-        CAST(NULL AS VARCHAR) AS key_3,
-        latency_bin AS bin,
-        CAST(sum(many) AS BIGINT) AS many,
-        min(lowest) AS lowest,
-        max(highest) AS highest,
-        sum(total) AS total
-    FROM latencies
-    WHERE is_request
-    GROUP BY client_id, api_name, has_waited, latency_bin
-    UNION ALL
-    SELECT
-        'broker' AS subject,
-        'latency_ns' AS measure,
-        has_waited AS waited,
-        broker_ip AS key_1,
-        CAST(broker_port AS VARCHAR) AS key_2,
-        CAST(NULL AS VARCHAR) AS key_3,
-        latency_bin AS bin,
-        CAST(sum(many) AS BIGINT) AS many,
-        min(lowest) AS lowest,
-        max(highest) AS highest,
-        sum(total) AS total
-    FROM latencies
-    GROUP BY broker_ip, broker_port, has_waited, latency_bin
-    UNION ALL
-    SELECT
         'time' AS subject,
         'latency_ns' AS measure,
         false AS waited,
         CAST(request_start_ns // bucket_ns * bucket_ns AS VARCHAR) AS key_1,
-        CAST(NULL AS VARCHAR) AS key_2,
-        CAST(NULL AS VARCHAR) AS key_3,
+        NULL AS key_2,
+        NULL AS key_3,
         latency_bin AS bin,
         count(*) AS many,
         min(latency_ns) AS lowest,
@@ -205,59 +131,75 @@ binned AS (
         topics.named.topic_id AS key_2,
         api_name AS key_3,
         latency_bin AS bin,
-        CAST(sum(many) AS BIGINT) AS many,
-        min(lowest) AS lowest,
-        max(highest) AS highest,
-        sum(total) AS total
+        many,
+        lowest,
+        highest,
+        total
     FROM topics
-    GROUP BY topics.named.topic, topics.named.topic_id, api_name, latency_bin
     UNION ALL
     SELECT
-        subject,
+        'codec' AS subject,
         measure,
         false AS waited,
-        key_1,
-        key_2,
-        key_3,
-        bin,
+        client_id AS key_1,
+        codec AS key_2,
+        NULL AS key_3,
+        amount_bin(amount) AS bin,
         count(*) AS many,
         min(amount) AS lowest,
         max(amount) AS highest,
         sum(amount) AS total
-    FROM amount_bins
-    GROUP BY subject, measure, key_1, key_2, key_3, bin
+    FROM packed
+    WHERE amount IS NOT NULL
+    GROUP BY measure, client_id, codec, amount_bin(amount)
+),
+binned AS (
+    SELECT
+        subject,
+        measure,
+        waited,
+        key_1,
+        key_2,
+        key_3,
+        bin,
+        CAST(sum(many) AS BIGINT) AS many,
+        min(lowest) AS lowest,
+        max(highest) AS highest,
+        sum(total) AS total
+    FROM amounts
+    GROUP BY subject, measure, waited, key_1, key_2, key_3, bin
 ),
 ranked AS (
     SELECT
         *,
-        CAST(sum(many) OVER up_to_bin AS BIGINT) AS up_to,
-        CAST(sum(many) OVER all_bins AS BIGINT) AS of_all
+        CAST(sum(many) OVER (
+            PARTITION BY subject, measure, waited, key_1, key_2, key_3 ORDER BY bin
+        ) AS BIGINT) AS up_to,
+        CAST(sum(many) OVER (
+            PARTITION BY subject, measure, waited, key_1, key_2, key_3
+        ) AS BIGINT) AS of_all
     FROM binned
-    WINDOW
-        up_to_bin AS (
-            PARTITION BY subject, measure, waited, key_1, key_2, key_3
-            ORDER BY bin
-            ROWS UNBOUNDED PRECEDING
-        ),
-        all_bins AS (
-            PARTITION BY subject, measure, waited, key_1, key_2, key_3
-            ORDER BY bin
-            ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
-        )
+),
+summed AS (
+    SELECT
+        subject,
+        measure,
+        waited,
+        key_1,
+        key_2,
+        key_3,
+        CAST(sum(many) AS BIGINT) AS count,
+        min(lowest) AS min,
+        bin_quantile(50, many, up_to, of_all, lowest, highest) AS p50,
+        bin_quantile(90, many, up_to, of_all, lowest, highest) AS p90,
+        bin_quantile(99, many, up_to, of_all, lowest, highest) AS p99,
+        max(highest) AS max,
+        CAST(sum(total) // sum(many) AS BIGINT) AS mean
+    FROM ranked
+    GROUP BY subject, measure, waited, key_1, key_2, key_3
 )
 SELECT
-    subject,
-    measure,
-    waited,
-    key_1,
-    key_2,
-    key_3,
-    CAST(sum(many) AS BIGINT) AS count,
-    min(lowest) AS min,
-    bin_quantile(50, many, up_to, of_all, lowest, highest) AS p50,
-    bin_quantile(90, many, up_to, of_all, lowest, highest) AS p90,
-    bin_quantile(99, many, up_to, of_all, lowest, highest) AS p99,
-    max(highest) AS max,
-    CAST(sum(total) // sum(many) AS BIGINT) AS mean
-FROM ranked
-GROUP BY subject, measure, waited, key_1, key_2, key_3
+    *,
+    struct_pack(count := count, min := min, p50 := p50, p90 := p90, p99 := p99, max := max, mean := mean)
+        AS summary
+FROM summed

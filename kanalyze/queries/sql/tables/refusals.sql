@@ -5,7 +5,7 @@
 -- A burst ends when there is no such code for 10 s. `asked` counts all requests of that API by the
 -- client; one response may have a code for several partitions. `first_time_ns` and `last_time_ns`
 -- are times of requests, `span_ns` is from the first such response to the last. The columns are
--- those of a finding; `what_to_user` also names the user.
+-- those of a finding. Where a login or an authorization failed, `what` names the user.
 WITH codes AS (
     SELECT
         *,
@@ -43,22 +43,6 @@ counted AS (
         ON codes.client_id IS NOT DISTINCT FROM sent.client_id
         AND codes.api_name IS NOT DISTINCT FROM sent.api_name
     GROUP BY codes.error_code, codes.api_name, codes.client_id, codes.topic
-),
-worded AS (
-    SELECT
-        *,
-        concat(refused, ' of ', asked, ' ', coalesce(api_name, '?'), ' requests refused')
-            AS refused_text,
-        CASE WHEN principal IS NULL THEN '' ELSE concat(' to user ', principal) END AS user_text,
-        CASE
-            WHEN refused > 1
-                THEN concat(
-                    ', over ', round(span_ns / 1e9 * 10) / 10, ' s in ', bursts,
-                    CASE WHEN bursts = 1 THEN ' burst' ELSE ' bursts' END
-                )
-            ELSE ''
-        END AS span_text
-    FROM counted
 )
 SELECT
     error_code,
@@ -66,10 +50,20 @@ SELECT
     api_name,
     client_id,
     topic,
-    concat(refused_text, span_text) AS what,
-    concat(refused_text, user_text, span_text) AS what_to_user,
+    concat(
+        refused, ' of ', asked, ' ', coalesce(api_name, '?'), ' requests refused',
+        CASE
+            WHEN error_code IN (29, 30, 31, 33, 34, 53, 58, 65) AND principal IS NOT NULL
+                THEN concat(' to user ', principal)
+            ELSE ''
+        END,
+        CASE
+            WHEN refused > 1 THEN concat(', over ', in_s(span_ns), ' s in ', number_text(bursts, 'burst'))
+            ELSE ''
+        END
+    ) AS what,
     refused AS weight,
     first_time_ns,
     last_time_ns,
     first_packet
-FROM worded
+FROM counted

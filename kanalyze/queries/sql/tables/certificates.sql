@@ -1,0 +1,26 @@
+-- Certificates in TLS handshakes, one per line, with some columns of the connection.
+SELECT
+    'broker' AS sent_by,
+    CAST(NULL AS VARCHAR) AS client_ip,
+    broker_ip,
+    broker_port,
+    tls_certificate_subject AS subject,
+    tls_certificate_issuer AS issuer,
+    tls_certificate_not_after_ns AS not_after_ns,
+    start_ns,
+    end_ns,
+    first_packet
+FROM connections
+UNION ALL
+SELECT
+    'client' AS sent_by,
+    client_ip,
+    broker_ip,
+    broker_port,
+    tls_client_certificate_subject AS subject,
+    tls_client_certificate_issuer AS issuer,
+    tls_client_certificate_not_after_ns AS not_after_ns,
+    start_ns,
+    end_ns,
+    first_packet
+FROM connections
