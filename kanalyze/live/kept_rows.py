@@ -39,8 +39,7 @@ from kanalyze.spec.rows.tables import ALWAYS, choose_tables
 from kanalyze.tables.cluster.reader import CLUSTER_TABLES
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.columns.numpy_arrays import all_began_ns
-from kanalyze.tables.quality import quality_facts
-from kanalyze.tables.quality_facts import facts_of
+from kanalyze.tables.quality import facts_of, quality_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
