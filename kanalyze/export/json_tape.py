@@ -1,6 +1,6 @@
 """Writes a decoded body as JSON text, directly from the tape.
 
-In: a tape (:class:`~kanalyze.kafka.codec.values.Taped`) and the :class:`Form` of its shape. Out:
+In: :class:`~kanalyze.kafka.codec.values.EncodedFields`, and the :class:`Form` of their shape. Out:
 ASCII text.
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kanalyze.decoding.secrets import HIDDEN, hidden_in, hide
 from kanalyze.decoding.values import uuid_text
 from kanalyze.export.text_buffer import TextBuffer
-from kanalyze.kafka.codec.values import TapeCursor, Taped
+from kanalyze.kafka.codec.values import EncodedFields, TapeCursor
 
 try:
     import cython
@@ -116,10 +116,10 @@ class TapeJson(TapeCursor):
         self._text: TextBuffer = TextBuffer()
         self._hides = False
 
-    def written(self, taped: Taped, form: Form) -> str:
+    def written(self, encoded: EncodedFields, form: Form) -> str:
         """Return a decoded body as JSON in the given form."""
-        self._taped = taped
-        self.begin(taped)
+        self._encoded = encoded
+        self.begin(encoded)
         self._hides = False
         self._text.used = 0
         self._value(form)
@@ -263,9 +263,9 @@ class TapeJson(TapeCursor):
 
     def _python(self, shape: Shape) -> Any:
         """Read a value from the tape as a Python value."""
-        taped = self._taped
-        reader = taped.reader
-        part = Taped(reader, shape, taped.tape)
+        encoded = self._encoded
+        reader = encoded.reader
+        part = EncodedFields(reader, shape, encoded.tape)
         part.at, part.arena_at = self.at, self.arena_at
         value = part.values()
         self.at = reader.at

@@ -1,7 +1,7 @@
 # The C types of decode_plans.py.
 cimport cython
 
-from kanalyze.kafka.codec.decoder cimport BodyDecoder
+from kanalyze.kafka.codec.values cimport BodyDecoder
 
 
 @cython.final

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from kanalyze.common.caches import remember
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.codec.compiler import Decoders
-    from kanalyze.kafka.codec.decoder import BodyDecoder
-    from kanalyze.kafka.codec.projection import Projection
+    from kanalyze.kafka.codec.compiler import Decoders, Projection
+    from kanalyze.kafka.codec.values import BodyDecoder
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.schema.schema_ast import MessageSpec as Definition
 

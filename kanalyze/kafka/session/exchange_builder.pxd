@@ -1,8 +1,7 @@
 # The C types of exchange_builder.py.
 cimport cython
 
-from kanalyze.kafka.framing.frame cimport NO_PACKET, Frame
-from kanalyze.kafka.framing.headers cimport RequestHeader
+from kanalyze.kafka.framing.frame cimport NO_PACKET, Frame, RequestHeader
 from kanalyze.kafka.session.completion cimport ExchangeCompletion
 from kanalyze.kafka.session.correlation cimport Correlator
 from kanalyze.kafka.session.early_responses cimport EarlyResponses

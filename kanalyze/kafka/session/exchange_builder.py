@@ -39,8 +39,7 @@ if not cython.compiled:
     )
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.framing.frame import Frame
-    from kanalyze.kafka.framing.headers import RequestHeader
+    from kanalyze.kafka.framing.frame import Frame, RequestHeader
     from kanalyze.kafka.session.events import ConnectionEvents
     from kanalyze.kafka.session.exchange import BodyStates, Exchange, Peers
     from kanalyze.kafka.session.message_bodies import KeepsBytes

@@ -2,8 +2,7 @@
 cimport cython
 
 from kanalyze.kafka.codec.values cimport Tape
-from kanalyze.kafka.framing.frame cimport Frame
-from kanalyze.kafka.framing.headers cimport RequestHeader
+from kanalyze.kafka.framing.frame cimport Frame, RequestHeader
 from kanalyze.kafka.session.connection_anomalies cimport frame_anomaly
 from kanalyze.kafka.session.events cimport ConnectionEvents
 from kanalyze.kafka.session.exchange cimport NO_API, NO_VERSION, Exchange, Message

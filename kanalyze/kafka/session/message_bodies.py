@@ -29,8 +29,7 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kanalyze.kafka.framing.frame import Frame
-    from kanalyze.kafka.framing.headers import RequestHeader
+    from kanalyze.kafka.framing.frame import Frame, RequestHeader
     from kanalyze.kafka.session.batch_checks import BatchChecks
     from kanalyze.kafka.session.events import ConnectionEvents
     from kanalyze.kafka.session.exchange import Exchange, Message
@@ -111,15 +110,19 @@ class MessageBodies:
         for index in range(len(self._undetached)):
             exchange = self._undetached[index]
             request = exchange.request
-            if exchange.response is None and request is not None and request.taped is not None:
+            if (
+                exchange.response is None
+                and request is not None
+                and request.encoded_fields is not None
+            ):
                 pending.append(request)
-                cells += request.taped.cells
-                arena_bytes += request.taped.arena_bytes
+                cells += request.encoded_fields.cells
+                arena_bytes += request.encoded_fields.arena_bytes
         if pending:
             tape = Tape(cells, arena_bytes)
             for request in pending:
-                if request.taped is not None:
-                    request.taped = request.taped.moved(tape)
+                if request.encoded_fields is not None:
+                    request.encoded_fields = request.encoded_fields.moved(tape)
         if self._undetached:
             self._undetached = []
 
@@ -140,7 +143,7 @@ class MessageBodies:
         events: ConnectionEvents,
     ) -> None:
         """Put the values into the message, and count the frame."""
-        message.taped, message.read_as = body.taped, body.read_as
+        message.encoded_fields, message.read_as = body.encoded_fields, body.read_as
         if self._keep is not None and self._keep(exchange.key):
             if frame.missing_bytes:
                 message.pieces = save(frame.in_pieces())

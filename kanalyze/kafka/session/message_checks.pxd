@@ -1,9 +1,8 @@
 # The C types of message_checks.py.
 cimport cython
 
-from kanalyze.kafka.codec.decoder cimport BodyDecoder
-from kanalyze.kafka.framing.frame cimport Frame
-from kanalyze.kafka.framing.headers cimport RequestHeader
+from kanalyze.kafka.codec.values cimport BodyDecoder
+from kanalyze.kafka.framing.frame cimport Frame, RequestHeader
 from kanalyze.kafka.session.decode_plans cimport DecodePlan, DecodePlans
 
 cdef enum:

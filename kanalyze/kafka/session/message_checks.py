@@ -8,8 +8,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from kanalyze.kafka.codec.projection import Projection
-from kanalyze.kafka.framing.headers import parse_response_header
+from kanalyze.kafka.codec.compiler import Projection
+from kanalyze.kafka.framing.frame import parse_response_header
 from kanalyze.kafka.wire import MissingBytes, Truncated, WireError
 
 try:
@@ -23,9 +23,8 @@ if not cython.compiled:
 
 if TYPE_CHECKING:
     from kanalyze.kafka.codec.compiler import Decoders
-    from kanalyze.kafka.codec.decoder import BodyDecoder
-    from kanalyze.kafka.framing.frame import Frame
-    from kanalyze.kafka.framing.headers import RequestHeader
+    from kanalyze.kafka.codec.values import BodyDecoder
+    from kanalyze.kafka.framing.frame import Frame, RequestHeader
     from kanalyze.kafka.session.decode_plans import DecodePlans
 
 __all__ = ["MessageChecks", "is_padding", "response_body_at"]

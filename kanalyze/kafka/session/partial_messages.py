@@ -9,7 +9,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from kanalyze.kafka.framing.trimming import is_worth_skimming
 from kanalyze.kafka.wire import WireError
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ class PartialMessages:
 
     def add_request(self, frame: Frame, direction: int, events: ConnectionEvents) -> None:
         """Drop the unneeded bytes of an incomplete request; report where tokens may be."""
-        if is_worth_skimming(frame):
+        if frame.buffered_bytes > frame.skim_above:
             with suppress(WireError):
                 header = self._reader.request_header(frame)
                 if not self._builder.bodies.keeps_bytes(header.api_key):
@@ -53,7 +52,7 @@ class PartialMessages:
         request = self._builder.correlator.oldest(correlation_id)
         if request is None or request.api_key == _SASL_AUTHENTICATE:
             events.token_bytes.append(self._builder.tokens.of_partial(frame, direction))
-        if request is None or request.api_key is None or not is_worth_skimming(frame):
+        if request is None or request.api_key is None or frame.buffered_bytes <= frame.skim_above:
             return
         if not self._builder.bodies.keeps_bytes(request.api_key):
             with suppress(WireError):

@@ -16,8 +16,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kanalyze.common.saved import Saved
-from kanalyze.kafka.framing.boundary_search import FrameLocator
-from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES
+from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES, FrameLocator
 from kanalyze.kafka.session.header_candidates import RequestCandidates, responses
 from kanalyze.kafka.session.heuristics import is_likely
 from kanalyze.kafka.session.plausible_headers import (
@@ -39,8 +38,7 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kanalyze.kafka.framing.frame import Frame
-    from kanalyze.kafka.framing.headers import RequestHeader
+    from kanalyze.kafka.framing.frame import Frame, RequestHeader
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.message_reader import MessageReader
     from kanalyze.model.segments import Segments

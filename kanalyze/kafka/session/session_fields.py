@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.kafka.codec.projection import Projection
+from kanalyze.kafka.codec.compiler import Projection
 from kanalyze.kafka.session.message_checks import response_body_at
 from kanalyze.kafka.wire import WireError
 
 if TYPE_CHECKING:
     from kanalyze.kafka.codec.compiler import Decoders
-    from kanalyze.kafka.codec.decoder import BodyDecoder
-    from kanalyze.kafka.framing.frame import Frame
-    from kanalyze.kafka.framing.headers import RequestHeader
+    from kanalyze.kafka.codec.values import BodyDecoder
+    from kanalyze.kafka.framing.frame import Frame, RequestHeader
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.decode_plans import DecodePlans, MessageKind
 
@@ -93,7 +92,7 @@ class SessionFields:
             return body
         if not self._plans.has_version(_SASL_AUTHENTICATE, version):
             return body
-        from kanalyze.kafka.codec.trace import trace_message  # imported late: only for logins
+        from kanalyze.kafka.codec.interpreter import trace_message  # imported late: only for logins
 
         message = self._catalog.message(_SASL_AUTHENTICATE, kind)
         trace = trace_message(message, version, frame.read(0, frame.length), at)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.kafka.records.cursor import schema_id
+from kanalyze.kafka.records.batches import schema_id
 from kanalyze.kafka.records.types import as_int64
 from kanalyze.tables.columns.block import Lists, RowBlock
 from kanalyze.tables.columns.buffers import (
@@ -35,8 +35,7 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kanalyze.kafka.records.batch import RecordBatch
-    from kanalyze.kafka.records.cursor import RecordCursor
+    from kanalyze.kafka.records.batches import RecordBatch, RecordCursor
     from kanalyze.kafka.records.types import Header, Record
     from kanalyze.spec.columns import Column
     from kanalyze.tables.columns.block import ColumnValues, Ints, Words

@@ -2,8 +2,7 @@
 cimport cython
 
 from kanalyze.tables.records.columns cimport RecordColumns
-from kanalyze.kafka.records.batch cimport RecordBatch
-from kanalyze.kafka.records.cursor cimport RecordCursor
+from kanalyze.kafka.records.batches cimport RecordBatch, RecordCursor
 
 
 cdef class RecordFieldRows:

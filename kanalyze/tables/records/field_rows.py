@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.kafka.records.control import control_type
-from kanalyze.kafka.records.types import RecordProblem
+from kanalyze.kafka.records.types import RecordProblem, control_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from kanalyze.kafka.records.batch import RecordBatch
+    from kanalyze.kafka.records.batches import RecordBatch
     from kanalyze.kafka.records.types import Record
     from kanalyze.tables.records.columns import RecordColumns
     from kanalyze.tables.records.offset_ranges import OffsetRanges

@@ -15,7 +15,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.kafka.records.cursor import schema_id
+from kanalyze.kafka.records.batches import schema_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

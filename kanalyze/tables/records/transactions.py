@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.kafka.records.control import control_type
+from kanalyze.kafka.records.types import control_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kanalyze.kafka.records.batch import RecordBatch
+    from kanalyze.kafka.records.batches import RecordBatch
 
 __all__ = ["Transactions"]
 

@@ -1,6 +1,6 @@
 """Walks the decoded fields of a body and collects what a row needs.
 
-In: a :class:`~kanalyze.kafka.codec.values.Taped`, and the role of each of its fields
+In: a :class:`~kanalyze.kafka.codec.values.EncodedFields`, and the role of each of its fields
 (:class:`~kanalyze.tables.requests.field_selection.FieldRoles`). Out: numbers, texts, errors and
 names in an :class:`~kanalyze.tables.requests.summaries.ExchangeSummary`, topics and partitions in
 its :class:`~kanalyze.tables.requests.summaries.PartitionColumns`.
@@ -45,7 +45,7 @@ if not cython.compiled:
     AT_BELOW, AT_FORGOTTEN, AT_ASSIGNMENTS, AT_KEYS, AT_REQUESTED_GROUP = range(11, 16)
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.codec.values import Shape, Taped
+    from kanalyze.kafka.codec.values import EncodedFields, Shape
     from kanalyze.tables.requests.field_selection import FieldRoles
     from kanalyze.tables.requests.summaries import ExchangeSummary, PartitionColumns
 
@@ -214,7 +214,7 @@ class BodyWalk:
 
     def read(
         self,
-        taped: Taped,
+        encoded: EncodedFields,
         summary: ExchangeSummary,
         partitions: PartitionColumns,
         forgotten: PartitionColumns,
@@ -223,12 +223,12 @@ class BodyWalk:
 
         Topics and partitions that a fetch removes from its session are added to ``forgotten``.
         """
-        if taped.shape is not self._last_shape:  # consecutive messages often have one version
-            self._last_plan, self._last_shape = self._plan_of(taped.shape), taped.shape
+        if encoded.shape is not self._last_shape:  # consecutive messages often have one version
+            self._last_plan, self._last_shape = self._plan_of(encoded.shape), encoded.shape
         plan = self._last_plan
         self._summary, self._partitions, self._forgotten = summary, partitions, forgotten
         self._used = 0
-        self._cursor.begin(taped)
+        self._cursor.begin(encoded)
         code = self._struct(plan, None, NO_UUID, 0, False)
         if not self._is_request:
             summary.code = code

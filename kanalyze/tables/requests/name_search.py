@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.kafka.codec.projection import Projection
+from kanalyze.kafka.codec.compiler import Projection
 from kanalyze.kafka.codec.values import TapeCursor
 from kanalyze.tables.requests.body_walk import BodyWalk
 from kanalyze.tables.requests.field_selection import field_roles, projection_of
 from kanalyze.tables.requests.summaries import ExchangeSummary, PartitionColumns
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.codec.values import Taped
+    from kanalyze.kafka.codec.values import EncodedFields
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.decode_plans import MessageKind
     from kanalyze.kafka.session.exchange import Exchange
@@ -45,20 +45,22 @@ class NameReader:
         names: list[tuple[bytes, str]] = []
         if exchange.api_key is not None and exchange.wire == "kafka":
             request, response = exchange.request, exchange.response
-            names += self._names_in(exchange.api_key, "request", request.taped if request else None)
             names += self._names_in(
-                exchange.api_key, "response", response.taped if response else None
+                exchange.api_key, "request", request.encoded_fields if request else None
+            )
+            names += self._names_in(
+                exchange.api_key, "response", response.encoded_fields if response else None
             )
         return names
 
     def _names_in(
-        self, api_key: int, kind: MessageKind, taped: Taped | None
+        self, api_key: int, kind: MessageKind, encoded: EncodedFields | None
     ) -> list[tuple[bytes, str]]:
-        walk = None if taped is None else self._walk(api_key, kind)
-        if walk is None or taped is None:
+        walk = None if encoded is None else self._walk(api_key, kind)
+        if walk is None or encoded is None:
             return []
         summary = ExchangeSummary()
-        walk.read(taped, summary, PartitionColumns(), PartitionColumns())
+        walk.read(encoded, summary, PartitionColumns(), PartitionColumns())
         return summary.names
 
     def _walk(self, api_key: int, kind: MessageKind) -> BodyWalk | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kanalyze.kafka.codec.compiler import Decoders
-from kanalyze.kafka.codec.projection import Projection
+from kanalyze.kafka.codec.compiler import Decoders, Projection
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.kafka.session.decode_plans import DecodePlans
 from tests.support import kafka as k

@@ -20,7 +20,7 @@ from kanalyze.tables.requests.extract import Extractors
 from tests.support import kafka as k
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.framing.headers import RequestHeader
+    from kanalyze.kafka.framing.frame import RequestHeader
 
 CATALOG = Catalog()
 READER = MessageReader(CATALOG, Decoders(CATALOG), Extractors(CATALOG).needed_fields)
