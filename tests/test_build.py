@@ -64,7 +64,7 @@ from kanalyze.common.compiled import is_compiled
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.kafka.codec import machine
 from kanalyze.kafka.codec.compiler import compile_decoder
-from kanalyze.kafka.codec.projection import Projection
+from kanalyze.kafka.codec.compiler import Projection
 assert is_compiled()
 assert machine.__file__.endswith(".abi3.so"), machine.__file__
 decode = compile_decoder(Catalog().message(18, "response"), 0, Projection.ALL)

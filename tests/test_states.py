@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kanalyze.common.plain_values import from_bytes, to_bytes
-from kanalyze.kafka.codec.compiler import Decoders
-from kanalyze.kafka.codec.projection import Projection
+from kanalyze.kafka.codec.compiler import Decoders, Projection
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime import state as saved
 from kanalyze.runtime.state import StateError, load_state
@@ -384,27 +383,27 @@ def decoder_of(api_key: int, kind: Any, version: int, *paths: str) -> Any:
 )
 def test_cells_that_do_not_fit_a_layout_are_refused(cells: Any, texts: Any) -> None:
     decode = decoder_of(k.HEARTBEAT, "request", 0, "GroupId", "GenerationId")
-    right = decode.taped_from_state(((1, 0, 5), b"a"))
+    right = decode.fields_from_state(((1, 0, 5), b"a"))
     assert right.values() == ("a", 5)
     assert right.state() == ((1, 0, 5), b"a")
     with pytest.raises((ValueError, OverflowError, TypeError)):
-        decode.taped_from_state((cells, texts))
+        decode.fields_from_state((cells, texts))
 
 
 def test_more_elements_than_there_are_cells_are_refused() -> None:
     decode = decoder_of(k.METADATA, "request", 1, "Topics.Name")
-    assert decode.taped_from_state(((2, 1, 0, 1, 1), b"ab")).values() == ([("a",), ("b",)],)
+    assert decode.fields_from_state(((2, 1, 0, 1, 1), b"ab")).values() == ([("a",), ("b",)],)
     for count in (3, 1 << 40, (1 << 63) - 1):
         with pytest.raises(ValueError, match="cells"):
-            decode.taped_from_state(((count, 1, 0, 1, 1), b"ab"))
+            decode.fields_from_state(((count, 1, 0, 1, 1), b"ab"))
 
 
 def test_too_many_elements_without_cells_are_refused() -> None:
     # Only the topic id is selected, and this version has none: elements take no cells.
     decode = decoder_of(k.METADATA, "request", 1, "Topics.TopicId")
-    assert len(decode.taped_from_state(((5,), b"")).values()[0]) == 5
+    assert len(decode.fields_from_state(((5,), b"")).values()[0]) == 5
     with pytest.raises(ValueError, match="take no cells"):
-        decode.taped_from_state((((1 << 40),), b""))
+        decode.fields_from_state((((1 << 40),), b""))
 
 
 # -- compiled and not -----------------------------------------------------------------------------

@@ -35,8 +35,7 @@ from kanalyze.capture.formats.pcapng_encoder import (
 )
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
-from kanalyze.kafka.codec.compiler import Decoders
-from kanalyze.kafka.codec.projection import Projection
+from kanalyze.kafka.codec.compiler import Decoders, Projection
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.kafka.session.message_reader import MessageReader
 from kanalyze.model.packets import PacketBatch

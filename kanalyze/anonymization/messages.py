@@ -33,7 +33,7 @@ from kanalyze.common.caches import remember
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.decoding.bodies import BodyReader
 from kanalyze.kafka.codec.compiler import Decoders
-from kanalyze.kafka.schema.layout import Layout
+from kanalyze.kafka.schema.schema_ast import Layout
 from kanalyze.kafka.wire import WireError
 
 if TYPE_CHECKING:

@@ -28,10 +28,16 @@ import sys
 import zlib
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from kanalyze.kafka.records.checksums import crc32, crc32c
-from kanalyze.kafka.records.compression import decompress, lz4_header_checksum
-from kanalyze.kafka.records.message_sets import MESSAGE_HEAD_BYTES, least_message_size, message_end
-from kanalyze.kafka.records.types import MAX_DEPTH, DecompressionLimits
+from kanalyze.kafka.records.batches import message_end
+from kanalyze.kafka.records.compression import crc32, crc32c, decompress, lz4_header_checksum
+from kanalyze.kafka.records.types import (
+    ENTRY_HEAD_BYTES,
+    MAGIC_AT,
+    MAX_DEPTH,
+    MESSAGE_HEAD_BYTES,
+    MIN_MESSAGE_SIZES,
+    DecompressionLimits,
+)
 from kanalyze.kafka.wire import Malformed
 
 if TYPE_CHECKING:
@@ -46,8 +52,6 @@ Ranges: TypeAlias = "Sequence[tuple[int, int]]"
 """Begin and end of each range; the end is not included."""
 
 _HEADER_BYTES: Final = 61
-_ENTRY_HEAD_BYTES: Final = 12
-_MAGIC_AT: Final = 16
 _CRC_AT: Final = 17
 _CRC_FROM: Final = 21
 _OLD_CRC_AT, _OLD_CRC_FROM = 12, 16
@@ -106,19 +110,19 @@ class RecordBlanker:
         remaining_bytes = len(field) - at
         if remaining_bytes < MESSAGE_HEAD_BYTES:
             return 0
-        length, magic = _length(field, at + 8)[0], field[at + _MAGIC_AT]
+        length, magic = _length(field, at + 8)[0], field[at + MAGIC_AT]
         if magic > 2:
             return 0  # not a batch
-        least = _HEADER_BYTES - _ENTRY_HEAD_BYTES if magic == 2 else least_message_size(magic)
+        least = _HEADER_BYTES - ENTRY_HEAD_BYTES if magic == 2 else MIN_MESSAGE_SIZES[magic]
         if length < least:
             return 0
         head = _HEADER_BYTES if magic == 2 else MESSAGE_HEAD_BYTES + 8 * magic
         if remaining_bytes < head:
-            out[at : at + _ENTRY_HEAD_BYTES] = field[at : at + _ENTRY_HEAD_BYTES]
-            out[at + _MAGIC_AT] = magic
+            out[at : at + ENTRY_HEAD_BYTES] = field[at : at + ENTRY_HEAD_BYTES]
+            out[at + MAGIC_AT] = magic
             return 0
         out[at : at + head] = field[at : at + head]
-        end = at + _ENTRY_HEAD_BYTES + length
+        end = at + ENTRY_HEAD_BYTES + length
         # Readers look at this many bytes of every entry, even if some of them are records.
         records.append((min(at + _HEADER_BYTES, end), min(end, len(field))))
         is_complete = end <= len(field) and not overlaps(holes, at, end)
@@ -208,7 +212,7 @@ class RecordBlanker:
 
     def _message(self, message: bytes, depth: int) -> bytes:
         """Return a whole message of a message set without its contents."""
-        magic, attributes = message[_MAGIC_AT], message[_MAGIC_AT + 1]
+        magic, attributes = message[MAGIC_AT], message[MAGIC_AT + 1]
         head = MESSAGE_HEAD_BYTES + (8 if magic else 0)
         out = bytearray(len(message))
         out[:head] = message[:head]
@@ -233,7 +237,7 @@ class RecordBlanker:
                 raise _UnreadableRecords
             content = message[at : at + size]
             if is_value and codec:
-                out[at : at + size] = self._message_set(content, codec, message[_MAGIC_AT], depth)
+                out[at : at + size] = self._message_set(content, codec, message[MAGIC_AT], depth)
             else:
                 out[at : at + size] = _filled(size)
             at += size

@@ -29,8 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from kanalyze.kafka.schema.schema_ast import FIXED_SIZES
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.schema.layout import Layout
-    from kanalyze.kafka.schema.schema_ast import Field, Struct
+    from kanalyze.kafka.schema.schema_ast import Field, Layout, Struct
 
 __all__ = [
     "ARRAY",

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from kanalyze.common.caches import remember
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.decoding.secrets import Redactor, hide
+from kanalyze.kafka.codec.compiler import Projection
 from kanalyze.kafka.codec.failures import (
     LEFT_OVER,
     NOT_ALL_THERE,
@@ -25,17 +26,16 @@ from kanalyze.kafka.codec.failures import (
     json_path,
     locate_failure,
     unknown_version,
+    with_probable_error,
 )
 from kanalyze.kafka.codec.interpreter import read_message
-from kanalyze.kafka.codec.probable_errors import with_probable_error
-from kanalyze.kafka.codec.projection import Projection
-from kanalyze.kafka.framing.headers import (
+from kanalyze.kafka.framing.frame import (
     RequestHeader,
     parse_request_header,
     parse_response_header,
+    plain_body,
 )
-from kanalyze.kafka.framing.plain_header import plain_body
-from kanalyze.kafka.v07.trace import trace_07, values_of
+from kanalyze.kafka.v07.exchanges import trace_07, values_of
 from kanalyze.kafka.wire import WireError
 from kanalyze.model.anomalies import AnomalyKind
 
@@ -44,8 +44,7 @@ if TYPE_CHECKING:
 
     from kanalyze.decoding.secrets import RedactionPlan
     from kanalyze.kafka.codec.compiler import Decoder, Decoders
-    from kanalyze.kafka.codec.decoder import BodyDecoder
-    from kanalyze.kafka.codec.values import Tape, Taped
+    from kanalyze.kafka.codec.values import BodyDecoder, EncodedFields, Tape
     from kanalyze.kafka.schema.catalog import Catalog, Kind
     from kanalyze.kafka.schema.schema_ast import MessageSpec as Definition
     from kanalyze.kafka.session.exchange import Exchange, Message
@@ -112,7 +111,7 @@ class DecodedMessage(NamedTuple):
     definition: Definition | None
     version: int | None
     """The version that ``body`` was read as."""
-    body: Taped | None
+    body: EncodedFields | None
     """All fields, **secrets included**; None if the body could not be decoded."""
     header_tags: list[tuple[int, bytes]]
     """Tagged fields of the header, as (tag, value). No Kafka release defines any."""
@@ -120,8 +119,8 @@ class DecodedMessage(NamedTuple):
     secrets: RedactionPlan | None = None
     """What to hide in ``body``; None if it has no secrets."""
     values_07: dict[str, Any] | None = None
-    """The fields of a Kafka 0.7 message, from :func:`kanalyze.kafka.v07.trace.values_of`. ``body``
-    is None then, because no definition describes such messages."""
+    """The fields of a Kafka 0.7 message, from :func:`kanalyze.kafka.v07.exchanges.values_of`.
+    ``body`` is None then, because no definition describes such messages."""
 
     @property
     def values(self) -> dict[str, Any] | None:
@@ -304,7 +303,7 @@ class BodyReader:
         secrets = self.redactor(api_key, kind).plan
         return DecodedMessage(definition, version, self._drain(decode), tags, problem, secrets)
 
-    def _drain(self, decode: BodyDecoder) -> Taped:
+    def _drain(self, decode: BodyDecoder) -> EncodedFields:
         """Copy the values decoded last to ``_tape``, or to a new tape if it has no room."""
         drained = decode.take(self._tape)
         self._tape = drained.tape

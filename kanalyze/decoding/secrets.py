@@ -28,11 +28,10 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.kafka.codec.primitives import read_unsigned_varint
-from kanalyze.kafka.wire import WireError
+from kanalyze.kafka.wire import WireError, read_unsigned_varint
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.codec.trace import TraceNode
+    from kanalyze.kafka.codec.interpreter import TraceNode
     from kanalyze.kafka.schema.schema_ast import Field, MessageSpec, Struct
 
 __all__ = [

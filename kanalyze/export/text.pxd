@@ -13,7 +13,7 @@ from kanalyze.kafka.codec.values cimport (
     AS_UUID,
     Shape,
     TapeCursor,
-    Taped,
+    EncodedFields,
     TapeReader,
 )
 
@@ -143,9 +143,9 @@ cdef class TapeJson(TapeCursor):
     cdef list _uuids
     cdef TextBuffer _text
     cdef bint _hides
-    cdef Taped _taped
+    cdef EncodedFields _encoded
 
-    cpdef str written(self, Taped taped, Form form)
+    cpdef str written(self, EncodedFields encoded, Form form)
     @cython.locals(kind=cython.int, size=cython.longlong)
     cdef int _value(self, Form form) except -1
     @cython.locals(size=cython.longlong, inner=Form, i=cython.longlong)
@@ -169,7 +169,7 @@ cdef class TapeJson(TapeCursor):
     cdef bint _passes_default(self, Form form, hidden) except *
     @cython.locals(size=cython.longlong, begin=cython.longlong)
     cdef dict _unknown(self, tag, Form form)
-    @cython.locals(taped=Taped, reader=TapeReader, part=Taped)
+    @cython.locals(encoded=EncodedFields, reader=TapeReader, part=EncodedFields)
     cdef object _python(self, Shape shape)
     @cython.locals(
         high=cython.longlong, low=cython.longlong, slot=cython.longlong, entry=_UuidText

@@ -1,7 +1,7 @@
 """Text as bytes, built piece by piece: lines of columns, and decoded bodies as JSON.
 
-In: the cells of each column, and the text between them; or a tape
-(:class:`~kanalyze.kafka.codec.values.Taped`) and the :class:`Form` of its shape. Out: text.
+In: the cells of each column, and the text between them; or
+:class:`~kanalyze.kafka.codec.values.EncodedFields` and the :class:`Form` of their shape. Out: text.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.decoding.secrets import HIDDEN, hidden_in, hide
 from kanalyze.decoding.values import uuid_text
-from kanalyze.kafka.codec.values import TapeCursor, Taped
+from kanalyze.kafka.codec.values import EncodedFields, TapeCursor
 
 try:
     import cython
@@ -362,10 +362,10 @@ class TapeJson(TapeCursor):
         self._text: TextBuffer = TextBuffer()
         self._hides = False
 
-    def written(self, taped: Taped, form: Form) -> str:
+    def written(self, encoded: EncodedFields, form: Form) -> str:
         """Return a decoded body as JSON in the given form."""
-        self._taped = taped
-        self.begin(taped)
+        self._encoded = encoded
+        self.begin(encoded)
         self._hides = False
         self._text.used = 0
         self._value(form)
@@ -509,9 +509,9 @@ class TapeJson(TapeCursor):
 
     def _python(self, shape: Shape) -> Any:
         """Read a value from the tape as a Python value."""
-        taped = self._taped
-        reader = taped.reader
-        part = Taped(reader, shape, taped.tape)
+        encoded = self._encoded
+        reader = encoded.reader
+        part = EncodedFields(reader, shape, encoded.tape)
         part.at, part.arena_at = self.at, self.arena_at
         value = part.values()
         self.at = reader.at

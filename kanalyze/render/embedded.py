@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kanalyze.kafka.codec.embedded_protocols import TopicPartitions
-    from kanalyze.kafka.codec.trace import TraceNode
+    from kanalyze.kafka.codec.interpreter import TraceNode
 
 __all__ = ["embedded_lines"]
 

@@ -15,7 +15,7 @@ from kanalyze.decoding.values import api_key_name
 from kanalyze.kafka.schema.catalog import RELEASES, Catalog, Kind
 from kanalyze.kafka.schema.error_codes import is_retriable
 from kanalyze.kafka.schema.error_table import ERRORS
-from kanalyze.kafka.schema.versions import MAX_VERSION
+from kanalyze.kafka.schema.schema_ast import MAX_VERSION
 from kanalyze.render.layout import TableColumn
 from kanalyze.render.lines import fitted_table
 from kanalyze.render.text import MISSING

@@ -24,10 +24,10 @@ from kanalyze.decoding.bodies import (
 )
 from kanalyze.decoding.secrets import HIDDEN
 from kanalyze.decoding.values import uuid_text
-from kanalyze.kafka.codec.trace import TraceNode, trace_message
+from kanalyze.kafka.codec.interpreter import TraceNode, trace_message
 from kanalyze.kafka.schema.error_codes import error_name
+from kanalyze.kafka.v07.exchanges import trace_07
 from kanalyze.kafka.v07.messages import error_name_07
-from kanalyze.kafka.v07.trace import trace_07
 from kanalyze.kafka.wire import WireError
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.render.embedded import embedded_lines

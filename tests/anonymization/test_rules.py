@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.anonymization.rules import RULES, Rule, rule_of
 from kanalyze.kafka.schema.catalog import Catalog
-from kanalyze.kafka.schema.schema_ast import Field
-from kanalyze.kafka.schema.versions import VersionRange
+from kanalyze.kafka.schema.schema_ast import Field, VersionRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -38,7 +38,6 @@ RARELY_NEEDED = {
     "kanalyze.kafka.v07.resync",
     "kanalyze.net.fragments",
     "kanalyze.kafka.v07.messages",
-    "kanalyze.kafka.v07.records",
     "kanalyze.tls.session",
     "cryptography",
 }
@@ -164,8 +163,7 @@ def test_rows_in_a_file_need_neither_tables_for_people_nor_what_explains_failure
     assert len(own) <= MAX_MODULES_OF_REQUESTS
     assert not own & {
         *("kanalyze.render.table", "kanalyze.render.header"),
-        *("kanalyze.kafka.codec.interpreter", "kanalyze.kafka.codec.trace"),
-        "kanalyze.kafka.codec.probable_errors",
+        "kanalyze.kafka.codec.interpreter",
     }
 
 
@@ -212,7 +210,6 @@ def test_the_report_imports_rich_only_for_colours():
             {
                 *("decimal", "kanalyze.tables.anomalies", "kanalyze.tables.connections"),
                 *("kanalyze.kafka.v07.exchanges", "kanalyze.kafka.v07.messages"),
-                "kanalyze.kafka.v07.records",
             },
         ),
         (("requests", "--format", "csv"), set()),

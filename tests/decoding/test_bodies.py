@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanalyze.decoding.bodies import json_path
-from kanalyze.kafka.records.batch_headers import RecordsSummary
+from kanalyze.kafka.records.types import RecordsSummary
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.render.tree import TreeText
 from tests.support.cases import examples, for_each

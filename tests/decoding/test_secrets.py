@@ -14,7 +14,7 @@ from kanalyze.decoding.secrets import (
     holds_password,
     is_secret_name,
 )
-from kanalyze.kafka.codec.trace import trace_message
+from kanalyze.kafka.codec.interpreter import trace_message
 from kanalyze.render.tree import TreeText
 from tests.support.decoding import CATALOG, READER, exchange, frame, json_of, sized
 from tests.support.messages import Writer, every_message

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from kanalyze.kafka.schema.schema_ast import MessageSpec
 
-_BESIDES = ("kanalyze.kafka.codec.program", "kanalyze.kafka.codec.compiler")
+_BESIDES = ("kanalyze.kafka.codec.compiler",)
 _WRITERS = ("kanalyze.export.text_files", "kanalyze.export.kip673")
 _LARGEST = 2**63 - 1
 

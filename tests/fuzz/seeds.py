@@ -17,8 +17,8 @@ import cramjam
 import lz4.frame
 
 from kanalyze.capture.reader import open_capture
-from kanalyze.kafka.codec.projection import Projection
-from kanalyze.kafka.framing.headers import parse_request_header, parse_response_header
+from kanalyze.kafka.codec.compiler import Projection
+from kanalyze.kafka.framing.frame import parse_request_header, parse_response_header
 from kanalyze.kafka.session.message_reader import MessageReader
 from kanalyze.kafka.session.tracker import ConnectionTracker
 from kanalyze.kafka.wire import WireError

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from kanalyze.kafka.records.checksums import crc32c
+from kanalyze.kafka.records.compression import crc32c
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kanalyze.kafka.codec.projection import Projection
+from kanalyze.kafka.codec.compiler import Projection
 from tests.fuzz.hostile import hostile_bodies
 from tests.fuzz.invariant import sizes_of
 from tests.fuzz.targets.common import CATALOG, DECODERS, EXTRACTORS, TABLE

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kanalyze.kafka.codec import compiler, machine, values
+from kanalyze.kafka.framing import frame
+from kanalyze.kafka.records import batches
 from kanalyze.kafka.schema.catalog import Catalog
+from tests.support.uncompiled import uncompiled
 from tests.support.vector_table import VECTORS, Outcomes, summary, table
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
+
+
+_CORE = (batches, compiler, frame, machine, values)
+
+
+@pytest.fixture(scope="session", params=["compiled", "uncompiled"])
+def core(request: pytest.FixtureRequest) -> SimpleNamespace:
+    """Give the modules of codec, framing and records: first compiled, then uncompiled."""
+    modules = {module.__name__: module for module in _CORE}
+    if request.param == "uncompiled":
+        with uncompiled(compiler.__name__) as modules:
+            pass
+    return SimpleNamespace(
+        **{each.__name__.rpartition(".")[2]: modules[each.__name__] for each in _CORE}
+    )
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.kafka.schema.field_rules import parse_default
-from kanalyze.kafka.schema.versions import NONE, VersionRange
+from kanalyze.kafka.schema.loader import parse_default
+from kanalyze.kafka.schema.schema_ast import NONE, VersionRange
 from tests.support.cases import for_each
 from tests.support.facts import FieldFact, MessageFact, bounds, message_facts
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kanalyze.kafka.codec.compiler import compile_decoder
-from kanalyze.kafka.codec.projection import Projection
+from kanalyze.kafka.codec.compiler import Projection, compile_decoder
 from tests.support.messages import Writer, every_message
 from tests.support.second_opinion import (
     TameGenerator,

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kanalyze.kafka.codec.compiler import compile_decoder
+from kanalyze.kafka.codec.compiler import Projection, compile_decoder
 from kanalyze.kafka.codec.interpreter import failure_of, read_message
-from kanalyze.kafka.codec.projection import Projection
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.kafka.schema.schema_ast import PRIMITIVES
 from kanalyze.kafka.wire import Truncated, WireError

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from kanalyze.kafka.codec.trace import TraceNode
+from kanalyze.kafka.codec.interpreter import TraceNode
 from kanalyze.render.embedded import embedded_lines
 
 

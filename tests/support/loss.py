@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kanalyze.capture.reader import open_capture
-from kanalyze.kafka.framing.boundary_search import FrameLocator
-from kanalyze.kafka.framing.framer import FrameCutter
+from kanalyze.kafka.framing.framer import FrameCutter, FrameLocator
 from kanalyze.kafka.wire import WireError
 from kanalyze.model.streams import Gap
 from kanalyze.net.headers import read_headers

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from random import Random
 
-    from kanalyze.kafka.codec.projection import Projection
+    from kanalyze.kafka.codec.compiler import Projection
     from kanalyze.kafka.schema.catalog import Catalog, Kind
     from kanalyze.kafka.schema.schema_ast import Field, MessageSpec, Struct
 
@@ -224,7 +224,7 @@ def _default(field: Field, selection: Any) -> Any:
 
 
 def random_projection(message: MessageSpec, random: Random) -> Projection:
-    from kanalyze.kafka.codec.projection import Projection
+    from kanalyze.kafka.codec.compiler import Projection
 
     paths = [path for path in leaf_paths(message.struct) if random.random() < 0.3]
     return Projection.of(*paths, raw_records=True)

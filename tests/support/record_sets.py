@@ -14,10 +14,10 @@ with warnings.catch_warnings():
     from kafka.record.legacy_records import LegacyRecordBatchBuilder
     from kafka.record.util import calc_crc32, calc_crc32c
 
-from kanalyze.kafka.records.reader import RecordSet
+from kanalyze.kafka.records.batches import RecordSet
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.records.batch import RecordBatch
+    from kanalyze.kafka.records.batches import RecordBatch
     from kanalyze.kafka.records.types import DecompressionLimits, Record, RecordProblem
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.kafka.codec import opcodes as op
-from kanalyze.kafka.codec.decoder import BodyDecoder
+from kanalyze.kafka.codec.compiler import Program
 from kanalyze.kafka.codec.machine import Programs
-from kanalyze.kafka.codec.program import Program
-from kanalyze.kafka.codec.values import KINDS, Shape
+from kanalyze.kafka.codec.values import KINDS, BodyDecoder, Shape
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.records.batch_headers import RecordsSummary
+    from kanalyze.kafka.records.types import RecordsSummary
     from kanalyze.kafka.wire import Source
 
 _PREFIX_BYTES = 4

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kanalyze.kafka.codec.compiler import compile_decoder
+from kanalyze.kafka.codec.compiler import Projection, compile_decoder
 from kanalyze.kafka.codec.interpreter import read_message
-from kanalyze.kafka.codec.projection import Projection
 from kanalyze.kafka.wire import WireError
 from tests.support.vectors import definition_of, kafka_json, records_in, unknown_tags_in
 

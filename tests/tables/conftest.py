@@ -24,7 +24,16 @@ _EXCHANGE = (
     *("malformed", "one_way", "peers", "previous_ns", "wire"),
 )
 _MESSAGE = (
-    *("start_ns", "start_packet", "last_ns", "last_packet", "length", "read_as", "taped", "values"),
+    *(
+        "start_ns",
+        "start_packet",
+        "last_ns",
+        "last_packet",
+        "length",
+        "read_as",
+        "encoded_fields",
+        "values",
+    ),
     "stream_offset",
 )
 _BESIDES = ("kanalyze.tables.columns.block",)
@@ -48,9 +57,11 @@ def _uncompiled(exchange: Any, values: Any) -> Any:
         message = getattr(exchange, kind)
         if message is not None:
             message = SimpleNamespace(**{name: getattr(message, name) for name in _MESSAGE})
-            if message.taped is not None:
-                taped = message.taped
-                message.taped = values.Taped.from_state(taped.state(), None, taped.shape)
+            if message.encoded_fields is not None:
+                encoded = message.encoded_fields
+                message.encoded_fields = values.EncodedFields.from_state(
+                    encoded.state(), None, encoded.shape
+                )
         setattr(made, kind, message)
     return made
 

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
     from kanalyze.kafka.codec.byte_ranges_read import Ranges
     from kanalyze.kafka.codec.compiler import Decoders
-    from kanalyze.kafka.framing.frame import Frame
-    from kanalyze.kafka.framing.headers import RequestHeader
+    from kanalyze.kafka.framing.frame import Frame, RequestHeader
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.decode_plans import FieldSelection, MessageKind
     from kanalyze.kafka.session.detection import BrokerSide

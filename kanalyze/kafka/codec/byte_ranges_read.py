@@ -12,7 +12,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias
 
-from kanalyze.kafka.framing.trimming import keep_only
 from kanalyze.kafka.wire import MissingBytes, WireError
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def drop_unread_bytes(
     if before_drop is not None:
         before_drop()
     ranges = reads.ranges()
-    keep_only(frame, ranges, reads.stuck_at)
+    frame.keep_only(ranges, reads.stuck_at)
     return ranges, reads.stuck_at
 
 

@@ -3,14 +3,20 @@ cimport cython
 
 from kanalyze.kafka.codec.machine cimport (
     CONTROL,
+    DONE,
     HIDDEN_COUNT,
     HIDDEN_FIRST,
+    Machine,
     MALFORMED_RECORDS,
     MISSING_RECORDS,
-    Machine,
     RECORDS_CELLS,
+    RUNNING,
+    TRUNCATED,
     TRUNCATED_RECORDS,
 )
+from kanalyze.kafka.framing.frame cimport Frame, SegmentSpan
+from kanalyze.model.streams cimport Segments
+
 
 cdef enum:
     AS_NUMBER = 0
@@ -54,7 +60,7 @@ cdef class Tape:
     cdef add_bytes(self, const unsigned char[::1] arena, long long begin, long long count)
 
 
-cdef class Taped:
+cdef class EncodedFields:
     cdef TapeReader reader
     cdef readonly Shape shape
     cdef readonly Tape tape
@@ -74,8 +80,8 @@ cdef class Taped:
         long long size,
     )
     cpdef values(self)
-    @cython.locals(copy=Taped, old=Tape)
-    cpdef Taped moved(self, Tape tape)
+    @cython.locals(copy=EncodedFields, old=Tape)
+    cpdef EncodedFields moved(self, Tape tape)
     @cython.locals(
         tape=Tape, at=cython.longlong, begin=cython.longlong, size=cython.longlong, cells=list
     )
@@ -114,7 +120,7 @@ cdef class TapeCursor:
 
     cdef _share(self, TapeCursor other)
     @cython.locals(tape=Tape)
-    cdef begin(self, Taped taped)
+    cdef begin(self, EncodedFields encoded)
     cdef long long number(self) except? -7
     cdef long long peek(self, long long at) except? -7
     @cython.locals(size=cython.longlong, begin=cython.longlong)
@@ -134,9 +140,9 @@ cdef class TapeReader(TapeCursor):
 
     @cython.locals(machine=Machine)
     cpdef value(self, Shape shape)
-    cdef taped(self, Taped taped)
-    @cython.locals(machine=Machine, taped=Taped)
-    cdef Taped take(self, Shape shape, Tape tape)
+    cdef decoded(self, EncodedFields encoded)
+    @cython.locals(machine=Machine, encoded=EncodedFields)
+    cdef EncodedFields take(self, Shape shape, Tape tape)
     @cython.locals(
         kind=cython.int,
         size=cython.longlong,
@@ -187,10 +193,10 @@ cdef object _known_time(long long time_ms)
 cdef object _float(object bits)
 
 
-@cython.locals(taped=Taped)
-cdef Taped new_taped(TapeReader reader, Shape shape, Tape tape)
-@cython.locals(taped=Taped)
-cpdef Taped taped_of(
+@cython.locals(encoded=EncodedFields)
+cdef EncodedFields new_fields(TapeReader reader, Shape shape, Tape tape)
+@cython.locals(encoded=EncodedFields)
+cpdef EncodedFields fields_of(
     const long long[::1] cells, const unsigned char[::1] texts, TapeReader reader, Shape shape
 )
 cpdef check_cells(const long long[::1] cells, long long arena_bytes, Shape shape)
@@ -213,3 +219,28 @@ cdef class CellChecker:
     cdef _pass_struct(self, Shape shape, bint is_dict)
     @cython.locals(begin=cython.Py_ssize_t, codecs=cython.longlong, _i=cython.longlong)
     cdef _pass_records(self)
+
+
+cdef class BodyDecoder:
+    cdef readonly int address
+    cdef readonly int stack_cells
+    cdef readonly Shape shape
+    cdef readonly Machine machine
+    cdef readonly long long end
+    cdef TapeReader reader
+
+    @cython.locals(machine=Machine, frame_bytes=cython.longlong, at=cython.longlong)
+    cdef long long _from_source(self, view, long long pos, long long base, source) except -1
+
+    @cython.locals(machine=Machine, limit=cython.longlong)
+    cpdef long long read(self, view, long long pos) except -1
+    cpdef of_frame(self, Frame frame, long long at)
+    @cython.locals(machine=Machine)
+    cpdef EncodedFields take(self, Tape tape)
+    @cython.locals(machine=Machine, segments=Segments, frame_bytes=cython.longlong)
+    cdef run(self, Frame frame, long long at)
+    cdef _failure(self)
+    @cython.locals(end=cython.longlong, start=cython.longlong)
+    cdef bint _feed_spread(self, SegmentSpan spread, long long at) except -1
+    @cython.locals(machine=Machine, at=cython.longlong, part="const unsigned char[::1]")
+    cdef _read_on(self, long long frame_bytes, Frame frame, source)

@@ -1,7 +1,9 @@
-"""Decoded bodies: as cells on a tape, and as Python values.
+"""Decodes bodies: to cells on a tape, and from these to Python values.
 
-In: a machine that has read a body, and the :class:`Shape` that belongs to its program. Out: tuples
-or dicts, lists, texts, numbers; or a :class:`Taped`, which is turned into these on request.
+In: a program, and bodies: bytes, in a :class:`~kanalyze.kafka.framing.frame.Frame`, or behind a
+:class:`~kanalyze.kafka.wire.Source`. Out: tuples or dicts, lists, texts, numbers; or a
+:class:`EncodedFields`, which is turned into these on request; or the exceptions of
+:mod:`kanalyze.kafka.wire`.
 """
 
 from __future__ import annotations
@@ -10,8 +12,11 @@ from array import array
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields, items
-from kanalyze.kafka.records.batch_headers import RecordsSummary
+from kanalyze.kafka.codec.machine import Machine
+from kanalyze.kafka.records.types import RecordsSummary
+from kanalyze.kafka.wire import Malformed, MissingBytes, Source, Truncated, WireError
 
 try:
     import cython
@@ -31,20 +36,24 @@ if not cython.compiled:
 
     AS_NUMBER, AS_BOOL, AS_FLOAT, AS_UUID, AS_TEXT, AS_BYTES = range(6)
     AS_RECORDS, AS_ARRAY, AS_TUPLE, AS_DICT, AS_NULLABLE = range(6, 11)
+    RUNNING, DONE, TRUNCATED = range(3)
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
-    from kanalyze.kafka.codec.machine import Machine
+    from kanalyze.kafka.codec.machine import Programs
+    from kanalyze.kafka.framing.frame import Frame, SegmentSpan
 
 __all__ = [
     "KINDS",
     "NO_UUID",
     "SEEN_CODECS",
+    "BodyDecoder",
+    "EncodedFields",
+    "Program",
     "Shape",
     "Tape",
     "TapeCursor",
     "TapeReader",
-    "Taped",
     "Texts",
 ]
 
@@ -123,6 +132,18 @@ class Shape:
         self.cells = _fixed_cells(self)
 
 
+class Program(NamedTuple):
+    """Instructions, to be put into tables of programs."""
+
+    words: tuple[int, ...]
+    relocations: tuple[int, ...]
+    """Indices of the words that hold addresses, counted from the first word."""
+    stack_cells: int
+    """How many cells of the machine's stack it needs at most."""
+    shape: Shape
+    """The shape of the values that it puts on the tape."""
+
+
 class Tape:
     """The output of machines for many bodies: cells, and the bytes of texts."""
 
@@ -154,7 +175,7 @@ class Tape:
         self.arena_used = at + count
 
 
-class Taped:
+class EncodedFields:
     """The selected fields of one body: a part of a tape, and its shape.
 
     Attributes:
@@ -190,11 +211,11 @@ class Taped:
 
     def values(self) -> Any:
         """Return the values; each call makes them again."""
-        return self.reader.taped(self)
+        return self.reader.decoded(self)
 
-    def moved(self, tape: Tape) -> Taped:
+    def moved(self, tape: Tape) -> EncodedFields:
         """Return a copy on another tape, which has room for it."""
-        copy = new_taped(self.reader, self.shape, tape)
+        copy = new_fields(self.reader, self.shape, tape)
         old = self.tape
         copy.take(old.cells, self.at, self.cells, old.arena, self.arena_at, self.arena_bytes)
         return copy
@@ -213,12 +234,12 @@ class Taped:
         return tuple(cells), bytes(tape.arena[begin : begin + size]) if size > 0 else b""
 
     @classmethod
-    def from_state(cls, state: object, reader: TapeReader, shape: Shape) -> Taped:
+    def from_state(cls, state: object, reader: TapeReader, shape: Shape) -> EncodedFields:
         """Make one from a state; raises ValueError if the state does not have the shape."""
         saved_cells, texts = fields(state, "ty")
         cells = memoryview(array("q", items(saved_cells, "i")))
         check_cells(cells, len(texts), shape)
-        return taped_of(cells, memoryview(texts), reader, shape)
+        return fields_of(cells, memoryview(texts), reader, shape)
 
 
 class _Text:
@@ -268,7 +289,7 @@ class _UuidEntry:
 
 
 class TapeCursor:
-    """Reads a :class:`Taped` cell by cell; the caller knows its shape.
+    """Reads a :class:`EncodedFields` cell by cell; the caller knows its shape.
 
     Attributes:
         at: index of the next cell.
@@ -294,15 +315,15 @@ class TapeCursor:
     def _share(self, other: TapeCursor) -> None:
         self.texts, self.uuids = other.texts, other.uuids
 
-    def begin(self, taped: Taped) -> None:
+    def begin(self, encoded: EncodedFields) -> None:
         """Go to the first cell of a body."""
-        tape = taped.tape
+        tape = encoded.tape
         if tape is not self.current_tape:  # assigning a view takes longer than the rest of this
             self.current_tape = tape
             self.tape = tape.cells
             self.arena = tape.arena
-        self.at = taped.at
-        self.arena_at = taped.arena_at
+        self.at = encoded.at
+        self.arena_at = encoded.arena_at
 
     def number(self) -> int:
         """Return the next cell, and move past it."""
@@ -395,17 +416,17 @@ class TapeReader(TapeCursor):
         self.arena_at = 0
         return self._value(shape)
 
-    def taped(self, taped: Taped) -> Any:
+    def decoded(self, encoded: EncodedFields) -> Any:
         """Return the value of a part taken from the machine's tape."""
-        self.begin(taped)
-        return self._value(taped.shape)
+        self.begin(encoded)
+        return self._value(encoded.shape)
 
-    def take(self, shape: Shape, tape: Tape) -> Taped:
+    def take(self, shape: Shape, tape: Tape) -> EncodedFields:
         """Copy the machine's whole tape to one that has room for it."""
         machine = self.machine
-        taped = new_taped(self, shape, tape)
-        taped.take(machine.tape, 0, machine.used, machine.arena, 0, machine.arena_used)
-        return taped
+        encoded = new_fields(self, shape, tape)
+        encoded.take(machine.tape, 0, machine.used, machine.arena, 0, machine.arena_used)
+        return encoded
 
     def _value(self, shape: Shape) -> Any:  # noqa: C901 - one switch
         kind = shape.kind
@@ -525,18 +546,20 @@ class TapeReader(TapeCursor):
         )
 
 
-def new_taped(reader: TapeReader, shape: Shape, tape: Tape) -> Taped:
-    """Make a :class:`Taped`; fast from compiled modules."""
-    taped = Taped.__new__(Taped)
-    taped._begin(reader, shape, tape)
-    return taped
+def new_fields(reader: TapeReader, shape: Shape, tape: Tape) -> EncodedFields:
+    """Make a :class:`EncodedFields`; fast from compiled modules."""
+    encoded = EncodedFields.__new__(EncodedFields)
+    encoded._begin(reader, shape, tape)
+    return encoded
 
 
-def taped_of(cells: memoryview, texts: memoryview, reader: TapeReader, shape: Shape) -> Taped:
-    """Make a :class:`Taped` from cells that fit a shape."""
-    taped = new_taped(reader, shape, Tape(len(cells), len(texts)))
-    taped.take(cells, 0, len(cells), texts, 0, len(texts))
-    return taped
+def fields_of(
+    cells: memoryview, texts: memoryview, reader: TapeReader, shape: Shape
+) -> EncodedFields:
+    """Make a :class:`EncodedFields` from cells that fit a shape."""
+    encoded = new_fields(reader, shape, Tape(len(cells), len(texts)))
+    encoded.take(cells, 0, len(cells), texts, 0, len(texts))
+    return encoded
 
 
 def check_cells(cells: memoryview, arena_bytes: int, shape: Shape) -> None:
@@ -650,3 +673,151 @@ def _known_time(time_ms: int) -> int | None:
 
 def _float(bits: int) -> float:
     return float(_DOUBLE.unpack(_INT64.pack(bits))[0])
+
+
+_NO_BYTES = memoryview(b"")
+_TAPE_CELLS, _TAPE_BYTES = 1 << 14, 1 << 14
+"""Size of a tape that many bodies share: 128 KiB of cells, and 16 KiB of texts."""
+
+
+class BodyDecoder:
+    """Decodes bodies of one message in one version; not from several threads at once."""
+
+    def __init__(
+        self, program: Program, programs: Programs, shared: TapeCursor | None = None
+    ) -> None:
+        """Add a program to a table of programs.
+
+        Repeated texts are the same objects as those of the cursor ``shared``, if there is one.
+        """
+        self.address = programs.add(program.words, program.relocations)
+        self.stack_cells = program.stack_cells
+        self.shape = program.shape
+        self.machine = Machine(programs)
+        self.reader = TapeReader(self.machine, shared)
+        self.end = 0
+
+    def __call__(
+        self, view: bytes | memoryview, pos: int, base: int, source: Source | None
+    ) -> tuple[Any, int]:
+        """Decode a body: see :data:`kanalyze.kafka.codec.compiler.Decoder`."""
+        if source is None:
+            end = base + self.read(view, pos)
+        else:
+            end = self._from_source(view, pos, base, source)
+            if self.machine.status != DONE:
+                raise self._failure()
+        return self.reader.value(self.shape), end
+
+    def read(self, view: bytes | memoryview, pos: int) -> int:
+        """Decode a complete body; the values stay on the machine's tape.
+
+        Returns where it ended, and raises, as ``__call__`` does.
+        """
+        machine = self.machine
+        limit = len(view)
+        machine.begin(self.address, self.stack_cells, limit - pos)
+        machine.feed(view, pos, limit)
+        if machine.status != DONE:
+            raise self._failure()
+        return limit - machine.remaining_bytes
+
+    def of_frame(self, frame: Frame, at: int) -> Any:
+        """Decode the body at offset ``at`` of a frame; return its values.
+
+        Sets ``end`` to the frame offset after the body. Raises as ``__call__`` does.
+        """
+        error = self.run(frame, at)
+        if error is not None:
+            raise error
+        return self.reader.value(self.shape)
+
+    def take(self, tape: Tape | None) -> EncodedFields:
+        """Copy the last decoded values to the tape if it has room, else to a new one."""
+        machine = self.machine
+        if tape is None or not tape.has_room(machine.used, machine.arena_used):
+            cells = max(machine.used, _TAPE_CELLS)
+            tape = Tape(cells, max(machine.arena_used, _TAPE_BYTES))
+        return self.reader.take(self.shape, tape)
+
+    def fields_from_state(self, state: object) -> EncodedFields:
+        """Return decoded values from their state; raises ValueError for any other value."""
+        return EncodedFields.from_state(state, self.reader, self.shape)
+
+    def run(self, frame: Frame, at: int) -> WireError | None:
+        """Decode as :meth:`of_frame`; the values stay on the machine's tape.
+
+        Returns the error, or None if the body was read. It is not raised: some clients write every
+        body wrong, and raising takes longer than reading.
+        """
+        machine = self.machine
+        frame_bytes = frame.length
+        if at > frame_bytes:
+            return Truncated("the frame ends before the body")
+        machine.begin(self.address, self.stack_cells, frame_bytes - at)
+        segments = frame.segments
+        if segments is not None and at <= frame.contiguous_bytes:
+            machine.feed(segments.data, frame.begin + at, frame.begin + frame.contiguous_bytes)
+        if machine.status == RUNNING:
+            try:
+                self._read_on(frame_bytes, frame, frame)
+            except MissingBytes as error:
+                return error
+        self.end = frame_bytes - machine.remaining_bytes
+        return None if machine.status == DONE else self._failure()
+
+    def _failure(self) -> WireError:
+        """Return the error that says why the machine did not reach the end of a body."""
+        if self.machine.status == TRUNCATED:
+            return Truncated("the bytes end within the body")
+        return Malformed("the bytes do not fit the message's definition")
+
+    def _from_source(self, view: bytes | memoryview, pos: int, base: int, source: Source) -> int:
+        """Run over the bytes of a frame, window by window; return where the body ended in it."""
+        machine = self.machine
+        frame_bytes = source.length
+        at = base + pos
+        if at > frame_bytes:
+            raise Truncated("the frame ends before the body")
+        machine.begin(self.address, self.stack_cells, frame_bytes - at)
+        machine.feed(view, pos, min(len(view), frame_bytes - base))
+        self._read_on(frame_bytes, None, source)
+        return frame_bytes - machine.remaining_bytes
+
+    def _read_on(self, frame_bytes: int, frame: Frame | None, source: Source) -> None:
+        """Run over the bytes of a source: window by window, or, of a frame, segment by segment."""
+        machine = self.machine
+        while machine.status == RUNNING:
+            if machine.skip > 0:
+                machine.pass_skipped(machine.skip)
+            at = frame_bytes - machine.remaining_bytes + machine.carried
+            if at >= frame_bytes:
+                machine.feed(_NO_BYTES, 0, 0)
+                continue
+            if frame is not None and frame.spread is not None:
+                if not self._feed_spread(frame.spread, at) and not machine.skip_missing_records():
+                    raise MissingBytes(f"byte {at} of the frame is not there")
+                continue
+            try:
+                # A conditional expression would, compiled, make an object for each part.
+                if frame is None:  # noqa: SIM108
+                    part = source.window(at)
+                else:
+                    part = frame.contiguous(at)
+            except MissingBytes:
+                if not machine.skip_missing_records():
+                    raise
+                continue
+            machine.feed(part, 0, len(part))
+
+    def _feed_spread(self, spread: SegmentSpan, at: int) -> bool:
+        """Run over the contiguous bytes of a spread from ``at`` on; return false if there are none.
+
+        No view of them is made first: that would take 50 ns.
+        """
+        end = spread.contiguous_end(at)
+        if end <= at or at >= spread.length:
+            return False
+        start = spread.buffer_index(at)
+        self.machine.feed(spread.segments.data, start, start + end - at)
+        return True

@@ -1,8 +1,61 @@
 # The C types of frame.py.
 cimport cython
 
-from kanalyze.kafka.framing.frame_pieces cimport FramePieces, SegmentSpan
 from kanalyze.model.streams cimport Segments
+
+
+cdef class SegmentSpan:
+    cdef readonly Segments segments
+    cdef readonly long long length
+    cdef readonly long long buffered_bytes
+    cdef long long _first
+    cdef long long _last
+    cdef long long _skip
+    cdef long long _index
+    cdef long long _at
+
+    cdef _begin(self, Segments segments, long long first, long long skip, long long length)
+    @cython.locals(
+        segments=Segments,
+        length=cython.longlong,
+        at=cython.longlong,
+        index=cython.longlong,
+        buffered=cython.longlong,
+        begin=cython.longlong,
+        end=cython.longlong,
+    )
+    cdef _measure(self)
+    @cython.locals(index=cython.longlong, at=cython.longlong, captured=cython.longlong)
+    cdef long long _reach(self) except -1
+    @cython.locals(lengths="const long long[::1]")
+    cpdef long long contiguous_end(self, long long at) except? -1
+    cpdef long long buffer_index(self, long long at) except? -1
+    @cython.locals(have=cython.longlong, end=cython.longlong, start=cython.longlong)
+    cpdef view(self, long long at, long long least)
+
+
+@cython.locals(spread=SegmentSpan)
+cdef SegmentSpan spread_of(Segments segments, long long first, long long skip, long long length)
+
+
+cdef class FramePieces:
+    cdef public list _at
+    cdef public list _pieces
+    cdef public long long _owned
+
+    cpdef add(self, long long at, piece)
+    cpdef detach(self)
+    @cython.locals(
+        index=cython.Py_ssize_t,
+        begin=cython.longlong,
+        end=cython.longlong,
+        start=cython.longlong,
+        spread=SegmentSpan,
+    )
+    cdef const unsigned char[::1] contiguous(self, long long at)
+    @cython.locals(index=cython.Py_ssize_t, have=cython.longlong)
+    cpdef join(self, long long at, long long least)
+    cdef Py_ssize_t _index_of(self, long long at) except -1
 
 
 cdef enum:
@@ -42,10 +95,10 @@ cdef class Frame:
     @cython.locals(pieces=FramePieces)
     cpdef FramePieces in_pieces(self)
     cpdef detach(self)
-    cdef _check_end(self, long long at)
     cdef _join(self, long long at, long long least)
 
 
+cdef _check_end(long long at, long long length)
 @cython.locals(frame=Frame)
 cdef Frame frame_begun(
     long long length, long long stream_offset, long long time_ns, long long packet
@@ -53,4 +106,29 @@ cdef Frame frame_begun(
 @cython.locals(frame=Frame, time_ns=cython.longlong, packet=cython.longlong)
 cdef Frame frame_in_segment(
     Segments segments, long long index, long long used, long long length, long long stream_offset
+)
+
+
+@cython.locals(
+    size=cython.Py_ssize_t,
+    body=cython.Py_ssize_t,
+    flexible=cython.int,
+    i=cython.int,
+    length=cython.int,
+)
+cpdef Py_ssize_t plain_body(bytes data, bytes head, int header_version) except -1
+
+
+@cython.final
+cdef class RequestHeader:
+    cdef readonly int api_key
+    cdef readonly int api_version
+    cdef readonly long long correlation_id
+    cdef readonly str client_id
+    cdef readonly long long body
+
+
+@cython.locals(header=RequestHeader)
+cdef RequestHeader request_header_of(
+    int api_key, int api_version, long long correlation_id, str client_id, long long body
 )

@@ -2,11 +2,68 @@
 cimport cython
 
 from kanalyze.kafka.codec.machine cimport int32_at
-from kanalyze.kafka.framing.boundary_search cimport BoundarySearch
-from kanalyze.kafka.framing.frame cimport NO_PACKET, Frame, frame_begun, frame_in_segment
-from kanalyze.kafka.framing.frame_pieces cimport spread_of
-from kanalyze.kafka.framing.partial_frame cimport PartialFrame, SplitPrefix
+from kanalyze.kafka.framing.frame cimport (
+    Frame,
+    frame_begun,
+    frame_in_segment,
+    NO_PACKET,
+    SegmentSpan,
+    spread_of,
+)
 from kanalyze.model.streams cimport Segments
+
+
+cdef class BoundarySearch:
+    cdef object _locator
+    cdef public _SearchBuffer _buffer
+    cdef public long long _candidate_offset
+    cdef public long long _searched_until
+    cdef public bint is_on
+    cdef public long long skipped_bytes
+
+    @cython.locals(begin=cython.longlong)
+    cpdef bint is_unconfirmed(self, Frame frame) except -1
+    cpdef bint confirms(self, Frame frame) except -1
+    cpdef long long clear(self) except -1
+    @cython.locals(search=_SearchBuffer)
+    cpdef list search(self, chunk)
+    @cython.locals(search=_SearchBuffer)
+    cpdef list search_buffered(self)
+    cdef list _end(self, long long index)
+
+
+cdef class _SearchBuffer:
+    cdef public bytearray _bytes
+    cdef public list _marks
+    cdef public long long stream_offset
+    cdef public long long _cut_bytes
+    cdef public long long searched_bytes
+    cdef public long long needed_bytes
+
+    cpdef add(self, segments, Py_ssize_t index, long long stream_offset)
+    cpdef long long clear(self) except -1
+
+
+@cython.final
+cdef class PartialFrame:
+    cdef public Frame frame
+    cdef public long long remaining
+
+    cdef extend(self, Frame frame, SegmentSpan spread)
+    cpdef lose(self, long long length)
+    @cython.locals(frame=Frame)
+    cpdef Frame end(self, long long time_ns, long long packet)
+
+
+@cython.final
+cdef class SplitPrefix:
+    cdef public Frame frame
+    cdef public bytes _bytes
+
+    cpdef begin(self, segments, long long index, long long stream_offset, long long used)
+    cpdef int add(self, segments, long long index) except -2
+    cpdef end(self, Frame frame, long long size)
+    cpdef clear(self)
 
 
 cdef list _NO_LOSSES

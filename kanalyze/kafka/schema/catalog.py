@@ -16,14 +16,14 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.paths import beside, opened
 from kanalyze.errors import DefinitionError
 from kanalyze.kafka.schema.api_table import APIS, RELEASES, SUPERSEDED
-from kanalyze.kafka.schema.versions import NONE, VersionRange
+from kanalyze.kafka.schema.schema_ast import NONE, VersionRange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from kanalyze.kafka.schema.loader import UserDefinitions, UserMessage
     from kanalyze.kafka.schema.schema_ast import MessageSpec
-    from kanalyze.kafka.schema.user_definitions import UserDefinitions, UserMessage
 
 __all__ = ["RELEASES", "Api", "Catalog", "Kind"]
 
@@ -90,7 +90,7 @@ class Catalog:
         self._user_messages: dict[tuple[int, Kind], MessageSpec] = {}
         self._user_data: dict[str, MessageSpec] = {}
         if definitions is not None:
-            from kanalyze.kafka.schema.user_definitions import read_definitions
+            from kanalyze.kafka.schema.loader import read_definitions
 
             self._add(read_definitions(definitions))
 

@@ -12,8 +12,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.kafka.schema.schema_ast import Field, MessageSpec, Struct
-from kanalyze.kafka.schema.versions import MAX_VERSION, NONE, VersionRange
+from kanalyze.kafka.schema.schema_ast import (
+    MAX_VERSION,
+    NONE,
+    Field,
+    MessageSpec,
+    Struct,
+    VersionRange,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,9 +1,8 @@
 # The C types of decode_plans.py.
 cimport cython
 
-from kanalyze.kafka.codec.decoder cimport BodyDecoder
-from kanalyze.kafka.framing.frame cimport Frame
-from kanalyze.kafka.framing.headers cimport RequestHeader
+from kanalyze.kafka.codec.values cimport BodyDecoder
+from kanalyze.kafka.framing.frame cimport Frame, RequestHeader
 
 cdef enum:
     PRODUCE = 0

@@ -12,8 +12,8 @@ import struct
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kanalyze.common.caches import remember
-from kanalyze.kafka.codec.projection import Projection
-from kanalyze.kafka.framing.headers import parse_response_header
+from kanalyze.kafka.codec.compiler import Projection
+from kanalyze.kafka.framing.frame import parse_response_header
 from kanalyze.kafka.wire import MissingBytes, Truncated, WireError
 
 try:
@@ -30,9 +30,8 @@ if not cython.compiled:
 
 if TYPE_CHECKING:
     from kanalyze.kafka.codec.compiler import Decoders
-    from kanalyze.kafka.codec.decoder import BodyDecoder
-    from kanalyze.kafka.framing.frame import Frame
-    from kanalyze.kafka.framing.headers import RequestHeader
+    from kanalyze.kafka.codec.values import BodyDecoder
+    from kanalyze.kafka.framing.frame import Frame, RequestHeader
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.schema.schema_ast import MessageSpec as Definition
 
@@ -416,7 +415,7 @@ class SessionFields:
             return body
         if not self._plans.has_version(SASL_AUTHENTICATE, version):
             return body
-        from kanalyze.kafka.codec.trace import trace_message  # imported late: only for logins
+        from kanalyze.kafka.codec.interpreter import trace_message
 
         message = self._catalog.message(SASL_AUTHENTICATE, kind)
         trace = trace_message(message, version, frame.read(0, frame.length), at)

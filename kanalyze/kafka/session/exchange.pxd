@@ -1,7 +1,7 @@
 # The C types of exchange.py.
 cimport cython
 
-from kanalyze.kafka.codec.values cimport Taped
+from kanalyze.kafka.codec.values cimport EncodedFields
 from kanalyze.kafka.framing.frame cimport Frame, NO_PACKET
 
 cdef enum:
@@ -29,7 +29,7 @@ cdef class Message:
     cdef public long long last_packet
     cdef public long long length
     cdef public long long stream_offset
-    cdef public Taped taped
+    cdef public EncodedFields encoded_fields
     cdef object _values
     cdef public int read_as
     cdef public object data

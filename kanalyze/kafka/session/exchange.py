@@ -24,7 +24,7 @@ if not cython.compiled:
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
-    from kanalyze.kafka.codec.values import Taped
+    from kanalyze.kafka.codec.values import EncodedFields
     from kanalyze.kafka.framing.frame import Frame
     from kanalyze.model.anomalies import AnomalyKind
     from kanalyze.model.tcp import Endpoint, TcpConnection
@@ -136,16 +136,16 @@ class Message:
             ``last_packet`` is ``NO_PACKET``. For Python: ``end_ns``, ``end_packet``.
         length: bytes with the 4-byte size prefix.
         stream_offset: of the first byte.
-        taped: the selected fields as they were decoded; None when the body was not decoded, or its
-            values were set.
+        encoded_fields: the selected fields as they were decoded; None when the body was not
+            decoded, or its values were set.
         read_as: API version that the body was read as, ``NO_VERSION`` when it was not read. For
             Python: ``version``.
         data: the whole frame from its size prefix on, if it is to be kept and is complete.
         pieces: the captured bytes of the frame, if it is to be kept and is incomplete, as
-            :meth:`~kanalyze.kafka.framing.frame_pieces.FramePieces.state` returns them.
+            :meth:`~kanalyze.kafka.framing.frame.FramePieces.state` returns them.
     """
 
-    _NOT_SAVED = ("_values", "pieces", "taped")
+    _NOT_SAVED = ("_values", "pieces", "encoded_fields")
 
     def __init__(self, frame: Frame) -> None:
         self._of_frame(frame)
@@ -157,7 +157,7 @@ class Message:
         self.last_packet = frame.last_packet
         self.length = frame.length
         self.stream_offset = frame.stream_offset
-        self.taped: Taped | None = None
+        self.encoded_fields: EncodedFields | None = None
         self._values: Any = None
         self.read_as = NO_VERSION
         self.data: bytes | None = None
@@ -183,7 +183,8 @@ class Message:
         message.last_ns = 0 if end_ns is None else end_ns
         message.last_packet = NO_PACKET if end_packet is None else end_packet
         message.length, message.stream_offset = length, stream_offset
-        message.taped, message.version, message.data, message.pieces = None, version, None, None
+        message.encoded_fields = message.data = message.pieces = None
+        message.version = version
         message.values = values
         return message
 
@@ -209,8 +210,8 @@ class Message:
     @property
     def values(self) -> Any:
         """The values of the selected fields; None when the body was not read."""
-        if self._values is None and self.taped is not None:
-            self._values = self.taped.values()
+        if self._values is None and self.encoded_fields is not None:
+            self._values = self.encoded_fields.values()
         return self._values
 
     @values.setter

@@ -1,8 +1,7 @@
 # The C types of exchange_builder.py.
 cimport cython
 
-from kanalyze.kafka.framing.frame cimport NO_PACKET, Frame
-from kanalyze.kafka.framing.headers cimport RequestHeader
+from kanalyze.kafka.framing.frame cimport Frame, NO_PACKET, RequestHeader
 from kanalyze.kafka.session.correlation cimport Correlator, EarlyResponses, OneWayRequests
 from kanalyze.kafka.session.decode_plans cimport (
     API_VERSIONS,
@@ -10,8 +9,8 @@ from kanalyze.kafka.session.decode_plans cimport (
     SASL_AUTHENTICATE,
     SASL_HANDSHAKE,
 )
-from kanalyze.kafka.session.events cimport ConnectionEvents, TokenRanges, frame_anomaly
-from kanalyze.kafka.session.exchange cimport Exchange, Message, Peers, exchange_of, message_of
+from kanalyze.kafka.session.events cimport ConnectionEvents, frame_anomaly, TokenRanges
+from kanalyze.kafka.session.exchange cimport Exchange, exchange_of, Message, message_of, Peers
 from kanalyze.kafka.session.login cimport Login
 from kanalyze.kafka.session.message_reader cimport MessageBodies, MessageReader
 

@@ -11,7 +11,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kanalyze.common.saved import Saved
-from kanalyze.kafka.framing.trimming import is_worth_skimming
 from kanalyze.kafka.session.correlation import (
     Correlator,
     EarlyResponse,
@@ -49,9 +48,8 @@ if not cython.compiled:
 
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.framing.frame import Frame
+    from kanalyze.kafka.framing.frame import Frame, RequestHeader
     from kanalyze.kafka.framing.framer import SyncLoss
-    from kanalyze.kafka.framing.headers import RequestHeader
     from kanalyze.kafka.session.exchange import BodyStates, Peers
     from kanalyze.kafka.session.message_reader import KeepsBytes, MessageReader
     from kanalyze.kafka.session.resync import RequestLocator
@@ -509,7 +507,7 @@ class ExchangeBuilder(_Completion):
 
     def trim_request(self, frame: Frame, events: ConnectionEvents) -> None:
         """Drop the unneeded bytes of an incomplete request; report where tokens may be."""
-        if is_worth_skimming(frame):
+        if frame.buffered_bytes > frame.skim_above:
             with suppress(WireError):
                 header = self._reader.request_header(frame)
                 if not self.bodies.keeps_bytes(header.api_key):
@@ -528,7 +526,7 @@ class ExchangeBuilder(_Completion):
         request = self.correlator.oldest(correlation_id)
         if request is None or request.api_key == SASL_AUTHENTICATE:
             events.token_bytes.append(self.tokens.of_partial(frame, self._broker_index))
-        if request is None or request.api_key is None or not is_worth_skimming(frame):
+        if request is None or request.api_key is None or frame.buffered_bytes <= frame.skim_above:
             return
         if not self.bodies.keeps_bytes(request.api_key):
             with suppress(WireError):

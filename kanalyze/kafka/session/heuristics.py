@@ -26,11 +26,11 @@ from typing import TYPE_CHECKING
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.saved import Saved
 from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES
-from kanalyze.kafka.records.batch_headers import BATCH_HEADER_BYTES, batch_head_bytes
+from kanalyze.kafka.records.types import BATCH_HEADER_BYTES, batch_head_bytes
 from kanalyze.kafka.wire import WireError
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.framing.headers import RequestHeader
+    from kanalyze.kafka.framing.frame import RequestHeader
     from kanalyze.kafka.schema.catalog import Api, Catalog
     from kanalyze.kafka.session.message_reader import MessageReader
     from kanalyze.kafka.session.replay_buffer import ReplayBuffer

@@ -32,8 +32,7 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kanalyze.kafka.framing.frame import Frame
-    from kanalyze.kafka.framing.headers import RequestHeader
+    from kanalyze.kafka.framing.frame import Frame, RequestHeader
     from kanalyze.kafka.session.exchange import Exchange, Peers
     from kanalyze.kafka.session.message_reader import MessageReader
     from kanalyze.kafka.session.resync import RequestLocator

@@ -1,11 +1,9 @@
 # The C types of message_reader.py.
 cimport cython
 
-from kanalyze.kafka.codec.decoder cimport BodyDecoder
 from kanalyze.kafka.codec.machine cimport int16_at, int32_at, varint_at, varint_width
-from kanalyze.kafka.codec.values cimport Tape, Taped, Texts
-from kanalyze.kafka.framing.frame cimport Frame
-from kanalyze.kafka.framing.headers cimport request_header_of, RequestHeader
+from kanalyze.kafka.codec.values cimport BodyDecoder, EncodedFields, Tape, Texts
+from kanalyze.kafka.framing.frame cimport Frame, request_header_of, RequestHeader
 from kanalyze.kafka.session.decode_plans cimport (
     API_VERSIONS,
     DecodePlan,
@@ -25,7 +23,7 @@ cdef enum:
 
 @cython.final
 cdef class DecodedBody:
-    cdef readonly Taped taped
+    cdef readonly EncodedFields encoded_fields
     cdef readonly int read_as
     cdef readonly object problem
     cdef readonly object detail
@@ -65,21 +63,21 @@ cdef class MessageReader:
     cpdef long long correlation_id(self, Frame frame) except? -1
     @cython.locals(plan=DecodePlan, at=cython.longlong, body=DecodedBody)
     cpdef DecodedBody response_body(self, Frame frame, int api_key, int api_version)
-    @cython.locals(decode=BodyDecoder, end=cython.longlong, exact=cython.bint, taped=Taped)
+    @cython.locals(decode=BodyDecoder, end=cython.longlong, exact=cython.bint, encoded=EncodedFields)
     cdef DecodedBody _body(self, Frame frame, long long at, DecodePlan plan)
-    @cython.locals(taped=Taped)
-    cdef Taped _taped(self, BodyDecoder decode)
+    @cython.locals(encoded=EncodedFields)
+    cdef EncodedFields _encoded(self, BodyDecoder decode)
     @cython.locals(decode=BodyDecoder)
     cdef _by_superseded(self, DecodePlan plan, Frame frame, long long at)
 
 
 @cython.locals(body=DecodedBody)
-cdef DecodedBody _read_body(Taped taped, version)
+cdef DecodedBody _read_body(EncodedFields encoded, version)
 @cython.locals(decode=BodyDecoder)
 cdef bint _note_batches(DecodePlan plan) except -1
 @cython.locals(decode=BodyDecoder)
 cdef _summing(Frame frame, DecodePlan plan, bint is_checked)
-@cython.locals(decode=BodyDecoder, taped=Taped)
+@cython.locals(decode=BodyDecoder, encoded=EncodedFields)
 cdef _check_batches(DecodedBody body, Frame frame, DecodePlan plan)
 @cython.locals(segments=Segments)
 cdef bint _begins_with_code(Frame frame, int code) except -1

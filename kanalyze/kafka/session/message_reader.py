@@ -31,7 +31,7 @@ from kanalyze.kafka.codec.failures import (
     unknown_version,
 )
 from kanalyze.kafka.codec.values import Tape, Texts
-from kanalyze.kafka.framing.headers import (
+from kanalyze.kafka.framing.frame import (
     RequestHeader,
     parse_request_header,
     parse_response_header,
@@ -55,7 +55,7 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
 
 if not cython.compiled:
     from kanalyze.kafka.codec.machine import int16_at, int32_at, varint_at, varint_width
-    from kanalyze.kafka.framing.headers import request_header_of
+    from kanalyze.kafka.framing.frame import request_header_of
     from kanalyze.kafka.session.decode_plans import API_VERSIONS, PRODUCE, UNSUPPORTED_VERSION
     from kanalyze.kafka.session.exchange import NO_API, NO_VERSION
 
@@ -71,8 +71,7 @@ if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.codec.byte_ranges_read import Ranges
     from kanalyze.kafka.codec.compiler import Decoders
-    from kanalyze.kafka.codec.decoder import BodyDecoder
-    from kanalyze.kafka.codec.values import Taped
+    from kanalyze.kafka.codec.values import BodyDecoder, EncodedFields
     from kanalyze.kafka.framing.frame import Frame
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.batch_checks import BatchChecks
@@ -156,19 +155,20 @@ before them."""
 class DecodedBody:
     """The result of decoding a body.
 
-    ``taped`` and ``version`` are None if nothing was read; ``problem`` says why, or that bytes were
-    left over. ``read_as`` is the version for compiled modules, ``NO_VERSION`` in place of None.
+    ``encoded_fields`` and ``version`` are None if nothing was read; ``problem`` says why, or that
+    bytes were left over. ``read_as`` is the version for compiled modules, ``NO_VERSION`` in place
+    of None.
     """
 
     def __init__(
         self,
-        taped: Taped | None,
+        encoded: EncodedFields | None,
         version: int | None,
         problem: AnomalyKind | None,
         detail: str = "",
         left_over: int = 0,
     ) -> None:
-        self.taped = taped
+        self.encoded_fields = encoded
         self.read_as = NO_VERSION if version is None else version
         self.problem = problem
         self.detail = detail
@@ -186,7 +186,7 @@ class DecodedBody:
     @property
     def values(self) -> Any:
         """The values of the selected fields; each access makes them again."""
-        return None if self.taped is None else self.taped.values()
+        return None if self.encoded_fields is None else self.encoded_fields.values()
 
 
 class MessageReader:
@@ -370,7 +370,7 @@ class MessageReader:
         version = header.api_version
         if header.api_key != PRODUCE or not self._plans.has_version(PRODUCE, version):
             return None
-        from kanalyze.kafka.records.first_records import first_records  # imported late: rare
+        from kanalyze.kafka.codec.interpreter import first_records  # imported late: rare
 
         message = self._catalog.message(header.api_key, "request")
         head = view[: header.body + _RECORDS_WITHIN_BYTES]
@@ -380,17 +380,17 @@ class MessageReader:
 
     def body_state(self, message: Message, api_key: int | None, kind: MessageKind) -> State | None:
         """Return a body's layout and tape; see ``BodyStates`` in ``exchange.py``."""
-        taped, version = message.taped, message.version
-        if taped is None or version is None or api_key is None:
+        encoded, version = message.encoded_fields, message.version
+        if encoded is None or version is None or api_key is None:
             return None
         plan = self._plans.of_kind(api_key, version, kind)
-        has_newer = plan.decode is not None and taped.is_of(plan.decode.shape)
+        has_newer = plan.decode is not None and encoded.is_of(plan.decode.shape)
         if has_newer or plan.superseded is None:
-            return False, taped.state(), has_newer
-        if taped.is_of(plan.superseded.shape):
-            return True, taped.state(), True
+            return False, encoded.state(), has_newer
+        if encoded.is_of(plan.superseded.shape):
+            return True, encoded.state(), True
         older = self._plans.older(api_key, version, kind, is_superseded=True)
-        return taped.is_of(older.shape), taped.state(), False
+        return encoded.is_of(older.shape), encoded.state(), False
 
     def load_body_state(
         self, message: Message, state: object, api_key: int | None, kind: MessageKind
@@ -399,7 +399,7 @@ class MessageReader:
         if state is None:
             return
         version = message.version
-        is_superseded, taped, has_newer = fields(state, "btb", (False,))
+        is_superseded, encoded, has_newer = fields(state, "btb", (False,))
         if api_key is None or version is None or not self._plans.has_version(api_key, version):
             raise ValueError("a body of an unknown API")
         plan = self._plans.of_kind(api_key, version, kind)
@@ -408,7 +408,7 @@ class MessageReader:
             raise ValueError("a body in an unknown layout")
         if not has_newer:
             decode = self._plans.older(api_key, version, kind, is_superseded=is_superseded)
-        message.taped = decode.taped_from_state(taped)
+        message.encoded_fields = decode.fields_from_state(encoded)
 
     # -- decoding ---------------------------------------------------------------------------------
 
@@ -440,19 +440,19 @@ class MessageReader:
             if superseded is not None:
                 return superseded
         if not plan.known:
-            return _of_unknown_version(plan, self._taped(decode) if exact else None)
-        taped = self._taped(decode)
+            return _of_unknown_version(plan, self._encoded(decode) if exact else None)
+        encoded = self._encoded(decode)
         if exact:
-            return _read_body(taped, plan.version)
+            return _read_body(encoded, plan.version)
         left_over = 0 if is_padding(frame, end) else frame.length - end
         detail = f"byte {end}: {LEFT_OVER}"
-        return DecodedBody(taped, plan.version, AnomalyKind.TRAILING_BYTES, detail, left_over)
+        return DecodedBody(encoded, plan.version, AnomalyKind.TRAILING_BYTES, detail, left_over)
 
-    def _taped(self, decode: BodyDecoder) -> Taped:
+    def _encoded(self, decode: BodyDecoder) -> EncodedFields:
         """Return the body that was decoded last, copied to the tape that is shared by bodies."""
-        taped = decode.take(self._tape)
-        self._tape = taped.tape
-        return taped
+        encoded = decode.take(self._tape)
+        self._tape = encoded.tape
+        return encoded
 
     def _by_superseded(self, plan: DecodePlan, frame: Frame, at: int) -> DecodedBody | None:
         """Read a body in the layout that some releases had; None if that does not fit."""
@@ -460,16 +460,16 @@ class MessageReader:
         if decode is None or decode.run(frame, at) is not None:
             return None
         return (
-            DecodedBody(self._taped(decode), plan.version, None)
+            DecodedBody(self._encoded(decode), plan.version, None)
             if decode.end == frame.length
             else None
         )
 
 
-def _read_body(taped: Taped, version: int | None) -> DecodedBody:
+def _read_body(encoded: EncodedFields, version: int | None) -> DecodedBody:
     """Make a :class:`DecodedBody` that was read to the end; fast from compiled modules."""
     body = DecodedBody.__new__(DecodedBody)
-    body.taped = taped
+    body.encoded_fields = encoded
     body.read_as = NO_VERSION if version is None else version
     body.problem = None
     body.detail = ""
@@ -486,7 +486,7 @@ def _with_guess(
         data = MessageReader.beginning(frame)[: frame.length]
     except WireError:  # the first bytes are missing
         return body
-    from kanalyze.kafka.codec.probable_errors import with_probable_error  # imported late: rare
+    from kanalyze.kafka.codec.failures import with_probable_error  # imported late: rare
 
     reason = body.detail
     detail = with_probable_error(reason, catalog, api_key, api_version, data, frame.length)
@@ -515,19 +515,19 @@ def _summing(frame: Frame, plan: DecodePlan, is_checked: bool) -> Callable[[], N
 
 def _check_batches(body: DecodedBody, frame: Frame, plan: DecodePlan) -> None:
     """Check the batches of a body if it was read by the plan's decoder."""
-    decode, taped = plan.decode, body.taped
-    if decode is None or taped is None or plan.key >> 16 not in _CHECKED_APIS:
+    decode, encoded = plan.decode, body.encoded_fields
+    if decode is None or encoded is None or plan.key >> 16 not in _CHECKED_APIS:
         return
-    if decode.machine.batches > 0 and taped.is_of(decode.shape):
+    if decode.machine.batches > 0 and encoded.is_of(decode.shape):
         body.batches = checks_of(frame, decode.machine)
 
 
-def _of_unknown_version(plan: DecodePlan, taped: Taped | None) -> DecodedBody:
+def _of_unknown_version(plan: DecodePlan, encoded: EncodedFields | None) -> DecodedBody:
     """Return the result for a body in a version that is not in the tables."""
     assert plan.definition is not None
-    version = None if taped is None else plan.version
+    version = None if encoded is None else plan.version
     detail = unknown_version(plan.definition)
-    return DecodedBody(taped, version, AnomalyKind.UNKNOWN_API_VERSION, detail)
+    return DecodedBody(encoded, version, AnomalyKind.UNKNOWN_API_VERSION, detail)
 
 
 def _begins_with_code(frame: Frame, code: int) -> bool:
@@ -663,15 +663,19 @@ class MessageBodies:
         for index in range(len(self._undetached)):
             exchange = self._undetached[index]
             request = exchange.request
-            if exchange.response is None and request is not None and request.taped is not None:
+            if (
+                exchange.response is None
+                and request is not None
+                and request.encoded_fields is not None
+            ):
                 pending.append(request)
-                cells += request.taped.cells
-                arena_bytes += request.taped.arena_bytes
+                cells += request.encoded_fields.cells
+                arena_bytes += request.encoded_fields.arena_bytes
         if pending:
             tape = Tape(cells, arena_bytes)
             for request in pending:
-                if request.taped is not None:
-                    request.taped = request.taped.moved(tape)
+                if request.encoded_fields is not None:
+                    request.encoded_fields = request.encoded_fields.moved(tape)
         if self._undetached:
             self._undetached = []
 
@@ -692,7 +696,7 @@ class MessageBodies:
         events: ConnectionEvents,
     ) -> None:
         """Put the values into the message, and count the frame."""
-        message.taped, message.read_as = body.taped, body.read_as
+        message.encoded_fields, message.read_as = body.encoded_fields, body.read_as
         if self._keep is not None and self._keep(exchange.key):
             if frame.missing_bytes:
                 message.pieces = save(frame.in_pieces())

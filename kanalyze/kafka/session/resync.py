@@ -20,7 +20,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kanalyze.common.saved import Saved
-from kanalyze.kafka.framing.boundary_search import FrameLocator
+from kanalyze.kafka.framing.framer import FrameLocator
 from kanalyze.kafka.session.heuristics import (
     LONGEST_CLIENT_ID_BYTES,
     highest_plausible_version,
@@ -53,8 +53,7 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from kanalyze.kafka.framing.frame import Frame
-    from kanalyze.kafka.framing.headers import RequestHeader
+    from kanalyze.kafka.framing.frame import Frame, RequestHeader
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.message_reader import MessageReader
     from kanalyze.model.streams import Segments

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from kanalyze.kafka.framing.boundary_search import FrameLocator
-from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES
+from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES, FrameLocator
 from kanalyze.kafka.v07.messages import (
     ERROR_NAMES_07,
     RequestType,
@@ -52,7 +51,7 @@ _LARGEST_LEAD_BYTE = LARGEST_FRAME_BYTES >> 24
 
 
 class Request07Locator(FrameLocator):
-    """Finds requests; a :class:`~kanalyze.kafka.framing.boundary_search.FrameLocator`."""
+    """Finds requests; a :class:`~kanalyze.kafka.framing.framer.FrameLocator`."""
 
     def __call__(self, view: memoryview) -> tuple[int | None, int]:
         """Return (index of a request's first byte or None, index of the first byte to keep)."""

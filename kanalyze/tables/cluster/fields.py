@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kanalyze.kafka.codec.projection import Projection, select
+from kanalyze.kafka.codec.compiler import Projection, select
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kanalyze.kafka.codec.projection import Selection
-    from kanalyze.kafka.codec.values import Shape, Taped
+    from kanalyze.kafka.codec.compiler import Selection
+    from kanalyze.kafka.codec.values import EncodedFields, Shape
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.schema.schema_ast import Struct
     from kanalyze.kafka.session.exchange import Message
@@ -59,14 +59,14 @@ class BodyFields:
         Structs, and structs in lists, are dicts too. A field that the version does not have has its
         default. A field is left out if it has another name in the release that sent the body.
         """
-        taped: Taped | None = None if message is None else message.taped
-        if message is None or taped is None or taped.cells > _MAX_CELLS:
+        encoded: EncodedFields | None = None if message is None else message.encoded_fields
+        if message is None or encoded is None or encoded.cells > _MAX_CELLS:
             return None
         level = self._level(api_key, kind)
-        fields = _named(taped.values(), level)
+        fields = _named(encoded.values(), level)
         version = message.version
         if version is not None and self._catalog.superseded(api_key, kind, version) is not None:
-            _leave_out_unread(fields, level, taped.shape)
+            _leave_out_unread(fields, level, encoded.shape)
         return fields
 
     def _level(self, api_key: int, kind: Any) -> _Level:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from kanalyze.common.plain_values import State
-    from kanalyze.kafka.codec.projection import Projection
+    from kanalyze.kafka.codec.compiler import Projection
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.exchange import Exchange
     from kanalyze.tables.cluster.fields import FieldPaths

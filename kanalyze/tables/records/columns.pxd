@@ -2,8 +2,7 @@
 cimport cython
 
 from kanalyze.tables.columns.buffers cimport IntBuffer, WordBuffer
-from kanalyze.kafka.records.batch cimport RecordBatch
-from kanalyze.kafka.records.cursor cimport RecordCursor
+from kanalyze.kafka.records.batches cimport RecordBatch, RecordCursor
 
 cdef enum:
     MAX_ROWS = 2048

@@ -19,9 +19,8 @@ from array import array
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.kafka.records.control import control_type
-from kanalyze.kafka.records.cursor import schema_id
-from kanalyze.kafka.records.types import RecordProblem, as_int64
+from kanalyze.kafka.records.batches import schema_id
+from kanalyze.kafka.records.types import RecordProblem, as_int64, control_type
 from kanalyze.tables.columns.block import Lists, RowBlock, drained
 from kanalyze.tables.columns.buffers import IntBuffer, WordBuffer, buffers_of, ints_of, words_of
 
@@ -39,8 +38,7 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from kanalyze.kafka.records.batch import RecordBatch
-    from kanalyze.kafka.records.cursor import RecordCursor
+    from kanalyze.kafka.records.batches import RecordBatch, RecordCursor
     from kanalyze.kafka.records.types import Header, Record
     from kanalyze.spec.columns import Column
     from kanalyze.tables.columns.block import ColumnValues

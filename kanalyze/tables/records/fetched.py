@@ -15,14 +15,14 @@ from array import array
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kanalyze.kafka.records.control import control_type
+from kanalyze.kafka.records.types import control_type
 from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import Lists, RowBlock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kanalyze.kafka.records.batch import RecordBatch
+    from kanalyze.kafka.records.batches import RecordBatch
 
 __all__ = ["LAST_OFFSET", "FetchedField", "OffsetRanges", "ProducedOffsets", "Transactions"]
 

@@ -3,8 +3,8 @@ cimport cython
 
 from kanalyze.tables.records.columns cimport RecordColumns, RecordFieldRows
 from kanalyze.kafka.session.exchange cimport Exchange, Message
-from kanalyze.kafka.codec.decoder cimport BodyDecoder
-from kanalyze.kafka.framing.plain_header cimport plain_body
+from kanalyze.kafka.codec.values cimport BodyDecoder
+from kanalyze.kafka.framing.frame cimport plain_body
 
 cdef class _PartitionRecords:
     cdef readonly object topic

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.common.caches import remember
 from kanalyze.decoding.secrets import HIDDEN, METADATA_TOPICS, holds_credentials
-from kanalyze.kafka.codec.projection import Projection
-from kanalyze.kafka.framing.headers import parse_request_header, parse_response_header
-from kanalyze.kafka.framing.plain_header import plain_body
-from kanalyze.kafka.records.reader import RecordSet
+from kanalyze.kafka.codec.compiler import Projection
+from kanalyze.kafka.framing.frame import parse_request_header, parse_response_header, plain_body
+from kanalyze.kafka.records.batches import RecordSet
 from kanalyze.kafka.v07.exchanges import api_07, messages_fields
-from kanalyze.kafka.v07.records import MessageSet07Records
+from kanalyze.kafka.v07.messages import MessageSet07Records
 from kanalyze.kafka.wire import WireError
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.packets import known_time
@@ -39,8 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from kanalyze.kafka.codec.compiler import Decoders
-    from kanalyze.kafka.codec.decoder import BodyDecoder
-    from kanalyze.kafka.records.batch import RecordBatch
+    from kanalyze.kafka.codec.values import BodyDecoder
+    from kanalyze.kafka.records.batches import RecordBatch
     from kanalyze.kafka.records.types import DecompressionLimits, Record
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.exchange import Exchange, Message

@@ -26,7 +26,7 @@ from kanalyze.tables.requests.summaries cimport (
     TRANSACTIONAL_ID,
 )
 from kanalyze.tables.requests.long_polls cimport longest_wait_ms
-from kanalyze.kafka.codec.values cimport TapeCursor, Taped
+from kanalyze.kafka.codec.values cimport TapeCursor, EncodedFields
 
 cdef enum:
     OF_PRODUCE = 0
@@ -61,7 +61,7 @@ cdef class Extractors:
     @cython.locals(
         extractor=_Extractor, summary=ExchangeSummary, requested=PartitionColumns, responded=PartitionColumns, special_key=cython.int
     )
-    cpdef ExchangeSummary summary(self, api_key, Taped request, Taped response)
+    cpdef ExchangeSummary summary(self, api_key, EncodedFields request, EncodedFields response)
     @cython.locals(extractor=_Extractor)
     cdef _Extractor _of(self, api_key)
     @cython.locals(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.kafka.codec.projection import Projection
+from kanalyze.kafka.codec.compiler import Projection
 from kanalyze.kafka.codec.values import NO_UUID, TapeCursor
 from kanalyze.tables.requests.field_selection import field_roles, newer_columns, projection_of
 from kanalyze.tables.requests.long_polls import HEARTBEAT_APIS, longest_wait_ms
@@ -59,7 +59,7 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kanalyze.kafka.codec.values import Taped
+    from kanalyze.kafka.codec.values import EncodedFields
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.tables.requests.summaries import SessionPartition
 
@@ -237,7 +237,7 @@ class Extractors:
         return extractor.request_fields if kind == "request" else extractor.response_fields
 
     def summary(
-        self, api_key: int | None, request: Taped | None, response: Taped | None
+        self, api_key: int | None, request: EncodedFields | None, response: EncodedFields | None
     ) -> ExchangeSummary:
         """Return the summary of an exchange; a body that was not decoded is None.
 

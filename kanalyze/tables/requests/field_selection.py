@@ -1,6 +1,6 @@
 """Selects the fields of messages that a row needs, and gives each of them a role.
 
-In: the catalog of messages. Out: a :class:`~kanalyze.kafka.codec.projection.Projection` for each
+In: the catalog of messages. Out: a :class:`~kanalyze.kafka.codec.compiler.Projection` for each
 API and kind, and a :class:`FieldRoles`: the role of every selected field.
 
 Some APIs (Produce, Fetch, ...) have a list of fields in :mod:`kanalyze.tables.requests.extract`.
@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.kafka.codec.projection import Projection, select
+from kanalyze.kafka.codec.compiler import Projection, select
 from kanalyze.spec.rows.requests import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from kanalyze.kafka.codec.projection import Selection
+    from kanalyze.kafka.codec.compiler import Selection
     from kanalyze.kafka.schema.schema_ast import Field, MessageSpec
 
 __all__ = ["FieldRoles", "field_roles", "newer_columns", "projection_of"]

@@ -255,8 +255,8 @@ class RowAssembler:
             return summary_without_ids(partitions_07(exchange))
         return self._extractors.summary(
             None if exchange.key == NO_API else exchange.key,
-            None if request is None else request.taped,
-            None if response is None else response.taped,
+            None if request is None else request.encoded_fields,
+            None if response is None else response.encoded_fields,
         )
 
     def _put_messages(self, at: int, request: Message | None, response: Message | None) -> None:
@@ -319,7 +319,7 @@ class RowAssembler:
             else:
                 is_counted = False
         # An answered fetch has a known number of records, even if that is 0.
-        is_read = response is not None and response.taped is not None
+        is_read = response is not None and response.encoded_fields is not None
         if with_bytes == 0 and (api.is_produce or not is_read):
             return
         self._record_bytes.put(at, size)

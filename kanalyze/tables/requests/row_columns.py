@@ -34,7 +34,7 @@ How they are measured
 
 A round trip is the time from a packet to its acknowledgment. Receivers may delay acknowledgments,
 so the minimum over the connection so far is used, handshake included
-(:mod:`kanalyze.net.tcp.path_timer` excludes samples that are not valid). The network takes at
+(:mod:`kanalyze.net.tcp.half_stream` excludes samples that are not valid). The network takes at
 least this time. Additional time in network queues counts as the broker's, unless packets
 were retransmitted. The columns are null if no round trip was measured: for example if only one
 direction was captured, or if the capture began late and all acknowledgments came with responses.

@@ -2,7 +2,7 @@
 cimport cython
 
 from kanalyze.kafka.codec.machine cimport HIDDEN_COUNT, HIDDEN_FIRST, MISSING_RECORDS
-from kanalyze.kafka.codec.values cimport AS_ARRAY, AS_NULLABLE, Shape, TapeCursor, Taped
+from kanalyze.kafka.codec.values cimport AS_ARRAY, AS_NULLABLE, Shape, TapeCursor, EncodedFields
 
 cdef enum:
     PARTITION = 1
@@ -175,7 +175,7 @@ cdef class BodyWalk:
     cdef long long _code
 
     @cython.locals(plan=_StructPlan, code=cython.longlong)
-    cpdef read(self, Taped taped, ExchangeSummary summary, PartitionColumns partitions, PartitionColumns forgotten)
+    cpdef read(self, EncodedFields encoded, ExchangeSummary summary, PartitionColumns partitions, PartitionColumns forgotten)
     @cython.locals(plan=_StructPlan)
     cdef _StructPlan _plan_of(self, Shape shape)
     @cython.locals(

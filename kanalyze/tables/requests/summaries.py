@@ -1,6 +1,6 @@
 """What a row needs of the bodies of one exchange, and the walk that reads it.
 
-In: a :class:`~kanalyze.kafka.codec.values.Taped`, and the role of each of its fields
+In: a :class:`~kanalyze.kafka.codec.values.EncodedFields`, and the role of each of its fields
 (:class:`~kanalyze.tables.requests.field_selection.FieldRoles`). Out: numbers, texts, errors and
 names in an :class:`ExchangeSummary`, topics and partitions in its :class:`PartitionColumns`.
 
@@ -43,7 +43,7 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kanalyze.kafka.codec.values import Shape, Taped
+    from kanalyze.kafka.codec.values import EncodedFields, Shape
     from kanalyze.tables.requests.field_selection import FieldRoles
 
 __all__ = [
@@ -544,7 +544,7 @@ class BodyWalk:
 
     def read(
         self,
-        taped: Taped,
+        encoded: EncodedFields,
         summary: ExchangeSummary,
         partitions: PartitionColumns,
         forgotten: PartitionColumns,
@@ -553,12 +553,12 @@ class BodyWalk:
 
         Topics and partitions that a fetch removes from its session are added to ``forgotten``.
         """
-        if taped.shape is not self._last_shape:  # consecutive messages often have one version
-            self._last_plan, self._last_shape = self._plan_of(taped.shape), taped.shape
+        if encoded.shape is not self._last_shape:  # consecutive messages often have one version
+            self._last_plan, self._last_shape = self._plan_of(encoded.shape), encoded.shape
         plan = self._last_plan
         self._summary, self._partitions, self._forgotten = summary, partitions, forgotten
         self._used = 0
-        self._cursor.begin(taped)
+        self._cursor.begin(encoded)
         code = self._struct(plan, None, NO_UUID, 0, False)
         if not self._is_request:
             summary.code = code

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kanalyze.decoding.values import uuid_text
 from kanalyze.errors import UsageError
-from kanalyze.kafka.codec.projection import Projection
+from kanalyze.kafka.codec.compiler import Projection
 from kanalyze.kafka.codec.values import NO_UUID, TapeCursor
 from kanalyze.tables.requests.field_selection import field_roles, projection_of
 from kanalyze.tables.requests.summaries import BodyWalk, ExchangeSummary, PartitionColumns
@@ -23,7 +23,7 @@ from kanalyze.tables.requests.summaries import BodyWalk, ExchangeSummary, Partit
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from kanalyze.kafka.codec.values import Taped
+    from kanalyze.kafka.codec.values import EncodedFields
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.decode_plans import MessageKind
     from kanalyze.kafka.session.exchange import Exchange
@@ -217,20 +217,20 @@ class NameReader:
         names: list[tuple[bytes, str]] = []
         if exchange.api_key is not None and exchange.wire == "kafka":
             request, response = exchange.request, exchange.response
-            names += self._names_in(exchange.api_key, "request", request.taped if request else None)
-            names += self._names_in(
-                exchange.api_key, "response", response.taped if response else None
-            )
+            for kind, message in (("request", request), ("response", response)):
+                names += self._names_in(
+                    exchange.api_key, kind, message.encoded_fields if message else None
+                )
         return names
 
     def _names_in(
-        self, api_key: int, kind: MessageKind, taped: Taped | None
+        self, api_key: int, kind: MessageKind, encoded: EncodedFields | None
     ) -> list[tuple[bytes, str]]:
-        walk = None if taped is None else self._walk(api_key, kind)
-        if walk is None or taped is None:
+        walk = None if encoded is None else self._walk(api_key, kind)
+        if walk is None or encoded is None:
             return []
         summary = ExchangeSummary()
-        walk.read(taped, summary, PartitionColumns(), PartitionColumns())
+        walk.read(encoded, summary, PartitionColumns(), PartitionColumns())
         return summary.names
 
     def _walk(self, api_key: int, kind: MessageKind) -> BodyWalk | None:

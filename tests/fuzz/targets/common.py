@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 from kanalyze.kafka.codec.compiler import Decoders
-from kanalyze.kafka.codec.decoder import BodyDecoder
 from kanalyze.kafka.codec.machine import Programs
-from kanalyze.kafka.codec.values import TapeCursor
+from kanalyze.kafka.codec.values import BodyDecoder, TapeCursor
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.tables.requests.extract import Extractors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.kafka.codec.program import Program
+    from kanalyze.kafka.codec.compiler import Program
 
 __all__ = ["CATALOG", "DECODERS", "EXTRACTORS", "TABLE", "decoders_made_before"]
 

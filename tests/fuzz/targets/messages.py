@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.kafka.codec.byte_ranges_read import drop_unread_bytes
+from kanalyze.kafka.codec.compiler import Projection
 from kanalyze.kafka.codec.embedded_protocols import (
     parse_assignment,
     parse_subscription,
 )
-from kanalyze.kafka.codec.interpreter import failure_of, read_message
-from kanalyze.kafka.codec.projection import Projection
-from kanalyze.kafka.codec.trace import trace_message
-from kanalyze.kafka.framing.boundary_search import FrameLocator
-from kanalyze.kafka.framing.frame import Frame
-from kanalyze.kafka.framing.framer import FrameCutter
-from kanalyze.kafka.framing.headers import parse_request_header, parse_response_header
+from kanalyze.kafka.codec.interpreter import failure_of, read_message, trace_message
+from kanalyze.kafka.framing.frame import Frame, parse_request_header, parse_response_header
+from kanalyze.kafka.framing.framer import FrameCutter, FrameLocator
 from kanalyze.kafka.session.login import looks_like_gssapi, principal_of
 from kanalyze.kafka.wire import WireError
 from kanalyze.model.streams import Chunk, Segments
@@ -24,7 +21,7 @@ from tests.fuzz.targets.common import CATALOG, DECODERS, EXTRACTORS, TABLE
 
 if TYPE_CHECKING:
     from kanalyze.kafka.codec.compiler import Decoder
-    from kanalyze.kafka.codec.trace import TraceNode
+    from kanalyze.kafka.codec.interpreter import TraceNode
     from kanalyze.kafka.schema.catalog import Kind
     from tests.fuzz.seeds import Body
 

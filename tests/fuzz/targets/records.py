@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kanalyze.kafka.records.batches import RecordSet
 from kanalyze.kafka.records.compression import decompress
-from kanalyze.kafka.records.reader import RecordSet
 from kanalyze.kafka.records.types import DecompressionLimits, RecordProblem
 from kanalyze.kafka.v07.messages import (
+    COUNTING_LIMITS,
+    MessageSet07Records,
     fits_request,
     may_fit,
     parse_messages,
     parse_request,
     parse_response,
 )
-from kanalyze.kafka.v07.records import COUNTING_LIMITS, MessageSet07Records
 from kanalyze.kafka.wire import WireError
 from tests.fuzz.invariant import holds, sizes_of
 from tests.support.records_summary import peek_records
@@ -22,7 +23,7 @@ from tests.support.records_summary import peek_records
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kanalyze.kafka.records.batch import RecordBatch
+    from kanalyze.kafka.records.batches import RecordBatch
 
 __all__ = ["expand", "read_frames07", "read_messages07", "read_records"]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from kanalyze.kafka.framing.boundary_search import FrameLocator
-from kanalyze.kafka.framing.framer import FrameCutter, SyncLoss
+from kanalyze.kafka.framing.framer import FrameCutter, FrameLocator, SyncLoss
 from kanalyze.kafka.session.message_reader import MessageReader
 from kanalyze.kafka.session.tracker import ConnectionTracker
 from kanalyze.kafka.wire import WireError

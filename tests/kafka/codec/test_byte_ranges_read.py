@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from kanalyze.kafka.codec.compiler import Decoders
-from kanalyze.kafka.codec.projection import Projection
+from kanalyze.kafka.codec.compiler import Decoders, Projection
 from kanalyze.kafka.framing.frame import Frame
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.kafka.session.message_reader import MessageReader

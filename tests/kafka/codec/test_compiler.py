@@ -1,3 +1,5 @@
+"""Decoders made for a message, a version and selected fields."""
+
 from __future__ import annotations
 
 import struct
@@ -9,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kanalyze.errors import UsageError
-from kanalyze.kafka.codec.compiler import Decoders, compile_decoder
+from kanalyze.kafka.codec import opcodes as op
+from kanalyze.kafka.codec.compiler import Decoders, Projection, compile_decoder, program_of, select
 from kanalyze.kafka.codec.interpreter import read_message
-from kanalyze.kafka.codec.projection import Projection, select
-from kanalyze.kafka.records.batch_headers import RecordsSummary
 from kanalyze.kafka.schema.loader import load_messages
 from kanalyze.kafka.wire import Malformed, MissingBytes, Truncated, WireError
 from tests.support.batches import batch
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.schema.schema_ast import MessageSpec, Struct
 
+
 FETCHED = Projection.of(
     "ThrottleTimeMs",
     "ErrorCode",
@@ -45,7 +47,6 @@ FETCHED = Projection.of(
     "Responses.Partitions.HighWatermark",
     "Responses.Partitions.Records",
 )
-NO_ID = bytes(16)
 
 
 # Agreement with the reference.
@@ -187,21 +188,6 @@ def fetch_body(catalog: Catalog, version: int, *records: bytes | None) -> bytes:
     return Writer(catalog.message(1, "response"), version).write(values)
 
 
-def test_the_values_have_one_shape_for_all_versions(catalog: Catalog) -> None:
-    decoders = Decoders(catalog)
-    body = fetch_body(catalog, 0, batch(3))
-    decoded, _ = decoders.get(1, "response", 0, FETCHED)(body, 0, 0, None)
-    throttle, error, session, ((topic, topic_id, [partition]),) = decoded
-    assert (throttle, error, session, topic, topic_id) == (0, 0, 0, "t", NO_ID)
-    assert partition[:3] == (0, 0, 100)
-    assert isinstance(partition[3], RecordsSummary)
-    body = fetch_body(catalog, 17, batch(3))
-    decoded, _ = decoders.get(1, "response", 17, FETCHED)(body, 0, 0, None)
-    throttle, error, session, ((topic, topic_id, [partition]),) = decoded
-    assert (throttle, error, session, topic, topic_id) == (9, 0, 3, "", b"\1" * 16)
-    assert partition[:3] == (0, 0, 100)
-
-
 def test_a_field_the_version_lacks_is_its_default(catalog: Catalog) -> None:
     message = catalog.message(0, "response")
     projection = Projection.of(
@@ -215,46 +201,6 @@ def test_a_field_the_version_lacks_is_its_default(catalog: Catalog) -> None:
     body = struct.pack(">ih1siihq", 1, 1, b"t", 1, 0, 0, 5)
     decoded, _ = compile_decoder(message, 0, projection)(body, 0, 0, None)
     assert decoded == ([([(-1, [], None, (-1, -1))],)], 0, [])
-
-
-def test_default_arrays_are_new_each_time(catalog: Catalog) -> None:
-    decode = compile_decoder(catalog.message(0, "response"), 0, Projection.of("NodeEndpoints.Host"))
-    body = struct.pack(">i", 0)
-    (first,), _ = decode(body, 0, 0, None)
-    first.append("spoilt")
-    assert decode(body, 0, 0, None)[0] == ([],)
-
-
-def test_a_struct_of_one_selected_field_is_a_tuple_of_one(catalog: Catalog) -> None:
-    decode = compile_decoder(catalog.message(1, "response"), 4, Projection.of("Responses.Topic"))
-    assert decode(fetch_body(catalog, 4, None), 0, 0, None)[0] == ([("t",)],)
-
-
-def test_nothing_selected_still_checks_the_body(catalog: Catalog) -> None:
-    decode = compile_decoder(catalog.message(1, "response"), 4, Projection.of())
-    body = fetch_body(catalog, 4, batch(3), None)
-    assert decode(body, 0, 0, None) == ((), len(body))
-    with pytest.raises(Truncated):
-        decode(body[:-1], 0, 0, None)
-
-
-def test_bytes_after_the_body_are_left_alone(catalog: Catalog) -> None:
-    decode = compile_decoder(catalog.message(18, "request"), 0, Projection.ALL)
-    assert decode(b"\0\0\0\0", 0, 0, None) == ({}, 0)
-
-
-def test_unknown_tags_are_kept_or_stepped_over(catalog: Catalog) -> None:
-    message = catalog.message(18, "request")
-    body = b"\x02a\x02b\x02\x05\x01x\x07\x00"
-    values, end = compile_decoder(message, 3, Projection.ALL)(body, 0, 0, None)
-    assert values == {
-        "clientSoftwareName": "a",
-        "clientSoftwareVersion": "b",
-        "_taggedFields": [(5, b"x"), (7, b"")],
-    }
-    assert end == len(body)
-    decode = compile_decoder(message, 3, Projection.of("ClientSoftwareVersion"))
-    assert decode(body, 0, 0, None) == (("b",), len(body))
 
 
 @pytest.mark.parametrize(
@@ -274,14 +220,18 @@ def test_tags_in_wrong_order_or_of_wrong_size_are_malformed(catalog: Catalog, ta
             compile_decoder(message, 3, projection)(body, 0, 0, None)
 
 
-def test_a_selected_tag_is_read_among_others(catalog: Catalog) -> None:
-    message = catalog.message(18, "response")
-    body = struct.pack(">hBi", 0, 1, 0) + b"\x03\x01\x08" + struct.pack(">q", 77)
-    body += b"\x03\x01\x01\x81\x01\x00"
-    projection = Projection.of("FinalizedFeaturesEpoch", "ZkMigrationReady", "FinalizedFeatures")
-    decoded, end = compile_decoder(message, 3, projection)(body, 0, 0, None)
-    assert decoded == (77, [], True)
+def test_unknown_tags_are_kept_or_stepped_over(catalog: Catalog) -> None:
+    message = catalog.message(18, "request")
+    body = b"\x02a\x02b\x02\x05\x01x\x07\x00"
+    values, end = compile_decoder(message, 3, Projection.ALL)(body, 0, 0, None)
+    assert values == {
+        "clientSoftwareName": "a",
+        "clientSoftwareVersion": "b",
+        "_taggedFields": [(5, b"x"), (7, b"")],
+    }
     assert end == len(body)
+    decode = compile_decoder(message, 3, Projection.of("ClientSoftwareVersion"))
+    assert decode(body, 0, 0, None) == (("b",), len(body))
 
 
 def test_text_that_is_not_utf8_is_escaped(catalog: Catalog) -> None:
@@ -347,7 +297,7 @@ def test_what_was_saved_before_fields_were_selected_has_their_defaults(catalog: 
         saving(body, 0, 0, None)
         state = saving.take(None).state()
         older = decoders.older(message.api_key, kind, version, now, is_superseded=False)
-        found = older.taped_from_state(state).values()
+        found = older.fields_from_state(state).values()
         everything, _ = decoders.get(message.api_key, kind, version, Projection.ALL)(
             body, 0, 0, None
         )
@@ -509,16 +459,6 @@ def test_many_elements_of_no_bytes_are_refused() -> None:
             compile_decoder(message, 0, projection)(struct.pack(">i", HUGE), 0, 0, None)
 
 
-def test_random_bytes_give_a_value_or_a_wire_error(catalog: Catalog) -> None:
-    random = Random(1)
-    for message, version in oldest_and_newest_versions(catalog):
-        decode = compile_decoder(message, version, Projection.ALL)
-        for _ in range(10):
-            body = random.randbytes(random.randrange(60))
-            result = outcome(lambda view, decode=decode: decode(view, 0, 0, None), body)
-            assert result is None or result[1] <= len(body)
-
-
 # Frames in pieces.
 
 
@@ -545,14 +485,8 @@ def test_a_frame_is_decoded_without_its_record_data(catalog: Catalog, version: i
     assert whole[1] == len(frame)
     source = PiecesSource(frame, *ranges)
     assert decode(source.window(8), 0, 8, source) == whole
-
-
-@pytest.mark.parametrize("version", [4, 12])
-def test_unselected_records_are_skipped_without_their_data(catalog: Catalog, version: int) -> None:
-    frame, ranges, _ = sparse_fetch(catalog, version)
-    source = PiecesSource(frame, *ranges)
-    decode = compile_decoder(catalog.message(1, "response"), version, Projection.of())
-    assert decode(source.window(8), 0, 8, source) == ((), len(frame))
+    nothing = compile_decoder(catalog.message(1, "response"), version, Projection.of())
+    assert nothing(source.window(8), 0, 8, source) == ((), len(frame))
 
 
 def test_nothing_is_read_after_the_records_that_end_a_frame(catalog: Catalog) -> None:
@@ -608,3 +542,113 @@ def test_records_longer_than_the_frame_are_truncated(catalog: Catalog) -> None:
         decode(source.window(8), 0, 8, source)
     with pytest.raises(Truncated):
         decode(false_frame, 8, 0, None)
+
+
+def test_a_projection_is_the_set_of_its_paths() -> None:
+    one, other = Projection.of("B", "A", "A"), Projection.of("A", "B")
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one != Projection.of("A")
+    assert one != Projection.of("A", "B", raw_records=True)
+    assert Projection.of() != Projection.ALL
+
+
+@pytest.mark.parametrize(
+    ("path", "named_path"),
+    [
+        ("acks", "acks"),
+        ("TopicData.Nope", "TopicData.Nope"),
+        ("Acks.More", "Acks.More"),
+        ("", ""),
+        ("TopicData.", "TopicData."),
+    ],
+)
+def test_an_unknown_path_is_refused(catalog: Catalog, path: str, named_path: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        select(catalog.message(0, "request"), Projection.of(path))
+    assert f"ProduceRequest has no field {named_path!r}; there is: " in str(caught.value)
+
+
+OPERANDS = {
+    op.SKIP: 1,
+    op.TEXT: 1,
+    op.RECORDS: 1,
+    op.ARRAY: 3,
+    op.ELEMENTS: 2,
+    op.LOOP: 1,
+    op.NULLABLE: 2,
+    op.JUMP: 1,
+}
+
+
+def instructions(words: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Divide words into instructions."""
+    divided, at = [], 0
+    while at < len(words):
+        count = 2 + 2 * words[at + 2] if words[at] == op.TAGS else OPERANDS.get(words[at], 0)
+        divided.append(tuple(words[at : at + 1 + count]))
+        at += 1 + count
+    return divided
+
+
+def program(
+    catalog: Catalog, key: int, kind: str, version: int, *paths: str
+) -> list[tuple[int, ...]]:
+    message = catalog.message(key, "request" if kind == "request" else "response")
+    return instructions(program_of(message, version, Projection.of(*paths)).words)
+
+
+@pytest.mark.parametrize("projection", [Projection.ALL, Projection.of()])
+def test_every_program_has_valid_addresses_and_a_bounded_stack(
+    catalog: Catalog, projection: Projection
+) -> None:
+    """Every address is that of an instruction, and the program ends with END."""
+    count = 0
+    for message, version in every_message(catalog):
+        written = program_of(message, version, projection)
+        starts, at = set(), 0
+        for step in instructions(written.words):
+            starts.add(at)
+            at += len(step)
+        assert all(written.words[index] in starts for index in written.relocations)
+        assert written.words[-1] == op.END
+        assert written.stack_cells <= 64
+        count += 1
+    assert count > 700
+
+
+@pytest.mark.parametrize(
+    ("projection", "selection"),
+    [
+        (Projection.of(), {}),
+        (Projection.of("Acks", "TopicData.Name"), {"Acks": {}, "TopicData": {"Name": {}}}),
+        (
+            Projection.of("TopicData.PartitionData", "TopicData.PartitionData.Index"),
+            {"TopicData": {"PartitionData": {"Index": {}, "Records": {}}}},
+        ),
+        (
+            Projection.ALL,
+            {
+                "TransactionalId": {},
+                "Acks": {},
+                "TimeoutMs": {},
+                "TopicData": {
+                    "Name": {},
+                    "TopicId": {},
+                    "PartitionData": {"Index": {}, "Records": {}},
+                },
+            },
+        ),
+    ],
+)
+def test_paths_become_a_tree(
+    catalog: Catalog, projection: Projection, selection: dict[str, Any]
+) -> None:
+    assert select(catalog.message(0, "request"), projection) == selection
+
+
+def test_what_is_not_selected_takes_one_step(catalog: Catalog) -> None:
+    assert program(catalog, 1, "request", 4, "Topics.Topic")[0] == (op.SKIP, 4 * 4 + 1)
+    assert (op.ELEMENTS, op.WIDE, 22) in program(catalog, 2, "response", 1)
+    steps = program(catalog, 1, "response", 11, "ErrorCode")
+    assert not any(step[0] == op.TEXT and step[1] & op.WANTED for step in steps)

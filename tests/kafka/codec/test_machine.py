@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kanalyze.common.compiled import is_compiled
+from kanalyze.kafka.codec.compiler import Projection
 from kanalyze.kafka.codec.machine import Status
-from kanalyze.kafka.codec.projection import Projection
 from tests.support.batches import batch
 from tests.support.messages import random_projection
 from tests.support.uncompiled import compiled_modules
@@ -55,7 +55,7 @@ def outcome(core: SimpleNamespace, decoder: Any, body: bytes, sizes: list[int]) 
 
 def test_the_compiled_modules_run_here() -> None:
     assert is_compiled()
-    assert "kanalyze.kafka.codec.decoder" in compiled_modules()
+    assert "kanalyze.kafka.codec.values" in compiled_modules()
 
 
 def test_a_body_in_pieces_gives_the_result_of_the_whole_body(
@@ -168,9 +168,3 @@ def test_only_a_batch_header_may_be_missing(catalog: Catalog, core: SimpleNamesp
     machine.feed(body[:15], 0, 15)
     assert not machine.skip_missing_records()
     assert machine.status == Status.RUNNING
-
-
-def test_bytes_after_the_body_are_left(catalog: Catalog, core: SimpleNamespace) -> None:
-    decode = core.compiler.compile_decoder(catalog.message(12, "response"), 0, Projection.ALL)
-    assert decode(b"\0\x07rest", 0, 10, None) == ({"errorCode": 7}, 12)
-    assert decode.machine.remaining_bytes == 4

@@ -6,16 +6,18 @@ import re
 from pathlib import Path
 
 import kanalyze
-from kanalyze.kafka.codec import decoder, machine, opcodes, values
+from kanalyze.kafka.codec import machine, opcodes, values
 from kanalyze.kafka.codec.machine import Status
+from kanalyze.kafka.framing import frame
+from kanalyze.kafka.records import batches
 from tests.support.uncompiled import uncompiled
 
-CODEC = Path(kanalyze.__file__).parent / "kafka" / "codec"
+ROOT = Path(kanalyze.__file__).parent.parent
 
 
 def constants_of(name: str) -> dict[str, int]:
-    """Read the constants of C out of a file of types."""
-    text = (CODEC / f"{name}.pxd").read_text()
+    """Read the constants of C out of a module's file of types."""
+    text = (ROOT / name.replace(".", "/")).with_suffix(".pxd").read_text()
     constants: dict[str, int] = {}
     for block in re.findall(r"cdef enum:\n((?:(?:    .*)?\n)+)", text):
         for constant, value in re.findall(r"^    (\w+) = (-?\d+)$", block, re.MULTILINE):
@@ -24,36 +26,26 @@ def constants_of(name: str) -> dict[str, int]:
 
 
 def test_opcodes_and_flags_are_those_of_c() -> None:
-    compiled = constants_of("machine")
+    compiled = constants_of(machine.__name__)
     for name in opcodes.__all__:
         assert compiled[name] == getattr(opcodes, name), name
 
 
 def test_every_constant_of_c_is_the_same_in_python() -> None:
     with uncompiled() as modules:
-        for module in (machine, values, decoder):
+        for module in (machine, values, frame, batches):
             python_constants = vars(modules[module.__name__])
-            for name, value in constants_of(module.__name__.rpartition(".")[2]).items():
+            for name, value in constants_of(module.__name__).items():
                 assert python_constants.get(name, vars(opcodes).get(name)) == value, name
 
 
 def test_statuses_are_those_of_c() -> None:
-    compiled = constants_of("machine")
+    compiled = constants_of(machine.__name__)
     statuses = {name: value for name, value in vars(Status).items() if name.isupper()}
     assert statuses == {name: compiled[name] for name in statuses}
 
 
 def test_kinds_of_shapes_are_those_of_c() -> None:
-    compiled = constants_of("values")
-    assert {f"AS_{name.upper()}": value for name, value in values.KINDS.items()} == compiled
-
-
-def test_every_opcode_has_a_line_in_the_table() -> None:
-    table = (opcodes.__doc__ or "").replace("INT8 ... INT64", "INT8 INT16 INT32 INT64")
-    codes = opcodes.__all__
-    flags = ("NULLS", "COMPACT", "WIDE", "WANTED", "KEEP_UNKNOWN")
-    flags += ("CONTROL", "HIDDEN_COUNT", "HIDDEN_FIRST", "MALFORMED_RECORDS", "MISSING_RECORDS")
-    flags += ("TRUNCATED_RECORDS", "RECORDS_CELLS", "NEXT_TAG_ADDRESS")
-    for name in codes:
-        if name not in flags and not name.startswith("UINT"):
-            assert name in table, name
+    compiled = constants_of(values.__name__)
+    kinds = {f"AS_{name.upper()}": value for name, value in values.KINDS.items()}
+    assert kinds.items() <= compiled.items()

@@ -1,4 +1,4 @@
-"""Cutting a stream into frames, whatever the segments look like."""
+"""Cutting a stream into frames, whatever the segments look like, and finding the next boundary."""
 
 from __future__ import annotations
 
@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.kafka.framing.boundary_search import FrameLocator
-from kanalyze.kafka.framing.framer import FrameCutter
+from kanalyze.common.saved import load, save
+from kanalyze.kafka.framing.frame import Frame
+from kanalyze.kafka.framing.framer import (
+    BoundarySearch,
+    FrameCutter,
+    FrameLocator,
+    PartialFrame,
+    SplitPrefix,
+)
 from kanalyze.kafka.wire import MissingBytes, Truncated
 from kanalyze.model.streams import Gap, Segments
 from tests.support.streams import TIME_NS, chunk, cut, frame_of
@@ -17,7 +24,6 @@ from tests.support.streams import TIME_NS, chunk, cut, frame_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kanalyze.kafka.framing.frame import Frame
 
 BODIES = st.lists(st.binary(min_size=4, max_size=60), min_size=1, max_size=8)
 
@@ -66,25 +72,16 @@ def body_of(frame: Frame) -> bytes:
 
 @given(BODIES, st.lists(st.integers(1, 30), max_size=40))
 def test_any_segmentation_gives_the_same_frames(bodies: list[bytes], sizes: list[int]) -> None:
-    data = b"".join(map(frame_of, bodies))
+    """The times of each are those of the packets with its first and its last byte."""
+    pieces = cut(b"".join(map(frame_of, bodies)), sizes)
     cutter = FrameCutter(never)
-    frames = cutter.feed([chunk(cut(data, sizes))]).frames
+    frames = cutter.feed([chunk(pieces)]).frames
     assert [body_of(frame) for frame in frames] == bodies
     offsets = [sum(len(b) + 4 for b in bodies[:i]) for i in range(len(bodies))]
     assert [frame.stream_offset for frame in frames] == offsets
     assert cutter.partial.frame is None
     assert cutter.skipped_bytes == 0
-
-
-@given(BODIES, st.lists(st.integers(1, 30), max_size=40))
-def test_times_are_those_of_the_first_and_the_last_byte(
-    bodies: list[bytes], sizes: list[int]
-) -> None:
-    data = b"".join(map(frame_of, bodies))
-    pieces = cut(data, sizes)
     packet_of = [number + 1 for number, piece in enumerate(pieces) for _ in piece]
-    cutter = FrameCutter(never)
-    frames = cutter.feed([chunk(pieces)]).frames
     for frame in frames:
         first, last = frame.stream_offset, frame.stream_offset + frame.length - 1
         assert (frame.start_packet, frame.end_packet) == (packet_of[first], packet_of[last])
@@ -124,7 +121,7 @@ def test_a_gap_inside_a_frame_costs_only_its_own_bytes() -> None:
             chunk([data[30:]], stream_offset=30, first_packet=3),
         ]
     ).frames
-    assert holed.missing_bytes == 20
+    assert (holed.missing_bytes, holed.lost_bytes, holed.buffered_bytes) == (20, 20, 24)
     assert holed.end_packet == 3
     assert bytes(holed.read(0, 10)) == data[:10]
     assert bytes(holed.read(30, 14)) == data[30:44]
@@ -132,18 +129,6 @@ def test_a_gap_inside_a_frame_costs_only_its_own_bytes() -> None:
         holed.read(8, 4)
     assert body_of(whole) == b"next"
     assert cutter.in_sync
-
-
-def test_a_frame_whose_last_byte_was_lost_has_no_end_time() -> None:
-    data = frame_of(b"a" * 40) + frame_of(b"next")
-    cutter = FrameCutter(never)
-    frames = cutter.feed(
-        [chunk([data[:10]]), Gap(10, 34, TIME_NS, 3), chunk([data[44:]], stream_offset=44)]
-    ).frames
-    first, second = frames
-    assert first.end_time_ns is None
-    assert first.end_packet is None
-    assert body_of(second) == b"next"
 
 
 def test_a_gap_over_a_boundary_loses_sync_and_the_next_frame_is_found() -> None:
@@ -154,6 +139,7 @@ def test_a_gap_over_a_boundary_loses_sync_and_the_next_frame_is_found() -> None:
     items = [chunk([data[46:50], data[50:]], stream_offset=46, first_packet=3)]
     (frame,) = cutter.feed(items).frames
     assert cut_short.missing_bytes == 34
+    assert (cut_short.end_time_ns, cut_short.end_packet) == (None, None)
     assert body_of(frame) == b"MARK and more"
     assert frame.stream_offset == 52
     assert cutter.skipped_bytes == 6
@@ -267,35 +253,6 @@ def test_at_the_end_the_bytes_that_a_search_holds_are_frames_or_skipped() -> Non
     assert cutter.skipped_bytes == len(data) - 18
 
 
-def test_segments_of_a_large_frame_are_skipped_and_the_next_frames_found() -> None:
-    bodies = [b"a" * 100_000, b"next", b"b" * 3_000, b"c" * 70_000, b"last"]
-    data = b"".join(map(frame_of, bodies))
-    for size in (1, 17, 1448):
-        cutter = FrameCutter(never)
-        frames = cutter.feed([chunk(cut(data, [size] * (len(data) // size)))]).frames
-        assert [body_of(frame) for frame in frames] == bodies
-
-
-def test_a_loss_within_a_large_frame_leaves_the_next_frames_and_the_size_of_the_hole() -> None:
-    data = frame_of(b"a" * 100_000) + frame_of(b"next")
-    for size in (100, 1448):
-        cutter = FrameCutter(never)
-        holed, following = cutter.feed(
-            [
-                chunk(cut(data[:30_000], [size] * 1_000)),
-                Gap(30_000, 20_000, TIME_NS, 400),
-                chunk(cut(data[50_000:], [size] * 1_000), stream_offset=50_000, first_packet=400),
-            ]
-        ).frames
-        assert (holed.missing_bytes, holed.lost_bytes, holed.buffered_bytes) == (
-            20_000,
-            20_000,
-            80_004,
-        )
-        assert bytes(holed.read(50_000, 50_004)) == data[50_000:100_004]
-        assert body_of(following) == b"next"
-
-
 def test_a_step_ends_where_sync_is_lost_and_the_rest_is_fed_again() -> None:
     data = frame_of(b"good") + b"\xff" * 4 + frame_of(b"MARK!") + frame_of(b"last")
     cutter = FrameCutter(marked)
@@ -320,3 +277,105 @@ def test_a_located_frame_that_is_not_confirmed_is_dropped() -> None:
     assert (first.frames, cutter.needs_locator) == ([], True)
     second = cutter.feed([chunk([data[9:]], stream_offset=9, first_packet=2)])
     assert [body_of(frame) for frame in second.frames] == [b"MARK and more of it"]
+
+
+class Marked(FrameLocator):
+    """Finds a frame at the byte M; confirms frames of an even length."""
+
+    def __call__(self, view: memoryview) -> tuple[int | None, int]:
+        index = bytes(view).find(b"M")
+        return (index, index) if index >= 0 else (None, len(view))
+
+    def confirm(self, frame: Frame) -> bool:
+        return frame.length % 2 == 0
+
+
+def bytes_of(chunks) -> bytes:
+    return b"".join(
+        bytes(each.segments.buffer[each.segments.start[at] :][: each.segments.captured[at]])
+        for each in chunks
+        for at in range(each.first, each.last)
+    )
+
+
+@given(st.binary(max_size=60), st.binary(max_size=20), st.lists(st.integers(1, 9), max_size=30))
+def test_the_bytes_from_the_boundary_on_are_returned_and_those_before_skipped(before, after, sizes):
+    before = before.replace(b"M", b".")
+    search = BoundarySearch(Marked(), is_on=True)
+    rest = search.search(chunk(cut(before + b"M" + after, sizes)))
+    assert not search.is_on
+    assert bytes_of(rest[::-1]) == b"M" + after
+    assert rest[-1].stream_offset == search.skipped_bytes == len(before)
+    assert search.buffered_bytes == 0
+
+
+def test_without_a_boundary_all_bytes_are_skipped_and_the_search_goes_on():
+    search = BoundarySearch(Marked(), is_on=True)
+    assert search.search(chunk([b"x" * 5000, b"y" * 5000])) == []
+    assert search.is_on
+    search.clear()
+    assert (search.skipped_bytes, search.buffered_bytes) == (10_000, 0)
+
+
+def test_only_an_incomplete_frame_that_the_search_ended_with_needs_to_be_confirmed():
+    search = BoundarySearch(Marked(), is_on=True)
+    search.search(chunk([b"..M23456"], stream_offset=100))
+    complete, even, odd, other = (
+        Frame(size, offset, 0, 1) for size, offset in ((1, 102), (10, 102), (11, 102), (11, 110))
+    )
+    assert [search.is_unconfirmed(each) for each in (complete, even, odd, other)] == [
+        *(False, True, True, False)
+    ]
+    assert [search.confirms(each) for each in (complete, even, odd, other)] == [
+        *(True, True, False, True)
+    ]
+
+
+def test_a_search_continues_from_its_state():
+    class Waits(Marked):
+        """Keeps the last byte, so that something is buffered."""
+
+        def __call__(self, view: memoryview) -> tuple[int | None, int]:
+            index, keep = super().__call__(view)
+            return index, keep if index is not None else len(view) - 1
+
+    search = BoundarySearch(Waits(), is_on=True)
+    search.search(chunk([b"abc"], stream_offset=7))
+    assert (search.buffered_bytes, search.offset, search.skipped_bytes) == (1, 9, 2)
+    second = BoundarySearch(Waits(), is_on=False)
+    load(second, save(search))
+    for each in (search, second):
+        (found,) = each.search(chunk([b"M"], stream_offset=10))
+        assert (found.stream_offset, bytes_of([found]), each.skipped_bytes) == (10, b"M", 3)
+
+
+@pytest.mark.parametrize("marks", [(), ((1, 0, 1),), ((0, 0, 1), (9, 0, 1))])
+def test_a_state_whose_packets_do_not_fit_its_bytes_is_refused(marks):
+    with pytest.raises(ValueError, match="a search"):
+        load(BoundarySearch(Marked(), is_on=False), (0, -1, -1, (b"abc", 0, 0, 0, 0, marks)))
+
+
+def begun(size: int, received: bytes) -> PartialFrame:
+    """A frame of this size whose prefix and some of whose bytes have come."""
+    partial = PartialFrame()
+    frame = Frame(size, 100, TIME_NS, 1)
+    frame.add(0, memoryview(size.to_bytes(4, "big") + received))
+    partial.frame, partial.remaining = frame, size - len(received)
+    return partial
+
+
+def test_a_size_is_unknown_if_its_rest_was_not_captured() -> None:
+    prefix = SplitPrefix()
+    prefix.begin(chunk([b"\0\0"]).segments, 0, 0, 0)
+    assert prefix.add(chunk([b"\1\2body"], snap=1).segments, 0) == -1
+    assert prefix.size is None
+
+
+def test_inconsistent_states_are_refused() -> None:
+    _, frame = save(begun(50, b"0123"))
+    for wrong in ((0, frame), (51, frame), (3, None)):
+        with pytest.raises(ValueError, match="beyond those that have come"):
+            load(PartialFrame(), wrong)
+    for wrong_prefix in ((b"", frame), (b"12", None), (b"1234", frame), (b"12", frame)):
+        with pytest.raises(ValueError, match="a split size prefix"):
+            load(SplitPrefix(), wrong_prefix)

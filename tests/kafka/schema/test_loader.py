@@ -1,3 +1,5 @@
+"""Definitions are read by the rules of Kafka's own language, and refused with a reason."""
+
 from __future__ import annotations
 
 import json
@@ -6,8 +8,158 @@ from typing import Any
 import pytest
 
 from kanalyze.errors import DefinitionError
-from kanalyze.kafka.schema.loader import MAX_FIELDS, MAX_NESTING, load_messages
-from kanalyze.kafka.schema.versions import NONE, VersionRange
+from kanalyze.kafka.schema.loader import (
+    MAX_FIELDS,
+    MAX_NESTING,
+    check_fields,
+    load_messages,
+    parse_default,
+)
+from kanalyze.kafka.schema.schema_ast import NONE, ZERO_UUID, Field, Struct, VersionRange
+
+V0 = VersionRange.parse("0+")
+V2 = VersionRange.parse("2+")
+VALID_VERSIONS = VersionRange(0, 5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "declared", "value"),
+    [
+        ("int8", "-128", -128),
+        ("int32", "0x7fffffff", 2**31 - 1),
+        ("int64", "9223372036854775807", 2**63 - 1),
+        ("uint16", 65535, 65535),
+        ("bool", "true", True),
+        ("bool", False, False),
+        ("float64", "1.5", 1.5),
+        ("string", "", ""),
+        ("string", "abc", "abc"),
+        ("bytes", "", b""),
+        ("uuid", "", ZERO_UUID),
+    ],
+)
+def test_a_default_is_read_as_a_value_of_its_type(
+    kind: str, declared: object, value: object
+) -> None:
+    assert parse_default(kind, declared) == (value, False)
+
+
+@pytest.mark.parametrize("kind", ["string", "bytes", "records", "[]int32", "Struct", "[]Struct"])
+def test_the_default_of_a_nullable_type_may_be_null(kind: str) -> None:
+    assert parse_default(kind, "null") == (None, True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("int16", 0),
+        ("bool", False),
+        ("float64", 0.0),
+        ("string", ""),
+        ("bytes", b""),
+        ("uuid", ZERO_UUID),
+        ("[]int8", None),
+    ],
+)
+def test_a_type_has_a_default_if_none_is_declared(kind: str, value: object) -> None:
+    assert parse_default(kind, None) == (value, False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "declared"),
+    [
+        ("int8", "128"),
+        ("int8", "null"),
+        ("int16", "1.0"),
+        ("uint32", "-1"),
+        ("int32", "٣"),
+        ("int64", "9" * 10_000),
+        ("int32", True),
+        ("bool", "yes"),
+        ("float64", "nan"),
+        ("float64", "x"),
+        ("bytes", "abc"),
+        ("uuid", "abc"),
+        ("[]int32", "1"),
+        ("Struct", "x"),
+    ],
+)
+def test_a_default_that_does_not_fit_its_type_is_refused(kind: str, declared: object) -> None:
+    with pytest.raises(ValueError, match="is no value of type"):
+        parse_default(kind, declared)
+
+
+def problem_of(*fields: Field) -> str | None:
+    name_and_rule = check_fields(fields, VALID_VERSIONS, V2)
+    return None if name_and_rule is None else name_and_rule[1]
+
+
+def test_fields_that_keep_the_rules_have_no_problem() -> None:
+    fields = (
+        Field("A", "string", V0, nullable_versions=V2, has_null_default=True),
+        Field("B", "int32", V2, tag=1, tagged_versions=V2),
+        Field("C", "int32", V0, tag=0, tagged_versions=V2, entity_type="brokerId"),
+        Field("D", "bytes", V0, flexible_versions=NONE, map_key=True),
+    )
+    assert problem_of(*fields) is None
+
+
+@pytest.mark.parametrize(
+    ("field", "reason"),
+    [
+        (Field("A", "int32", V0, nullable_versions=V0), "cannot be nullable"),
+        (
+            Field("A", "string", V2, nullable_versions=VersionRange(0, 1)),
+            "nullableVersions 0-1 lie outside",
+        ),
+        (Field("A", "string", V0, has_null_default=True), "no version is nullable"),
+        (Field("A", "int32", V0, tagged_versions=V2), "taggedVersions without a tag"),
+        (Field("A", "int32", V0, tag=0), "a tag without taggedVersions"),
+        (
+            Field("A", "int32", V0, tag=0, tagged_versions=VersionRange(2, 3)),
+            "taggedVersions must be open-ended",
+        ),
+        (
+            Field("A", "int32", VersionRange(0, 3), tag=0, tagged_versions=V2),
+            "taggedVersions 2+ lie outside versions",
+        ),
+        (Field("A", "int32", V0, tag=0, tagged_versions=V0), "need flexible versions"),
+        (
+            Field(
+                "A",
+                "string",
+                V2,
+                tag=0,
+                tagged_versions=V2,
+                nullable_versions=VersionRange.parse("3+"),
+            ),
+            "either all tagged versions must be nullable, or none",
+        ),
+        (Field("A", "int32", V0, flexible_versions=NONE), "flexibleVersions of its own"),
+        (Field("A", "[]string", V0, map_key=True), "cannot be a map key"),
+        (Field("A", "S", V0, struct=Struct("S", ()), map_key=True), "cannot be a map key"),
+        (Field("A", "int32", V0, entity_type="colour"), "unknown entityType"),
+        (Field("A", "int32", V0, entity_type="topicName"), "entityType topicName is for"),
+    ],
+)
+def test_a_field_that_breaks_a_rule_has_a_problem(field: Field, reason: str) -> None:
+    name_and_rule = problem_of(field)
+    assert name_and_rule is not None
+    assert reason in name_and_rule
+
+
+def test_two_fields_may_not_share_a_name_in_json() -> None:
+    assert problem_of(Field("Name", "int8", V0), Field("name", "int8", V0)) is not None
+
+
+def test_two_fields_may_not_share_a_tag() -> None:
+    fields = [Field(name, "int8", V2, tag=0, tagged_versions=V2) for name in "AB"]
+    assert problem_of(*fields) == "tag 0 is taken by A"
+
+
+def test_tags_may_not_leave_numbers_out() -> None:
+    fields = [Field(f"F{tag}", "int8", V2, tag=tag, tagged_versions=V2) for tag in (0, 2)]
+    assert check_fields(fields, VALID_VERSIONS, V2) == ("F2", "tag 2 is used before tag 1")
 
 
 def definition(*fields: dict[str, Any], **keys: Any) -> str:
@@ -23,7 +175,7 @@ def definition(*fields: dict[str, Any], **keys: Any) -> str:
     return json.dumps({key: value for key, value in made.items() if value is not None})
 
 
-def field(name: str = "F", kind: str = "int32", versions: str = "0+", **keys: Any) -> Any:
+def json_field(name: str = "F", kind: str = "int32", versions: str = "0+", **keys: Any) -> Any:
     return {"name": name, "type": kind, "versions": versions, **keys}
 
 
@@ -71,7 +223,7 @@ def test_a_file_may_hold_several_messages() -> None:
 
 
 def test_slashes_inside_a_string_are_no_comment() -> None:
-    text = definition(field(about='see https://kafka.apache.org and "//" too'))
+    text = definition(json_field(about='see https://kafka.apache.org and "//" too'))
     (message,) = load_messages(text, "f")
     assert message.struct.fields[0].about == 'see https://kafka.apache.org and "//" too'
 
@@ -111,22 +263,22 @@ def test_a_message_that_breaks_a_rule_is_refused(text: str, reason: str) -> None
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        (field(versions=None), "not a version: 'None'"),
-        (field(kind="int33"), "unknown type 'int33'"),
-        (field(kind="[][]int32"), "unknown type"),
-        (field(kind="[]records"), "records cannot stand in an array"),
-        (field(colour=1), "unknown key 'colour'"),
-        (field(fields=[]), "a field of type int32 has no fields"),
-        (field(versions="4"), "versions 4 lie outside validVersions 0-3"),
-        (field(versions="2-5"), "versions 2-5 lie outside validVersions 0-3"),
-        (field(versions="4+"), r"versions 4\+ lie outside validVersions 0-3"),
-        (field(tag="0x1"), "tag must be a number"),
-        (field(tag=-1), "tag must be a number"),
-        (field(mapKey="perhaps"), "mapKey must be true or false"),
-        (field(about=3), "about must be a text"),
-        (field(default="1.5"), "default '1.5' is no value of type int32"),
-        (field("F-G"), "not a name"),
-        (field(kind="Sub", fields=[field("G", "nope")]), "unknown type 'nope'"),
+        (json_field(versions=None), "not a version: 'None'"),
+        (json_field(kind="int33"), "unknown type 'int33'"),
+        (json_field(kind="[][]int32"), "unknown type"),
+        (json_field(kind="[]records"), "records cannot stand in an array"),
+        (json_field(colour=1), "unknown key 'colour'"),
+        (json_field(fields=[]), "a field of type int32 has no fields"),
+        (json_field(versions="4"), "versions 4 lie outside validVersions 0-3"),
+        (json_field(versions="2-5"), "versions 2-5 lie outside validVersions 0-3"),
+        (json_field(versions="4+"), r"versions 4\+ lie outside validVersions 0-3"),
+        (json_field(tag="0x1"), "tag must be a number"),
+        (json_field(tag=-1), "tag must be a number"),
+        (json_field(mapKey="perhaps"), "mapKey must be true or false"),
+        (json_field(about=3), "about must be a text"),
+        (json_field(default="1.5"), "default '1.5' is no value of type int32"),
+        (json_field("F-G"), "not a name"),
+        (json_field(kind="Sub", fields=[json_field("G", "nope")]), "unknown type 'nope'"),
     ],
 )
 def test_a_field_that_breaks_a_rule_is_refused(broken: Any, reason: str) -> None:
@@ -135,8 +287,8 @@ def test_a_field_that_breaks_a_rule_is_refused(broken: Any, reason: str) -> None
 
 
 def test_an_error_names_file_and_field_path() -> None:
-    inner = field("Inner", "[]Sub", fields=[field("Bad", "string", default="x", tag=0)])
-    text = definition(field("Outer", "Top", fields=[inner]))
+    inner = json_field("Inner", "[]Sub", fields=[json_field("Bad", "string", default="x", tag=0)])
+    text = definition(json_field("Outer", "Top", fields=[inner]))
     with pytest.raises(DefinitionError) as caught:
         load_messages(text, "dir/some.json")
     assert str(caught.value) == (
@@ -146,30 +298,30 @@ def test_an_error_names_file_and_field_path() -> None:
 
 def test_a_struct_that_contains_itself_is_refused() -> None:
     common = [
-        {"name": "One", "fields": [field("A", "[]Two")]},
-        {"name": "Two", "fields": [field("B", "Three", fields=[field("C", "One")])]},
+        {"name": "One", "fields": [json_field("A", "[]Two")]},
+        {"name": "Two", "fields": [json_field("B", "Three", fields=[json_field("C", "One")])]},
     ]
     with pytest.raises(DefinitionError, match="the struct contains itself"):
-        load_messages(definition(field(kind="One"), commonStructs=common), "f")
+        load_messages(definition(json_field(kind="One"), commonStructs=common), "f")
 
 
 def test_a_common_struct_and_a_declared_one_may_not_share_a_name() -> None:
-    common = [{"name": "One", "fields": [field("A")]}]
-    text = definition(field(kind="One", fields=[field("B")]), commonStructs=common)
+    common = [{"name": "One", "fields": [json_field("A")]}]
+    text = definition(json_field(kind="One", fields=[json_field("B")]), commonStructs=common)
     with pytest.raises(DefinitionError, match="struct One is declared in commonStructs already"):
         load_messages(text, "f")
 
 
 def test_a_common_struct_may_not_be_declared_twice() -> None:
-    common = [{"name": "One", "fields": [field("A")]}] * 2
+    common = [{"name": "One", "fields": [json_field("A")]}] * 2
     with pytest.raises(DefinitionError, match="of that name exists already"):
         load_messages(definition(commonStructs=common), "f")
 
 
 def test_the_nesting_of_structs_is_bounded() -> None:
     def nested(depth: int) -> Any:
-        inner = field("Leaf") if depth == 0 else nested(depth - 1)
-        return field(f"N{depth}", f"[]S{depth}", fields=[inner])
+        inner = json_field("Leaf") if depth == 0 else nested(depth - 1)
+        return json_field(f"N{depth}", f"[]S{depth}", fields=[inner])
 
     (message,) = load_messages(definition(nested(MAX_NESTING - 1)), "f")
     assert message.struct.fields
@@ -179,19 +331,19 @@ def test_the_nesting_of_structs_is_bounded() -> None:
 
 def test_the_nesting_of_common_structs_has_the_same_bound() -> None:
     common = [
-        {"name": f"S{n}", "fields": [field(f"F{k}", f"S{n + 1}") for k in range(9)]}
+        {"name": f"S{n}", "fields": [json_field(f"F{k}", f"S{n + 1}") for k in range(9)]}
         for n in range(30)
     ]
-    common.append({"name": "S30", "fields": [field()]})
+    common.append({"name": "S30", "fields": [json_field()]})
     with pytest.raises(DefinitionError, match="structs nest too deeply"):
-        load_messages(definition(field(kind="S0"), commonStructs=common), "f")
+        load_messages(definition(json_field(kind="S0"), commonStructs=common), "f")
 
 
 def test_irregularities_of_kafkas_own_definitions_are_accepted() -> None:
     text = definition(
-        field("Nulls", "string", "1+", nullableVersions="0+"),
-        field("Left", versions="0"),
-        field("Tagged", versions="2+", tag="0", taggedVersions="2+"),
+        json_field("Nulls", "string", "1+", nullableVersions="0+"),
+        json_field("Left", versions="0"),
+        json_field("Tagged", versions="2+", tag="0", taggedVersions="2+"),
         validVersions="1-3",
     )
     text = text.replace('"versions": "0",', '"versions": "0", "versions": "0",')
@@ -207,13 +359,13 @@ def test_irregularities_of_kafkas_own_definitions_are_accepted() -> None:
 
 def test_the_number_of_fields_with_common_structs_is_bounded() -> None:
     common = [
-        {"name": f"S{n}", "fields": [field(f"F{k}", f"S{n + 1}") for k in range(40)]}
+        {"name": f"S{n}", "fields": [json_field(f"F{k}", f"S{n + 1}") for k in range(40)]}
         for n in range(6)
     ]
-    common.append({"name": "S6", "fields": [field()]})
+    common.append({"name": "S6", "fields": [json_field()]})
     with pytest.raises(DefinitionError, match=f"the message has more than {MAX_FIELDS} fields"):
-        load_messages(definition(field(kind="S0"), commonStructs=common), "f")
-    (message,) = load_messages(definition(field(kind="S5"), commonStructs=common), "f")
+        load_messages(definition(json_field(kind="S0"), commonStructs=common), "f")
+    (message,) = load_messages(definition(json_field(kind="S5"), commonStructs=common), "f")
     assert message.struct.fields[0].struct is not None
 
 

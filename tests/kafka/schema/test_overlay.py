@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kanalyze.kafka.codec.compiler import compile_decoder, program_of
-from kanalyze.kafka.codec.projection import Projection
+from kanalyze.kafka.codec.compiler import Projection, compile_decoder, program_of
 from kanalyze.kafka.schema.loader import load_messages
 from kanalyze.kafka.schema.overlay import Conflict, overlay
 from tests.support.definitions import field, message

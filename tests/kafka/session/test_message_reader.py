@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.kafka.codec.compiler import Decoders
-from kanalyze.kafka.codec.projection import Projection
+from kanalyze.kafka.codec.compiler import Decoders, Projection
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.kafka.session.message_reader import RECORD_APIS, MessageReader
 from kanalyze.kafka.session.tracker import ConnectionTracker

@@ -18,7 +18,7 @@ from tests.support import kafka as k
 from tests.support.session import CATALOG, READER
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.framing.headers import RequestHeader
+    from kanalyze.kafka.framing.frame import RequestHeader
 
 REQUESTS = RequestLocator(READER, CATALOG)
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kanalyze.decoding.bodies import BodyReader
-from kanalyze.kafka.codec.compiler import Decoders
+from kanalyze.kafka.codec.compiler import Decoders, Projection
 from kanalyze.kafka.codec.interpreter import read_message
-from kanalyze.kafka.codec.projection import Projection
 from kanalyze.kafka.schema.api_table import SUPERSEDED
 from tests.support import kafka as k
 from tests.support.messages import Writer

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from kanalyze.common.saved import load, save
+from kanalyze.kafka.session.events import ConnectionEvents
+from kanalyze.kafka.session.exchange import Peers
+from kanalyze.kafka.v07.connection import ExchangeBuilder07
+from tests.kafka.session.test_message_reader import frame_of
 from tests.support import kafka07 as old
+from tests.support.session import TCP
 from tests.support.talk import BROKER, CLIENT, Talk
 
 PacketPairs = list[tuple[int | None, int | None]]
@@ -119,3 +125,14 @@ def test_requests_in_flight_are_bounded() -> None:
     talk = Talk().client(*(old.fetch(i) for i in range(10_001)))
     assert "pending_limit" in talk.kinds()
     assert len(talk.exchanges) == 10_001
+
+
+def new_builder(*, is_certain: bool = True) -> ExchangeBuilder07:
+    return ExchangeBuilder07(Peers(TCP, *TCP.endpoints), CLIENT, is_certain=is_certain, keep=None)
+
+
+def test_a_state_has_the_pending_requests() -> None:
+    builder, other = new_builder(), new_builder(is_certain=False)
+    builder.add_request(frame_of(old.fetch(0)), ConnectionEvents())
+    load(other, save(builder))
+    assert (len(other), save(other)) == (1, save(builder))

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from kanalyze.kafka.records.cursor import schema_id
+from kanalyze.kafka.records.batches import schema_id
 from kanalyze.kafka.records.types import Header
 from kanalyze.tables.records.columns import HeaderFacts, facts_of
 

@@ -20,7 +20,7 @@ from tests.support.messages import Generator, Writer
 from tests.support.vectors import definition_of, read_vectors
 
 if TYPE_CHECKING:
-    from kanalyze.kafka.codec.values import Taped
+    from kanalyze.kafka.codec.values import EncodedFields
     from kanalyze.kafka.schema.schema_ast import Field, Struct
 
 CATALOG = Catalog()
@@ -52,7 +52,7 @@ def _default(field: Field) -> Any:
     return field.default or empty.get(field.type, 0)
 
 
-def read(key: int, kind: str, version: int, values: dict[str, Any] | None) -> Taped | None:
+def read(key: int, kind: str, version: int, values: dict[str, Any] | None) -> EncodedFields | None:
     """Return the values on the tape of a message, decoded with the fields that rows need."""
     if values is None:
         return None
@@ -330,8 +330,8 @@ def test_messages_of_kafkas_serializer_have_the_partitions_of_their_json() -> No
             continue
         decode = compile_decoder(message, vector.version, needed_fields)
         decode(vector.content, 0, 0, None)
-        taped = decode.take(None)
-        pair = (taped, None) if vector.kind == "request" else (None, taped)
+        encoded = decode.take(None)
+        pair = (encoded, None) if vector.kind == "request" else (None, encoded)
         found = EXTRACTORS.summary(vector.api_key, *pair)
         # The message may contain the name of a topic id elsewhere.
         names = {topic_id_text(topic_id): name for topic_id, name in found.names}

@@ -21,6 +21,7 @@ from tests.support.talk import Talk
 if TYPE_CHECKING:
     from kanalyze.kafka.session.message_reader import KeepsBytes
 
+
 EXTRACTORS = Extractors(CATALOG)
 
 

@@ -1,15 +1,19 @@
+"""Varints and tag sections."""
+
 from __future__ import annotations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.kafka.codec.primitives import (
+from kanalyze.kafka.wire import (
     MAX_UNSIGNED_VARINT,
+    Malformed,
+    Truncated,
+    WireError,
     read_unsigned_varint,
     skip_tags,
 )
-from kanalyze.kafka.wire import Malformed, Truncated, WireError
 from tests.support.messages import unsigned_varint
 
 

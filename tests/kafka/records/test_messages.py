@@ -1,3 +1,5 @@
+"""Messages of magic 0 and 1, alone and inside of compressed ones."""
+
 from __future__ import annotations
 
 import gzip

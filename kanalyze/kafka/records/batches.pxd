@@ -1,0 +1,149 @@
+# The C types of batches.py.
+cimport cython
+
+
+
+cdef enum:
+    VALID = 0
+    MALFORMED = 1
+    TOO_MANY_HEADERS = 2
+
+    MAX_HEADERS = 65536
+    MAX_SHIFT = 63
+    SCHEMA_HEAD_BYTES = 5
+
+cdef long long MIN_INT64, LARGEST_INT64, NO_TIMESTAMP
+
+
+cdef class RecordCursor:
+    cdef bytes _bytes
+    cdef const unsigned char[::1] _data
+    cdef Py_ssize_t _at
+    cdef Py_ssize_t _end
+    cdef Py_ssize_t _record_end
+    cdef long long _remaining_records
+    cdef long long _base_offset
+    cdef long long _base_timestamp
+    cdef long long _append_time
+    cdef bint _is_append_time
+    cdef int _status
+    cdef Py_ssize_t _key_at
+    cdef Py_ssize_t _value_at
+    cdef Py_ssize_t _headers_at
+    cdef readonly long long offset
+    cdef readonly long long timestamp_ms
+    cdef readonly long long key_bytes
+    cdef readonly long long value_bytes
+    cdef readonly long long header_count
+    cdef readonly object problem
+
+    @cython.locals(is_malformed=cython.bint)
+    cpdef bint advance(self) except *
+    cpdef record(self)
+    cpdef key(self)
+    cpdef tuple headers(self)
+    cpdef long long key_schema_id(self) except? -7
+    cpdef long long value_schema_id(self) except? -7
+    cdef _part(self, Py_ssize_t at, long long size)
+    @cython.locals(at=cython.Py_ssize_t, size=cython.longlong)
+    cdef tuple _headers(self)
+    @cython.locals(length=cython.longlong, timestamp=cython.longlong, offset=cython.longlong)
+    cdef _read(self)
+    @cython.locals(count=cython.longlong, size=cython.longlong, _i=cython.longlong)
+    cdef _pass_headers(self)
+    @cython.locals(size=cython.longlong)
+    cdef long long _size(self) except? -7
+    @cython.locals(
+        at=cython.Py_ssize_t,
+        byte=cython.ulonglong,
+        value=cython.ulonglong,
+        shift=cython.int,
+    )
+    cdef long long _varint(self) except? -7
+
+
+cpdef long long schema_id(data) except? -7
+@cython.locals(number=cython.longlong)
+cdef long long _schema_id_at(
+    const unsigned char[::1] data, Py_ssize_t at, long long size
+) except? -7
+cdef long long _sum(long long a, long long b) except? -7
+cdef long long _wrapped(a, b) except? -7
+
+
+cdef enum:
+    BATCH_HEADER_BYTES = 61
+    ENTRY_HEAD_BYTES = 12
+    MAGIC_AT = 16
+    CRC_FROM = 21
+
+    CODEC = 0x07
+    APPEND_TIME = 0x08
+    TRANSACTIONAL = 0x10
+    CONTROL = 0x20
+    DELETE_HORIZON = 0x40
+
+    SEQUENCE_BITS = 0x7FFFFFFF
+
+
+cdef class RecordBatch:
+    cdef object _read
+    cdef object _limits
+    cdef bytes _data
+    cdef Py_ssize_t _start
+    cdef Py_ssize_t _end
+    cdef int _attributes
+    cdef long long _base_timestamp
+    cdef object _append_time
+    cdef readonly long long most_records
+    cdef readonly long long base_offset
+    cdef readonly long long batch_bytes
+    cdef readonly int magic
+    cdef readonly str codec
+    cdef readonly bint crc_ok
+    cdef readonly str timestamp_type
+    cdef readonly object record_count
+    cdef readonly object partition_leader_epoch
+    cdef readonly object producer_id
+    cdef readonly object producer_epoch
+    cdef public object base_sequence
+    cdef readonly object delete_horizon_ms
+    cdef readonly bint is_transactional
+    cdef readonly bint is_control
+    cdef readonly list problems
+
+    cdef _set(
+        self,
+        long long base_offset,
+        long long batch_bytes,
+        int magic,
+        codec,
+        bint crc_ok,
+        timestamp_type,
+        limits,
+    )
+    @cython.locals(data=bytes, at=cython.Py_ssize_t, end=cython.Py_ssize_t, codec=cython.int)
+    cpdef RecordCursor cursor(self)
+    cpdef end(self, RecordCursor cursor)
+    @cython.locals(passed=cython.longlong, first=cython.longlong)
+    cpdef long long sequence(self, long long offset) except -2
+
+
+@cython.locals(batch=RecordBatch, attributes=cython.int, is_append_time=cython.bint)
+cpdef RecordBatch batch_of(bytes data, Py_ssize_t start, Py_ssize_t end, limits)
+
+
+cdef class RecordSet:
+    cdef bytes _data
+    cdef object _limits
+    cdef readonly list problems
+
+    cdef RecordBatch _batch(self, Py_ssize_t at, Py_ssize_t end)
+    @cython.locals(
+        data=bytes,
+        remaining_bytes=cython.Py_ssize_t,
+        magic=cython.int,
+        length=cython.longlong,
+        least=cython.longlong,
+    )
+    cdef Py_ssize_t _end(self, Py_ssize_t at) except -1
