@@ -22,6 +22,7 @@ LOCATE = "kafka/session/test_resync.py"
 READER = "kafka/session/test_message_reader.py"
 INTERESTS = "tables/requests/test_field_selection.py"
 OLD = "kafka/v07/test_messages.py"
+OLD_FIELDS = "kafka/v07/test_exchanges.py"
 OLD_CONNECTION = "kafka/v07/test_connection.py"
 OLD_ROWS = "tables/requests/test_kafka07.py"
 ROWS = "tables/test_rows.py"
@@ -203,14 +204,13 @@ KAFKA_0_7 = {
         f"{OLD}::test_a_produce_has_messages_of_both_magics_and_may_leave_the_partition_to_the_broker",
         f"{OLD_CONNECTION}::test_produce_and_multiproduce_get_no_response",
     ],
-    "FETCH": [f"{OLD}::test_a_fetch_has_a_topic_a_partition_an_offset_and_a_size"],
+    "FETCH": [f"{OLD_FIELDS}::test_a_fetch_has_all_its_fields"],
     "OFFSETS": [
-        f"{OLD}::test_offsets_are_requested_by_time_and_number",
+        f"{OLD_FIELDS}::test_an_offsets_request_has_a_time_and_a_number",
         f"{OLD}::test_offsets_of_a_response_come_newest_first_and_fill_the_frame",
     ],
     "MULTIFETCH": [
-        f"{OLD}::test_parts_are_read_in_their_order",
-        f"{OLD}::test_a_multifetch_response_has_one_fetch_response_per_part",
+        f"{OLD_FIELDS}::test_a_multifetch_has_a_response_for_each_part",
     ],
     "messages of magic 0 and 1, compressed and checked": [
         f"{OLD}::test_compressed_messages_hide_their_number",

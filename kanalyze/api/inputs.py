@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.common import paths
 from kanalyze.errors import UsageError
+from kanalyze.kafka.other_wires import other_wires
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.tables.filters import RowFilter
 
@@ -160,9 +161,7 @@ def _always(_: int) -> bool:
 
 
 def api_names(catalog: Catalog) -> dict[str, int]:
-    """Return API keys by name, for the APIs of a catalog and those of Kafka 0.7."""
-    from kanalyze.kafka.v07.messages import RequestType  # imported late: needed only for names
-
-    # Kafka 0.7's request types are keys of other APIs in later versions, so only names count.
-    names = {kind.api_name: int(kind) for kind in RequestType}
+    """Return API keys by name, for the APIs of a catalog and those of other wires."""
+    # Keys of other wires are those of other APIs here, so only names count.
+    names = {name: key for wire in other_wires() for name, key in wire.api_keys().items()}
     return names | {api.name: api.key for api in catalog.apis}

@@ -35,8 +35,8 @@ from kanalyze.kafka.framing.frame import (
     parse_response_header,
     plain_body,
 )
-from kanalyze.kafka.v07.exchanges import trace_07, values_of
-from kanalyze.kafka.wire import WireError
+from kanalyze.kafka.other_wires import other_wire
+from kanalyze.kafka.wire import MissingBytes, WireError
 from kanalyze.model.anomalies import AnomalyKind
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from kanalyze.decoding.secrets import RedactionPlan
     from kanalyze.kafka.codec.compiler import Decoder, Decoders
+    from kanalyze.kafka.codec.interpreter import TraceNode
     from kanalyze.kafka.codec.values import BodyDecoder, EncodedFields, Tape
     from kanalyze.kafka.schema.catalog import Catalog, Kind
     from kanalyze.kafka.schema.schema_ast import MessageSpec as Definition
@@ -118,9 +119,9 @@ class DecodedMessage(NamedTuple):
     problem: Problem | None
     secrets: RedactionPlan | None = None
     """What to hide in ``body``; None if it has no secrets."""
-    values_07: dict[str, Any] | None = None
-    """The fields of a Kafka 0.7 message, from :func:`kanalyze.kafka.v07.exchanges.values_of`.
-    ``body`` is None then, because no definition describes such messages."""
+    undefined_values: dict[str, Any] | None = None
+    """The fields of a message of another wire; ``body`` is None then, because no definition
+    describes such messages."""
 
     @property
     def values(self) -> dict[str, Any] | None:
@@ -130,7 +131,7 @@ class DecodedMessage(NamedTuple):
         None if the body could not be decoded.
         """
         if self.body is None:
-            return self.values_07
+            return self.undefined_values
         values: dict[str, Any] = self.body.values()
         if self.secrets is not None:
             hide(values, self.secrets, force=False)
@@ -183,9 +184,9 @@ class BodyReader:
     def exchange(self, exchange: Exchange) -> DecodedExchange:
         """Decode both messages of an exchange; raises nothing, whatever the bytes are."""
         if exchange.wire != "kafka":
-            request = _decoded_07(exchange, exchange.request, "request")
+            request = _undefined(exchange, exchange.request, "request")
             return DecodedExchange(
-                request, _decoded_07(exchange, exchange.response, "response"), None
+                request, _undefined(exchange, exchange.response, "response"), None
             )
         key, version = exchange.api_key, exchange.api_version
         request = self._message(exchange.request, key, version, "request")
@@ -423,25 +424,41 @@ class BodyReader:
         return None if inner is None else _SIZE(len(inner)) + bytes(inner)
 
 
-def _decoded_07(exchange: Exchange, message: Message | None, kind: Kind) -> DecodedMessage | None:
-    """Decode a message of Kafka 0.7, for which there is no definition."""
+def _undefined(exchange: Exchange, message: Message | None, kind: Kind) -> DecodedMessage | None:
+    """Decode a message of another wire, for which there is no definition."""
     if message is None:
         return None
     if exchange.request is None:
         return _orphan(message, PREFIX_BYTES)
-    size = message.length - PREFIX_BYTES
-    if message.data is None and exchange.api_key is None and exchange.malformed:
-        # The bytes of a message of unknown type are not kept.
-        text = "not a Kafka 0.7 request, or incomplete"
-        return _undecoded(None, Problem(AnomalyKind.MALFORMED_BODY, PREFIX_BYTES, size, None, text))
-    if message.data is None:
-        return _missing(message)
     try:
-        nodes = trace_07(exchange, kind)
+        nodes = other_wire(exchange.wire).trace(exchange, kind)
+    except MissingBytes:
+        return _missing(message)
     except WireError as error:
-        problem = Problem(AnomalyKind.MALFORMED_BODY, PREFIX_BYTES, size, None, str(error))
-        return _undecoded(None, problem)
-    return DecodedMessage(None, 0, None, [], None, values_07=values_of(nodes))
+        at, size = PREFIX_BYTES, message.length - PREFIX_BYTES
+        return _undecoded(None, Problem(AnomalyKind.MALFORMED_BODY, at, size, None, str(error)))
+    return DecodedMessage(None, 0, None, [], None, undefined_values=_values_of(nodes))
+
+
+def _values_of(nodes: list[TraceNode]) -> dict[str, Any]:
+    """Return nodes as a dict of JSON values, without size prefixes.
+
+    Messages are replaced by their size in bytes, ``messagesSizeInBytes``.
+    """
+    values: dict[str, Any] = {}
+    for node in nodes:
+        if node.name == "size":
+            continue
+        if node.type == "messages":
+            values["messagesSizeInBytes"] = node.value
+        elif node.type.startswith("[]"):
+            values[node.name] = [
+                _values_of(child.children) if child.children else child.value
+                for child in node.children
+            ]
+        else:
+            values[node.name] = node.value
+    return values
 
 
 def _ends(decode: Decoder, data: bytes, body: int) -> bool:

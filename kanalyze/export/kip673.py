@@ -183,7 +183,9 @@ class LogLines:
             return "null"
         body = message.body
         if body is None:
-            return "null" if message.values_07 is None else json_line(message.values_07)
+            return (
+                "null" if message.undefined_values is None else json_line(message.undefined_values)
+            )
         form = self._forms.get(body.shape)
         if form is None:
             form = self._forms[body.shape] = _form_of(message)

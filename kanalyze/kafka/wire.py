@@ -1,14 +1,19 @@
 """What every reader of Kafka bytes shares: where bytes come from and how reading them fails.
 
-In: a view and a position. Out: a value and the position after it, or an exception; and the
-:class:`Source` that a decoder asks for bytes.
+In: a view and a position. Out: a value and the position after it, or an exception; the
+:class:`Source` that a decoder asks for bytes; what a wire without definitions says of exchanges.
 
 The exceptions never leave the package: the stage that called a decoder turns them into anomalies.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from kanalyze.common.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = [
     "MAX_UNSIGNED_VARINT",
@@ -16,7 +21,10 @@ __all__ = [
     "MissingBytes",
     "Source",
     "Truncated",
+    "WireApi",
     "WireError",
+    "WirePartition",
+    "WireRecords",
     "read_unsigned_varint",
     "skip_tags",
 ]
@@ -108,3 +116,39 @@ def _next_tag(view: bytes | memoryview, pos: int, limit: int, last: int) -> tupl
     if pos + size > limit:
         raise Truncated("the bytes end within a tagged field")
     return tag, pos, pos + size
+
+
+class WireApi(NamedTuple):
+    """A type of request as rows have it; name and key are None for an orphan response."""
+
+    name: str | None
+    equivalent_api_key: int | None
+    """The key of the API of ``kafka`` that corresponds to it."""
+    error_name: Callable[[int], str]
+    has_records: bool
+    """Whether its requests or responses have records."""
+    is_produce: bool
+    """Whether these are in requests."""
+
+
+class WirePartition(NamedTuple):
+    """One partition of an exchange; None: not known, or not said."""
+
+    topic: str
+    partition: int
+    record_count: int | None = None
+    record_bytes: int | None = None
+    base_offset: int | None = None
+    codec: str | None = None
+    error_code: int | None = None
+
+
+class WireRecords(NamedTuple):
+    """The records of one partition in one message."""
+
+    topic: str
+    partition: int
+    error_code: int | None
+    data: bytes
+    offset: int | None
+    """The position of its first byte in the log; Fetch only."""

@@ -25,9 +25,8 @@ from kanalyze.decoding.bodies import (
 from kanalyze.decoding.secrets import HIDDEN
 from kanalyze.decoding.values import uuid_text
 from kanalyze.kafka.codec.interpreter import TraceNode, trace_message
+from kanalyze.kafka.other_wires import other_wire
 from kanalyze.kafka.schema.error_codes import error_name
-from kanalyze.kafka.v07.exchanges import trace_07
-from kanalyze.kafka.v07.messages import error_name_07
 from kanalyze.kafka.wire import WireError
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.render.embedded import embedded_lines
@@ -88,7 +87,7 @@ class TreeText:
                 continue
             yield f"{_STEP}{kind} {_when(message, packet)}"
             if exchange.wire != "kafka":
-                yield from self._old_frame(exchange, message, decoded_message, kind)
+                yield from self._undefined_frame(exchange, message, decoded_message, kind)
             elif message.data is not None and exchange.api_key is not None:
                 yield from self._frame(message.data, exchange.api_key, exchange.api_version, kind)
             yield from _problem_lines(decoded_message)
@@ -129,13 +128,13 @@ class TreeText:
         for line in embedded_lines(body.root):
             yield f"{_STEP * 2}inside {line}"
 
-    def _old_frame(
+    def _undefined_frame(
         self, exchange: Exchange, message: Message, decoded: DecodedMessage, kind: Kind
     ) -> Iterator[str]:
-        """Yield the lines of a frame of Kafka 0.7, if it could be decoded."""
+        """Yield the lines of a frame without a definition, if it could be decoded."""
         if decoded.values is None or message.data is None:
             return
-        for node in trace_07(exchange, kind):
+        for node in other_wire(exchange.wire).trace(exchange, kind):
             node.children = node.children[: self._limits.elements]
             yield from self._node(node, 2)
 
@@ -204,9 +203,7 @@ class TreeText:
             return "true" if value else "false"
         if kind == "int16" and node.name == "ErrorCode":
             return f"{value} {error_name(value)}"
-        if kind == "int16" and node.name == "errorCode":  # only trace_07 writes this type
-            return f"{value} {error_name_07(value)}"
-        return str(value)
+        return f"{value} {node.note}" if node.note else str(value)
 
     def _text(self, value: str) -> str:
         most = self._limits.characters

@@ -40,15 +40,21 @@ def _as_it_is(_: bytes, part: bytes) -> bytes:
     return part
 
 
-def _split_frames(data: bytes) -> list[bytes]:
-    parts, at = [], 0
-    while at + 4 <= len(data):
-        size: int = struct.unpack_from(">i", data, at)[0]
-        if not 0 <= size <= len(data) - at - 4:
-            break
-        parts.append(data[at : at + 4 + size])
-        at += 4 + size
+def _pieces(data: bytes, at: int, least: int, length_at: Callable[[int], int]) -> list[bytes]:
+    """Split what is after a head of ``at`` bytes into parts of at least ``least`` bytes."""
+    parts = [data[:at]] if at else []
+    while least <= len(data) - at and least <= (length := length_at(at)) <= len(data) - at:
+        parts.append(data[at : at + length])
+        at += length
     return [*parts, data[at:]] if at < len(data) else parts
+
+
+def _number(layout: str, data: bytes, at: int) -> int:
+    return int(struct.unpack_from(layout, data, at)[0])
+
+
+def _split_frames(data: bytes) -> list[bytes]:
+    return _pieces(data, 0, 4, lambda at: 4 + _number(">i", data, at))
 
 
 def _mend_frame(_: bytes, part: bytes) -> bytes:
@@ -56,12 +62,7 @@ def _mend_frame(_: bytes, part: bytes) -> bytes:
 
 
 def _split_turns(data: bytes) -> list[bytes]:
-    parts, at = [data[:4]], 4
-    while at + 3 <= len(data):
-        size = int.from_bytes(data[at + 1 : at + 3], "big")
-        parts.append(data[at : at + 3 + size])
-        at += 3 + size
-    return [*parts, data[at:]] if at < len(data) else parts
+    return _pieces(data, 4, 3, lambda at: 3 + _number(">H", data, at + 1))
 
 
 def _mend_turn(_: bytes, part: bytes) -> bytes:
@@ -71,14 +72,7 @@ def _mend_turn(_: bytes, part: bytes) -> bytes:
 
 
 def _split_batches(data: bytes) -> list[bytes]:
-    parts, at = [], 0
-    while at + 17 <= len(data):
-        size: int = struct.unpack_from(">i", data, at + 8)[0]
-        if not 0 <= size <= len(data) - at - 12:
-            break
-        parts.append(data[at : at + 12 + size])
-        at += 12 + size
-    return [*parts, data[at:]] if at < len(data) else parts
+    return _pieces(data, 0, 17, lambda at: 12 + _number(">i", data, at + 8))
 
 
 def _mend_batch(_: bytes, part: bytes) -> bytes:
@@ -93,32 +87,12 @@ def _mend_batch(_: bytes, part: bytes) -> bytes:
 def _split_capture(data: bytes) -> list[bytes]:
     magic = data[:4]
     if magic in _PCAP_LITTLE or magic in _PCAP_BIG:
-        return _split_pcap(data, "<" if magic in _PCAP_LITTLE else ">")
+        layout = "<I" if magic in _PCAP_LITTLE else ">I"
+        return _pieces(data, 24, 16, lambda at: 16 + _number(layout, data, at + 8))
     if magic == _PCAPNG:
-        return _split_pcapng(data, "<" if data[8:12] == _LITTLE_ORDER else ">")
+        layout = "<I" if data[8:12] == _LITTLE_ORDER else ">I"
+        return _pieces(data, 0, 12, lambda at: _number(layout, data, at + 4))
     return [data]
-
-
-def _split_pcap(data: bytes, order: str) -> list[bytes]:
-    parts, at = [data[:24]], 24
-    while at + 16 <= len(data):
-        size: int = struct.unpack_from(order + "I", data, at + 8)[0]
-        if size > len(data) - at - 16:
-            break
-        parts.append(data[at : at + 16 + size])
-        at += 16 + size
-    return [*parts, data[at:]] if at < len(data) else parts
-
-
-def _split_pcapng(data: bytes, order: str) -> list[bytes]:
-    parts, at = [], 0
-    while at + 12 <= len(data):
-        size: int = struct.unpack_from(order + "I", data, at + 4)[0]
-        if not 12 <= size <= len(data) - at:
-            break
-        parts.append(data[at : at + size])
-        at += size
-    return [*parts, data[at:]] if at < len(data) else parts
 
 
 def _mend_packet(first: bytes, part: bytes) -> bytes:

@@ -242,7 +242,7 @@ class Interpreter:
 class TraceNode:
     """One field, one element of an array, or a tag section."""
 
-    __slots__ = ("children", "end", "field", "is_null", "name", "start", "type", "value")
+    __slots__ = ("children", "end", "field", "is_null", "name", "note", "start", "type", "value")
 
     def __init__(
         self,
@@ -267,6 +267,8 @@ class TraceNode:
         """Of a primitive, what :data:`kanalyze.kafka.codec.compiler.Decoder` returns for it. Of an
         array, the number of its elements. Of records, the number of their bytes. None for null and
         for a struct."""
+        self.note = ""
+        """What a number means, if no definition says it."""
         self.is_null = False
         self.field: Field | None = None
         """None for tag sections and unknown tags."""

@@ -1,5 +1,7 @@
 """What outputs say of exchanges of Kafka 0.7: names, partitions, fields with messages, all fields.
 
+It is an :class:`~kanalyze.kafka.other_wires.OtherWire`.
+
 In: exchanges whose values :mod:`kanalyze.kafka.v07.messages` decoded; for all fields, with the
 bytes of their frames. Out: plain values; trace nodes, named in lowerCamelCase after Kafka 0.7's
 wire format, for which there are no definitions.
@@ -10,11 +12,11 @@ Type 2 is MultiFetch, not ListOffsets as in later versions; only ``wire`` distin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.kafka.codec.interpreter import TraceNode
 from kanalyze.kafka.v07.messages import (
+    MessageSet07Records,
     OffsetsPart07,
     Request07,
     RequestType,
@@ -22,25 +24,17 @@ from kanalyze.kafka.v07.messages import (
     parse_request,
     parse_response,
 )
-from kanalyze.kafka.wire import Malformed
+from kanalyze.kafka.wire import Malformed, MissingBytes, WireApi, WirePartition, WireRecords
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
+    from kanalyze.kafka.records.types import DecompressionLimits
     from kanalyze.kafka.schema.catalog import Kind
     from kanalyze.kafka.session.exchange import Exchange
     from kanalyze.kafka.v07.messages import FetchPart07, MessageSet07, Part07, Response07
 
-__all__ = [
-    "Api07",
-    "MessagesField07",
-    "Partition07",
-    "api_07",
-    "messages_fields",
-    "partitions_07",
-    "trace_07",
-    "values_of",
-]
+__all__ = ["api", "api_keys", "partitions", "records_fields", "records_in", "trace"]
 
 _PRODUCE, _FETCH, _LIST_OFFSETS = 0, 1, 2
 _LIKE = {
@@ -52,48 +46,17 @@ _LIKE = {
 }
 
 
-class Api07(NamedTuple):
-    """A request type as rows have it; name and key are None for an orphan response."""
-
-    name: str | None
-    like: int | None
-    """The key of the later API that corresponds to it."""
-    error_name: Callable[[int], str]
-    has_records: bool
-    """Whether its requests or responses have messages."""
-    is_produce: bool
-    """Whether these are in requests."""
+def api_keys() -> dict[str, int]:
+    """Return the request types by their names in rows."""
+    return {kind.api_name: int(kind) for kind in RequestType}
 
 
-class Partition07(NamedTuple):
-    """One partition of an exchange; None: not known, or not said."""
-
-    topic: str
-    partition: int
-    record_count: int | None = None
-    record_bytes: int | None = None
-    base_offset: int | None = None
-    codec: str | None = None
-    error_code: int | None = None
-
-
-class MessagesField07(NamedTuple):
-    """The messages of one partition in one message."""
-
-    topic: str
-    partition: int
-    error_code: int | None
-    data: bytes
-    offset: int | None
-    """The position of its first byte in the log; Fetch only."""
-
-
-def api_07(kind: int | None) -> Api07:
+def api(kind: int | None) -> WireApi:
     """Return what rows say of a request type; None is that of an orphan response."""
     if kind is None:
-        return Api07(None, None, error_name_07, has_records=False, is_produce=False)
+        return WireApi(None, None, error_name_07, has_records=False, is_produce=False)
     request_type = RequestType(kind)
-    return Api07(
+    return WireApi(
         request_type.api_name,
         _LIKE[request_type],
         error_name_07,
@@ -102,18 +65,18 @@ def api_07(kind: int | None) -> Api07:
     )
 
 
-def partitions_07(exchange: Exchange) -> Iterator[Partition07]:
+def partitions(exchange: Exchange) -> Iterator[WirePartition]:
     """Yield the partitions of an exchange; none if its request was not decoded."""
     requested, response = _values(exchange)
     if isinstance(response, OffsetsPart07):
         newest = response.offsets[0] if response.offsets else None
         for part in requested:
-            yield Partition07(
+            yield WirePartition(
                 part.topic, part.partition, base_offset=newest, error_code=response.error_code
             )
         return
     for part, messages, code in _with_messages(requested, response):
-        found = Partition07(part.topic, part.partition, base_offset=part.offset, error_code=code)
+        found = WirePartition(part.topic, part.partition, base_offset=part.offset, error_code=code)
         if messages is not None:
             found = found._replace(
                 record_count=messages.record_count,
@@ -123,9 +86,9 @@ def partitions_07(exchange: Exchange) -> Iterator[Partition07]:
         yield found
 
 
-def messages_fields(exchange: Exchange) -> list[MessagesField07] | None:
+def records_fields(exchange: Exchange) -> list[WireRecords] | None:
     """Return the fields with messages of an exchange, as bytes; None if they were not decoded."""
-    is_produce = api_07(exchange.api_key).is_produce
+    is_produce = api(exchange.api_key).is_produce
     message = exchange.request if is_produce else exchange.response
     if message is None or message.data is None or message.values is None:
         return None
@@ -133,7 +96,7 @@ def messages_fields(exchange: Exchange) -> list[MessagesField07] | None:
     if exchange.request is None or isinstance(response, OffsetsPart07):
         return None
     return [
-        MessagesField07(
+        WireRecords(
             *(part.topic, part.partition, code, _bytes_of(message.data, messages), part.offset)
         )
         for part, messages, code in _with_messages(requested, () if is_produce else response)
@@ -167,7 +130,7 @@ def _with_messages(
             yield part, answer.messages, answer.error_code
 
 
-def trace_07(exchange: Exchange, kind: Kind) -> list[TraceNode]:
+def trace(exchange: Exchange, kind: Kind) -> list[TraceNode]:
     """Return the fields of one message of an exchange, the size prefix first.
 
     Each node has its end. The value of ``messages`` is their size in bytes; the value of an array
@@ -179,7 +142,10 @@ def trace_07(exchange: Exchange, kind: Kind) -> list[TraceNode]:
     """
     message = exchange.request if kind == "request" else exchange.response
     if exchange.request is None or message is None or message.data is None:
-        raise Malformed("the message is not in the capture")
+        if exchange.api_key is None and exchange.malformed:
+            # The bytes of a message of unknown type are not kept.
+            raise Malformed("not a Kafka 0.7 request, or incomplete")
+        raise MissingBytes("the message is not in the capture")
     data = message.data
     if kind == "request":
         return _request(data, parse_request(data))
@@ -189,25 +155,9 @@ def trace_07(exchange: Exchange, kind: Kind) -> list[TraceNode]:
     return _response(data, parse_response(data, request), request.type)
 
 
-def values_of(nodes: list[TraceNode]) -> dict[str, Any]:
-    """Return nodes as a dict of JSON values, without size prefixes.
-
-    Messages are replaced by their size in bytes, ``messagesSizeInBytes``.
-    """
-    values: dict[str, Any] = {}
-    for node in nodes:
-        if node.name == "size":
-            continue
-        if node.type == "messages":
-            values["messagesSizeInBytes"] = node.value
-        elif node.type.startswith("[]"):
-            values[node.name] = [
-                values_of(child.children) if child.children else child.value
-                for child in node.children
-            ]
-        else:
-            values[node.name] = node.value
-    return values
+def records_in(data: bytes, offset: int, limits: DecompressionLimits | None) -> MessageSet07Records:
+    """Return the messages of a field, whose first byte has a position in the log."""
+    return MessageSet07Records(data, offset, limits)
 
 
 class _Cursor:
@@ -216,6 +166,11 @@ class _Cursor:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0
+
+    def error_code(self) -> TraceNode:
+        node = self.number("errorCode", 2)
+        node.note = error_name_07(node.value)
+        return node
 
     def number(self, name: str, size: int) -> TraceNode:
         start = self.at
@@ -278,7 +233,7 @@ def _several(cursor: _Cursor, parts: tuple[FetchPart07, ...]) -> list[TraceNode]
     is_only = len(cursor.data) == cursor.at + 2
     # A part has a size and an error code of its own before its messages.
     if is_only or parts[0].messages.start == cursor.at + 2 + 4 + 2:
-        nodes.append(cursor.number("errorCode", 2))
+        nodes.append(cursor.error_code())
     if is_only:
         return nodes
     start = cursor.at
@@ -292,12 +247,12 @@ def _several(cursor: _Cursor, parts: tuple[FetchPart07, ...]) -> list[TraceNode]
 
 
 def _fetched(cursor: _Cursor, part: FetchPart07) -> list[TraceNode]:
-    code = cursor.number("errorCode", 2)
+    code = cursor.error_code()
     return [code, cursor.messages(part.messages.record_bytes, has_length=False)]
 
 
 def _offsets(cursor: _Cursor, count: int) -> list[TraceNode]:
-    nodes = [cursor.number("errorCode", 2)]
+    nodes = [cursor.error_code()]
     if cursor.at == len(cursor.data):
         return nodes
     nodes.append(cursor.number("number", 4))

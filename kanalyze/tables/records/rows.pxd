@@ -72,7 +72,7 @@ cdef class _RecordsMessage:
     cdef str api_name
     cdef object packet
     cdef bint is_produce
-    cdef bint is_kafka07
+    cdef object other
 
 
 cdef class _MessageLayout:
@@ -122,6 +122,6 @@ cdef class RecordReader:
 cdef bint _is_metadata(_PartitionRecords part) except *
 cdef dict _by_name(list items)
 cdef _RecordsMessage _records_message(Exchange exchange, _RequestCells row)
-cdef _RecordsMessage _records_message_07(Exchange exchange, _RequestCells row)
+cdef _RecordsMessage _other_message(Exchange exchange, _RequestCells row)
 @cython.locals(row=_RequestCells)
 cdef tuple _message_cells(_RecordsMessage holder, _PartitionRecords part)

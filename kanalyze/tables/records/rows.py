@@ -15,9 +15,8 @@ from kanalyze.common.caches import remember
 from kanalyze.decoding.secrets import HIDDEN, METADATA_TOPICS, holds_credentials
 from kanalyze.kafka.codec.compiler import Projection
 from kanalyze.kafka.framing.frame import parse_request_header, parse_response_header, plain_body
+from kanalyze.kafka.other_wires import other_wire
 from kanalyze.kafka.records.batches import RecordSet
-from kanalyze.kafka.v07.exchanges import api_07, messages_fields
-from kanalyze.kafka.v07.messages import MessageSet07Records
 from kanalyze.kafka.wire import WireError
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.packets import known_time
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 
     from kanalyze.kafka.codec.compiler import Decoders
     from kanalyze.kafka.codec.values import BodyDecoder
+    from kanalyze.kafka.other_wires import OtherWire
     from kanalyze.kafka.records.batches import RecordBatch
     from kanalyze.kafka.records.types import DecompressionLimits, Record
     from kanalyze.kafka.schema.catalog import Catalog
@@ -199,14 +199,14 @@ class _RecordsMessage:
         api_name: str,
         packet: int | None,
         is_produce: bool,
-        is_kafka07: bool,
+        other: OtherWire | None,
     ) -> None:
         self.row = row
         self.message = message
         self.api_name = api_name
         self.packet = packet
         self.is_produce = is_produce
-        self.is_kafka07 = is_kafka07
+        self.other = other
 
 
 class _MessageLayout:
@@ -340,8 +340,8 @@ class RecordReader:
 
         Raises WireError.
         """
-        if holder.is_kafka07:
-            return _partitions_07(exchange)
+        if holder.other is not None:
+            return _other_partitions(holder.other, exchange)
         data, version = holder.message.data, holder.message.version
         api_key, api_version = exchange.api_key, exchange.api_version
         if data is None or version is None or api_key is None or api_version is None:
@@ -422,8 +422,8 @@ class RecordReader:
     ) -> RecordFieldRows:
         """Return the rows of one records field."""
         records: Any = None
-        if holder.is_kafka07:
-            records = MessageSet07Records(part.data, part.first_offset or 0, self._limits)
+        if holder.other is not None:
+            records = holder.other.records_in(part.data, part.first_offset or 0, self._limits)
         else:
             records = RecordSet(part.data, self._limits)
         return RecordFieldRows(
@@ -433,7 +433,7 @@ class RecordReader:
             None if self._show is None else self._shown(part),
             part.assigned_offset,
             None if holder.is_produce else self._fetched(exchange, holder, part),
-            not (holder.is_produce and holder.is_kafka07),
+            not (holder.is_produce and holder.other is not None),
             None if self._search is None else self._searched(part),
         )
 
@@ -443,7 +443,7 @@ class RecordReader:
         """Return what the response, and the capture before it, show about its records."""
         produced: list[OffsetRanges] = []
         transactions, acquired = None, None
-        if not holder.is_kafka07:
+        if holder.other is None:
             if self._produced is not None:
                 produced = self._produced.find(
                     holder.row.broker_ip, part.topic_id, part.topic, part.partition
@@ -555,31 +555,32 @@ def _by_name(items: list[Any]) -> dict[Any, Any]:
 def _records_message(exchange: Exchange, row: _RequestCells) -> _RecordsMessage | None:
     """Return the message of an exchange that has records; None if there is none."""
     if exchange.wire != "kafka":
-        return _records_message_07(exchange, row)
+        return _other_message(exchange, row)
     if exchange.api_key == PRODUCE and exchange.request is not None:
-        return _RecordsMessage(row, exchange.request, "Produce", row.request_packet, True, False)
+        return _RecordsMessage(row, exchange.request, "Produce", row.request_packet, True, None)
     if exchange.api_key == FETCH and exchange.response is not None:
-        return _RecordsMessage(row, exchange.response, "Fetch", row.response_packet, False, False)
+        return _RecordsMessage(row, exchange.response, "Fetch", row.response_packet, False, None)
     if exchange.api_key == SHARE_FETCH and exchange.response is not None:
         packet = row.response_packet
-        return _RecordsMessage(row, exchange.response, "ShareFetch", packet, False, False)
+        return _RecordsMessage(row, exchange.response, "ShareFetch", packet, False, None)
     return None
 
 
-def _records_message_07(exchange: Exchange, row: _RequestCells) -> _RecordsMessage | None:
-    """Return the message with records for Kafka 0.7, which has API keys of its own."""
-    api = api_07(exchange.api_key)
+def _other_message(exchange: Exchange, row: _RequestCells) -> _RecordsMessage | None:
+    """Return the message with records for another wire, which has API keys of its own."""
+    other = other_wire(exchange.wire)
+    api = other.api(exchange.api_key)
     message, packet = exchange.response, row.response_packet
     if api.is_produce:
         message, packet = exchange.request, row.request_packet
     if message is None or not api.has_records:
         return None
-    return _RecordsMessage(row, message, api.name or "", packet, api.is_produce, True)
+    return _RecordsMessage(row, message, api.name or "", packet, api.is_produce, other)
 
 
-def _partitions_07(exchange: Exchange) -> list[_PartitionRecords] | None:
-    """Do what :meth:`RecordReader._partitions` does, for Kafka 0.7."""
-    fields = messages_fields(exchange)
+def _other_partitions(other: OtherWire, exchange: Exchange) -> list[_PartitionRecords] | None:
+    """Do what :meth:`RecordReader._partitions` does, for another wire."""
+    fields = other.records_fields(exchange)
     if fields is None:
         return None
     return [

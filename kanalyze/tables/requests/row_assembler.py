@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.common.plain_values import fields
 from kanalyze.common.saved import make, save
+from kanalyze.kafka.other_wires import other_wire
 from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import BUFFERED_BYTES, Lists, RowBlock, Words, drained
 from kanalyze.tables.columns.buffers import (
@@ -250,9 +251,7 @@ class RowAssembler:
         """Return the summary of the bodies of an exchange; it is valid until the next call."""
         request, response = exchange.request, exchange.response
         if exchange.wire != "kafka":
-            from kanalyze.kafka.v07.exchanges import partitions_07  # imported late: rare
-
-            return summary_without_ids(partitions_07(exchange))
+            return summary_without_ids(other_wire(exchange.wire).partitions(exchange))
         return self._extractors.summary(
             None if exchange.key == NO_API else exchange.key,
             None if request is None else request.encoded_fields,

@@ -85,7 +85,7 @@ cdef class ApiDirectory:
     cdef WordBuffer _api_name
     cdef WordBuffer _error_name
     cdef dict _apis
-    cdef dict _apis_07
+    cdef dict _other_apis
     cdef RowApi _last
     cdef int _last_key
     cdef object _last_wire

@@ -74,6 +74,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from kanalyze.kafka.codec.values import SEEN_CODECS
+from kanalyze.kafka.other_wires import other_wire
 from kanalyze.kafka.schema.error_codes import error_name
 from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import Lists, drained
@@ -290,7 +291,7 @@ class ApiDirectory:
     def forget(self) -> None:
         """Discard cached numbers of texts, because the buffers number their texts again."""
         self._apis: dict[int | None, RowApi] = {}
-        self._apis_07: dict[int | None, RowApi] = {}
+        self._other_apis: dict[int | None, RowApi] = {}
         self._last: RowApi | None = None
         self._last_key, self._last_wire = NO_API, ""
 
@@ -300,7 +301,7 @@ class ApiDirectory:
         last = self._last
         if last is not None and exchange.key == self._last_key and wire is self._last_wire:
             return last
-        apis = self._apis if wire == "kafka" else self._apis_07
+        apis = self._apis if wire == "kafka" else self._other_apis
         api_key = None if exchange.key == NO_API else exchange.key
         api: RowApi | None = apis.get(api_key)
         if api is None:
@@ -312,12 +313,10 @@ class ApiDirectory:
         like = api_key
         name: str | None = None
         name_of: Callable[[int], str] = error_name
-        # Brokers of version 0.7 hold nothing back.
+        # Brokers of other wires hold nothing back.
         never_waits = api_key is not None
         if wire != "kafka":
-            from kanalyze.kafka.v07.exchanges import api_07  # imported late: rare
-
-            name, like, name_of = api_07(api_key)[:3]
+            name, like, name_of = other_wire(wire).api(api_key)[:3]
         elif api_key is not None:
             api = self._catalog.api(api_key)
             name = f"Unknown{api_key}" if api is None else api.name

@@ -11,15 +11,10 @@ from kanalyze.errors import DefinitionError
 from kanalyze.kafka.schema.loader import (
     MAX_FIELDS,
     MAX_NESTING,
-    check_fields,
     load_messages,
     parse_default,
 )
-from kanalyze.kafka.schema.schema_ast import NONE, ZERO_UUID, Field, Struct, VersionRange
-
-V0 = VersionRange.parse("0+")
-V2 = VersionRange.parse("2+")
-VALID_VERSIONS = VersionRange(0, 5)
+from kanalyze.kafka.schema.schema_ast import NONE, ZERO_UUID, VersionRange
 
 
 @pytest.mark.parametrize(
@@ -89,79 +84,6 @@ def test_a_default_that_does_not_fit_its_type_is_refused(kind: str, declared: ob
         parse_default(kind, declared)
 
 
-def problem_of(*fields: Field) -> str | None:
-    name_and_rule = check_fields(fields, VALID_VERSIONS, V2)
-    return None if name_and_rule is None else name_and_rule[1]
-
-
-def test_fields_that_keep_the_rules_have_no_problem() -> None:
-    fields = (
-        Field("A", "string", V0, nullable_versions=V2, has_null_default=True),
-        Field("B", "int32", V2, tag=1, tagged_versions=V2),
-        Field("C", "int32", V0, tag=0, tagged_versions=V2, entity_type="brokerId"),
-        Field("D", "bytes", V0, flexible_versions=NONE, map_key=True),
-    )
-    assert problem_of(*fields) is None
-
-
-@pytest.mark.parametrize(
-    ("field", "reason"),
-    [
-        (Field("A", "int32", V0, nullable_versions=V0), "cannot be nullable"),
-        (
-            Field("A", "string", V2, nullable_versions=VersionRange(0, 1)),
-            "nullableVersions 0-1 lie outside",
-        ),
-        (Field("A", "string", V0, has_null_default=True), "no version is nullable"),
-        (Field("A", "int32", V0, tagged_versions=V2), "taggedVersions without a tag"),
-        (Field("A", "int32", V0, tag=0), "a tag without taggedVersions"),
-        (
-            Field("A", "int32", V0, tag=0, tagged_versions=VersionRange(2, 3)),
-            "taggedVersions must be open-ended",
-        ),
-        (
-            Field("A", "int32", VersionRange(0, 3), tag=0, tagged_versions=V2),
-            "taggedVersions 2+ lie outside versions",
-        ),
-        (Field("A", "int32", V0, tag=0, tagged_versions=V0), "need flexible versions"),
-        (
-            Field(
-                "A",
-                "string",
-                V2,
-                tag=0,
-                tagged_versions=V2,
-                nullable_versions=VersionRange.parse("3+"),
-            ),
-            "either all tagged versions must be nullable, or none",
-        ),
-        (Field("A", "int32", V0, flexible_versions=NONE), "flexibleVersions of its own"),
-        (Field("A", "[]string", V0, map_key=True), "cannot be a map key"),
-        (Field("A", "S", V0, struct=Struct("S", ()), map_key=True), "cannot be a map key"),
-        (Field("A", "int32", V0, entity_type="colour"), "unknown entityType"),
-        (Field("A", "int32", V0, entity_type="topicName"), "entityType topicName is for"),
-    ],
-)
-def test_a_field_that_breaks_a_rule_has_a_problem(field: Field, reason: str) -> None:
-    name_and_rule = problem_of(field)
-    assert name_and_rule is not None
-    assert reason in name_and_rule
-
-
-def test_two_fields_may_not_share_a_name_in_json() -> None:
-    assert problem_of(Field("Name", "int8", V0), Field("name", "int8", V0)) is not None
-
-
-def test_two_fields_may_not_share_a_tag() -> None:
-    fields = [Field(name, "int8", V2, tag=0, tagged_versions=V2) for name in "AB"]
-    assert problem_of(*fields) == "tag 0 is taken by A"
-
-
-def test_tags_may_not_leave_numbers_out() -> None:
-    fields = [Field(f"F{tag}", "int8", V2, tag=tag, tagged_versions=V2) for tag in (0, 2)]
-    assert check_fields(fields, VALID_VERSIONS, V2) == ("F2", "tag 2 is used before tag 1")
-
-
 def definition(*fields: dict[str, Any], **keys: Any) -> str:
     """Return the text of a message with these fields; None removes a key."""
     made = {
@@ -177,6 +99,9 @@ def definition(*fields: dict[str, Any], **keys: Any) -> str:
 
 def json_field(name: str = "F", kind: str = "int32", versions: str = "0+", **keys: Any) -> Any:
     return {"name": name, "type": kind, "versions": versions, **keys}
+
+
+TAG_0 = {"tag": 0, "taggedVersions": "2+"}
 
 
 def test_every_key_of_the_language_is_read() -> None:
@@ -217,15 +142,12 @@ def test_every_key_of_the_language_is_read() -> None:
     assert (index.map_key, index.default) == (True, 16)
 
 
-def test_a_file_may_hold_several_messages() -> None:
-    text = definition(name="One") + "\n// between\n" + definition(name="Two")
-    assert [message.name for message in load_messages(text, "f")] == ["One", "Two"]
-
-
-def test_slashes_inside_a_string_are_no_comment() -> None:
-    text = definition(json_field(about='see https://kafka.apache.org and "//" too'))
-    (message,) = load_messages(text, "f")
-    assert message.struct.fields[0].about == 'see https://kafka.apache.org and "//" too'
+def test_a_file_has_messages_and_comments() -> None:
+    about = 'see https://kafka.apache.org and "//" too'
+    text = definition(json_field(about=about)) + "\n// between\n" + definition(name="Two")
+    one, two = load_messages(text, "f")
+    assert (one.struct.fields[0].about, two.name) == (about, "Two")
+    assert load_messages(" // nothing\n", "f") == ()
 
 
 @pytest.mark.parametrize(
@@ -279,11 +201,58 @@ def test_a_message_that_breaks_a_rule_is_refused(text: str, reason: str) -> None
         (json_field(default="1.5"), "default '1.5' is no value of type int32"),
         (json_field("F-G"), "not a name"),
         (json_field(kind="Sub", fields=[json_field("G", "nope")]), "unknown type 'nope'"),
+        (json_field(nullableVersions="0+"), "a field of type int32 cannot be nullable"),
+        (
+            json_field(kind="string", versions="2+", nullableVersions="0-1"),
+            "nullableVersions 0-1 lie outside",
+        ),
+        (json_field(kind="string", default="null"), "no version is nullable"),
+        (json_field(taggedVersions="2+"), "taggedVersions without a tag"),
+        (json_field(tag=0), "a tag without taggedVersions"),
+        (json_field(tag=0, taggedVersions="2-3"), "taggedVersions must be open-ended"),
+        (json_field(versions="0-2", **TAG_0), r"taggedVersions 2\+ lie outside versions"),
+        (json_field(tag=0, taggedVersions="0+"), "need flexible versions"),
+        (
+            json_field(kind="string", versions="2+", nullableVersions="3+", **TAG_0),
+            "either all tagged versions must be nullable, or none",
+        ),
+        (json_field(flexibleVersions="none"), "flexibleVersions of its own"),
+        (json_field(kind="[]string", mapKey=True), "cannot be a map key"),
+        (json_field(kind="Sub", fields=[], mapKey=True), "cannot be a map key"),
+        (json_field(entityType="colour"), "unknown entityType"),
+        (json_field(entityType="topicName"), "entityType topicName is for"),
     ],
 )
 def test_a_field_that_breaks_a_rule_is_refused(broken: Any, reason: str) -> None:
     with pytest.raises(DefinitionError, match=reason):
         load_messages(definition(broken), "f")
+
+
+COMMON = {"name": "One", "fields": [json_field("A")]}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            definition(json_field("Name"), json_field("name")),
+            "name: a field of that name stands in the struct already",
+        ),
+        (definition(json_field("A", **TAG_0), json_field("B", **TAG_0)), "B: tag 0 is taken by A"),
+        (
+            definition(json_field("A", **TAG_0), json_field("B", tag=2, taggedVersions="2+")),
+            "B: tag 2 is used before tag 1",
+        ),
+        (
+            definition(json_field(kind="One", fields=[json_field("B")]), commonStructs=[COMMON]),
+            "struct One is declared in commonStructs already",
+        ),
+        (definition(commonStructs=[COMMON, COMMON]), "of that name exists already"),
+    ],
+)
+def test_two_of_one_name_or_tag_are_refused(text: str, reason: str) -> None:
+    with pytest.raises(DefinitionError, match=reason):
+        load_messages(text, "f")
 
 
 def test_an_error_names_file_and_field_path() -> None:
@@ -303,19 +272,6 @@ def test_a_struct_that_contains_itself_is_refused() -> None:
     ]
     with pytest.raises(DefinitionError, match="the struct contains itself"):
         load_messages(definition(json_field(kind="One"), commonStructs=common), "f")
-
-
-def test_a_common_struct_and_a_declared_one_may_not_share_a_name() -> None:
-    common = [{"name": "One", "fields": [json_field("A")]}]
-    text = definition(json_field(kind="One", fields=[json_field("B")]), commonStructs=common)
-    with pytest.raises(DefinitionError, match="struct One is declared in commonStructs already"):
-        load_messages(text, "f")
-
-
-def test_a_common_struct_may_not_be_declared_twice() -> None:
-    common = [{"name": "One", "fields": [json_field("A")]}] * 2
-    with pytest.raises(DefinitionError, match="of that name exists already"):
-        load_messages(definition(commonStructs=common), "f")
 
 
 def test_the_nesting_of_structs_is_bounded() -> None:
@@ -367,7 +323,3 @@ def test_the_number_of_fields_with_common_structs_is_bounded() -> None:
         load_messages(definition(json_field(kind="S0"), commonStructs=common), "f")
     (message,) = load_messages(definition(json_field(kind="S5"), commonStructs=common), "f")
     assert message.struct.fields[0].struct is not None
-
-
-def test_an_empty_file_holds_no_message() -> None:
-    assert load_messages(" // nothing\n", "f") == ()

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import gzip
 import struct
-from contextlib import suppress
 
 import cramjam
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from kanalyze.kafka.records.types import DecompressionLimits, RecordProblem
 from kanalyze.kafka.v07.messages import (
@@ -17,7 +14,6 @@ from kanalyze.kafka.v07.messages import (
     FetchPart07,
     MessageSet07Records,
     OffsetsPart07,
-    RequestType,
     error_name_07,
     fits_request,
     may_fit,
@@ -159,15 +155,6 @@ def test_limits_apply_to_the_reading_of_records() -> None:
     assert ([record[3] for record in records], problems) == ([b"a"], ["decompressed_too_large"])
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.sampled_from([old.message(PACKED[1], codec=1), nested(2), INNER_MESSAGES]), st.data())
-def test_changed_bytes_give_records_or_problems(data: bytes, draw: st.DataObject) -> None:
-    at = draw.draw(st.integers(0, len(data) - 1))
-    changed = data[:at] + bytes([draw.draw(st.integers(0, 255))]) + data[at + 1 :]
-    records, problems = records_of(changed)
-    assert records or problems
-
-
 def test_reading_and_counting_are_bounded_by_the_compressed_size() -> None:
     data = old.message(gzip.compress(old.message(b"") * 50_000), codec=1)
     allowed = DecompressionLimits().allowed_records(len(data))
@@ -198,34 +185,12 @@ REQUESTS = {
 }
 
 
-def test_a_fetch_has_a_topic_a_partition_an_offset_and_a_size() -> None:
-    found = parse_request(old.fetch(1234, topic="clicks", partition=3, max_size=99))
-    assert found.type is RequestType.FETCH
-    (part,) = found.parts
-    assert (part.topic, part.partition, part.offset, part.max_size) == ("clicks", 3, 1234, 99)
-
-
 def test_a_produce_has_messages_of_both_magics_and_may_leave_the_partition_to_the_broker() -> None:
     messages = old.message(b"a", magic=0) + old.message(b"bc", magic=1)
     (part,) = parse_request(old.produce(messages, partition=-1)).parts
     assert part.partition == -1
     assert part.messages is not None
     assert part.messages[:4] == (len(messages), 2, "none", len(messages))
-
-
-def test_parts_are_read_in_their_order() -> None:
-    fetches = parse_request(REQUESTS["multifetch"])
-    assert [(part.topic, part.partition, part.offset) for part in fetches.parts] == [
-        ("orders", 0, 1),
-        ("t", 7, 2),
-    ]
-    produces = parse_request(REQUESTS["multiproduce"])
-    assert [part.messages.record_count for part in produces.parts if part.messages] == [1, 0]
-
-
-def test_offsets_are_requested_by_time_and_number() -> None:
-    (part,) = parse_request(REQUESTS["offsets"]).parts
-    assert (part.time_ms, part.max_number, part.offset, part.messages) == (-2, 10, None, None)
 
 
 @pytest.mark.parametrize("name", REQUESTS)
@@ -241,18 +206,6 @@ def test_every_prefix_of_a_request_is_truncated_and_one_more_byte_is_refused(nam
         parse_request(frame + b"\0")
 
 
-@pytest.mark.parametrize("name", REQUESTS)
-def test_every_single_byte_mutation_gives_a_value_or_a_wire_error(name: str) -> None:
-    frame = REQUESTS[name]
-    for at in range(4, len(frame)):
-        for byte in (0, 1, 0x7F, 0x80, 0xFF):
-            mutated = frame[:at] + bytes([byte]) + frame[at + 1 :]
-            try:
-                assert parse_request(mutated).parts
-            except WireError:
-                assert fits_request(mutated, len(mutated) - 4) is False
-
-
 @pytest.mark.parametrize("topic_bytes", [0x8000, 0xFFFF, 0, 256])
 def test_a_frame_whose_topic_has_an_impossible_length_does_not_fit(
     topic_bytes: int,
@@ -261,14 +214,6 @@ def test_a_frame_whose_topic_has_an_impossible_length_does_not_fit(
         head = frame[:6] + topic_bytes.to_bytes(2, "big") + frame[8:]
         assert may_fit(frame, len(frame) - 4)
         assert not may_fit(head, len(head) - 4)
-
-
-@given(st.binary(max_size=200))
-def test_random_bytes_give_a_value_or_a_wire_error(data: bytes) -> None:
-    request = parse_request(REQUESTS["multifetch"])
-    for read in (parse_request, parse_messages, lambda raw: parse_response(raw, request)):
-        with suppress(WireError):
-            assert read(data)
 
 
 def test_the_last_message_of_a_response_may_be_cut() -> None:
@@ -299,14 +244,6 @@ def test_offsets_of_a_response_come_newest_first_and_fill_the_frame() -> None:
     assert parse_response(old.offsets_answer(90, 40), request) == OffsetsPart07(0, (90, 40))
     with pytest.raises(WireError):
         parse_response(old.offsets_answer(90, 40) + b"\0", request)
-
-
-@pytest.mark.parametrize("top_error_code", [b"", b"\0\0"])
-def test_a_multifetch_response_has_one_fetch_response_per_part(top_error_code: bytes) -> None:
-    request = parse_request(REQUESTS["multifetch"])
-    frame = old.sized(top_error_code + old.fetched(old.message()) + old.fetched(b"", error_code=1))
-    answers = parse_response(frame, request)
-    assert [(a.error_code, a.messages.record_count) for a in answers] == [(0, 1), (1, 0)]  # type: ignore[union-attr]
 
 
 def test_a_response_may_be_an_error_alone() -> None:
