@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from kanalyze.net.tcp.reassembly import Reassembler
 from tests.support.cases import examples
-from tests.support.measuring import at, figures, measured, numbered
-from tests.support.packets import ACK, FIN, RST, SYN, Packet, make_batch
+from tests.support.measuring import at, check_figures_in_batches, measured, numbered
+from tests.support.packets import ACK, SYN, Packet, make_batch
 
 CLIENT_V6, BROKER_V6 = ("2001:db8::1", 50000), ("2001:db8::2", 9092)
 
@@ -100,42 +100,6 @@ def test_odd_packets_that_do_not_disturb_the_streams_are_counted(batch_packets):
         assert measures.keep_alive_packets == [1, 0]
 
 
-EVENTS = st.lists(
-    st.tuples(
-        st.integers(0, 1),
-        st.booleans(),
-        st.sampled_from([ACK] * 8 + [0, SYN, SYN | ACK, FIN | ACK, RST]),
-        st.integers(0, 40),
-        st.integers(0, 12),
-        st.integers(0, 52),
-        st.sampled_from([0, 65000, 65000, 65000]),
-        st.integers(0, 2),
-        st.sampled_from([0, 0, 0, 2_000_000, 100_000_000]),
-    ),
-    max_size=30,
-)
-
-
-@settings(max_examples=examples(150))
-@given(EVENTS, st.integers(1, 7), st.sampled_from([0, 0xFFFFFFE0]))
-def test_any_segments_give_the_same_figures_in_any_batches(events, batch_packets, isn):
-    packets, now = [], 1_000_000_000
-    for port, to_broker, flags, start, length, ack, window, identification, pause in events:
-        now += 1000 + pause
-        raw = numbered(
-            identification,
-            window=window,
-            to_broker=to_broker,
-            seq=isn + start,
-            ack=isn + ack,
-            flags=flags,
-            payload=b"x" * length,
-            client=("10.0.0.1", 50000 + port),
-        )
-        packets.append(Packet(raw, now))
-    check_batches(packets, batch_packets)
-
-
 STEPS = st.lists(
     st.tuples(
         st.booleans(),
@@ -169,14 +133,4 @@ def test_a_talk_with_some_disorder_gives_the_same_figures_in_any_batches(
         )
         sent[mine] = max(sent[mine], start + length)
         packets.append(Packet(last, number * 1000))
-    check_batches(packets, batch_packets)
-
-
-def check_batches(packets, batch_packets):
-    whole = [figures(connection) for connection in measured(packets)]
-    parts = [figures(connection) for connection in measured(packets, batch_packets)]
-    single = [figures(connection) for connection in measured(packets, 1)]
-    assert whole == parts == single
-    unmeasured = [figures(connection) for connection in measured(packets, 3, measure=False)]
-    for plain, full in zip(unmeasured, whole, strict=True):
-        assert plain == {name: full[name] for name in plain} | {"opened_by": plain["opened_by"]}
+    check_figures_in_batches(packets, batch_packets)
