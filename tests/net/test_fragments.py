@@ -333,20 +333,16 @@ def test_a_datagram_with_two_different_lengths_is_dropped():
 
 def test_fragments_of_other_protocols_are_only_counted():
     icmp = ipv4(bytes(64), protocol=1, fragment=0x2000)
-    dns = ipv4(struct.pack(">HHHH", 53, 4000, 5000, 0) + bytes(64), protocol=17, fragment=0x2000)
-    _, stats = read(v4([icmp, dns]))
+    udp = ipv4(struct.pack(">HHHH", 53, 4000, 508, 0) + bytes(500), protocol=17)
+    parts = v4_fragments(udp, [20])
+    _, stats = read(v4([icmp, parts[0]]))
     assert stats.counters.other_packets == {"ICMP": 1}
     assert stats.counters.anomalies == {}
     assert (stats.counters.ip_fragments, stats.counters.lost_datagrams) == (1, 0)
+    _, stats = read(v4(parts))
+    assert (stats.counters.other_packets, stats.counters.reassembled_datagrams) == ({"UDP": 1}, 1)
     _, stats = read([Packet(ethernet(ipv6(b"\x3a\0\0\x01" + bytes(60), next_header=44), 0x86DD))])
     assert stats.counters.other_packets == {"IPv6 ICMP": 1}
-
-
-def test_a_datagram_of_udp_that_is_no_tunnel_is_other_traffic():
-    udp = ipv4(struct.pack(">HHHH", 53, 4000, 508, 0) + bytes(500), protocol=17)
-    _, stats = read(v4(v4_fragments(udp, [20])))
-    assert stats.counters.other_packets == {"UDP": 1}
-    assert (stats.counters.not_tcp, stats.counters.reassembled_datagrams) == (1, 1)
 
 
 def test_open_datagrams_are_bounded_by_number_and_by_bytes():

@@ -179,13 +179,9 @@ def test_random_bytes_to_these_ports_are_never_segments():
 
 @pytest.mark.parametrize("options", [0, 1, 5, 63])
 def test_options_of_geneve_are_stepped_over(options):
-    header = bytes([options]) + GENEVE[1:]
-    sizes, _ = read(udp(header + b"\xab" * 4 * options + FRAME, 6081))
-    assert sizes == [9]
-
-
-def test_critical_options_of_geneve_are_stepped_over_too():
-    assert read(udp(b"\x01\x40" + GENEVE[2:] + b"1234" + FRAME, 6081))[0] == [9]
+    for critical in (b"\0", b"\x40"):
+        header = bytes([options]) + critical + GENEVE[2:]
+        assert read(udp(header + b"\xab" * 4 * options + FRAME, 6081))[0] == [9]
 
 
 @pytest.mark.parametrize(
@@ -251,18 +247,6 @@ def test_a_tunnel_that_was_cut_too_early_to_be_recognized_is_counted_as_cut():
     # Other ports belong to no tunnel.
     _, stats = read(Packet(udp(FRAME, 53)[:42], wire_bytes=200))
     assert stats.counters.other_packets == {"UDP": 1}
-
-
-def test_a_hundred_nested_tunnels_are_counted_and_no_error():
-    inner = FRAME
-    for _ in range(100):
-        inner = udp(VXLAN + inner, 4789)
-    _, stats = read(inner)
-    assert stats.counters.other_packets == {"nested too deeply": 1}
-    inner = FRAME
-    for _ in range(8):
-        inner = udp(VXLAN + inner, 4789)
-    assert read(inner)[0] == [9]
 
 
 def labels(count: int) -> bytes:
