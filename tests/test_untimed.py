@@ -78,7 +78,7 @@ def times_of(row, columns):
 
 
 def test_the_constant_of_c_is_that_of_python():
-    text = (ROOT / "kanalyze" / "model" / "segments.pxd").read_text()
+    text = (ROOT / "kanalyze" / "model" / "streams.pxd").read_text()
     assert re.findall(r"NO_TIME = (-?\d+)", text) == [str(NO_TIME)]
 
 

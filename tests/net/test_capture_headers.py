@@ -11,20 +11,16 @@ from scapy.layers.dot11 import Dot11, Dot11QoS, RadioTap
 
 from kanalyze.net.header_cursor import HeaderCursor
 from kanalyze.net.header_kinds import LLC_FRAME
-from kanalyze.net.headers import read_headers, read_link
+from kanalyze.net.headers import read_link
 from kanalyze.net.layer_stats import LayerStats
 from tests.support.cases import examples, for_each
 from tests.support.packets import Packet, ethernet, ipv4, make_batch, tcp
+from tests.support.read_segments import read
 from tests.support.work import calls_of
 from tests.support.wrapped import wrapped
 
 NAMES = [name for name, one in wrapped().items() if one.link_type in {105, 119, 127, 163, 192}]
 SNAP = b"\xaa\xaa\x03\0\0\0\x08\0"
-
-
-def read(*packets: Packet):
-    stats = LayerStats(every_anomaly=True)
-    return read_headers(make_batch(list(packets)), stats), stats
 
 
 def found(data: bytes, link_type: int = 105) -> tuple[int, int] | str:
@@ -164,7 +160,7 @@ def test_an_impossible_ppi_header_is_counted_and_affects_no_other_packet():
         return Packet(struct.pack("<BBHI", 0, 0, size, link) + frame, link_type=192)
 
     segments, stats = read(ppi(7, 1), ppi(60_000, 1), ppi(8, 192), ppi(8, 258), ppi(8, 1))
-    assert segments.number.tolist() == [5]
+    assert [segment.packet for segment in segments] == [5]
     assert stats.counters.cut_headers == 2
     assert stats.counters.other_packets == {"PPI (link type 192)": 2}
 
@@ -192,38 +188,35 @@ def value(kind: int, data: bytes, order: str = "<") -> bytes:
     return struct.pack(f"{order}HH", 4 + len(data), kind) + data + bytes(-len(data) % 4)
 
 
-def read_log(*packets: bytes):
-    stats = LayerStats()
-    batch = make_batch([Packet(data, link_type=239) for data in packets])
-    return read_headers(batch, stats), stats
-
-
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("before", [0, 1, 2, 20])
 def test_the_packet_is_found_behind_other_values(before, order):
     values = b"".join(value(10 + i, b"x" * i, order) for i in range(before))
-    columns, stats = read_log(b"\x02\0\0\0" + values + value(9, LOGGED, order))
-    assert columns.captured_bytes.tolist() == [6]
+    ((segment,), stats) = read(b"\x02\0\0\0" + values + value(9, LOGGED, order), link_type=239)
+    assert segment.data == b"logged"
     assert stats.counters.anomalies == {}
 
 
 def test_a_record_without_an_ip_packet_is_counted():
     nothing = b"\x02\0\0\0" + value(10, b"no packet")
     bridge = b"\x07\0\0\0" + value(9, LOGGED)
-    columns, stats = read_log(nothing, bridge, b"\x02\0\0\0" + value(9, LOGGED))
-    assert columns.number.tolist() == [3]
+    whole = b"\x02\0\0\0" + value(9, LOGGED)
+    segments, stats = read(nothing, bridge, whole, link_type=239)
+    assert [segment.packet for segment in segments] == [3]
     assert stats.counters.cut_headers == 1
     assert stats.counters.other_packets == {"address family 7": 1}
 
 
 @pytest.mark.parametrize("length", [0, 1, 3])
 def test_a_value_shorter_than_its_own_header_ends_the_search(length):
-    columns, stats = read_log(b"\x02\0\0\0" + struct.pack("<HH", length, 10) + value(9, LOGGED))
-    assert len(columns) == 0
+    data = b"\x02\0\0\0" + struct.pack("<HH", length, 10) + value(9, LOGGED)
+    segments, stats = read(data, link_type=239)
+    assert segments == []
     assert stats.counters.other_packets == {"address family 2": 1}
 
 
 def test_values_without_end_are_read_to_a_bound():
-    columns, stats = read_log(b"\x02\0\0\0" + value(10, b"") * 1000 + value(9, LOGGED))
-    assert len(columns) == 0
+    data = b"\x02\0\0\0" + value(10, b"") * 1000 + value(9, LOGGED)
+    segments, stats = read(data, link_type=239)
+    assert segments == []
     assert stats.counters.not_ip == 1

@@ -5,7 +5,6 @@ Without tshark this file is not collected (see conftest.py).
 
 from __future__ import annotations
 
-import ipaddress
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -13,9 +12,8 @@ import pytest
 from scapy.layers.inet import fragment
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment, fragment6
 
-from kanalyze.net.headers import read_headers
-from kanalyze.net.layer_stats import LayerStats
-from tests.support.packets import Packet, ethernet, make_batch, pcapng_file
+from tests.support.packets import Packet, ethernet, pcapng_file
+from tests.support.read_segments import read
 from tests.support.wrapped import segment, wrapped
 
 if TYPE_CHECKING:
@@ -47,17 +45,13 @@ def tshark(path: Path, packets: list[Packet], order: str = "<") -> dict[int, tup
 
 
 def ours(packets: list[Packet]) -> dict[int, tuple[object, ...]]:
-    columns = read_headers(make_batch(packets), LayerStats())
-    found = {}
-    for i, number in enumerate(columns.number.tolist()):
-        kind = ipaddress.IPv6Address if columns.is_ipv6[i] else ipaddress.IPv4Address
-        source = kind(int(columns.source_high[i]) << 64 | int(columns.source_low[i]))
-        destination = kind(int(columns.destination_high[i]) << 64 | int(columns.destination_low[i]))
-        names = ("source_port", "destination_port", "sequence", "acknowledgment")
-        names += ("payload_bytes", "window", "identification")
-        values = [int(getattr(columns, name)[i]) for name in names]
-        found[number] = (str(source), str(destination), *values)
-    return found
+    return {
+        one.packet: (
+            *(one.source[0], one.destination[0], one.source[1], one.destination[1]),
+            *(one.sequence, one.acknowledgment, one.length, one.window, one.identification),
+        )
+        for one in read(*packets)[0]
+    }
 
 
 NETFILTER_LOG = 239

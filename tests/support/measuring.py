@@ -83,3 +83,13 @@ def figures(connection: TcpConnection) -> dict[str, Any]:
 def slots_of(value: Any) -> dict[str, Any]:
     """The attributes of a value that keeps them in slots, by name."""
     return {name: getattr(value, name) for name in value.__slots__}
+
+
+def check_figures_in_batches(packets: Sequence[Packet], batch_packets: int) -> None:
+    """Check that connections have the same figures in any batches, measured or not."""
+    whole = [figures(connection) for connection in measured(packets)]
+    for size in (batch_packets, 1):
+        assert [figures(connection) for connection in measured(packets, size)] == whole
+    unmeasured = [figures(connection) for connection in measured(packets, 3, measure=False)]
+    for plain, full in zip(unmeasured, whole, strict=True):
+        assert plain == {name: full[name] for name in plain} | {"opened_by": plain["opened_by"]}

@@ -500,7 +500,6 @@ class StreamAnomalies:
     def end(self) -> None:
         """Report the cuts after the first one, as one anomaly."""
         cut = self._more_cut
-        self._more_cut = None
         if cut is not None:
             detail = f"in {cut.packets} more packets" if cut.packets > 1 else "in one more packet"
             where = cut.stream_offset, cut.missing, cut.time_ns, cut.packet

@@ -32,49 +32,8 @@ from tests.support.work import calls_of, peak_bytes_of
 if TYPE_CHECKING:
     from kanalyze.model.tcp import TcpConnection
 
-PAIR = (0x0A000001_0007, 0x0A000002_2384)
-SHARED = Segments(memoryview(bytes(100)), [0], [4], [4], [1], [1])
-
-
-def piece(seq, flags=ACK, length=0, ack=0, from_higher=0, time_ns=0):
-    return Segment(seq, ack, flags, 0, length, length, time_ns, 1, 0, from_higher)
-
-
-def state_of(*segments):
-    state = OpenConnection(PAIR, segments[0], 1, ReassemblyLimits(), LayerStats())
-    assert all(state.receive(segment, SHARED) for segment in segments)
-    return state
-
-
-OPENING = (piece(10, SYN), piece(50, SYN | ACK, ack=11, from_higher=1), piece(11, ack=51))
-
-
-@pytest.mark.parametrize(
-    ("segment", "belongs"),
-    [
-        (piece(10, SYN), True),
-        (piece(11, SYN), False),
-        (piece(50, SYN | ACK, ack=11, from_higher=1), True),
-        (piece(90, SYN | ACK, ack=11, from_higher=1), True),
-        (piece(90, SYN, from_higher=1), False),
-    ],
-    ids=["same SYN", "other SYN", "same SYN-ACK", "other SYN-ACK", "SYN of the other end"],
-)
-def test_a_syn_belongs_or_begins_another_connection(segment, belongs):
-    assert state_of(*OPENING).receive(segment, SHARED) is belongs
-
-
-def test_a_syn_ack_with_another_number_after_data_begins_another_connection():
-    state = state_of(*OPENING, piece(51, length=4, ack=11, from_higher=1))
-    assert not state.receive(piece(90, SYN | ACK, ack=11, from_higher=1), SHARED)
-
-
-def test_a_syn_ack_that_answers_another_syn_begins_another_connection():
-    state = state_of(OPENING[0], piece(11, length=4))
-    assert not state.receive(piece(50, SYN | ACK, ack=99, from_higher=1), SHARED)
-
-
 PAIRS = {"IPv4": (0x0A000001_0007, 0x0A000002_2384), "IPv6": (1 << 144 | 7, 1 << 144 | 9 << 16 | 5)}
+SHARED = Segments(memoryview(b""), [], [], [], [], [])
 SECOND = 10**9
 
 

@@ -66,6 +66,12 @@ def test_after_a_fin_nothing_belongs_to_the_stream():
     assert space.is_out_of_window(0, 11)
 
 
+def test_bytes_delivered_move_both_numbers_and_sequence_numbers_wrap():
+    space = new_space(0xFFFFFFFE)
+    space.advance(5)
+    assert (space.stream_offset, space.next_sequence, space.first_sequence) == (5, 3, 0xFFFFFFFE)
+
+
 def test_a_late_syn_shows_whether_the_start_was_seen():
     for sequence, is_start in ((1000, True), (999, False)):
         space = new_space(has_syn=False)

@@ -5,7 +5,7 @@ import pytest
 from kanalyze.model.tcp import RoundTrips
 from kanalyze.net.tcp.tcp_metrics import MAX_TIMED_SEGMENTS, RoundTripTimer, TimedSegments
 from tests.support.cases import for_each
-from tests.support.measuring import at, figures, measured, numbered
+from tests.support.measuring import at, measured, numbered
 from tests.support.packets import ACK, FIN, RST, SYN
 
 
@@ -222,21 +222,25 @@ def test_a_handshake_captured_twice_is_timed_by_its_first_copies(batch_packets):
     assert connection.measures.duplicate_packets == [2, 1]
 
 
-@BATCHES
-def test_a_retransmitted_syn_leaves_its_half_unknown(batch_packets):
-    again = (SYN_NS + 200, to_broker(7, seq=0, flags=SYN))
-    connection = one(FIRST, again, ANSWER, LAST, batch_packets=batch_packets)
-    assert connection.measures.syn_retransmissions == [1, 0]
-    assert connection.measures.syn_time_ns == SYN_NS
-    assert halves(FIRST, again, ANSWER, LAST) == (None, None, 50)
+AGAIN = {
+    "the SYN": (
+        (FIRST, (SYN_NS + 200, to_broker(7, seq=0, flags=SYN)), ANSWER, LAST),
+        ([1, 0], (None, None, 50)),
+    ),
+    "the SYN-ACK": (
+        (FIRST, ANSWER, (ANSWER_NS + 10, to_client(7, seq=900, ack=1, flags=SYN | ACK)), LAST),
+        ([0, 1], (None, 250, None)),
+    ),
+}
 
 
 @BATCHES
-def test_a_retransmitted_syn_ack_leaves_its_half_unknown(batch_packets):
-    again = (ANSWER_NS + 10, to_client(7, seq=900, ack=1, flags=SYN | ACK))
-    connection = one(FIRST, ANSWER, again, LAST, batch_packets=batch_packets)
-    assert connection.measures.syn_retransmissions == [0, 1]
-    assert halves(FIRST, ANSWER, again, LAST) == (None, 250, None)
+@for_each("name", AGAIN)
+def test_what_is_sent_again_of_a_handshake_leaves_its_half_unknown(name, batch_packets):
+    packets, (retransmissions, expected) = AGAIN[name]
+    measures = one(*packets, batch_packets=batch_packets).measures
+    assert (measures.syn_retransmissions, measures.syn_time_ns) == (retransmissions, SYN_NS)
+    assert halves(*packets, batch_packets=batch_packets) == expected
 
 
 @BATCHES
@@ -359,14 +363,3 @@ def test_retransmissions_are_counted_once_a_packet(batch_packets):
     assert connection.measures.retransmitted_packets == [1, 0]
     assert connection.retransmitted_bytes == [8, 0]
     assert connection.out_of_order_packets == [0, 0]
-
-
-@BATCHES
-def test_nothing_is_measured_unless_requested(batch_packets):
-    (connection,) = measured(at(FIRST, ANSWER, LAST), batch_packets, measure=False)
-    assert connection.measures is None
-    (with_measures,) = measured(at(FIRST, ANSWER, LAST), batch_packets)
-    plain = figures(connection)
-    assert {name: figures(with_measures)[name] for name in plain} | plain == (
-        figures(connection) | {"opened_by": 0}
-    )
