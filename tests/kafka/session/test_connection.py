@@ -56,14 +56,6 @@ def test_a_response_captured_before_its_request_is_paired_and_reported() -> None
     assert talk.kinds() == ["response_before_request"]
 
 
-def test_a_response_without_a_request_is_an_orphan() -> None:
-    talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
-    talk.broker(k.heartbeat_answer(99)).close()
-    assert talk.pairs()[1] == (99, None, 3)
-    assert talk.exchanges[1].api_key is None
-    assert talk.kinds() == ["orphan_response"]
-
-
 def test_after_a_loss_among_requests_an_orphan_is_not_kept_for_a_later_request() -> None:
     # A client that always uses id 0: the lost request's response must not be paired with the next.
     talk = Talk().client(k.heartbeat(0)).broker(k.heartbeat_answer(0))
@@ -71,12 +63,6 @@ def test_after_a_loss_among_requests_an_orphan_is_not_kept_for_a_later_request()
     talk.broker(k.heartbeat_answer(0))
     talk.client(k.heartbeat(0)).broker(k.heartbeat_answer(0)).close()
     assert talk.pairs() == [(0, 1, 2), (0, None, 3), (0, 4, 5)]
-
-
-def test_a_request_without_a_response_is_unanswered_when_the_connection_ends() -> None:
-    talk = Talk().client(k.heartbeat(1), k.heartbeat(2)).broker(k.heartbeat_answer(1)).close()
-    assert talk.pairs() == [(1, 1, 3), (2, 2, None)]
-    assert talk.kinds() == ["unanswered_request"]
 
 
 def test_acks_is_read_after_the_transactional_id() -> None:
@@ -117,13 +103,6 @@ def test_api_versions_responses_have_no_tags_in_their_header() -> None:
     assert exchange.response.version == 3
 
 
-def test_the_client_software_is_known_from_api_versions() -> None:
-    talk = Talk().client(k.api_versions(1, name="librdkafka", number="2.16.0"))
-    talk.broker(k.api_versions_answer_v0(1, error_code=35))
-    peers = talk.exchanges[0].peers
-    assert (peers.software_name, peers.software_version) == ("librdkafka", "2.16.0")
-
-
 def test_controlled_shutdown_v0_has_no_client_id() -> None:
     frame = struct.pack(">hhi", k.CONTROLLED_SHUTDOWN, 0, 3) + struct.pack(">i", 1)
     talk = Talk().client(k.heartbeat(1), struct.pack(">i", len(frame)) + frame)
@@ -152,21 +131,6 @@ def test_bytes_left_over_after_a_body_are_not_decoded() -> None:
     assert talk.kinds().count("trailing_bytes") == 2 * len(left_over)
     assert counts.undecoded_bytes == 2 * sum(map(len, left_over))
     assert counts.decoded_bytes == counts.kafka_bytes - counts.undecoded_bytes
-
-
-def test_a_body_that_does_not_fit_its_layout_is_malformed_and_the_next_one_is_not() -> None:
-    bad = k.request(k.HEARTBEAT, 0, 2, b"\x7f\xff")
-    talk = Talk().client(k.heartbeat(1), bad, k.heartbeat(3))
-    talk.broker(*(k.heartbeat_answer(i) for i in (1, 2, 3)))
-    assert [exchange.malformed for exchange in talk.exchanges] == [False, True, False]
-    assert talk.kinds() == ["malformed_body"]
-
-
-def test_an_unknown_api_key_still_makes_an_exchange() -> None:
-    talk = Talk().client(k.heartbeat(1), k.request(999, 0, 2, b"whatever"))
-    talk.broker(k.heartbeat_answer(1), k.response(2, b"and so on"))
-    assert talk.pairs()[1] == (2, 2, 4)
-    assert talk.exchanges[1].anomalies == ["unknown_api"]
 
 
 def test_a_snapped_frame_keeps_its_header_and_times() -> None:
