@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import struct
 import weakref
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -17,6 +16,7 @@ from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.segments import Segments
 from kanalyze.model.streams import Chunk, Gap, StreamItem
 from tests.support import kafka as k
+from tests.support.session import rows_of
 from tests.support.talk import BROKER, CLIENT, Talk
 
 
@@ -381,12 +381,6 @@ def test_segments_after_a_later_packet_belong_to_the_next_step() -> None:
     assert packets_of(steps.about(9)) == [[9, 3], []]
 
 
-def test_both_parts_of_a_chunk_have_their_stream_offsets() -> None:
-    steps = LossSteps(([segments_of(100, 1, 2, 3)], [gap(0, 3)]))
-    (before, _), (after, _) = steps.to_loss(), steps.to_loss()
-    assert [item.stream_offset for item in (*before, *after)] == [100, 120]
-
-
 SIDES = st.lists(
     st.one_of(
         st.lists(st.integers(1, 40), min_size=1, max_size=6),
@@ -409,17 +403,6 @@ def side_of(parts: list[list[int] | int]) -> list[StreamItem]:
     return items
 
 
-def ends_of(item: StreamItem) -> tuple[int, int]:
-    length = item.length if isinstance(item, Gap) else SEGMENT_BYTES * (item.last - item.first)
-    return item.stream_offset, item.stream_offset + length
-
-
-def whole_packets_of(steps: list[BothItems]) -> list[list[object]]:
-    return packets_of(
-        ([item for one, _ in steps for item in one], [i for _, two in steps for i in two])
-    )
-
-
 @given(SIDES, SIDES, st.lists(st.integers(0, 5), min_size=1))
 def test_the_steps_together_are_the_whole(one, other, sizes) -> None:
     """A size of 0 stands for everything before the next loss."""
@@ -429,7 +412,5 @@ def test_the_steps_together_are_the_whole(one, other, sizes) -> None:
         segments = sizes[len(taken) % len(sizes)]
         taken.append(steps.about(segments) if segments else steps.to_loss())
         assert any(taken[-1])
-    assert whole_packets_of(taken) == packets_of(items)
     for side in (0, 1):
-        pieces = [item for step in taken for item in step[side]]
-        assert all(ends_of(a)[1] == ends_of(b)[0] for a, b in pairwise(pieces))
+        assert rows_of([item for step in taken for item in step[side]]) == rows_of(items[side])

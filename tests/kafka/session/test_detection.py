@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from kanalyze.kafka.session.detection import UndecidedConnection, client_hello_direction
 from kanalyze.model.streams import Gap, StreamItem, StreamUpdate
-from tests.kafka.session.test_replay_buffer import rows_of
 from tests.support import kafka as k
 from tests.support import kafka07 as old
 from tests.support.cases import for_each
+from tests.support.session import rows_of
 from tests.support.streams import TIME_NS, chunk, cut
 from tests.support.talk import Talk
 
