@@ -112,8 +112,8 @@ PAIRING = {
         f"{LOCATE}::test_a_verdict_says_whether_bytes_are_a_request",
     ],
     "other protocols with a 4-byte length are not Kafka": [
-        f"{TRACKER}::test_other_protocols_give_no_row",
-        f"{TRACKER}::test_random_bytes_give_no_row",
+        "kafka/session/test_other_protocols.py::test_a_recorded_protocol_is_named_and_gives_no_row",
+        "kafka/session/test_other_protocols.py::test_a_protocol_that_looks_like_kafka_gives_no_row",
     ],
     "a port pair is used again after a close": [
         f"{TRACKER}::test_a_port_pair_used_again_begins_anew",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import struct
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
@@ -91,43 +90,6 @@ def test_a_tls_client_on_a_plaintext_port_is_named() -> None:
         assert talk.kinds() == ["tls_on_plaintext_port"]
         assert "10.0.0.1:50000" in talk.anomalies[0].detail
         assert talk.tracker.counts.by_protocol == {"tls": 1}
-
-
-ZOOKEEPER = struct.pack(">iiqiqi", 44, 0, 0, 30_000, 0, 16) + bytes(16)
-POSTGRES = struct.pack(">ii", 41, 196_608) + b"user\0postgres\0database\0postgres\0\0"
-
-
-@pytest.mark.parametrize(
-    ("client", "server"),
-    [
-        (b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\nhello"),
-        (b"*1\r\n$4\r\nPING\r\n", b"+PONG\r\n"),
-        (ZOOKEEPER, ZOOKEEPER[:40]),
-        (POSTGRES, b"R\0\0\0\x08\0\0\0\0"),
-        (bytes(400), bytes(400)),
-        (b"\0\0\0\x04\0\0\0\0" * 50, b"\0\0\0\x04\0\0\0\0" * 50),
-        (b"\xff" * 400, b"\xff" * 400),
-    ],
-    ids=["http", "redis", "zookeeper", "postgresql", "zeros", "small sizes", "ones"],
-)
-@pytest.mark.parametrize("opened_by", [CLIENT, None])
-def test_other_protocols_give_no_row(client: bytes, server: bytes, opened_by: int | None) -> None:
-    talk = Talk(opened_by=opened_by)
-    for _ in range(3):
-        talk.client(client).broker(server)
-    talk.close()
-    assert talk.exchanges == []
-    assert (talk.tracker.counts.kafka, talk.tracker.counts.other) == (0, 1)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_random_bytes_give_no_row(seed: int) -> None:
-    noise = random.Random(seed)
-    talk = Talk(opened_by=None)
-    for _ in range(4):
-        talk.client(noise.randbytes(20_000)).broker(noise.randbytes(20_000))
-    talk.close()
-    assert talk.exchanges == []
 
 
 def test_the_buffer_of_an_undecided_connection_is_bounded() -> None:
