@@ -328,19 +328,15 @@ class MessageReader:
         does; None if nothing was dropped.
         """
         plan = self._plans.request(header.api_key, header.api_version)
-        return self._skim(frame, header.body, plan)
+        return _skim(frame, header.body, plan, is_checked=self._checks_crc)
 
     def skim_response(
         self, frame: Frame, api_key: int, api_version: int
     ) -> tuple[Ranges, int] | None:
         """As :meth:`skim_request`, for the response to a request of that key and version."""
         plan = self._plans.response(api_key, api_version)
-        return self._skim(frame, response_body_at(frame, plan.header_version), plan)
-
-    def _skim(self, frame: Frame, at: int | None, plan: DecodePlan) -> tuple[Ranges, int] | None:
-        if plan.decode is None or not plan.reads_all_that_is_needed or at is None:
-            return None
-        return drop_unread_bytes(frame, at, plan.decode, _summing(frame, plan, self._checks_crc))
+        at = response_body_at(frame, plan.header_version)
+        return _skim(frame, at, plan, is_checked=self._checks_crc)
 
     def needed_of_request(self, frame: Frame, header: RequestHeader) -> Ranges | None:
         """Return which bytes of a whole request the selected fields need; None for all of them."""
@@ -482,6 +478,14 @@ def _with_guess(
     reason = body.detail
     detail = with_probable_error(reason, catalog, api_key, api_version, data, frame.length)
     return DecodedBody(None, None, body.problem, detail)
+
+
+def _skim(
+    frame: Frame, at: int | None, plan: DecodePlan, *, is_checked: bool
+) -> tuple[Ranges, int] | None:
+    if plan.decode is None or not plan.reads_all_that_is_needed or at is None:
+        return None
+    return drop_unread_bytes(frame, at, plan.decode, _summing(frame, plan, is_checked))
 
 
 def _needed(frame: Frame, at: int | None, plan: DecodePlan) -> Ranges | None:
