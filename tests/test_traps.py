@@ -84,11 +84,10 @@ PAIRING = {
         f"{LOGIN}::test_tokens_of_a_login_are_no_messages_and_no_anomalies",
     ],
     "a handshake that is refused is followed by no token": [
-        f"{LOGIN}::test_a_refused_handshake_is_followed_by_no_token",
+        f"{LOGIN}::test_an_unreadable_frame_is_no_token",
     ],
     "a frame that does not parse after a login is lost data, not a token": [
-        f"{LOGIN}::test_an_unreadable_frame_after_a_login_is_no_token",
-        f"{LOGIN}::test_an_unreadable_frame_in_place_of_a_token_is_no_token",
+        f"{LOGIN}::test_an_unreadable_frame_is_no_token",
         f"{LOGIN}::test_a_request_in_place_of_a_token_is_a_request",
     ],
     "GSSAPI tokens with no handshake at all": [
@@ -114,8 +113,8 @@ PAIRING = {
         f"{LOCATE}::test_a_verdict_says_whether_bytes_are_a_request",
     ],
     "other protocols with a 4-byte length are not Kafka": [
-        f"{TRACKER}::test_other_protocols_give_no_row",
-        f"{TRACKER}::test_random_bytes_give_no_row",
+        "kafka/session/test_other_protocols.py::test_a_recorded_protocol_is_named_and_gives_no_row",
+        "kafka/session/test_other_protocols.py::test_a_protocol_that_looks_like_kafka_gives_no_row",
     ],
     "a port pair is used again after a close": [
         f"{TRACKER}::test_a_port_pair_used_again_begins_anew",

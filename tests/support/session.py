@@ -20,6 +20,8 @@ from tests.support.talk import CLIENT
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from kanalyze.model.streams import StreamItem
+
 CATALOG = Catalog()
 READER = MessageReader(CATALOG, Decoders(CATALOG), Extractors(CATALOG).needed_fields)
 TCP = TcpConnection(1, (Endpoint("a", 1), Endpoint("b", 2)), 1, CLIENT, TIME_NS, TIME_NS)
@@ -60,3 +62,19 @@ def buffered(*pieces: bytes | int, snap: int | None = None) -> ReplayBuffer:
             stream.add(chunk([piece], stream_offset=offset, snap=snap), 0, NO_LIMIT)
             offset += len(piece)
     return stream
+
+
+def rows_of(items: list[StreamItem]) -> list[tuple[int, int, bytes | None, int]]:
+    """(stream offset, bytes on the wire, captured bytes, packet) of every segment and gap."""
+    found: list[tuple[int, int, bytes | None, int]] = []
+    for item in items:
+        if isinstance(item, Gap):
+            found.append((item.stream_offset, item.length, None, item.packet))
+            continue
+        offset, segments = item.stream_offset, item.segments
+        for index in range(item.first, item.last):
+            start, length = segments.start[index], segments.length[index]
+            captured_bytes = bytes(segments.buffer[start : start + segments.captured[index]])
+            found.append((offset, length, captured_bytes, segments.packet[index]))
+            offset += length
+    return found

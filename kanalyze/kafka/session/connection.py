@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from kanalyze.model.streams import StreamItem
 
 __all__ = [
-    "MAX_UNCONFIRMED_BYTES",
     "BothItems",
     "KafkaConnection",
     "LossSteps",
@@ -184,11 +183,6 @@ def _cut(chunk: Chunk, index: int) -> tuple[Chunk, Chunk]:
     return before, Chunk(offset, segments, index, chunk.last)
 
 
-MAX_UNCONFIRMED_BYTES = 1024 * 1024
-"""How many bytes of a direction out of sync are buffered before an incomplete frame is accepted as
-a frame. Few frames are larger."""
-
-
 class KafkaConnection:
     """Reads and pairs the messages of one connection."""
 
@@ -223,9 +217,7 @@ class KafkaConnection:
         """
         self.client_index = client_index
         responses_in_sync = in_sync[1 - client_index]
-        self._response_locator = ResponseLocator(
-            reader, most_unconfirmed_bytes=MAX_UNCONFIRMED_BYTES, from_middle=not responses_in_sync
-        )
+        self._response_locator = ResponseLocator(reader, from_middle=not responses_in_sync)
         self._requests = FrameCutter(locator, in_sync=in_sync[client_index], smallest_bytes=8)
         self._responses = FrameCutter(
             self._response_locator, in_sync=responses_in_sync, smallest_bytes=4
@@ -279,7 +271,7 @@ class KafkaConnection:
     def in_flight(self) -> list[Exchange]:
         """Return the requests whose response is still to come."""
         correlator = self._builder.correlator
-        return correlator.in_flight() if len(correlator) else []
+        return correlator.in_flight() if len(correlator.pending) else []
 
     def begin(self) -> ConnectionEvents:
         """Return the events before the first bytes: a direction may begin out of sync."""
@@ -326,7 +318,7 @@ class KafkaConnection:
         if self._responses.needs_locator:
             self._pair(requests.frames, [], events)
             requests.frames = []
-            self._response_locator.expect(self._builder.correlator.pending_apis())
+            self._response_locator.expect(self._builder.correlator.pending.apis())
         responses = self._responses.finish()
         self._builder.losses.add(requests.losses, self.client_index, events)
         self._builder.losses.add(responses.losses, 1 - self.client_index, events)
@@ -353,7 +345,7 @@ class KafkaConnection:
             if items and cutter.needs_locator:
                 self._pair(requests, responses, events)
                 requests, responses = [], []
-                self._response_locator.expect(self._builder.correlator.pending_apis())
+                self._response_locator.expect(self._builder.correlator.pending.apis())
             cut = cutter.feed_until_loss(items)
             if cut.losses:
                 self._builder.losses.add(cut.losses, 1 - self.client_index, events)

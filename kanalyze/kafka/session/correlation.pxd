@@ -29,7 +29,7 @@ cdef class LostMessages:
 
 @cython.final
 cdef class Correlator:
-    cdef public PendingRequests _pending
+    cdef public PendingRequests pending
     cdef public LostMessages lost
     cdef public _UsedIds _used
     cdef public bint _reuses_ids
@@ -41,7 +41,6 @@ cdef class Correlator:
     cpdef add(self, Exchange exchange)
     cpdef bint is_ambiguous(self) except -1
     cpdef match(self, long long correlation_id, long long packet)
-    cpdef oldest(self, long long correlation_id)
     @cython.locals(asked=cython.longlong, answered=cython.longlong, is_late=cython.bint)
     cpdef bint follow_order(self, Message request, Message response) except -1
     @cython.locals(earliest=Exchange)

@@ -233,13 +233,13 @@ class Correlator:
     """The pending requests of one connection, each of which gets its response."""
 
     _SAVED = Saved(
-        "lost:here _reuses_ids:bool _pipelined:bool _used:here _pending:here",
+        "lost:here _reuses_ids:bool _pipelined:bool _used:here pending:here",
         added="keeps_order:bool _last_answered_offset:int _last_answer_offset:int",
     )
 
     def __init__(self, *, from_start: bool) -> None:
         """Make a correlator; ``from_start``: no request was sent before the capture."""
-        self._pending = PendingRequests()
+        self.pending = PendingRequests()
         self.lost = LostMessages(requests=not from_start)
         self._used = _UsedIds()
         self._reuses_ids = False
@@ -249,25 +249,18 @@ class Correlator:
         self._last_answered_offset = self._last_answer_offset = -1
         """Stream offsets of the last of the requests that were answered, and of its response."""
 
-    def __len__(self) -> int:
-        return len(self._pending)
-
     def drop_oldest(self, count: int) -> list[Exchange]:
         """Remove and return the ``count`` oldest requests."""
-        oldest = sorted(self._pending, key=_start_packet)[:count]
+        oldest = sorted(self.pending, key=_start_packet)[:count]
         for exchange in oldest:
-            self._pending.remove(exchange)
+            self.pending.remove(exchange)
         return oldest
-
-    def pending_apis(self) -> dict[int, set[tuple[int, int]]]:
-        """Return the (api_key, api_version) of the pending requests of each correlation id."""
-        return self._pending.apis()
 
     def add(self, exchange: Exchange) -> Exchange | None:
         """Add a request; return the oldest one if there are too many."""
         if not self._reuses_ids:
             self._reuses_ids = self._used.add(exchange.correlation)
-        return self._pending.add(exchange)
+        return self.pending.add(exchange)
 
     def is_ambiguous(self) -> bool:
         """Return true if :meth:`drop_ambiguous` has to be called before :meth:`match`."""
@@ -282,19 +275,19 @@ class Correlator:
         """
         dropped = []
         if self._pipelined:
-            oldest = self._pending.oldest(correlation_id)
+            oldest = self.pending.oldest(correlation_id)
             if (
                 oldest is not None
                 and _start_packet(oldest) <= packet
                 and not self._is_certain(oldest)
             ):
-                dropped = [other for other in self._pending if other.correlation == correlation_id]
+                dropped = [other for other in self.pending if other.correlation == correlation_id]
         else:
-            sent = [exchange for exchange in self._pending if _start_packet(exchange) < packet]
+            sent = [exchange for exchange in self.pending if _start_packet(exchange) < packet]
             last = max(sent, key=_start_packet, default=None)
             dropped = [exchange for exchange in sent if exchange is not last]
         for exchange in dropped:
-            self._pending.remove(exchange)
+            self.pending.remove(exchange)
         return dropped
 
     def match(self, correlation_id: int, packet: int) -> Exchange | None:
@@ -305,14 +298,14 @@ class Correlator:
         if not self._reuses_ids:
             return self._match_unique(correlation_id, packet)
         if not (self.lost.requests or self.lost.responses):
-            exchange = self._pending.pop(correlation_id)
+            exchange = self.pending.pop(correlation_id)
         elif self._pipelined:
-            oldest = self._pending.oldest(correlation_id)
+            oldest = self.pending.oldest(correlation_id)
             is_certain = oldest is not None and self._is_certain(oldest)
             exchange = self._match_earlier(correlation_id, packet) if is_certain else None
         else:
             exchange = self._match_last(correlation_id, packet)
-        if exchange is not None and not self._pipelined and self._pending.size > 0:
+        if exchange is not None and not self._pipelined and self.pending.size > 0:
             self._pipelined = self._sent_between(_start_packet(exchange), packet)
         return exchange
 
@@ -329,7 +322,7 @@ class Correlator:
 
     def overtakes(self, request: Message) -> bool:
         """Return true if an earlier request still waits, though its response was not lost."""
-        earliest = self._pending.first() if self._pending.size else None
+        earliest = self.pending.first() if self.pending.size else None
         return (
             earliest is not None
             and earliest.request is not None
@@ -339,44 +332,36 @@ class Correlator:
 
     def _sent_between(self, first: int, last: int) -> bool:
         """Return true if a pending request was sent between two packets."""
-        return any(first < _start_packet(other) < last for other in self._pending)
-
-    def oldest(self, correlation_id: int) -> Exchange | None:
-        """Return the oldest pending request with an id."""
-        return self._pending.oldest(correlation_id)
+        return any(first < _start_packet(other) < last for other in self.pending)
 
     def in_flight(self) -> list[Exchange]:
         """Return the requests whose response may still come."""
         lost = self.lost
-        return [exchange for exchange in self._pending if not lost.has_response_to(exchange)]
-
-    def drop_all(self) -> list[Exchange]:
-        """Remove and return all, in the order of their requests."""
-        return self._pending.pop_all()
+        return [exchange for exchange in self.pending if not lost.has_response_to(exchange)]
 
     def _match_unique(self, correlation_id: int, packet: int) -> Exchange | None:
         if not (self.lost.requests or self.lost.responses):
-            return self._pending.pop(correlation_id)
+            return self.pending.pop(correlation_id)
         return self._match_earlier(correlation_id, packet)
 
     def _match_earlier(self, correlation_id: int, packet: int) -> Exchange | None:
         """Match the oldest request with the id, unless it was sent after the response."""
-        oldest = self._pending.oldest(correlation_id)
+        oldest = self.pending.oldest(correlation_id)
         if oldest is None or _start_packet(oldest) > packet:
             return None
-        return self._pending.pop(correlation_id)
+        return self.pending.pop(correlation_id)
 
     def _match_last(self, correlation_id: int, packet: int) -> Exchange | None:
         """Match for a client that does not pipeline: the last request before the response."""
-        for exchange in self._pending:
+        for exchange in self.pending:
             if _start_packet(exchange) < packet and exchange.correlation == correlation_id:
-                self._pending.remove(exchange)
+                self.pending.remove(exchange)
                 return exchange
         return None
 
     def _is_certain(self, oldest: Exchange) -> bool:
         """Return true if the next response with an id can belong to its oldest request only."""
-        is_alone = self._pending.count(oldest.correlation) == 1
+        is_alone = self.pending.count(oldest.correlation) == 1
         return not self.lost.requests and (
             is_alone or _start_packet(oldest) >= self.lost.unsure_before
         )

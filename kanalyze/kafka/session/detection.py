@@ -510,9 +510,6 @@ class UndecidedConnections:
     def __contains__(self, serial: int) -> bool:
         return serial in self._by_serial
 
-    def __len__(self) -> int:
-        return len(self._by_serial)
-
     def state(self, _context: object) -> State:
         """Return what :meth:`load_state` takes, between two batches."""
         return save_each(self._by_serial)

@@ -314,7 +314,7 @@ class ExchangeBuilder(_Completion):
     @property
     def buffered_bytes(self) -> int:
         """About how much memory pending requests and early responses take."""
-        pending = len(self.correlator) + len(self._one_way)
+        pending = len(self.correlator.pending) + len(self._one_way)
         return self._early.buffered_bytes + pending * PENDING_BYTES
 
     @property
@@ -478,7 +478,7 @@ class ExchangeBuilder(_Completion):
         """Drop early responses and the older half of the pending requests."""
         for frame in self._early.drop_all():
             self._end_orphan(frame, None, events)
-        for exchange in self.correlator.drop_oldest(len(self.correlator) // 2):
+        for exchange in self.correlator.drop_oldest(len(self.correlator.pending) // 2):
             events.anomalies.append(exchange_anomaly(AnomalyKind.PENDING_LIMIT, exchange))
             self._end_unanswered(exchange, events)
         _end_one_way(self._one_way.drop_all(), None, events)
@@ -490,7 +490,7 @@ class ExchangeBuilder(_Completion):
         if self.losses.has_lost_responses():
             self.correlator.lost.add_responses(_AFTER_ALL)
         _end_one_way(self._one_way.drop_all(), None, events)
-        for exchange in self.correlator.drop_all():
+        for exchange in self.correlator.pending.pop_all():
             self._end_unanswered(exchange, events)
 
     # -- frames that are no messages --------------------------------------------------------------
@@ -523,7 +523,7 @@ class ExchangeBuilder(_Completion):
             if self.login.raw is not None or frame.missing_bytes > 0:
                 events.token_bytes.append(self.tokens.of_partial(frame, self._broker_index))
             return
-        request = self.correlator.oldest(correlation_id)
+        request = self.correlator.pending.oldest(correlation_id)
         if request is None or request.api_key == SASL_AUTHENTICATE:
             events.token_bytes.append(self.tokens.of_partial(frame, self._broker_index))
         if request is None or request.api_key is None or frame.buffered_bytes <= frame.skim_above:

@@ -328,11 +328,7 @@ class MessageReader:
         does; None if nothing was dropped.
         """
         plan = self._plans.request(header.api_key, header.api_version)
-        if plan.decode is not None and plan.reads_all_that_is_needed:
-            return drop_unread_bytes(
-                frame, header.body, plan.decode, _summing(frame, plan, self._checks_crc)
-            )
-        return None
+        return _skim(frame, header.body, plan, is_checked=self._checks_crc)
 
     def skim_response(
         self, frame: Frame, api_key: int, api_version: int
@@ -340,26 +336,17 @@ class MessageReader:
         """As :meth:`skim_request`, for the response to a request of that key and version."""
         plan = self._plans.response(api_key, api_version)
         at = response_body_at(frame, plan.header_version)
-        if plan.decode is not None and plan.reads_all_that_is_needed and at is not None:
-            return drop_unread_bytes(
-                frame, at, plan.decode, _summing(frame, plan, self._checks_crc)
-            )
-        return None
+        return _skim(frame, at, plan, is_checked=self._checks_crc)
 
     def needed_of_request(self, frame: Frame, header: RequestHeader) -> Ranges | None:
         """Return which bytes of a whole request the selected fields need; None for all of them."""
         plan = self._plans.request(header.api_key, header.api_version)
-        if plan.decode is None or not plan.reads_all_that_is_needed or frame.missing_bytes:
-            return None
-        return byte_ranges_read(frame, header.body, plan.decode)
+        return _needed(frame, header.body, plan)
 
     def needed_of_response(self, frame: Frame, api_key: int, api_version: int) -> Ranges | None:
         """As :meth:`needed_of_request`, for the response to a request of that key and version."""
         plan = self._plans.response(api_key, api_version)
-        if plan.decode is None or not plan.reads_all_that_is_needed or frame.missing_bytes:
-            return None
-        at = response_body_at(frame, plan.header_version)
-        return None if at is None else byte_ranges_read(frame, at, plan.decode)
+        return _needed(frame, response_body_at(frame, plan.header_version), plan)
 
     def first_records(self, view: memoryview, header: RequestHeader) -> tuple[int, int] | None:
         """Return where the first records of a request begin, and how long they are.
@@ -491,6 +478,22 @@ def _with_guess(
     reason = body.detail
     detail = with_probable_error(reason, catalog, api_key, api_version, data, frame.length)
     return DecodedBody(None, None, body.problem, detail)
+
+
+def _skim(
+    frame: Frame, at: int | None, plan: DecodePlan, *, is_checked: bool
+) -> tuple[Ranges, int] | None:
+    if plan.decode is None or not plan.reads_all_that_is_needed or at is None:
+        return None
+    return drop_unread_bytes(frame, at, plan.decode, _summing(frame, plan, is_checked))
+
+
+def _needed(frame: Frame, at: int | None, plan: DecodePlan) -> Ranges | None:
+    if plan.decode is None or not plan.reads_all_that_is_needed:
+        return None
+    if at is None or frame.missing_bytes:
+        return None
+    return byte_ranges_read(frame, at, plan.decode)
 
 
 def _note_batches(plan: DecodePlan) -> bool:

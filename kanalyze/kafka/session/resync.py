@@ -58,7 +58,13 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.message_reader import MessageReader
     from kanalyze.model.streams import Segments
 
-__all__ = ["RequestCandidates", "RequestLocator", "ResponseLocator", "responses"]
+__all__ = [
+    "MAX_UNCONFIRMED_BYTES",
+    "RequestCandidates",
+    "RequestLocator",
+    "ResponseLocator",
+    "responses",
+]
 
 _LONGEST_CLIENT_ID_BYTES = LONGEST_CLIENT_ID_BYTES
 
@@ -178,6 +184,9 @@ PendingApis: TypeAlias = dict[int, set[tuple[int, int]]]
 
 _INT32 = struct.Struct(">i")
 _SIZE = _INT32.unpack_from
+MAX_UNCONFIRMED_BYTES = 1024 * 1024
+"""How many bytes of a direction out of sync are buffered before an incomplete frame is accepted as
+a frame. Few frames are larger."""
 _MAX_UNCONFIRMED_BYTES = 64 * 1024
 """How many bytes are buffered to check a candidate. Beyond this, an incomplete candidate whose body
 fits so far is accepted as a frame."""
@@ -393,27 +402,18 @@ class RequestLocator(FrameLocator):
 class ResponseLocator(FrameLocator):
     """Finds the responses to pending requests, which :meth:`expect` sets before a search."""
 
-    _NOT_SAVED = ("_most_unconfirmed_bytes", "_pending", "_reader")
+    _NOT_SAVED = ("_pending", "_reader")
     _SAVED = Saved("_at_first_byte:bool")
 
-    def __init__(
-        self,
-        reader: MessageReader,
-        *,
-        most_unconfirmed_bytes: int = _MAX_UNCONFIRMED_BYTES,
-        from_middle: bool = True,
-    ) -> None:
+    def __init__(self, reader: MessageReader, *, from_middle: bool = True) -> None:
         """Make a locator.
 
         Args:
             reader: checks whether a body fits.
-            most_unconfirmed_bytes: how many bytes of an incomplete frame are buffered before it is
-                accepted.
             from_middle: the capture begins with the first bytes of the search; they may be
                 responses to requests from before it.
         """
         self._reader = reader
-        self._most_unconfirmed_bytes = most_unconfirmed_bytes
         self._pending: PendingApis = {}
         self._at_first_byte = from_middle
 
@@ -472,7 +472,7 @@ class ResponseLocator(FrameLocator):
                 return (0 if leads else index), index
             if fits is None and perhaps is None:
                 perhaps = index
-        if self._at_first_byte and perhaps is None and len(view) < self._most_unconfirmed_bytes:
+        if self._at_first_byte and perhaps is None and len(view) < MAX_UNCONFIRMED_BYTES:
             # These may be responses to requests from before the capture. Several with rising ids
             # are accepted; a single one is decided by the next bytes.
             count = _chained_responses(view)
@@ -480,7 +480,7 @@ class ResponseLocator(FrameLocator):
                 return (0 if count > 1 else None), 0
         # If bytes are missing, requests may become known later than their responses.
         return _accept_or_wait(
-            perhaps, len(view), max(0, limit - _KEPT_BYTES), self._most_unconfirmed_bytes
+            perhaps, len(view), max(0, limit - _KEPT_BYTES), MAX_UNCONFIRMED_BYTES
         )
 
     def confirm(self, frame: Frame) -> bool:

@@ -16,7 +16,6 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields, items
 from kanalyze.common.saved import Saved, load, save_each
 from kanalyze.kafka.session.connection import (
-    MAX_UNCONFIRMED_BYTES,
     KafkaConnection,
     LossSteps,
     has_loss,
@@ -30,7 +29,7 @@ from kanalyze.kafka.session.events import (
     SessionEvents,
 )
 from kanalyze.kafka.session.exchange import Peers
-from kanalyze.kafka.session.resync import RequestLocator
+from kanalyze.kafka.session.resync import MAX_UNCONFIRMED_BYTES, RequestLocator
 from kanalyze.model.tcp import Endpoint, open_connection
 
 if TYPE_CHECKING:
@@ -166,9 +165,6 @@ class KafkaConnections:
         self._count_requests = count_requests
         self._buffered_bytes = 0
         self._by_serial: dict[int, OpenKafkaConnection] = {}
-
-    def __len__(self) -> int:
-        return len(self._by_serial)
 
     def state(self, _context: object) -> State:
         """Return what :meth:`load_state` takes, between two batches."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kanalyze.kafka.session.detection import UndecidedConnection, client_hello_direction
 from kanalyze.model.streams import Gap, StreamItem, StreamUpdate
-from tests.kafka.session.test_replay_buffer import rows_of
 from tests.support import kafka as k
 from tests.support import kafka07 as old
+from tests.support.cases import for_each
+from tests.support.session import rows_of
 from tests.support.streams import TIME_NS, chunk, cut
 from tests.support.talk import Talk
 
@@ -130,40 +130,32 @@ def test_the_decision_at_first_sight_agrees_with_that_of_buffering(
     assert [stream.from_start for stream in state.streams] == update.connection.start_seen
 
 
-@pytest.mark.parametrize("opened_by", [0, 1])
-@pytest.mark.parametrize("response", [b"", k.heartbeat_answer(1), k.heartbeat_answer(7)])
-def test_a_request_with_a_good_client_id_is_enough(opened_by: int, response: bytes) -> None:
-    first_bytes = (k.heartbeat(1), response) if opened_by == 0 else (response, k.heartbeat(1))
-    update = first_update(opened_by, first_bytes, [], (0, 0))
-    assert DETECTOR.at_first_sight(update, None) == (opened_by, "kafka")
-    assert DETECTOR.at_first_sight(update, 1 - opened_by) is None
+@for_each("response", [b"", k.heartbeat_answer(1), k.heartbeat_answer(7)])
+def test_a_request_with_a_good_client_id_is_enough(response: bytes) -> None:
+    for opened_by, first in enumerate([(k.heartbeat(1), response), (response, k.heartbeat(1))]):
+        update = first_update(opened_by, first, [], (0, 0))
+        assert DETECTOR.at_first_sight(update, None) == (opened_by, "kafka")
+        assert DETECTOR.at_first_sight(update, 1 - opened_by) is None
 
 
-@pytest.mark.parametrize(
-    ("request_bytes", "response", "sizes", "gaps"),
+CUT = chunk([k.heartbeat(1) + b"more"], snap=len(k.heartbeat(1)))
+
+
+@for_each(
+    "update",
     [
-        (k.heartbeat(1, client_id="abc"), b"", [], (0, 0)),  # the client id is too short
-        (k.heartbeat(1)[:-1], b"", [], (0, 0)),
-        (k.heartbeat(1), b"", [9], (0, 0)),
-        (k.heartbeat(1), b"", [], (1, 0)),
-        (k.heartbeat(1), ALERT, [], (0, 0)),
-        (k.heartbeat(1), ALERT[:4], [], (0, 0)),  # may become TLS
-        (k.heartbeat(1), k.heartbeat_answer(1), [], (0, 1)),
-        (old.fetch(0), b"", [], (0, 0)),
+        first_update(0, (k.heartbeat(1, client_id="abc"), b""), [], (0, 0)),  # it is too short
+        first_update(0, (k.heartbeat(1)[:-1], b""), [], (0, 0)),
+        first_update(0, (k.heartbeat(1), b""), [9], (0, 0)),
+        first_update(0, (k.heartbeat(1), b""), [], (1, 0)),
+        first_update(0, (k.heartbeat(1), ALERT), [], (0, 0)),
+        first_update(0, (k.heartbeat(1), ALERT[:4]), [], (0, 0)),  # may become TLS
+        first_update(0, (k.heartbeat(1), k.heartbeat_answer(1)), [], (0, 1)),
+        first_update(0, (old.fetch(0), b""), [], (0, 0)),
+        first_update(None, (k.heartbeat(1), b""), [], (0, 0)),  # it begins before the capture
+        StreamUpdate(Talk().tcp, ([CUT], []), closed=False),
     ],
 )
-def test_a_connection_in_doubt_is_buffered(
-    request_bytes: bytes, response: bytes, sizes: list[int], gaps: tuple[int, int]
-) -> None:
-    update = first_update(0, (request_bytes, response), sizes, gaps)
+def test_a_connection_in_doubt_is_buffered(update: StreamUpdate) -> None:
     assert DETECTOR.at_first_sight(update, None) is None
-
-
-def test_a_stream_without_its_beginning_is_not_decided_at_first_sight() -> None:
-    assert DETECTOR.at_first_sight(first_update(None, (k.heartbeat(1), b""), [], (0, 0)), 0) is None
-
-
-def test_a_segment_that_was_cut_by_the_snap_length_is_buffered() -> None:
-    update = first_update(0, (b"", b""), [], (0, 0))
-    update.items[0].append(chunk([k.heartbeat(1) + b"more"], snap=len(k.heartbeat(1))))
-    assert DETECTOR.at_first_sight(update, None) is None
+    assert DETECTOR.at_first_sight(update, 0) is None

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kanalyze.kafka.session.login import looks_like_gssapi, principal_of
 from tests.support import kafka as k
+from tests.support.cases import for_each
 from tests.support.talk import BROKER, CLIENT, Talk
 
 
@@ -26,7 +27,7 @@ def token(raw: bytes) -> bytes:
 
 
 def test_after_sasl_handshake_v0_come_raw_tokens_and_then_requests_again() -> None:
-    talk = Talk().client(handshake(1, 0, "PLAIN")).broker(handshake_response(1, "PLAIN"))
+    talk = greeted("PLAIN")
     talk.client(token(b"\0alice\0secret-word")).broker(token(b""))
     talk.client(k.heartbeat(2)).broker(k.heartbeat_answer(2)).close()
     assert talk.pairs() == [(1, 1, 2), (2, 5, 6)]
@@ -34,26 +35,18 @@ def test_after_sasl_handshake_v0_come_raw_tokens_and_then_requests_again() -> No
     assert talk.anomalies == []
 
 
+def greeted(mechanism: str, error_code: int = 0, version: int = 0) -> Talk:
+    """A handshake and its response, which accepts it unless there is an error."""
+    response = handshake_response(1, mechanism, error_code)
+    return Talk().client(handshake(1, version, mechanism)).broker(response)
+
+
 UNREADABLE = struct.pack(">ihhih", 12, 3, 1, 2, -7) + b"??"
 """A request whose client id has an impossible length."""
 
 
-def logged_in(mechanism: str) -> Talk:
-    """An accepted handshake of version 0, and the tokens of a whole login."""
-    talk = Talk().client(handshake(1, 0, mechanism)).broker(handshake_response(1, mechanism))
-    for client_token, broker_token in TOKENS[mechanism]:
-        talk.client(token(client_token))
-        if broker_token is not None:
-            talk.broker(token(broker_token))
-    return talk
-
-
 TICKET = b"\x60\x0f\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02\x01\x00AP"
-
-
 WRAPPED = b"\x05\x04\x05\xff" + bytes(12) + b"\x01\x00\x00\x00"
-
-
 TOKENS: dict[str, list[tuple[bytes, bytes | None]]] = {
     "PLAIN": [(b"\0alice\0secret-word", b"")],
     "SCRAM-SHA-256": [
@@ -69,23 +62,37 @@ TOKENS: dict[str, list[tuple[bytes, bytes | None]]] = {
 }
 
 
-@pytest.mark.parametrize("mechanism", sorted(TOKENS))
-def test_tokens_of_a_login_are_no_messages_and_no_anomalies(
-    mechanism: str,
-) -> None:
+def tokens_of(mechanism: str) -> list[tuple[int, bytes]]:
+    """The tokens of a whole login, each with the side that sends it."""
+    return [
+        (side, token(content))
+        for pair in TOKENS[mechanism]
+        for side, content in zip((CLIENT, BROKER), pair, strict=True)
+        if content is not None
+    ]
+
+
+def logged_in(mechanism: str) -> Talk:
+    """An accepted handshake of version 0, and the tokens of a whole login."""
+    talk = greeted(mechanism)
+    for side, data in tokens_of(mechanism):
+        talk.says(side, data)
+    return talk
+
+
+@for_each("mechanism", sorted(TOKENS))
+def test_tokens_of_a_login_are_no_messages_and_no_anomalies(mechanism: str) -> None:
     talk = logged_in(mechanism).client(k.heartbeat(2)).broker(k.heartbeat_answer(2)).close()
     assert [pair[0] for pair in talk.pairs()] == [1, 2]
     assert talk.anomalies == []
     assert talk.tracker.counts.undecoded_bytes == 0
 
 
-@pytest.mark.parametrize("mechanism", sorted(TOKENS))
+@for_each("mechanism", sorted(TOKENS))
 def test_tokens_may_come_in_pieces(mechanism: str) -> None:
-    talk = Talk().client(handshake(1, 0, mechanism)).broker(handshake_response(1, mechanism))
-    for client_token, broker_token in TOKENS[mechanism]:
-        talk.client(token(client_token)[:4], token(client_token)[4:])
-        if broker_token is not None:
-            talk.broker(token(broker_token)[:4], token(broker_token)[4:])
+    talk = greeted(mechanism)
+    for side, data in tokens_of(mechanism):
+        talk.says(side, data[:4], data[4:])
     talk.client(UNREADABLE[:7], UNREADABLE[7:]).broker(k.response(2, b"whatever")).close()
     assert [exchange.correlation_id for exchange in talk.exchanges] == [1, 2]
     assert talk.kinds() == ["malformed_body", "orphan_response"]
@@ -93,22 +100,20 @@ def test_tokens_may_come_in_pieces(mechanism: str) -> None:
     assert talk.exchanges[1].peers.principal == name
 
 
-@pytest.mark.parametrize("mechanism", sorted(TOKENS))
-def test_an_unreadable_frame_after_a_login_is_no_token(mechanism: str) -> None:
-    talk = logged_in(mechanism).client(UNREADABLE).broker(k.response(2, b"whatever"))
-    talk.client(k.heartbeat(3)).broker(k.heartbeat_answer(3)).close()
-    assert [pair[0] for pair in talk.pairs()] == [1, 2, 3]
-    assert talk.exchanges[1].request is None
-    assert talk.kinds() == ["malformed_body", "orphan_response"]
-    assert talk.tracker.counts.undecoded_bytes == len(UNREADABLE) + len(k.response(2, b"whatever"))
-
-
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "OAUTHBEARER"])
-def test_an_unreadable_frame_in_place_of_a_token_is_no_token(mechanism: str) -> None:
-    talk = Talk().client(handshake(1, 0, mechanism)).broker(handshake_response(1, mechanism))
-    talk.client(UNREADABLE).broker(k.response(2, b"whatever")).close()
-    assert talk.kinds() == ["malformed_body", "orphan_response"]
-    assert talk.tracker.counts.undecoded_bytes == len(UNREADABLE) + len(k.response(2, b"whatever"))
+@for_each("mechanism", sorted(TOKENS))
+def test_an_unreadable_frame_is_no_token(mechanism: str) -> None:
+    """Not after a login, nor after a handshake that was refused, nor in place of a known token."""
+    talks = [logged_in(mechanism), greeted(mechanism, error_code=33)]
+    if mechanism in ("PLAIN", "SCRAM-SHA-256", "OAUTHBEARER"):
+        talks.append(greeted(mechanism))
+    for talk in talks:
+        talk.client(UNREADABLE).broker(k.response(2, b"whatever"))
+        talk.client(k.heartbeat(3)).broker(k.heartbeat_answer(3)).close()
+        assert [pair[0] for pair in talk.pairs()] == [1, 2, 3]
+        assert talk.exchanges[1].request is None
+        assert talk.kinds() == ["malformed_body", "orphan_response"]
+        unread = len(UNREADABLE) + len(k.response(2, b"whatever"))
+        assert talk.tracker.counts.undecoded_bytes == unread
 
 
 def newer_request(talk: Talk) -> bytes:
@@ -117,28 +122,17 @@ def newer_request(talk: Talk) -> bytes:
     return k.request(k.METADATA, api.versions.highest + 1, 2, b"\xff" * 9, tags=b"\0")
 
 
-@pytest.mark.parametrize("mechanism", sorted(TOKENS))
-@pytest.mark.parametrize("frame_kind", ["an unknown API", "a newer version", "a body that breaks"])
-def test_a_request_in_place_of_a_token_is_a_request(mechanism: str, frame_kind: str) -> None:
-    talk = Talk().client(handshake(1, 0, mechanism)).broker(handshake_response(1, mechanism))
-    frame, kind = {
-        "an unknown API": (k.request(999, 0, 2, b"whatever"), "unknown_api"),
-        "a newer version": (newer_request(talk), "unknown_api_version"),
-        "a body that breaks": (k.request(k.HEARTBEAT, 0, 2, b"\x7f\xff"), "malformed_body"),
-    }[frame_kind]
-    talk.client(frame).broker(k.response(2, b"and so on")).close()
-    assert talk.pairs() == [(1, 1, 2), (2, 3, 4)]
-    assert kind in talk.exchanges[1].anomalies
-    assert talk.tracker.counts.undecoded_bytes >= len(frame)
-
-
-@pytest.mark.parametrize("mechanism", sorted(TOKENS))
-def test_a_refused_handshake_is_followed_by_no_token(mechanism: str) -> None:
-    talk = Talk().client(handshake(1, 0, mechanism)).broker(handshake_response(1, mechanism, 33))
-    talk.client(UNREADABLE).broker(k.response(2, b"whatever")).close()
-    assert talk.pairs() == [(1, 1, 2), (2, None, 4)]
-    assert talk.kinds() == ["malformed_body", "orphan_response"]
-    assert talk.tracker.counts.undecoded_bytes == len(UNREADABLE) + len(k.response(2, b"whatever"))
+@for_each("mechanism", sorted(TOKENS))
+def test_a_request_in_place_of_a_token_is_a_request(mechanism: str) -> None:
+    for frame, kind in (
+        (k.request(999, 0, 2, b"whatever"), "unknown_api"),
+        (newer_request(Talk()), "unknown_api_version"),
+        (k.request(k.HEARTBEAT, 0, 2, b"\x7f\xff"), "malformed_body"),
+    ):
+        talk = greeted(mechanism).client(frame).broker(k.response(2, b"and so on")).close()
+        assert talk.pairs() == [(1, 1, 2), (2, 3, 4)]
+        assert kind in talk.exchanges[1].anomalies
+        assert talk.tracker.counts.undecoded_bytes >= len(frame)
 
 
 def test_a_handshake_may_be_accepted_after_another_was_refused() -> None:
@@ -152,7 +146,7 @@ def test_a_handshake_may_be_accepted_after_another_was_refused() -> None:
 
 
 def test_a_response_that_answers_no_request_is_no_token_of_the_broker() -> None:
-    talk = Talk().client(handshake(1, 0, "PLAIN")).broker(handshake_response(1, "PLAIN"))
+    talk = greeted("PLAIN")
     talk.broker(k.heartbeat_answer(99))
     talk.client(token(b"\0alice\0secret-word")).broker(token(b"")).close()
     assert talk.pairs() == [(1, 1, 2), (99, None, 3)]
@@ -162,7 +156,7 @@ def test_a_response_that_answers_no_request_is_no_token_of_the_broker() -> None:
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "GSSAPI", "X-OURS"])
 def test_a_token_that_is_cut_short_is_an_incomplete_frame(mechanism: str) -> None:
     client_token = token(TOKENS[mechanism][0][0])
-    talk = Talk().client(handshake(1, 0, mechanism)).broker(handshake_response(1, mechanism))
+    talk = greeted(mechanism)
     talk.client(client_token[:-2]).close()
     assert talk.pairs() == [(1, 1, 2)]
     assert talk.kinds() == ["incomplete_frame"]
@@ -171,10 +165,7 @@ def test_a_token_that_is_cut_short_is_an_incomplete_frame(mechanism: str) -> Non
 @pytest.mark.parametrize("mechanism", sorted(TOKENS))
 def test_unreadable_frames_are_reported_the_same_in_large_batches(mechanism: str) -> None:
     login = [(CLIENT, handshake(1, 0, mechanism)), (BROKER, handshake_response(1, mechanism))]
-    for client_token, broker_token in TOKENS[mechanism]:
-        login.append((CLIENT, token(client_token)))
-        if broker_token is not None:
-            login.append((BROKER, token(broker_token)))
+    login += tokens_of(mechanism)
     turns = []
     for number in range(2, 60):
         turns += [(CLIENT, k.heartbeat(number)), (BROKER, k.heartbeat_answer(number))]

@@ -13,7 +13,7 @@ from kanalyze.kafka.session.signatures import PROTOCOLS
 from kanalyze.model.packets import PacketBatch
 from kanalyze.net.tcp.reassembly import Reassembler
 from tests.kafka.session import strangers
-from tests.support.talk import CLIENT, Talk
+from tests.support.talk import Talk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -80,11 +80,12 @@ def check(make: Callable[[random.Random], strangers.Turns], seed: int) -> None:
         assert talk.tracker.undecided_bytes == 0
 
 
+@pytest.mark.parametrize("seeds", [range(6), pytest.param(range(6, 200), marks=pytest.mark.long)])
 @pytest.mark.parametrize("make", strangers.ALL)
 def test_a_protocol_that_looks_like_kafka_gives_no_row(
-    make: Callable[[random.Random], strangers.Turns],
+    make: Callable[[random.Random], strangers.Turns], seeds: range
 ) -> None:
-    for seed in range(6):
+    for seed in seeds:
         check(make, seed)
 
 
@@ -95,28 +96,6 @@ def test_a_frame_inside_an_incomplete_frame_is_no_answered_request() -> None:
 
 def test_a_long_stream_of_another_protocol_is_not_taken_for_large_requests() -> None:
     check(strangers.zookeeper_for_long, 1)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("make", strangers.ALL)
-def test_a_protocol_that_looks_like_kafka_gives_no_row_with_a_hundred_seeds(
-    make: Callable[[random.Random], strangers.Turns],
-) -> None:
-    for seed in range(100, 200):
-        check(make, seed)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("opened_by", [None, CLIENT])
-def test_a_megabyte_of_noise_gives_no_row(opened_by: int | None) -> None:
-    for seed in range(60):
-        noise = random.Random(seed)
-        talk = Talk(opened_by=opened_by)
-        for _ in range(16):
-            talk.client(noise.randbytes(65_536)).broker(noise.randbytes(noise.randrange(1, 65_536)))
-        talk.close()
-        assert talk.exchanges == []
-        assert talk.tracker.counts.kafka == 0
 
 
 # Each message of the four others is a valid request, and is read as one on a forced port.

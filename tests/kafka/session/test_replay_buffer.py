@@ -10,25 +10,8 @@ from hypothesis import strategies as st
 
 from kanalyze.kafka.session.replay_buffer import HEAD_BYTES, MAX_BUFFERED_BYTES, ReplayBuffer
 from kanalyze.model.streams import Chunk, Gap, StreamItem
+from tests.support.session import NO_LIMIT, buffered, rows_of
 from tests.support.streams import TIME_NS, chunk
-
-NO_LIMIT = 1 << 30
-
-
-def rows_of(items: list[StreamItem]) -> list[tuple[int, int, bytes | None, int]]:
-    """(stream offset, bytes on the wire, captured bytes, packet) of every segment and gap."""
-    found: list[tuple[int, int, bytes | None, int]] = []
-    for item in items:
-        if isinstance(item, Gap):
-            found.append((item.stream_offset, item.length, None, item.packet))
-            continue
-        offset, segments = item.stream_offset, item.segments
-        for index in range(item.first, item.last):
-            start, length = segments.start[index], segments.length[index]
-            captured_bytes = bytes(segments.buffer[start : start + segments.captured[index]])
-            found.append((offset, length, captured_bytes, segments.packet[index]))
-            offset += length
-    return found
 
 
 @given(st.lists(st.one_of(st.integers(1, 50), st.lists(st.binary(min_size=1, max_size=40)))))
@@ -50,29 +33,11 @@ def test_items_come_out_as_they_went_in(parts: list[int | list[bytes]]) -> None:
     assert replay_buffer.payload_bytes == sum(t[1] for t in rows_of(items) if t[2] is not None)
 
 
-def test_an_item_is_buffered_step_by_step() -> None:
-    replay_buffer, item = ReplayBuffer(), chunk([b"a" * 500, b"b" * 500, b"c"])
-    first, steps = 0, 0
-    while first >= 0:
-        first = replay_buffer.add(item, first, 100)
-        steps += 1
-    assert steps == 3
-    assert bytes(replay_buffer.read(499, 501)) == b"ab"
-
-
 def test_the_first_bytes_are_kept_up_to_the_first_hole() -> None:
-    replay_buffer = ReplayBuffer()
-    replay_buffer.add(chunk([b"ab", b"c" * 10], snap=5), 0, NO_LIMIT)
-    replay_buffer.add(chunk([b"de"], stream_offset=12), 0, NO_LIMIT)
-    assert replay_buffer.head == b"abccccc"
-    assert (
-        replay_buffer.runs.first_end,
-        replay_buffer.runs.end_after(0),
-        replay_buffer.runs.is_unbroken,
-    ) == (7, 7, False)
-    replay_buffer = ReplayBuffer()
-    replay_buffer.add(chunk([b"x" * 1000]), 0, NO_LIMIT)
-    assert replay_buffer.head == b"x" * HEAD_BYTES
+    cut = buffered(b"abccc", b"c" * 10, b"de", snap=5)
+    assert cut.head == b"abcccccccc"
+    assert (cut.runs.first_end, cut.runs.end_after(0), cut.runs.is_unbroken) == (10, 10, False)
+    assert buffered(b"x" * 1000).head == b"x" * HEAD_BYTES
 
 
 @pytest.mark.parametrize("size", [1, 100, 1448])
@@ -85,26 +50,19 @@ def test_the_oldest_bytes_are_dropped_and_stream_offsets_stay(size: int) -> None
         replay_buffer.bound()
         assert replay_buffer.buffered_bytes <= MAX_BUFFERED_BYTES
     assert not replay_buffer.is_whole
-    assert (
-        bytes(replay_buffer.read(replay_buffer.begin, replay_buffer.end))
-        == sent[replay_buffer.begin :]
-    )
-    assert rows_of(replay_buffer.items())[0][0] == replay_buffer.begin
+    begin, end = replay_buffer.begin, replay_buffer.end
+    assert bytes(replay_buffer.read(begin, end)) == sent[begin:]
+    assert rows_of(replay_buffer.items())[0][0] == begin
     assert replay_buffer.find(sent[-8:], 0) == len(sent) - 8 or size == 1
 
 
 def test_segments_are_found_by_the_position_they_begin_at() -> None:
-    replay_buffer = ReplayBuffer()
-    replay_buffer.add(chunk([b"ab", b"cdefgh"], snap=4), 0, NO_LIMIT)
+    replay_buffer = buffered(b"ab", b"cdefgh", snap=4)
     assert [replay_buffer.segment_at(position) for position in range(4)] == [2, 0, 6, 0]
 
 
 def test_cleared_bytes_are_gone_but_counted() -> None:
-    replay_buffer = ReplayBuffer()
-    replay_buffer.add(chunk([b"abc"]), 0, NO_LIMIT)
+    replay_buffer = buffered(b"abc")
     assert replay_buffer.clear() == 3
-    assert (replay_buffer.buffered_bytes, replay_buffer.payload_bytes, replay_buffer.head) == (
-        0,
-        3,
-        b"abc",
-    )
+    assert (replay_buffer.buffered_bytes, replay_buffer.payload_bytes) == (0, 3)
+    assert replay_buffer.head == b"abc"

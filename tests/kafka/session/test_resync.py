@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
-from types import SimpleNamespace
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +15,7 @@ from kanalyze.kafka.session.resync import RequestCandidates, RequestLocator, Res
 from kanalyze.kafka.session.resync import responses as find_responses
 from kanalyze.model.streams import Segments
 from tests.support import kafka as k
+from tests.support.cases import for_each
 from tests.support.session import CATALOG, READER
 
 if TYPE_CHECKING:
@@ -54,12 +55,9 @@ def test_a_request_is_whole_if_its_verdict_is_yes() -> None:
             assert (header.api_key, header.correlation_id) == (k.HEARTBEAT, 7)
 
 
-@pytest.mark.parametrize("acks", [-1, 0, 1, 2])
-@pytest.mark.parametrize("client_id", [None, "", "c", "\xe9" * 5])
-@pytest.mark.parametrize("version", [0, 1, 2, 3])
-def test_produce_requests_of_old_versions_are_found(
-    version: int, client_id: str | None, acks: int
-) -> None:
+@for_each("case", list(product([0, 1, 2, 3], [-1, 0, 1, 2], [None, "", "c", "\xe9" * 5])))
+def test_produce_requests_of_old_versions_are_found(case: tuple[int, int, str | None]) -> None:
+    version, acks, client_id = case
     body = k.produce(7, acks, version=version)[18:]  # its own client id is "test"
     request = k.request(k.PRODUCE, version, 7, body, client_id=client_id)
     for data in (request + request, request + request[:30]):
@@ -181,23 +179,26 @@ def test_a_complete_frame_is_preferred_to_a_partial_one() -> None:
     assert locate(view)[0] == 3 + len(part)
 
 
-class CountingChecks:
-    """Checks that count what they are given: calls, and bytes."""
+class CountingReader:
+    """A reader whose checks count what they are given: calls, and bytes."""
+
+    parse_header = READER.parse_header
 
     def __init__(self) -> None:
         self.calls = self.given_bytes = 0
+        self.checks = self
 
     def request_fits(self, view: memoryview, header: RequestHeader, size: int) -> bool | None:
-        self.calls += 1
-        self.given_bytes += min(len(view), size + 4)
+        self._count(view, size)
         return READER.checks.request_fits(view, header, size)
 
-    def response_fits(
-        self, view: memoryview, size: int, api_key: int, api_version: int
-    ) -> bool | None:
+    def response_fits(self, view: memoryview, size: int, *api: int) -> bool | None:
+        self._count(view, size)
+        return READER.checks.response_fits(view, size, *api)
+
+    def _count(self, view: memoryview, size: int) -> None:
         self.calls += 1
         self.given_bytes += min(len(view), size + 4)
-        return READER.checks.response_fits(view, size, api_key, api_version)
 
 
 def nearly_requests(size: int) -> bytes:
@@ -211,10 +212,9 @@ def test_bytes_that_nearly_fit_everywhere_are_checked_a_few_times(
     size: int, kibibytes: int
 ) -> None:
     view = memoryview(nearly_requests(size) * (kibibytes * 1024 // 20))
-    checks = CountingChecks()
-    reader = SimpleNamespace(checks=checks, parse_header=READER.parse_header)
+    reader = CountingReader()
     RequestLocator(reader, CATALOG)(view)  # type: ignore[arg-type]
-    assert 0 < checks.given_bytes < 16 * max(len(view), 1 << 17)
+    assert 0 < reader.given_bytes < 16 * max(len(view), 1 << 17)
 
 
 @pytest.mark.parametrize("apis", [1, 50])
@@ -224,13 +224,13 @@ def test_responses_that_nearly_fit_everywhere_are_checked_a_few_times(
 ) -> None:
     answer = struct.pack(">iii", 70_000, 7, 0)
     view = memoryview(answer * (kibibytes * 1024 // len(answer)))
-    checks = CountingChecks()
-    locator = ResponseLocator(SimpleNamespace(checks=checks), from_middle=False)  # type: ignore[arg-type]
+    reader = CountingReader()
+    locator = ResponseLocator(reader, from_middle=False)  # type: ignore[arg-type]
     versions = [(api.key, version) for api in CATALOG.apis for version in range(2)]
     locator.expect({7: set(versions[:apis])})
     locator(view)
-    assert 0 < checks.given_bytes < 16 * max(len(view), 1 << 17)
-    assert checks.calls < len(view)
+    assert 0 < reader.given_bytes < 16 * max(len(view), 1 << 17)
+    assert reader.calls < len(view)
 
 
 @pytest.mark.parametrize("before", [0, 200, 900])

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import random
 import struct
 from itertools import permutations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kanalyze.common.saved import load, save
-from kanalyze.kafka.codec.compiler import Decoders
-from kanalyze.kafka.schema.catalog import Catalog
-from kanalyze.kafka.session.message_reader import MessageReader
 from kanalyze.kafka.session.tracker import ConnectionTracker, KnownServers
 from kanalyze.model.streams import StreamUpdate
 from kanalyze.model.tcp import Endpoint, TcpConnection
-from kanalyze.tables.requests.extract import Extractors
 from tests.support import kafka as k
 from tests.support import kafka07 as old
+from tests.support.cases import for_each
 from tests.support.talk import BROKER, CLIENT, Talk
 from tests.support.work import peak_bytes_of
 
@@ -27,6 +23,10 @@ if TYPE_CHECKING:
 
 CLIENT_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(190)
 SERVER_HELLO = bytes.fromhex("160303007a020000760303") + bytes(120)
+
+
+def is_port_9092(_ip: str, port: int) -> bool:
+    return port == 9092
 
 
 def test_the_client_is_known_by_its_requests_not_by_who_opened_the_connection() -> None:
@@ -69,7 +69,7 @@ def test_a_connection_that_ends_within_its_first_request_still_gives_a_row() -> 
 
 def test_a_forced_broker_needs_no_proof() -> None:
     frame = k.request(999, 3, 1, b"a vendor's own")
-    talk = Talk(is_broker=lambda _ip, port: port == 9092)
+    talk = Talk(is_broker=is_port_9092)
     talk.client(frame).broker(k.response(1, b"x"))
     assert talk.pairs() == [(1, 1, 2)]
 
@@ -83,75 +83,29 @@ def test_a_tls_connection_gives_no_row_and_is_counted() -> None:
 
 
 def test_a_tls_client_on_a_plaintext_port_is_named() -> None:
-    talk = Talk().client(CLIENT_HELLO)
-    talk.tcp.packets[BROKER] += 1
-    talk.close()
-    assert talk.kinds() == ["tls_on_plaintext_port"]
-    assert "10.0.0.1:50000" in talk.anomalies[0].detail
-
-
-ZOOKEEPER = struct.pack(">iiqiqi", 44, 0, 0, 30_000, 0, 16) + bytes(16)
-POSTGRES = struct.pack(">ii", 41, 196_608) + b"user\0postgres\0database\0postgres\0\0"
-
-
-@pytest.mark.parametrize(
-    ("client", "server"),
-    [
-        (b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\nhello"),
-        (b"*1\r\n$4\r\nPING\r\n", b"+PONG\r\n"),
-        (ZOOKEEPER, ZOOKEEPER[:40]),
-        (POSTGRES, b"R\0\0\0\x08\0\0\0\0"),
-        (bytes(400), bytes(400)),
-        (b"\0\0\0\x04\0\0\0\0" * 50, b"\0\0\0\x04\0\0\0\0" * 50),
-        (b"\xff" * 400, b"\xff" * 400),
-    ],
-    ids=["http", "redis", "zookeeper", "postgresql", "zeros", "small sizes", "ones"],
-)
-@pytest.mark.parametrize("opened_by", [CLIENT, None])
-def test_other_protocols_give_no_row(client: bytes, server: bytes, opened_by: int | None) -> None:
-    talk = Talk(opened_by=opened_by)
-    for _ in range(3):
-        talk.client(client).broker(server)
-    talk.close()
-    assert talk.exchanges == []
-    assert (talk.tracker.counts.kafka, talk.tracker.counts.other) == (0, 1)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_random_bytes_give_no_row(seed: int) -> None:
-    noise = random.Random(seed)
-    talk = Talk(opened_by=None)
-    for _ in range(4):
-        talk.client(noise.randbytes(20_000)).broker(noise.randbytes(20_000))
-    talk.close()
-    assert talk.exchanges == []
+    for talk in (Talk(), Talk(is_broker=is_port_9092)):
+        talk.client(CLIENT_HELLO)
+        talk.tcp.packets[BROKER] += 1
+        talk.close()
+        assert talk.kinds() == ["tls_on_plaintext_port"]
+        assert "10.0.0.1:50000" in talk.anomalies[0].detail
+        assert talk.tracker.counts.by_protocol == {"tls": 1}
 
 
 def test_the_buffer_of_an_undecided_connection_is_bounded() -> None:
-    talk = Talk(opened_by=None)
-    for _ in range(40):
-        talk.client(b"\x05" * 100_000)
-        assert 0 < talk.tracker.undecided_bytes <= 256 * 1024
+    for segments in ([b"\x05" * 100_000], [b"\x05"] * 400):
+        talk = Talk(opened_by=None)
+        for _ in range(60):
+            talk.client(*segments)
+            assert 0 < talk.tracker.undecided_bytes <= 256 * 1024
 
 
 # -- bounds ---------------------------------------------------------------------------------------
 
 
-def new_tracker(
-    *,
-    collect_summaries: bool = False,
-    most_undecided_bytes: int = 1 << 26,
-    most_kafka_bytes: int = 1 << 26,
-) -> ConnectionTracker:
-    catalog = Catalog()
-    reader = MessageReader(catalog, Decoders(catalog), Extractors(catalog).needed_fields)
-    return ConnectionTracker(
-        reader,
-        catalog,
-        collect_summaries=collect_summaries,
-        most_undecided_bytes=most_undecided_bytes,
-        most_kafka_bytes=most_kafka_bytes,
-    )
+def new_tracker(**options: Any) -> ConnectionTracker:
+    talk = Talk()
+    return ConnectionTracker(talk.reader, talk.catalog, **options)
 
 
 def other_talk(tracker: ConnectionTracker, serial: int, opened_by: int | None = None) -> Talk:
@@ -187,13 +141,6 @@ def test_a_connection_that_was_given_up_is_not_read_again() -> None:
     assert first.exchanges == []
     second.client(k.heartbeat(1)).broker(k.heartbeat_answer(1)).close()
     assert second.pairs() == [(1, 2, 3)]
-
-
-def test_one_byte_segments_do_not_take_more_than_the_bound() -> None:
-    talk = Talk(opened_by=None)
-    for _ in range(60):
-        talk.client(*[b"\x05"] * 400)
-        assert talk.tracker.undecided_bytes <= 256 * 1024
 
 
 def test_a_request_in_one_byte_segments_is_recognized() -> None:
@@ -262,7 +209,7 @@ def test_responses_alone_are_not_recognized() -> None:
 
 
 def test_responses_alone_are_kafka_on_a_forced_port() -> None:
-    talk = Talk(opened_by=CLIENT, is_broker=lambda _ip, port: port == 9092)
+    talk = Talk(opened_by=CLIENT, is_broker=is_port_9092)
     talk.broker(k.heartbeat_answer(1)).broker(k.heartbeat_answer(2)).close()
     assert talk.tracker.counts.kafka == 1
     assert talk.pairs() == [(1, None, 1), (2, None, 2)]
@@ -275,11 +222,12 @@ def test_between_two_brokers_the_one_that_opened_is_the_client() -> None:
         assert talk.pairs() == [(1, 1, 2)]
 
 
-def test_a_forced_broker_of_kafka_0_7_is_recognized_after_an_update_without_bytes() -> None:
-    talk = Talk(is_broker=lambda _ip, port: port == 9092)
-    talk._update(StreamUpdate(talk.tcp, ([], []), closed=False))
-    talk.client(old.fetch(0)).broker(old.fetched()).close()
-    assert [exchange.wire for exchange in talk.exchanges] == ["kafka-0.7"]
+def test_a_forced_broker_of_kafka_0_7_is_recognized_also_after_an_update_without_bytes() -> None:
+    first, second = Talk(is_broker=is_port_9092), Talk(is_broker=is_port_9092)
+    second._update(StreamUpdate(second.tcp, ([], []), closed=False))
+    for talk in (first, second):
+        talk.client(old.fetch(0)).broker(old.fetched()).close()
+        assert [exchange.wire for exchange in talk.exchanges] == ["kafka-0.7"]
 
 
 @pytest.mark.parametrize("name", [None, "", "x"])
@@ -299,20 +247,7 @@ def test_an_unanswered_request_without_a_client_id_is_recognized_at_the_end() ->
     assert talk.pairs() == [(1, 1, None)]
 
 
-def test_fewer_bytes_than_a_header_are_no_request() -> None:
-    talk = Talk(opened_by=CLIENT).client(b"GET /\r\n\r\n\r\n\r\n").close()
-    assert (talk.exchanges, talk.tracker.counts.kafka) == ([], 0)
-
-
 # -- TLS ------------------------------------------------------------------------------------------
-
-
-def test_a_tls_client_on_a_forced_port_is_reported_too() -> None:
-    talk = Talk(is_broker=lambda _ip, port: port == 9092).client(CLIENT_HELLO)
-    talk.tcp.packets[BROKER] += 1
-    talk.close()
-    assert talk.kinds() == ["tls_on_plaintext_port"]
-    assert talk.tracker.counts.by_protocol == {"tls": 1}
 
 
 @pytest.mark.parametrize("at_once", [True, False])
@@ -332,13 +267,6 @@ def test_tls_whose_beginning_was_not_captured_is_recognized_by_its_records() -> 
     records = b"".join(b"\x17\x03\x03\x02\0" + bytes([n]) * 512 for n in range(20))
     talk = Talk(opened_by=None).client(records[200:]).broker(records[300:]).close()
     assert talk.tracker.counts.by_protocol == {"tls": 1}
-
-
-def test_a_plaintext_login_is_not_tls() -> None:
-    talk = Talk()
-    talk.client(k.request(k.SASL_HANDSHAKE, 1, 1, k.string("PLAIN")))
-    talk.close()
-    assert (talk.tracker.counts.kafka, talk.tracker.counts.tls) == (1, 0)
 
 
 # -- closed connections ---------------------------------------------------------------------------
@@ -365,15 +293,14 @@ def test_each_closed_connection_has_a_summary() -> None:
     ]
     first = summaries[0]
     assert (first.client_id, first.software_name, first.software_version) == ("test", "lib", "1.2")
-    assert (first.requests, first.decoded_bytes > 0) == (2, True)
+    request_bytes = len(k.api_versions(1, name="lib", number="1.2")) + len(k.heartbeat(2))
+    read_bytes = request_bytes + len(k.api_versions_answer_v0(1, 35))
+    assert (first.requests, first.decoded_bytes) == (2, read_bytes)
+    assert (first.undecoded_bytes, first.skipped_bytes) == (0, 0)
     assert summaries[4].requests == 1
+    assert (tracker.serials, tracker.kafka_bytes) == (set(), 0)
     counts = tracker.counts
     assert sum(counts.by_protocol.values()) == counts.tls + counts.other == 3
-
-
-def test_no_summary_is_collected_by_default() -> None:
-    talk = Talk().client(k.heartbeat(1)).close()
-    assert talk.summaries == []
 
 
 # -- Kafka 0.7 ------------------------------------------------------------------------------------
@@ -385,17 +312,12 @@ def test_kafka_0_7_is_recognized_by_content_and_by_either_end() -> None:
     assert talk.exchanges[0].peers.client == talk.tcp.endpoints[CLIENT]
 
 
-@pytest.mark.parametrize("topic", ["t", "abc", "test", "clicks", "orders-2011.eu", "x" * 200])
-@pytest.mark.parametrize("kind", ["produce", "fetch", "offsets"])
-def test_no_topic_of_kafka_0_7_is_taken_for_a_version(kind: str, topic: str) -> None:
-    part = old.place(topic) + struct.pack(">qi", 0, 100)
-    frames = {
-        "produce": old.produce(topic=topic),
-        "fetch": old.fetch(0, topic=topic),
-        "offsets": old.request(old.OFFSETS, part),
-    }
-    talk = Talk().client(frames[kind]).close()
-    assert [exchange.wire for exchange in talk.exchanges] == ["kafka-0.7"]
+@for_each("topic", ["t", "abc", "test", "clicks", "orders-2011.eu", "x" * 200])
+def test_no_topic_of_kafka_0_7_is_taken_for_a_version(topic: str) -> None:
+    offsets = old.request(old.OFFSETS, old.place(topic) + struct.pack(">qi", 0, 100))
+    for frame in (old.produce(topic=topic), old.fetch(0, topic=topic), offsets):
+        talk = Talk().client(frame).close()
+        assert [exchange.wire for exchange in talk.exchanges] == ["kafka-0.7"]
 
 
 def test_later_versions_are_not_taken_for_kafka_0_7() -> None:
@@ -425,12 +347,6 @@ def test_a_capture_that_begins_inside_a_produce_of_kafka_0_7_loses_no_later_one(
     assert [exchange.request.start_packet for exchange in talk.exchanges] == [2, 3]  # type: ignore[union-attr]
 
 
-def test_a_forced_broker_may_speak_kafka_0_7() -> None:
-    talk = Talk(is_broker=lambda _ip, port: port == 9092)
-    talk.client(old.fetch(0)).broker(old.fetched()).close()
-    assert [exchange.wire for exchange in talk.exchanges] == ["kafka-0.7"]
-
-
 # -- SASL with no handshake -----------------------------------------------------------------------
 
 MECHANISM = b"\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02"  # Kerberos 5
@@ -458,7 +374,7 @@ def test_tokens_are_in_no_exchange_and_no_anomaly() -> None:
     shown = repr([talk.exchanges, talk.anomalies, talk.exchanges[0].request.values])  # type: ignore[union-attr]
     assert "ticket" not in shown
     assert "answer-" not in shown
-    assert not len(talk.tracker._undecided)
+    assert talk.tracker.undecided_bytes == 0
 
 
 def test_gssapi_tokens_without_a_request_after_them_are_not_kafka() -> None:
@@ -512,20 +428,19 @@ def test_the_client_of_a_closed_connection_is_known_with_its_last_anomalies() ->
     talk = Talk(opened_by=None).broker(k.heartbeat_answer(7))
     talk.client(k.heartbeat(8)).broker(k.heartbeat_answer(8)).client(k.heartbeat(9)).close()
     assert talk.kinds()[-1] == "unanswered_request"
-    assert talk.closed_clients == {talk.tcp.serial: CLIENT}
+    assert (talk.closed_clients, talk.summaries) == ({talk.tcp.serial: CLIENT}, [])
     assert talk.tracker.client_index(talk.tcp) is None
 
 
 def test_requests_that_are_given_up_for_lack_of_memory_are_reported_at_once() -> None:
-    tracker = new_tracker(most_kafka_bytes=20_000)
-    talk = Talk(tracker=tracker)
-    silent = [k.heartbeat(number) for number in range(1, 400)]
-    talk.at_once(*((CLIENT, request) for request in silent))
+    talk = Talk(tracker=new_tracker(most_kafka_bytes=20_000, collect_summaries=True))
+    talk.at_once(*((CLIENT, k.heartbeat(number)) for number in range(1, 400)))
     given_up = [exchange for exchange in talk.exchanges if exchange.response is None]
     assert len(given_up) > 100
     assert {kind.value for exchange in given_up for kind in exchange.anomalies} >= {"pending_limit"}
     talk.close()
     assert sorted(each.correlation_id for each in talk.exchanges) == list(range(1, 400))
+    assert talk.summaries[0].requests == 399
 
 
 # -- connections without payload ------------------------------------------------------------------
@@ -536,8 +451,7 @@ def test_a_connection_without_payload_is_not_buffered_and_has_a_summary() -> Non
     talk = other_talk(tracker, 5)
     silent = StreamUpdate(talk.tcp, ([], []), closed=False)
     assert peak_bytes_of(lambda: tracker.feed([silent])) < 1000
-    assert len(tracker._undecided) == 0
-    assert tracker.client_index(talk.tcp) is None
+    assert (tracker.serials, tracker.client_index(talk.tcp)) == (set(), None)
     talk.close()
     (summary,) = talk.summaries
     assert (summary.tcp, summary.protocol, summary.client_index) == (talk.tcp, "none", None)
@@ -549,32 +463,10 @@ def test_a_connection_with_payload_in_a_later_batch_is_known_at_first_sight() ->
     talk = other_talk(tracker, 5, opened_by=CLIENT)
     tracker.feed([StreamUpdate(talk.tcp, ([], []), closed=False)])
     talk.at_once((CLIENT, k.heartbeat(1)), (BROKER, k.heartbeat_answer(1)))
-    assert len(tracker._undecided) == 0
-    assert tracker.counts.kafka == 1
-    assert len(talk.pairs()) == 1
+    assert (tracker.undecided_bytes, tracker.counts.kafka, len(talk.pairs())) == (0, 1, 1)
 
 
 # -- open connections ------------------------------------------------------------------------------
-
-
-def test_a_summary_agrees_with_the_exchanges() -> None:
-    talk = other_talk(new_tracker(collect_summaries=True), 3, opened_by=CLIENT)
-    talk.client(k.heartbeat(1), k.heartbeat(2)).broker(k.heartbeat_answer(1)).close()
-    (summary,) = talk.summaries
-    assert (summary.tcp, summary.protocol, summary.client_id) == (talk.tcp, "kafka", "test")
-    assert summary.requests == 2
-    sizes = 2 * len(k.heartbeat(1)) + len(k.heartbeat_answer(1))
-    assert (summary.decoded_bytes, summary.undecoded_bytes, summary.skipped_bytes) == (sizes, 0, 0)
-    assert len(talk.tracker._kafka) == 0
-    assert talk.tracker.kafka_bytes == 0
-
-
-def test_requests_that_are_given_up_for_lack_of_memory_are_counted_too() -> None:
-    talk = Talk(tracker=new_tracker(collect_summaries=True, most_kafka_bytes=20_000))
-    talk.at_once(*((CLIENT, k.heartbeat(number)) for number in range(50)))
-    assert len(talk.exchanges) == 25
-    talk.close()
-    assert (talk.summaries[0].requests, len(talk.exchanges)) == (50, 50)
 
 
 def test_after_a_loss_the_rest_of_a_batch_is_read_as_if_it_came_in_steps() -> None:
