@@ -56,11 +56,7 @@ def test_network_times_are_the_delays_that_were_set(place: str) -> None:
         assert row.capture_point == place
         assert 0 <= (row.client_network_ns or 0) - client_ns <= 2 * WITHIN_NS
         assert 0 <= (row.broker_network_ns or 0) - broker_ns <= WITHIN_NS
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_connections_name_their_capture_point(place: str) -> None:
-    found = list(kanalyze.connections(FOLDER / "latency" / f"{place}.pcap"))
+    found = kanalyze.connections(FOLDER / "latency" / f"{place}.pcap")
     assert {connection.capture_point for connection in found} == {place}
 
 

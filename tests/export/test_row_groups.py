@@ -48,12 +48,6 @@ def test_a_row_group_is_full_at_the_limit_of_rows():
     ]
 
 
-def test_a_row_group_is_yielded_as_soon_as_it_is_full():
-    groups = RowGroups(TEXTS, most_rows=2, most_bytes=1000)
-    assert list(map(unpacked, groups.add(texts("a", "b")))) == [["a", "b"]]
-    assert list(groups.rest()) == []
-
-
 def test_a_group_ends_with_the_row_that_makes_it_large_enough():
     # A text takes 4 bytes more than its characters.
     many = ["x" * 6, "x" * 5, "y", "x" * 100, "z"]
@@ -66,12 +60,6 @@ def test_groups_do_not_depend_on_the_batches(values, cuts):
     parts = [texts(*values[first:last]) for first, last in pairwise(edges)]
     limits = {"most_rows": 7, "most_bytes": 50}
     assert groups_of(*parts, **limits) == groups_of(texts(*values), **limits)
-
-
-def test_a_row_group_has_only_the_requested_columns():
-    groups = RowGroups(COLUMNS[1:3], most_rows=2, most_bytes=1000)
-    (group,) = groups.add(RowBlock.of_rows(plain_traffic(2)))
-    assert list(group.columns) == ["connection", "connection_number"]
 
 
 @settings(max_examples=examples(40))
