@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kanalyze.kafka.session.connection_summary import ConnectionSummary
 from kanalyze.model.tcp import Endpoint, RoundTrips, TcpConnection, TcpMeasures
 from kanalyze.spec.rows.connections import CONNECTION_COLUMNS, ConnectionRow
 from kanalyze.tables.connections import connection_row
@@ -28,9 +29,8 @@ def measures_of(**changes: Any) -> TcpMeasures:
 
 
 def row(tcp: TcpConnection, client_index: int | None = 0, **named: Any) -> ConnectionRow:
-    return connection_row(
-        tcp, capture="a.pcap", first_packet=3, client_index=client_index, protocol="kafka", **named
-    )
+    summary = ConnectionSummary(tcp, "kafka", client_index)._replace(**named)
+    return connection_row(summary, lambda number: ("a.pcap", number - 4))
 
 
 def test_a_row_has_both_ends_and_the_duration() -> None:
@@ -57,23 +57,17 @@ def test_if_the_client_is_unknown_the_first_sender_counts_as_the_client() -> Non
 
 
 def test_facts_of_the_kafka_session_are_copied() -> None:
-    known = {
-        "client_id": "app",
-        "client_software_name": "lib",
-        "client_software_version": "1.2",
-        "principal": "alice",
-        "requests": 5,
-        "decoded_bytes": 100,
-        "skipped_bytes": 0,
-    }
-    made = row(connection(), **known)
+    known = {"client_id": "app", "principal": "alice", "requests": 5, "decoded_bytes": 100}
+    made = row(connection(), **known, software_name="lib", software_version="1.2")
     assert {name: getattr(made, name) for name in known} == known
-    empty = row(connection())
-    assert {getattr(empty, name) for name in known} == {None}
+    assert (made.client_software_name, made.client_software_version) == ("lib", "1.2")
+    assert made.skipped_bytes == 0
+    other = row(connection(), protocol="http")
+    assert {other.requests, other.decoded_bytes, other.skipped_bytes, other.client_id} == {None}
 
 
 def test_without_measures_only_measured_columns_are_null() -> None:
-    made = row(connection())
+    made = row(connection(), protocol="http")
     nullable = {column.name for column in CONNECTION_COLUMNS if column.nullable}
     nulls = {name for name in ConnectionRow._fields if getattr(made, name) is None}
     known = {"opened_by", "closed_by", "first_packet", "start_ns", "end_ns", "duration_ns"}
@@ -149,10 +143,7 @@ def test_packets_make_a_row() -> None:
 
 
 def test_only_columns_declared_nullable_are_null() -> None:
-    filled = row(
-        connection(measures=TcpMeasures()),
-        **dict.fromkeys(("requests", "decoded_bytes", "skipped_bytes"), 1),
-    )
-    for made in (filled, row(connection())):
+    filled = row(connection(measures=TcpMeasures()))
+    for made in (filled, row(connection()), row(connection(), protocol="tls")):
         for column in CONNECTION_COLUMNS:
             assert column.nullable or getattr(made, column.name) is not None
