@@ -7,10 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.records.types import DecompressionLimits
+from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spec.rows.records import RECORD_COLUMNS, HeaderItem, RecordRow
 from kanalyze.tables.filters import RowFilter
-from kanalyze.tables.records.rows import RecordReader
+from kanalyze.tables.records.rows import RecordReader, has_records
+from tests.support.captures import path
 from tests.support.record_exchanges import (
     exchange_of,
     fetched,
@@ -29,6 +33,7 @@ from tests.support.record_sets import (
     with_flags,
 )
 from tests.support.rows import START_NS, fetch, partition, row
+from tests.support.uncompiled import uncompiled
 
 CATALOG, DECODERS = tools()
 PLACE = ("orders", 2)
@@ -395,3 +400,23 @@ def test_tombstones_and_values_that_were_not_requested_stay_null() -> None:
     data = {("__cluster_metadata", 0): batch_of([(0, 1, None, SCRAM_RECORD, [])])}
     (found,) = rows_of(fetched(data))
     assert (found.value, found.value_encoding) == (None, None)
+
+
+@pytest.mark.parametrize("name", ["codecs", "transactions", "old-0-9-0-1"])
+@pytest.mark.parametrize("values_as", [None, "base64"])
+def test_rows_of_a_capture_are_the_same(name, values_as):
+    with uncompiled() as modules:
+        pass
+    catalog = Catalog()
+    compiled_reader, uncompiled_reader = (
+        reader_type(catalog, Decoders(catalog), values_as=values_as)
+        for reader_type in (RecordReader, modules["kanalyze.tables.records.rows"].RecordReader)
+    )
+    compared = 0
+    for exchanges, block in Analysis([str(path(name))], keep=has_records).exchange_blocks():
+        blocks = [
+            list(reader.blocks(exchanges, block)) for reader in (compiled_reader, uncompiled_reader)
+        ]
+        assert [made.columns for made in blocks[0]] == [made.columns for made in blocks[1]]
+        compared += sum(map(len, blocks[0]))
+    assert compared > 10
