@@ -140,11 +140,11 @@ def test_an_assembler_is_full_at_the_memory_limit(
 ) -> None:
     monkeypatch.setattr(core.row_assembler, "_MAX_BYTES", 1300)
     builder = builder_of(core)
-    sizes = []
-    for exchange in heartbeats(20):
-        builder.add(core.given(exchange))
-        if builder.is_full:
-            sizes.append(len(builder.drain()))
+    exchanges = list(map(core.given, heartbeats(20)))
+    sizes, first = [], 0
+    while first < len(exchanges):
+        first = builder.add_until_full(exchanges, first)
+        sizes.append(len(builder.drain()))
     assert sizes == [4] * 5
 
 
