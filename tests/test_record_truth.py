@@ -122,10 +122,7 @@ def decoded(text: str | None) -> bytes | None:
 
 
 WRITTEN_DOWN = [name for name in READABLE if "records" in truth(name)]
-
-
-def test_some_captures_have_records_that_the_clients_wrote_down() -> None:
-    assert "codecs" in WRITTEN_DOWN
+assert "codecs" in WRITTEN_DOWN
 
 
 @pytest.mark.parametrize("name", WRITTEN_DOWN)
@@ -266,14 +263,6 @@ def test_a_search_finds_the_records_that_have_the_bytes() -> None:
     }
     assert found == {place: where for place, where in expected.items() if where}
     assert 0 < len(found) < len(every)
-
-
-def test_produced_values_are_those_the_client_made() -> None:
-    # The recording clients fill a value of 200 bytes with "TOPIC/PARTITION/NUMBER ".
-    sent = [row for row in records("waits") if row.api_name == "Produce"]
-    assert [row.key for row in sent] == [f"key-{number}" for number in range(len(sent))]
-    for number, row in enumerate(sent):
-        assert row.value == (f"waits-trickle/0/{number} " * 20)[:200]
 
 
 @for_each("name", sorted(CUT))

@@ -25,7 +25,6 @@ from tests.support.packets import (
     Packet,
     packets_in,
     pcap_file,
-    pcapng_file,
     segment,
 )
 
@@ -279,10 +278,3 @@ def test_a_batch_has_the_same_rows(untimed, tmp_path, capsys):
     report = json.loads((out / "report.json").read_text())
     assert report["totals"]["rows"] == len(list(kanalyze.requests(file)))
     assert report["quality"]["untimed_packets"] == report["capture"]["packets"]
-
-
-def test_packets_of_known_times_are_written_as_before(tmp_path):
-    packets = [Packet(bytes(20), START_NS), Packet(bytes(20), 0)]
-    file = tmp_path / "a.pcapng"
-    file.write_bytes(pcapng_file(packets))
-    assert [packet.time_ns for packet in packets_of(file)] == [START_NS, 0]

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.tables.columns.block import ColumnValues, RowBlock
 
-__all__ = ["OF_SNAPPED", "EncryptedCaptures", "OutputCheck"]
+__all__ = ["EncryptedCaptures", "OutputCheck"]
 
 
 _KAFKA: Final = "kafka"
@@ -53,7 +53,7 @@ _OUR_WORDS: Final = frozenset(
 _OF_FILES: Final = frozenset(("capture",))
 _PACKET_NUMBERS: Final = frozenset(("request_packet", "response_packet", "first_packet", "packet"))
 """They differ if several captures become one."""
-OF_SNAPPED: Final = frozenset(
+_OF_SNAPPED: Final = frozenset(
     (
         *("anomalies", "pipeline_wait_ns", "broker_time_ns", "waited", "waited_ns"),
         *("client_snapped_bytes", "broker_snapped_bytes"),
@@ -103,7 +103,7 @@ class OutputCheck:
             _Side(sign, Analysis((), source=EncryptedCaptures(captures), **settings))
             for sign, captures in zip((1, -1), self._captures, strict=True)
         ]
-        left_out = _OF_FILES | (OF_SNAPPED if strips_records else frozenset())
+        left_out = _OF_FILES | (_OF_SNAPPED if strips_records else frozenset())
         if len(originals) > 1:
             left_out |= _PACKET_NUMBERS
         self._columns = {

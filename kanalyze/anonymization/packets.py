@@ -35,15 +35,7 @@ if TYPE_CHECKING:
     from kanalyze.anonymization.stand_ins import StandIns
     from kanalyze.model.packets import PacketBatch
 
-__all__ = [
-    "DOT11",
-    "NETFILTER_LOG",
-    "PacketAnonymizer",
-    "Payloads",
-    "carrier_header",
-    "dot11_header",
-    "netfilter_log_header",
-]
+__all__ = ["PacketAnonymizer", "Payloads"]
 
 
 _ETHERNET_LINK, _COOKED, _COOKED_2 = 1, 113, 276
@@ -150,7 +142,7 @@ class PacketAnonymizer:
         Returns false if the link type is unknown.
         """
         at = 0
-        carrier = carrier_header(self._data, link_type)
+        carrier = _carrier_header(self._data, link_type)
         if carrier is not None:
             header, link_type = carrier
             at = len(header)
@@ -167,11 +159,11 @@ class PacketAnonymizer:
             self._cooked_address(at + 12, at + 20, header_end, is_mac=is_mac)
         elif link_type in _COPIED_LINKS:
             self._copy(at, header_end)
-        elif link_type == DOT11:
-            header = dot11_header(self._data[at:], self._stand_ins.mac)
+        elif link_type == _DOT11:
+            header = _dot11_header(self._data[at:], self._stand_ins.mac)
             self._out[at : at + len(header)] = header
-        elif link_type == NETFILTER_LOG and is_read:
-            header = netfilter_log_header(self._data[at:], header_end - at)
+        elif link_type == _NETFILTER_LOG and is_read:
+            header = _netfilter_log_header(self._data[at:], header_end - at)
             self._out[at : at + len(header)] = header
         else:
             return False
@@ -446,8 +438,8 @@ _Sum: TypeAlias = "tuple[int, int, int, _Addresses | None, int]"
 """The arguments of :meth:`PacketAnonymizer._add_sum`."""
 
 
-DOT11: Final = 105
-NETFILTER_LOG: Final = 239
+_DOT11: Final = 105
+_NETFILTER_LOG: Final = 239
 _PRISM, _RADIOTAP, _AVS, _PPI, _PKTAP = 119, 127, 163, 192, 258
 _RADIOTAP_BYTES: Final = 8
 _HAS_FLAGS: Final = 2
@@ -462,16 +454,16 @@ _LOG_HEADER_BYTES: Final = 4
 _VALUE_HEAD_BYTES: Final = 4
 
 
-def carrier_header(data: bytes, link_type: int) -> tuple[bytes, int] | None:
+def _carrier_header(data: bytes, link_type: int) -> tuple[bytes, int] | None:
     """Return the header that is before a packet, anonymized, and the link type of that packet.
 
     None if the link type has no such header, or if it is not all there.
     """
     if link_type == _RADIOTAP:
-        size, following = int.from_bytes(data[2:4], "little"), DOT11
+        size, following = int.from_bytes(data[2:4], "little"), _DOT11
         kept = _radiotap(data[:size]) if size >= _RADIOTAP_BYTES else b""
     elif link_type in (_PRISM, _AVS):
-        size, following, kept = prism_bytes(data[:8]), DOT11, data[:8]
+        size, following, kept = prism_bytes(data[:8]), _DOT11, data[:8]
     elif link_type == _PPI:
         size, following = int.from_bytes(data[2:4], "little"), int.from_bytes(data[4:8], "little")
         kept = data[:8]
@@ -492,7 +484,7 @@ def _radiotap(header: bytes) -> bytes:
     return header[:4] + present + (bytes((flags,)) if flags else b"")
 
 
-def dot11_header(data: bytes, mac: Callable[[bytes], bytes]) -> bytes:
+def _dot11_header(data: bytes, mac: Callable[[bytes], bytes]) -> bytes:
     """Return the 802.11 header at the beginning of ``data``, without what is after QoS control.
 
     Of frames that are not data, only the kind and the flags stay. ``mac`` returns the stand-in of
@@ -511,7 +503,7 @@ def dot11_header(data: bytes, mac: Callable[[bytes], bytes]) -> bytes:
     return header + data[at : at + _QOS_BYTES] if data[0] & _QOS else header
 
 
-def netfilter_log_header(data: bytes, end: int) -> bytes:
+def _netfilter_log_header(data: bytes, end: int) -> bytes:
     """Return kinds and lengths of netfilter's log before the packet in it, which is at ``end``."""
     end = min(end, len(data))
     header = bytearray(end)

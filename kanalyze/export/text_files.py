@@ -54,8 +54,6 @@ __all__ = [
     "JsonTexts",
     "WordTexts",
     "csv_text",
-    "json_lines",
-    "number_cells",
 ]
 
 

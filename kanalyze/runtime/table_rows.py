@@ -186,24 +186,7 @@ def row_of_connection(summary: ConnectionSummary, captures: Captures) -> Connect
     """Return the row of a connection, which is complete if it has closed."""
     from kanalyze.tables.connections import connection_row  # imported late: a large table
 
-    tcp = summary.tcp
-    capture, packet = captures.locate(tcp.first_packet or 0)
-    is_kafka = summary.protocol.startswith("kafka")
-    return connection_row(
-        tcp,
-        capture=capture,
-        first_packet=packet,
-        client_index=tcp.opened_by if summary.client_index is None else summary.client_index,
-        likely_client=summary.likely_client,
-        protocol=summary.protocol,
-        client_id=summary.client_id,
-        client_software_name=summary.software_name,
-        client_software_version=summary.software_version,
-        principal=summary.principal,
-        requests=summary.requests if is_kafka else None,
-        decoded_bytes=summary.decoded_bytes if is_kafka else None,
-        skipped_bytes=summary.skipped_bytes if is_kafka else None,
-    )
+    return connection_row(summary, captures.locate)
 
 
 def anomaly_rows(

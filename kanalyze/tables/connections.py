@@ -1,6 +1,6 @@
 """The rows of TCP connections: one per connection, of any protocol.
 
-In: closed connections, with their protocol. Out: :class:`ConnectionRow`.
+In: summaries of connections. Out: :class:`ConnectionRow`.
 
 Each figure is defined in :class:`kanalyze.model.TcpConnection` and
 :class:`kanalyze.model.TcpMeasures`.
@@ -17,6 +17,9 @@ from kanalyze.spec.rows.connections import ConnectionRow
 from kanalyze.tables.requests.row_columns import capture_point
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kanalyze.kafka.session.connection_summary import ConnectionSummary
     from kanalyze.model.tcp import RoundTrips, TcpConnection
     from kanalyze.model.tls import CertificateFacts, SentAlert
     from kanalyze.spec.rows.connections import End
@@ -28,48 +31,29 @@ _AFTER_ALL_PACKETS = (1 << 63) - 1
 
 
 def connection_row(
-    tcp: TcpConnection,
-    *,
-    capture: str,
-    first_packet: int | None,
-    client_index: int | None,
-    protocol: str,
-    likely_client: int | None = None,
-    client_id: str | None = None,
-    client_software_name: str | None = None,
-    client_software_version: str | None = None,
-    principal: str | None = None,
-    requests: int | None = None,
-    decoded_bytes: int | None = None,
-    skipped_bytes: int | None = None,
+    summary: ConnectionSummary, locate: Callable[[int], tuple[str, int | None]]
 ) -> ConnectionRow:
-    """Make the row of a closed connection. Raises nothing.
+    """Make the row of a connection, which is complete if it has closed. Raises nothing.
 
     Args:
-        tcp: the closed connection; without ``measures`` the columns made from them are null.
-        capture: the input with its first packet.
-        first_packet: number of the first packet in that input, from 1; None if unknown.
-        client_index: index of the client in ``tcp.endpoints``; None if unknown.
-        protocol: the protocol, as in the column.
-        likely_client: index of the client as far as other connections show it, if it is unknown.
-        client_id: this and the following are as in their columns.
-        client_software_name: None unless it was in a Kafka request.
-        client_software_version: None unless it was in a Kafka request.
-        principal: user of SASL; never a secret.
-        requests: number of Kafka requests; None if the connection is not read as Kafka.
-        decoded_bytes: None if the connection is not read as Kafka.
-        skipped_bytes: None if the connection is not read as Kafka.
+        summary: the connection; without ``tcp.measures`` the columns made from them are null.
+        locate: maps a packet number over the whole input to the capture and the number there.
     """
+    tcp = summary.tcp
+    capture, first_packet = locate(tcp.first_packet or 0)
     start_ns = known_time(tcp.first_time_ns)
-    likely = tcp.likely_client if likely_client is None else likely_client
-    index = likely if client_index is None else client_index
+    client_index = tcp.opened_by if summary.client_index is None else summary.client_index
+    index = tcp.likely_client if summary.likely_client is None else summary.likely_client
+    if client_index is not None:
+        index = client_index
+    is_kafka = summary.protocol.startswith("kafka")
     client, broker = tcp.endpoint_and_peer(index)
     figures: dict[str, Any] = {
         **_handshake(tcp, index),
         **_round_trips(tcp, index),
         **_network(tcp, index),
         **_counters(tcp, index),
-        **tls_columns(tcp, index, protocol),
+        **tls_columns(tcp, index, summary.protocol),
     }
     proxy = tcp.proxy
     return ConnectionRow(
@@ -81,12 +65,12 @@ def connection_row(
         broker_ip=broker.ip,
         broker_port=broker.port,
         client_known=client_index is not None,
-        protocol=protocol,
-        client_id=client_id,
-        client_software_name=client_software_name,
-        client_software_version=client_software_version,
-        principal=principal,
-        requests=requests,
+        protocol=summary.protocol,
+        client_id=summary.client_id,
+        client_software_name=summary.software_name,
+        client_software_version=summary.software_version,
+        principal=summary.principal,
+        requests=summary.requests if is_kafka else None,
         first_packet=first_packet,
         start_ns=start_ns,
         end_ns=known_time(tcp.last_time_ns),
@@ -96,8 +80,8 @@ def connection_row(
         closed_ns=None if tcp.measures is None else tcp.measures.closed_time_ns,
         end=tcp.end or "open",
         **figures,
-        decoded_bytes=decoded_bytes,
-        skipped_bytes=skipped_bytes,
+        decoded_bytes=summary.decoded_bytes if is_kafka else None,
+        skipped_bytes=summary.skipped_bytes if is_kafka else None,
         proxy=None if proxy is None else proxy.kind,
         proxied_client_ip=None if proxy is None else proxy.client_ip,
         proxied_client_port=None if proxy is None else proxy.client_port,

@@ -12,7 +12,6 @@ import pytest
 
 import kanalyze
 from kanalyze.anonymization.anonymize import Anonymization, key_of
-from kanalyze.anonymization.check import OF_SNAPPED
 from kanalyze.cli.main import main
 from kanalyze.decoding.secrets import HIDDEN
 from kanalyze.errors import UsageError
@@ -21,7 +20,6 @@ from tests.support.anonymous import (
     KEY,
     TABLES,
     anonymous,
-    counted,
     is_stand_in,
     needles,
     rows_of,
@@ -48,8 +46,6 @@ OF_CONTENTS = (
     "parent_span_id",
 )
 """Columns with contents of records, which are blank."""
-BESIDE = frozenset(("capture", "captures", "interfaces", "dropped_packets"))
-"""Fields of a report about files, and about metadata beside the packets."""
 
 
 def assert_same(before: Path, after: Path, table: str, but: Collection[str] = ()) -> int:
@@ -70,40 +66,6 @@ def test_rows_are_the_same_but_for_names(tmp_path: Path, name: str) -> None:
     assert sum(assert_same(path(name), made, table, OF_CONTENTS) for table in TABLES)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", often(KAFKA, ("errors",)))
-def test_the_report_is_the_same_but_for_names(tmp_path: Path, name: str) -> None:
-    before, after = (
-        kanalyze.report(each) for each in (path(name), anonymous(tmp_path, path(name)))
-    )
-    assert before.keys() == after.keys()
-    for part in before.keys() - {"capture", "findings"}:
-        was, now = before[part], after[part]
-        if isinstance(was, list):
-            # Lines with the same figure are in the order of their names.
-            assert len(now) == len(was), part
-            assert [_numbers(each) for each in _in_order(was)] == [
-                _numbers(each) for each in _in_order(now)
-            ], part
-        else:
-            assert _numbers(was) == _numbers(now), part
-    found, expected = ([each["name"] for each in of["findings"]] for of in (after, before))
-    assert found == expected
-
-
-def _in_order(lines: list[Any]) -> list[Any]:
-    return sorted(lines, key=lambda line: repr(_numbers(line)))
-
-
-def _numbers(value: Any) -> Any:
-    """Return a part of a report without texts, which may be names."""
-    if isinstance(value, dict):
-        return {key: _numbers(inner) for key, inner in value.items() if key not in BESIDE}
-    if isinstance(value, list):
-        return sorted((_numbers(inner) for inner in value), key=repr)
-    return len(value) if isinstance(value, str) else value
-
-
 @pytest.mark.few(5)
 @pytest.mark.parametrize(("name", "strips"), in_turn(NAMES, [False, True], CHOSEN))
 def test_no_name_address_or_content_is_left(tmp_path: Path, name: str, *, strips: bool) -> None:
@@ -116,13 +78,6 @@ def test_no_name_address_or_content_is_left(tmp_path: Path, name: str, *, strips
         texts = [record.value, *(each.value for each in record.headers or ())]
         if not record.is_control:
             assert all(set(each) == {"x"} or each == HIDDEN for each in texts if each)
-
-
-@pytest.mark.parametrize("name", often(KAFKA, ("basics", "old-0-8-2-2")))
-def test_without_records_the_rows_are_the_same(tmp_path: Path, name: str) -> None:
-    made = anonymous(tmp_path, path(name), strips=True)
-    for table in ("requests", "connections", "groups", "metadata"):
-        assert_same(path(name), made, table, OF_SNAPPED)
 
 
 def test_without_records_a_capture_is_a_fraction(tmp_path: Path) -> None:
@@ -183,15 +138,6 @@ def test_two_captures_with_one_key_agree(tmp_path: Path) -> None:
     kanalyze.anonymize(path("any"), output=other)
     assert other.read_bytes() != first.read_bytes()
     assert len(rows_of(other, "requests")) == len(rows_of(first, "requests"))
-
-
-def test_several_captures_become_one(tmp_path: Path) -> None:
-    target = tmp_path / "both.pcapng"
-    found = counted(target, path("any"), path("ipv6"))
-    together = kanalyze.requests(path("any"), path("ipv6"))
-    assert len(rows_of(target, "requests")) == sum(1 for _ in together)
-    assert found.packets == len(fields(target, "frame.number"))
-    assert found.messages > found.unread_messages == 0
 
 
 def test_metadata_beside_the_packets_is_left_out(tmp_path: Path) -> None:

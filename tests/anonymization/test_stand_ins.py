@@ -21,12 +21,9 @@ TOPIC_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 TOPIC_NAME = re.compile(rb"[a-zA-Z0-9._-]+")
 
 
-def test_every_name_of_a_byte_has_a_stand_in_of_its_own() -> None:
-    names = [bytes((byte,)) for byte in range(256)]
-    assert sorted(map(STAND_INS.name, names)) == names
-
-
-def test_names_of_two_bytes_have_stand_ins_of_their_own() -> None:
+def test_short_names_have_stand_ins_of_their_own() -> None:
+    bytes_ = [bytes((byte,)) for byte in range(256)]
+    assert sorted(map(STAND_INS.name, bytes_)) == bytes_
     names = {(one + other).encode() for one, other in itertools.product(TOPIC_CHARACTERS, "aZ0._-")}
     found = set(map(STAND_INS.name, names))
     assert len(found) == len(names)
@@ -153,24 +150,19 @@ def test_reserved_ids_stay() -> None:
     assert sorted(STAND_INS.checksums) == list(range(1 << 16))
 
 
-@for_each("text", ["203.0.113.7", "1.2.3.4", "255.255.255.255", "0.0.0.0", "10.20.30.100"])
+@for_each(
+    "text",
+    [
+        *("203.0.113.7", "1.2.3.4", "255.255.255.255", "0.0.0.0", "10.20.30.100", "2001:db8::7"),
+        *("::", "::1", "fe80::ABCD", "::ffff:203.0.113.7", "2001:0db8::1"),
+    ],
+)
 def test_an_address_as_text_becomes_one_of_the_same_length(text: str) -> None:
-    found = STAND_INS.address_text(text.encode())
-    assert found != text.encode()
-    assert len(found) == len(text)
-    parts = zip(text.split("."), found.decode().split("."), strict=True)
-    assert all(len(one) == len(other) for one, other in parts)
-    assert ipaddress.IPv4Address(found.decode())
-
-
-@for_each("text", ["2001:db8::7", "::", "::1", "fe80::ABCD", "::ffff:203.0.113.7", "2001:0db8::1"])
-def test_an_ipv6_address_as_text_becomes_one_of_the_same_length(text: str) -> None:
     found = STAND_INS.address_text(text.encode()).decode()
     assert (found == text) == (text == "::")
-    assert [len(part) for part in re.split("[:.]", found)] == [
-        len(part) for part in re.split("[:.]", text)
-    ]
-    assert ipaddress.IPv6Address(found) is not None
+    sizes = [[len(part) for part in re.split("[:.]", each)] for each in (found, text)]
+    assert sizes[0] == sizes[1]
+    assert ipaddress.ip_address(found) is not None
 
 
 def test_no_two_addresses_as_text_become_the_same() -> None:

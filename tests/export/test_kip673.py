@@ -10,15 +10,11 @@ import pytest
 
 from kanalyze.decoding.bodies import (
     EVERYTHING,
-    BodyReader,
     DecodedExchange,
     DecodedMessage,
 )
 from kanalyze.decoding.secrets import HIDDEN
-from kanalyze.export.kip673 import LogLines
-from kanalyze.kafka.codec.compiler import Decoders, compile_decoder
-from kanalyze.kafka.schema.catalog import Catalog
-from kanalyze.tables.columns.block import RowBlock
+from kanalyze.kafka.codec.compiler import compile_decoder
 from tests.support.captures import CHOSEN, NAMES, often, request_log, truth
 from tests.support.decoding import CATALOG, READER, exchange, exchanges_of, frame, json_of, sized
 from tests.support.rows import START_NS, row
@@ -319,20 +315,3 @@ def test_facts_from_the_capture_have_additional_keys():
     assert made["requestStartNs"] == START_NS
     assert made["clientInformation"] == {"softwareName": "librdkafka", "softwareVersion": "2.5.0"}
     assert (made["requestPacket"], made["status"], made["anomalies"]) == (4, "ok", [])
-
-
-def test_a_line_is_ascii_whatever_came_over_the_wire():
-    values = {"groupId": "é\x1b[31m\u202e名", "generationId": 1, "memberId": "\n"}
-    line = json_of(exchange(frame(12, 0, "request", values)), row())
-    assert line.isascii()
-    assert line.isprintable()
-    assert json.loads(line)["request"] == values
-
-
-def test_another_catalog_can_be_used():
-    own = Catalog()
-    made = exchange(frame(12, 0, "request", {"groupId": "g", "generationId": 1, "memberId": "m"}))
-    block = RowBlock.of_rows([row()])
-    read = BodyReader(own, Decoders(own)).exchange(made)
-    (line,) = LogLines(own).lines([made], block, [read])
-    assert json.loads(line)["request"]["groupId"] == "g"

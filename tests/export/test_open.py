@@ -6,43 +6,30 @@ from kanalyze.errors import UsageError
 from kanalyze.export.open import format_of, open_writer
 from kanalyze.export.parquet import ParquetWriter
 from kanalyze.export.text_files import CsvWriter, JsonLinesWriter
+from tests.support.cases import for_each
 from tests.support.rows import row
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
+@for_each(
+    "case",
     [
-        ("a.csv", "csv"),
-        ("a.CSV", "csv"),
-        ("a.jsonl", "jsonl"),
-        ("a.ndjson", "jsonl"),
-        ("x/a.b.parquet", "parquet"),
-        ("a.pq", "parquet"),
-    ],
-)
-def test_the_file_ending_selects_the_format(name, expected):
-    assert format_of(name) == expected
-
-
-@pytest.mark.parametrize("name", ["a", "a.xlsx", ".csv", "a.csv/b"])
-def test_an_unknown_file_ending_is_refused(name):
-    with pytest.raises(UsageError, match="cannot tell the format"):
-        format_of(name)
-
-
-@pytest.mark.parametrize(
-    ("name", "file_format", "kind"),
-    [
-        ("a.csv", None, CsvWriter),
-        ("a.jsonl", None, JsonLinesWriter),
-        ("a.parquet", None, ParquetWriter),
+        *((name, None, CsvWriter) for name in ("a.csv", "a.CSV")),
+        *((name, None, JsonLinesWriter) for name in ("a.jsonl", "a.ndjson")),
+        *((name, None, ParquetWriter) for name in ("a.b.parquet", "a.pq")),
         ("a.txt", "csv", CsvWriter),
         ("a.csv", "jsonl", JsonLinesWriter),
     ],
 )
-def test_a_given_format_goes_before_the_file_ending(tmp_path, name, file_format, kind):
+def test_the_file_ending_or_a_given_format_selects_the_writer(tmp_path, case):
+    name, file_format, kind = case
     with open_writer(str(tmp_path / name), file_format) as writer:
         assert isinstance(writer, kind)
+
+
+@for_each("name", ["a", "a.xlsx", ".csv", "a.csv/b"])
+def test_an_unknown_file_ending_is_refused(name):
+    with pytest.raises(UsageError, match="cannot tell the format"):
+        format_of(name)
 
 
 def test_standard_output_gets_json_lines(capfdbinary):

@@ -3,6 +3,8 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from array import array
+from itertools import pairwise
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -10,16 +12,20 @@ import duckdb
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kanalyze.errors import UsageError
 from kanalyze.export import parquet
 from kanalyze.export.arrow import BatchMaker
-from kanalyze.export.parquet import ParquetWriter
+from kanalyze.export.parquet import ParquetWriter, RowGroups, sizes_up_to
 from kanalyze.export.schema import arrow_schema, choose_columns
-from kanalyze.spec.columns import with_times
+from kanalyze.spec.columns import Column, with_times
 from kanalyze.spec.rows.requests import COLUMNS
+from kanalyze.tables.columns.block import RowBlock, Words
+from tests.support.cases import examples
 from tests.support.row_blocks import blocks_of
-from tests.support.rows import failed, fetch, orphan, plain_traffic, row, unanswered
+from tests.support.rows import failed, fetch, orphan, plain_traffic, row, rows, unanswered
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,23 +97,6 @@ def test_timestamps_are_columns_that_can_be_chosen(tmp_path):
     ]
 
 
-def test_files_are_compressed_with_zstandard(tmp_path):
-    target = written(tmp_path, [row()])
-    metadata = pq.ParquetFile(target).metadata
-    assert metadata.row_group(0).column(0).compression == "ZSTD"
-
-
-def test_row_groups_are_bounded_in_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "ROW_GROUP_ROWS", 100)
-    with ParquetWriter(str(tmp_path / "out.parquet")) as writer:
-        writer.write(plain_traffic(50))
-        writer.write(plain_traffic(330))
-    metadata = pq.ParquetFile(tmp_path / "out.parquet").metadata
-    groups = [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
-    assert sum(groups) == 380
-    assert max(groups) <= 100
-
-
 def row_groups(target) -> list[int]:
     metadata = pq.ParquetFile(target).metadata
     return [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
@@ -122,12 +111,6 @@ def test_row_groups_are_bounded_in_bytes(tmp_path, monkeypatch):
     assert sum(groups) == 400
     assert len(groups) > 4
     assert all(10_000 / 1000 < count < 10_000 / 200 for count in groups[:-1])
-
-
-def test_a_row_larger_than_the_limit_is_a_row_group(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "ROW_GROUP_BYTES", 1)
-    target = written(tmp_path, plain_traffic(3))
-    assert row_groups(target) == [1, 1, 1]
 
 
 @pytest.mark.parametrize("limit", [("ROW_GROUP_ROWS", 90), ("ROW_GROUP_BYTES", 20_000)])
@@ -152,6 +135,7 @@ def test_texts_have_a_dictionary_and_times_have_none(tmp_path):
     target = written(tmp_path, plain_traffic(10))
     group = pq.ParquetFile(target).metadata.row_group(0)
     columns = [group.column(index) for index in range(group.num_columns)]
+    assert {made.compression for made in columns} == {"ZSTD"}
     with_dictionary = {made.path_in_schema for made in columns if made.has_dictionary_page}
     assert {"client_id", "api_key", "partitions.list.element.topic"} <= with_dictionary
     assert not {"latency_ns", "partitions.list.element.base_offset"} & with_dictionary
@@ -205,3 +189,65 @@ def test_parquet_is_written_to_a_pipe():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert pq.read_table(io.BytesIO(done.stdout)).num_rows == 1
+
+
+# -- row groups ------------------------------------------------------------------------------------
+
+TEXTS = (Column("text", "string", "", nullable=False, meaning=""),)
+
+
+def texts(*values: str) -> RowBlock:
+    codes = array("i", range(len(values)))
+    return RowBlock(len(values), {"text": Words(codes, values)})
+
+
+def unpacked(group: RowBlock) -> list[str]:
+    column = group.columns["text"]
+    assert isinstance(column, Words)
+    return [column.words[code] for code in column.codes]
+
+
+def groups_of(*blocks: RowBlock, most_rows: int = 1000, most_bytes: int = 1 << 20) -> list:
+    groups = RowGroups(TEXTS, most_rows=most_rows, most_bytes=most_bytes)
+    made = [group for block in blocks for group in groups.add(block)]
+    made += groups.rest()
+    assert list(groups.rest()) == []
+    return list(map(unpacked, made))
+
+
+def sizes_of(given_rows: list[Row]) -> list[int]:
+    return sizes_up_to(RowBlock.of_rows(given_rows), COLUMNS).tolist()
+
+
+def test_a_row_group_is_full_at_the_limit_of_rows():
+    assert groups_of(texts(*"abcde"), texts(*"fg"), most_rows=3) == [
+        ["a", "b", "c"],
+        ["d", "e", "f"],
+        ["g"],
+    ]
+
+
+def test_a_group_ends_with_the_row_that_makes_it_large_enough():
+    # A text takes 4 bytes more than its characters.
+    many = ["x" * 6, "x" * 5, "y", "x" * 100, "z"]
+    assert groups_of(texts(*many), most_bytes=20) == [many[:3], many[3:4], many[4:]]
+
+
+@given(st.lists(st.text("ab", max_size=9), max_size=30), st.lists(st.integers(0, 30)))
+def test_groups_do_not_depend_on_the_batches(values, cuts):
+    edges = [0, *sorted(cut for cut in cuts if cut < len(values)), len(values)]
+    parts = [texts(*values[first:last]) for first, last in pairwise(edges)]
+    limits = {"most_rows": 7, "most_bytes": 50}
+    assert groups_of(*parts, **limits) == groups_of(texts(*values), **limits)
+
+
+@settings(max_examples=examples(40))
+@given(st.lists(rows(), min_size=1, max_size=6))
+def test_the_size_of_a_row_does_not_depend_on_other_rows(given_rows):
+    sizes = [after - before for before, after in pairwise(sizes_of(given_rows))]
+    assert sizes == [sizes_of([item])[-1] for item in given_rows]
+
+
+def test_sizes_are_close_to_those_of_arrow():
+    traffic = [*plain_traffic(1000), *(failed("\u00e9" * 20, 6, "X") for _ in range(100))]
+    assert 0.95 < sizes_of(traffic)[-1] / BatchMaker().of_rows(traffic).nbytes < 1.0

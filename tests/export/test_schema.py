@@ -13,10 +13,6 @@ from kanalyze.spec.rows.records import RECORD_COLUMNS
 from kanalyze.spec.rows.requests import COLUMNS
 
 
-def test_the_schema_has_every_column_of_rows_in_order():
-    assert arrow_schema().names == [column.name for column in COLUMNS]
-
-
 def test_columns_of_another_table_can_be_chosen():
     chosen = choose_columns(["value", "topic"], RECORD_COLUMNS)
     assert [column.name for column in chosen] == ["value", "topic"]
@@ -25,8 +21,26 @@ def test_columns_of_another_table_can_be_chosen():
         choose_columns(["latency_ns"], RECORD_COLUMNS)
 
 
-def test_types_and_nullability_match_the_columns():
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        (["clientid"], "unknown column: 'clientid'; did you mean client_id, "),
+        (["xyz"], "unknown column: 'xyz'; there are capture, connection,"),
+        ([], "columns: name at least one"),
+        (["capture", "capture"], "columns: name at least one column, and each only once"),
+    ],
+)
+def test_unknown_repeated_and_no_columns_are_refused(names, reason):
+    with pytest.raises(UsageError, match=f"^{reason}"):
+        choose_columns(names)
+
+
+def test_types_nullability_and_meanings_match_the_columns():
     schema = arrow_schema()
+    assert schema.names == [column.name for column in COLUMNS]
+    assert schema.field("latency_ns").metadata[b"unit"] == b"ns"
+    assert all(field.metadata[b"meaning"] for field in schema)
+    assert b"unit" not in schema.field("client_id").metadata
     assert schema.field("latency_ns").type == pa.int64()
     assert schema.field("latency_ns").nullable
     assert schema.field("client_port").type == pa.int32()
@@ -37,34 +51,6 @@ def test_types_and_nullability_match_the_columns():
     partitions = schema.field("partitions").type.value_type
     assert partitions.field("record_count").type == pa.int64()
     assert partitions.field("partition").nullable  # null for a topic as a whole
-
-
-def test_fields_have_a_meaning_and_a_unit():
-    schema = arrow_schema()
-    assert schema.field("latency_ns").metadata[b"unit"] == b"ns"
-    assert all(field.metadata[b"meaning"] for field in schema)
-    assert b"unit" not in schema.field("client_id").metadata
-
-
-def test_columns_are_selected_by_name_in_the_given_order():
-    assert [column.name for column in choose_columns(["client_id", "capture"])] == [
-        "client_id",
-        "capture",
-    ]
-    assert choose_columns(None) is COLUMNS
-
-
-def test_an_unknown_column_is_refused_with_similar_names():
-    with pytest.raises(UsageError, match=r"^unknown column: 'clientid'; did you mean client_id, "):
-        choose_columns(["clientid"])
-    with pytest.raises(UsageError, match=r"^unknown column: 'xyz'; there are capture, connection,"):
-        choose_columns(["xyz"])
-
-
-@pytest.mark.parametrize("names", [[], ["nope"], ["capture", "capture"]])
-def test_repeated_and_empty_column_lists_are_refused(names):
-    with pytest.raises(UsageError, match="column"):
-        choose_columns(names)
 
 
 def test_paths_match_those_in_a_file(tmp_path):

@@ -263,21 +263,6 @@ def test_the_library_writes_the_same_file_as_the_command(tmp_path: Path) -> None
     assert (nothing.requests, nothing.packets) == (0, 0)
 
 
-def test_a_wrong_duration_is_refused(tmp_path: Path, capsys) -> None:
-    arguments = ["extract", "-o", str(tmp_path / "x.pcapng"), "--around", "2", str(path("basics"))]
-    assert main(arguments) == 2
-    assert "not a duration: '2'" in capsys.readouterr().err
-
-
-def test_the_packets_of_a_finding_are_extracted(tmp_path: Path) -> None:
-    found = extract(tmp_path, path("fault-killed"), "--finding", "unanswered")
-    findings = kanalyze.report(path("fault-killed"))["findings"]
-    first = [each["first_time_ns"] for each in findings if each["name"] == "unanswered"]
-    assert first
-    assert {row.request_start_ns for row in found} == set(first)
-    assert {row.status for row in found} == {"unanswered"}
-
-
 @pytest.mark.usefixtures("all_findings")
 def test_all_requests_of_a_finding_are_extracted(tmp_path: Path) -> None:
     """The finding says 14; the first was refused before the second was sent."""

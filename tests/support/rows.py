@@ -104,48 +104,38 @@ def failed(topic: str | None, code: int, name: str, **changes: Any) -> Row:
     return row(**(columns | changes))
 
 
+_NULL_OF_ORPHAN = (
+    *("api_key", "api_version", "api_name", "client_id", "request_start_ns"),
+    *("request_end_ns", "request_bytes", "request_packet", "latency_ns"),
+    *("total_time_ns", "error_code", "error_name", "throttle_time_ms"),
+    *("record_count", "record_bytes", "acks"),
+)
+
+
 def orphan(**changes: Any) -> Row:
     """Return a response without a request."""
     columns: dict[str, Any] = {
-        "api_key": None,
-        "api_version": None,
-        "api_name": None,
-        "client_id": None,
-        "request_start_ns": None,
-        "request_end_ns": None,
-        "request_bytes": None,
-        "request_packet": None,
-        "latency_ns": None,
-        "total_time_ns": None,
+        **dict.fromkeys(_NULL_OF_ORPHAN),
         "status": "orphan_response",
-        "error_code": None,
-        "error_name": None,
-        "throttle_time_ms": None,
         "partitions": [],
-        "record_count": None,
-        "record_bytes": None,
-        "acks": None,
     }
     return row(**(columns | changes))
+
+
+_NULL_OF_UNANSWERED = (
+    *("response_start_ns", "response_end_ns", "response_bytes"),
+    *("response_packet", "latency_ns", "total_time_ns", "error_code"),
+    *("error_name", "throttle_time_ms", "record_count", "record_bytes"),
+    *("waited",),
+)
 
 
 def unanswered(**changes: Any) -> Row:
     """Return a Fetch request without a response."""
     columns: dict[str, Any] = {
-        "response_start_ns": None,
-        "response_end_ns": None,
-        "response_bytes": None,
-        "response_packet": None,
-        "latency_ns": None,
-        "total_time_ns": None,
+        **dict.fromkeys(_NULL_OF_UNANSWERED),
         "status": "unanswered",
-        "error_code": None,
-        "error_name": None,
-        "throttle_time_ms": None,
         "partitions": [partition(record_count=None, record_bytes=None, error_code=None)],
-        "record_count": None,
-        "record_bytes": None,
-        "waited": None,
     }
     return fetch(**(columns | changes))
 

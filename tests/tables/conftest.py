@@ -9,7 +9,7 @@ import pytest
 
 from kanalyze.common import int_columns
 from kanalyze.tables.columns import block, buffers
-from kanalyze.tables.requests import extract, row_assembler
+from kanalyze.tables.requests import extract, row_assembler, row_columns
 from tests.support.uncompiled import uncompiled
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _MODULES = (
     *("columns.block", "columns.buffers"),
-    *("requests.extract", "requests.row_assembler"),
+    *("requests.extract", "requests.row_assembler", "requests.row_columns"),
 )
 _EXCHANGE = (
     *("api_key", "api_version", "client_id", "correlation", "key", "key_version", "lost_ns"),
@@ -75,6 +75,7 @@ def compiled() -> SimpleNamespace:
         extract=extract,
         int_columns=int_columns,
         row_assembler=row_assembler,
+        row_columns=row_columns,
         given=lambda exchange: exchange,
     )
 

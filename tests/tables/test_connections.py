@@ -1,27 +1,15 @@
 from __future__ import annotations
 
-import csv
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from kanalyze.export.schema import arrow_schema
-from kanalyze.export.text_files import CsvWriter
+from kanalyze.kafka.session.connection_summary import ConnectionSummary
 from kanalyze.model.tcp import Endpoint, RoundTrips, TcpConnection, TcpMeasures
 from kanalyze.spec.rows.connections import CONNECTION_COLUMNS, ConnectionRow
 from kanalyze.tables.connections import connection_row
 from tests.support.measuring import at, measured, numbered
 from tests.support.packets import ACK, BROKER, CLIENT, FIN, SYN
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-PAIRED = [
-    column.name.removeprefix("client_")
-    for column in CONNECTION_COLUMNS
-    if column.name.startswith("client_")
-    and f"broker_{column.name.removeprefix('client_')}" in ConnectionRow._fields
-]
 
 
 def connection(**changes: Any) -> TcpConnection:
@@ -41,9 +29,8 @@ def measures_of(**changes: Any) -> TcpMeasures:
 
 
 def row(tcp: TcpConnection, client_index: int | None = 0, **named: Any) -> ConnectionRow:
-    return connection_row(
-        tcp, capture="a.pcap", first_packet=3, client_index=client_index, protocol="kafka", **named
-    )
+    summary = ConnectionSummary(tcp, "kafka", client_index)._replace(**named)
+    return connection_row(summary, lambda number: ("a.pcap", number - 4))
 
 
 def test_a_row_has_both_ends_and_the_duration() -> None:
@@ -70,74 +57,48 @@ def test_if_the_client_is_unknown_the_first_sender_counts_as_the_client() -> Non
 
 
 def test_facts_of_the_kafka_session_are_copied() -> None:
-    known = {
-        "client_id": "app",
-        "client_software_name": "lib",
-        "client_software_version": "1.2",
-        "principal": "alice",
-        "requests": 5,
-        "decoded_bytes": 100,
-        "skipped_bytes": 0,
-    }
-    made = row(connection(), **known)
+    known = {"client_id": "app", "principal": "alice", "requests": 5, "decoded_bytes": 100}
+    made = row(connection(), **known, software_name="lib", software_version="1.2")
     assert {name: getattr(made, name) for name in known} == known
-    empty = row(connection())
-    assert {getattr(empty, name) for name in known} == {None}
+    assert (made.client_software_name, made.client_software_version) == ("lib", "1.2")
+    assert made.skipped_bytes == 0
+    other = row(connection(), protocol="http")
+    assert {other.requests, other.decoded_bytes, other.skipped_bytes, other.client_id} == {None}
 
 
 def test_without_measures_only_measured_columns_are_null() -> None:
-    made = row(connection())
+    made = row(connection(), protocol="http")
     nullable = {column.name for column in CONNECTION_COLUMNS if column.nullable}
     nulls = {name for name in ConnectionRow._fields if getattr(made, name) is None}
     known = {"opened_by", "closed_by", "first_packet", "start_ns", "end_ns", "duration_ns"}
     assert nulls == nullable - known
 
 
+OF_TCP = (
+    *("packets", "payload_bytes", "retransmitted_bytes", "duplicate_bytes", "lost_bytes"),
+    *("out_of_order_packets", "snapped_bytes"),
+)
+OF_MEASURES = {
+    "duplicate_packets": "duplicate_packets",
+    "retransmitted_packets": "retransmitted_packets",
+    "keep_alive_packets": "keep_alives",
+    "zero_window_packets": "zero_windows",
+    "reset_packets": "resets",
+    "fin_packets": "fins",
+    "syn_retransmissions": "syn_retransmissions",
+}
+
+
 @pytest.mark.parametrize("client_index", [0, 1])
 def test_counts_are_in_the_columns_of_their_end(client_index: int) -> None:
-    counts = {
-        name: [10 * i + 1, 10 * i + 2]
-        for i, name in enumerate(
-            (
-                "packets",
-                "payload_bytes",
-                "retransmitted_bytes",
-                "duplicate_bytes",
-                "out_of_order_packets",
-                "lost_bytes",
-                "snapped_bytes",
-            )
-        )
-    }
-    measured_counts = {
-        name: [10 * i + 101, 10 * i + 102]
-        for i, name in enumerate(
-            (
-                "duplicate_packets",
-                "retransmitted_packets",
-                "keep_alive_packets",
-                "zero_window_packets",
-                "reset_packets",
-                "fin_packets",
-                "syn_retransmissions",
-            )
-        )
-    }
-    measures = measures_of(**measured_counts)
+    pairs = {name: [10 * i + 1, 10 * i + 2] for i, name in enumerate((*OF_TCP, *OF_MEASURES))}
+    measures = measures_of(**{name: pairs[name] for name in OF_MEASURES})
+    counts = {name: pairs[name] for name in OF_TCP}
     made = row(connection(measures=measures, **counts), client_index)
-    shorter = {
-        "zero_windows": "zero_window_packets",
-        "keep_alives": "keep_alive_packets",
-        "resets": "reset_packets",
-        "fins": "fin_packets",
-    }
-    found = counts | measured_counts
-    names = [name for name in PAIRED if shorter.get(name, name) in found]
-    assert len(names) == len(found)
-    for name in names:
-        pair = found[shorter.get(name, name)]
-        assert getattr(made, f"client_{name}") == pair[client_index]
-        assert getattr(made, f"broker_{name}") == pair[1 - client_index]
+    for name, pair in pairs.items():
+        column = OF_MEASURES.get(name, name)
+        assert getattr(made, f"client_{column}") == pair[client_index]
+        assert getattr(made, f"broker_{column}") == pair[1 - client_index]
 
 
 def test_round_trips_to_the_broker_are_measured_by_client_data() -> None:
@@ -181,28 +142,8 @@ def test_packets_make_a_row() -> None:
     assert (made.end, made.closed_by, made.client_fins) == ("open", "client", 1)
 
 
-def test_sizes_and_times_have_units() -> None:
-    for column in CONNECTION_COLUMNS:
-        expected = {"_ns": "ns", "bytes": "B"}
-        unit = next((u for end, u in expected.items() if column.name.endswith(end)), "")
-        assert column.unit == unit, column.name
-
-
 def test_only_columns_declared_nullable_are_null() -> None:
-    filled = row(
-        connection(measures=TcpMeasures()),
-        **dict.fromkeys(("requests", "decoded_bytes", "skipped_bytes"), 1),
-    )
-    for made in (filled, row(connection())):
+    filled = row(connection(measures=TcpMeasures()))
+    for made in (filled, row(connection()), row(connection(), protocol="tls")):
         for column in CONNECTION_COLUMNS:
             assert column.nullable or getattr(made, column.name) is not None
-
-
-def test_the_table_is_written_like_any_other(tmp_path: Path) -> None:
-    target = tmp_path / "connections.csv"
-    writer = CsvWriter(str(target), CONNECTION_COLUMNS)
-    writer.write([row(connection())])
-    writer.close()
-    header, line = csv.reader(target.read_text().splitlines())
-    assert dict(zip(header, line, strict=True))["closed_by"] == "broker"
-    assert arrow_schema(CONNECTION_COLUMNS).names == list(ConnectionRow._fields)

@@ -6,11 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kanalyze.api.tables import fill
 from kanalyze.capture.file_metadata import CaptureInterface, FileMetadata
 from kanalyze.common.saved import make
 from kanalyze.kafka.session.events import UnknownTotal
 from kanalyze.model.anomalies import AnomalyKind
-from kanalyze.tables.quality import MAX_TEXTS, AnomalyTotal, CaptureQuality
+from kanalyze.queries.database import Database
+from kanalyze.runtime.pipeline import Analysis
+from kanalyze.spec.rows.anomalies import QUALITY, QualityFact
+from kanalyze.tables.quality import MAX_TEXTS, AnomalyTotal, CaptureQuality, quality_facts
+from tests.support.captures import path
 from tests.support.quality import capture_quality
 
 TOTALS = st.builds(AnomalyTotal, st.integers(1, 9), st.integers(0, 9))
@@ -103,9 +108,7 @@ def test_the_time_of_a_whole_spans_both_parts():
         capture_quality(first_time_ns=10, last_time_ns=55),
     )
     assert (whole.first_time_ns, whole.last_time_ns, whole.duration_ns) == (10, 60, 50)
-
-
-def test_a_capture_of_two_parts_is_named_once():
+    assert CaptureQuality().duration_ns is None
     assert merged(CaptureQuality(["a"]), CaptureQuality(["b", "a"])).captures == ["a", "b"]
 
 
@@ -141,10 +144,6 @@ def test_the_plain_form_can_be_written_as_json():
     assert json.loads(json.dumps(plain)) == plain
     assert list(plain["anomalies"]) == ["lost_bytes", "trailing_bytes"]
     assert plain["anomalies"]["lost_bytes"] == {"count": 1, "bytes": 9}
-
-
-def test_without_packets_there_is_no_duration():
-    assert CaptureQuality().duration_ns is None
 
 
 def description(*names: str | None, comments: tuple[tuple[str, str], ...] = ()) -> FileMetadata:
@@ -185,3 +184,30 @@ def test_texts_of_captures_are_bounded_when_parts_are_added_too():
     total = merged(*parts)
     assert len(total.interfaces) == MAX_TEXTS + 1
     assert total.interfaces["other"] == 2 * MAX_TEXTS
+
+
+def test_each_known_count_is_a_line_and_unknown_counts_are_omitted() -> None:
+    quality = CaptureQuality()
+    quality.packets = 5
+    quality.refused_by = {"10.0.0.2:9092": 2}
+    quality.count_anomaly(AnomalyKind.CAPTURE_UNREADABLE, 100, 3)
+    facts = list(quality_facts(quality))
+    assert QualityFact("packets", None, 5) in facts
+    assert QualityFact("refused_by", "10.0.0.2:9092", 2) in facts
+    assert QualityFact("anomalies", "capture_unreadable", 3) in facts
+    assert "dropped_packets" not in {fact.fact for fact in facts}
+    quality.dropped_packets = 0
+    assert QualityFact("dropped_packets", None, 0) in quality_facts(quality)
+
+
+@pytest.mark.parametrize("name", ["snaplen", "errors"])
+def test_the_table_matches_the_quality_of_the_run(name: str) -> None:
+    with Database(max_memory_bytes=1 << 28, threads=1) as database:
+        run = Analysis([str(path(name))])
+        fill(database, run, [QUALITY])
+        lines = database.ask(f"SELECT fact, value FROM {QUALITY} WHERE about IS NULL").to_pylist()
+        plain = {line["fact"]: line["value"] for line in lines}
+        expected = run.quality.to_dict()
+        assert plain == {key: expected[key] for key in plain}
+        assert plain["packets"] > 0
+        assert plain["snapped_bytes"] == expected["snapped_bytes"]

@@ -57,12 +57,6 @@ def test_a_response_without_errors_has_status_ok_and_code_0(rows_of: RowsOf) -> 
     assert row.throttle_time_ms is None  # version 0 has no such field
 
 
-def test_an_error_is_named(rows_of: RowsOf) -> None:
-    (row,) = rows_of(Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1, 27)))
-    assert (row.status, row.error_code, row.error_name) == ("error", 27, "REBALANCE_IN_PROGRESS")
-    assert row.errors == [(None, None, 27, "REBALANCE_IN_PROGRESS")]
-
-
 def test_an_error_deep_inside_is_an_error_of_the_request(rows_of: RowsOf) -> None:
     talk = Talk().client(k.produce(1, acks=1)).broker(k.produce_answer(1, error_code=6))
     (row,) = rows_of(talk)
@@ -263,11 +257,3 @@ def test_every_column_has_its_own_value(rows_of: RowsOf) -> None:
         "waited_ns": 0,
     }
     assert row.client_software_name != row.client_software_version
-
-
-def test_cells_of_peers_follow_changes_of_the_peers(rows_of: RowsOf) -> None:
-    talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
-    talk.client(k.api_versions(2)).broker(k.api_versions_answer_v0(2, 35))
-    before, after = rows_of(talk)
-    assert before.client_software_name is None
-    assert after.client_software_name is not None

@@ -16,7 +16,7 @@ from kanalyze.batch.archive.continued_captures import ContinuedCaptures
 from kanalyze.capture.io.source import capture_name
 from kanalyze.capture.io.urls import absolute_path
 from kanalyze.errors import CaptureError
-from kanalyze.export.parquet import utf8
+from kanalyze.export.arrow import utf8
 from kanalyze.net.headers import HeaderReader
 from kanalyze.net.layer_stats import LayerStats
 

@@ -55,8 +55,7 @@ from kanalyze.capture.splits import open_split
 from kanalyze.common.garbage_collection import collecting_rarely
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError
-from kanalyze.export.arrow import BatchMaker
-from kanalyze.export.parquet import utf8
+from kanalyze.export.arrow import BatchMaker, utf8
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.packet_arrays import PacketArrays

@@ -90,7 +90,7 @@ if not cython.compiled:
     )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterator
+    from collections.abc import Collection, Hashable
 
     from kanalyze.common.plain_values import State
     from kanalyze.tables.requests.summaries import (
@@ -561,12 +561,6 @@ class FetchSession:
         self.partitions: dict[SessionPartition, None] = dict.fromkeys(partitions)
         self.changes = 0
         """Number of partitions added or removed so far."""
-
-    def __iter__(self) -> Iterator[SessionPartition]:
-        return iter(self.partitions)
-
-    def __len__(self) -> int:
-        return len(self.partitions)
 
     def change(self, added: list[SessionPartition], forgotten: list[SessionPartition]) -> int:
         """Add and remove partitions; return by how much their number grew."""

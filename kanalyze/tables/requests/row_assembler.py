@@ -178,11 +178,6 @@ class RowAssembler:
         """Return the number of rows that :meth:`drain` would return."""
         return self._rows
 
-    @property
-    def is_full(self) -> bool:
-        """True if the rows reach the limit of memory and should be drained."""
-        return self._buffered_bytes() >= self._most_bytes
-
     def _buffered_bytes(self) -> int:
         items = self._partitions.count + self._errors.count + self._anomalies.count
         return self._rows * _ROW_BYTES + items * _ITEM_BYTES

@@ -244,9 +244,6 @@ class PartitionColumns:
         """Return the topic, its id and the partition, which must be known."""
         return self.topics[at], self.topic_ids[at], self.number(at, PARTITION)
 
-    def __len__(self) -> int:
-        return self.count
-
     def __iter__(self) -> Iterator[PartitionSummary]:
         """Iterate over all entries as :class:`PartitionSummary`; this is slow."""
         return iter([self._partition_at(at) for at in range(self.count)])

@@ -136,14 +136,6 @@ def test_a_line_is_selected_with_its_request(
         assert lines_of(table, found[table]) == expected[table]
 
 
-@pytest.mark.parametrize(
-    "name", often(["groups", "next-groups", "basics", "errors", "cluster"], ["groups"])
-)
-def test_workers_make_the_same_lines(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_MIN_BYTES", 0)
-    assert tables(name, *CHECKED_COLUMNS, jobs=3) == tables(name, *CHECKED_COLUMNS)
-
-
 @pytest.mark.few(2)
 @pytest.mark.parametrize(("name", "jobs"), in_turn(["basics", "codecs", "errors"], [1, 2]))
 def test_records_match_their_command(name: str, jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:

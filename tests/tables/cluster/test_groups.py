@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kanalyze.spec.rows.cluster import GroupEvent
-from kanalyze.tables.cluster.groups import MAX_LISTED, OFFSET_FIELDS, OffsetEvents, group_events
+from kanalyze.tables.cluster.groups import MAX_LISTED, OffsetEvents, group_events
+from tests.support.cases import for_each
 
 JOIN, SYNC, LEAVE, HEARTBEAT, COMMIT, FETCH_OFFSETS = 11, 14, 13, 12, 8, 9
 NEWER, STREAMS = 68, 88
@@ -37,10 +37,6 @@ def events(key: int, request: dict[str, Any], response: dict[str, Any] | None) -
         else:
             all_events.append(item)
     return all_events
-
-
-def test_offsets_are_the_last_fields_of_an_event() -> None:
-    assert GroupEvent._fields[-len(OFFSET_FIELDS) :] == OFFSET_FIELDS
 
 
 def joined(protocols: list[bytes], protocol_type: str = "consumer") -> Any:
@@ -78,17 +74,37 @@ def test_a_subscription_names_topics() -> None:
     assert (event.subscribed_count, event.subscribed_topics) == (2, ("a", "b"))
     assert event.owned_count is None  # version 0 has no such field
     assert event.rebalance_timeout_ms is event.member_id is event.error_code is None
-
-
-@pytest.mark.parametrize("bad", [b"", b"\0", b"\xff\xff", b"\0\0\x7f\xff\xff\xff", b"\0\0\0\0"])
-def test_bytes_that_are_not_a_subscription_give_no_topics(bad: bytes) -> None:
-    event = joined([bad])
-    assert (event.subscribed_count, event.subscribed_topics) == (None, ())
-    assert joined([bad, subscription("a")]).subscribed_topics == ("a",)
-
-
-def test_members_of_other_protocols_have_no_topics() -> None:
     assert joined([subscription("a")], "connect").subscribed_count is None
+    for bad in (b"", b"\0", b"\xff\xff", b"\0\0\x7f\xff\xff\xff", b"\0\0\0\0"):
+        event = joined([bad])
+        assert (event.subscribed_count, event.subscribed_topics) == (None, ())
+        assert joined([bad, subscription("a")]).subscribed_topics == ("a",)
+    assert list(group_events(JOIN, None, {"ErrorCode": 0})) == []
+
+
+ASSIGNED = assignment({"a": [0, 2], "b": []}, b"user")
+
+
+@for_each(
+    "case",
+    [
+        (ASSIGNED, None, 0, 2),
+        # Without the name of the protocol, an assignment has to fit to the last byte.
+        (ASSIGNED + b"\0", None, 0, None),
+        (ASSIGNED + b"\0", "consumer", 0, 2),  # a newer version, maybe
+        (ASSIGNED, "connect", 0, None),
+        (ASSIGNED, None, 27, None),
+        (b"", "consumer", 0, 0),
+        (b"", None, 0, None),
+        *((ASSIGNED[:length], "consumer", 0, None) for length in range(1, 20)),
+    ],
+)
+def test_assigned_partitions_are_those_of_a_consumers_assignment(case: Any) -> None:
+    *sent, count = case
+    event = synced(*sent)
+    assert event.assigned_count == count
+    expected = [("a", 0), ("a", 2)][: count or 0]
+    assert [(part.topic, part.partition) for part in event.assigned] == expected
 
 
 def test_lists_are_bounded_and_counts_are_not() -> None:
@@ -98,28 +114,6 @@ def test_lists_are_bounded_and_counts_are_not() -> None:
     assert list(event.subscribed_topics) == many[:MAX_LISTED]
     sync = synced(assignment({"t": list(range(MAX_LISTED + 5))}))
     assert (sync.assigned_count, len(sync.assigned)) == (MAX_LISTED + 5, MAX_LISTED)
-
-
-def test_an_assignment_must_fit_to_the_last_byte() -> None:
-    event = synced(assignment({"a": [0, 2], "b": []}, b"user"))
-    assert [(part.topic, part.partition) for part in event.assigned] == [("a", 0), ("a", 2)]
-    assert event.assigned_count == 2
-    data = assignment({"a": [0]})
-    assert synced(data + b"\0").assigned_count is None
-    assert synced(data + b"\0", "consumer").assigned_count == 1  # a newer version, maybe
-    assert synced(data, "connect").assigned_count is None
-    assert synced(data, code=27).assigned_count is None
-
-
-def test_an_empty_assignment_has_no_partitions() -> None:
-    assert synced(b"", "consumer").assigned_count == 0
-    assert synced(b"").assigned_count is None
-
-
-@pytest.mark.parametrize("length", range(20))
-def test_a_truncated_assignment_gives_no_partitions(length: int) -> None:
-    data = assignment({"topic": [1, 2]})
-    assert synced(data[: length + 1], "consumer").assigned_count is None
 
 
 def test_a_successful_heartbeat_gives_no_line() -> None:
@@ -218,7 +212,3 @@ def test_tasks_of_streams_are_counted() -> None:
     assert events(STREAMS, request, {**answer, "ActiveTasks": None}) == []
     [event] = events(STREAMS, request, {**answer, "ActiveTasks": tasks})
     assert (event.assigned_count, event.assigned, event.owned_count) == (2, (), None)
-
-
-def test_a_request_that_was_not_decoded_gives_no_lines() -> None:
-    assert list(group_events(JOIN, None, {"ErrorCode": 0})) == []

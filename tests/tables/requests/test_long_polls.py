@@ -174,7 +174,10 @@ def update(
 
 def open_session(requested: list[SessionPartition], **bounds: int) -> FetchSessions:
     sessions = FetchSessions(**bounds)
-    assert list(sessions.follow(BROKER, update(0, 0, requested, response_session_id=7))) == []
+    assert (
+        list(sessions.follow(BROKER, update(0, 0, requested, response_session_id=7)).partitions)
+        == []
+    )
     return sessions
 
 
@@ -200,18 +203,18 @@ def open_session(requested: list[SessionPartition], **bounds: int) -> FetchSessi
 def test_a_session_has_the_partitions_that_its_fetches_named(steps: Any) -> None:
     sessions = open_session([A, B])
     for change, expected in steps:
-        assert list(sessions.follow(BROKER, change)) == expected
+        assert list(sessions.follow(BROKER, change).partitions) == expected
 
 
 def test_ids_belong_to_one_broker() -> None:
-    assert list(open_session([A]).follow(("10.0.0.3", 9092), update(7, 1))) == []
+    assert list(open_session([A]).follow(("10.0.0.3", 9092), update(7, 1)).partitions) == []
 
 
 def test_epochs_continue_at_1_after_the_highest() -> None:
     sessions = open_session([A])
     sessions._sessions[BROKER, 7].next_epoch = 2**31 - 1
-    assert list(sessions.follow(BROKER, update(7, 2**31 - 1))) == [A]
-    assert list(sessions.follow(BROKER, update(7, 1))) == [A]
+    assert list(sessions.follow(BROKER, update(7, 2**31 - 1)).partitions) == [A]
+    assert list(sessions.follow(BROKER, update(7, 1)).partitions) == [A]
 
 
 def test_sessions_are_bounded_and_the_least_recently_used_is_dropped_first() -> None:
@@ -219,8 +222,8 @@ def test_sessions_are_bounded_and_the_least_recently_used_is_dropped_first() -> 
     sessions.follow(BROKER, update(0, 0, [B], response_session_id=8))
     sessions.follow(BROKER, update(7, 1))
     sessions.follow(BROKER, update(0, 0, [C], response_session_id=9))
-    assert list(sessions.follow(BROKER, update(8, 1))) == []
-    assert list(sessions.follow(BROKER, update(7, 2))) == [A]
+    assert list(sessions.follow(BROKER, update(8, 1)).partitions) == []
+    assert list(sessions.follow(BROKER, update(7, 2)).partitions) == [A]
 
 
 def test_partitions_in_all_sessions_are_bounded() -> None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kanalyze.capture.packet_index import PacketRun
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spec.rows.requests import COLUMNS
@@ -29,10 +28,10 @@ if TYPE_CHECKING:
 CATALOG = Catalog()
 
 
-def builder_of(core: SimpleNamespace | None = None, locations: Any = None) -> RowAssembler:
+def builder_of(core: SimpleNamespace | None = None) -> RowAssembler:
     make = RowAssembler if core is None else core.row_assembler.RowAssembler
     extractors = (Extractors if core is None else core.extract.Extractors)(CATALOG)
-    made: RowAssembler = make(CATALOG, extractors, locations or OneCapture("x.pcap"))
+    made: RowAssembler = make(CATALOG, extractors, OneCapture("x.pcap"))
     return made
 
 
@@ -141,11 +140,11 @@ def test_an_assembler_is_full_at_the_memory_limit(
 ) -> None:
     monkeypatch.setattr(core.row_assembler, "_MAX_BYTES", 1300)
     builder = builder_of(core)
-    sizes = []
-    for exchange in heartbeats(20):
-        builder.add(core.given(exchange))
-        if builder.is_full:
-            sizes.append(len(builder.drain()))
+    exchanges = list(map(core.given, heartbeats(20)))
+    sizes, first = [], 0
+    while first < len(exchanges):
+        first = builder.add_until_full(exchanges, first)
+        sizes.append(len(builder.drain()))
     assert sizes == [4] * 5
 
 
@@ -165,51 +164,6 @@ def test_partitions_of_a_session_are_listed_from_block_to_block(core: SimpleName
         assert [(part.topic, part.partition) for part in row.partitions] == [
             ("a", number) for number in range(5)
         ]
-
-
-# -- captures of packets --------------------------------------------------------------------------
-
-
-class Captures:
-    """Captures that begin with these packets; those before the first one have no place."""
-
-    def __init__(self, *first: int) -> None:
-        self._first = first
-
-    def locate(self, number: int) -> tuple[str, int | None]:
-        begun = [start for start in self._first if start <= number]
-        if not begun:
-            return "(unknown)", None
-        return f"{len(begun)}.pcap", number - begun[-1] + 1
-
-    def runs_between(self, low: int, high: int, most: int) -> list[PacketRun] | None:
-        assert most > len(self._first)
-        if low < self._first[0]:
-            return None
-        return [
-            PacketRun(first, 1 - first, f"{index}.pcap")
-            for index, first in enumerate(self._first, 1)
-            if first <= high
-        ]
-
-
-@pytest.mark.parametrize("first", [(1,), (1, 4), (3,), (1, 2, 3, 4, 5, 6), (100,)])
-def test_packets_are_numbered_in_their_captures(
-    first: tuple[int, ...], core: SimpleNamespace
-) -> None:
-    captures = Captures(*first)
-    builder = builder_of(core, captures)
-    exchanges = heartbeats(3)
-    rows = rows_of_exchanges(builder, map(core.given, exchanges))
-    for exchange, row in zip(exchanges, rows, strict=True):
-        assert exchange.request is not None
-        assert exchange.response is not None
-        located_request, response_packet = (
-            captures.locate(exchange.request.start_packet),
-            exchange.response.start_packet,
-        )
-        assert (row.capture, row.request_packet) == located_request
-        assert row.response_packet == captures.locate(response_packet)[1]
 
 
 def test_a_block_does_not_change_when_more_rows_are_added(core: SimpleNamespace) -> None:

@@ -6,8 +6,7 @@ import pytest
 
 from kanalyze.capture.packet_index import PacketIndex, PacketRun
 from kanalyze.spec.rows.requests import COLUMNS
-from kanalyze.tables.columns.buffers import buffers_of
-from kanalyze.tables.requests.row_columns import PacketNumbers, capture_point
+from kanalyze.tables.requests.row_columns import capture_point
 
 NAMES = ("capture", "request_packet", "response_packet")
 COLUMNS_OF_PACKETS = [column for column in COLUMNS if column.name in NAMES]
@@ -34,14 +33,14 @@ TWO_FILES = Locations((0, 1, 10), (1, 1, 10))
 """Packets 1 to 10 are in one capture, those from 11 on in a second one."""
 
 
-def numbered(rows, locations=TWO_FILES):
-    buffers = buffers_of(COLUMNS_OF_PACKETS)
+def numbered(core, rows, locations=TWO_FILES):
+    buffers = core.buffers.buffers_of(COLUMNS_OF_PACKETS)
     for name in NAMES:
         buffers[name].make_room(len(rows))
     for at, (request, response) in enumerate(rows):
         buffers["request_packet"].put_any(at, request)
         buffers["response_packet"].put_any(at, response)
-    PacketNumbers(buffers, locations).number(len(rows))
+    core.row_columns.PacketNumbers(buffers, locations).number(len(rows))
     codes, words = buffers["capture"].drain(len(rows))
     packets = [
         (buffers["request_packet"].get(at), buffers["response_packet"].get(at))
@@ -64,28 +63,28 @@ def numbered(rows, locations=TWO_FILES):
         ([], [], []),
     ],
 )
-def test_a_row_belongs_to_the_capture_of_its_request(rows, captures, packets):
-    assert numbered(rows) == (captures, packets)
+def test_a_row_belongs_to_the_capture_of_its_request(core, rows, captures, packets):
+    assert numbered(core, rows) == (captures, packets)
 
 
-def test_the_number_of_an_unnumbered_packet_is_null():
-    assert numbered([(3, 4)], Locations(names=("pipe",))) == (["pipe"], [(None, None)])
+def test_the_number_of_an_unnumbered_packet_is_null(core):
+    assert numbered(core, [(3, 4)], Locations(names=("pipe",))) == (["pipe"], [(None, None)])
 
 
-def test_captures_may_take_turns():
+def test_captures_may_take_turns(core):
     """In one bucket of an archive another capture may have a single packet between two."""
     turns = Locations((0, 1, 4), (1, 7, 1), (0, 6, 2))
     rows = [(4, None), (5, 6), (6, 7)]
-    assert numbered(rows, turns) == (
+    assert numbered(core, rows, turns) == (
         ["a.pcap", "b.pcap", "a.pcap"],
         [(4, None), (7, 6), (6, 7)],
     )
 
 
-def test_with_many_turns_rows_are_numbered_one_by_one():
+def test_with_many_turns_rows_are_numbered_one_by_one(core):
     turns = Locations(*((number % 2, number, 1) for number in range(1, 201)))
     rows = [(number, None) for number in range(1, 201)]
-    assert numbered(rows, turns) == (["b.pcap", "a.pcap"] * 100, rows)
+    assert numbered(core, rows, turns) == (["b.pcap", "a.pcap"] * 100, rows)
 
 
 MS = 1_000_000

@@ -1,8 +1,9 @@
-"""Bodies are written as JSON directly from the tape, by compiled and uncompiled modules."""
+"""Bodies become JSON, and columns lines, by compiled and by uncompiled modules."""
 
 from __future__ import annotations
 
 import json
+from array import array
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import pytest
 from kanalyze.decoding.bodies import EVERYTHING, DecodedExchange, DecodedMessage
 from kanalyze.decoding.secrets import Redactor
 from kanalyze.export import kip673
+from kanalyze.export import text as text_module
 from kanalyze.kafka.codec import compiler
 from kanalyze.tables.columns.block import RowBlock
 from tests.support.decoding import CATALOG, exchange, frame
@@ -33,12 +35,16 @@ _LARGEST = 2**63 - 1
 def core(request: pytest.FixtureRequest) -> Iterator[SimpleNamespace]:
     """Return decoder and writer, compiled and then uncompiled."""
     if request.param == "compiled":
-        yield SimpleNamespace(compiler=compiler, log=kip673.LogLines(CATALOG))
+        yield SimpleNamespace(compiler=compiler, log=kip673.LogLines(CATALOG), text=text_module)
         return
     with uncompiled(*_BESIDES, *_WRITERS) as modules:
         pass
     log = modules["kanalyze.export.kip673"].LogLines(CATALOG)
-    yield SimpleNamespace(compiler=modules["kanalyze.kafka.codec.compiler"], log=log)
+    yield SimpleNamespace(
+        compiler=modules["kanalyze.kafka.codec.compiler"],
+        log=log,
+        text=modules["kanalyze.export.text"],
+    )
 
 
 def written(core: SimpleNamespace, definition: MessageSpec, version: int, content: bytes) -> Any:
@@ -120,3 +126,49 @@ def test_a_secret_is_hidden_and_the_fields_beside_it_are_not(core):
         hidden,
         hidden,
     ]
+
+
+# -- lines ----------------------------------------------------------------------------------------
+
+NUMBERS = [0, 7, -7, 10, 2**63 - 1, -(2**63), -(10**18), 10**18]
+
+
+def test_numbers_of_any_size_are_written(core):
+    cells = core.text.NumberCells(array("q", NUMBERS), None, b"null")
+    writer = core.text.LineWriter([b"<"], b">\n")
+    assert writer.lines(len(NUMBERS), [cells]) == b"".join(b"<%d>\n" % number for number in NUMBERS)
+    assert writer.each(1, [cells]) == ["<0>\n"]
+
+
+def test_null_is_written_as_its_text(core):
+    valid = bytearray([1, 0])
+    numbers = core.text.NumberCells(array("q", [5, 0]), valid, b"null")
+    truths = core.text.TruthCells(array("q", [1, 0]), valid, b"null")
+    words = core.text.WordCells(array("i", [1, -1]), [b"a", b"b"], b"null")
+    writer = core.text.LineWriter([b"", b",", b","], b"\n")
+    assert writer.lines(2, [numbers, truths, words]) == b"5,true,b\nnull,null,null\n"
+    assert core.text.LineWriter([b""], b"").lines(
+        2, [core.text.TruthCells(array("q", [0, 1]), None, b"")]
+    ) == (b"falsetrue")
+
+
+def test_lists_are_written_as_json(core):
+    items = core.text.NumberCells(array("q", [1, 2, 3]), None, b"null")
+    item = core.text.LineWriter([b'{"n":'], b"}")
+    lists = core.text.ListCells(array("q", [0, 2, 2, 3]), item, [items])
+    assert core.text.LineWriter([b""], b"\n").lines(3, [lists]) == (
+        b'[{"n":1},{"n":2}]\n[]\n[{"n":3}]\n'
+    )
+
+
+def test_lines_may_be_longer_than_the_buffer(core):
+    long = b"x" * 100_000
+    writer = core.text.LineWriter([b""], b"\n")
+    assert writer.lines(3, [core.text.TextCells([long, b"", b"y"])]) == long + b"\n\ny\n"
+
+
+def test_a_missing_row_is_an_error(core):
+    with pytest.raises(IndexError):
+        core.text.LineWriter([b""], b"").lines(
+            2, [core.text.NumberCells(array("q", [1]), None, b"")]
+        )
