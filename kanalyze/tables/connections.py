@@ -19,7 +19,7 @@ from kanalyze.tables.requests.row_columns import capture_point
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kanalyze.kafka.session.connection_summary import ConnectionSummary
+    from kanalyze.kafka.session.events import ConnectionSummary
     from kanalyze.model.tcp import RoundTrips, TcpConnection
     from kanalyze.model.tls import CertificateFacts, SentAlert
     from kanalyze.spec.rows.connections import End

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kanalyze.kafka.session.connection_summary import ConnectionSummary
+from kanalyze.kafka.session.events import ConnectionSummary
 from kanalyze.model.tcp import Endpoint, RoundTrips, TcpConnection, TcpMeasures
 from kanalyze.spec.rows.connections import CONNECTION_COLUMNS, ConnectionRow
 from kanalyze.tables.connections import connection_row
