@@ -632,12 +632,10 @@ def _copied(packets: PacketArrays) -> PacketArrays:
 def _joined(first: PacketArrays, second: PacketArrays) -> PacketArrays:
     """Copy the packets of two batches to one buffer."""
     shift = len(first.buffer)
-    return PacketArrays(
-        memoryview(bytearray().join([first.buffer, second.buffer])),
-        np.concatenate([first.number, second.number]),
-        np.concatenate([first.time_ns, second.time_ns]),
-        np.concatenate([first.offset, second.offset + shift]),
-        np.concatenate([first.captured_bytes, second.captured_bytes]),
-        np.concatenate([first.wire_bytes, second.wire_bytes]),
-        np.concatenate([first.link_type, second.link_type]),
-    )
+    columns = {
+        name: np.concatenate([getattr(first, name), getattr(second, name)])
+        for name in PacketArrays.__slots__
+        if name != "buffer"
+    }
+    columns["offset"][len(first) :] += shift
+    return PacketArrays(memoryview(bytearray().join([first.buffer, second.buffer])), **columns)
