@@ -81,8 +81,8 @@ _AMOUNTS = frozenset(name for table in WINDOW_TABLES.values() for name in table.
 """Fields of entries that are sums over the window: they become rates."""
 
 
-def rates(snapshot: Snapshot, most: int = MOST) -> dict[str, Any]:
-    """Return the fields of a line, with the first ``most`` entries of each table."""
+def rates(snapshot: Snapshot) -> dict[str, Any]:
+    """Return the fields of a line."""
     capture = snapshot.capture
     return {
         "kind": "rates",
@@ -93,7 +93,7 @@ def rates(snapshot: Snapshot, most: int = MOST) -> dict[str, Any]:
         "recent_ns": snapshot.recent_ns,
         "rows": snapshot.rows,
         "late_rows": snapshot.late_rows,
-        "capture": None if capture is None else _capture(capture, most),
+        "capture": None if capture is None else _capture(capture),
         "packets_per_s": _rate(snapshot, snapshot.packets),
         "wire_bytes_per_s": _rate(snapshot, snapshot.wire_bytes),
         "dropped_packets_per_s": _rate(snapshot, snapshot.dropped_packets),
@@ -102,28 +102,25 @@ def rates(snapshot: Snapshot, most: int = MOST) -> dict[str, Any]:
         "p50_ns": snapshot.p50_ns,
         "p99_ns": snapshot.p99_ns,
         "idle_ns": snapshot.idle_ns,
-        "apis": _entries(snapshot, snapshot.apis[:most]),
-        "clients": _entries(snapshot, snapshot.clients[:most]),
-        "brokers": _entries(snapshot, snapshot.brokers[:most]),
-        "topics": _entries(snapshot, snapshot.topics[:most]),
-        "errors": _entries(snapshot, snapshot.errors[:most]),
+        "apis": _entries(snapshot, snapshot.apis[:MOST]),
+        "clients": _entries(snapshot, snapshot.clients[:MOST]),
+        "brokers": _entries(snapshot, snapshot.brokers[:MOST]),
+        "topics": _entries(snapshot, snapshot.topics[:MOST]),
+        "errors": _entries(snapshot, snapshot.errors[:MOST]),
         # Counts, not rates: a group has few such events in a minute.
-        "groups": [group._asdict() for group in snapshot.groups[:most]],
-        "slowest": list(snapshot.slowest[:most]),
+        "groups": [group._asdict() for group in snapshot.groups[:MOST]],
+        "slowest": list(snapshot.slowest[:MOST]),
     }
 
 
 class RatesWriter:
     """Writes a line at each interval."""
 
-    def __init__(
-        self, windows: Windows, stream: BinaryIO, *, interval_ns: int, most: int = MOST
-    ) -> None:
+    def __init__(self, windows: Windows, stream: BinaryIO, *, interval_ns: int) -> None:
         """Write to a stream, which is not closed; the first line is due after one interval."""
         self._windows = windows
         self._stream = stream
         self._interval_ns = interval_ns
-        self._most = most
         self._due_ns: int | None = None
 
     def tick(self, now_ns: int, clock_ns: int) -> bool:
@@ -144,7 +141,7 @@ class RatesWriter:
     def write(self, now_ns: int) -> None:
         """Write a line now; raises OSError."""
         line = json.dumps(
-            rates(self._windows.snapshot(now_ns), self._most),
+            rates(self._windows.snapshot(now_ns)),
             ensure_ascii=True,
             allow_nan=False,
             separators=(",", ":"),
@@ -153,10 +150,10 @@ class RatesWriter:
         self._stream.flush()
 
 
-def _capture(capture: CaptureState, most: int) -> dict[str, Any]:
+def _capture(capture: CaptureState) -> dict[str, Any]:
     fields = capture._asdict()
     for name, value in (fields.pop("doubts") or {}).items():
-        fields[name] = _first(value, most) if name.endswith("_by") else value
+        fields[name] = _first(value) if name.endswith("_by") else value
     if capture.tls is not None:
         fields["tls"] = capture.tls._asdict()
     in_flight = capture.in_flight
@@ -169,9 +166,9 @@ def _capture(capture: CaptureState, most: int) -> dict[str, Any]:
     return fields
 
 
-def _first(counts: Mapping[str, int], most: int) -> dict[str, int]:
+def _first(counts: Mapping[str, int]) -> dict[str, int]:
     """Return the highest counts."""
-    return dict(sorted(counts.items(), key=lambda item: -item[1])[:most])
+    return dict(sorted(counts.items(), key=lambda item: -item[1])[:MOST])
 
 
 def _entries(snapshot: Snapshot, entries: Iterable[NamedTuple]) -> list[dict[str, Any]]:

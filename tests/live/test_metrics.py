@@ -187,7 +187,7 @@ def test_topics_and_groups_are_those_of_the_rows(capture: tuple[list[Row], Sampl
             events[row.group_id, "rebalance_in_progress"] += 1
         if row.group_id is not None and row.api_name == "SyncGroup" and row.status == "ok":
             events[row.group_id, "assign"] += 1
-    # test_groups.py tests events of heartbeats.
+    # window/test_tables.py tests events of heartbeats.
     by_heartbeat = {row.group_id for row in rows if "GroupHeartbeat" in (row.api_name or "")}
     counted_events = by(scraped, "group_rebalance_events_total", "group", "event")
     assert {key: count for key, count in counted_events.items() if key[0] not in by_heartbeat} == {

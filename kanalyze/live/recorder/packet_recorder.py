@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from kanalyze.errors import UsageError
 from kanalyze.extraction.selection import ends_of
 from kanalyze.live.recorder.packet_ring import PacketRing
 from kanalyze.live.window.row_measures import held_back_on_purpose
@@ -107,16 +106,7 @@ class PacketRecorder:
             lead_s: seconds to record before a request.
             max_rows_per_s: the limit of rows per second. Filters on more than errors and latency
                 are applied to the rows within the limit.
-
-        Raises:
-            UsageError: a limit is wrong.
         """
-        if limit_bytes < 1 or not 0 <= lead_s <= 86_400:
-            raise UsageError(
-                "packets are recorded with a limit of at least 1 byte, and a lead of 0 s to one day"
-            )
-        if max_rows_per_s < 1:
-            raise UsageError(f"not a number of rows per second: {max_rows_per_s}")
         self._sink = sink
         self._filters = tuple(filters)
         self._lead_ns = int(lead_s * _NS_PER_S)

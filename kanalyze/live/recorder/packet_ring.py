@@ -58,7 +58,7 @@ _HEADER_WORDS_AT: Final = 12
 _CHECKSUM_AT: Final = 16
 
 
-class Segments(NamedTuple):
+class SegmentPayloads(NamedTuple):
     """Segments as columns, in the order of the capture; each payload lies in one packet."""
 
     row: NDArray[np.int64]
@@ -73,9 +73,9 @@ class Segments(NamedTuple):
     ports: NDArray[np.uint32]
     """The source port in the upper half, the destination port in the lower half."""
 
-    def picked(self, selection: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Segments:
+    def picked(self, selection: NDArray[np.bool_] | NDArray[np.int64] | slice) -> SegmentPayloads:
         """Return the selected segments."""
-        return Segments._make(column[selection] for column in self)
+        return SegmentPayloads._make(column[selection] for column in self)
 
 
 class _RedactedRange(NamedTuple):
@@ -146,7 +146,7 @@ class TokenRedactor:
             for token in tokens.values()
         )
 
-    def redact(self, buffer: memoryview, sent: Segments, sender: Sender) -> None:
+    def redact(self, buffer: memoryview, sent: SegmentPayloads, sender: Sender) -> None:
         """Redact tokens in the segments of a sender, in their buffer."""
         for token in self._by_sender.get(sender, {}).values():
             if token.length is None:
@@ -177,7 +177,7 @@ def _last_ns(tcp: TcpConnection) -> int:
     return _LAST_NS if tcp.end is None else tcp.last_time_ns + _LATE_NS
 
 
-def _zero(buffer: memoryview, sent: Segments, index: int, begin: int, end: int) -> None:
+def _zero(buffer: memoryview, sent: SegmentPayloads, index: int, begin: int, end: int) -> None:
     """Write zeros over a part of a segment's payload, and update its checksum.
 
     The checksum is updated by the change of the bytes (RFC 1624), not computed again. So a checksum
@@ -197,7 +197,7 @@ def _zero(buffer: memoryview, sent: Segments, index: int, begin: int, end: int) 
     buffer[checksum_at : checksum_at + 2] = total.to_bytes(2)
 
 
-def _header_at(buffer: memoryview, sent: Segments, index: int) -> int:
+def _header_at(buffer: memoryview, sent: SegmentPayloads, index: int) -> int:
     """Return the index of the header of a segment, found by the header length that it states."""
     end = int(sent.payload_start[index])
     begin = int(sent.ports[index]).to_bytes(4) + int(sent.sequence[index]).to_bytes(4)
@@ -287,7 +287,7 @@ class PacketRing:
         Returns True if the marked bytes have gaps or are out of order: missing bytes may come
         after the interval.
         """
-        senders: tuple[list[Segments], list[Segments]] = ([], [])
+        senders: tuple[list[SegmentPayloads], list[SegmentPayloads]] = ([], [])
         for chunk in self._chunks:
             if chunk.first_ns <= until_ns and chunk.last_ns >= from_ns:
                 for segments, of_sender in zip(chunk.find(ends), senders, strict=True):
@@ -381,7 +381,7 @@ class PacketRing:
 class _ChunkHeaders(NamedTuple):
     """The headers of a chunk, sorted by connection."""
 
-    segments: Segments
+    segments: SegmentPayloads
     keys: NDArray[np.uint64]
     """The hash of each segment's connection."""
     senders: NDArray[np.uint64]
@@ -436,7 +436,7 @@ class _RingChunk:
         flags = columns.flags[order]
         extra = ((flags & SYN) != 0).astype(np.int64) + ((flags & FIN) != 0)
         ports = columns.source_port[order] << 16 | columns.destination_port[order]
-        segments = Segments(
+        segments = SegmentPayloads(
             np.searchsorted(packets.number, columns.number[order]),
             columns.time_ns[order],
             columns.sequence[order],
@@ -459,7 +459,7 @@ class _RingChunk:
         keys = self._headers.keys
         return slice(*(int(keys.searchsorted(ends.both, side)) for side in ("left", "right")))
 
-    def find(self, ends: EndpointHashes) -> tuple[Segments, Segments]:
+    def find(self, ends: EndpointHashes) -> tuple[SegmentPayloads, SegmentPayloads]:
         """Return the segments of each endpoint of a connection."""
         within = self._range(ends)
         segments, senders = self._headers.segments.picked(within), self._headers.senders[within]
@@ -529,7 +529,7 @@ class _RingChunk:
     def _zero(
         self,
         buffer: memoryview,
-        segments: Segments,
+        segments: SegmentPayloads,
         indices: NDArray[np.int64],
         redactor: TokenRedactor,
     ) -> None:
@@ -580,7 +580,7 @@ class _RingChunk:
         return np.setdiff1d(rows, fragments)
 
 
-def _has_holes(parts: list[Segments]) -> bool:
+def _has_holes(parts: list[SegmentPayloads]) -> bool:
     """Return true if a segment begins after the end of all segments before it."""
     if not parts:
         return False
@@ -632,12 +632,10 @@ def _copied(packets: PacketArrays) -> PacketArrays:
 def _joined(first: PacketArrays, second: PacketArrays) -> PacketArrays:
     """Copy the packets of two batches to one buffer."""
     shift = len(first.buffer)
-    return PacketArrays(
-        memoryview(bytearray().join([first.buffer, second.buffer])),
-        np.concatenate([first.number, second.number]),
-        np.concatenate([first.time_ns, second.time_ns]),
-        np.concatenate([first.offset, second.offset + shift]),
-        np.concatenate([first.captured_bytes, second.captured_bytes]),
-        np.concatenate([first.wire_bytes, second.wire_bytes]),
-        np.concatenate([first.link_type, second.link_type]),
-    )
+    columns = {
+        name: np.concatenate([getattr(first, name), getattr(second, name)])
+        for name in PacketArrays.__slots__
+        if name != "buffer"
+    }
+    columns["offset"][len(first) :] += shift
+    return PacketArrays(memoryview(bytearray().join([first.buffer, second.buffer])), **columns)

@@ -24,7 +24,6 @@ import numpy as np
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.texts import bounded_text
-from kanalyze.errors import UsageError
 from kanalyze.live.window.row_measures import RowMeasures
 from kanalyze.live.window.snapshot import Amounts, Snapshot
 from kanalyze.live.window.sums import LatencySketch
@@ -170,17 +169,16 @@ class SlowestRows:
     does not decide which are kept.
     """
 
-    __slots__ = ("_entries", "_most")
+    __slots__ = ("_entries",)
 
-    def __init__(self, most: int = MAX_SLOWEST) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._entries: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
 
     def add(self, rows: RowMeasures, block: RowBlock) -> None:
         """Add the rows of a block; ``rows`` are its measures."""
         latencies = rows.ints("latency_ns").values
         may_be_kept = rows.known("latency_ns") & rows.is_not_held_back
-        if len(self._entries) == self._most:
+        if len(self._entries) == MAX_SLOWEST:
             may_be_kept = may_be_kept & (latencies >= self._entries[-1][1]["latency_ns"])
         indices = np.flatnonzero(may_be_kept)
         if not len(indices):
@@ -189,7 +187,7 @@ class SlowestRows:
             rows.ints(name).values[indices]
             for name in ("correlation_id", "request_packet", "request_start_ns")
         ]
-        slowest_first = np.lexsort([*later, ~latencies[indices]])[: self._most]
+        slowest_first = np.lexsort([*later, ~latencies[indices]])[:MAX_SLOWEST]
         slowest = block.take(indices[slowest_first].tolist()).rows()
         entries = [(_order(row), _entry(row)) for row in slowest]
         # Requests that are equal in this order are sorted by all their fields.
@@ -204,7 +202,7 @@ class SlowestRows:
         return [entry for _, entry in self._entries]
 
     def _keep(self, entries: list[tuple[tuple[Any, ...], dict[str, Any]]]) -> None:
-        self._entries = sorted([*self._entries, *entries], key=itemgetter(0))[: self._most]
+        self._entries = sorted([*self._entries, *entries], key=itemgetter(0))[:MAX_SLOWEST]
 
 
 def _order(row: Row) -> tuple[Any, ...]:
@@ -311,12 +309,9 @@ class Windows:
         """Start empty; the window is ``span_s`` long, rounded up to whole steps.
 
         ``key_limit`` limits the clients, brokers, topics, errors and groups with their own sums in
-        a step. With ``keeps_rows`` the rows are kept too, within bounds. Raises UsageError if a
-        step is shorter than a millisecond or longer than the span.
+        a step. With ``keeps_rows`` the rows are kept too, within bounds.
         """
         self._step_ns = round(step_s * _SECOND_NS)
-        if not 1_000_000 <= self._step_ns <= span_s * _SECOND_NS:
-            raise UsageError(f"a window of {span_s} s cannot be made of steps of {step_s} s")
         steps = -(-round(span_s * _SECOND_NS) // self._step_ns)
         self._key_limit = key_limit
         # The longer time is divided into a dozen longer steps.

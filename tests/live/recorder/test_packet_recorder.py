@@ -9,7 +9,6 @@ import pytest
 import kanalyze
 from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import MergedCaptures
-from kanalyze.errors import UsageError
 from kanalyze.live.recorder.files import PcapngWriter
 from kanalyze.live.recorder.packet_recorder import PacketRecorder
 from kanalyze.render.packet_comments import comment_of
@@ -17,7 +16,6 @@ from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.filters import RowFilter
 from tests.support import rows as sample_rows
 from tests.support.captures import CHOSEN, NAMES, often, path
-from tests.support.cases import for_each
 from tests.support.disorder import altered
 from tests.support.packets import START_NS, Packet, make_batch, segment
 from tests.support.watched import watch
@@ -318,12 +316,3 @@ def test_packets_that_cannot_be_written_are_counted_and_not_buffered_again() -> 
             recorder.flush()
     assert recorder.lost_packets == 4
     assert sink.numbers == [31, 32]
-
-
-@for_each(
-    "limits",
-    [{"limit_bytes": 0}, {"lead_s": -1}, {"lead_s": float("nan")}, {"max_rows_per_s": 0}],
-)
-def test_invalid_limits_are_refused(limits: dict[str, float]) -> None:
-    with pytest.raises(UsageError):
-        PacketRecorder(Sink(), FILTERS, **limits)

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from kanalyze.live.recorder.packet_ring import PacketRing, Segments, SelectedPackets, TokenRedactor
+from kanalyze.live.recorder.packet_ring import (
+    PacketRing,
+    SegmentPayloads,
+    SelectedPackets,
+    TokenRedactor,
+)
 from kanalyze.model.streams import TokenBytes
 from kanalyze.model.tcp import Endpoint, TcpConnection
 from kanalyze.net.endpoint_hashes import EndpointHashes
@@ -59,7 +64,7 @@ def redacted(
     data = bytearray(b"\xee" * 3 + tcp(seq=sequence, payload=payload))
     start = len(data) - len(payload)
     size = np.array([len(payload)])
-    segments = Segments(
+    segments = SegmentPayloads(
         np.array([0]),
         np.array([time_ns]),
         np.array([sequence]),

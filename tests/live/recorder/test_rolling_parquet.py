@@ -128,6 +128,19 @@ def test_the_oldest_files_beyond_the_maximum_are_removed(tmp_path: Path) -> None
     ]
 
 
+def test_files_count_by_number_not_by_name(tmp_path: Path) -> None:
+    """Folders and links are not files of rows."""
+    begin = "kanalyze-20261121T120000Z-"
+    for number in (1_000_000, 999_999, 999_998):
+        (tmp_path / f"{begin}{number}.parquet").write_bytes(b"")
+    (tmp_path / f"{begin}2000000.parquet").mkdir()
+    (tmp_path / f"{begin}3000000.parquet").symlink_to(tmp_path)
+    with RollingParquet(tmp_path, max_files=2) as rolling:
+        rolling.add(BATCH, NOON_NS, 0)
+    numbers = sorted(int(name[len(begin) : -len(".parquet")]) for name in names(tmp_path))
+    assert numbers == [1_000_000, 1_000_001, 2_000_000, 3_000_000]
+
+
 KILLED = """
     import os, sys
     from kanalyze.tables.columns.block import RowBlock

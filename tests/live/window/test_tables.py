@@ -16,20 +16,13 @@ from kanalyze.spec.rows.requests import ErrorItem
 from kanalyze.tables.columns.block import RowBlock
 from tests.live.snapshots import nothing
 from tests.support.captures import path
-from tests.support.rows import START_NS, failed, row, unanswered
-
-
-def test_rates_are_amounts_per_second_of_the_window():
-    snapshot = nothing()._replace(window_ns=2_500_000_000)
-    assert snapshot.per_second(10) == 4
-
-
-def test_the_error_share_is_that_of_all_requests():
-    assert nothing().error_share == 0
-    assert nothing()._replace(traffic=Amounts(8, 2, 0, 0)).error_share == 0.25
+from tests.support.cases import for_each
+from tests.support.rows import START_NS, failed, row
 
 
 def test_requests_whose_response_was_not_read_have_no_part_in_the_error_share():
+    assert nothing().error_share == 0
+    assert nothing()._replace(traffic=Amounts(8, 2, 0, 0)).error_share == 0.25
     assert nothing()._replace(traffic=Amounts(8, 2, 0, 0, 4)).error_share == 0.5
     assert nothing()._replace(traffic=Amounts(8, 0, 0, 0, 8)).error_share is None
 
@@ -102,28 +95,13 @@ def test_the_number_of_rebalances_is_unknown_without_members():
     assert group_of(request_of("JoinGroup")).rebalances == 0
 
 
-def test_the_longest_joins_and_syncs_are_kept():
-    group = group_of(
-        request_of("JoinGroup", latency_ns=5),
-        request_of("JoinGroup", latency_ns=3),
-        request_of("SyncGroup", latency_ns=9),
-        request_of("Heartbeat", latency_ns=99),
-        unanswered(api_name="JoinGroup", group_id="g"),
-    )
-    assert (group.longest_join_ns, group.longest_sync_ns) == (5, 9)
-    assert group.joins == 3
-
-
 def test_rebalance_in_progress_is_no_failure():
     heartbeat = refused("Heartbeat", "REBALANCE_IN_PROGRESS")
-    group = group_of(heartbeat, refused("OffsetCommit", "REBALANCE_IN_PROGRESS"))
-    assert (group.told, group.errors, group.last_error_name) == (2, 0, None)
-
-
-def test_an_error_code_of_one_partition_is_a_request_to_rejoin():
+    # The error code of one partition is enough.
     errors = [ErrorItem("t", 0, 3, "UNKNOWN"), ErrorItem("t", 1, 27, "REBALANCE_IN_PROGRESS")]
     commit = failed("t", 3, "UNKNOWN", api_name="OffsetCommit", group_id="g", errors=errors)
-    assert group_of(commit).told == 1
+    group = group_of(heartbeat, refused("OffsetCommit", "REBALANCE_IN_PROGRESS"), commit)
+    assert (group.told, group.errors, group.last_error_name) == (3, 0, None)
 
 
 def test_requests_without_a_rebalance_are_not_counted():
@@ -133,6 +111,7 @@ def test_requests_without_a_rebalance_are_not_counted():
         refused("OffsetCommit", "UNKNOWN_TOPIC_OR_PARTITION"),
         refused("DescribeGroups", "GROUP_AUTHORIZATION_FAILED"),
         request_of("ConsumerGroupHeartbeat", response_bytes=BARE_BYTES),
+        request_of("ConsumerGroupHeartbeat", api_version=2, response_bytes=500),
         request_of("StreamsGroupHeartbeat", response_bytes=5_000),
         request_of("JoinGroup", group_id=None),
     ]
@@ -154,53 +133,34 @@ def test_a_longer_heartbeat_response_has_an_assignment(api_name, version):
     assert group.last_time_ns == assigned.response_start_ns
 
 
-@pytest.mark.parametrize(
-    ("member_id", "id_bytes"),
-    [("", 1), ("x" * 126, 127), ("x" * 127, 129), ("\u00e9", 3), (None, 1)],
-)
-def test_the_size_of_a_response_depends_on_the_member_id(member_id, id_bytes):
+@for_each("case", [("", 1), ("x" * 126, 127), ("x" * 127, 129), ("\u00e9", 3), (None, 1)])
+def test_the_size_of_a_response_depends_on_the_member_id(case):
+    member_id, id_bytes = case
     bare = request_of("ConsumerGroupHeartbeat", member_id=member_id, response_bytes=26 + id_bytes)
     assert groups_of([bare]) == {}
     assert groups_of([bare._replace(response_bytes=27 + id_bytes)])["g"].protocol == "consumer"
 
 
-def test_a_heartbeat_of_an_unknown_version_is_not_counted():
-    assert (
-        groups_of([request_of("ConsumerGroupHeartbeat", api_version=2, response_bytes=500)]) == {}
-    )
-
-
-@pytest.mark.parametrize(
-    ("api_name", "protocol"),
+@for_each(
+    "case",
     [
-        ("Heartbeat", "classic"),
-        ("ConsumerGroupHeartbeat", "consumer"),
-        ("ShareGroupHeartbeat", "share"),
-        ("StreamsGroupHeartbeat", "streams"),
+        ("Heartbeat", "FENCED_MEMBER_EPOCH", "classic"),
+        ("JoinGroup", "NOT_COORDINATOR", "classic"),
+        ("ConsumerGroupHeartbeat", "UNRELEASED_INSTANCE_ID", "consumer"),
+        ("ShareGroupHeartbeat", "FENCED_MEMBER_EPOCH", "share"),
+        ("StreamsGroupHeartbeat", "UNKNOWN_MEMBER_ID", "streams"),
+        ("OffsetCommit", "UNKNOWN_MEMBER_ID", None),
+        ("OffsetCommit", "STALE_MEMBER_EPOCH", None),
+        ("OffsetCommit", "ILLEGAL_GENERATION", None),
+        ("OffsetCommit", "FENCED_INSTANCE_ID", None),
     ],
 )
-def test_fenced_members_are_failures(api_name, protocol):
-    group = group_of(refused(api_name, "FENCED_MEMBER_EPOCH"))
-    assert (group.protocol, group.errors) == (protocol, 1)
-    assert group.last_error_name == "FENCED_MEMBER_EPOCH"
-
-
-def test_assignments_of_streams_groups_are_not_known():
-    assert group_of(refused("StreamsGroupHeartbeat", "UNKNOWN_MEMBER_ID")).rebalances is None
-
-
-@pytest.mark.parametrize(
-    "name", ["UNKNOWN_MEMBER_ID", "STALE_MEMBER_EPOCH", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID"]
-)
-def test_a_commit_of_a_removed_member_is_a_failure(name):
-    group = group_of(refused("OffsetCommit", name))
-    assert (group.protocol, group.errors, group.last_error_name) == (None, 1, name)
-
-
-def test_any_error_of_a_heartbeat_or_a_join_is_a_failure():
-    group = group_of(refused("ConsumerGroupHeartbeat", "UNRELEASED_INSTANCE_ID"))
-    assert group.last_error_name == "UNRELEASED_INSTANCE_ID"
-    assert group_of(refused("JoinGroup", "NOT_COORDINATOR")).last_error_name == "NOT_COORDINATOR"
+def test_members_that_fail_are_counted(case):
+    api_name, error_name, protocol = case
+    group = group_of(refused(api_name, error_name))
+    assert (group.protocol, group.errors, group.last_error_name) == (protocol, 1, error_name)
+    # Assignments of streams groups are not known.
+    assert group.rebalances == (None if protocol in ("streams", None) else 0)
 
 
 def test_the_last_failure_is_that_of_the_latest_response():

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kanalyze.common.int_columns import shifted
-from kanalyze.errors import UsageError
 from kanalyze.live.window import windows as windows_module
 from kanalyze.live.window.row_measures import RowChoice, RowMeasures
 from kanalyze.live.window.snapshot import Amounts, CaptureState, Snapshot
@@ -38,6 +37,7 @@ from tests.support.rows import (
     plain_traffic,
     row,
     rows,
+    unanswered,
 )
 
 ALL_ROWS = RowChoice()
@@ -116,20 +116,9 @@ def test_memory_is_bounded(monkeypatch, name, limit):
     assert len(packets_found(kept)) == 100
 
 
-def test_blocks_after_a_number_are_returned():
-    kept = filled()
-    serials = [kept_block.serial for kept_block in kept.after(0)]
-    assert [kept_block.step for kept_block in kept.after(serials[1])] == [2]
-    kept.begin()
-    assert (list(kept.after(0)), kept.begun, kept.first_step) == ([], 2, 0)
-
-
-MAX_ROWS = 10
-
-
 def slowest_of(*blocks) -> list[dict]:
     """Return the slowest of rows that come in these blocks."""
-    slowest = SlowestRows(MAX_ROWS)
+    slowest = SlowestRows()
     for of_block in blocks:
         block = RowBlock.of_rows(of_block)
         slowest.add(RowMeasures(block.columns), block)
@@ -142,7 +131,7 @@ def test_only_the_slowest_rows_are_kept_slowest_first():
     rows += [row(latency_ns=None), row(latency_ns=10**9, waited=True)]
     for blocks in ([rows], [[item] for item in rows], [[item] for item in rows[::-1]]):
         slowest = slowest_of(*blocks)
-        assert [item["latency_ns"] for item in slowest] == list(range(99, 99 - MAX_ROWS, -1))
+        assert [item["latency_ns"] for item in slowest] == list(range(99, 99 - MAX_SLOWEST, -1))
         assert slowest[0]["request_packet"] == 99
 
 
@@ -158,10 +147,10 @@ def test_merged_requests_are_those_of_both_in_any_order():
     parts = []
     for part in (rows[::2], rows[1::2]):
         block = RowBlock.of_rows(part)
-        parts.append(SlowestRows(MAX_ROWS))
+        parts.append(SlowestRows())
         parts[-1].add(RowMeasures(block.columns), block)
     for one, other in (parts, parts[::-1]):
-        merged = SlowestRows(MAX_ROWS)
+        merged = SlowestRows()
         merged.merge(one)
         merged.merge(other)
         assert merged.to_list() == slowest_of(rows)
@@ -264,17 +253,6 @@ def test_a_step_with_dropped_rows_is_left_out(monkeypatch):
     assert seconds < whole.window_ns / SECOND_NS
     per_second = whole.traffic.requests / (whole.window_ns / SECOND_NS)
     assert abs(snapshot.traffic.requests / seconds - per_second) < per_second / 2
-
-
-def test_rows_from_before_the_first_time_are_counted():
-    """A pipe may deliver a whole capture at once; the time is then that of its last packet."""
-    windows = Windows(keeps_rows=True)
-    end_ns = START_NS + 5 * SECOND_NS
-    rows = [item for second in range(5) for item in traffic(second)]
-    windows.add(RowBlock.of_rows(rows), end_ns)
-    whole = windows.snapshot(end_ns)
-    unfiltered = FilteredWindows(windows.recent_rows, RowChoice()).snapshot(whole)
-    assert figures(unfiltered) == figures(whole)
 
 
 def test_clearing_the_windows_clears_the_filtered_sums():
@@ -456,18 +434,13 @@ def test_the_steps_of_the_history_sum_up_to_all_rows():
 # -- time -----------------------------------------------------------------------------------------
 
 
-def test_rates_are_over_the_elapsed_time_at_first():
+def test_rates_are_over_the_elapsed_time_at_first_and_over_the_window_later():
     windows = Windows()
     windows.tick(time_at(0))
     windows.add(RowBlock.of_rows([row_at(1), row_at(2), row_at(3.5)]), time_at(4))
     snapshot = windows.snapshot(time_at(4))
     assert snapshot.window_ns == 4 * SECOND_NS
     assert snapshot.per_second(snapshot.traffic.requests) == 0.75
-
-
-def test_rates_are_over_the_window_later():
-    windows = Windows()
-    windows.tick(time_at(0))
     windows.add(RowBlock.of_rows([row_at(second) for second in range(100)]), time_at(99.5))
     windows.tick(time_at(120.25))
     windows.add(RowBlock.of_rows([row_at(115), row_at(116)]), time_at(120.5))
@@ -482,6 +455,53 @@ def test_rows_from_before_the_first_time_lengthen_the_window():
     assert [step.requests for step in snapshot.history] == [1, 0, 0, 0, 1]
 
 
+def test_old_steps_are_dropped():
+    windows = Windows(span_s=3)
+    windows.add(RowBlock.of_rows([row_at(0), row_at(1), row_at(2)]), time_at(2))
+    counts = [windows.snapshot(time_at(second)).traffic.requests for second in (2, 3, 4, 5)]
+    assert counts == [3, 2, 1, 0]
+
+
+def test_late_rows_are_counted_in_the_oldest_step():
+    windows = Windows(span_s=3)
+    windows.add(RowBlock.of_rows([row_at(10)]), time_at(10))
+    windows.add(RowBlock.of_rows([row_at(1), unanswered(request_start_ns=time_at(2))]), time_at(10))
+    snapshot = windows.snapshot(time_at(10))
+    assert snapshot.late_rows == 2
+    assert snapshot.traffic.requests == 3
+    assert windows.snapshot(time_at(11)).traffic.requests == 1
+
+
+def test_rows_ahead_of_the_clock_are_counted_now():
+    snapshot = snapshot_of([row_at(1), row_at(5000)], 1)
+    assert snapshot.traffic.requests == 2
+    assert snapshot.late_rows == 0
+
+
+def test_the_time_stands_still_if_the_clock_is_set_back_a_little():
+    windows = Windows()
+    windows.add(RowBlock.of_rows([row_at(20)]), time_at(20))
+    windows.add(RowBlock.of_rows([row_at(15)]), time_at(15))
+    snapshot = windows.snapshot(time_at(15))
+    assert snapshot.time_ns == time_at(20)
+    assert snapshot.traffic.requests == 2
+    assert snapshot.late_rows == 0
+    assert windows.snapshot(time_at(25)).traffic.requests == 1
+
+
+@pytest.mark.parametrize("back_s", [10, 3600, 10**9])
+def test_a_clock_set_back_further_clears_the_windows(back_s):
+    windows = Windows()
+    windows.add(RowBlock.of_rows([row_at(0)]), time_at(0))
+    windows.add(RowBlock.of_rows([row_at(-back_s), row_at(-back_s)]), time_at(-back_s))
+    for second in range(20):
+        windows.add(RowBlock.of_rows([row_at(second - back_s)]), time_at(second - back_s))
+    snapshot = windows.snapshot(time_at(19 - back_s))
+    assert snapshot.rows == 23
+    assert snapshot.traffic.requests == 10
+    assert snapshot.late_rows == 0
+
+
 def test_without_rows_all_sums_are_zero():
     windows = Windows()
     windows.clear()
@@ -492,34 +512,17 @@ def test_without_rows_all_sums_are_zero():
     assert snapshot.error_share == 0
 
 
-def test_clear_removes_rows_but_not_the_state_of_the_capture():
-    windows = Windows()
-    windows.add_capture(state(packets=5), time_at(1))
-    windows.add(RowBlock.of_rows([row_at(1), failed("t", 6, "SIX", group_id="g")]), time_at(1))
-    windows.clear()
-    snapshot = windows.snapshot(time_at(2))
-    assert (snapshot.rows, snapshot.traffic.requests, snapshot.slowest) == (0, 0, ())
-    assert snapshot.capture == state(packets=5)
-    windows.add_capture(state(packets=7), time_at(2))
-    assert windows.snapshot(time_at(2)).packets == 2
-
-
-@pytest.mark.parametrize(("span_s", "step_s"), [(1, 2), (10, 0), (10, -1), (1, 0.0001)])
-def test_an_invalid_window_is_refused(span_s, step_s):
-    with pytest.raises(UsageError, match="cannot be made of steps"):
-        Windows(span_s, step_s)
-
-
 # -- separate entries -----------------------------------------------------------------------------
 
 
-def test_the_slowest_requests_of_the_last_minute_are_kept():
+def test_the_slowest_requests_and_groups_of_the_last_minute_are_kept():
     windows = Windows()
     for second in range(100):
         all_rows = [
             row_at(second, latency_ns=second * 1000 + n, client_id=f"c{n}") for n in range(3)
         ]
         all_rows.append(row_at(second, api_name="Fetch", waited=True, latency_ns=10**12))
+        all_rows.append(row_at(second, api_name="JoinGroup", group_id="g", latency_ns=None))
         windows.add(RowBlock.of_rows(all_rows), time_at(second))
     slowest = windows.snapshot(time_at(99)).slowest
     assert len(slowest) == MAX_SLOWEST
@@ -527,16 +530,11 @@ def test_the_slowest_requests_of_the_last_minute_are_kept():
     assert slowest[0]["client_id"] == "c2"
     assert slowest[0]["topics"] == ["orders"]
     assert slowest[0]["connection"] == "10.0.0.1:40000>10.0.0.9:9092"
-    kept = windows.snapshot(time_at(140)).slowest
-    assert kept[0]["latency_ns"] == 99_002
-    assert windows.snapshot(time_at(160)).slowest == ()
-
-
-def test_groups_are_kept_for_a_minute():
-    windows = Windows()
-    windows.add(RowBlock.of_rows([row_at(1, api_name="JoinGroup", group_id="g")]), time_at(1))
-    assert windows.snapshot(time_at(50)).groups[0].joins == 1
-    assert windows.snapshot(time_at(70)).groups == ()
+    snapshot = windows.snapshot(time_at(140))
+    assert snapshot.slowest[0]["latency_ns"] == 99_002
+    assert [group.group_id for group in snapshot.groups] == ["g"]
+    snapshot = windows.snapshot(time_at(160))
+    assert snapshot.slowest == snapshot.groups == ()
 
 
 def latencies_of(all_rows) -> list[int]:
@@ -604,16 +602,17 @@ def test_packets_of_the_capture_are_counted_in_the_window():
     assert snapshot.capture.packets == 160
     assert windows.snapshot(time_at(10)).packets == 60
     assert windows.snapshot(time_at(12)).dropped_packets == 0
-
-
-def test_counts_of_a_restarted_capture_are_added():
-    windows = Windows()
-    windows.add_capture(state(packets=100, dropped_packets=9), time_at(0))
-    windows.add_capture(state(packets=30, dropped_packets=None), time_at(1))
-    windows.add_capture(state(packets=31, dropped_packets=2), time_at(1))
-    snapshot = windows.snapshot(time_at(1))
-    assert snapshot.packets == 131
-    assert snapshot.dropped_packets == 11
+    # A capture that begins again counts from 0.
+    windows.add_capture(state(packets=30, dropped_packets=None), time_at(12))
+    windows.add_capture(state(packets=31, dropped_packets=2), time_at(12))
+    snapshot = windows.snapshot(time_at(12))
+    assert (snapshot.packets, snapshot.dropped_packets) == (31, 2)
+    windows.add(RowBlock.of_rows([row_at(12), failed("t", 6, "SIX", group_id="g")]), time_at(12))
+    windows.clear()  # rows are forgotten, but not the state of the capture
+    windows.add_capture(state(packets=33, dropped_packets=2), time_at(12))
+    snapshot = windows.snapshot(time_at(12))
+    assert (snapshot.rows, snapshot.traffic.requests, snapshot.slowest) == (0, 0, ())
+    assert (snapshot.packets, snapshot.dropped_packets) == (2, 0)
 
 
 def test_the_idle_time_is_that_since_the_last_packet():
