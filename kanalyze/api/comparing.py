@@ -16,13 +16,14 @@ from kanalyze.common.paths import is_database
 from kanalyze.errors import UsageError
 from kanalyze.queries.compare.chance import slices_of
 from kanalyze.queries.compare.comparison import Thresholds, compare_sides
-from kanalyze.queries.compare.report_side import (
+from kanalyze.queries.compare.sides import (
+    active_seconds,
     checked_report,
     is_report,
     parse_report,
     side_of_report,
+    side_of_rows,
 )
-from kanalyze.queries.compare.rows_side import active_seconds, side_of_rows
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from kanalyze.api.saved import SavedAnalysis
     from kanalyze.api.tables import OpenedTables
-    from kanalyze.queries.compare.side import Side
+    from kanalyze.queries.compare.sides import Side
     from kanalyze.runtime.pipeline import Analysis
 
 __all__ = ["compare_inputs", "report_in"]

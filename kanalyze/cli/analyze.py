@@ -17,7 +17,7 @@ from kanalyze.common import paths
 from kanalyze.common.paths import saved_files
 from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
-from kanalyze.render.nothing import no_kafka_text, undecrypted_text, unnamed_topics_text
+from kanalyze.render.missing import no_kafka_text, undecrypted_text, unnamed_topics_text
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spec.filters import FILTERS
 

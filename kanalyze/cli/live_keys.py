@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from kanalyze.cli.analyze import KEY_LOG_VARIABLE
 from kanalyze.cli.console import print_message
 from kanalyze.errors import UsageError
-from kanalyze.render.nothing import undecrypted_reason
+from kanalyze.render.missing import undecrypted_reason
 
 if TYPE_CHECKING:
     import argparse

@@ -11,7 +11,7 @@ from kanalyze.errors import UsageError
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.records.types import DecompressionLimits
 from kanalyze.kafka.schema.catalog import Catalog
-from kanalyze.render.row_tables import LONGEST_SHOWN, record_columns, record_status
+from kanalyze.render.table import LONGEST_SHOWN, record_columns, record_status
 from kanalyze.spec.rows.records import RECORD_COLUMNS, VALUE_COLUMNS, RecordRow, columns_of_records
 from kanalyze.tables.records.offset_ranges import ProducedOffsets
 from kanalyze.tables.records.rows import RecordReader, has_records

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kanalyze.batch.inventory import InputFile, find_files, select
+from kanalyze.batch.run_plan import InputFile, find_files, select
 from kanalyze.capture.inputs import find_inputs
 from kanalyze.errors import CaptureError
 from tests.support.captures import path

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kanalyze.batch.quality_state import (
+from kanalyze.batch.checkpoint import (
     _NAMES_ONCE,
     _NO_COUNTS,
     QualityStateError,

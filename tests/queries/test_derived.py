@@ -3,8 +3,8 @@ from __future__ import annotations
 import duckdb
 import pytest
 
-from kanalyze.queries import derived
-from kanalyze.queries.derived import DerivedViews
+from kanalyze.queries import database
+from kanalyze.queries.database import DerivedViews
 from kanalyze.queries.files import Query
 
 
@@ -21,7 +21,7 @@ def connection(monkeypatch: pytest.MonkeyPatch) -> duckdb.DuckDBPyConnection:
     }
     macros = {"twice": query("twice", "CREATE TEMP MACRO twice(x) AS x * 2")}
     folders = {"tables": tables, "macros": macros}
-    monkeypatch.setattr(derived, "built_in", folders.__getitem__)
+    monkeypatch.setattr(database, "built_in", folders.__getitem__)
     made = duckdb.connect()
     made.execute("CREATE TABLE rows AS FROM range(4) AS r(n)")
     return made

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kanalyze.queries import scratch
-from kanalyze.queries.scratch import ScratchFolder
+from kanalyze.queries import database
+from kanalyze.queries.database import ScratchFolder
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def test_the_folder_of_a_killed_process_is_removed(folder: Path) -> None:
     code = (
         "import os, tempfile\n"
         f"tempfile.tempdir = {str(folder)!r}\n"
-        "from kanalyze.queries.scratch import ScratchFolder\n"
+        "from kanalyze.queries.database import ScratchFolder\n"
         "made = ScratchFolder()\n"
         "os._exit(1)\n"
     )
@@ -58,7 +58,7 @@ def test_a_folder_that_is_being_created_is_not_removed(monkeypatch: pytest.Monke
 
     def remove_abandoned() -> None:
         made = list(Path(tempfile.gettempdir()).iterdir())
-        scratch._remove_abandoned()
+        database._remove_abandoned()
         existing.extend(path.is_dir() for path in made)
 
     lock, rename = fcntl.flock, Path.rename

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.tcp import Endpoint, TcpConnection
-from kanalyze.render.row_tables import ANOMALY_TABLE, anomaly_status
-from kanalyze.render.table import RowTable
+from kanalyze.render.table import ANOMALY_TABLE, RowTable, anomaly_status
 from kanalyze.tables.anomalies import anomaly_row
 
 if TYPE_CHECKING:

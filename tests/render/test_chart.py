@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.render.chart import bar_lines, columns_for, largest, resampled
+from kanalyze.render.layout import bar_lines, columns_for, largest, resampled
 
 AMOUNTS = st.lists(st.integers(0, 10**12), max_size=50)
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from kanalyze.render.row_tables import CONNECTION_TABLE, connection_status
-from kanalyze.render.table import RowTable
+from kanalyze.render.table import CONNECTION_TABLE, RowTable, connection_status
 from kanalyze.spec.rows.connections import CONNECTION_COLUMNS, ConnectionRow
 
 PLAIN: dict[str, Any] = {

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from kanalyze.kafka.codec.trace import TraceNode
-from kanalyze.render.embedded import embedded_lines
+from kanalyze.render.tree import embedded_lines
 
 
 def text(value: str) -> bytes:

@@ -13,8 +13,7 @@ from kanalyze.render.layout import (
     padded,
     with_whole_ids,
 )
-from kanalyze.render.row_tables import record_columns
-from kanalyze.render.table import READABLE
+from kanalyze.render.table import READABLE, record_columns
 
 TOPIC_ID = "vWnWpcWbTA-xD4QQ5oXw_A"
 COLUMNS = (

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kanalyze.render.packet_comments import comment_of
+from kanalyze.render.wireshark import comment_of
 from tests.support import rows as sample_rows
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kanalyze.render.phrases import (
+from kanalyze.render.units import (
     api_text,
     captures_text,
     connection_text,

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from kanalyze.render.row_tables import record_columns, record_status
-from kanalyze.render.table import RowTable
+from kanalyze.render.table import RowTable, record_columns, record_status
 from kanalyze.spec.rows.records import HeaderItem, RecordRow
 
 ALL_NULL: dict[str, Any] = dict.fromkeys(RecordRow._fields)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.render.text import shown
+from kanalyze.render.units import shown
 
 
 @pytest.mark.parametrize(

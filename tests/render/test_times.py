@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from kanalyze.render.times import clock_text, moment_text
+from kanalyze.render.units import clock_text, moment_text
 from tests.support.rows import START_NS
 
 

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from kanalyze.errors import UsageError
-from kanalyze.runtime.analysis_inputs import AnalysisInputs
+from kanalyze.runtime.settings import AnalysisInputs
 from tests.support.captures import path
 
 NAME = "controller"

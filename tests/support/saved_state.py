@@ -11,7 +11,7 @@ from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.kafka.session.message_reader import MessageReader
 from kanalyze.model.anomalies import NET_ANOMALIES
-from kanalyze.runtime import analysis_inputs
+from kanalyze.runtime import settings as run_settings
 from kanalyze.runtime.stages import Stages
 from kanalyze.runtime.state import load_state, save_state
 from kanalyze.runtime.table_rows import request_blocks, row_of_connection
@@ -139,7 +139,7 @@ class opened:  # noqa: N801 - used as a function
 
     def __enter__(self) -> MergedCaptures:
         self._patch.__enter__()
-        return analysis_inputs.MergedCaptures([self._capture], buffer_bytes=1 << 16)
+        return run_settings.MergedCaptures([self._capture], buffer_bytes=1 << 16)
 
     def __exit__(self, *error: object) -> None:
         self._patch.__exit__(*error)  # type: ignore[arg-type]

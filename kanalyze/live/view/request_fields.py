@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.render.text import shown
-from kanalyze.render.times import moment_text
-from kanalyze.render.units import bytes_text, count_text, duration_text
+from kanalyze.render.units import bytes_text, count_text, duration_text, moment_text, shown
 from kanalyze.spec.rows.requests import COLUMNS
 
 if TYPE_CHECKING:

@@ -14,12 +14,18 @@ from kanalyze.live.view.request_fields import request_fields
 from kanalyze.live.view.tables import REQUESTS, TABLES, finding_text, sorted_entries, table_lines
 from kanalyze.live.window.snapshot import PIPE
 from kanalyze.queries.findings import Finding
-from kanalyze.render.chart import bar_lines
 from kanalyze.render.findings import command_text, confidence_text
-from kanalyze.render.layout import cell_width, padded
+from kanalyze.render.layout import bar_lines, cell_width, padded
 from kanalyze.render.lines import Line
-from kanalyze.render.text import MISSING, shown
-from kanalyze.render.units import count_text, counted, duration_text, percent_text, rate_text
+from kanalyze.render.units import (
+    MISSING,
+    count_text,
+    counted,
+    duration_text,
+    percent_text,
+    rate_text,
+    shown,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -12,12 +12,18 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.texts import escape
-from kanalyze.render.failed import failed_names
 from kanalyze.render.html.tables import table_specs
-from kanalyze.render.phrases import api_text, listed, packets_text, status_text
-from kanalyze.render.text import MISSING, shown
-from kanalyze.render.times import is_dated
-from kanalyze.render.units import duration_text
+from kanalyze.render.missing import failed_names
+from kanalyze.render.units import (
+    MISSING,
+    api_text,
+    duration_text,
+    is_dated,
+    listed,
+    packets_text,
+    shown,
+    status_text,
+)
 from kanalyze.spec.report import PARTS
 
 if TYPE_CHECKING:

@@ -10,17 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze.batch.archive import block_files
-from kanalyze.batch.archive.block_files import BlockFile, CapturePart, WrittenBlocks
+from kanalyze.batch.archive import shuffle
 from kanalyze.batch.archive.packed_segments import BlockError
-from kanalyze.batch.archive.shuffle_schema import BlockGroup, ShuffleRow
+from kanalyze.batch.archive.shuffle import (
+    BlockFile,
+    BlockGroup,
+    CapturePart,
+    ShuffleRow,
+    WrittenBlocks,
+)
 from kanalyze.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from kanalyze.batch.archive.shuffle_reader import ShuffledBlock
+    from kanalyze.batch.archive.segment_readers import ShuffledBlock
 
 BUCKETS = 3
 PARTS = {0: CapturePart("b", 50, 0), 1: CapturePart("a", 50, 0), 2: CapturePart("a", 70, 900)}
@@ -108,7 +113,7 @@ def test_groups_and_files_make_no_difference(
         noise.choice(tasks).append(row)
     folder = tmp_path_factory.mktemp("blocks")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(block_files, "_GROUP_BYTES", group_bytes)
+        patch.setattr(shuffle, "_GROUP_BYTES", group_bytes)
         groups = written(folder, *tasks)
     for bucket in range(BUCKETS):
         expected = sorted(row[1:] for row in rows if row.bucket == bucket)
@@ -143,7 +148,7 @@ def test_only_a_little_of_a_file_is_buffered(
 ) -> None:
     """The blocks of one bucket are not read all at once."""
     size = 1 << 20
-    monkeypatch.setattr(block_files, "_READ_BYTES", size)
+    monkeypatch.setattr(shuffle, "_READ_BYTES", size)
     groups = written(tmp_path, (block(0, key, packet=key, data=bytes(size)) for key in range(8)))
     blocks = WrittenBlocks(str(tmp_path), groups, PARTS).of_bucket(0)
     assert len(next(blocks).data) == size

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kanalyze.batch.archive.continued_captures import (
+from kanalyze.batch.archive.packed_segments import BlockError
+from kanalyze.batch.archive.segment_readers import (
     ContinuedCaptures,
     dump_locations,
     load_locations,
 )
-from kanalyze.batch.archive.packed_segments import BlockError
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.packet_index import PacketIndex

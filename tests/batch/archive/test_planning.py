@@ -11,7 +11,7 @@ from kanalyze.batch.archive.planning import (
     splits_to_reread,
     without_splits,
 )
-from kanalyze.batch.archive.shuffle_schema import CaptureReport
+from kanalyze.batch.archive.shuffle import CaptureReport
 from kanalyze.capture.splits import Split, SplitEnds
 from kanalyze.errors import CaptureError
 from kanalyze.model.anomalies import AnomalyKind

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kanalyze.batch.archive.packed_segments import BlockError
-from kanalyze.batch.archive.shard_reader import ShardReader
+from kanalyze.batch.archive.segment_readers import ShardReader
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.listing import FoundCapture
 from kanalyze.errors import CaptureError

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanalyze.batch.archive.packed_segments import as_arrays, no_holes, pack, prune
-from kanalyze.batch.archive.shuffle_reader import ShuffledBlock, ShuffleReader
+from kanalyze.batch.archive.segment_readers import ShuffledBlock, ShuffleReader
 from kanalyze.net.headers import read_headers
 from kanalyze.net.layer_stats import LayerStats
 from tests.support.packets import Packet, make_batch, segment
@@ -119,7 +119,7 @@ def test_any_blocks_are_merged_in_order_of_time(dice: random.Random, captures: i
 
 
 def test_large_batches_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kanalyze.batch.archive.shuffle_reader._MAX_BYTES", 40)
+    monkeypatch.setattr("kanalyze.batch.archive.segment_readers._MAX_BYTES", 40)
     blocks = [block("a", 1 + 5 * i, [10 + 50 * i + j for j in range(5)]) for i in range(6)]
     blocks += [block("b", 1 + 5 * i, [12 + 50 * i + j for j in range(5)]) for i in range(6)]
     source = shuffle_reader(*blocks)
@@ -132,7 +132,7 @@ def test_large_batches_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_blocks_are_read_only_when_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kanalyze.batch.archive.shuffle_reader._MAX_BYTES", 64)
+    monkeypatch.setattr("kanalyze.batch.archive.segment_readers._MAX_BYTES", 64)
     read_count = 0
 
     def blocks() -> object:

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from kanalyze.batch.archive.packed_segments import BlockError
-from kanalyze.batch.archive.shuffle_schema import (
+from kanalyze.batch.archive.shuffle import (
     CONTROL_FIELDS,
     SHUFFLE_SCHEMA,
     BucketReport,

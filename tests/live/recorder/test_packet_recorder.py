@@ -12,7 +12,7 @@ from kanalyze.capture.merge import MergedCaptures
 from kanalyze.errors import UsageError
 from kanalyze.live.recorder.packet_recorder import PacketRecorder
 from kanalyze.live.recorder.pcapng_writer import PcapngWriter
-from kanalyze.render.packet_comments import comment_of
+from kanalyze.render.wireshark import comment_of
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.filters import RowFilter
 from tests.support import rows as sample_rows

@@ -9,7 +9,7 @@ import pytest
 
 from kanalyze.batch.shared_folder import SharedFolder
 from kanalyze.errors import UsageError
-from kanalyze.spark.source.admission import AdmittedCaptures
+from kanalyze.spark.source.stream import AdmittedCaptures
 from tests.support import kafka as k
 from tests.support.packets import START_NS, Packet, pcap_file, segment
 

@@ -4,8 +4,7 @@ import pytest
 
 from kanalyze.batch.run_plan import options_of
 from kanalyze.errors import UsageError
-from kanalyze.spark.source.options import parse_options
-from kanalyze.spark.source.readers import make_plan
+from kanalyze.spark.source.readers import make_plan, parse_options
 
 TABLES = {"requests": ("api", "port", "errors", "maxMemory", "since"), "packets": ("since",)}
 

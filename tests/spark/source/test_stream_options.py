@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kanalyze.errors import UsageError
-from kanalyze.spark.source.stream_options import (
+from kanalyze.spark.source.readers import (
     STREAM_OPTIONS,
     StreamOptions,
     parse_stream_options,

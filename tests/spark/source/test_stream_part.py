@@ -6,13 +6,13 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from kanalyze.batch.archive import continued_captures
+from kanalyze.batch.archive import segment_readers
 from kanalyze.batch.shared_folder import SharedFolder
 from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.packet_index import UNKNOWN_CAPTURE
 from kanalyze.net.shard import Shard
 from kanalyze.spark.source.readers import make_plan
-from kanalyze.spark.source.stream_part import (
+from kanalyze.spark.source.stream import (
     StreamPartition,
     _with_checksum,
     read_stream_partition,
@@ -90,7 +90,7 @@ def test_one_batch_may_have_several_captures(tmp_path: Path) -> None:
 def test_old_packet_locations_are_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(continued_captures, "_MAX_RUNS", 1)
+    monkeypatch.setattr(segment_readers, "_MAX_RUNS", 1)
     stream = Stream(tmp_path)
     rows = [row for capture in one_by_one() for row in stream.read_batch(capture)]
     assert {(row.capture, row.request_packet) for row in rows} == {(UNKNOWN_CAPTURE, None)}
