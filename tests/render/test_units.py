@@ -1,3 +1,5 @@
+"""Short texts that several tables and reports have in common."""
+
 from __future__ import annotations
 
 import pytest
@@ -5,15 +7,70 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kanalyze.render.units import (
+    api_text,
     at_least,
     bytes_text,
+    captures_text,
+    clock_text,
+    connection_text,
     count_text,
     duration_text,
+    listed,
+    moment_text,
+    number_text,
+    packets_text,
     per_mille_text,
     percent_text,
     rate_text,
     records_text,
+    shown,
+    status_text,
 )
+from tests.support.rows import START_NS
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("orders", "orders"),
+        (None, "-"),
+        ("", '""'),
+        ("-", '"-"'),
+        ("\x1b[2J", "\\u001b[2J"),
+        ("a\u202eb", "a\\u202eb"),
+    ],
+)
+def test_text_is_escaped_and_null_differs_from_empty(text, expected):
+    assert shown(text) == expected
+
+
+@given(st.text(st.characters()), st.integers(3, 50))
+def test_shown_text_is_printable_and_bounded(text, limit):
+    escaped = shown(text, limit)
+    assert escaped.isprintable()
+    assert 0 < len(escaped) <= limit
+
+
+def test_a_long_text_ends_in_an_ellipsis():
+    assert shown("x" * 100_000, 10) == "xxxxxxxxx\u2026"
+    assert shown("x" * 10, 10) == "x" * 10
+
+
+def test_a_time_of_day_has_the_requested_decimals():
+    assert clock_text(START_NS + 1_234_567) == "00:00:00.001"
+    assert clock_text(START_NS + 1_234_567, decimals=6) == "00:00:00.001234"
+
+
+def test_a_dated_time_has_month_and_day():
+    assert clock_text(START_NS, dated=True) == "01-01 00:00:00"
+
+
+def test_a_moment_has_its_date():
+    assert moment_text(START_NS + 1_234_567) == "2026-01-01 00:00:00.001"
+
+
+def test_null_is_a_dash():
+    assert clock_text(None) == moment_text(None) == "-"
 
 
 @pytest.mark.parametrize(
@@ -100,3 +157,38 @@ def test_an_uncounted_number_of_records_is_unknown_and_not_0():
 )
 def test_thousandths_are_shown_in_percent(per_mille, expected):
     assert per_mille_text(per_mille) == expected
+
+
+def test_null_is_a_hyphen() -> None:
+    assert number_text(None) == connection_text(None, None) == listed([]) == "-"
+    assert packets_text(7, None) == "7 \u2192 -"
+
+
+def test_a_number_has_all_digits() -> None:
+    assert number_text(1234567) == "1234567"
+
+
+def test_texts_beyond_the_limit_are_left_out() -> None:
+    assert listed(["a", "b"]) == listed(["a", "b"], 2) == "a, b"
+    assert listed(["a", "b", "c"], 2) == listed(["a", "b"], 2, more=True) == "a, b, \u2026"
+
+
+def test_captures_are_the_first_name_and_a_count() -> None:
+    assert captures_text([]) == "no capture"
+    assert captures_text(["a\n"]) == "a\\n"
+    assert captures_text(["a", *["b"] * 1000]) == "a and 1,000 more"
+
+
+def test_only_a_later_connection_of_the_same_ends_has_a_number() -> None:
+    assert connection_text("a:1>b:2", None) == connection_text("a:1>b:2", 1) == "a:1>b:2"
+    assert connection_text("a:1>b:2", 2) == "a:1>b:2 #2"
+
+
+def test_an_api_without_a_name_is_its_key() -> None:
+    assert (api_text("Fetch", 1), api_text(None, 999)) == ("Fetch", "(key 999)")
+    assert api_text("Fetch", 1, str.upper) == "FETCH"
+
+
+def test_the_status_error_is_the_name_of_the_error() -> None:
+    assert status_text("ok", None) == "ok"
+    assert status_text("error", "NOT_CONTROLLER") == "NOT_CONTROLLER"
