@@ -54,15 +54,6 @@ def test_the_pairs_that_earlier_versions_saved_are_loaded() -> None:
     assert loaded.to_dict() == analysis("groups")[1].to_dict()
 
 
-def test_loaded_quality_can_be_merged() -> None:
-    loaded = load_quality(json.loads(text("codecs")))
-    whole = CaptureQuality()
-    whole.merge(analysis("codecs")[1])
-    for quality in (loaded, whole):
-        quality.merge(analysis("errors")[1])
-    assert loaded.to_dict() == whole.to_dict()
-
-
 def test_names_of_undecodable_bytes_are_kept() -> None:
     quality = CaptureQuality(["\udcff.pcap"])
     loaded = load_quality(json.loads(json.dumps(save_quality(quality))))
@@ -186,6 +177,7 @@ def test_adding_up_quality_changes_no_checkpoint():
 
 
 def test_only_the_checkpoint_of_one_run_is_kept(folder, tmp_path):
+    assert folder.owner() is None
     for run in (1, 2, 3):
         folder.write(checkpoint(run), None)
     (tmp_path / "state" / "run-of-mine").mkdir()
@@ -197,10 +189,6 @@ def test_only_the_checkpoint_of_one_run_is_kept(folder, tmp_path):
     assert not names & {"run-000001", "run-000003"}
     assert folder.read(2, "x").run == 2
     assert folder.owner() == ("x", "file:/out")
-
-
-def test_a_new_folder_has_no_owner(folder):
-    assert folder.owner() is None
 
 
 def test_a_damaged_checkpoint_is_reported_in_one_line(folder, tmp_path):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kanalyze.batch.run_plan import InputFile, captures_text, find_files, options_of, select
+from kanalyze.batch.run_plan import InputFile, find_files, options_of, select
 from kanalyze.capture.inputs import find_inputs
 from kanalyze.errors import CaptureError
 from kanalyze.spark.source.readers import make_plan
@@ -156,8 +156,3 @@ def test_options_that_change_rows_are_distinguished():
 def test_options_that_do_not_change_rows_are_ignored():
     assert options(errors="false") == options()
     assert options(numPartitions="3", mode="quarantine") == options()
-
-
-@pytest.mark.parametrize(("count", "text"), [(1, "1 capture"), (2, "2 captures")])
-def test_captures_are_counted(count, text):
-    assert captures_text(count) == text

@@ -18,6 +18,7 @@ from kanalyze.render.layout import (
     with_whole_ids,
 )
 from kanalyze.render.table import READABLE, record_columns
+from tests.support.cases import for_each
 
 TOPIC_ID = "vWnWpcWbTA-xD4QQ5oXw_A"
 COLUMNS = (
@@ -36,32 +37,28 @@ def line_width(widths) -> int:
 def test_a_column_is_as_wide_as_its_widest_cell_or_its_title():
     rows = [("a", "1234567", "", ""), ("abcdefgh", "1", "", "")]
     assert natural_widths(COLUMNS, rows) == [8, 7, 5, 4]
-
-
-def test_wide_characters_take_two_columns():
+    # Wide characters take two columns.
     assert natural_widths(COLUMNS[:1], [("\u6f22\u5b57\u6f22",)]) == [6]
 
 
-def test_widths_are_unchanged_if_they_fit():
-    assert fitted(COLUMNS, [20, 5, 5, 5], 80) == [20, 5, 5, 5]
-    assert fitted(COLUMNS, [2000, 5, 5, 5], None) == [2000, 5, 5, 5]
+FITTED = (
+    # They fit.
+    ([20, 5, 5, 5], 80, [20, 5, 5, 5]),
+    ([2000, 5, 5, 5], None, [2000, 5, 5, 5]),
+    # Long names are cut before a column is left out, first the one with the highest rank.
+    ([40, 5, 5, 5], 41, [20, 5, 5, 5]),
+    ([40, 5, 5, 5], 28, [14, 5, 5, None]),
+    ([40, 5, 5, 5], 20, [13, 5, None, None]),
+    # Names are cut further if no more columns can be left out; numbers never are.
+    ([40, 5, 5, 5], 15, [8, 5, None, None]),
+    ([40, 20, 5, 5], 10, [8, 20, None, None]),
+)
 
 
-def test_long_names_are_cut_before_a_column_is_left_out():
-    assert fitted(COLUMNS, [40, 5, 5, 5], 41) == [20, 5, 5, 5]
-
-
-def test_the_column_with_the_highest_rank_is_left_out_first():
-    assert fitted(COLUMNS, [40, 5, 5, 5], 28) == [14, 5, 5, None]
-    assert fitted(COLUMNS, [40, 5, 5, 5], 20) == [13, 5, None, None]
-
-
-def test_names_are_cut_further_if_no_more_columns_can_be_left_out():
-    assert fitted(COLUMNS, [40, 5, 5, 5], 15) == [8, 5, None, None]
-
-
-def test_numbers_are_never_cut():
-    assert fitted(COLUMNS, [40, 20, 5, 5], 10) == [8, 20, None, None]
+@for_each("case", FITTED)
+def test_columns_are_narrowed_or_left_out_until_they_fit(case):
+    natural, width, expected = case
+    assert fitted(COLUMNS, natural, width) == expected
 
 
 @given(st.lists(st.integers(0, 60), min_size=4, max_size=4), st.integers(80, 200))
@@ -113,26 +110,18 @@ def test_resampling_keeps_the_sum(amounts, per_bucket):
     assert len(resampled(amounts, per_bucket)) == -(-len(amounts) // per_bucket)
 
 
-def test_the_highest_bar_is_full_and_0_is_blank():
+def test_bars_are_as_high_as_their_share_of_the_largest():
     assert bar_lines([0, 1, 2, 4], 2) == ["   \u2588", " \u2584\u2588\u2588"]
-
-
-def test_bars_can_be_several_columns_wide():
     assert bar_lines([4, 0], 1, repeat=3) == ["\u2588\u2588\u2588   "]
-
-
-def test_a_tiny_amount_is_not_blank():
+    # A tiny amount is not blank.
     assert bar_lines([1, 10**12], 1) == ["\u2581\u2588"]
+    assert bar_lines([0, 0], 2) == ["  ", "  "]
 
 
 @given(AMOUNTS, st.integers(1, 6))
 def test_every_line_has_a_column_for_each_amount(amounts, height):
     lines = bar_lines(amounts, height)
     assert [len(line) for line in lines] == [len(amounts)] * height
-
-
-def test_zeros_alone_are_blank():
-    assert bar_lines([0, 0], 2) == ["  ", "  "]
 
 
 def test_null_is_ignored_in_the_largest_amounts():

@@ -1,6 +1,4 @@
-"""Packets of captures are numbered after those of earlier ones.
-
-A shard reader gives the segments of one bucket of all captures, in order of time.
+"""A shard reader gives the segments of one bucket of all captures, in order of time.
 
 A shuffle reader merges the blocks of many captures in order of time.
 """
@@ -16,7 +14,6 @@ from hypothesis import strategies as st
 
 from kanalyze.batch.archive.packed_segments import BlockError, as_arrays, no_holes, pack, prune
 from kanalyze.batch.archive.segment_readers import (
-    ContinuedCaptures,
     ShardReader,
     ShuffledBlock,
     ShuffleReader,
@@ -37,35 +34,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class Numbered(ContinuedCaptures):
-    def numbers(self) -> list[int]:
-        """Read all packets; return their numbers."""
-        return [number for batch in self._merged.batches() for number in batch.number]
-
-
-def captured(path: Path, count: int) -> FoundCapture:
-    packets = [Packet(segment(payload=b"x"), 1000 * number) for number in range(1, count + 1)]
-    path.write_bytes(pcap_file(packets))
-    return FoundCapture(str(path), True, 1000)
-
-
-def test_packets_are_numbered_after_those_of_the_saved_state(tmp_path: Path) -> None:
-    paths = [tmp_path / "a.pcap", tmp_path / "b.pcap"]
-    first = Numbered([captured(paths[0], 2)], Stores(), None)
-    assert first.numbers() == [1, 2]
-    assert first.names == [str(paths[0])]
-
-    second = Numbered([captured(paths[1], 3)], Stores(), first.save_state())
-    assert second.numbers() == [3, 4, 5]
-    assert second.names == [str(path) for path in paths]
-    assert [second.locate(number) for number in (2, 3)] == [(str(paths[0]), 2), (str(paths[1]), 1)]
-
-
-def test_damaged_locations_are_an_error() -> None:
-    with pytest.raises(BlockError, match="the state of a bucket is damaged"):
-        ContinuedCaptures([], Stores(), "{}")
-
-
 def test_the_latest_packets_are_located_after_loading() -> None:
     index = PacketIndex()
     for capture in range(10_005):
@@ -79,11 +47,6 @@ def test_the_latest_packets_are_located_after_loading() -> None:
     assert loaded.locate(20_010, used, is_alone=False) == ("10004.pcap", 2)
     assert loaded.locate(11, used, is_alone=False) == ("5.pcap", 1)
     assert loaded.locate(10, used, is_alone=False) == ("(unknown)", None)
-
-
-def test_without_saved_locations_there_are_no_packets() -> None:
-    index, names = load_locations(None)
-    assert (index.packets, names) == (0, [])
 
 
 @pytest.mark.parametrize(
@@ -142,15 +105,6 @@ def shard_segments_in(source: ShardReader) -> list[tuple[str, int | None, bytes]
     return segments_found
 
 
-def test_rotated_captures_are_read_one_after_another(capture) -> None:
-    source = shard_reader(capture("a", [10_000, 20_000]), capture("b", [30_000]))
-    assert shard_segments_in(source) == [
-        ("a.pcap", 1, b"a 1"),
-        ("a.pcap", 2, b"a 2"),
-        ("b.pcap", 1, b"b 1"),
-    ]
-
-
 def test_captures_that_overlap_are_read_by_time(capture) -> None:
     source = shard_reader(capture("a", [10_000, 30_000]), capture("b", [20_000]))
     assert [payload for _, _, payload in shard_segments_in(source)] == [b"a 1", b"b 1", b"a 2"]
@@ -185,11 +139,6 @@ def test_missing_packets_are_an_error(capture) -> None:
     cut = capture("a", [10_000])._replace(most_packets=2)
     with pytest.raises(CaptureError, match="a capture was changed while it was read: run again"):
         shard_segments_in(shard_reader(cut))
-
-
-def test_a_damaged_state_is_an_error(capture) -> None:
-    with pytest.raises(BlockError, match="the state of a bucket is damaged"):
-        shard_reader(capture("a", [10_000]), state="{}")
 
 
 def test_captures_keep_the_names_they_were_given(capture, tmp_path: Path) -> None:
@@ -252,18 +201,6 @@ def test_rotated_captures_follow_one_another() -> None:
         (50, "c", 1, b"c 1"),
     ]
     assert source.names == ["a", "b", "c"]
-
-
-def test_captures_that_overlap_are_merged_by_time() -> None:
-    source = shuffle_reader(block("a", 1, [10, 20, 30]), block("b", 1, [15, 20, 25]))
-    assert [(time, name) for time, name, *_ in segments_in(source)] == [
-        (10, "a"),
-        (15, "b"),
-        (20, "a"),
-        (20, "b"),
-        (25, "b"),
-        (30, "a"),
-    ]
 
 
 def test_gaps_between_packet_numbers_are_kept() -> None:
