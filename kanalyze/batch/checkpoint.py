@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from kanalyze.batch.commit import Folder
 
-__all__ = ["Checkpoint", "CheckpointFolder", "QualityStateError", "load_quality", "save_quality"]
+__all__ = ["Checkpoint", "CheckpointFolder", "QualityStateError", "load_quality"]
 
 
 class QualityStateError(KanalyzeError):
@@ -36,13 +36,8 @@ class QualityStateError(KanalyzeError):
 _LOAD_ERRORS: Final = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
 
 
-def save_quality(quality: CaptureQuality) -> Any:
-    """Return quality as JSON values."""
-    return quality.to_values()
-
-
 def load_quality(json_value: Any) -> CaptureQuality:
-    """Undo :func:`save_quality`; raises QualityStateError."""
+    """Undo :meth:`CaptureQuality.to_values`; raises QualityStateError."""
     try:
         if isinstance(json_value, list):
             json_value = dict(zip(_NAMES_ONCE, json_value, strict=True))
@@ -226,10 +221,10 @@ def _to_json(checkpoint: Checkpoint, states: list[Any]) -> dict[str, Any]:
         "options": checkpoint.options,
         "read": checkpoint.read,
         "names": {topic_id.hex(): name for topic_id, name in checkpoint.names.items()},
-        "quality": save_quality(checkpoint.quality),
-        "open_quality": save_quality(checkpoint.open_quality),
+        "quality": checkpoint.quality.to_values(),
+        "open_quality": checkpoint.open_quality.to_values(),
         "closing": {
-            str(bucket): save_quality(quality) for bucket, quality in checkpoint.closing.items()
+            str(bucket): quality.to_values() for bucket, quality in checkpoint.closing.items()
         },
         "states": states,
     }

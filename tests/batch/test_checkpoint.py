@@ -16,7 +16,6 @@ from kanalyze.batch.checkpoint import (
     CheckpointFolder,
     QualityStateError,
     load_quality,
-    save_quality,
 )
 from kanalyze.batch.shared_folder import SharedFolder
 from kanalyze.errors import UsageError
@@ -33,7 +32,7 @@ NAMES = ("codecs", "errors", "groups", "old-0-8-2-2", "tls")
 @functools.cache
 def text(name: str) -> str:
     """The quality of a capture as JSON."""
-    return json.dumps(save_quality(analysis(name)[1]))
+    return json.dumps(analysis(name)[1].to_values())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -56,7 +55,7 @@ def test_the_pairs_that_earlier_versions_saved_are_loaded() -> None:
 
 def test_names_of_undecodable_bytes_are_kept() -> None:
     quality = CaptureQuality(["\udcff.pcap"])
-    loaded = load_quality(json.loads(json.dumps(save_quality(quality))))
+    loaded = load_quality(json.loads(json.dumps(quality.to_values())))
     assert loaded.captures == quality.captures
 
 
