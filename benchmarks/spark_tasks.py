@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.errors import BenchmarkError, run_main
 from kanalyze.batch.archive.planning import ReadSummary, splits_to_reread
-from kanalyze.batch.archive.shuffle_schema import (
+from kanalyze.batch.archive.shuffle import (
     CONTROL_FIELDS,
     REPORT_BUCKET,
     SHUFFLE_SCHEMA,
@@ -31,15 +31,15 @@ from kanalyze.batch.run_plan import Settings
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.splits import plan_splits
+from kanalyze.spark.archive import SparkYields
 from kanalyze.spark.source.readers import make_plan
-from kanalyze.spark.yielded_rows import SparkYields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
-    from kanalyze.batch.archive.shuffle_schema import ShuffleRow
+    from kanalyze.batch.archive.shuffle import ShuffleRow
     from kanalyze.capture.splits import Split
 
 _SPLIT_BYTES = Settings((), "").split_bytes

@@ -56,7 +56,7 @@ def test_the_landing_check_runs_the_test_command_of_the_readme() -> None:
 def test_sample_reports_and_generated_parts_are_up_to_date(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Except the pages of findings, which `tests/docs/test_findings.py` checks."""
+    """Except the pages of findings, which `tests/docs/test_pages.py` checks."""
     tool = sample_reports()
     page = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
     monkeypatch.setattr(tool, "findings_page", lambda: page)

@@ -11,7 +11,7 @@ import pytest
 import kanalyze
 from kanalyze.cli.main import main
 from kanalyze.errors import UsageError
-from kanalyze.render.nothing import unnamed_topics_text
+from kanalyze.render.missing import unnamed_topics_text
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.requests.topic_names import topic_id_text
 from tests.support import topic_ids as t

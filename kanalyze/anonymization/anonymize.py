@@ -39,8 +39,7 @@ from kanalyze.kafka.codec.compiler import Decoders, Projection
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.kafka.session.message_reader import MessageReader
 from kanalyze.model.packets import PacketBatch
-from kanalyze.runtime.analysis_inputs import AnalysisInputs
-from kanalyze.runtime.settings import broker_side
+from kanalyze.runtime.settings import AnalysisInputs, broker_side
 from kanalyze.runtime.stages import DEFAULT_MEMORY_BYTES, MemoryBounds, Stages
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
     from kanalyze.common.paths import FileIdentity
     from kanalyze.export.files import OutputFile
     from kanalyze.model.anomalies import Anomaly
-    from kanalyze.runtime.analysis_inputs import CaptureInput
+    from kanalyze.runtime.settings import CaptureInput
 
 __all__ = ["Anonymization", "Anonymized", "key_of"]
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kanalyze.api.saved import SavedAnalysis
     from kanalyze.api.tables import OpenedTables
     from kanalyze.queries.compare.comparison import Thresholds
-    from kanalyze.queries.compare.side import Side
+    from kanalyze.queries.compare.sides import Side
     from kanalyze.queries.engine import QueryEngine
     from kanalyze.queries.findings import FindingKind
     from kanalyze.runtime.pipeline import Analysis
@@ -99,7 +99,7 @@ def report_in(source: object) -> dict[str, Any] | None:
 
     Raises UsageError for JSON that is not a report, and OSError.
     """
-    from kanalyze.queries.compare.report_side import checked_report, is_report, parse_report
+    from kanalyze.queries.compare.sides import checked_report, is_report, parse_report
 
     if isinstance(source, dict):
         return checked_report("report", source)
@@ -141,8 +141,7 @@ def compare_inputs(
         KanalyzeError: an input is missing, or is not a capture, saved file or report.
     """
     from kanalyze.queries.compare.comparison import compare_sides
-    from kanalyze.queries.compare.report_side import side_of_report
-    from kanalyze.queries.compare.rows_side import side_of_rows
+    from kanalyze.queries.compare.sides import side_of_report, side_of_rows
 
     memory_bytes = (max_memory_bytes or DEFAULT_MEMORY_BYTES) // 2
     reports = [report_in(source) for source in (a, b)]
@@ -176,7 +175,7 @@ def compare_inputs(
 def _slices(sides: list[OpenedTables | None]) -> tuple[int | None, int | None]:
     """Return the number of slices of time for each side; None if differences are not tested."""
     from kanalyze.queries.compare.chance import slices_of
-    from kanalyze.queries.compare.rows_side import active_seconds
+    from kanalyze.queries.compare.sides import active_seconds
 
     seconds = [active_seconds(tables.database) for tables in sides if tables is not None]
     slices = slices_of(*seconds) if len(seconds) == len(sides) else None

@@ -5,6 +5,9 @@ in a folder, and the same values from them.
 
 Each run has a folder, ``run-000001``, which does not change once it is complete: the states of open
 connections as Parquet, and a JSON file with all else, after a line with its checksum.
+
+The quality of captures is saved as JSON values. Counts have their names, so that later versions may
+have more, which are 0 in what earlier ones have saved.
 """
 
 from __future__ import annotations
@@ -15,8 +18,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from kanalyze.batch.quality_state import QualityStateError, load_quality, save_quality
-from kanalyze.errors import UsageError
+from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
@@ -24,7 +26,47 @@ if TYPE_CHECKING:
 
     from kanalyze.batch.commit import Folder
 
-__all__ = ["Checkpoint", "CheckpointFolder"]
+__all__ = ["Checkpoint", "CheckpointFolder", "QualityStateError", "load_quality"]
+
+
+class QualityStateError(KanalyzeError):
+    """JSON values that are not the quality of captures."""
+
+
+_LOAD_ERRORS: Final = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
+
+
+def load_quality(json_value: Any) -> CaptureQuality:
+    """Undo :meth:`CaptureQuality.to_values`; raises QualityStateError."""
+    try:
+        if isinstance(json_value, list):
+            json_value = dict(zip(_NAMES_ONCE, json_value, strict=True))
+        names = json_value.keys() - _NO_COUNTS
+        if not _COUNTS_ONCE <= names <= vars(CaptureQuality()).keys():
+            raise QualityStateError(_DAMAGED)
+        return CaptureQuality.from_values(json_value)
+    except (*_LOAD_ERRORS, AttributeError) as error:
+        raise QualityStateError(_DAMAGED) from error
+
+
+_DAMAGED: Final = "the quality of the captures is damaged"
+_NAMES_ONCE: Final = (
+    *("captures", "packets", "captured_bytes", "wire_bytes", "first_time_ns", "last_time_ns"),
+    *("dropped_packets", "interfaces", "comments", "packet_comments", "tcp_packets"),
+    *("not_tcp_packets", "unreadable_packets", "other_packets", "tunnels", "fragment_packets"),
+    *("lost_datagrams", "connections", "kafka_connections", "tls_connections"),
+    *("other_connections", "other_protocols", "kafka_ports", "unknown_ports", "payload_bytes"),
+    *("kafka_bytes", "decoded_bytes", "undecoded_bytes", "skipped_bytes", "lost_bytes"),
+    *("snapped_bytes", "retransmitted_bytes", "duplicate_bytes", "network_duplicate_bytes"),
+    *("refused_connections", "refused_by", "unanswered_connections", "unanswered_by"),
+    *("out_of_order_packets", "late_packets", "late_bytes", "out_of_window_packets"),
+    *("out_of_window_bytes", "before_start_bytes", "anomalies"),
+)
+"""The names of counts in checkpoints that have a list of them, without names."""
+_NO_COUNTS: Final = frozenset(("lost_bytes", "snapped_bytes"))
+"""Those that are not counted any more: they are the bytes of anomalies."""
+_COUNTS_ONCE: Final = frozenset(_NAMES_ONCE) - _NO_COUNTS
+
 
 _FORMAT: Final = 2
 """Must be raised if older versions would read the file wrongly. A new key need not be: they leave
@@ -179,10 +221,10 @@ def _to_json(checkpoint: Checkpoint, states: list[Any]) -> dict[str, Any]:
         "options": checkpoint.options,
         "read": checkpoint.read,
         "names": {topic_id.hex(): name for topic_id, name in checkpoint.names.items()},
-        "quality": save_quality(checkpoint.quality),
-        "open_quality": save_quality(checkpoint.open_quality),
+        "quality": checkpoint.quality.to_values(),
+        "open_quality": checkpoint.open_quality.to_values(),
         "closing": {
-            str(bucket): save_quality(quality) for bucket, quality in checkpoint.closing.items()
+            str(bucket): quality.to_values() for bucket, quality in checkpoint.closing.items()
         },
         "states": states,
     }

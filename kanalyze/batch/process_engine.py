@@ -22,10 +22,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kanalyze.batch.archive.division import TASKS_A_CORE
-from kanalyze.batch.archive.packet_anomalies import add_anomalies, write_anomalies
-from kanalyze.batch.archive.planning import ReadSummary, RebuildSummary, read_in_tasks
-from kanalyze.batch.archive.shuffle_schema import (
+from kanalyze.batch.archive.planning import TASKS_A_CORE, ReadSummary, RebuildSummary, read_in_tasks
+from kanalyze.batch.archive.row_sink import add_anomalies, write_anomalies
+from kanalyze.batch.archive.shuffle import (
     ANOMALY_BUCKET,
     BLOCKS_BUCKET,
     REPORT_BUCKET,
@@ -36,25 +35,23 @@ from kanalyze.batch.archive.shuffle_schema import (
 )
 from kanalyze.batch.archive.table_files import TableFiles, merge_files, with_small_merged
 from kanalyze.batch.archive.tasks import read_splits, rebuilding, with_keys
-from kanalyze.batch.engine import StagedFile
-from kanalyze.batch.reporting import report_on_files
+from kanalyze.batch.engine import StagedFile, report_on_files
 from kanalyze.batch.shared_folder import SharedFolder, location_of
 from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError, reason_of
 from kanalyze.export.arrow import arrays_of
-from kanalyze.queries.scratch import ScratchFolder
+from kanalyze.queries.database import ScratchFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from multiprocessing.process import BaseProcess
 
-    from kanalyze.batch.archive.shuffle_schema import BlockGroup, CaptureReport
+    from kanalyze.batch.archive.shuffle import BlockGroup, CaptureReport
     from kanalyze.batch.archive.table_files import WrittenFile
     from kanalyze.batch.archive.tasks import Job, RebuildBuckets
     from kanalyze.batch.commit import Folder
-    from kanalyze.batch.engine import SavedConnections, TableFolders
-    from kanalyze.batch.reporting import ReportOptions
+    from kanalyze.batch.engine import ReportOptions, SavedConnections, TableFolders
     from kanalyze.capture.splits import Split
     from kanalyze.spec.rows.anomalies import AnomalyRow
     from kanalyze.tables.quality import CaptureQuality

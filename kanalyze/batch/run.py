@@ -24,13 +24,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kanalyze.batch.archive.division import buckets_for, shuffles, tasks_for
+from kanalyze.batch.archive.planning import buckets_for, shuffles, tasks_for
 from kanalyze.batch.archive.table_files import ARCHIVE_TABLES
 from kanalyze.batch.archive.tasks import OTHER_TABLES, Job
 from kanalyze.batch.checkpoint import Checkpoint
 from kanalyze.batch.commit import STAGING, Commit, Commits, only_run
-from kanalyze.batch.engine import SavedConnections, TableFolders
-from kanalyze.batch.reporting import ReportOptions
+from kanalyze.batch.engine import ReportOptions, SavedConnections, TableFolders
 from kanalyze.batch.run_plan import (
     OPEN_PREFIXES,
     captures_text,
@@ -51,9 +50,8 @@ if TYPE_CHECKING:
     from kanalyze.batch.archive.planning import ReadSummary, RebuildSummary
     from kanalyze.batch.commit import Folder
     from kanalyze.batch.engine import ArchiveRows, Engine, OpenedCaptures, StagedFile
-    from kanalyze.batch.inventory import InputFile
     from kanalyze.batch.read_plan import ReadPlan
-    from kanalyze.batch.run_plan import RunPlan, Settings
+    from kanalyze.batch.run_plan import InputFile, RunPlan, Settings
     from kanalyze.spec.rows.anomalies import AnomalyRow
 
 __all__ = ["REPORT", "run_batch"]

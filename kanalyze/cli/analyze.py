@@ -16,6 +16,7 @@ from kanalyze.common import paths
 from kanalyze.common.paths import saved_files
 from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.render.missing import undecrypted_text
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spec.filters import FILTERS
 
@@ -179,7 +180,6 @@ def report_undecrypted(analysis: Analysis | SavedAnalysis, about: str = "") -> N
     quality = analysis.quality
     if not quality.tls_connections and not quality.tls_outcomes:
         return
-    from kanalyze.render.nothing import undecrypted_text  # imported late: few captures have TLS
 
     text = undecrypted_text(quality.tls_connections, quality.tls_outcomes)
     if text is not None:
@@ -192,7 +192,7 @@ def _report_none(arguments: argparse.Namespace, analysis: Analysis | SavedAnalys
     of_kafka = command not in _NOT_ONLY_KAFKA
     filters = _typed_filters(arguments)
     if of_kafka and not quality.kafka_connections:
-        from kanalyze.render.nothing import no_kafka_text  # imported late: seldom needed
+        from kanalyze.render.missing import no_kafka_text
 
         print_message(
             no_kafka_text(
@@ -214,7 +214,7 @@ def report_unnamed_topics(analysis: Analysis | SavedAnalysis) -> None:
     """Print how to name the topics that rows have only the id of, at the end of the captures."""
     names = getattr(analysis, "names", None)  # a saved file has no names beside its rows
     if names is not None and (names.never_named or names.named_late):
-        from kanalyze.render.nothing import unnamed_topics_text  # imported late: seldom needed
+        from kanalyze.render.missing import unnamed_topics_text
 
         print_message(unnamed_topics_text(names.never_named, names.named_late))
 

@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kanalyze.batch.engine import Engine
+    from kanalyze.batch.engine import Engine, ReportOptions
     from kanalyze.batch.read_plan import ReadPlan
-    from kanalyze.batch.reporting import ReportOptions
     from kanalyze.batch.run_plan import Settings
     from kanalyze.queries.engine import QueryEngine
 
@@ -121,7 +120,7 @@ def _show_function(arguments: argparse.Namespace) -> Callable[[dict[str, Any]], 
 
 
 def _report_options(arguments: argparse.Namespace) -> ReportOptions:
-    from kanalyze.batch.reporting import ReportOptions, check_queries
+    from kanalyze.batch.engine import ReportOptions, check_queries
 
     options = ReportOptions(most_slowest=most_slowest(arguments))
     if not arguments.threshold and arguments.queries is None:

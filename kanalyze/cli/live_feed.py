@@ -16,7 +16,7 @@ from kanalyze.cli.analyze import KEY_LOG_VARIABLE
 from kanalyze.cli.console import print_message
 from kanalyze.errors import UsageError
 from kanalyze.live.window.snapshot import PIPE
-from kanalyze.render.nothing import undecrypted_reason
+from kanalyze.render.missing import undecrypted_reason
 
 if TYPE_CHECKING:
     import argparse

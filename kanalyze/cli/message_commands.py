@@ -96,7 +96,7 @@ def _lines_maker(catalog: Catalog, text_format: str, *, everything: bool) -> _Li
 def records(arguments: argparse.Namespace) -> None:
     """Write one row per record; raises KanalyzeError and OSError."""
     from kanalyze.kafka.records.types import DecompressionLimits
-    from kanalyze.render.row_tables import LONGEST_SHOWN, record_columns, record_status
+    from kanalyze.render.table import LONGEST_SHOWN, record_columns, record_status
     from kanalyze.spec.rows.records import RECORD_COLUMNS, RecordRow, columns_of_records
     from kanalyze.tables.records.fetched import ProducedOffsets
     from kanalyze.tables.records.rows import RecordReader, has_records

@@ -65,7 +65,7 @@ def _write_display_filters(arguments: argparse.Namespace) -> None:
 
 def connections(arguments: argparse.Namespace) -> None:
     """Write one row per TCP connection; raises KanalyzeError and OSError."""
-    from kanalyze.render.row_tables import CONNECTION_TABLE, connection_status
+    from kanalyze.render.table import CONNECTION_TABLE, connection_status
     from kanalyze.spec.rows.connections import CONNECTION_COLUMNS
 
     style = {"readable": CONNECTION_TABLE, "status_of": connection_status}
@@ -75,7 +75,7 @@ def connections(arguments: argparse.Namespace) -> None:
 
 def anomalies(arguments: argparse.Namespace) -> None:
     """Write one row per anomaly; raises KanalyzeError and OSError."""
-    from kanalyze.render.row_tables import ANOMALY_TABLE, anomaly_status
+    from kanalyze.render.table import ANOMALY_TABLE, anomaly_status
     from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS
     from kanalyze.tables.anomalies import parse_kinds
 

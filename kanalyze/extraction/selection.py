@@ -15,7 +15,7 @@ import numpy as np
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.model.tcp import Endpoint
 from kanalyze.net.endpoint_hashes import EndpointHashes, hashes_of_ends
-from kanalyze.render.packet_comments import comment_of
+from kanalyze.render.wireshark import comment_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -17,15 +17,20 @@ Unix time; it is computed when it is queried.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO
+import fcntl
+import os
+import shutil
+import tempfile
+import weakref
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
+from kanalyze.common import unfinished
 from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.errors import KanalyzeError
-from kanalyze.queries.derived import DerivedViews
 from kanalyze.queries.engine import QueryError
-from kanalyze.queries.files import built_in
-from kanalyze.queries.memory_limit import MemoryLimit
+from kanalyze.queries.files import built_in, words_of
 from kanalyze.queries.row_buffers import ROW_GROUP, RowBuffers
 from kanalyze.queries.saved import (
     ROWS,
@@ -36,16 +41,190 @@ from kanalyze.queries.saved import (
     shown_columns,
     view_of,
 )
-from kanalyze.queries.scratch import ScratchFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
+    import duckdb
     import pyarrow as pa
 
     from kanalyze.queries.files import Query
 
-__all__ = ["DEFAULT_MEMORY_BYTES", "REPORT_MEMORY_BYTES", "Database", "QueryError"]
+__all__ = [
+    "DEFAULT_MEMORY_BYTES",
+    "REPORT_MEMORY_BYTES",
+    "Database",
+    "DerivedViews",
+    "MemoryLimit",
+    "QueryError",
+    "ScratchFolder",
+]
+
+_PREFIX = "kanalyze-tables-"
+_LOCK = "lock"
+
+
+class ScratchFolder:
+    """An empty folder in the system's folder for temporary files."""
+
+    def __init__(self) -> None:
+        """Make a folder, and remove those of dead processes."""
+        _remove_abandoned()
+        self.path = Path(tempfile.gettempdir()).absolute() / f"{_PREFIX}{os.urandom(8).hex()}"
+        # Not by tempfile, which tells the name when the folder is already there.
+        unfinished.begin(self.path)
+        self.path.mkdir(mode=0o700)
+        self._finalizer = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+        unnamed = self.path / f"{_LOCK}.new"
+        self._lock = os.open(unnamed, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        unnamed.rename(self.path / _LOCK)
+
+    def close(self) -> None:
+        """Remove the folder with its files; a second call does nothing."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+            self._finalizer()
+            unfinished.end(self.path)
+
+
+def _remove_abandoned() -> None:
+    """Remove the folders of processes that no longer run."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        # The folder may belong to another user, or another process may have removed it.
+        with suppress(OSError):
+            if _is_abandoned(folder):
+                shutil.rmtree(folder)
+
+
+def _is_abandoned(folder: Path) -> bool:
+    """Return true if the lock of a folder is free; raises OSError if that cannot be checked.
+
+    A folder without a lock file is just being made by another process.
+    """
+    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(lock)
+    return True
+
+
+_Result = TypeVar("_Result")
+_NO_ROOM = "failed to pin block"
+"""Part of DuckDB's messages if a block does not fit into memory. A commit that fails for that
+reason is another kind of error than a query that does."""
+
+_FILLING_BYTES = 32 << 20
+"""The limit while tables are filled. DuckDB would use more memory only to cache rows that are in
+the file already. The analysis needs memory at that time, and has freed it when queries begin."""
+
+
+_TIMES_INCOMING = 6
+"""How much memory rows take while they are compressed, as a multiple of their size. Lists with
+thousands of items in each row need it; usual rows are so small that the limit stays."""
+
+
+class MemoryLimit:
+    """The limit of a connection, which must be opened with ``limit_bytes``."""
+
+    def __init__(self, usual_bytes: int | None, most_bytes: int) -> None:
+        """Begin with the limit for filling.
+
+        Args:
+            usual_bytes: the limit for queries, as long as it is enough; None for ``most_bytes``.
+            most_bytes: the limit that is never exceeded.
+        """
+        self._usual_bytes = min(usual_bytes or most_bytes, most_bytes)
+        self._most_bytes = most_bytes
+        self.limit_bytes = min(self._usual_bytes, _FILLING_BYTES)
+
+    def begin_insert(self, connection: duckdb.DuckDBPyConnection, incoming_bytes: int) -> None:
+        """Set a limit that is enough to write rows of this size.
+
+        A commit that lacks memory makes the file invalid, so it cannot be tried again.
+        """
+        needed_bytes = min(_TIMES_INCOMING * incoming_bytes, self._most_bytes)
+        if needed_bytes > self.limit_bytes:
+            self._set(connection, needed_bytes)
+
+    def begin_queries(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Set the usual limit for queries, unless it is set."""
+        if self.limit_bytes < self._usual_bytes:
+            import pyarrow as pa
+
+            pa.default_memory_pool().release_unused()
+            self._set(connection, self._usual_bytes)
+
+    def run(self, connection: duckdb.DuckDBPyConnection, run: Callable[[], _Result]) -> _Result:
+        """Return what ``run`` returns; it runs again with more memory as long as it lacks some.
+
+        Raises DuckDB's error if the most that is allowed is not enough, or if it is another one.
+        """
+        import duckdb
+
+        while True:
+            try:
+                return run()
+            except duckdb.Error as error:
+                lacks_memory = isinstance(error, duckdb.OutOfMemoryException)
+                if not ((lacks_memory or _NO_ROOM in str(error)) and self.allow_more(connection)):
+                    raise
+
+    def allow_more(self, connection: duckdb.DuckDBPyConnection) -> bool:
+        """Raise the limit; return False if that is not possible."""
+        if self.limit_bytes == self._most_bytes:
+            return False
+        self._set(connection, min(2 * self.limit_bytes, self._most_bytes))
+        return True
+
+    def allow_all(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Set the highest limit."""
+        self._set(connection, self._most_bytes)
+
+    def _set(self, connection: duckdb.DuckDBPyConnection, limit_bytes: int) -> None:
+        connection.execute(f"SET memory_limit = '{limit_bytes}B'")
+        self.limit_bytes = limit_bytes
+
+
+class DerivedViews:
+    """The views that exist now."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Begin without views; they will be made in ``connection``."""
+        self._connection = connection
+        self._kinds: dict[str, str] = {}
+        """TABLE or VIEW, by name."""
+        self._macros: set[str] = set()
+
+    def make(self, sql: str, above: frozenset[str] = frozenset()) -> None:
+        """Make the views and macros that a statement may name, and those that they name.
+
+        Args:
+            sql: the statement.
+            above: views that are being made, and that this statement is a part of.
+        """
+        tables, macros = built_in("tables"), built_in("macros")
+        words = words_of(sql)
+        for name in sorted(words & macros.keys() - self._macros):
+            self._connection.execute(macros[name].sql)
+            self._macros.add(name)
+        for name in sorted(words & tables.keys() - above):
+            if name not in self._kinds:
+                kind = "TABLE" if tables[name].is_stored else "VIEW"
+                self.make(tables[name].sql, above | {name})
+                self._connection.execute(f"CREATE TEMP {kind} {name} AS {tables[name].sql}")
+                self._kinds[name] = kind
+
+    def drop(self) -> None:
+        """Remove all views; macros stay, because no rows are in them."""
+        for name, kind in self._kinds.items():
+            self._connection.execute(f"DROP {kind} {name}")
+        self._kinds.clear()
+
 
 DEFAULT_MEMORY_BYTES = 1 << 30
 REPORT_MEMORY_BYTES = 64 << 20

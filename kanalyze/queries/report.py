@@ -105,7 +105,7 @@ def report_of(
     has_connections = "connections" in database.tables
     makers = _makers(most_keys)
     *tables, slowest = (
-        (name, ask.table(*makers.get(name, (_bounded_lines, name))))
+        (name, ask.table(*makers.get(name, (_each(bounded_line), name))))
         if has_connections or name not in _OF_CONNECTIONS
         else (name, [])
         for name in TABLES
@@ -174,10 +174,15 @@ def _makers(most_keys: int) -> dict[str, tuple[Callable[..., _Lines], *tuple[str
         "apis": (_apis, "apis", "api_versions"),
         "clients": (_clients, "clients", "client_identities"),
         "topics": (partial(_topics, most_keys), "topics"),
-        "brokers": (_brokers, "brokers"),
-        "tls": (_brokers, "tls"),
-        "slowest": (_slow_requests, "slowest"),
+        "brokers": (_each(_broker), "brokers"),
+        "tls": (_each(_broker), "tls"),
+        "slowest": (_each(_slow_request), "slowest"),
     }
+
+
+def _each(make: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[_Lines], _Lines]:
+    """Return what makes each line of a table by itself."""
+    return lambda lines: list(map(make, lines))
 
 
 def _totals(lines: _Lines, hidden: _Lines | None = None) -> dict[str, Any]:
@@ -207,10 +212,6 @@ def _summarized(line: dict[str, Any]) -> dict[str, Any]:
         for name in {"latency_ns", "total_time_ns"} & group.keys():
             group[name] = group[name] or nothing
     return line
-
-
-def _bounded_lines(lines: _Lines) -> _Lines:
-    return [bounded_line(line) for line in lines]
 
 
 def bounded_line(line: dict[str, Any]) -> dict[str, Any]:
@@ -307,10 +308,6 @@ def _topics(most_keys: int, lines: list[dict[str, Any]]) -> list[dict[str, Any]]
     return listed
 
 
-def _brokers(lines: _Lines) -> _Lines:
-    return [_broker(line) for line in lines]
-
-
 def _broker(line: dict[str, Any]) -> dict[str, Any]:
     ip, port = line.pop("broker_ip"), line.pop("broker_port")
     return {"broker": None if ip is None else str(Endpoint(ip, port)), **line}
@@ -331,10 +328,6 @@ def _series(
         for name, values in series.items():
             values[(line["start_ns"] - start_ns) // bucket_ns] = line[name]
     return {"start_ns": start_ns, "bucket_ns": bucket_ns, **series}
-
-
-def _slow_requests(lines: _Lines) -> _Lines:
-    return [_slow_request(line) for line in lines]
 
 
 def _slow_request(line: dict[str, Any]) -> dict[str, Any]:

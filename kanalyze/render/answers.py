@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.render.layout import TableColumn
 from kanalyze.render.table import ReadableColumn
-from kanalyze.render.text import MISSING, shown
+from kanalyze.render.units import MISSING, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,14 +11,20 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.render.failed import failed_names, failed_texts
 from kanalyze.render.layout import TableColumn
-from kanalyze.render.lines import Line, fitted_table
-from kanalyze.render.markdown import markdown_table, markdown_text
-from kanalyze.render.phrases import captures_text
-from kanalyze.render.text import MISSING, shown
-from kanalyze.render.times import moment_text
-from kanalyze.render.units import bytes_text, count_text, counted, duration_text, percent_text
+from kanalyze.render.lines import Line, fitted_table, markdown_table, markdown_text
+from kanalyze.render.missing import failed_names, failed_texts
+from kanalyze.render.units import (
+    MISSING,
+    bytes_text,
+    captures_text,
+    count_text,
+    counted,
+    duration_text,
+    moment_text,
+    percent_text,
+    shown,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.texts import escape
-from kanalyze.render.failed import failed_names
 from kanalyze.render.lines import Line
-from kanalyze.render.text import shown
-from kanalyze.render.times import clock_text
-from kanalyze.render.units import count_text
+from kanalyze.render.missing import failed_names
+from kanalyze.render.units import clock_text, count_text, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

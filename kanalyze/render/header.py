@@ -7,20 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.render.failed import failed_texts
 from kanalyze.render.lines import Line
-from kanalyze.render.nothing import no_kafka_text, undecrypted_text
-from kanalyze.render.phrases import captures_text
-from kanalyze.render.text import shown
-from kanalyze.render.times import moment_text
+from kanalyze.render.missing import failed_texts, no_kafka_text, undecrypted_text
 from kanalyze.render.units import (
     at_least,
     bytes_text,
+    captures_text,
     count_text,
     counted,
     duration_text,
+    moment_text,
     percent_text,
     records_text,
+    shown,
 )
 from kanalyze.spec.filters import FILTERS
 

@@ -18,7 +18,7 @@ from kanalyze.kafka.schema.error_table import ERRORS
 from kanalyze.kafka.schema.schema_ast import MAX_VERSION
 from kanalyze.render.layout import TableColumn
 from kanalyze.render.lines import fitted_table
-from kanalyze.render.text import MISSING
+from kanalyze.render.units import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.render.failed import without_nulls
 from kanalyze.render.findings import (
     confidence_text,
     finding_groups,
@@ -15,7 +14,8 @@ from kanalyze.render.findings import (
     no_findings_text,
 )
 from kanalyze.render.header import header_lines
-from kanalyze.render.markdown import markdown_code, markdown_table, markdown_text
+from kanalyze.render.lines import markdown_code, markdown_table, markdown_text
+from kanalyze.render.missing import without_nulls
 from kanalyze.render.report_tables import TableOrder, report_tables
 from kanalyze.render.terminal import chart_lines
 from kanalyze.render.units import count_text

@@ -9,15 +9,13 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kanalyze.render.chart import bar_lines, columns_for, largest, resampled
-from kanalyze.render.failed import without_nulls
 from kanalyze.render.findings import finding_lines, left_out_text, no_findings_text
 from kanalyze.render.header import header_lines
-from kanalyze.render.layout import padded
+from kanalyze.render.layout import bar_lines, columns_for, largest, padded, resampled
 from kanalyze.render.lines import Line, fitted_table
+from kanalyze.render.missing import without_nulls
 from kanalyze.render.report_tables import TableOrder, report_tables
-from kanalyze.render.times import clock_text, is_dated
-from kanalyze.render.units import count_text, duration_text, rate_text
+from kanalyze.render.units import clock_text, count_text, duration_text, is_dated, rate_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

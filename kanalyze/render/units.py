@@ -1,25 +1,83 @@
-"""Numbers for people.
+"""Short texts for people: names from the wire, times, amounts with their units, values of a row.
 
-In: integers. Out: short text with a unit.
-
-Units are decimal (1 kB is 1000 B), and three digits are shown. Exact numbers are in the JSON.
+In: values of a row or a line; any may be None. Out: short printable text, with names from the wire
+escaped.
 """
 
 from __future__ import annotations
 
-from kanalyze.render.text import MISSING
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.common.texts import escape
+from kanalyze.common.times import format_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = [
+    "MISSING",
+    "api_text",
     "at_least",
     "bytes_text",
+    "captures_text",
+    "clock_text",
+    "connection_text",
     "count_text",
     "counted",
     "duration_text",
+    "is_dated",
+    "listed",
+    "moment_text",
+    "number_text",
+    "packets_text",
     "per_mille_text",
     "percent_text",
     "rate_text",
     "records_text",
+    "shown",
+    "status_text",
 ]
+
+MISSING = "-"
+"""The text for null."""
+
+_LIMIT = 120
+
+
+def shown(text: str | None, limit: int = _LIMIT) -> str:
+    """Return a text with unprintable characters escaped, cut to at most ``limit`` characters.
+
+    Null is ``-``. The empty text is ``""``, and the text ``-`` is written in quotes.
+    """
+    if text is None:
+        return MISSING
+    if text in ("", MISSING):
+        return f'"{text}"'
+    # Cut first: escaping never makes a text shorter.
+    escaped = escape(text[: limit + 1])
+    return escaped if len(escaped) <= limit else escaped[: limit - 1] + "\u2026"
+
+
+def clock_text(time_ns: int | None, *, dated: bool = False, decimals: int = 3) -> str:
+    """Return ``09:30:00.123``, or ``01-31 09:30:00`` if ``dated``; ``-`` for None."""
+    if time_ns is None:
+        return MISSING
+    text = format_time(time_ns)
+    return f"{text[5:10]} {text[11:19]}" if dated else text[11 : 20 + decimals]
+
+
+def moment_text(time_ns: int | None) -> str:
+    """Return ``2026-01-31 09:30:00.123``; ``-`` for None."""
+    if time_ns is None:
+        return MISSING
+    return format_time(time_ns)[:23].replace("T", " ")
+
+
+def is_dated(capture: Mapping[str, Any]) -> bool:
+    """Return true if a report's capture spans several days, so that times need a date."""
+    first, last = capture["first_time"], capture["last_time"]
+    return bool(first and last and first[:10] != last[:10])
+
 
 _DECIMAL = ("", "k", "M", "G", "T", "P", "E", "Z")
 _SECOND = 1_000_000_000
@@ -120,3 +178,47 @@ def _digits(number: float) -> str:
     rounded = _three_digits(number)
     decimals = 2 if rounded < 10 else 1 if rounded < 100 else 0
     return f"{rounded:.{decimals}f}"
+
+
+def number_text(value: int | None) -> str:
+    """Return a number that is no amount, such as an offset: all digits; ``-`` for null."""
+    return MISSING if value is None else str(value)
+
+
+def listed(texts: Sequence[str], most: int | None = None, *, more: bool = False) -> str:
+    """Return at most ``most`` texts with commas between them; ``-`` if there are none.
+
+    ``…`` follows if texts are left out, or if ``more`` says that there are others.
+    """
+    if not texts:
+        return MISSING
+    is_cut = more or (most is not None and len(texts) > most)
+    return ", ".join(texts[:most]) + (", \u2026" if is_cut else "")
+
+
+def captures_text(names: Sequence[object]) -> str:
+    """Return the name of the first capture, and how many more there are."""
+    if not names:
+        return "no capture"
+    more = f" and {count_text(len(names) - 1)} more" if len(names) > 1 else ""
+    return shown(str(names[0])) + more
+
+
+def connection_text(connection: str | None, number: int | None) -> str:
+    """Return a connection, with its number if the two ends had one before; ``-`` for null."""
+    return shown(connection) + (f" #{number}" if number is not None and number > 1 else "")
+
+
+def api_text(name: str | None, key: int | None, name_text: Callable[[str], str] = shown) -> str:
+    """Return the name of an API as ``name_text`` writes it, or the key if there is no name."""
+    return name_text(name) if name else f"(key {key})"
+
+
+def status_text(status: str, error_name: str | None) -> str:
+    """Return the status of a request; instead of ``error``, the name of the error."""
+    return shown(error_name if status == "error" else status)
+
+
+def packets_text(request_packet: int | None, response_packet: int | None) -> str:
+    """Return the first packets of a request and its response."""
+    return f"{number_text(request_packet)} \u2192 {number_text(response_packet)}"

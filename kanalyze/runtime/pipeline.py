@@ -21,11 +21,15 @@ from typing import TYPE_CHECKING
 from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.net.segment_columns import ALL_CONNECTIONS, Shard
-from kanalyze.runtime.analysis_inputs import AnalysisInputs, CaptureInput
 from kanalyze.runtime.monitor import RunMonitor
 from kanalyze.runtime.one_pass import OnePass
-from kanalyze.runtime.run_context import RunContext
-from kanalyze.runtime.settings import AnalysisSettings, broker_side
+from kanalyze.runtime.settings import (
+    AnalysisInputs,
+    AnalysisSettings,
+    CaptureInput,
+    RunContext,
+    broker_side,
+)
 from kanalyze.runtime.stages import DEFAULT_MEMORY_BYTES, MemoryBounds
 from kanalyze.runtime.table_rows import (
     RowSource,
@@ -48,8 +52,8 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.message_reader import KeepsBytes
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.streams import TokenBytes
-    from kanalyze.runtime.resumable_run import ResumableRun
     from kanalyze.runtime.stages import Captures
+    from kanalyze.runtime.state import ResumableRun
     from kanalyze.spec.rows.anomalies import AnomalyRow
     from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.tables.columns.block import RowBlock
@@ -265,7 +269,7 @@ class Analysis(RowSource):
             others: see :meth:`table_rows`.
             first_id: number of the first row of requests; None for that of the shard.
         """
-        from kanalyze.runtime.resumable_run import ResumableRun  # imported late: rarely needed
+        from kanalyze.runtime.state import ResumableRun  # imported late: rarely needed
 
         return ResumableRun(
             self._context,

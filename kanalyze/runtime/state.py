@@ -25,19 +25,25 @@ from typing import TYPE_CHECKING, Final
 from kanalyze.common.garbage_collection import no_collection
 from kanalyze.common.plain_values import fields, from_bytes, to_bytes
 from kanalyze.errors import KanalyzeError
-from kanalyze.runtime.closing_rows import split
+from kanalyze.runtime.closing_rows import ClosingRowsError, before_state, rows_of, split
+from kanalyze.runtime.one_pass import OnePass
+from kanalyze.runtime.table_rows import SelectedRows, new_cluster_lines
+from kanalyze.tables.quality import CaptureQuality
 from kanalyze.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from kanalyze.common.plain_values import State
     from kanalyze.model.tcp import TcpConnection
+    from kanalyze.runtime.settings import RunContext
     from kanalyze.runtime.stages import Stages
+    from kanalyze.runtime.table_rows import TableRows, Tables
+    from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.tables.cluster.reader import ClusterLines
     from kanalyze.tables.requests.row_assembler import RowAssembler
 
-__all__ = ["StateError", "load_state", "save_state"]
+__all__ = ["ResumableRun", "StateError", "load_state", "save_state"]
 
 FORMAT: Final = 13
 """Must be raised once a release if the state of a class has changed its layout since the last."""
@@ -183,3 +189,72 @@ def _opened(data: bytes) -> bytes:
 
 def _damaged() -> StateError:
     return StateError("the state is damaged: run without it")
+
+
+class ResumableRun:
+    """Rows of captures that continue earlier captures, or that later captures continue."""
+
+    def __init__(
+        self,
+        context: RunContext,
+        tables: Tables,
+        saved_state: bytes | None,
+        *,
+        keeps_open: bool = False,
+        first_id: int | None = None,
+    ) -> None:
+        """Set up a run; for the arguments see :meth:`.Analysis.resumable`."""
+        self._context = context
+        self._tables = tables
+        self._loaded = saved_state
+        self._keeps_open = keeps_open
+        self._first_id = first_id
+        self.saved_state = b""
+        """State of the connections that are open at the end; set when all rows were yielded."""
+        self.closing_quality = CaptureQuality()
+        """The counts that closing them would add; set when all rows were yielded."""
+        self.open_connections: list[ConnectionRow] = []
+        """Their rows, with the values known so far; set when all rows were yielded."""
+        self.closed: str | None = None
+        """Why the connections of the loaded state were closed; None if they were continued."""
+
+    def rows(self) -> Iterator[TableRows]:
+        """Yield the rows that match the filter, once; without anomalies of the capture files.
+
+        Raises:
+            StateError: the state is not of an analysis with the same settings, or cannot be read,
+                and it has no rows for closing its connections.
+        """
+        context, tables = self._context, self._tables
+        run = OnePass(
+            *(context.open(), context.settings, tables, context.names, context.quality),
+            checks_crc=False,
+        )
+        lines = new_cluster_lines(context)
+        selected = SelectedRows(context, tables, self._first_id, lines)
+        if self._loaded is not None:
+            try:
+                load_state(self._loaded, run.stages, run.assembler, lines)
+                run.stages.reset_counts()
+            except StateError as error:
+                yield from self._closed(self._loaded, error)
+        for _, step_rows in run.steps(close_connections=not self._keeps_open):
+            for rows in step_rows:
+                yield selected.of(rows)
+        if self._keeps_open:
+            state = save_state(run.stages, run.assembler, lines)
+            last = [selected.of(rows) for rows in run.close(self.closing_quality)]
+            self.open_connections = [row for rows in last for row in rows.connections]
+            self.saved_state = before_state(last, state)
+
+    def _closed(self, data: bytes, error: StateError) -> list[TableRows]:
+        """Return the rows of the connections of a state that cannot be read."""
+        closing, _ = split(data)
+        if closing is None:
+            raise error
+        try:
+            rows = rows_of(closing)
+        except ClosingRowsError:
+            raise error from None
+        self.closed = str(error).partition(": run without it")[0]
+        return rows

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.exchange import Exchange
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.tcp import TcpConnection
-    from kanalyze.runtime.run_context import RunContext
-    from kanalyze.runtime.settings import AnalysisSettings
+    from kanalyze.runtime.settings import AnalysisSettings, RunContext
     from kanalyze.runtime.stages import BatchEvents, Captures, Stages
     from kanalyze.spec.rows.anomalies import AnomalyRow
     from kanalyze.spec.rows.connections import ConnectionRow

@@ -23,7 +23,13 @@ from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kanalyze.batch.archive.planning import ReadSummary, RebuildSummary, read_in_tasks
-from kanalyze.batch.archive.shuffle_schema import (
+from kanalyze.batch.archive.row_sink import (
+    OPEN_CONNECTIONS,
+    anomalies_of_packets,
+    numbered,
+    write_anomalies,
+)
+from kanalyze.batch.archive.shuffle import (
     ANOMALY_BUCKET,
     BLOCKS_BUCKET,
     CONTROL_FIELDS,
@@ -31,9 +37,13 @@ from kanalyze.batch.archive.shuffle_schema import (
     REPORT_BUCKET,
     SHUFFLE_KEY,
     SHUFFLE_SCHEMA,
+    control_row,
+    files_row,
     from_arrow_stream,
     load_report,
     shuffle_batch,
+    to_arrow_stream,
+    with_control_columns,
 )
 from kanalyze.batch.archive.tasks import (
     partition_packets,
@@ -42,29 +52,112 @@ from kanalyze.batch.archive.tasks import (
     rebuilding,
     with_keys,
 )
+from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError
+from kanalyze.export.arrow import BatchMaker
 from kanalyze.spark.schema import arrow_schema, as_spark, spark_schema
-from kanalyze.spark.yielded_rows import SparkYields
+from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, AnomalyRow
 from kanalyze.spec.rows.tables import TABLES
+from kanalyze.tables.columns.block import RowBlock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from kanalyze.batch.archive.shuffle_schema import BlockGroup, CaptureReport
+    from kanalyze.batch.archive.shuffle import BlockGroup, CaptureReport
     from kanalyze.batch.archive.table_files import WrittenFile
     from kanalyze.batch.archive.tasks import Job, RebuildBuckets
     from kanalyze.capture.splits import Split
+    from kanalyze.runtime.table_rows import TableRows
     from kanalyze.spec.columns import Column
+    from kanalyze.spec.rows.connections import ConnectionRow
+    from kanalyze.tables.filters import RowFilter
 
 __all__ = [
     "ArchiveSegments",
     "RebuiltConnections",
+    "YieldedRows",
+    "anomaly_table",
     "each_in_a_task",
+    "frame_of_anomalies",
     "read_captures",
     "read_packets",
+    "write_anomalies_of_packets",
 ]
+
+_PENDING_BYTES: Final = 1 << 20
+"""Size at which rows of another table are sent, in one control row."""
+
+
+class SparkYields(NamedTuple):
+    """A :class:`~kanalyze.batch.archive.row_sink.YieldsRows` for Spark."""
+
+    def sink(self, columns: Sequence[Column], others: frozenset[str], bucket: int) -> YieldedRows:
+        """Return the sink for the rows of a bucket: columns of requests, and other tables."""
+        return YieldedRows(columns, others, bucket)
+
+    def rows(self, batch: pa.RecordBatch, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
+        """Yield rows of one table."""
+        return map(with_control_columns, as_spark(batch, columns))
+
+
+class YieldedRows:
+    """A :class:`~kanalyze.batch.archive.row_sink.BucketSink` that yields all rows."""
+
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        others: Collection[str],
+        bucket: int,
+    ) -> None:
+        """Buffer nothing yet.
+
+        Args:
+            columns: the columns of requests.
+            others: the other tables to yield; if there are any, requests have their numbers.
+            bucket: the bucket's number.
+        """
+        self._columns = columns
+        self._maker = BatchMaker(columns)
+        self._schema = arrow_schema(columns)
+        self._bucket = bucket
+        self._makers = {name: BatchMaker(TABLES[name].columns) for name in sorted(others)}
+        self._pending: dict[str, list[pa.RecordBatch]] = {name: [] for name in self._makers}
+
+    def control(self, kind: str, data: bytes) -> pa.RecordBatch:
+        """Return a control row."""
+        return control_row(self._schema, kind, self._bucket, data)
+
+    def add(self, rows: TableRows) -> Iterator[pa.RecordBatch]:
+        """Yield requests, and rows of each other table when enough of them are pending."""
+        for block in rows.requests:
+            selected = numbered(block, rows.first_id) if self._makers else block
+            for batch in as_spark(self._maker.of_block(selected), self._columns):
+                yield with_control_columns(batch)
+        for name, block in rows.blocks():
+            if name in self._makers:
+                self._pending[name] += self._batches(name, block)
+                if sum(batch.nbytes for batch in self._pending[name]) >= _PENDING_BYTES:
+                    yield self._flush(name)
+
+    def open_connections(self, rows: list[ConnectionRow]) -> Iterator[pa.RecordBatch]:
+        """Yield the pending rows of other tables, then these."""
+        for name, batches in self._pending.items():
+            if batches:
+                yield self._flush(name)
+        if rows and "connections" in self._makers:
+            block = RowBlock.of_rows(rows, TABLES["connections"].columns)
+            batches = list(self._batches("connections", block))
+            yield self.control(OPEN_CONNECTIONS, to_arrow_stream(batches))
+
+    def _batches(self, name: str, block: RowBlock) -> Iterator[pa.RecordBatch]:
+        return as_spark(self._makers[name].of_block(block), TABLES[name].columns)
+
+    def _flush(self, name: str) -> pa.RecordBatch:
+        batches, self._pending[name] = self._pending[name], []
+        return self.control(name, to_arrow_stream(batches))
+
 
 _Item = TypeVar("_Item")
 _Rebuild: TypeAlias = (
@@ -368,3 +461,57 @@ def _reports(blocks: DataFrame) -> tuple[list[CaptureReport], list[BlockGroup]]:
 
 def _nullable(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_nullable(True) for field in schema])
+
+
+def anomaly_table(
+    spark: SparkSession,
+    captured: ArchiveSegments,
+    rebuilt: RebuiltConnections,
+    row_filter: RowFilter,
+    more_rows: Sequence[AnomalyRow] = (),
+) -> DataFrame:
+    """Return all anomalies, in no order.
+
+    Args:
+        spark: the session.
+        captured: the archive.
+        rebuilt: its connections, rebuilt with anomalies.
+        row_filter: applied to the anomalies of packets.
+        more_rows: further rows.
+    """
+    schema = spark_schema(ANOMALY_COLUMNS)
+    of_packets = partial(_as_spark_rows, captured.read_summary.packets_before, row_filter)
+    table = captured.anomaly_streams().mapInArrow(of_packets, schema)
+    table = table.unionAll(rebuilt.table("anomalies"))
+    rows = [*captured.read_summary.anomaly_rows, *more_rows]
+    return table.unionAll(frame_of_anomalies(spark, rows)) if rows else table
+
+
+def frame_of_anomalies(spark: SparkSession, rows: Sequence[AnomalyRow]) -> DataFrame:
+    """Return rows, at least one, as a table."""
+    batches = as_spark(BatchMaker(ANOMALY_COLUMNS).of_rows(rows), ANOMALY_COLUMNS)
+    return spark.createDataFrame(pa.Table.from_batches(batches), spark_schema(ANOMALY_COLUMNS))
+
+
+def write_anomalies_of_packets(captured: ArchiveSegments, staging: str) -> list[WrittenFile]:
+    """Have tasks write the anomalies of packets to files, and return the files."""
+    if not captured.read_summary.quality.anomalies:
+        return []
+    row_filter = captured.job.plan.row_filter
+    packets_before = captured.read_summary.packets_before
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield files_row(write_anomalies(packets_before, row_filter, staging, batches))
+
+    schema = from_arrow_schema(pa.schema(CONTROL_FIELDS))
+    collected = captured.anomaly_streams().mapInArrow(write, schema).select("_data").collect()
+    return [file for row in collected for file in load_report(row[0])]
+
+
+def _as_spark_rows(
+    packets_before: Mapping[tuple[str, int], int],
+    row_filter: RowFilter,
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    for rows in anomalies_of_packets(packets_before, row_filter, batches):
+        yield from as_spark(rows, ANOMALY_COLUMNS)

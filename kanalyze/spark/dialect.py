@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.errors import UsageError
-from kanalyze.queries.files import built_in
+from kanalyze.queries.files import built_in, find_query
 from kanalyze.spec.rows.requests import COLUMNS
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "QUANTILE_ERROR",
+    "queries",
+    "query",
     "referenced_derived_tables",
     "referenced_names",
     "referenced_tables",
@@ -350,3 +352,19 @@ def _quantile_arguments(generator: Any, node: Any) -> tuple[str, str, str, bool]
     if isinstance(node.parent, exp.Filter):
         condition = f" FILTER({generator.sql(node.parent, 'expression').strip()})"
     return generator.sql(order, "this"), node.this.this.sql(), condition, bool(order.args["desc"])
+
+
+def queries() -> list[str]:
+    """Return the names of all queries, in order."""
+    return sorted(built_in("questions"))
+
+
+def query(name: str) -> str:
+    """Return the text of a query, whose parameters are written ``:name``.
+
+    It begins with its title and description, as comments. Raises UsageError for an unknown name.
+    """
+    question = find_query(name)
+    lines = [question.title, "", *question.description.splitlines()]
+    comment = "\n".join(f"-- {line}".rstrip() for line in lines)
+    return f"{comment}\n{spark_sql(question)}"

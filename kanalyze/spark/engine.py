@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 
-from kanalyze.batch.archive.division import TASKS_A_CORE
-from kanalyze.batch.archive.packet_anomalies import add_anomalies
-from kanalyze.batch.archive.shuffle_schema import (
+from kanalyze.batch.archive.planning import TASKS_A_CORE
+from kanalyze.batch.archive.row_sink import add_anomalies
+from kanalyze.batch.archive.shuffle import (
     CONTROL_FIELDS,
     files_row,
     load_report,
@@ -34,19 +34,19 @@ from kanalyze.batch.archive.table_files import (
     with_small_merged,
 )
 from kanalyze.batch.commit import STAGING
-from kanalyze.batch.engine import StagedFile
-from kanalyze.batch.reporting import report_on_files
+from kanalyze.batch.engine import StagedFile, report_on_files
 from kanalyze.batch.shared_folder import SharedFolder, location_of
 from kanalyze.capture.io.stores import arrow_url
 from kanalyze.capture.io.urls import is_url
 from kanalyze.errors import UsageError
 from kanalyze.render.units import bytes_text
-from kanalyze.spark.anomaly_table import (
+from kanalyze.spark.archive import (
     anomaly_table,
+    each_in_a_task,
     frame_of_anomalies,
+    read_captures,
     write_anomalies_of_packets,
 )
-from kanalyze.spark.archive import each_in_a_task, read_captures
 from kanalyze.spark.failures import failures_in_one_line
 from kanalyze.spark.hadoop_folder import HadoopFolder
 from kanalyze.spark.report import report_on
@@ -61,8 +61,7 @@ if TYPE_CHECKING:
     from kanalyze.batch.archive.table_files import WrittenFile
     from kanalyze.batch.archive.tasks import Job
     from kanalyze.batch.commit import Folder
-    from kanalyze.batch.engine import SavedConnections, TableFolders
-    from kanalyze.batch.reporting import ReportOptions
+    from kanalyze.batch.engine import ReportOptions, SavedConnections, TableFolders
     from kanalyze.capture.splits import Split
     from kanalyze.spark.archive import ArchiveSegments, RebuiltConnections
     from kanalyze.spec.rows.anomalies import AnomalyRow

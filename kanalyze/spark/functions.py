@@ -15,15 +15,14 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kanalyze.batch.archive.division import buckets_for, shuffles, tasks_for
+from kanalyze.batch.archive.planning import buckets_for, shuffles, tasks_for
 from kanalyze.batch.archive.tasks import OTHER_TABLES, Job
-from kanalyze.batch.inventory import find_files
+from kanalyze.batch.run_plan import find_files
 from kanalyze.capture.io.stores import Stores
 from kanalyze.common.argument_values import duration_text, number_texts, path_texts, time_text
 from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.errors import UsageError
-from kanalyze.spark.anomaly_table import anomaly_table
-from kanalyze.spark.archive import read_captures, read_packets
+from kanalyze.spark.archive import anomaly_table, read_captures, read_packets
 from kanalyze.spark.report import report_on
 from kanalyze.spark.source.packets import PACKET_COLUMNS
 from kanalyze.spark.source.readers import make_plan

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kanalyze.batch.inventory import find_files, select
+from kanalyze.batch.run_plan import find_files, select
 from kanalyze.batch.shared_folder import SharedFolder
 from kanalyze.capture.inputs import find_inputs, look_in_folder
 from kanalyze.capture.io.stores import Stores
@@ -23,7 +23,7 @@ from kanalyze.capture.listing import (
     same_file,
 )
 from kanalyze.errors import CaptureError
-from kanalyze.spark.source.admission import AdmittedCaptures
+from kanalyze.spark.source.stream import AdmittedCaptures
 from tests.support.packets import Packet, pcap_file
 
 if TYPE_CHECKING:

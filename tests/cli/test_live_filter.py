@@ -13,7 +13,7 @@ import pytest
 
 from kanalyze.capture.live.libpcap import load_libpcap
 from kanalyze.cli.main import main
-from kanalyze.render.nothing import unnamed_topics_text
+from kanalyze.render.missing import unnamed_topics_text
 from tests.support import libpcap
 from tests.support.captures import path
 from tests.support.disorder import TRANSFORMATIONS, packets_of

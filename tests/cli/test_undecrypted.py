@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kanalyze.cli.main import main
-from kanalyze.runtime import tls_stage, workers
+from kanalyze.runtime import stages, workers
 from kanalyze.tls import installed
 from tests.support import tls_captures
 
@@ -120,4 +120,4 @@ def test_secrets_inside_a_capture_ask_for_the_package(
     text = said(capsys, "requests", file)
     assert "pip install 'kanalyze[tls]'" in text
     assert "give a key log" not in text
-    assert tls_stage.NOT_INSTALLED not in text
+    assert stages.NOT_INSTALLED not in text

@@ -1,8 +1,14 @@
 from __future__ import annotations
 
+import fcntl
+import os
+import subprocess
+import sys
 import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -10,13 +16,137 @@ import pytest
 import kanalyze
 from kanalyze.errors import KanalyzeError
 from kanalyze.export.arrow import BatchMaker
-from kanalyze.queries.database import Database, QueryError
+from kanalyze.queries import database as database_module
+from kanalyze.queries.database import Database, DerivedViews, QueryError, ScratchFolder
 from kanalyze.queries.files import Query
 from tests.support.captures import path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for temporary files."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_a_scratch_folder_exists_until_it_is_closed(folder: Path) -> None:
+    made = ScratchFolder()
+    (made.path / "file").write_bytes(b"x")
+    assert made.path.parent == folder
+    made.close()
+    made.close()
+    assert list(folder.iterdir()) == []
+
+
+def test_a_folder_in_use_is_not_removed() -> None:
+    first = ScratchFolder()
+    second = ScratchFolder()
+    assert first.path.is_dir()
+    for scratch_folder in (first, second):
+        scratch_folder.close()
+
+
+def test_the_folder_of_a_killed_process_is_removed(folder: Path) -> None:
+    code = (
+        "import os, tempfile\n"
+        f"tempfile.tempdir = {str(folder)!r}\n"
+        "from kanalyze.queries.database import ScratchFolder\n"
+        "made = ScratchFolder()\n"
+        "os._exit(1)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=False)
+    (abandoned,) = folder.iterdir()
+    made = ScratchFolder()
+    assert list(folder.iterdir()) == [made.path] != [abandoned]
+    made.close()
+
+
+def test_a_folder_that_is_being_created_is_not_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process removes abandoned folders after each step of creating this one."""
+    existing = []
+
+    def remove_abandoned() -> None:
+        made = list(Path(tempfile.gettempdir()).iterdir())
+        database_module._remove_abandoned()
+        existing.extend(path.is_dir() for path in made)
+
+    lock, rename = fcntl.flock, Path.rename
+
+    def flock(file: int, operation: int) -> None:
+        if operation == fcntl.LOCK_EX:
+            remove_abandoned()
+        lock(file, operation)
+
+    def renamed(self: Path, target: Path) -> Path:
+        remove_abandoned()
+        found = rename(self, target)
+        remove_abandoned()
+        return found
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    monkeypatch.setattr(Path, "rename", renamed)
+    made = ScratchFolder()
+    assert existing == [True, True, True]
+    made.close()
+
+
+def test_other_folders_are_left_alone(folder: Path) -> None:
+    (folder / "kanalyze-tables-of-someone").mkdir()
+    (folder / "other").mkdir()
+    os.close(os.open(folder / "other" / "lock", os.O_CREAT))
+    ScratchFolder().close()
+    assert {path.name for path in folder.iterdir()} == {"kanalyze-tables-of-someone", "other"}
+
+
+def query(name: str, sql: str, description: str = "") -> Query:
+    return Query(name, "", description, (), sql)
+
+
+@pytest.fixture
+def connection(monkeypatch: pytest.MonkeyPatch) -> duckdb.DuckDBPyConnection:
+    tables = {
+        "errors": query("errors", "SELECT * FROM answered WHERE twice(n) > 2"),
+        "answered": query("answered", "SELECT n FROM rows", "kept: it is read twice"),
+        "unused": query("unused", "SELECT * FROM nowhere"),
+    }
+    macros = {"twice": query("twice", "CREATE TEMP MACRO twice(x) AS x * 2")}
+    folders = {"tables": tables, "macros": macros}
+    monkeypatch.setattr(database_module, "built_in", folders.__getitem__)
+    made = duckdb.connect()
+    made.execute("CREATE TABLE rows AS FROM range(4) AS r(n)")
+    return made
+
+
+def tables_and_views(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    sql = "SELECT table_name, table_type FROM information_schema.tables WHERE table_name <> 'rows'"
+    return dict(connection.execute(sql).fetchall())
+
+
+def test_only_views_that_a_statement_names_are_created(
+    connection: duckdb.DuckDBPyConnection,
+) -> None:
+    views = DerivedViews(connection)
+    views.make("SELECT 1 FROM rows")
+    assert tables_and_views(connection) == {}
+    views.make("SELECT 1 FROM errors")
+    assert tables_and_views(connection) == {"errors": "VIEW", "answered": "LOCAL TEMPORARY"}
+    assert connection.execute("FROM errors ORDER BY n").fetchall() == [(2,), (3,)]
+
+
+def test_views_are_computed_again_after_rows_were_added(
+    connection: duckdb.DuckDBPyConnection,
+) -> None:
+    views = DerivedViews(connection)
+    views.make("FROM errors")
+    views.drop()
+    assert tables_and_views(connection) == {}
+    connection.execute("INSERT INTO rows VALUES (9)")
+    views.make("SELECT twice(max(n)) FROM errors")
+    assert connection.execute("SELECT twice(max(n)) FROM errors").fetchall() == [(18,)]
+
 
 SCHEMA = pa.schema([("number", pa.int64()), ("text", pa.string())])
 

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 import kanalyze
 from kanalyze.cli.main import main
 from kanalyze.queries.compare.comparison import Thresholds, compare_sides
-from kanalyze.queries.compare.report_side import checked_report, side_of_report
+from kanalyze.queries.compare.sides import checked_report, side_of_report
 from kanalyze.queries.engine import FailedQueries, QueryError
 from kanalyze.queries.files import built_in
 from kanalyze.queries.findings import finding_kinds

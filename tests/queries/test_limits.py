@@ -16,7 +16,7 @@ import pytest
 from kanalyze.api.tables import create_tables
 from kanalyze.errors import KanalyzeError
 from kanalyze.queries.compare.comparison import Thresholds, compare_sides
-from kanalyze.queries.compare.rows_side import side_of_rows
+from kanalyze.queries.compare.sides import side_of_rows
 from kanalyze.queries.database import Database
 from kanalyze.queries.files import built_in, questions, words_of
 from kanalyze.queries.findings import finding_kinds

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import pytest
-
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.render.header import header_lines
 from kanalyze.tables.quality import CaptureQuality
+from tests.support.cases import for_each
 from tests.support.quality import capture_quality
 from tests.support.rows import START_NS, orphan, row
 from tests.support.summaries import summary_of
@@ -15,44 +14,57 @@ def lines_of(rows=(), key_limit: int = 100, **quality) -> list[str]:
     return [line.plain for line in header_lines(summary)]
 
 
-def warnings_of(rows=(), **quality) -> list[str]:
-    return [line for line in lines_of(rows, **quality) if line.startswith("WARNING")]
-
-
-def test_a_sound_capture_has_no_warning():
-    assert warnings_of([row()], kafka_connections=1, kafka_bytes=250, decoded_bytes=250) == []
-
-
-@pytest.mark.parametrize(
-    ("quality", "expected"),
-    [
-        ({"lost_bytes": 1460}, "1.46 kB sent but not in the capture"),
-        ({"snapped_bytes": 10}, "10 B cut off by the snap length"),
-        ({"dropped_packets": 1}, "1 packet dropped while capturing"),
-        ({"unreadable_packets": 2}, "2 packets with unreadable headers"),
+WARNINGS = (
+    # A sound capture has none.
+    ([row()], {"kafka_connections": 1, "kafka_bytes": 250, "decoded_bytes": 250}, None),
+    ([row()], {"late_packets": 1}, None),
+    ([row()], {"lost_bytes": 1460}, "1.46 kB sent but not in the capture"),
+    ([row()], {"snapped_bytes": 10}, "10 B cut off by the snap length"),
+    ([row()], {"dropped_packets": 1}, "1 packet dropped while capturing"),
+    ([row()], {"unreadable_packets": 2}, "2 packets with unreadable headers"),
+    (
+        [row()],
+        {"late_packets": 3, "late_bytes": 1460},
+        "1.46 kB sent after the end of a connection, not read",
+    ),
+    (
+        [row()],
+        {"out_of_window_packets": 1, "out_of_window_bytes": 10},
+        "1 packet (10 B) with a sequence number outside the window, not read",
+    ),
+    (
+        [row()],
+        {"before_start_bytes": 50},
+        "50 B before the first byte seen of a connection, not read",
+    ),
+    (
+        [row()],
+        {"kafka_bytes": 200, "decoded_bytes": 100, "undecoded_bytes": 60, "skipped_bytes": 40},
         (
-            {"late_packets": 3, "late_bytes": 1460},
-            "1.46 kB sent after the end of a connection, not read",
+            "50.00 % of the Kafka bytes not decoded: 60 B in messages that could not be "
+            "decoded to the end, 40 B skipped because frame boundaries were lost"
         ),
-        (
-            {"out_of_window_packets": 1, "out_of_window_bytes": 10},
-            "1 packet (10 B) with a sequence number outside the window, not read",
-        ),
-        (
-            {"before_start_bytes": 50},
-            "50 B before the first byte seen of a connection, not read",
-        ),
-        (
-            {"kafka_bytes": 200, "decoded_bytes": 100, "undecoded_bytes": 60, "skipped_bytes": 40},
-            (
-                "50.00 % of the Kafka bytes not decoded: 60 B in messages that could not be "
-                "decoded to the end, 40 B skipped because frame boundaries were lost"
-            ),
-        ),
-    ],
+    ),
+    (
+        [],
+        {"connections": 1, "tls_connections": 1},
+        "no Kafka requests found; 1 TLS connection not decrypted: give a key log (--keylog FILE)",
+    ),
+    ([], {"kafka_connections": 1}, "no Kafka requests match"),
+    ([row(), orphan()], {}, "1 response without a request"),
+    (
+        [row(client_id=str(n)) for n in range(9)],
+        {"key_limit": 5},
+        "too many clients to list each: the rest is summed up",
+    ),
 )
-def test_missing_data_is_a_warning(quality, expected):
-    assert warnings_of([row()], **quality) == [f"WARNING: {expected}"]
+
+
+@for_each("case", WARNINGS)
+def test_what_is_missing_is_a_warning(case):
+    rows, quality, expected = case
+    lines = [line for line in lines_of(rows, **quality) if line.startswith("WARNING")]
+    assert lines == ([] if expected is None else [f"WARNING: {expected}"])
 
 
 def test_names_and_comments_of_captures_are_escaped_and_at_most_three():
@@ -69,32 +81,6 @@ def test_names_and_comments_of_captures_are_escaped_and_at_most_three():
         "comment: rack \\u001b[2J 2",
         "2 comments on packets",
     ]
-
-
-def test_late_packets_without_payload_are_no_warning():
-    assert warnings_of([row()], late_packets=1) == []
-
-
-def test_a_capture_without_kafka_says_so():
-    assert warnings_of(connections=1, tls_connections=1) == [
-        (
-            "WARNING: no Kafka requests found; 1 TLS connection not decrypted: give a key log "
-            "(--keylog FILE)"
-        )
-    ]
-
-
-def test_a_filter_without_matches_is_reported_as_such():
-    assert warnings_of(kafka_connections=1) == ["WARNING: no Kafka requests match"]
-
-
-def test_responses_without_a_request_are_a_warning():
-    assert warnings_of([row(), orphan()]) == ["WARNING: 1 response without a request"]
-
-
-def test_a_limit_that_was_reached_is_a_warning():
-    warnings = warnings_of([row(client_id=str(n)) for n in range(9)], key_limit=5)
-    assert warnings == ["WARNING: too many clients to list each: the rest is summed up"]
 
 
 def test_an_empty_capture_says_that_it_has_no_packets():
@@ -119,16 +105,34 @@ def test_the_head_has_times_packets_and_connections():
     assert lines[3] == "3 TCP connections: 2 Kafka, 1 TLS"
 
 
-def test_the_head_has_retransmissions_and_disorder():
-    assert "1.46 kB retransmitted, 1 packet out of order" in lines_of(
-        retransmitted_bytes=1460, out_of_order_packets=1
-    )
-    assert "2 packets out of order" in lines_of(out_of_order_packets=2)
+HEADS = (
+    (
+        {"retransmitted_bytes": 1460, "out_of_order_packets": 1},
+        "1.46 kB retransmitted, 1 packet out of order",
+    ),
+    ({"out_of_order_packets": 2}, "2 packets out of order"),
+    (
+        {"duplicate_bytes": 2_000, "retransmitted_bytes": 10},
+        "10 B retransmitted, 2 kB captured more than once",
+    ),
+    ({"captures": ["\x1b[2J.pcap"]}, "\\u001b[2J.pcap"),
+    ({"rows": [row(throttle_time_ms=250), row()]}, "1 response throttled, 250 ms in all"),
+    (
+        {
+            "connections": 6,
+            "tls_connections": 2,
+            "other_connections": 4,
+            "other_protocols": {"tls": 2, "http": 3, "none": 1},
+        },
+        "6 TCP connections: 2 TLS, 4 other (3 http, 1 without payload)",
+    ),
+)
 
 
-def test_the_head_has_throttling():
-    lines = lines_of([row(throttle_time_ms=250), row()])
-    assert "1 response throttled, 250 ms in all" in lines
+@for_each("case", HEADS)
+def test_the_head_has_what_was_counted(case):
+    counts, expected = case
+    assert expected in lines_of(**counts)
 
 
 def test_anomalies_are_listed_with_the_most_frequent_first():
@@ -148,18 +152,6 @@ def test_anomalies_of_a_filtered_report_are_said_to_be_of_all_clients():
     assert lines[-1] == "anomalies in the whole capture, of all clients: trailing_bytes 3"
 
 
-def test_control_characters_in_file_names_are_escaped():
-    assert lines_of(captures=["\x1b[2J.pcap"])[0] == "\\u001b[2J.pcap"
-
-
-def test_protocols_of_other_connections_are_counted():
-    protocols = {"tls": 2, "http": 3, "none": 1}
-    lines = lines_of(
-        connections=6, tls_connections=2, other_connections=4, other_protocols=protocols
-    )
-    assert "6 TCP connections: 2 TLS, 4 other (3 http, 1 without payload)" in lines
-
-
 def test_tunnels_and_packets_that_are_not_analysed_are_counted():
     other_packets = {f"kind {number}": number for number in range(1, 9)}
     lines = lines_of(tunnels={"VXLAN": 12, "GRE": 1500}, other_packets=other_packets)
@@ -168,8 +160,3 @@ def test_tunnels_and_packets_that_are_not_analysed_are_counted():
     assert line.endswith(
         "8 kind 8, 7 kind 7, 6 kind 6, 5 kind 5, 4 kind 4, 3 kind 3, 3 of other kinds"
     )
-
-
-def test_bytes_captured_twice_are_no_retransmissions():
-    lines = lines_of(duplicate_bytes=2_000, retransmitted_bytes=10)
-    assert "10 B retransmitted, 2 kB captured more than once" in lines

@@ -8,13 +8,17 @@ from rich.cells import cell_len
 from kanalyze.render.layout import (
     GAP,
     TableColumn,
+    bar_lines,
+    columns_for,
     fitted,
+    largest,
     natural_widths,
     padded,
+    resampled,
     with_whole_ids,
 )
-from kanalyze.render.row_tables import record_columns
-from kanalyze.render.table import READABLE
+from kanalyze.render.table import READABLE, record_columns
+from tests.support.cases import for_each
 
 TOPIC_ID = "vWnWpcWbTA-xD4QQ5oXw_A"
 COLUMNS = (
@@ -33,32 +37,28 @@ def line_width(widths) -> int:
 def test_a_column_is_as_wide_as_its_widest_cell_or_its_title():
     rows = [("a", "1234567", "", ""), ("abcdefgh", "1", "", "")]
     assert natural_widths(COLUMNS, rows) == [8, 7, 5, 4]
-
-
-def test_wide_characters_take_two_columns():
+    # Wide characters take two columns.
     assert natural_widths(COLUMNS[:1], [("\u6f22\u5b57\u6f22",)]) == [6]
 
 
-def test_widths_are_unchanged_if_they_fit():
-    assert fitted(COLUMNS, [20, 5, 5, 5], 80) == [20, 5, 5, 5]
-    assert fitted(COLUMNS, [2000, 5, 5, 5], None) == [2000, 5, 5, 5]
+FITTED = (
+    # They fit.
+    ([20, 5, 5, 5], 80, [20, 5, 5, 5]),
+    ([2000, 5, 5, 5], None, [2000, 5, 5, 5]),
+    # Long names are cut before a column is left out, first the one with the highest rank.
+    ([40, 5, 5, 5], 41, [20, 5, 5, 5]),
+    ([40, 5, 5, 5], 28, [14, 5, 5, None]),
+    ([40, 5, 5, 5], 20, [13, 5, None, None]),
+    # Names are cut further if no more columns can be left out; numbers never are.
+    ([40, 5, 5, 5], 15, [8, 5, None, None]),
+    ([40, 20, 5, 5], 10, [8, 20, None, None]),
+)
 
 
-def test_long_names_are_cut_before_a_column_is_left_out():
-    assert fitted(COLUMNS, [40, 5, 5, 5], 41) == [20, 5, 5, 5]
-
-
-def test_the_column_with_the_highest_rank_is_left_out_first():
-    assert fitted(COLUMNS, [40, 5, 5, 5], 28) == [14, 5, 5, None]
-    assert fitted(COLUMNS, [40, 5, 5, 5], 20) == [13, 5, None, None]
-
-
-def test_names_are_cut_further_if_no_more_columns_can_be_left_out():
-    assert fitted(COLUMNS, [40, 5, 5, 5], 15) == [8, 5, None, None]
-
-
-def test_numbers_are_never_cut():
-    assert fitted(COLUMNS, [40, 20, 5, 5], 10) == [8, 20, None, None]
+@for_each("case", FITTED)
+def test_columns_are_narrowed_or_left_out_until_they_fit(case):
+    natural, width, expected = case
+    assert fitted(COLUMNS, natural, width) == expected
 
 
 @given(st.lists(st.integers(0, 60), min_size=4, max_size=4), st.integers(80, 200))
@@ -91,3 +91,40 @@ def test_a_topic_id_is_not_cut_but_a_name_is(columns, width):
         shown[text] = padded(text, fitted(fit, natural, width)[index])
     assert shown.pop(f"{TOPIC_ID}s").rstrip().endswith("\u2026")
     assert all(TOPIC_ID in text for text in shown.values())
+
+
+AMOUNTS = st.lists(st.integers(0, 10**12), max_size=50)
+
+
+@given(st.integers(1, 240), st.integers(1, 200))
+def test_buckets_fit_into_the_width_and_use_at_least_half_of_it(buckets, width):
+    per_bucket, repeat = columns_for(buckets, width)
+    columns = -(-buckets // per_bucket) * repeat
+    assert columns <= width
+    assert 2 * columns > width or per_bucket == 1
+
+
+@given(AMOUNTS, st.integers(1, 9))
+def test_resampling_keeps_the_sum(amounts, per_bucket):
+    assert sum(resampled(amounts, per_bucket)) == sum(amounts)
+    assert len(resampled(amounts, per_bucket)) == -(-len(amounts) // per_bucket)
+
+
+def test_bars_are_as_high_as_their_share_of_the_largest():
+    assert bar_lines([0, 1, 2, 4], 2) == ["   \u2588", " \u2584\u2588\u2588"]
+    assert bar_lines([4, 0], 1, repeat=3) == ["\u2588\u2588\u2588   "]
+    # A tiny amount is not blank.
+    assert bar_lines([1, 10**12], 1) == ["\u2581\u2588"]
+    assert bar_lines([0, 0], 2) == ["  ", "  "]
+
+
+@given(AMOUNTS, st.integers(1, 6))
+def test_every_line_has_a_column_for_each_amount(amounts, height):
+    lines = bar_lines(amounts, height)
+    assert [len(line) for line in lines] == [len(amounts)] * height
+
+
+def test_null_is_ignored_in_the_largest_amounts():
+    assert largest([1, None, 3, None, None, 2], 2) == [1, 3, 2]
+    assert largest([None, None, 5], 2) == [0, 5]
+    assert largest([], 3) == []

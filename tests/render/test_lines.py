@@ -9,6 +9,7 @@ from rich.cells import cell_len
 
 from kanalyze.render.layout import TableColumn
 from kanalyze.render.lines import Line, fitted_table
+from tests.support.cases import for_each
 
 
 def fitted(line: Line, width: int) -> list[str]:
@@ -39,34 +40,26 @@ def test_trailing_spaces_are_removed_from_every_part():
     assert empty.parts == []
 
 
-def test_a_line_that_fits_is_unchanged():
-    line = columns("one", " ", "two")
-    assert list(line.fitted(7)) == [line]
-
-
-@pytest.mark.parametrize(
-    ("text", "width", "expected"),
-    [
-        ("one two three", 7, ["one two", "three"]),
-        ("one two three", 6, ["one", "two", "three"]),
-        ("one abcdefgh two", 4, ["one", "abcd", "efgh", "two"]),
-        ("abcdefghi two", 4, ["abcd", "efgh", "i", "two"]),
-        ("\u6f22\u5b57\u6f22 a", 5, ["\u6f22\u5b57", "\u6f22 a"]),
-        ("  one two three", 9, ["  one", "    two", "    three"]),
-    ],
+BROKEN = (
+    ("one two three", 7, ["one two", "three"]),
+    ("one two three", 6, ["one", "two", "three"]),
+    ("one abcdefgh two", 4, ["one", "abcd", "efgh", "two"]),
+    ("abcdefghi two", 4, ["abcd", "efgh", "i", "two"]),
+    ("\u6f22\u5b57\u6f22 a", 5, ["\u6f22\u5b57", "\u6f22 a"]),
+    ("  one two three", 9, ["  one", "    two", "    three"]),
 )
-def test_prose_is_broken_between_words_and_within_long_words(text, width, expected):
+
+
+@for_each("case", BROKEN)
+def test_prose_is_broken_between_words_and_within_long_words(case):
+    text, width, expected = case
     assert fitted(Line(text), width) == expected
-
-
-def test_prose_keeps_its_style():
-    assert [line.parts for line in Line("one two", "bold").fitted(4)] == [
-        [("one", "bold")],
-        [("two", "bold")],
-    ]
+    assert {part.parts[0][1] for part in Line(text, "bold").fitted(width)} == {"bold"}
 
 
 def test_columns_are_cut_at_the_end():
+    line = columns("one", " ", "two")
+    assert list(line.fitted(7)) == [line]
     assert fitted(columns("one", "  ", "twothree", "four"), 9) == ["one  two\u2026"]
 
 

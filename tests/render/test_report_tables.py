@@ -9,9 +9,14 @@ import pytest
 
 import kanalyze
 from kanalyze.render.report_tables import TableOrder, report_tables
-from kanalyze.render.text import shown
-from kanalyze.render.times import clock_text
-from kanalyze.render.units import bytes_text, count_text, duration_text, per_mille_text
+from kanalyze.render.units import (
+    bytes_text,
+    clock_text,
+    count_text,
+    duration_text,
+    per_mille_text,
+    shown,
+)
 from kanalyze.spec.options import SORTS
 from kanalyze.spec.report import AFTER_CHARTS, BEFORE_CHARTS
 from tests.support.captures import path

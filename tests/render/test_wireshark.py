@@ -1,13 +1,18 @@
 from __future__ import annotations
 
 import subprocess
+from typing import TYPE_CHECKING
 
 import pytest
 
 import kanalyze
 from kanalyze.cli.main import main
-from kanalyze.render.wireshark import display_filter
+from kanalyze.render.wireshark import comment_of, display_filter
+from tests.support import rows as sample_rows
 from tests.support.captures import path
+
+if TYPE_CHECKING:
+    from kanalyze.spec.rows.requests import Row
 
 
 @pytest.mark.parametrize(
@@ -58,3 +63,27 @@ def test_the_report_has_the_filter_of_its_slowest_requests(capsys) -> None:
     columns = ("request_packet", "response_packet")
     numbers = [item[column] for item in slowest for column in columns]
     assert f"Wireshark: {display_filter(numbers)}" in text
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        (
+            sample_rows.failed("t", 6, "X", client_id="a\x1b[1m"),
+            "Produce v9; correlation id 7; client a\\u001b[1m; error; X; latency 2 ms",
+        ),
+        (sample_rows.unanswered(client_id=None), "Fetch v12; correlation id 7; unanswered"),
+        (sample_rows.orphan(), "?; correlation id 7; orphan response"),
+        (
+            sample_rows.row(api_name=None, api_key=99, latency_ns=None),
+            "API 99 v9; correlation id 7; client app; ok",
+        ),
+    ],
+)
+def test_comments_describe_the_request(row: Row, text: str) -> None:
+    assert comment_of(row) == text
+
+
+def test_comments_are_bounded() -> None:
+    row = sample_rows.failed("t", 6, "X", client_id="\n" * 40_000)
+    assert len(comment_of(row._replace(errors=row.errors * 10_000))) < 2000

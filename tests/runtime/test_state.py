@@ -15,9 +15,8 @@ import pytest
 from kanalyze.common.plain_values import to_bytes
 from kanalyze.errors import KanalyzeError
 from kanalyze.runtime import state as saved
-from kanalyze.runtime.closing_rows import split
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.runtime.state import StateError, load_state
+from kanalyze.runtime.state import StateError, load_state, split
 from kanalyze.spec.rows.tables import stored_columns
 from tests.support import kafka as k
 from tests.support import kafka07 as old

@@ -17,7 +17,7 @@ from kanalyze.export.arrow import BatchMaker
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.queries.database import Database
 from kanalyze.queries.files import built_in, find_query
-from kanalyze.spark.queries import queries, query
+from kanalyze.spark.dialect import queries, query
 from tests.support.captures import NAMES, path
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from kanalyze.export.arrow import BatchMaker
-from kanalyze.spark.queries import queries, query
+from kanalyze.spark.dialect import queries, query
 from kanalyze.spark.schema import arrow_schema, as_spark, spark_schema
 from kanalyze.spec.rows.requests import COLUMNS
 from tests.spark import test_queries

@@ -9,13 +9,12 @@ import pytest
 from kanalyze.api.reports import report_on as report_of_one
 from kanalyze.api.reports import tables_of as asked_of
 from kanalyze.api.tables import opened_tables
-from kanalyze.batch import reporting
-from kanalyze.batch.reporting import ReportOptions
+from kanalyze.batch import engine as batch_engine
+from kanalyze.batch.engine import ReportOptions
 from kanalyze.queries.findings import finding_kinds, findings_of
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spark import report as spark_report
-from kanalyze.spark.report import report_on
-from kanalyze.spark.tables import SparkTables
+from kanalyze.spark.report import SparkTables, report_on
 from tests.support.captures import NAMES, path
 from tests.support.findings import kinds_of
 from tests.support.packets import pcap_file
@@ -99,7 +98,7 @@ def test_many_rows_are_queried_on_spark(
         assert isinstance(engine, SparkTables)
         return {"findings": findings_of(engine, kinds)}
 
-    monkeypatch.setattr(reporting, "report_with_findings", findings_alone)
+    monkeypatch.setattr(batch_engine, "report_with_findings", findings_alone)
     kinds = kinds_of("too_large")
     with opened_tables(Analysis([str(path(BY_DEFAULT))]), asked_of(kinds)) as opened:
         database, quality, _ = opened

@@ -16,14 +16,14 @@ from kanalyze.queries.files import Query, built_in
 from kanalyze.queries.findings import finding_kinds, kind_of_finding
 from kanalyze.queries.report import report_of
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.spark import tables as spark_tables
+from kanalyze.spark import report as spark_tables
 from kanalyze.spark.dialect import (
     QUANTILE_ERROR,
     referenced_names,
     referenced_tables,
     spark_sql,
 )
-from kanalyze.spark.tables import SparkTables
+from kanalyze.spark.report import SparkTables
 from kanalyze.spec.rows.tables import TABLES
 from kanalyze.tables.quality import CaptureQuality
 from tests.queries.test_findings import FAULTS, Made

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from kanalyze.batch.archive.planning import ReadSummary, splits_to_reread, without_splits
-from kanalyze.batch.archive.shuffle_schema import (
+from kanalyze.batch.archive.shuffle import (
     ANOMALY_BUCKET,
     BLOCKS_BUCKET,
     CONTROL_FIELDS,
@@ -34,8 +34,8 @@ from kanalyze.batch.archive.tasks import (
     rebuilding,
 )
 from kanalyze.capture.splits import Split
+from kanalyze.spark.archive import SparkYields
 from kanalyze.spark.source.readers import make_plan
-from kanalyze.spark.yielded_rows import SparkYields
 from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, AnomalyRow
 from kanalyze.spec.rows.requests import COLUMNS, ErrorItem, PartitionItem, Row
 from kanalyze.tables.quality import CaptureQuality
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kanalyze.batch.archive.shuffle_schema import CaptureReport
+    from kanalyze.batch.archive.shuffle import CaptureReport
 
 
 Sent: TypeAlias = Literal["shuffled", "written", "read again"]

@@ -16,7 +16,7 @@ import numpy as np
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.capture.merge_cursor import slice_of
 from kanalyze.common.int_columns import shifted
-from kanalyze.runtime import analysis_inputs
+from kanalyze.runtime import settings
 from kanalyze.runtime.pipeline import Analysis
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def batches_of(most_packets: Callable[[], int]) -> Iterator[None]:
             for batch in super().batches():
                 yield from _pieces(batch, most_packets)
 
-    with patch.object(analysis_inputs, "MergedCaptures", InPieces):
+    with patch.object(settings, "MergedCaptures", InPieces):
         yield
 
 

@@ -12,7 +12,7 @@ from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.kafka.session.message_reader import MessageReader
 from kanalyze.model.anomalies import NET_ANOMALIES
-from kanalyze.runtime import analysis_inputs
+from kanalyze.runtime import settings as run_settings
 from kanalyze.runtime.stages import Stages
 from kanalyze.runtime.state import load_state, save_state
 from kanalyze.runtime.table_rows import request_blocks, row_of_connection
@@ -135,7 +135,7 @@ def run(
 def opened(capture: Any, most_packets: Callable[[], int]) -> Iterator[MergedCaptures]:
     """A capture in batches; the bytes of a batch are overwritten when the next is requested."""
     with batches_of(most_packets):
-        yield analysis_inputs.MergedCaptures([capture], buffer_bytes=1 << 16)
+        yield run_settings.MergedCaptures([capture], buffer_bytes=1 << 16)
 
 
 def first_part(capture: Any, packets: int) -> bytes:

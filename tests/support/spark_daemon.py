@@ -4,7 +4,7 @@ import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
 import kanalyze.batch.archive.tasks
-import kanalyze.spark.anomaly_table
+import kanalyze.spark.archive
 import kanalyze.spark.source.stream  # noqa: F401
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import numpy as np
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.queries.compare.chance import slices_of
 from kanalyze.queries.compare.comparison import Thresholds, compare_sides
-from kanalyze.queries.compare.rows_side import active_seconds, side_of_rows
+from kanalyze.queries.compare.sides import active_seconds, side_of_rows
 from kanalyze.queries.database import Database
 from kanalyze.spec.rows.requests import ErrorItem
 from kanalyze.tables.quality import CaptureQuality

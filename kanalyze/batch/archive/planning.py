@@ -1,22 +1,23 @@
-"""Combines the reports of all tasks, in the driver.
+"""Divides the work of a job among tasks, and combines their reports, in the driver.
 
-In: reports of captures, of parts of captures, and of buckets. Out: which captures are valid, which
-parts must be read again, the segments of IP datagrams whose fragments are in several captures; and
-the combined reports of all buckets.
+In: captures with their sizes; then reports of captures, of parts of captures, and of buckets. Out:
+parts of captures for each task, a number of buckets; which captures are valid, which parts must be
+read again, the segments of IP datagrams whose fragments are in several captures; and the combined
+reports of all buckets.
 """
 
 from __future__ import annotations
 
 from itertools import count
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from kanalyze.batch.archive.block_files import BlockFile, CapturePart, WrittenBlocks
 from kanalyze.batch.archive.partitioner import reassemble_fragments
-from kanalyze.batch.archive.shuffle_schema import block_row
+from kanalyze.batch.archive.shuffle import BlockFile, CapturePart, WrittenBlocks, block_row
 from kanalyze.capture.inputs import reading_order
-from kanalyze.capture.listing import FoundCapture
-from kanalyze.capture.splits import check_splits
+from kanalyze.capture.io.urls import local_path
+from kanalyze.capture.listing import FoundCapture, has_compressed_name
+from kanalyze.capture.splits import Split, check_splits, plan_splits
 from kanalyze.errors import CaptureError
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.tables.anomalies import anomaly_row
@@ -25,17 +26,98 @@ from kanalyze.tables.quality import CaptureQuality
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
 
-    from kanalyze.batch.archive.shuffle_schema import BlockGroup, BucketReport, CaptureReport
-    from kanalyze.capture.splits import Split, SplitEnds
+    from kanalyze.batch.archive.shuffle import BlockGroup, BucketReport, CaptureReport
+    from kanalyze.capture.io.stores import Stores
+    from kanalyze.capture.splits import SplitEnds
     from kanalyze.spec.rows.anomalies import AnomalyRow
 
 __all__ = [
+    "TASKS_A_CORE",
     "ReadSummary",
     "RebuildSummary",
+    "buckets_for",
     "read_in_tasks",
+    "shuffles",
     "splits_to_reread",
+    "tasks_for",
     "without_splits",
 ]
+
+TASKS_A_CORE: Final = 2
+"""More than one, as tasks take different times."""
+_MAX_READINGS: Final = 16
+"""How many tasks may read all captures, if these are plain files. Reading headers takes some 5 %
+of the time of making rows (30 % if batches are large). Sending segments in files takes as long as
+some six readings, but as much disk as half of the captures; by Spark's shuffle it takes as long as
+forty."""
+_MAX_SLOW_READINGS: Final = 2
+"""The same if a capture is compressed, or is read through a network."""
+_MIN_BUCKETS: Final = 8
+_MAX_BUCKETS: Final = 512
+_BYTES_A_BUCKET: Final = 256 << 20
+_MIN_BYTES_A_TASK: Final = 1 << 20
+_MAX_BYTES_A_TASK: Final = 1 << 30
+"""Messages that began before a task's first packet are not pruned. So few tasks are better, if
+every core has some."""
+
+
+def buckets_for(captures: Sequence[FoundCapture], cores: int) -> int:
+    """Return the default number of buckets.
+
+    One for each core, if so many tasks may read all captures: each reads all headers, and two for
+    each core took no less time by the clock. Otherwise one for 256 MiB of captures, but at least
+    two for each core; from 8 to 512.
+    """
+    if cores <= _most_readings(captures):
+        return cores
+    total_bytes = sum(capture.total_bytes or 0 for capture in captures)
+    count = max(total_bytes // _BYTES_A_BUCKET, TASKS_A_CORE * cores)
+    return min(max(count, _MIN_BUCKETS), _MAX_BUCKETS)
+
+
+def shuffles(captures: Sequence[FoundCapture], buckets: int) -> bool:
+    """Return true if segments are sent to the task of their bucket; else it reads all captures."""
+    return buckets > _most_readings(captures)
+
+
+def _most_readings(captures: Sequence[FoundCapture]) -> int:
+    return _MAX_READINGS if all(map(_is_plain_file, captures)) else _MAX_SLOW_READINGS
+
+
+def _is_plain_file(capture: FoundCapture) -> bool:
+    return local_path(capture.path) is not None and not has_compressed_name(capture.path)
+
+
+def tasks_for(
+    captures: Sequence[FoundCapture], stores: Stores, split_bytes: int, cores: int
+) -> list[list[Split]]:
+    """Divide captures among tasks.
+
+    A task has up to 1 GiB of consecutive captures, or less if cores would be idle. A capture that
+    is larger than that is divided, into parts of at least ``split_bytes``. A capture that cannot be
+    opened is one part; the task that reads it reports why.
+    """
+    known_bytes = sum(capture.total_bytes or 0 for capture in captures)
+    bytes_per_task = known_bytes // (TASKS_A_CORE * cores)
+    task_bytes = min(max(bytes_per_task, _MIN_BYTES_A_TASK), _MAX_BYTES_A_TASK)
+    tasks: list[list[Split]] = []
+    room_bytes = 0
+    for capture in captures:
+        for split in _splits(capture, stores, max(split_bytes, task_bytes)):
+            size = (capture.total_bytes or split_bytes) // split.split_count
+            if not tasks or size > room_bytes:
+                tasks.append([])
+                room_bytes = task_bytes
+            tasks[-1].append(split)
+            room_bytes -= size
+    return tasks
+
+
+def _splits(capture: FoundCapture, stores: Stores, split_bytes: int) -> list[Split]:
+    try:
+        return plan_splits(capture, stores, split_bytes)
+    except CaptureError:
+        return [Split(capture.path, 0, 1, 0, None, True)]
 
 
 def read_in_tasks(

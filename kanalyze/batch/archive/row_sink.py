@@ -1,6 +1,7 @@
-"""Where the rows of a bucket go: the interface of a sink, and the sink that writes files.
+"""Where rows of an archive go: a sink, the one that writes files, and anomalies of packets.
 
-In: rows of all tables, as they are made. Out: control rows: reports, states.
+In: rows of all tables, as they are made; anomalies that tasks found when they read captures. Out:
+control rows: reports, states; rows of anomalies, or files.
 """
 
 from __future__ import annotations
@@ -9,22 +10,35 @@ from array import array
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from kanalyze.batch.archive.shuffle_schema import control_row
-from kanalyze.batch.archive.table_files import OPEN_CONNECTIONS
+from kanalyze.batch.archive.shuffle import control_row, from_arrow_stream
+from kanalyze.batch.archive.table_files import OPEN_ANOMALIES, OPEN_CONNECTIONS, TableFiles
+from kanalyze.export.arrow import array_of
+from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, AnomalyRow
 from kanalyze.spec.rows.cluster import REQUEST_ID
 from kanalyze.spec.rows.tables import TABLES
 from kanalyze.tables.columns.block import Ints, RowBlock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from kanalyze.batch.archive.table_files import TableFiles
+    from kanalyze.batch.archive.planning import ReadSummary
+    from kanalyze.batch.archive.table_files import WrittenFile
     from kanalyze.runtime.table_rows import TableRows
     from kanalyze.spec.columns import Column
     from kanalyze.spec.rows.connections import ConnectionRow
+    from kanalyze.tables.filters import RowFilter
 
-__all__ = ["OPEN_CONNECTIONS", "BucketSink", "FileRows", "numbered"]
+__all__ = [
+    "OPEN_CONNECTIONS",
+    "BucketSink",
+    "FileRows",
+    "add_anomalies",
+    "anomalies_of_packets",
+    "numbered",
+    "write_anomalies",
+]
 
 
 class BucketSink(Protocol):
@@ -81,3 +95,78 @@ def numbered(block: RowBlock, first_id: int) -> RowBlock:
     """Return requests with their numbers."""
     numbers = Ints(array("q", range(first_id, first_id + len(block))), None)
     return RowBlock(len(block), {REQUEST_ID.name: numbers, **block.columns})
+
+
+def add_anomalies(
+    files: TableFiles,
+    read_summary: ReadSummary,
+    more_rows: Sequence[AnomalyRow],
+    *,
+    keeps_open: bool,
+) -> None:
+    """Write anomalies that no task wrote: those of captures that are left out, and ``more_rows``.
+
+    With ``keeps_open``, anomalies of captures that the next run tries to read again are in a file
+    of their own, which that run replaces.
+    """
+    final_rows = [*read_summary.anomaly_rows, *more_rows]
+    retried_table = OPEN_ANOMALIES if keeps_open else "anomalies"
+    for table, rows in (("anomalies", final_rows), (retried_table, read_summary.retryable_rows)):
+        files.add(table, RowBlock.of_rows(rows, ANOMALY_COLUMNS))
+
+
+def write_anomalies(
+    packets_before: Mapping[tuple[str, int], int],
+    row_filter: RowFilter,
+    staging: str,
+    batches: Iterable[pa.RecordBatch],
+) -> list[WrittenFile]:
+    """Write the anomalies of packets to files below ``staging``, and return the files.
+
+    For the other arguments see :func:`anomalies_of_packets`.
+    """
+    files = TableFiles(staging)
+    try:
+        for rows in anomalies_of_packets(packets_before, row_filter, batches):
+            files.add("anomalies", RowBlock.of_rows(_as_rows(rows), ANOMALY_COLUMNS))
+        return files.finish()
+    except BaseException:
+        files.abort()
+        raise
+
+
+def _as_rows(batch: pa.RecordBatch) -> list[AnomalyRow]:
+    return [AnomalyRow(**row) for row in batch.to_pylist()]
+
+
+def anomalies_of_packets(
+    packets_before: Mapping[tuple[str, int], int],
+    row_filter: RowFilter,
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Yield the anomalies of valid parts, with the packets' numbers in their captures.
+
+    Args:
+        packets_before: the number of packets in a capture before a part of it, by name and part.
+        row_filter: applied to the anomalies.
+        batches: columns ``capture``, ``part``, and Arrow streams of anomalies.
+    """
+    for batch in batches:
+        for capture, part, data in zip(*batch.columns, strict=True):
+            earlier_packets = packets_before.get((capture.as_py(), part.as_py()))
+            if earlier_packets is None:
+                continue
+            for rows in from_arrow_stream(data.as_buffer()):
+                yield _filtered(_shifted(rows, earlier_packets), row_filter)
+
+
+def _shifted(rows: pa.RecordBatch, packets: int) -> pa.RecordBatch:
+    index = rows.schema.get_field_index("packet")
+    return rows.set_column(index, rows.schema.field(index), pc.add(rows.column(index), packets))
+
+
+def _filtered(rows: pa.RecordBatch, row_filter: RowFilter) -> pa.RecordBatch:
+    if row_filter.passes_all:
+        return rows
+    selected = [row_filter.matches_anomaly(row) for row in _as_rows(rows)]
+    return rows.filter(array_of(selected, pa.bool_()))

@@ -20,17 +20,16 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from kanalyze.batch.archive.block_files import BlockFile
 from kanalyze.batch.archive.partitioner import ConnectionPartitioner
 from kanalyze.batch.archive.payload_pruning import PayloadPruner
 from kanalyze.batch.archive.row_sink import FileRows
-from kanalyze.batch.archive.shard_reader import ShardReader
-from kanalyze.batch.archive.shuffle_reader import ShuffledBlock, ShuffleReader
-from kanalyze.batch.archive.shuffle_schema import (
+from kanalyze.batch.archive.segment_readers import ShardReader, ShuffledBlock, ShuffleReader
+from kanalyze.batch.archive.shuffle import (
     ANOMALY_BUCKET,
     BLOCKS_BUCKET,
     FIRST_KEY_NS,
     REPORT_BUCKET,
+    BlockFile,
     BucketReport,
     CaptureReport,
     ShuffleRow,
@@ -72,11 +71,10 @@ from kanalyze.tables.requests.extract import Extractors
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from kanalyze.batch.archive.block_files import WrittenBlocks
     from kanalyze.batch.archive.partitioner import SegmentBlock
     from kanalyze.batch.archive.planning import ReadSummary
     from kanalyze.batch.archive.row_sink import BucketSink, YieldsRows
-    from kanalyze.batch.archive.shuffle_schema import BlockGroup
+    from kanalyze.batch.archive.shuffle import BlockGroup, WrittenBlocks
     from kanalyze.batch.key_sources import KeyedCapture
     from kanalyze.batch.read_plan import ReadPlan
     from kanalyze.capture.listing import FoundCapture

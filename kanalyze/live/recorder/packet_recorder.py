@@ -15,7 +15,7 @@ from kanalyze.extraction.selection import ends_of
 from kanalyze.live.recorder.packet_ring import PacketRing
 from kanalyze.live.window.row_measures import held_back_on_purpose
 from kanalyze.net.endpoint_hashes import EndpointHashes
-from kanalyze.render.packet_comments import comment_of
+from kanalyze.render.wireshark import comment_of
 from kanalyze.tables.columns.numpy_arrays import all_began_ns, ints_of, lists_of, words_of
 
 if TYPE_CHECKING:

@@ -24,9 +24,7 @@ from kanalyze.live.view.tables import finding_text
 from kanalyze.live.window.snapshot import PIPE
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.render.header import discarded_texts, refused_texts, unread_texts
-from kanalyze.render.phrases import api_text
-from kanalyze.render.text import shown
-from kanalyze.render.units import counted, duration_text, percent_text, rate_text
+from kanalyze.render.units import api_text, counted, duration_text, percent_text, rate_text, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,10 +22,19 @@ from kanalyze.render.layout import (
     with_whole_ids,
 )
 from kanalyze.render.lines import Line, table_line
-from kanalyze.render.phrases import api_text, listed, status_text
-from kanalyze.render.text import MISSING, shown
-from kanalyze.render.times import clock_text
-from kanalyze.render.units import at_least, bytes_text, count_text, duration_text, rate_text
+from kanalyze.render.units import (
+    MISSING,
+    api_text,
+    at_least,
+    bytes_text,
+    clock_text,
+    count_text,
+    duration_text,
+    listed,
+    rate_text,
+    shown,
+    status_text,
+)
 from kanalyze.spec.live_view import LIVE_TABLES, OPENED_REQUESTS
 
 if TYPE_CHECKING:

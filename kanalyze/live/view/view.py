@@ -16,19 +16,19 @@ from kanalyze.live.window.row_measures import RowChoice
 from kanalyze.live.window.snapshot import PIPE, OpenedRows
 from kanalyze.live.window.windows import FilteredWindows
 from kanalyze.queries.findings import Finding
-from kanalyze.render.chart import bar_lines
 from kanalyze.render.findings import command_text, confidence_text
-from kanalyze.render.layout import cell_width, padded
+from kanalyze.render.layout import bar_lines, cell_width, padded
 from kanalyze.render.lines import Line
-from kanalyze.render.text import MISSING, shown
-from kanalyze.render.times import moment_text
 from kanalyze.render.units import (
+    MISSING,
     bytes_text,
     count_text,
     counted,
     duration_text,
+    moment_text,
     percent_text,
     rate_text,
+    shown,
 )
 from kanalyze.spec.rows.requests import COLUMNS
 

@@ -20,15 +20,14 @@ import numpy as np
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 from kanalyze.queries.compare.chance import Counts, Resampled, chances
-from kanalyze.queries.compare.rows_side import BIN_RATIO
-from kanalyze.queries.compare.side import OF_READ, QUANTILES, STATUSES
+from kanalyze.queries.compare.sides import BIN_RATIO, OF_READ, QUANTILES, STATUSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Self
 
     from kanalyze.queries.compare.chance import Chance
-    from kanalyze.queries.compare.side import LatencyCells, LineKey, Presence, Side, SideLine
+    from kanalyze.queries.compare.sides import LatencyCells, LineKey, Presence, Side, SideLine
 
 __all__ = ["SCHEMA", "Thresholds", "compare_sides"]
 

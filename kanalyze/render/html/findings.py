@@ -10,9 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.render.findings import command_text, confidence_text
-from kanalyze.render.text import shown
-from kanalyze.render.times import moment_text
-from kanalyze.render.units import count_text
+from kanalyze.render.units import count_text, moment_text, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,16 +12,22 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.texts import escape
-from kanalyze.render.failed import failed_names
 from kanalyze.render.html.tables import table_specs
-from kanalyze.render.phrases import api_text, listed, packets_text, status_text
-from kanalyze.render.text import MISSING, shown
-from kanalyze.render.times import is_dated
-from kanalyze.render.units import duration_text
+from kanalyze.render.missing import failed_names
+from kanalyze.render.units import (
+    MISSING,
+    api_text,
+    duration_text,
+    is_dated,
+    listed,
+    packets_text,
+    shown,
+    status_text,
+)
 from kanalyze.spec.report import PARTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
 __all__ = ["model_of"]
 
@@ -99,9 +105,11 @@ def model_of(report: Mapping[str, Any], cube: Mapping[str, Any]) -> dict[str, An
         },
         "parts": _PARTS,
         "cells": cube["cells"],
-        "failures": _in_us(cube["failures"], "first_time_ns", "last_time_ns"),
-        "batches": _shown_codecs(cube["batches"]),
-        "latency_parts": _shown_points(cube["latency_parts"]),
+        "failures": _with(cube["failures"], ("first_time_ns", "last_time_ns"), _us),
+        "batches": _with(cube["batches"], ("codec",), lambda codec: codec and shown(codec)),
+        "latency_parts": _with(
+            cube["latency_parts"], ("capture_point",), lambda point: point or "not known"
+        ),
         "exact": cube["exact"],
         "slowest": [_slow(line) for line in cube["slowest"]],
         "tls": [_tls(line) for line in report["tls"]],
@@ -175,23 +183,12 @@ def _us(time_ns: int | None) -> int | None:
     return None if time_ns is None else time_ns // 1000
 
 
-def _in_us(columns: Mapping[str, list[Any]], *names: str) -> dict[str, list[Any]]:
+def _with(
+    columns: Mapping[str, list[Any]], names: Collection[str], text: Callable[[Any], Any]
+) -> dict[str, list[Any]]:
+    """Return columns, some of which are changed value by value."""
     return {
-        name: [_us(value) for value in values] if name in names else values
-        for name, values in columns.items()
-    }
-
-
-def _shown_codecs(columns: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
-    return {
-        name: [codec and shown(codec) for codec in values] if name == "codec" else values
-        for name, values in columns.items()
-    }
-
-
-def _shown_points(columns: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
-    return {
-        name: [point or "not known" for point in values] if name == "capture_point" else values
+        name: list(map(text, values)) if name in names else values
         for name, values in columns.items()
     }
 

@@ -19,14 +19,13 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.render.failed import without_nulls
 from kanalyze.render.findings import left_out_text, no_findings_text
 from kanalyze.render.header import header_lines
 from kanalyze.render.html.findings import findings_html
 from kanalyze.render.html.model import model_of
-from kanalyze.render.phrases import captures_text
+from kanalyze.render.missing import without_nulls
 from kanalyze.render.terminal import report_lines
-from kanalyze.render.units import count_text, duration_text
+from kanalyze.render.units import captures_text, count_text, duration_text
 from kanalyze.version import __version__
 
 if TYPE_CHECKING:

@@ -30,8 +30,8 @@ from kanalyze.spark.source.readers import (
     plan_of,
     read_partition,
     source_options,
+    table_options,
 )
-from kanalyze.spark.source.stream_options import table_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from kanalyze.batch.read_plan import ReadPlan
-    from kanalyze.spark.source.options import Options
+    from kanalyze.spark.source.readers import Options
 
 __all__ = ["KanalyzeDataSource", "register"]
 

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kanalyze.api.inputs import read_key_logs
-from kanalyze.batch.archive.shuffle_schema import unpack_state
+from kanalyze.batch.archive.shuffle import unpack_state
 from kanalyze.batch.archive.tasks import with_keys
 from kanalyze.export.arrow import BatchMaker
-from kanalyze.runtime.closing_rows import split
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.runtime.state import _opened
+from kanalyze.runtime.state import _opened, split
 from kanalyze.spark.archive import ArchiveSegments
 from kanalyze.spec.rows.tables import TABLES
 from tests.support import tls_captures

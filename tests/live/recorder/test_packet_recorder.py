@@ -11,7 +11,7 @@ from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.live.recorder.files import PcapngWriter
 from kanalyze.live.recorder.packet_recorder import PacketRecorder
-from kanalyze.render.packet_comments import comment_of
+from kanalyze.render.wireshark import comment_of
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.filters import RowFilter
 from tests.support import rows as sample_rows

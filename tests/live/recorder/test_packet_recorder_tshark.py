@@ -13,7 +13,7 @@ import pytest
 import kanalyze
 from kanalyze.live.recorder.files import PcapngWriter
 from kanalyze.live.recorder.packet_recorder import PacketRecorder
-from kanalyze.render.packet_comments import comment_of
+from kanalyze.render.wireshark import comment_of
 from kanalyze.tables.filters import RowFilter
 from tests.support.captures import path
 from tests.support.waiting import LONG_S

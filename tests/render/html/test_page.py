@@ -18,6 +18,7 @@ import pytest
 
 import kanalyze
 from kanalyze.render.html import html_page
+from kanalyze.render.html.tables import TABLES
 from kanalyze.render.json import summary_json
 from tests.queries.test_json_schema import violations
 from tests.queries.test_page import crowd, many_rows
@@ -309,3 +310,21 @@ def test_a_finding_has_the_command_that_shows_its_rows() -> None:
     assert "kanalyze requests" in page
     assert "--topic errors-small --errors</code>" in page
     assert "first in packet" in page
+
+
+MAX_TITLE_LENGTH = 30
+
+
+def test_titles_are_short_and_notes_are_sentences() -> None:
+    for table in TABLES:
+        assert len(table.title) <= MAX_TITLE_LENGTH, table.title
+        assert not table.title.endswith(".")
+        assert table.note == "" or (table.note[0].isupper() and table.note.endswith("."))
+
+
+def test_names_of_tables_and_of_their_columns_are_unique() -> None:
+    names = [table.name for table in TABLES]
+    assert len(set(names)) == len(names)
+    for table in TABLES:
+        titles = [column.title for column in table.columns]
+        assert len(set(titles)) == len(titles), table.name

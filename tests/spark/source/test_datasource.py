@@ -184,20 +184,6 @@ def test_a_view_is_created_in_sql(plain):
     assert dict(map(tuple, found)) == expected
 
 
-def test_bad_captures_are_left_out_in_quarantine(plain, tmp_path):
-    bad = tmp_path / "bad.pcap"
-    bad.write_text("no capture")
-    captures = [path("mock"), bad, tmp_path / "nowhere.pcap"]
-    requests = read(plain, *captures, mode="quarantine", columns="status")
-    assert requests.count() == len(list(kanalyze.requests(str(path("mock")))))
-    anomalies = read(plain, *captures, mode="quarantine", table="anomalies")
-    found = anomalies.where("kind = 'capture_unreadable'").select("detail").collect()
-    assert sorted(row.detail.removeprefix(f"{tmp_path}/")[:20] for row in found) == [
-        "bad.pcap: is not a p",
-        "nowhere.pcap: no suc",
-    ]
-
-
 @pytest.mark.parametrize(
     ("options", "text"),
     [

@@ -1,7 +1,13 @@
-"""A stream gives each row exactly once, and the same rows as reading all captures together."""
+"""A stream admits each capture once, in order, when it is complete.
+
+A task of a stream saves its state for the next one.
+
+A stream gives each row exactly once, and the same rows as reading all captures together.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import shutil
@@ -15,22 +21,318 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 
 import kanalyze
+from kanalyze.batch.archive import segment_readers
+from kanalyze.batch.shared_folder import SharedFolder
+from kanalyze.capture.listing import FoundCapture
+from kanalyze.capture.packet_index import UNKNOWN_CAPTURE
 from kanalyze.errors import KanalyzeError, UsageError
+from kanalyze.net.segment_columns import Shard
 from kanalyze.spark.schema import arrow_schema, spark_schema
 from kanalyze.spark.source.datasource import KanalyzeDataSource
-from kanalyze.spark.source.stream import CaptureStream
+from kanalyze.spark.source.readers import make_plan
+from kanalyze.spark.source.stream import (
+    AdmittedCaptures,
+    CaptureStream,
+    StreamPartition,
+    _with_checksum,
+    read_stream_partition,
+)
 from kanalyze.spec.rows.requests import COLUMNS
+from tests.support import kafka as k
 from tests.support.captures import NAMES
 from tests.support.disorder import packets_of
 from tests.support.disorder.formats import pcap
+from tests.support.packets import START_NS, Packet, pcap_file, segment, timed
 from tests.support.spark import own_session
 from tests.support.spark_tables import as_on_spark
+from tests.support.traffic import Line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
+
+    from kanalyze.spec.rows.requests import Row
+
+SETTLE_S = 60
+SECOND_NS = 1_000_000_000
+
+
+class Watched:
+    """A folder that captures are written to, and the list of admitted captures."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.inbox = root / "in"
+        self.inbox.mkdir()
+        self.now_s = 1000
+        self.state = SharedFolder(str(root / "state"))
+        self.admitted = self.reopened()
+
+    def reopened(self, settle_s: float = SETTLE_S) -> AdmittedCaptures:
+        """Return the list as another process would read it."""
+        return AdmittedCaptures([str(self.inbox)], self.state, settle_s=settle_s)
+
+    def write(self, name: str, data: bytes, *, at_s: int) -> None:
+        path = self.inbox / name
+        path.write_bytes(data)
+        os.utime(path, (at_s, at_s))
+
+    def capture(self, name: str, first_s: int | None, *, at_s: int) -> None:
+        packet = segment(to_broker=True, seq=1, ack=1, payload=k.heartbeat(1))
+        packets = [] if first_s is None else [Packet(packet, START_NS + first_s * SECOND_NS)]
+        self.write(name, pcap_file(packets), at_s=at_s)
+
+    def names(self, now_s: int) -> list[str]:
+        """Admit what is complete at a time; return the names of all captures admitted so far."""
+        self.admitted.admit(now_s * SECOND_NS)
+        found = self.admitted.between(0, len(self.admitted))
+        return [capture.path.rpartition("/")[2] for capture in found]
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Watched:
+    return Watched(tmp_path)
+
+
+def test_a_capture_is_complete_when_a_later_one_exists(watched: Watched) -> None:
+    watched.capture("b", 10, at_s=1010)
+    assert watched.names(1011) == []
+    watched.capture("a", 20, at_s=1012)
+    assert watched.names(1012) == ["b"]
+    watched.capture("c", None, at_s=1030)  # just created: no packet was written yet
+    assert watched.names(1030) == ["b", "a"]
+
+
+def test_a_capture_is_complete_when_it_was_not_written_to_for_a_while(watched: Watched) -> None:
+    watched.capture("a", 10, at_s=1010)
+    assert watched.names(1010 + SETTLE_S - 1) == []
+    assert watched.names(1010 + SETTLE_S) == ["a"]
+
+
+def test_a_capture_written_to_after_a_later_one_began_is_not_complete(watched: Watched) -> None:
+    watched.capture("a", 10, at_s=1050)
+    watched.capture("b", 20, at_s=1020)
+    assert watched.names(1051) == []
+
+
+def test_without_a_settle_time_every_capture_is_complete(watched: Watched) -> None:
+    watched.admitted = watched.reopened(settle_s=0)
+    watched.capture("a", 10, at_s=1010)
+    assert watched.names(0) == ["a"]
+
+
+def test_captures_are_read_in_the_order_of_their_first_packets(watched: Watched) -> None:
+    for name, first_s in (("x", 30), ("y", 10), ("z", None), ("w", 20)):
+        watched.capture(name, first_s, at_s=0)
+    assert watched.names(1000) == ["y", "w", "x", "z"]
+    assert watched.admitted.notes == []
+
+
+def test_a_late_capture_is_read_late_and_noted(watched: Watched) -> None:
+    watched.capture("b", 20, at_s=0)
+    assert watched.names(1000) == ["b"]
+    watched.capture("a", 10, at_s=0)
+    watched.capture("c", 30, at_s=0)
+    assert watched.names(1000) == ["b", "a", "c"]
+    (note,) = watched.admitted.notes
+    assert (note.kind, note.path) == ("reorder_limit", str(watched.inbox / "a"))
+    assert watched.reopened().notes == [note]
+
+
+def test_a_file_that_is_no_capture_is_skipped_once_it_is_complete(watched: Watched) -> None:
+    watched.write("a.pcap", b"no capture", at_s=1010)
+    watched.write("empty.cap", b"", at_s=1010)
+    watched.capture("b", 20, at_s=0)
+    assert watched.names(1011) == ["b"]
+    assert watched.admitted.notes == []
+    assert watched.names(1010 + SETTLE_S) == watched.names(9999) == ["b"]
+    kinds = [(note.path.rpartition("/")[2], note.kind) for note in watched.admitted.notes]
+    assert kinds == [("a.pcap", "capture_unreadable"), ("empty.cap", "capture_unreadable")]
+
+
+def test_later_captures_do_not_change_the_admitted_ones(watched: Watched) -> None:
+    for number in range(3):
+        watched.capture(f"{number}", number, at_s=0)
+        watched.names(1000)
+    first = watched.admitted.between(0, 3)
+    watched.capture("before", -100, at_s=0)
+    watched.admitted = watched.reopened()
+    assert watched.names(1000) == ["0", "1", "2", "before"]
+    assert watched.admitted.between(0, 3) == first
+    assert watched.admitted.between(1, 2) == first[1:2]
+
+
+def test_a_removed_capture_is_noted_once(watched: Watched) -> None:
+    for name in "abc":
+        watched.capture(name, ord(name), at_s=0)
+    assert watched.names(1000) == ["a", "b", "c"]
+    (watched.inbox / "b").unlink()
+    assert watched.names(1000) == watched.names(1000) == ["a", "c"]
+    assert [note.kind for note in watched.reopened().notes] == ["capture_unreadable"]
+
+
+def test_a_capture_written_to_after_admission_is_noted_once(watched: Watched) -> None:
+    watched.capture("a", 1, at_s=0)
+    watched.capture("b", 2, at_s=0)
+    assert watched.names(1000) == ["a", "b"]
+    with (watched.inbox / "a").open("ab") as file:
+        file.write(bytes(16))
+    assert watched.names(1000) == watched.names(1000) == ["a", "b"]
+    (note,) = watched.admitted.notes
+    assert (note.kind, note.path) == ("capture_truncated", str(watched.inbox / "a"))
+
+
+def test_a_missing_folder_may_appear_later(tmp_path: Path) -> None:
+    paths = [str(tmp_path / "later"), str(tmp_path / "*.pcap"), "nosuchscheme://host/x"]
+    admitted = AdmittedCaptures(paths, SharedFolder(str(tmp_path / "state")), settle_s=0)
+    admitted.admit(0)
+    assert len(admitted) == 0
+    (tmp_path / "one.pcap").write_bytes(pcap_file([]))
+    admitted.admit(0)
+    assert len(admitted) == 1
+
+
+def test_a_damaged_list_is_refused(watched: Watched) -> None:
+    watched.capture("a", 1, at_s=0)
+    watched.names(1000)
+    for line in (b"{no json\n", b'{"no": "capture"}\n', b"3\n"):
+        watched.state.write("files/000000000001.jsonl", line)
+        with pytest.raises(UsageError, match="damaged"):
+            watched.reopened()
+    watched.state.write("files/000000000001.jsonl", b"")
+    watched.state.write("files/000000000007.jsonl", b"")
+    with pytest.raises(UsageError, match="out of place"):
+        watched.reopened()
+
+
+class Stream:
+    """Runs one task after another, each with the next captures."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.folder = SharedFolder(str(root / "state"))
+        self.read = 0
+
+    def read_batch(self, *contents: bytes, shard: Shard | None = None) -> list[Row]:
+        """Read captures as the next batch; return its rows."""
+        paths = []
+        for data in contents:
+            path = self.root / f"{self.read + len(paths)}"
+            path.write_bytes(data)
+            paths.append(FoundCapture(str(path)))
+        end = self.read + len(paths)
+        task = StreamPartition(self.read, end, shard or Shard(0, 1), tuple(paths))
+        rows = [
+            row
+            for block in read_stream_partition(make_plan({}), task, self.folder)
+            for row in block.rows()
+        ]
+        self.read = end
+        return rows
+
+
+def conversation() -> list[bytes]:
+    packets: list[bytes] = []
+    Line(packets).open().client(k.heartbeat(1), k.heartbeat(2)).broker(
+        k.heartbeat_answer(1), k.heartbeat_answer(2)
+    )
+    return packets
+
+
+def one_by_one() -> list[bytes]:
+    """A capture for each packet."""
+    packets = timed(conversation())
+    return [pcap_file([packet]) for packet in packets]
+
+
+def test_a_row_locates_packets_in_captures_of_earlier_tasks(tmp_path: Path) -> None:
+    stream = Stream(tmp_path)
+    captures = one_by_one()
+    assert [stream.read_batch(capture) for capture in captures[:-2]] == [[]] * (len(captures) - 2)
+    (row,) = stream.read_batch(captures[-2])
+    assert (row.capture, row.request_packet, row.response_packet) == (str(tmp_path / "3"), 1, 1)
+    (row,) = stream.read_batch(captures[-1])
+    assert (row.capture, row.request_packet, row.response_packet) == (str(tmp_path / "4"), 1, 1)
+    assert row.latency_ns == 2000
+
+
+def test_one_batch_may_have_several_captures(tmp_path: Path) -> None:
+    captures = one_by_one()
+    stream = Stream(tmp_path)
+    rows = stream.read_batch(*captures[:4]) + stream.read_batch(*captures[4:])
+    assert [row.capture for row in rows] == [str(tmp_path / "3"), str(tmp_path / "4")]
+
+
+def test_old_packet_locations_are_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment_readers, "_MAX_RUNS", 1)
+    stream = Stream(tmp_path)
+    rows = [row for capture in one_by_one() for row in stream.read_batch(capture)]
+    assert {(row.capture, row.request_packet) for row in rows} == {(UNKNOWN_CAPTURE, None)}
+    assert [row.response_packet for row in rows] == [1, 1]
+
+
+def test_a_batch_without_captures_keeps_the_state(tmp_path: Path) -> None:
+    stream = Stream(tmp_path)
+    captures = one_by_one()
+    stream.read_batch(*captures[:5])
+    task = StreamPartition(5, 6, Shard(0, 1), ())  # the capture was removed
+    assert list(read_stream_partition(make_plan({}), task, stream.folder)) == []
+    stream.read = 6
+    (row,) = stream.read_batch(captures[5])
+    assert (row.capture, row.request_packet, row.status) == (str(tmp_path / "3"), 1, "ok")
+
+
+def test_connections_whose_state_is_of_another_version_are_closed(tmp_path: Path) -> None:
+    stream = Stream(tmp_path)
+    captures = one_by_one()
+    assert stream.read_batch(*captures[:5]) == []
+    name = "states/000000000005/0"
+    data = stream.folder.read(name)
+    assert data is not None
+    body = data.partition(b"\n")[2]
+    before, magic, state = body.partition(b"kanalyze-state ")
+    stream.folder.write(name, _with_checksum(before + magic + b"99" + state[2:]))
+    assert stream.folder.names("closed") == []
+    first, second, *rest = stream.read_batch(*captures[5:])
+    assert [row.capture for row in (first, second)] == [str(tmp_path / "3"), str(tmp_path / "4")]
+    assert {row.status for row in (first, second)} == {"unanswered"}
+    assert all(row.status == "orphan_response" for row in rest)
+    reason = stream.folder.read("closed/000000000007-0.txt")
+    assert reason is not None
+    assert b"another version of kanalyze" in reason
+
+
+def test_only_the_first_shard_reports_anomalies_of_a_capture(tmp_path: Path) -> None:
+    whole = pcap_file(timed([segment(to_broker=True, seq=1, ack=1, payload=k.heartbeat(1))] * 2))
+    for index in (0, 1):
+        (tmp_path / f"{index}").mkdir()
+        stream = Stream(tmp_path / f"{index}")
+        stream.read_batch(whole[:-5], shard=Shard(index, 2))
+        names = stream.folder.names("anomalies")
+        assert names == (["000000000001.jsonl"] if index == 0 else [])
+    data = SharedFolder(str(tmp_path / "0" / "state")).read("anomalies/000000000001.jsonl")
+    assert data is not None
+    kind, detail = json.loads(data)
+    assert kind == "capture_truncated"
+    assert detail.startswith(str(tmp_path / "0"))
+
+
+def test_the_state_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
+    stream = Stream(tmp_path)
+    before = os.umask(0)
+    try:
+        for capture in one_by_one():
+            stream.read_batch(capture)
+    finally:
+        os.umask(before)
+    files = [path for path in (tmp_path / "state" / "states").rglob("*") if path.is_file()]
+    assert files
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+
 
 OPEN_AT_THE_END = {"unanswered", "orphan_response"}
 

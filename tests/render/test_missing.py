@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kanalyze.render.nothing import no_kafka_text, undecrypted_text
+from kanalyze.render.missing import no_kafka_text, undecrypted_text
 
 USE_PORT = "if a broker listens on port N, use --port N"
 GIVE_KEY_LOG = "1 TLS connection not decrypted: give a key log (--keylog FILE)"

@@ -10,7 +10,7 @@ import pytest
 import kanalyze
 from kanalyze.errors import UsageError
 from kanalyze.queries.compare.comparison import Thresholds, compare_sides
-from kanalyze.queries.compare.report_side import is_report, parse_report, side_of_report
+from kanalyze.queries.compare.sides import is_report, parse_report, side_of_report
 from tests.support.captures import ROOT, path
 
 if TYPE_CHECKING:

@@ -1,4 +1,7 @@
-"""Blocks of segments that tasks write to files come to their bucket sorted, each once."""
+"""Data that tasks send one another is read back unchanged.
+
+Blocks of segments that tasks write to files come to their bucket sorted, each once.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,102 @@ import pickle
 import random
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze.batch.archive import block_files
-from kanalyze.batch.archive.block_files import BlockFile, CapturePart, WrittenBlocks
+from kanalyze.batch.archive import shuffle
 from kanalyze.batch.archive.packed_segments import BlockError
-from kanalyze.batch.archive.shuffle_schema import BlockGroup, ShuffleRow
+from kanalyze.batch.archive.shuffle import (
+    CONTROL_FIELDS,
+    SHUFFLE_SCHEMA,
+    BlockFile,
+    BlockGroup,
+    BucketReport,
+    CapturePart,
+    ShuffleRow,
+    WrittenBlocks,
+    control_row,
+    dump_report,
+    from_arrow_stream,
+    load_report,
+    pack_state,
+    read_shuffle_rows,
+    shuffle_batch,
+    to_arrow_stream,
+    unpack_state,
+    with_control_columns,
+)
 from kanalyze.errors import UsageError
+from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from kanalyze.batch.archive.shuffle_reader import ShuffledBlock
+    from kanalyze.batch.archive.segment_readers import ShuffledBlock
+
+PARTITIONS = pa.list_(pa.struct([("topic", pa.string())]))
+ROWS = pa.record_batch(
+    [pa.array(["a", "b"]), pa.array([[{"topic": "t"}], []], PARTITIONS)],
+    schema=pa.schema(
+        [pa.field("name", pa.string(), nullable=False), pa.field("partitions", PARTITIONS)]
+    ),
+)
+
+
+def test_shuffle_rows_are_read_back_unchanged() -> None:
+    sent = [
+        ShuffleRow(3, 5, 7, "a.pcap", 0, 11, b"data"),
+        ShuffleRow(-1, 0, 0, "b.pcap", 2, 0, b""),
+    ]
+    batch = shuffle_batch(sent)
+    assert batch.schema == SHUFFLE_SCHEMA
+    found = list(read_shuffle_rows([batch.slice(1), batch.slice(0, 1)]))
+    assert [row._replace(data=bytes(row.data)) for row in found] == [sent[1], sent[0]]
+
+
+def test_no_shuffle_rows_make_an_empty_batch() -> None:
+    assert shuffle_batch([]).num_rows == 0
+    assert list(read_shuffle_rows([shuffle_batch([])])) == []
+
+
+def test_rows_and_control_rows_have_the_same_schema() -> None:
+    rows, control = with_control_columns(ROWS), control_row(ROWS.schema, "report", 4, b"x")
+    assert rows.schema == control.schema
+    assert all(field.nullable for field in rows.schema)
+    names = [field.name for field in CONTROL_FIELDS]
+    assert rows.select(names).to_pylist() == [dict.fromkeys(names)] * 2
+    assert rows.select(["name", "partitions"]).to_pylist() == ROWS.to_pylist()
+    (row,) = control.to_pylist()
+    assert row == {"name": None, "partitions": None, "_kind": "report", "_bucket": 4, "_data": b"x"}
+
+
+def test_an_arrow_stream_is_read_back_unchanged() -> None:
+    (batch,) = from_arrow_stream(memoryview(to_arrow_stream([ROWS])))
+    assert batch == ROWS
+
+
+def test_a_report_is_read_back_unchanged() -> None:
+    report = BucketReport(
+        2, CaptureQuality(["a"]), CaptureQuality(), {b"x" * 16: "t"}, frozenset({b"y" * 16})
+    )
+    found = load_report(dump_report(report))
+    assert found.topic_names == report.topic_names
+    assert found.unresolved_ids == report.unresolved_ids
+    assert found.quality.to_dict() == report.quality.to_dict()
+
+
+def test_a_saved_state_is_read_back_unchanged() -> None:
+    assert unpack_state(pack_state("é places", b"\0state")) == ("é places", b"\0state")
+    assert unpack_state(pack_state("", b"")) == ("", b"")
+
+
+def test_a_damaged_state_is_an_error() -> None:
+    with pytest.raises(BlockError, match="damaged"):
+        unpack_state(b"\0\0\0\2\xff\xfe")
+
 
 BUCKETS = 3
 PARTS = {0: CapturePart("b", 50, 0), 1: CapturePart("a", 50, 0), 2: CapturePart("a", 70, 900)}
@@ -108,7 +192,7 @@ def test_groups_and_files_make_no_difference(
         noise.choice(tasks).append(row)
     folder = tmp_path_factory.mktemp("blocks")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(block_files, "_GROUP_BYTES", group_bytes)
+        patch.setattr(shuffle, "_GROUP_BYTES", group_bytes)
         groups = written(folder, *tasks)
     for bucket in range(BUCKETS):
         expected = sorted(row[1:] for row in rows if row.bucket == bucket)
@@ -143,7 +227,7 @@ def test_only_a_little_of_a_file_is_buffered(
 ) -> None:
     """The blocks of one bucket are not read all at once."""
     size = 1 << 20
-    monkeypatch.setattr(block_files, "_READ_BYTES", size)
+    monkeypatch.setattr(shuffle, "_READ_BYTES", size)
     groups = written(tmp_path, (block(0, key, packet=key, data=bytes(size)) for key in range(8)))
     blocks = WrittenBlocks(str(tmp_path), groups, PARTS).of_bucket(0)
     assert len(next(blocks).data) == size

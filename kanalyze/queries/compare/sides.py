@@ -1,30 +1,272 @@
-"""A side of a comparison, made from a report's JSON.
+"""The sides of a comparison: from rows, or from the report that another run wrote.
 
-In: the text of a report. Out: :class:`~kanalyze.queries.compare.side.Side`, without slices. A file
-may have any content: if it is not a report, the error is one clear line.
-
-A report has quantiles, and counts of requests and errors of each API, client and so on, over the
-whole time. Such counts would suffice for a test if requests failed independently. They do not: when
-a broker is away, all requests fail for seconds, and clients retry. So shares vary more between
-captures than such a test allows, by a factor that is only known from counts over time; a report has
-these only for all requests together. Quantiles cannot be tested at all.
+In: nothing. Out: :class:`Side`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
+from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
-from kanalyze.queries.compare.side import QUANTILES, Presence, Side, SideLine
+from kanalyze.queries.engine import FailedQueries, QueryError
+from kanalyze.queries.files import built_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from kanalyze.queries.compare.side import LineKey
+    from kanalyze.queries.database import Database
+    from kanalyze.tables.quality import CaptureQuality
 
-__all__ = ["is_report", "parse_report", "side_of_report"]
+__all__ = [
+    "BIN_RATIO",
+    "OF_READ",
+    "QUANTILES",
+    "STATUSES",
+    "LatencyCells",
+    "LineKey",
+    "Presence",
+    "Side",
+    "SideLine",
+    "active_seconds",
+    "bin_ns",
+    "is_report",
+    "parse_report",
+    "side_of_report",
+    "side_of_rows",
+]
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Numbers: TypeAlias = NDArray[np.int64]
+
+
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+STATUSES = ("errors", "unanswered", "throttled", "unread")
+OF_READ = ("errors", "throttled")
+"""The statuses that are known only of responses that were read."""
+
+LineKey: TypeAlias = "tuple[str, str, str | None]"
+"""The line of a comparison: ``api``, ``client``, ``topic`` or ``broker``; the API; the name."""
+
+
+class LatencyCells(NamedTuple):
+    """Numbers of latencies, by slice of time and bin of latency."""
+
+    slices: Numbers
+    bins: Numbers
+    counts: Numbers
+
+
+class SideLine(NamedTuple):
+    """The figures of one line; None if unknown."""
+
+    requests: int
+    due: int
+    """Number of requests that a response is due to."""
+    errors: int | None
+    unanswered: int | None
+    throttled: int | None
+    waited: int | None
+    request_bytes: int | None
+    response_bytes: int | None
+    latency_ns: dict[str, int | None]
+    """``count``, ``p50``, ``p90`` and ``p99`` in ns, of requests that did not wait on purpose."""
+    unread: int | None
+    """Number of responses that were not read; None in a report that does not count them."""
+    by_slice: dict[str, Numbers] | None = None
+    """Numbers of ``due`` and of each status, by slice; None if there are no rows."""
+    latencies: LatencyCells | None = None
+
+    def base_of(self, status: str) -> int:
+        """Return of how many requests it is known whether they have a status."""
+        return self.due - (self.unread or 0) if status in OF_READ else self.due
+
+
+class Presence(NamedTuple):
+    """How often a name occurred."""
+
+    requests: int
+    seconds: int | None
+    """Number of seconds with requests in which it occurred; None if there are no rows."""
+
+
+class Side(NamedTuple):
+    """One of the two sides of a comparison."""
+
+    extent: dict[str, Any]
+    """Description of the input and its time, as in the comparison."""
+    seconds: int | None
+    """Number of seconds with requests; None if there are no rows."""
+    span_ns: int | None
+    """Time from the first request to the last in ns."""
+    slices: int | None
+    lines: dict[LineKey, SideLine]
+    names: dict[str, dict[str, Presence]]
+    """Names by kind; a missing kind is unknown."""
+    limited: bool
+    """Whether lines were left out because there were too many."""
+    failed_queries: Sequence[dict[str, str]] = ()
+    """The queries that failed; without them, lines or kinds of names are missing."""
+
+
+BIN_RATIO = 1.005
+MAX_LINES = 10_000
+MAX_CELLS = 8_000_000
+"""Maximum number of bins of all lines together; each takes 16 bytes."""
+
+
+def bin_ns(bin_number: float) -> int:
+    """Return the latency in the middle of a bin, in ns."""
+    return round(float(BIN_RATIO ** (bin_number + 0.5)))
+
+
+def active_seconds(database: Database) -> int:
+    """Return the number of seconds in which requests began."""
+    return int(database.answer(built_in("compare")["seconds"], {})[0]["seconds"])
+
+
+def side_of_rows(
+    database: Database, quality: CaptureQuality, conditions: Mapping[str, Any], slices: int | None
+) -> Side:
+    """Return the rows of a database as a side of a comparison.
+
+    Args:
+        database: a database with the tables of a run.
+        quality: the quality of the captures.
+        conditions: the filter of the rows.
+        slices: number of slices of the time; None if there will be no test.
+    """
+    span = database.answer(built_in("compare")["seconds"], {})[0]
+    failed = FailedQueries()
+    lines: dict[LineKey, SideLine] = {}
+    is_cut = False
+    try:
+        lines, is_cut = _lines(database, slices)
+    except QueryError as error:
+        failed.add("comparison", error.query or "lines", error)
+    names: dict[str, dict[str, Presence]] = {}
+    try:
+        names = _names(database)
+    except QueryError as error:
+        failed.add("comparison", "names", error)
+    first_ns, last_ns = span["first_time_ns"], span["last_time_ns"]
+    return Side(
+        {
+            "made_of": "rows",
+            **quality.extent(),
+            "filter": dict(conditions),
+            "requests": span["requests"],
+        },
+        span["seconds"],
+        None if first_ns is None else last_ns - first_ns,
+        slices,
+        lines,
+        names,
+        is_cut,
+        failed.lines,
+    )
+
+
+def _lines(database: Database, slices: int | None) -> tuple[dict[LineKey, SideLine], bool]:
+    """Return the lines with their figures, and whether some were left out."""
+    queries = built_in("compare")
+    database.keep("compare_slices", queries["slices"], {"slices": slices or 1})
+    database.keep("compare_cells", queries["cells"], {"bin_ratio": BIN_RATIO})
+    database.keep("compare_lines", queries["lines"], {"most_lines": MAX_LINES + 1})
+    line_rows = database.ask("FROM compare_lines ORDER BY line").to_pylist()
+    latencies, is_cut = _by_line(database, "latencies", len(line_rows))
+    statuses, is_also_cut = _by_line(database, "statuses", len(line_rows))
+    lines: dict[LineKey, SideLine] = {
+        (line["kind"], line["api"], line["name"]): _side_line(line, cells, ends, slices)
+        for line, cells, ends in zip(line_rows, latencies, statuses, strict=False)
+    }
+    return lines, is_cut or is_also_cut or len(line_rows) > MAX_LINES
+
+
+def _names(database: Database) -> dict[str, dict[str, Presence]]:
+    """Return the names that occur, by kind."""
+    names: dict[str, dict[str, Presence]] = {kind: {} for kind in KINDS}
+    for line in database.answer(built_in("compare")["names"], {"most_lines": MAX_LINES}):
+        names[line["kind"]][line["name"]] = Presence(line["requests"], line["seconds"])
+    return names
+
+
+KINDS = ("API", "API version", "error", "client", "software", "user", "group", "topic", "broker")
+
+
+def _by_line(
+    database: Database, query: str, lines: int
+) -> tuple[Iterator[dict[str, Numbers]], bool]:
+    """Return the columns of a result for each line, and whether the result was too large.
+
+    If it was too large, incomplete lines are left out.
+    """
+    sql = built_in("compare")[query].sql
+    answer = database.ask(sql, {"most_cells": MAX_CELLS})
+    columns = {name: answer[name].to_numpy() for name in answer.column_names}
+    numbers = columns.pop("line")
+    is_cut = len(numbers) >= MAX_CELLS
+    complete_lines = min(lines, int(numbers[-1])) if is_cut else lines
+    starts = np.searchsorted(numbers, np.arange(complete_lines + 1)).tolist()
+    return (
+        {name: column[low:high] for name, column in columns.items()}
+        for low, high in pairwise(starts)
+    ), is_cut
+
+
+def _side_line(
+    line: Mapping[str, Any],
+    cells: Mapping[str, Numbers],
+    ends: Mapping[str, Numbers],
+    slices: int | None,
+) -> SideLine:
+    latencies = LatencyCells(cells["slice"], cells["bin"], cells["requests"])
+    by_slice = None
+    if slices is not None:
+        by_slice = {
+            name: np.bincount(ends["slice"], ends[name], slices).astype(np.int64)
+            for name in ("due", *STATUSES)
+        }
+    return SideLine(
+        line["requests"],
+        line["due"],
+        line["errors"],
+        line["unanswered"],
+        line["throttled"],
+        line["waited"],
+        line["request_bytes"],
+        line["response_bytes"],
+        _quantiles(latencies),
+        line["unread"],
+        by_slice,
+        latencies,
+    )
+
+
+def _quantiles(latencies: LatencyCells) -> dict[str, int | None]:
+    """Return the count and the quantiles, by nearest rank, in ns."""
+    count = int(latencies.counts.sum())
+    if not count:
+        return {"count": 0, **dict.fromkeys(QUANTILES)}
+    low = int(latencies.bins.min())
+    running = np.cumsum(np.bincount(latencies.bins - low, latencies.counts))
+    return {
+        "count": count,
+        **{
+            name: bin_ns(low + int(np.searchsorted(running, np.ceil(part * count - 1e-9))))
+            for name, part in QUANTILES.items()
+        },
+    }
+
 
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _SECOND = 1_000_000_000
@@ -96,7 +338,7 @@ def side_of_report(name: str, report: dict[str, Any]) -> Side:
         _span_ns(read, report, capture),
         None,
         lines,
-        _names(read, report),
+        _names_of_report(read, report),
         bool(report.get("limited")),
     )
 
@@ -208,7 +450,9 @@ def _span_ns(
     return read.number(capture, "duration_ns")
 
 
-def _names(read: _ReportReader, report: Mapping[str, Any]) -> dict[str, dict[str, Presence]]:
+def _names_of_report(
+    read: _ReportReader, report: Mapping[str, Any]
+) -> dict[str, dict[str, Presence]]:
     """Return the names in a report; kinds whose table is missing are unknown."""
     names: dict[str, dict[str, Presence]] = {
         kind: {} for table, (kind, _) in _NAMED.items() if report.get(table) is not None

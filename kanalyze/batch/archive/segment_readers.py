@@ -1,34 +1,216 @@
-"""Merges the blocks of one bucket: many captures become one stream of segments.
+"""Readers of the segments of one bucket: many captures become one stream of segments.
 
-In: sorted blocks of segments. Out: segments by time, numbered over all captures, and the capture
-and number of each packet.
+In: captures that were read before, or sorted blocks of their segments; where the packets of earlier
+captures are, as text. Out: segments by time, numbered over all captures, the capture and number of
+each packet, and the text for a later job.
 
-It takes the place of :class:`~kanalyze.capture.merge.MergedCaptures`, and has the same order: by
-time, with the order of each capture kept.
+Reading headers takes much less time than making rows. So if few tasks rebuild connections, each
+reads all captures (:class:`ShardReader`): this takes less time than sending segments from the task
+that read them to the one that needs them, which merges them (:class:`ShuffleReader`). Both take the
+place of :class:`~kanalyze.capture.merge.MergedCaptures`, and have the same order: by time, with the
+order of each capture kept.
 """
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from kanalyze.batch.archive.continued_captures import dump_locations, load_locations
-from kanalyze.batch.archive.packed_segments import concat_segments, select_rows, unpack
+from kanalyze.batch.archive.packed_segments import BlockError, concat_segments, select_rows, unpack
+from kanalyze.capture.io.source import capture_name
+from kanalyze.capture.io.urls import absolute_path
+from kanalyze.capture.merge import MergedCaptures
+from kanalyze.capture.packet_index import PacketIndex
 from kanalyze.common.byte_copies import joined
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.errors import CaptureError
+from kanalyze.export.arrow import utf8
 from kanalyze.model.packet_arrays import to_column
+from kanalyze.net.headers import HeaderReader
+from kanalyze.net.layer_stats import LayerStats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from kanalyze.capture.io.stores import Stores
+    from kanalyze.capture.listing import FoundCapture
     from kanalyze.capture.packet_index import PacketRun
     from kanalyze.model.anomalies import Anomaly
-    from kanalyze.net.segment_columns import SegmentColumns
+    from kanalyze.net.segment_columns import SegmentColumns, Shard
 
-__all__ = ["ShuffleReader", "ShuffledBlock"]
+__all__ = [
+    "ContinuedCaptures",
+    "ShardReader",
+    "ShuffleReader",
+    "ShuffledBlock",
+    "dump_locations",
+    "load_locations",
+]
+
+_MAX_RUNS: Final = 10_000
+"""How many runs of the packet index are saved; each capture has one if captures do not overlap."""
+
+
+class ContinuedCaptures:
+    """Base of what reads such captures as :class:`~kanalyze.runtime.stages.Captures`."""
+
+    can_be_read_again = False
+    description = None
+
+    def __init__(self, captures: Sequence[FoundCapture], stores: Stores, state: str | None) -> None:
+        """Set up; nothing is opened yet.
+
+        Args:
+            captures: in the order of their first packets.
+            stores: file systems connected to before.
+            state: what :meth:`save_state` returned for the captures before these.
+
+        Raises:
+            BlockError: the state is damaged.
+        """
+        self._index, names = load_locations(state)
+        self._merged = MergedCaptures(
+            captures, stores=stores, packet_index=self._index, names=names
+        )
+
+    @property
+    def names(self) -> list[str]:
+        """The names in rows of the captures opened so far."""
+        return self._merged.names
+
+    def locate(self, number: int) -> tuple[str, int | None]:
+        """Return the capture of a packet and its number there; see ``MergedCaptures.locate``."""
+        return self._merged.locate(number)
+
+    def runs_between(self, low: int, high: int, most: int) -> list[PacketRun] | None:
+        """Return runs of packets; see ``MergedCaptures.runs_between``."""
+        return self._merged.runs_between(low, high, most)
+
+    def save_state(self) -> str:
+        """Return where packets are, for the rows of a later job."""
+        return dump_locations(self._index, self.names)
+
+
+def dump_locations(index: PacketIndex, names: list[str]) -> str:
+    """Return where the latest packets are, for the rows of a later job."""
+    end, runs = index.latest(_MAX_RUNS)
+    used = sorted({capture for _, capture, _ in runs})
+    indices = {capture: number for number, capture in enumerate(used)}
+    return json.dumps(
+        {
+            "names": [names[capture] for capture in used],
+            "end": end,
+            "runs": [[first, indices[capture], within] for first, capture, within in runs],
+        }
+    )
+
+
+def load_locations(text: str | None) -> tuple[PacketIndex, list[str]]:
+    """Return a packet index and the names of its captures; None: both are empty.
+
+    Raises:
+        BlockError: the text was not written by :func:`dump_locations`.
+    """
+    index = PacketIndex()
+    if text is None:
+        return index, []
+    try:
+        state = json.loads(text)
+        names = [str(name) for name in state["names"]]
+        runs = [(int(first), int(capture), int(within)) for first, capture, within in state["runs"]]
+        end = int(state["end"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise BlockError(f"the state of a bucket is damaged: {error}") from error
+    if not all(0 <= capture < len(names) for _, capture, _ in runs):
+        raise BlockError("the state of a bucket is damaged: packets of no capture")
+    index.load_state(end, runs)
+    return index, names
+
+
+class ShardReader(ContinuedCaptures):
+    """The segments of one bucket as one stream.
+
+    It takes the place of :class:`~kanalyze.batch.archive.segment_readers.ShuffleReader`.
+    """
+
+    dropped_packets: int | None = None
+    progress: tuple[int, int | None] = (0, None)
+
+    def __init__(
+        self,
+        captures: Sequence[FoundCapture],
+        shard: Shard,
+        stores: Stores,
+        state: str | None = None,
+        folder: str = "",
+    ) -> None:
+        """Make a reader.
+
+        Args:
+            captures: in the order of their first packets; each with the number of packets that
+                were read of it before.
+            shard: the connections of the bucket.
+            stores: file systems connected to before.
+            state: what :meth:`save_state` returned for the captures before these.
+            folder: the base of relative paths; rows have the paths as they were given.
+
+        Raises:
+            BlockError: the state is damaged.
+        """
+        self._shard = shard
+        absolute = [
+            capture._replace(path=absolute_path(capture.path, folder)) for capture in captures
+        ]
+        self._names_in_rows = {
+            capture_name(opened.path): utf8(capture_name(capture.path)).decode()
+            for opened, capture in zip(absolute, captures, strict=True)
+        }
+        """The names of captures in rows, by the names under which they are opened."""
+        super().__init__(absolute, stores, state)
+        counts = [capture.most_packets or 0 for capture in captures]
+        self._last_packet = self._merged.packets + sum(counts)
+        self.anomalies: list[Anomaly] = []
+        """Empty: they were reported when the captures were read before."""
+
+    @property
+    def names(self) -> list[str]:
+        """Captures opened so far, as they were given."""
+        return [self._name_in_rows(name) for name in super().names]
+
+    def locate(self, number: int) -> tuple[str, int | None]:
+        """Return the capture of a packet and its number there; see ``MergedCaptures.locate``."""
+        name, within = self._merged.locate(number)
+        return self._name_in_rows(name), within
+
+    def runs_between(self, low: int, high: int, most: int) -> list[PacketRun] | None:
+        """Return runs of packets; see ``MergedCaptures.runs_between``."""
+        runs = super().runs_between(low, high, most)
+        if runs is None:
+            return None
+        return [run._replace(capture=self._name_in_rows(run.capture)) for run in runs]
+
+    def _name_in_rows(self, opened: str) -> str:
+        """Return the name of a capture in rows, given the one under which it was opened."""
+        return self._names_in_rows.get(opened, opened)
+
+    def batches(self) -> Iterator[SegmentColumns]:
+        """Yield all segments in batches, none of which is empty; their numbers rise.
+
+        Raises:
+            CaptureError: a capture cannot be read, or has lost packets since it was read before.
+        """
+        headers = HeaderReader(LayerStats())
+        for batch in self._merged.batches():
+            segments = headers.read(batch, self._shard)
+            if len(segments):
+                yield segments
+        if self._merged.packets != self._last_packet:
+            raise CaptureError("a capture was changed while it was read: run again")
+
 
 _MIN_SEGMENTS: Final = 16_384
 """Segments in a batch, if there are enough: then the work per batch costs little."""

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from kanalyze.api.inputs import make_filter
-from kanalyze.batch.archive.packet_anomalies import anomalies_of_packets
-from kanalyze.batch.archive.shuffle_schema import to_arrow_stream
+from kanalyze.batch.archive.row_sink import anomalies_of_packets
+from kanalyze.batch.archive.shuffle import to_arrow_stream
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.spark.schema import arrow_schema
