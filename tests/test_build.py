@@ -365,18 +365,24 @@ def test_no_module_is_compiled_where_one_cannot_be(
     word: str,
 ) -> None:
     """Modules use each other's C types."""
-    command = script(tmp_path / "cc", compiler)
-    required = {"CC": command, "KANALYZE_REQUIRE_COMPILED": "1"}
-    done = environment.install(project.folder, *options, **required)
-    assert done.returncode != 0
-    assert "kanalyze: cannot be compiled, and KANALYZE_REQUIRE_COMPILED=1\n" in done.stdout
-    done = environment.install(project.folder, *options, CC=command)
+    done = environment.install(project.folder, *options, CC=script(tmp_path / "cc", compiler))
     assert done.returncode == 0, done.stdout
     assert word in done.stdout
     assert "kanalyze: not compiled, it will run slowly" in done.stdout
     check_runs_uncompiled(environment)
     installed = [environment.folder, project.folder / "kanalyze"]
     assert [so for folder in installed for so in folder.rglob("kanalyze/**/*.so")] == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("options", [[], ["--editable"]], ids=["copied", "editable"])
+def test_without_headers_of_python_it_is_an_error_where_compiled_modules_are_required(
+    project: Project, environment: Environment, tmp_path: Path, options: list[str]
+) -> None:
+    compiler = script(tmp_path / "cc", HEADERLESS_CC)
+    done = environment.install(project.folder, *options, CC=compiler, KANALYZE_REQUIRE_COMPILED="1")
+    assert done.returncode != 0
+    assert "kanalyze: cannot be compiled, and KANALYZE_REQUIRE_COMPILED=1\n" in done.stdout
 
 
 @pytest.mark.long
