@@ -5,7 +5,6 @@ The long tests install copies of the project; :mod:`tests.support.installing` do
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import runpy
@@ -93,12 +92,8 @@ def no_build_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def backend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     """The backend as on Linux with an empty PATH, where setuptools requires only ``theirs``."""
-    path = ROOT / "tools" / "packaging" / "backend.py"
-    spec = importlib.util.spec_from_file_location("backend", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    from tools.packaging import backend as module
+
     for kind in ("wheel", "editable"):
         name = f"get_requires_for_build_{kind}"
         monkeypatch.setattr(module.build_meta, name, lambda _settings: ["theirs"])
