@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import random
 import shlex
 from typing import TYPE_CHECKING
 
 import pytest
 
-from kanalyze.cli.arguments import parser
+from kanalyze.spec import commands
 from tests.support.captures import FOLDER
 from tests.support.cut_captures import packets_of, write_pcap
 from tests.support.every_command import COMMANDS, line_of, run
@@ -78,9 +77,4 @@ def test_on_a_whole_capture(capture: Path, tmp_path: Path) -> None:
 
 
 def test_all_commands_are_here() -> None:
-    (commands,) = [
-        action.choices
-        for action in parser()._actions
-        if isinstance(action, argparse._SubParsersAction)
-    ]
-    assert {text.split()[0] for text in COMMANDS.values()} == set(commands)
+    assert {text.split()[0] for text in COMMANDS.values()} == set(commands.COMMANDS)

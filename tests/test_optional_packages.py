@@ -1,4 +1,4 @@
-"""Without the extras: every command answers on captures of TLS, and no compiled module needs them.
+"""Packages that are not installed: who needs one says so in one line, and nothing else needs it.
 
 The import of a compiled module imports the modules of its types, whatever its source imports late.
 """
@@ -13,7 +13,10 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 import kanalyze
+from kanalyze.cli.main import main, text_of_missing_package
 from tests.support import tls_captures
 from tests.support.captures import ROOT, path
 from tests.support.uncompiled import compiled_modules
@@ -43,14 +46,16 @@ def names_in(requirements: list[str]) -> set[str]:
     return {re.split(r"[ ><=;\[]", requirement)[0] for requirement in requirements}
 
 
+def imported_names(requirements: list[str]) -> set[str]:
+    return {name.replace("-", "_") for name in names_in(requirements)}
+
+
 @cache
 def optional_packages() -> frozenset[str]:
     """The modules of the extras for users, as they are imported."""
     extras = PROJECT["optional-dependencies"]
     wanted = {
-        name.replace("-", "_")
-        for extra in extras.keys() - FOR_DEVELOPERS
-        for name in names_in(extras[extra])
+        name for extra in extras.keys() - FOR_DEVELOPERS for name in imported_names(extras[extra])
     }
     return frozenset(wanted - names_in(PROJECT["dependencies"]))
 
@@ -152,3 +157,61 @@ def test_a_key_log_asks_for_the_extra_only_where_a_secret_fits(tmp_path: Path) -
         done = run_without_extras("connections", other, "--keylog", keys)
         assert done.returncode == 0
         assert "cryptography" not in done.stderr
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize(
+    ("package", "argv"),
+    [
+        ("duckdb", ["report", "codecs"]),
+        ("pyarrow", ["report", "codecs"]),
+        ("pyarrow", ["requests", "codecs", "-o", "{folder}/rows.parquet"]),
+        ("duckdb", ["report", "codecs", "--jobs", "2"]),
+        ("numpy", ["anonymize", "codecs", "-o", "{folder}/shared.pcapng"]),
+        ("crc32c", ["records", "codecs"]),
+        ("lz4", ["records", "codecs", "--values"]),
+        ("rich", ["compare", "basics", "codecs"]),
+    ],
+)
+def test_a_command_says_what_to_install_in_one_line(
+    package: str, argv: list[str], tmp_path: Path
+) -> None:
+    words = [
+        str(path(word)) if word in ("basics", "codecs") else word.format(folder=tmp_path)
+        for word in argv
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, package, *words],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert line.startswith("kanalyze: ")
+    assert package in line
+    assert re.search(rf": pip install '?{re.escape(package)}'?$", line)
+
+
+def test_a_missing_module_of_kanalyze_is_an_exception(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kanalyze.cli.protocol", None)
+    with pytest.raises(ModuleNotFoundError, match=r"kanalyze\.cli\.protocol"):
+        main(["protocol", "Fetch"])
+
+
+@pytest.mark.parametrize("package", sorted(names_in(PROJECT["dependencies"])))
+def test_the_message_names_the_missing_dependency(package: str) -> None:
+    text = text_of_missing_package(ModuleNotFoundError(name=package))
+    assert text is not None
+    assert text.endswith(f" is not installed: pip install {package}")
+
+
+@pytest.mark.parametrize("extra", sorted(PROJECT["optional-dependencies"].keys() - FOR_DEVELOPERS))
+def test_the_message_names_an_extra_with_the_missing_package(extra: str) -> None:
+    for package in imported_names(PROJECT["optional-dependencies"][extra]):
+        text = text_of_missing_package(ModuleNotFoundError(name=package))
+        assert text is not None
+        match = re.search(r"pip install 'kanalyze\[(\w+)\]'$", text)
+        assert match is not None
+        assert package in imported_names(PROJECT["optional-dependencies"][match[1]])

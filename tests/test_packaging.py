@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import re
 import shlex
 import subprocess
@@ -16,10 +15,10 @@ from packaging.requirements import Requirement
 from kanalyze.cli.arguments import parser
 from kanalyze.cli.completion import script_for
 from tests.support.captures import ROOT
+from tools.packaging import man_page, package_page, shell_files
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import ModuleType
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -28,22 +27,11 @@ NOTICE = (ROOT / "NOTICE").read_text("utf-8")
 LINK = re.compile(r"\]\((?!https?:)")
 
 
-def tool(name: str) -> ModuleType:
-    """A module of tools/packaging."""
-    path = ROOT / "tools" / "packaging" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 # -- the page of the package ----------------------------------------------------------------------
 
 
 def test_the_page_of_the_package_is_the_readme_without_links_to_files() -> None:
-    page = tool("package_page").package_page(README)
+    page = package_page.package_page(README)
     assert LINK.search(README) is not None
     assert LINK.search(page) is None
     assert "<!--" not in page
@@ -65,7 +53,7 @@ def test_the_page_of_the_package_is_the_readme_without_links_to_files() -> None:
     ],
 )
 def test_a_link_to_a_file_becomes_its_text(given: str, expected: str) -> None:
-    assert tool("package_page").package_page(given) == expected
+    assert package_page.package_page(given) == expected
 
 
 # -- for shells -----------------------------------------------------------------------------------
@@ -83,7 +71,7 @@ def plain(page: str) -> str:
 
 
 def test_the_manual_page_has_every_command_option_and_help() -> None:
-    lines = plain(tool("man_page").man_page()).splitlines()
+    lines = plain(man_page.man_page()).splitlines()
     for name, made in commands().items():
         section = lines[lines.index(f'.SH "KANALYZE {name.upper()}"') + 1 :]
         section = section[: next(i for i, line in enumerate(section) if line.startswith(".SH "))]
@@ -100,21 +88,20 @@ def test_the_manual_page_has_every_command_option_and_help() -> None:
 
 def test_text_in_the_manual_page_is_no_macro() -> None:
     made = argparse.ArgumentParser(prog="kanalyze", description="'Tis.\n.It is.")
-    lines = tool("man_page")._text(made.description)
+    lines = man_page._text(made.description)
     assert lines == [r"\(aqTis.", r"\&.It is."]
 
 
 def test_the_files_for_shells_are_written_where_a_wheel_has_its_data(tmp_path: Path) -> None:
     from setuptools import Distribution
 
-    tools = tool("shell_files")
-    command = tools.InstallShellFiles(Distribution({"data_files": [("share", [])]}))
+    command = shell_files.InstallShellFiles(Distribution({"data_files": [("share", [])]}))
     command.install_dir = str(tmp_path)
     command.run()
-    written = {name: (tmp_path / name).read_text("utf-8") for name in tools.FILES}
-    assert command.get_outputs() == [str(tmp_path / name) for name in tools.FILES]
+    written = {name: (tmp_path / name).read_text("utf-8") for name in shell_files.FILES}
+    assert command.get_outputs() == [str(tmp_path / name) for name in shell_files.FILES]
     # Separate processes write them, so that the terminal here has no effect.
-    assert written.pop("share/man/man1/kanalyze.1") == tool("man_page").man_page()
+    assert written.pop("share/man/man1/kanalyze.1") == man_page.man_page()
     assert [*written.values()] == [script_for(shell) for shell in ("bash", "zsh", "fish")]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import re
 import sys
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kanalyze.cli.arguments import parser
 from kanalyze.cli.main import main
+from kanalyze.spec.commands import COMMANDS
 from tests.support import captures
 from tests.support.captures import ROOT
 from tests.support.findings import sample_reports
@@ -20,12 +19,6 @@ from tests.support.findings import sample_reports
 if TYPE_CHECKING:
     from pathlib import Path
 
-COMMANDS = {
-    name
-    for action in parser()._actions
-    if isinstance(action, argparse._SubParsersAction)
-    for name in action.choices
-}
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCS = ROOT / "docs"
 PYTHON = (DOCS / "python.md").read_text(encoding="utf-8")
@@ -83,8 +76,7 @@ FILTERS = {
 
 
 def options_of(name: str) -> set[str]:
-    [commands] = [a for a in parser()._actions if isinstance(a, argparse._SubParsersAction)]
-    return {action.dest for action in commands.choices[name].parser._actions}
+    return {option.name for option in COMMANDS[name].options}
 
 
 def test_the_commands_have_the_filters_that_the_docs_name() -> None:
@@ -102,7 +94,7 @@ def test_the_commands_have_the_filters_that_the_docs_name() -> None:
         assert not options_of(name) >= FILTERS, name
     for name in none:
         assert FILTERS - options_of(name) == {"since", "until"}, name
-    assert {*everything, *some, *none} == COMMANDS - {"protocol", "anonymize", "completion"}
+    assert {*everything, *some, *none} == COMMANDS.keys() - {"protocol", "anonymize", "completion"}
 
 
 def test_the_last_line_on_standard_error_says_what_is_wrong(
@@ -176,4 +168,4 @@ def test_the_readme_compares_with_other_tools_and_says_what_is_not_known() -> No
 
 
 def test_the_docs_name_every_command() -> None:
-    assert set(re.findall(r"^\| \[`(\w+)`\]", START, re.MULTILINE)) == COMMANDS
+    assert set(re.findall(r"^\| \[`(\w+)`\]", START, re.MULTILINE)) == set(COMMANDS)

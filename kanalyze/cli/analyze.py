@@ -22,9 +22,13 @@ from kanalyze.spec.filters import FILTERS
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Container, Iterable
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from kanalyze.api.saved import SavedAnalysis
+    from kanalyze.api.tables import OpenedTables
+    from kanalyze.cli.progress import Progress
     from kanalyze.kafka.session.message_reader import KeepsBytes
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.tls.keylog import KeyLog
@@ -35,6 +39,7 @@ __all__ = [
     "catalog_of",
     "filters_of",
     "key_log_of",
+    "opened_tables_of",
     "query_folders",
     "report_undecrypted",
     "report_unnamed_topics",
@@ -116,6 +121,33 @@ def rows_of(arguments: argparse.Namespace) -> Analysis | SavedAnalysis:
         row_filter=make_filter(**filters_of(arguments)),
         max_memory_bytes=arguments.max_memory or DEFAULT_MEMORY_BYTES,
         threads=_jobs(arguments) or 1,
+    )
+
+
+def opened_tables_of(
+    arguments: argparse.Namespace,
+    analysis: Analysis | SavedAnalysis,
+    progress: Progress,
+    tables: Iterable[str],
+    names: Container[str] | None = None,
+    *,
+    usual_memory_bytes: int | None = None,
+) -> AbstractContextManager[OpenedTables]:
+    """Return the tables of an analysis, with the memory and the threads of the arguments.
+
+    For the others see :func:`kanalyze.api.tables.opened_tables`; ``progress`` shows the reading.
+    """
+    from kanalyze.api.tables import opened_tables  # imported late: it imports DuckDB
+    from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
+
+    return opened_tables(
+        analysis,
+        tables,
+        names,
+        max_memory_bytes=arguments.max_memory or DEFAULT_MEMORY_BYTES,
+        usual_memory_bytes=usual_memory_bytes,
+        threads=worker_count(arguments),
+        progress=progress.reading(analysis),
     )
 
 

@@ -18,8 +18,8 @@ from kanalyze.cli.analyze import (
     catalog_of,
     filters_of,
     key_log_of,
+    opened_tables_of,
     report_unread,
-    worker_count,
 )
 from kanalyze.cli.arguments import parser
 from kanalyze.cli.console import print_message
@@ -94,9 +94,7 @@ def _of_findings(arguments: argparse.Namespace, progress: Progress) -> Selected:
     Raises UsageError for a finding that does not exist or has no packets.
     """
     from kanalyze.api.reports import names_of, report_on, tables_of
-    from kanalyze.api.tables import opened_tables
     from kanalyze.extraction.extract import Selected
-    from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
     from kanalyze.queries.engine import QueryError
     from kanalyze.queries.findings import finding_kinds
 
@@ -113,14 +111,8 @@ def _of_findings(arguments: argparse.Namespace, progress: Progress) -> Selected:
                 "packets to extract; kanalyze anomalies shows where data is missing"
             )
     analysis = analysis_of(arguments)
-    tables = opened_tables(
-        analysis,
-        tables_of(kinds),
-        names_of(kinds, has_page=False),
-        max_memory_bytes=arguments.max_memory or DEFAULT_MEMORY_BYTES,
-        threads=worker_count(arguments),
-        progress=progress.reading(analysis),
-    )
+    columns = names_of(kinds, has_page=False)
+    tables = opened_tables_of(arguments, analysis, progress, tables_of(kinds), columns)
     with progress.shown(), tables as filled:
         progress.begin("searching for findings")
         report = report_on(filled, kinds)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kanalyze.api.inputs import keeps_bytes, make_filter
 from kanalyze.cli.analyze import analysis_of, report_unread
-from kanalyze.cli.output import TABLE, Output, column_names, default_format
+from kanalyze.cli.output import TABLE, column_names, default_format, opened_output
 from kanalyze.cli.progress import progress_of
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
@@ -123,9 +123,7 @@ def records(arguments: argparse.Namespace) -> None:
     readable = record_columns(values=arguments.values, search=arguments.search is not None)
     style = {"readable": readable, "status_of": record_status}
     # The file contains users' data, so only the owner may read it.
-    output = Output(arguments.output, row_format, names, table, style, private=arguments.values)
-    progress = progress_of(arguments, arguments.output, is_streamed=True)
-    with output.opened() as sink, progress.shown(), progress.reading(analysis):
+    with opened_output(arguments, analysis, table, style, private=arguments.values) as sink:
         for exchanges, block in analysis.exchange_blocks(produced.note):
             for record_block in reader.blocks(exchanges, block):
                 if row_format == TABLE:

@@ -146,11 +146,16 @@ def opened_output(
     analysis: Analysis | SavedAnalysis,
     table: tuple[Column, ...] = COLUMNS,
     table_style: Mapping[str, Any] | None = None,
+    *,
+    private: bool = False,
 ) -> Iterator[CountedSink]:
-    """Open the output of the arguments; while it is open, show the progress of ``analysis``."""
+    """Open the output of the arguments; while it is open, show the progress of ``analysis``.
+
+    For the others see :class:`Output`.
+    """
     row_format = arguments.format or default_format(arguments.output)
     names = column_names(arguments.columns)
-    output = Output(arguments.output, row_format, names, table, table_style)
+    output = Output(arguments.output, row_format, names, table, table_style, private=private)
     progress = progress_of(arguments, arguments.output, is_streamed=True)
     with output.opened() as sink, progress.shown(), progress.reading(analysis):
         yield sink

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.cli.analyze import query_folders, report_unnamed_topics, rows_of, worker_count
+from kanalyze.cli.analyze import opened_tables_of, query_folders, report_unnamed_topics, rows_of
 from kanalyze.cli.console import plain_width, show_lines
 from kanalyze.cli.progress import progress_of
 from kanalyze.common import paths
@@ -42,8 +42,7 @@ def report(arguments: argparse.Namespace) -> None:
     Raises KanalyzeError and OSError.
     """
     from kanalyze.api.reports import names_of, page_of, report_on, tables_of
-    from kanalyze.api.tables import opened_tables
-    from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, REPORT_MEMORY_BYTES
+    from kanalyze.queries.database import REPORT_MEMORY_BYTES
 
     report_format = _format(arguments)
     order = TableOrder(arguments.sort, arguments.limit)
@@ -61,15 +60,9 @@ def report(arguments: argparse.Namespace) -> None:
         analysis = rows_of(arguments)
         uses_stdout = STANDARD_OUTPUT in (arguments.output, arguments.json)
         progress = progress_of(arguments, STANDARD_OUTPUT if uses_stdout else None)
-        tables = opened_tables(
-            analysis,
-            tables_of(kinds),
-            names_of(kinds, has_page=has_page),
-            max_memory_bytes=arguments.max_memory or DEFAULT_MEMORY_BYTES,
-            usual_memory_bytes=REPORT_MEMORY_BYTES,
-            threads=worker_count(arguments),
-            progress=progress.reading(analysis),
-        )
+        names = names_of(kinds, has_page=has_page)
+        limit = {"usual_memory_bytes": REPORT_MEMORY_BYTES}
+        tables = opened_tables_of(arguments, analysis, progress, tables_of(kinds), names, **limit)
 
         def summarize() -> dict[str, Any]:
             with progress.shown():

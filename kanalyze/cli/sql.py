@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.cli.analyze import (
     analysis_of,
+    opened_tables_of,
     query_folders,
     report_undecrypted,
     report_unread,
     rows_of,
-    worker_count,
 )
 from kanalyze.cli.console import plain_width, print_message
 from kanalyze.cli.output import TABLE, Output, default_format
@@ -86,18 +86,11 @@ def sql(arguments: argparse.Namespace) -> None:
         return
     query, parameters = _query(arguments, folders)
     row_format = arguments.format or default_format(arguments.output)
-    from kanalyze.api.tables import opened_tables
     from kanalyze.spec.rows.tables import TABLES  # imported late: large tables
 
     analysis = rows_of(arguments)
     progress = progress_of(arguments, arguments.output)
-    tables = opened_tables(
-        analysis,
-        words_of(query) & TABLES.keys(),
-        max_memory_bytes=arguments.max_memory or DEFAULT_MEMORY_BYTES,
-        threads=worker_count(arguments),
-        progress=progress.reading(analysis),
-    )
+    tables = opened_tables_of(arguments, analysis, progress, words_of(query) & TABLES.keys())
     with ExitStack() as stack:
         # Opened first, so that an error is reported before the work.
         output = None if row_format == TABLE else stack.enter_context(OutputFile(arguments.output))

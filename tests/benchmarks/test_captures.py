@@ -13,6 +13,7 @@ from benchmarks.errors import BenchmarkError
 from tests.support.captures import FOLDER
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 SOURCE = FOLDER / "large.pcap"
@@ -50,12 +51,6 @@ def tcpdump(folder: Path, summary: str, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(captures.time, "sleep", lambda seconds: None)
 
 
-def test_a_capture_is_recorded_once(recorded: list[str], tmp_path: Path) -> None:
-    for _ in range(2):
-        assert captures.capture("java", tmp_path) == tmp_path / "java.pcap"
-    assert recorded == ["java"]
-
-
 def test_the_lossy_capture_is_made_from_the_mixed_one(recorded: list[str], tmp_path: Path) -> None:
     lossy = captures.capture(LOSSY, tmp_path)
     assert recorded == [MIXED]
@@ -76,29 +71,28 @@ def test_a_capture_appears_when_it_is_complete(
     assert target.read_text() == "tcp port 9092"
 
 
-def test_a_capture_that_lost_packets_is_discarded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tcpdump(tmp_path, "3 packets dropped by kernel", monkeypatch)
-    target = tmp_path / "one.pcap"
-    with (
-        pytest.raises(BenchmarkError, match="dropped packets"),
-        captures.listening((), "tcp", target),
-    ):
-        pass
-    assert not target.exists()
+def fails() -> None:
+    raise BenchmarkError("the clients failed")
 
 
-def test_a_capture_of_failed_traffic_is_discarded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("dropped", "traffic", "error"),
+    [(3, lambda: None, "dropped packets"), (0, fails, "the clients failed")],
+)
+def test_a_capture_that_is_not_whole_is_discarded(
+    dropped: int,
+    traffic: Callable[[], None],
+    error: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    tcpdump(tmp_path, "0 packets dropped by kernel", monkeypatch)
+    tcpdump(tmp_path, f"{dropped} packets dropped by kernel", monkeypatch)
     target = tmp_path / "one.pcap"
     with (
-        pytest.raises(BenchmarkError, match="the clients failed"),
+        pytest.raises(BenchmarkError, match=error),
         captures.listening((), "tcp", target),
     ):
-        raise BenchmarkError("the clients failed")
+        traffic()
     assert not target.exists()
 
 

@@ -72,19 +72,12 @@ def assert_refused(capsys, *parts: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_an_output_that_is_the_input_is_refused(name, capture, capsys):
-    assert main(arguments_of(name, capture, capture)) == 2
-    assert_refused(capsys, str(capture), "is also an input")
-    assert capture.read_bytes() == BASICS.read_bytes()
-    assert [file.name for file in capture.parent.iterdir()] == ["a.pcap"]
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_other_captures_are_not_overwritten(name, capture, capsys):
-    assert main(arguments_of(name, capture, BASICS)) == 2
-    assert_refused(capsys, str(capture), "is a capture")
-    assert capture.read_bytes() == BASICS.read_bytes()
-    assert [file.name for file in capture.parent.iterdir()] == ["a.pcap"]
+def test_captures_are_not_overwritten(name, capture, capsys):
+    for source, problem in ((capture, "is also an input"), (BASICS, "is a capture")):
+        assert main(arguments_of(name, capture, source)) == 2
+        assert_refused(capsys, str(capture), problem)
+        assert capture.read_bytes() == BASICS.read_bytes()
+        assert [file.name for file in capture.parent.iterdir()] == ["a.pcap"]
 
 
 @pytest.mark.parametrize("kind", ["symbolic", "hard", "link as input", "through a folder"])
