@@ -27,8 +27,13 @@ from kanalyze.capture.reader import open_capture
 from kanalyze.common import paths
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError, UsageError, reason_of
-from kanalyze.tls.installed import are_ciphers_installed, require_ciphers
-from kanalyze.tls.keylog import NOT_A_KEY_LOG, TLS_KEY_LOG, KeyLog
+from kanalyze.tls.keylog import (
+    NOT_A_KEY_LOG,
+    TLS_KEY_LOG,
+    KeyLog,
+    are_ciphers_installed,
+    require_ciphers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -139,8 +139,11 @@ class TlsStage:
         if not new_blocks:
             return
         self._secrets_taken = len(secrets)
-        from kanalyze.tls.installed import are_ciphers_installed  # imported late: only with keys
-        from kanalyze.tls.keylog import TLS_KEY_LOG, KeyLog
+        from kanalyze.tls.keylog import (
+            TLS_KEY_LOG,
+            KeyLog,
+            are_ciphers_installed,  # imported late: only with keys
+        )
 
         logs = [block.data for block in new_blocks if block.kind == TLS_KEY_LOG]
         if not logs:

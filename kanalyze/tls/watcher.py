@@ -18,7 +18,6 @@ from kanalyze.model.streams import Chunk
 from kanalyze.model.tcp import open_connection
 from kanalyze.model.tls import SentAlert, TlsConnection
 from kanalyze.model.tls_record import ALERT, HEADER_BYTES
-from kanalyze.tls.alerts import read_alert
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -166,6 +165,8 @@ def _first_bytes(added: list[StreamItem]) -> bytes:
 
 def _note_clear_client(tcp: TcpConnection, head: bytes, broker_index: int) -> None:
     """Note that a server answers with an alert to a client without TLS."""
+    from kanalyze.tls.handshake import read_alert  # only where there is TLS
+
     tls = tcp.tls = TlsConnection()
     tls.client_index, tls.is_clear_client = 1 - broker_index, True
     alert = read_alert(head[HEADER_BYTES:], broker_index, 0, 0)

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from kanalyze.tls.certificates import certificate_facts
+from kanalyze.tls.handshake import certificate_facts
 from tests.support.cases import for_each
 
 KEY = ec.generate_private_key(ec.SECP256R1())

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kanalyze.model.streams import Gap
-from kanalyze.tls.cipher_suites import cipher_suite
-from kanalyze.tls.key_schedule import keys_13
 from kanalyze.tls.keylog import KeyLog
+from kanalyze.tls.keys import cipher_suite, keys_13
 from tests.support import tls_made as made
 from tests.support.tls_talk import CLIENT, SERVER, Sent, items_of, read_items
 

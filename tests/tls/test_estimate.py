@@ -6,7 +6,7 @@ import pytest
 
 from kanalyze.common.saved import make, save
 from kanalyze.model.tls import TlsConnection
-from kanalyze.tls.estimate import RequestEstimate
+from kanalyze.tls.watched import RequestEstimate
 
 MS = 1_000_000
 FINISHED, TICKET, DATA = 53, 1_000, 200

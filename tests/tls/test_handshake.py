@@ -11,15 +11,15 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.tls.alerts import read_alert
-from kanalyze.tls.certificates import certificate_facts
 from kanalyze.tls.handshake import (
     COMPRESSED_CERTIFICATE,
     MAX_MESSAGE_BYTES,
     HandshakeMessage,
     MessageAssembler,
+    certificate_facts,
     certificates_in,
     decompressed_certificate,
+    read_alert,
     read_client_hello,
     read_encrypted_extensions,
     read_server_hello,

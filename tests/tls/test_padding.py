@@ -8,8 +8,8 @@ import random
 import pytest
 
 from kanalyze.model.streams import Gap
+from kanalyze.tls.direction import UNKNOWN_GAP_BYTES
 from kanalyze.tls.keylog import KeyLog
-from kanalyze.tls.plaintext import UNKNOWN_GAP_BYTES
 from tests.support import tls_made as made
 from tests.support.tls_talk import Sent, items_of, read_items
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanalyze.model.streams import Chunk, Gap
-from kanalyze.tls.cipher_suites import cipher_suite, suite_name
-from kanalyze.tls.facts import Decryption
+from kanalyze.tls.direction import UNKNOWN_GAP_BYTES
 from kanalyze.tls.keylog import KeyLog
-from kanalyze.tls.plaintext import UNKNOWN_GAP_BYTES
+from kanalyze.tls.keys import cipher_suite, suite_name
+from kanalyze.tls.negotiation import Decryption
 from tests.support.tls_talk import (
     CLIENT,
     NO_ENCRYPT_THEN_MAC,

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kanalyze.model.tls_record import APPLICATION_DATA, CHANGE_CIPHER_SPEC
-from kanalyze.tls.cipher_suites import suite_name
 from kanalyze.tls.keylog import KeyLog
+from kanalyze.tls.keys import suite_name
 from tests.support.tls_talk import CLIENT, SERVER, Read, Sent, certificate, items_of, read_items
 from tests.support.waiting import wait_until
 

@@ -8,10 +8,9 @@ import pytest
 
 from kanalyze.common.saved import load, save
 from kanalyze.model.streams import Gap
-from kanalyze.tls.earlier_sessions import EarlierSessions
-from kanalyze.tls.facts import Decryption
 from kanalyze.tls.keylog import KeyLog
-from kanalyze.tls.late_start import LateStarts
+from kanalyze.tls.late_start import EarlierSessions, LateStarts
+from kanalyze.tls.negotiation import Decryption
 from kanalyze.tls.session import TlsSession
 from tests.support import tls_made as made
 from tests.support.tls_talk import Sent, bytes_of, items_of, read_items

@@ -15,7 +15,7 @@ import numpy as np
 
 from kanalyze.batch.archive.continued_captures import dump_locations, load_locations
 from kanalyze.batch.archive.packed_segments import concat_segments, select_rows, unpack
-from kanalyze.common.byte_copies import joined
+from kanalyze.common.int_columns import joined
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.model.packet_arrays import to_column
 

@@ -10,7 +10,7 @@ import pytest
 from kanalyze.errors import UsageError
 from kanalyze.live.feed import key_log_files
 from kanalyze.live.feed.key_log_files import LOOK_EVERY_NS, KeyLogFiles
-from kanalyze.tls import installed
+from kanalyze.tls import keylog
 from kanalyze.tls.keylog import SecretKind
 
 SECOND_NS = 1_000_000_000
@@ -263,7 +263,7 @@ def test_a_file_that_becomes_unreadable_is_reported_once(path):
 
 
 def test_without_ciphers_the_error_names_the_extra_to_install(path, monkeypatch):
-    monkeypatch.setattr(installed, "are_ciphers_installed", lambda: False)
+    monkeypatch.setattr(keylog, "are_ciphers_installed", lambda: False)
     with pytest.raises(UsageError, match="tls"):
         WatchedFiles(path)
 
