@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from kanalyze.capture.file_metadata import FileMetadata
 from kanalyze.capture.io.source import capture_name
-from kanalyze.capture.io.stores import Stores
-from kanalyze.capture.io.urls import is_url
+from kanalyze.capture.io.stores import Stores, is_url
 from kanalyze.capture.listing import file_of, named_files
 from kanalyze.capture.reader import open_capture
 from kanalyze.common import paths

@@ -24,7 +24,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.capture.io.source import STDIN, capture_name
-from kanalyze.capture.io.urls import is_url, local_path, shown_url, split_url
+from kanalyze.capture.io.stores import is_url, local_path, shown_url, split_url
 from kanalyze.common import paths
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError, reason_of

@@ -22,8 +22,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.capture.formats.magics import PCAP_MAGICS
-from kanalyze.capture.formats.parser import MAX_PACKETS, Parsed
+from kanalyze.capture.formats.parser import MAX_PACKETS, PCAP_MAGICS, Parsed
 from kanalyze.capture.formats.pcap import CHAIN_BYTES, PcapParser, find_boundary
 from kanalyze.capture.io.source import open_source
 from kanalyze.capture.listing import can_be_read_twice

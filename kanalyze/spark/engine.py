@@ -37,8 +37,7 @@ from kanalyze.batch.commit import STAGING
 from kanalyze.batch.engine import StagedFile
 from kanalyze.batch.reporting import report_on_files
 from kanalyze.batch.shared_folder import SharedFolder, location_of
-from kanalyze.capture.io.stores import arrow_url
-from kanalyze.capture.io.urls import is_url
+from kanalyze.capture.io.stores import arrow_url, is_url
 from kanalyze.errors import UsageError
 from kanalyze.render.units import bytes_text
 from kanalyze.spark.anomaly_table import (

@@ -5,7 +5,7 @@ from array import array
 
 import pytest
 
-from kanalyze.capture.merge_cursor import BatchMerger, OpenCapture, slice_of
+from kanalyze.capture.merge import BatchMerger, OpenCapture, slice_of
 from kanalyze.capture.reader import open_capture
 from tests.support.packets import Packet, make_batch, pcap_file
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.capture.io.urls import local_path
+from kanalyze.capture.io.stores import local_path
 from kanalyze.capture.listing import has_compressed_name
 from kanalyze.capture.splits import Split, plan_splits
 from kanalyze.errors import CaptureError

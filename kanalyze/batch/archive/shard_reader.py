@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.batch.archive.continued_captures import ContinuedCaptures
 from kanalyze.capture.io.source import capture_name
-from kanalyze.capture.io.urls import absolute_path
+from kanalyze.capture.io.stores import absolute_path
 from kanalyze.errors import CaptureError
 from kanalyze.export.row_groups import utf8
 from kanalyze.net.headers import HeaderReader

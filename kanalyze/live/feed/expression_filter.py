@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from kanalyze.capture.live.interfaces import COOKED, ETHERNET, RAW_IP
-from kanalyze.capture.live.kernel_filter import NOTHING
-from kanalyze.capture.live.libpcap import (
+from kanalyze.capture.live.kernel_filter import (
+    NOTHING,
     PacketHeader,
     compile_expression,
     load_libpcap,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from array import array
     from collections.abc import Sequence
 
-    from kanalyze.capture.live.libpcap import BpfProgram, Instruction
+    from kanalyze.capture.live.kernel_filter import BpfProgram, Instruction
     from kanalyze.model.packets import PacketBatch
 
 __all__ = ["ExpressionFilter"]

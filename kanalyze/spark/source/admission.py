@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kanalyze.capture.inputs import look_at, look_in_folder, reading_order
 from kanalyze.capture.io.source import capture_name
-from kanalyze.capture.io.stores import Stores
-from kanalyze.capture.io.urls import is_url
+from kanalyze.capture.io.stores import Stores, is_url
 from kanalyze.capture.listing import (
     FoundCapture,
     InputFile,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze.capture.formats.pcapng_blocks import Clock
+from kanalyze.capture.file_metadata import Clock
 from kanalyze.capture.reader import open_capture
 from kanalyze.errors import CaptureError
 from kanalyze.model.anomalies import AnomalyKind

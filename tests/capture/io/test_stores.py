@@ -15,8 +15,7 @@ import fsspec
 import pytest
 
 from kanalyze.capture.inputs import find_inputs
-from kanalyze.capture.io.stores import Stores
-from kanalyze.capture.io.urls import shown_url
+from kanalyze.capture.io.stores import Stores, shown_url
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.capture.reader import open_capture
 from kanalyze.errors import CaptureError

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.capture.io.urls import is_url, scrubbed, shown_url, split_url
+from kanalyze.capture.io.stores import is_url, scrubbed, shown_url, split_url
 
 SECRET = "geheim"
 

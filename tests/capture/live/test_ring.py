@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kanalyze.capture.live import ring
-from kanalyze.capture.live.ring import BlockRing, RingLayout, open_ring
+from kanalyze.capture.live import packet_socket
+from kanalyze.capture.live.packet_socket import BlockRing, RingLayout, open_ring
 
 if TYPE_CHECKING:
     from kanalyze.capture.formats.parser import Columns
@@ -175,13 +175,15 @@ class Refusing:
         return -1  # memory of no file
 
 
-@pytest.mark.parametrize("option", [ring._VERSION, ring._RESERVE, ring._RX_RING])
+@pytest.mark.parametrize(
+    "option", [packet_socket._VERSION, packet_socket._RESERVE, packet_socket._RX_RING]
+)
 def test_there_is_no_ring_where_the_kernel_refuses_one(option: int) -> None:
     assert open_ring(Refusing(option, errno.EINVAL), 64 << 20, 65536) is None  # type: ignore[arg-type]
 
 
 def test_a_ring_is_smaller_where_memory_is_short() -> None:
-    source = Refusing(ring._RX_RING, errno.ENOMEM, more_than_blocks=40)
+    source = Refusing(packet_socket._RX_RING, errno.ENOMEM, more_than_blocks=40)
     feed = open_ring(source, 32 << 20, 65536)  # type: ignore[arg-type]
     assert feed is not None
     assert source.requested_blocks == [128, 64, 32]
@@ -189,10 +191,10 @@ def test_a_ring_is_smaller_where_memory_is_short() -> None:
     assert feed.take() is None
     feed.close()
     assert feed.take() is None
-    source = Refusing(ring._RX_RING, errno.ENOMEM)
+    source = Refusing(packet_socket._RX_RING, errno.ENOMEM)
     assert open_ring(source, 32 << 20, 65536) is None  # type: ignore[arg-type]
     assert source.requested_blocks == [128, 64, 32, 16, 8, 4]
 
 
 def test_the_request_has_the_size_of_the_kernels_struct() -> None:
-    assert struct.calcsize("=7I") == len(ring._request(LAYOUT))
+    assert struct.calcsize("=7I") == len(packet_socket._request(LAYOUT))

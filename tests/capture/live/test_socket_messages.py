@@ -9,8 +9,8 @@ import socket
 import numpy as np
 import pytest
 
-from kanalyze.capture.live import socket_messages
-from kanalyze.capture.live.socket_messages import MessageFeed
+from kanalyze.capture.live import packet_socket
+from kanalyze.capture.live.packet_socket import MessageFeed
 from kanalyze.errors import CaptureError
 
 
@@ -28,7 +28,7 @@ class Source:
     def setsockopt(self, level: int, option: int, value: int) -> None:
         if level == socket.SOL_SOCKET:
             self.queue_bytes.append(value)
-            if option == socket_messages._RECEIVE_BUFFER_FORCED and not self._forced:
+            if option == packet_socket._RECEIVE_BUFFER_FORCED and not self._forced:
                 raise PermissionError(errno.EPERM, "not permitted")
 
     def getsockopt(self, level: int, option: int) -> int:
@@ -72,6 +72,6 @@ def test_other_errors_are_reported() -> None:
 
 def test_structs_have_the_layout_of_the_system() -> None:
     pointer = ctypes.sizeof(ctypes.c_void_p)
-    assert ctypes.sizeof(socket_messages._MessageHeader) == 8 * pointer
-    assert socket_messages._CONTROL.itemsize == 4 * pointer + 40
-    assert np.dtype(socket_messages._MessageHeader).fields["wire"][1] == 7 * pointer
+    assert ctypes.sizeof(packet_socket._MessageHeader) == 8 * pointer
+    assert packet_socket._CONTROL.itemsize == 4 * pointer + 40
+    assert np.dtype(packet_socket._MessageHeader).fields["wire"][1] == 7 * pointer
