@@ -11,23 +11,23 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from kanalyze.capture.inputs import look_in_folder
-from kanalyze.capture.io.stores import Stores
-from kanalyze.capture.listing import (
+from kanalyze.capture.inputs import (
     InputFile,
     MissingFileError,
     file_of,
     has_capture_name,
     is_settled,
+    look_in_folder,
     named_files,
     nothing_named,
 )
+from kanalyze.capture.io.stores import Stores
 from kanalyze.common.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from kanalyze.capture.listing import NamedFiles
+    from kanalyze.capture.inputs import NamedFiles
 
 __all__ = ["InputFile", "Selection", "find_files", "select"]
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.capture.file_metadata import FileMetadata
+from kanalyze.capture.inputs import file_of, named_files
 from kanalyze.capture.io.source import capture_name
 from kanalyze.capture.io.stores import Stores, is_url
-from kanalyze.capture.listing import file_of, named_files
 from kanalyze.capture.reader import open_capture
 from kanalyze.common import paths
 from kanalyze.common.named_tuples import NamedTuple
@@ -37,7 +37,7 @@ from kanalyze.tls.keylog import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from kanalyze.capture.listing import InputFile
+    from kanalyze.capture.inputs import InputFile
 
 __all__ = ["KeySources", "KeyedCapture", "find_key_files", "keyed_capture", "read_keys"]
 __all__ += ["shared_keys", "with_captures"]

@@ -16,7 +16,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from kanalyze.capture.packet_index import PacketLocations
+from kanalyze.capture.merge import PacketLocations
 from kanalyze.common.garbage_collection import no_collection
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields

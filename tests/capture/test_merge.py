@@ -11,10 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze.capture.inputs import find_inputs
-from kanalyze.capture.listing import FoundCapture
-from kanalyze.capture.merge import UNKNOWN_CAPTURE, MergedCaptures
-from kanalyze.capture.packet_index import PacketIndex
+from kanalyze.capture.inputs import FoundCapture, find_inputs
+from kanalyze.capture.merge import UNKNOWN_CAPTURE, MergedCaptures, PacketIndex
 from kanalyze.common import paths
 from kanalyze.errors import CaptureError
 from kanalyze.model.anomalies import AnomalyKind

@@ -10,15 +10,14 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.batch.archive.packed_segments import BlockError
-from kanalyze.capture.merge import MergedCaptures
-from kanalyze.capture.packet_index import PacketIndex
+from kanalyze.capture.merge import MergedCaptures, PacketIndex
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kanalyze.capture.inputs import FoundCapture
     from kanalyze.capture.io.stores import Stores
-    from kanalyze.capture.listing import FoundCapture
-    from kanalyze.capture.packet_index import PacketRun
+    from kanalyze.capture.merge import PacketRun
 
 __all__ = ["ContinuedCaptures", "dump_locations", "load_locations"]
 

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kanalyze.capture.inputs import has_compressed_name
 from kanalyze.capture.io.stores import local_path
-from kanalyze.capture.listing import has_compressed_name
 from kanalyze.capture.splits import Split, plan_splits
 from kanalyze.errors import CaptureError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kanalyze.capture.inputs import FoundCapture
     from kanalyze.capture.io.stores import Stores
-    from kanalyze.capture.listing import FoundCapture
 
 __all__ = ["TASKS_A_CORE", "buckets_for", "shuffles", "tasks_for"]
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from kanalyze.batch.archive.block_files import BlockFile, CapturePart, WrittenBlocks
 from kanalyze.batch.archive.partitioner import reassemble_fragments
 from kanalyze.batch.archive.shuffle_schema import block_row
-from kanalyze.capture.inputs import reading_order
-from kanalyze.capture.listing import FoundCapture
+from kanalyze.capture.inputs import FoundCapture, reading_order
 from kanalyze.capture.splits import check_splits
 from kanalyze.errors import CaptureError
 from kanalyze.model.anomalies import Anomaly, AnomalyKind

@@ -23,9 +23,9 @@ from kanalyze.net.layer_stats import LayerStats
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from kanalyze.capture.inputs import FoundCapture
     from kanalyze.capture.io.stores import Stores
-    from kanalyze.capture.listing import FoundCapture
-    from kanalyze.capture.packet_index import PacketRun
+    from kanalyze.capture.merge import PacketRun
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.net.segment_columns import SegmentColumns
     from kanalyze.net.shard import Shard

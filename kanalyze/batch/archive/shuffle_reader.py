@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kanalyze.capture.packet_index import PacketRun
+    from kanalyze.capture.merge import PacketRun
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.net.segment_columns import SegmentColumns
 

@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from kanalyze.batch.archive.shuffle_schema import BlockGroup
     from kanalyze.batch.key_sources import KeyedCapture
     from kanalyze.batch.read_plan import ReadPlan
-    from kanalyze.capture.listing import FoundCapture
+    from kanalyze.capture.inputs import FoundCapture
     from kanalyze.capture.splits import Split, SplitEnds
     from kanalyze.model.packets import PacketBatch
     from kanalyze.spec.columns import Column

@@ -19,19 +19,21 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from kanalyze.capture.inputs import look_at, look_in_folder, reading_order
-from kanalyze.capture.io.source import capture_name
-from kanalyze.capture.io.stores import Stores, is_url
-from kanalyze.capture.listing import (
+from kanalyze.capture.inputs import (
     FoundCapture,
     InputFile,
     MissingFileError,
     NamedFiles,
     file_of,
     is_settled,
+    look_at,
+    look_in_folder,
     named_files,
+    reading_order,
     same_file,
 )
+from kanalyze.capture.io.source import capture_name
+from kanalyze.capture.io.stores import Stores, is_url
 from kanalyze.common import paths
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError, UsageError

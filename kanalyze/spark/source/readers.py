@@ -17,9 +17,8 @@ from kanalyze.api.files import read_topic_ids
 from kanalyze.api.filters import make_filter
 from kanalyze.batch.key_sources import find_key_files
 from kanalyze.batch.read_plan import ReadPlan, TablePartition, table_batches
-from kanalyze.capture.inputs import find_inputs, find_readable, look_at
+from kanalyze.capture.inputs import check_many_may_read, find_inputs, find_readable, look_at
 from kanalyze.capture.io.stores import Stores
-from kanalyze.capture.listing import check_many_may_read
 from kanalyze.common.garbage_collection import collecting_rarely
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kanalyze.capture.listing import FoundCapture
+    from kanalyze.capture.inputs import FoundCapture
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.spark.source.options import Options
     from kanalyze.spec.columns import Column

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kanalyze.batch.key_sources import KeySources
     from kanalyze.batch.read_plan import ReadPlan
     from kanalyze.batch.shared_folder import SharedFolder
-    from kanalyze.capture.listing import FoundCapture
+    from kanalyze.capture.inputs import FoundCapture
     from kanalyze.net.shard import Shard
     from kanalyze.tables.columns.block import RowBlock
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kanalyze.tables.columns.buffers import IntBuffer, WordBuffer, ints_of, words_of
 
 if TYPE_CHECKING:
-    from kanalyze.capture.packet_index import PacketLocations
+    from kanalyze.capture.merge import PacketLocations
 
 __all__ = ["PacketNumbers"]
 

@@ -12,9 +12,9 @@ from kanalyze.batch.archive.continued_captures import (
     load_locations,
 )
 from kanalyze.batch.archive.packed_segments import BlockError
+from kanalyze.capture.inputs import FoundCapture
 from kanalyze.capture.io.stores import Stores
-from kanalyze.capture.listing import FoundCapture
-from kanalyze.capture.packet_index import PacketIndex
+from kanalyze.capture.merge import PacketIndex
 from tests.support.packets import Packet, pcap_file, segment
 
 if TYPE_CHECKING:

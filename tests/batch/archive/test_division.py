@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kanalyze.batch.archive.division import buckets_for, shuffles, tasks_for
+from kanalyze.capture.inputs import FoundCapture
 from kanalyze.capture.io.stores import Stores
-from kanalyze.capture.listing import FoundCapture
 from tests.support.packets import pcap_file, segment, timed
 
 if TYPE_CHECKING:

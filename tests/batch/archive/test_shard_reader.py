@@ -8,8 +8,8 @@ import pytest
 
 from kanalyze.batch.archive.packed_segments import BlockError
 from kanalyze.batch.archive.shard_reader import ShardReader
+from kanalyze.capture.inputs import FoundCapture
 from kanalyze.capture.io.stores import Stores
-from kanalyze.capture.listing import FoundCapture
 from kanalyze.errors import CaptureError
 from kanalyze.net.shard import Shard
 from tests.support.packets import Packet, pcap_file, segment

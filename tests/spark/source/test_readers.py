@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import kanalyze
+from kanalyze.capture.inputs import FoundCapture
 from kanalyze.capture.io.stores import Stores
-from kanalyze.capture.listing import FoundCapture
 from kanalyze.errors import CaptureError, KanalyzeError, UsageError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.kafka.codec.compiler import Decoders

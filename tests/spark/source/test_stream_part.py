@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from kanalyze.batch.archive import continued_captures
 from kanalyze.batch.shared_folder import SharedFolder
-from kanalyze.capture.listing import FoundCapture
-from kanalyze.capture.packet_index import UNKNOWN_CAPTURE
+from kanalyze.capture.inputs import FoundCapture
+from kanalyze.capture.merge import UNKNOWN_CAPTURE
 from kanalyze.net.shard import Shard
 from kanalyze.spark.source.readers import make_plan
 from kanalyze.spark.source.stream_part import (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kanalyze.capture.packet_index import PacketRun
+from kanalyze.capture.merge import PacketRun
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spec.rows.requests import COLUMNS
