@@ -161,15 +161,6 @@ def test_encrypted_sasl_tokens_have_no_places_in_tcp():
     assert places == []
 
 
-def test_times_that_depend_on_places_in_tcp_are_unknown_after_a_retransmission():
-    update = _update([b"\x17\x03\x03"])
-    update.connection.path.add_retransmission(0, 100, 200, False, 5, 2)
-    update.connection.path.forget_ranges()
-    assert update.connection.path.retransmissions(1, 3, 10) == 1
-    assert update.connection.path.last_resent_ns(0, 150, 160, 1, 3, 0, 9) == -1
-    assert update.connection.path.last_resent_ns(1, 150, 160, 1, 3, 0, 9) == 0
-
-
 def test_latency_parts_of_a_retransmitted_request_are_null(tmp_path):
     name = "tls13-aes128gcm"
     keys = tls_captures.keylog(name)
@@ -251,18 +242,6 @@ def test_buffered_bytes_outlast_their_batch():
     assert passed.closed
     assert _bytes(passed) == b"\x16\x03\x01\x00\x05hello"
     assert streams.buffered_bytes == 0
-
-
-def test_buffered_bytes_are_bounded():
-    record = b"\x16\x03\x01\x40\x00" + bytes(1 << 14)
-    streams = DecryptedStreams(KeyLog(), 1 << 16)
-    update = _update([record])
-    given, passed = record, streams.feed([update]).updates
-    for _ in range(8):
-        passed += streams.feed([_update_of(update.connection, [record])]).updates
-        given += record
-        assert streams.buffered_bytes < 1 << 17
-    assert b"".join(map(_bytes, passed)) == given
 
 
 def test_no_secret_is_shown_by_the_settings_of_an_analysis():
