@@ -25,6 +25,7 @@ from tests.support.tls_talk import (
     Setting,
     Talk,
     items_of,
+    log_with,
     read_items,
     talk,
 )
@@ -245,9 +246,7 @@ def test_wrong_secrets_open_nothing(recorded: dict[str, Talk], kind: str) -> Non
             flipped = bytes(byte ^ 1 for byte in bytes.fromhex(words[2].decode()))
             words[2] = flipped.hex().encode()
         lines.append(b" ".join(words))
-    log = KeyLog()
-    log.feed(b"\n".join(lines) + b"\n")
-    read = read_items(items_of(recorded[kind].wire), log)
+    read = read_items(items_of(recorded[kind].wire), log_with(b"\n".join(lines)))
     assert read.session.facts.decryption is Decryption.FAILED
     assert read.plaintext(CLIENT) == read.plaintext(SERVER) == b""
 
@@ -266,8 +265,7 @@ def test_a_late_capture_of_tls_1_3_is_decrypted_by_trying_keys_of_the_log(step: 
     pair = Pair(Setting())
     others = b"".join(pair.talk([]).keys for _ in range(3))
     one = pair.talk(TURNS)
-    log = KeyLog()
-    log.feed(others + one.keys + others)
+    log = log_with(others + one.keys + others)
     read = read_items(items_of(late(one)), log, from_start=(False, False), step=step)
     assert read.session.facts.decryption is Decryption.DECRYPTED
     assert read.session.client_index == CLIENT

@@ -15,6 +15,7 @@ from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tls.keylog import KeyLog
 from kanalyze.tls.streams import DecryptedStreams
 from tests.support import tls_captures
+from tests.support.tls_talk import log_with
 
 FEW = [
     *("tls13-aes128gcm", "tls12-aes128gcm", "tls12-aes256cbc-sha1", "tls13-mutual"),
@@ -153,8 +154,7 @@ def test_secrets_inside_a_capture_are_used_without_a_key_log(name):
 
 def test_encrypted_sasl_tokens_have_no_places_in_tcp():
     name, places = "tls13-sasl", []
-    log = KeyLog()
-    log.feed(tls_captures.keylog(name).read_bytes())
+    log = log_with(tls_captures.keylog(name).read_bytes())
     analysis = Analysis([str(tls_captures.path(name))], on_tokens=places.extend, keylog=log)
     rows = [row for rows in analysis.row_batches() for row in rows]
     assert "SaslAuthenticate" in {row.api_name for row in rows}
@@ -245,12 +245,5 @@ def test_buffered_bytes_outlast_their_batch():
 
 
 def test_no_secret_is_shown_by_the_settings_of_an_analysis():
-    analysis = Analysis([], keylog=_log("tls13-aes128gcm"))
+    analysis = Analysis([], keylog=log_with(tls_captures.keylog("tls13-aes128gcm").read_bytes()))
     assert "KeyLog object" in repr(analysis._context.settings)
-
-
-def _log(name: str) -> KeyLog:
-    log = KeyLog()
-    log.feed(tls_captures.keylog(name).read_bytes())
-    log.end()
-    return log
