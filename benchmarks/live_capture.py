@@ -23,7 +23,7 @@ from unittest import mock
 import numpy as np
 
 from benchmarks.errors import run_main
-from kanalyze.capture.live import ring
+from kanalyze.capture.live import packet_socket
 from kanalyze.capture.live.capture import LiveCapture
 from tests.support.netns import Namespace
 
@@ -126,8 +126,8 @@ def measure(flood: Flood, *, by_messages: bool = False) -> Measured:
 
 
 def _ring_or_not(*, by_messages: bool) -> mock._patch[object]:
-    version = 99 if by_messages else ring._VERSION_3
-    return mock.patch.object(ring, "_VERSION_3", version)
+    version = 99 if by_messages else packet_socket._VERSION_3
+    return mock.patch.object(packet_socket, "_VERSION_3", version)
 
 
 def _arguments() -> argparse.Namespace:

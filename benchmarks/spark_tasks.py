@@ -28,8 +28,8 @@ from kanalyze.batch.archive.shuffle import (
 )
 from kanalyze.batch.archive.tasks import OTHER_TABLES, Job, read_splits, rebuild
 from kanalyze.batch.run_plan import Settings
+from kanalyze.capture.inputs import FoundCapture
 from kanalyze.capture.io.stores import Stores
-from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.splits import plan_splits
 from kanalyze.spark.archive import SparkYields
 from kanalyze.spark.source.readers import make_plan

@@ -119,7 +119,7 @@ def check_output(
 
 def _statuses(captures: Iterable[_Input]) -> Iterator[os.stat_result]:
     """Yield the status of each file that captures name themselves, and of open files."""
-    from kanalyze.capture.listing import local_files  # imported late: slow
+    from kanalyze.capture.inputs import local_files  # imported late: slow
 
     for capture in captures:
         # A folder that cannot be listed is reported when it is read. An open file in memory has no

@@ -14,7 +14,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from kanalyze.capture.listing import FoundCapture
+from kanalyze.capture.inputs import FoundCapture
 from kanalyze.common.argument_values import (
     address_texts,
     count,

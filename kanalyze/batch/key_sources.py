@@ -19,21 +19,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.capture.file_metadata import FileMetadata
+from kanalyze.capture.inputs import file_of, named_files
 from kanalyze.capture.io.source import capture_name
-from kanalyze.capture.io.stores import Stores
-from kanalyze.capture.io.urls import is_url
-from kanalyze.capture.listing import file_of, named_files
+from kanalyze.capture.io.stores import Stores, is_url
 from kanalyze.capture.reader import open_capture
 from kanalyze.common import paths
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError, UsageError, reason_of
-from kanalyze.tls.installed import are_ciphers_installed, require_ciphers
-from kanalyze.tls.keylog import NOT_A_KEY_LOG, TLS_KEY_LOG, KeyLog
+from kanalyze.tls.keylog import (
+    NOT_A_KEY_LOG,
+    TLS_KEY_LOG,
+    KeyLog,
+    are_ciphers_installed,
+    require_ciphers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from kanalyze.capture.listing import InputFile
+    from kanalyze.capture.inputs import InputFile
 
 __all__ = ["KeySources", "KeyedCapture", "find_key_files", "keyed_capture", "read_keys"]
 __all__ += ["shared_keys", "with_captures"]

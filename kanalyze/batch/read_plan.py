@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kanalyze.batch.key_sources import KeySources
-    from kanalyze.capture.listing import FoundCapture
+    from kanalyze.capture.inputs import FoundCapture
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.message_reader import KeepsBytes
     from kanalyze.model.anomalies import Anomaly

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.batch.archive.table_files import ARCHIVE_TABLES, OPEN_TABLES
 from kanalyze.batch.checkpoint import Checkpoint, CheckpointFolder
-from kanalyze.capture.inputs import look_in_folder
-from kanalyze.capture.io.stores import Stores
-from kanalyze.capture.listing import (
+from kanalyze.capture.inputs import (
     InputFile,
     MissingFileError,
     file_of,
     has_capture_name,
     is_settled,
+    look_in_folder,
     named_files,
     nothing_named,
 )
+from kanalyze.capture.io.stores import Stores
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from kanalyze.batch.commit import Commit, Commits, Folder
     from kanalyze.batch.read_plan import ReadPlan
-    from kanalyze.capture.listing import NamedFiles
+    from kanalyze.capture.inputs import NamedFiles
 
 __all__ = [
     "InputFile",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyarrow import ArrowException
 from pyarrow.fs import FileSelector, FileSystem, FileType
 
-from kanalyze.capture.io.urls import is_url, scrubbed, shown_url
+from kanalyze.capture.io.stores import is_url, scrubbed, shown_url
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 

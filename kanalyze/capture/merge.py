@@ -15,29 +15,362 @@ earliest time of it and the later packets of its batch (its key).
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final, TypeAlias
+from array import array
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from kanalyze.capture.file_metadata import FileMetadata
-from kanalyze.capture.inputs import look_at
+from kanalyze.capture.inputs import FoundCapture, can_be_read_twice, look_at
 from kanalyze.capture.io.source import BinaryFile, PathLike, capture_name
-from kanalyze.capture.io.stores import Stores
-from kanalyze.capture.io.urls import is_url
-from kanalyze.capture.listing import FoundCapture, can_be_read_twice
-from kanalyze.capture.merge_cursor import BatchMerger, OpenCapture, first_packets, slice_of
-from kanalyze.capture.packet_index import UNKNOWN_CAPTURE, PacketIndex, PacketRun
+from kanalyze.capture.io.stores import Stores, is_url
 from kanalyze.capture.reader import DEFAULT_BUFFER_BYTES, open_capture
 from kanalyze.common import paths
 from kanalyze.common.closing import ClosedAtEnd
-from kanalyze.common.int_columns import rising
+from kanalyze.common.int_columns import earliest_from, picked, rising, shifted, take_turns
+from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
+from kanalyze.model.packets import NO_TIME, PacketBatch
 
 if TYPE_CHECKING:
-    from array import array
     from collections.abc import Iterator, Sequence
 
-    from kanalyze.model.packets import PacketBatch
+    from kanalyze.capture.reader import CaptureReader
 
-__all__ = ["UNKNOWN_CAPTURE", "MergeInput", "MergedCaptures"]
+__all__ = [
+    "UNKNOWN_CAPTURE",
+    "BatchMerger",
+    "MergeInput",
+    "MergedBatch",
+    "MergedCaptures",
+    "OpenCapture",
+    "PacketIndex",
+    "PacketLocations",
+    "PacketRun",
+    "first_packets",
+    "slice_of",
+]
+
+MAX_RUNS: Final = 1_000_000
+UNKNOWN_CAPTURE: Final = "(unknown)"
+"""Name of the capture of a packet whose run was dropped."""
+
+
+class PacketRun(NamedTuple):
+    """Consecutive packets that are consecutive in one capture."""
+
+    first: int
+    """Number of the first packet over all captures."""
+    shift: int
+    """What is added to these numbers for those in the capture."""
+    capture: str
+    """Name of the capture."""
+
+
+class PacketLocations(Protocol):
+    """Where packets are that have numbers over all captures."""
+
+    def locate(self, number: int) -> tuple[str, int | None]:
+        """Return the capture of a packet, and the packet's number in it; None if not known."""
+        ...
+
+    def runs_between(self, low: int, high: int, most: int) -> Sequence[PacketRun] | None:
+        """Return the runs of packets from ``low`` to ``high``, each in one capture.
+
+        None if there are more than ``most``, or if a packet has no number in its capture.
+        """
+        ...
+
+
+class PacketIndex:
+    """A table of runs: consecutive packets that are consecutive in one capture.
+
+    Rotated captures need one run per file. Overlapping captures may need one per packet; then the
+    oldest runs are dropped.
+    """
+
+    def __init__(self, max_runs: int = MAX_RUNS) -> None:
+        self._max_runs = max_runs
+        self._first = array("q")
+        """Number of each run's first packet over all captures, rising."""
+        self._capture = array("q")
+        """Index of each run's capture."""
+        self._within = array("q")
+        """Number of each run's first packet in its capture."""
+        self._end = 1
+        """The number after that of the last packet."""
+
+    def latest(self, most: int) -> tuple[int, list[tuple[int, int, int]]]:
+        """Return the number of the next packet, and the latest runs, for :meth:`load_state`."""
+        columns = (self._first[-most:], self._capture[-most:], self._within[-most:])
+        return self._end, list(zip(*columns, strict=True))
+
+    def load_state(self, end: int, runs: Sequence[tuple[int, int, int]]) -> None:
+        """Continue where another table ended; this table has to be empty."""
+        self._end = end
+        for first, capture, within in runs:
+            self._first.append(first)
+            self._capture.append(capture)
+            self._within.append(within)
+
+    @property
+    def packets(self) -> int:
+        """Number of packets so far, including those of dropped runs."""
+        return self._end - 1
+
+    @property
+    def runs(self) -> int:
+        """Number of runs in the table."""
+        return len(self._first)
+
+    def add(self, capture: int, within: int, count: int) -> None:
+        """Add the next ``count`` packets: of a capture, from its packet number ``within`` on."""
+        if not self._continues(capture, within):
+            self._first.append(self._end)
+            self._capture.append(capture)
+            self._within.append(within)
+            self._drop_oldest()
+        self._end += count
+
+    def add_runs(
+        self,
+        starts: array[int],
+        captures: array[int],
+        within: array[int],
+        count: int,
+    ) -> None:
+        """Add the next ``count`` packets, whose runs begin at the indices ``starts``.
+
+        ``captures`` and ``within`` have one entry per run.
+        """
+        skip = int(len(starts) > 0 and self._continues(captures[0], within[0]))
+        self._first += shifted(starts[skip:], self._end)
+        self._capture += captures[skip:]
+        self._within += within[skip:]
+        self._end += count
+        self._drop_oldest()
+
+    def find(self, number: int) -> tuple[int, int] | None:
+        """Return the index of a packet's capture and its number there; None when dropped."""
+        index = bisect_right(self._first, number) - 1
+        if index < 0 or number >= self._end:
+            return None
+        return self._capture[index], self._within[index] + number - self._first[index]
+
+    def runs_between(
+        self, low: int, high: int, most: int, names: Sequence[str]
+    ) -> list[PacketRun] | None:
+        """Return the runs of packets from ``low`` to ``high``; the first one may begin before.
+
+        None if there are more than ``most``, or if the run of a packet was dropped.
+        """
+        start = bisect_right(self._first, low) - 1
+        end = bisect_right(self._first, high)
+        if start < 0 or high >= self._end or end - start > most:
+            return None
+        return [
+            PacketRun(
+                self._first[index],
+                self._within[index] - self._first[index],
+                names[self._capture[index]],
+            )
+            for index in range(start, end)
+        ]
+
+    def locate(
+        self, number: int, names: Sequence[str], *, is_alone: bool
+    ) -> tuple[str, int | None]:
+        """Return the name of a packet's capture, and the packet's number in it.
+
+        If the packet's run was dropped, the number is None, and the capture is
+        :data:`UNKNOWN_CAPTURE`, unless there is only one (``is_alone``).
+        """
+        location = self.find(number)
+        if location is not None:
+            return names[location[0]], location[1]
+        return (names[0] if is_alone and names else UNKNOWN_CAPTURE), None
+
+    def _continues(self, capture: int, within: int) -> bool:
+        """Return true if the next packets belong to the last run."""
+        if not self._first or self._capture[-1] != capture:
+            return False
+        return within - self._within[-1] == self._end - self._first[-1]
+
+    def _drop_oldest(self) -> None:
+        """Drop the oldest runs, many at once, because each time moves the whole table."""
+        surplus = len(self._first) - self._max_runs
+        if surplus > self._max_runs // 4:
+            for column in (self._first, self._capture, self._within):
+                del column[:surplus]
+
+
+class OpenCapture:
+    """A capture being read."""
+
+    __slots__ = ("_last_known_ns", "at", "batch", "batches", "delivered", "index", "keys", "reader")
+
+    def __init__(self, index: int, reader: CaptureReader, batches: Iterator[PacketBatch]) -> None:
+        self._last_known_ns: int | None = None
+        """Time of the last packet that had one."""
+        self.index = index
+        """Index in the order of the inputs; the smaller one comes first at equal times."""
+        self.reader = reader
+        self.batches = batches
+        self.batch: PacketBatch | None = None
+        self.keys = array("q")
+        """For each packet of ``batch``, the earliest time of it and all later ones. This column
+        never falls."""
+        self.at = 0
+        """Number of packets of ``batch`` that were delivered."""
+        self.delivered = 0
+        """Number of packets of the capture that were delivered."""
+
+    @property
+    def next_key(self) -> tuple[int, int]:
+        """Key of the next packet, and the capture's index; captures are compared by it."""
+        return self.keys[self.at], self.index
+
+    @property
+    def last_key(self) -> tuple[int, int]:
+        """The key of the last packet of ``batch``; unread packets usually have later keys."""
+        return self.keys[-1], self.index
+
+    def count_up_to(self, limit: tuple[int, int]) -> int:
+        """Count the next packets whose keys are no later than ``limit``; 0 or less for none."""
+        find = bisect_right if self.index <= limit[1] else bisect_left
+        return find(self.keys, limit[0]) - self.at
+
+    def advance(self, count: int) -> None:
+        """Count the next packets as delivered."""
+        self.at += count
+        self.delivered += count
+
+    def read_on(self) -> bool:
+        """Take the next batch; false at the end."""
+        self.at = 0
+        self.batch = next(self.batches, None)
+        if self.batch is None:
+            return False
+        # Not the times themselves: a packet with a time far in the future must not hold back all
+        # packets after it in its file.
+        self.keys = earliest_from(self.batch.time_ns)
+        if self.keys[0] == NO_TIME:
+            self._fill_times(self.batch.time_ns)
+        else:
+            self._last_known_ns = self.batch.time_ns[-1]
+        return True
+
+    def _fill_times(self, times: array[int]) -> None:
+        """Sort packets without a time by that of the packet before, or else of the next."""
+        filled = times[:]
+        before_ns = self._last_known_ns
+        if before_ns is None:
+            before_ns = next((time_ns for time_ns in times if time_ns != NO_TIME), 0)
+        for at, time_ns in enumerate(times):
+            if time_ns == NO_TIME:
+                filled[at] = before_ns
+            else:
+                self._last_known_ns = before_ns = time_ns
+        self.keys = earliest_from(filled)
+
+
+def slice_of(batch: PacketBatch, rows: slice, number: array[int]) -> PacketBatch:
+    """Return a part of a batch, over the same buffer, with other numbers."""
+    return PacketBatch(
+        buffer=batch.buffer,
+        number=number,
+        time_ns=batch.time_ns[rows],
+        offset=batch.offset[rows],
+        captured_bytes=batch.captured_bytes[rows],
+        wire_bytes=batch.wire_bytes[rows],
+        link_type=batch.link_type[rows],
+    )
+
+
+def first_packets(batches: Iterator[PacketBatch], most: int) -> Iterator[PacketBatch]:
+    """Yield up to ``most`` packets of a capture; no batch is empty."""
+    for batch in batches:
+        if len(batch) >= most:
+            if most:
+                yield slice_of(batch, slice(0, most), batch.number[:most])
+            return
+        yield batch
+        most -= len(batch)
+
+
+class MergedBatch(NamedTuple):
+    """Packets of several captures, by time."""
+
+    batch: PacketBatch
+    """Without packet numbers: these are assigned later."""
+    starts: array[int]
+    """Indices in the batch at which a run of consecutive packets of one capture begins."""
+    captures: array[int]
+    """Index of each run's capture."""
+    within: array[int]
+    """Number of each run's first packet in its capture, from 1."""
+
+
+class BatchMerger:
+    """Copies packets into one buffer, which is used again."""
+
+    def __init__(self) -> None:
+        self.buffer = bytearray()
+
+    def merge(self, slices: list[tuple[OpenCapture, int]]) -> MergedBatch:
+        """Merge the next packets of captures; ``slices`` has a number of packets for each capture.
+
+        The captures are in the order of the inputs. A capture's packets are copied as one span of
+        its buffer, with the bytes between them: that is faster than copying them one by one.
+        """
+        pieces = [_piece(each, count) for each, count in slices]
+        spans = [_span(piece) for piece in pieces]
+        begins = list(accumulate((len(span) for _, span in spans), initial=0))
+        if begins[-1] > len(self.buffer):
+            self.buffer = bytearray(begins[-1])
+        buffer = memoryview(self.buffer)
+        offset = array("q")
+        for piece, (first, span), begin in zip(pieces, spans, begins, strict=False):
+            buffer[begin : begin + len(span)] = span
+            offset += shifted(piece.offset, begin - first)
+        counts = list(accumulate((count for _, count in slices), initial=0))
+        keys = _concatenated([each.keys[each.at : each.at + count] for each, count in slices])
+        order, starts, owners = take_turns(keys, counts)
+        batch = PacketBatch(
+            buffer=buffer,
+            number=_concatenated([piece.number for piece in pieces]),
+            time_ns=_concatenated([piece.time_ns for piece in pieces]),
+            offset=offset,
+            captured_bytes=_concatenated([piece.captured_bytes for piece in pieces]),
+            wire_bytes=_concatenated([piece.wire_bytes for piece in pieces]),
+            link_type=_concatenated([piece.link_type for piece in pieces]),
+        ).select(order)
+        captures = picked(array("q", [each.index for each, _ in slices]), owners)
+        numbers = _concatenated([rising(each.delivered + 1, count) for each, count in slices])
+        return MergedBatch(batch, starts, captures, picked(numbers, picked(order, starts)))
+
+
+def _piece(capture: OpenCapture, count: int) -> PacketBatch:
+    """Return the next packets of a capture."""
+    assert capture.batch is not None
+    rows = slice(capture.at, capture.at + count)
+    return slice_of(capture.batch, rows, capture.batch.number[rows])
+
+
+def _span(piece: PacketBatch) -> tuple[int, memoryview]:
+    """Return where in its buffer the packets of a piece begin, and the bytes of all of them."""
+    # In a file they follow each other.
+    first, last = piece.offset[0], piece.offset[-1] + piece.captured_bytes[-1]
+    return first, piece.buffer[first:last]
+
+
+def _concatenated(columns: list[array[int]]) -> array[int]:
+    """Return columns, at least one, one after another."""
+    result = array(columns[0].typecode)
+    for column in columns:
+        result += column
+    return result
+
 
 MAX_OPEN: Final = 256
 _MIN_BUFFER_BYTES: Final = 256 << 10

@@ -12,8 +12,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.capture.file_metadata import FileMetadata
-from kanalyze.capture.formats.magics import PCAP_MAGICS, PCAPNG_MAGIC, is_capture_magic
-from kanalyze.capture.formats.parser import MAX_PACKETS, corrupt
+from kanalyze.capture.formats.parser import (
+    MAX_PACKETS,
+    PCAP_MAGICS,
+    PCAPNG_MAGIC,
+    corrupt,
+    is_capture_magic,
+)
 from kanalyze.capture.formats.pcap import PcapParser
 from kanalyze.capture.io.source import DamagedDataError, FileSource, open_source
 from kanalyze.common import paths

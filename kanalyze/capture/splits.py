@@ -22,11 +22,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.capture.formats.magics import PCAP_MAGICS
-from kanalyze.capture.formats.parser import MAX_PACKETS, Parsed
+from kanalyze.capture.formats.parser import MAX_PACKETS, PCAP_MAGICS, Parsed
 from kanalyze.capture.formats.pcap import CHAIN_BYTES, PcapParser, find_boundary
+from kanalyze.capture.inputs import can_be_read_twice
 from kanalyze.capture.io.source import open_source
-from kanalyze.capture.listing import can_be_read_twice
 from kanalyze.capture.reader import DEFAULT_BUFFER_BYTES, CaptureReader
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError, UsageError
@@ -35,9 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kanalyze.capture.formats.parser import CaptureParser
+    from kanalyze.capture.inputs import FoundCapture
     from kanalyze.capture.io.source import ByteSource, FileSource
     from kanalyze.capture.io.stores import Stores
-    from kanalyze.capture.listing import FoundCapture
 
 __all__ = [
     "MIN_SPLIT_BYTES",

@@ -278,7 +278,7 @@ def key_log_of(arguments: argparse.Namespace) -> KeyLog | None:
     file = os.environ.get(KEY_LOG_VARIABLE, "")
     if not arguments.keylog and not paths.exists(file):
         return None
-    from kanalyze.tls.installed import require_ciphers
+    from kanalyze.tls.keylog import require_ciphers
 
     if arguments.keylog:
         return read_key_logs(arguments.keylog)

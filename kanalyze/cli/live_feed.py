@@ -67,7 +67,7 @@ def _interface(
     The kernel filters packets by a program that libpcap compiles. Without libpcap, ports and hosts
     are filtered here, and expressions are not possible.
     """
-    from kanalyze.capture.live.libpcap import has_libpcap
+    from kanalyze.capture.live.kernel_filter import has_libpcap
     from kanalyze.live.feed import InterfaceFeed
 
     filters: list[PacketFilter] = []

@@ -155,7 +155,7 @@ def _inputs(arguments: argparse.Namespace) -> Iterator[tuple[FileIdentity, str |
                 file = _descriptor(_STANDARD_INPUT)
                 yield from () if file is None else ((file, None),)
             elif name is not None:
-                from kanalyze.capture.listing import has_capture_name, local_files  # slow
+                from kanalyze.capture.inputs import has_capture_name, local_files  # slow
 
                 # A folder that cannot be listed is reported when it is read.
                 with suppress(OSError):

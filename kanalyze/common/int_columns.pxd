@@ -49,3 +49,10 @@ cpdef object earliest_from(object times)
     position=cython.longlong, end=cython.longlong, limit=cython.longlong,
 )
 cpdef tuple take_turns(object keys, object begins)
+
+@cython.locals(
+    source="const unsigned char[::1]", firsts="const long long[::1]", lasts="const long long[::1]",
+    target="unsigned char[::1]", size=cython.Py_ssize_t, total=cython.Py_ssize_t,
+    at=cython.Py_ssize_t, until=cython.Py_ssize_t, index=cython.Py_ssize_t,
+)
+cpdef bytearray joined(object data, object begins, object ends)

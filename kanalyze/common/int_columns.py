@@ -1,6 +1,6 @@
 """Operations on columns of packets, which are arrays of 64-bit integers.
 
-In: arrays, numbers. Out: arrays, numbers.
+In: arrays, numbers, buffers whose ranges such arrays give. Out: arrays, numbers, bytes.
 
 Compiled by Cython, with the types in ``int_columns.pxd``: compiled, each takes a few nanoseconds a
 packet and makes no Python object for a number. Uncompiled it does the same, slowly.
@@ -18,6 +18,7 @@ __all__ = [
     "Turns",
     "bounds",
     "earliest_from",
+    "joined",
     "picked",
     "picked_types",
     "repeated",
@@ -157,3 +158,33 @@ def take_turns(keys: array[int], begins: Sequence[int]) -> Turns:
             position += 1
         heads[first] = position
     return order, starts[:runs], owners[:runs]
+
+
+def joined(data: memoryview, begins: Sequence[int], ends: Sequence[int]) -> bytearray:
+    """Return a copy of some ranges of a buffer, one after another.
+
+    Args:
+        data: the buffer.
+        begins: index of the first byte of each range; an array of 64-bit integers.
+        ends: index after the last byte of each; a range that ends before it begins is empty.
+
+    Raises:
+        IndexError: the buffer lacks some of it.
+    """
+    source, firsts, lasts = data, begins, ends
+    size = len(source)
+    total = 0
+    for index in range(len(firsts)):
+        if firsts[index] < lasts[index]:
+            if firsts[index] < 0 or lasts[index] > size:
+                raise IndexError("bytes that are not in the buffer")
+            total += lasts[index] - firsts[index]
+    copies = bytearray(total)
+    target = memoryview(copies)
+    at = 0
+    for index in range(len(firsts)):
+        if firsts[index] < lasts[index]:
+            until = at + lasts[index] - firsts[index]
+            target[at:until] = source[firsts[index] : lasts[index]]
+            at = until
+    return copies

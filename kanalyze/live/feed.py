@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from kanalyze.capture.live.interfaces import COOKED, ETHERNET, RAW_IP
-from kanalyze.capture.live.kernel_filter import NOTHING
-from kanalyze.capture.live.libpcap import PacketHeader, compile_expression, load_libpcap, program_of
+from kanalyze.capture.live.kernel_filter import (
+    NOTHING,
+    PacketHeader,
+    compile_expression,
+    load_libpcap,
+    program_of,
+)
 from kanalyze.capture.live.packet_socket import InterfaceState
 from kanalyze.errors import UsageError
 from kanalyze.model.packet_arrays import PacketArrays, to_column
@@ -23,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kanalyze.capture.live.capture import LiveCapture
-    from kanalyze.capture.live.libpcap import BpfProgram, Instruction
+    from kanalyze.capture.live.kernel_filter import BpfProgram, Instruction
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.packets import PacketBatch
 

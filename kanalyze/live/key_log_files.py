@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Final
 from kanalyze.common import paths
 from kanalyze.common.argument_values import opening
 from kanalyze.errors import UsageError, reason_of
-from kanalyze.tls.installed import require_ciphers
-from kanalyze.tls.keylog import LONGEST_LINE_BYTES, NOT_A_KEY_LOG, KeyLog
+from kanalyze.tls.keylog import LONGEST_LINE_BYTES, NOT_A_KEY_LOG, KeyLog, require_ciphers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -17,7 +17,7 @@ from array import array
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from kanalyze.capture.packet_index import PacketRun
+from kanalyze.capture.merge import PacketRun
 from kanalyze.common.int_columns import total
 from kanalyze.errors import reason_of
 from kanalyze.live.window.snapshot import CaptureState

@@ -8,9 +8,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
-from kanalyze.capture.inputs import find_inputs, look_at
+from kanalyze.capture.inputs import FoundCapture, find_inputs, look_at
 from kanalyze.capture.io.stores import Stores
-from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError

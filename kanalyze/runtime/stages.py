@@ -16,7 +16,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from kanalyze.capture.packet_index import PacketLocations
+from kanalyze.capture.merge import PacketLocations
 from kanalyze.common.garbage_collection import no_collection
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields
@@ -171,8 +171,7 @@ class TlsStage:
         if not new_blocks:
             return
         self._secrets_taken = len(secrets)
-        from kanalyze.tls.installed import are_ciphers_installed  # imported late: only with keys
-        from kanalyze.tls.keylog import TLS_KEY_LOG, KeyLog
+        from kanalyze.tls.keylog import TLS_KEY_LOG, KeyLog, are_ciphers_installed
 
         logs = [block.data for block in new_blocks if block.kind == TLS_KEY_LOG]
         if not logs:

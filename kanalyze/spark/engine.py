@@ -36,8 +36,7 @@ from kanalyze.batch.archive.table_files import (
 from kanalyze.batch.commit import STAGING
 from kanalyze.batch.engine import StagedFile, report_on_files
 from kanalyze.batch.shared_folder import SharedFolder, location_of
-from kanalyze.capture.io.stores import arrow_url
-from kanalyze.capture.io.urls import is_url
+from kanalyze.capture.io.stores import arrow_url, is_url
 from kanalyze.errors import UsageError
 from kanalyze.render.units import bytes_text
 from kanalyze.spark.archive import (

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from py4j.protocol import Py4JJavaError
 
 from kanalyze.batch.shared_folder import FileEntry, names_of_location
-from kanalyze.capture.io.urls import scrubbed
+from kanalyze.capture.io.stores import scrubbed
 from kanalyze.errors import UsageError
 
 if TYPE_CHECKING:

@@ -3,11 +3,11 @@
 In: :class:`~kanalyze.model.streams.Chunk` and :class:`~kanalyze.model.streams.Gap` of both
 directions of a connection, as ``net`` returns them, and a key log. Out: chunks and gaps of the
 plaintext (:class:`~kanalyze.tls.session.TlsEvents`), and facts about the session
-(:class:`~kanalyze.tls.facts.TlsFacts`), some of which are known without keys. Begin reading with
-``session.py``.
+(:class:`~kanalyze.tls.negotiation.TlsFacts`), some of which are known without keys. Begin reading
+with ``session.py``.
 
     StreamItem -> TlsRecord -> opened content -> handshake messages, alerts, StreamItem
-       records.py     protection.py   negotiation.py, alerts.py, application_data.py
+       records.py     protection.py   negotiation.py, direction.py
 
 TLS 1.2 (AES-GCM, AES-CCM, ChaCha20-Poly1305, AES-CBC with both orders of MAC) and TLS 1.3 are
 decrypted. Every byte of plaintext is verified by its record's tag or MAC. Each direction is
@@ -25,5 +25,5 @@ session (``late_start.py``). Secrets and keys are in no ``repr``, exception, cou
 
 The package ``cryptography`` (the extra ``tls``) has the ciphers. It is imported, by ``ciphers.py``
 alone, with the first secret that fits a session; without it,
-:func:`~kanalyze.tls.installed.require_ciphers` raises an error of one line.
+:func:`~kanalyze.tls.keylog.require_ciphers` raises an error of one line.
 """

@@ -1,11 +1,7 @@
 # The C types of direction.py.
 cimport cython
 
-from kanalyze.tls.application_data cimport ApplicationData
-from kanalyze.tls.record_cipher cimport Opened
-from kanalyze.tls.opener cimport RecordOpener
-from kanalyze.tls.protection cimport Protection
-from kanalyze.tls.record_queue cimport RecordQueue
+from kanalyze.tls.protection cimport Protection, RecordOpener
 from kanalyze.tls.records cimport RecordCutter, TlsRecord
 
 cdef enum:
@@ -13,6 +9,60 @@ cdef enum:
 
 cdef int ALERT, APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE_RECORD
 cdef int APPLICATION, EARLY
+
+
+cdef class RecordQueue:
+    cdef public object _incoming
+    cdef public TlsRecord _next
+    cdef public object _waiting
+    cdef public bint is_patient
+    cdef public long long waiting_bytes
+
+    cdef bint run(self, TlsDirection reader) except -1
+    cdef end_step(self, TlsDirection reader)
+
+
+cdef class PlaintextWriter:
+    cdef public list _items
+    cdef public long long _offset
+    cdef public long long _chunk_offset
+    cdef public bytearray _data
+    cdef public list _columns
+    cdef public Py_ssize_t _count
+    cdef public Py_ssize_t _room
+    cdef long long[::1] starts
+    cdef long long[::1] lengths
+    cdef long long[::1] times
+    cdef long long[::1] packets
+
+    @cython.locals(size=cython.Py_ssize_t, at=cython.Py_ssize_t)
+    cpdef add(self, content, TlsRecord record)
+    @cython.locals(at=cython.Py_ssize_t)
+    cdef _segment(self, long long start, long long size, long long time_ns, long long packet)
+    cdef _make_room(self)
+
+
+cdef class ApplicationData:
+    cdef public object _negotiation
+    cdef public bint _from_start
+    cdef public PlaintextWriter _writer
+    cdef public list _early
+    cdef public long long _missing_bytes
+    cdef public bint _has_data
+    cdef public long long _overhead
+    cdef public long long _first_size
+    cdef public bint _has_sizes
+    cdef public long long early_bytes
+    cdef public long long plaintext_bytes
+
+    cpdef add(self, content, TlsRecord record, bint is_early)
+    cpdef settle_early(self)
+    @cython.locals(overhead=cython.longlong)
+    cpdef note_opened(self, TlsRecord record, long long size)
+    cpdef miss(self, long long size)
+    @cython.locals(missing_bytes=cython.longlong)
+    cpdef note_missing(self, RecordOpener opener, TlsRecord record)
+    cdef _write(self, content, TlsRecord record)
 
 
 cdef class TlsDirection:
@@ -34,10 +84,10 @@ cdef class TlsDirection:
     cdef public long long _unopened
     cdef public bint has_lost_keys
 
-    cpdef bint _must_wait(self, TlsRecord record) except -1
-    cpdef _take(self, item)
+    cdef bint must_wait(self, TlsRecord record) except -1
+    cdef take(self, item)
     cdef _read(self, TlsRecord record)
-    @cython.locals(opened=Opened, opener=RecordOpener)
+    @cython.locals(opener=RecordOpener, opened=tuple)
     cdef _read_sealed(self, TlsRecord record)
     @cython.locals(opener=RecordOpener)
     cdef _read_content(self, int kind, content, TlsRecord record, bint is_sealed)

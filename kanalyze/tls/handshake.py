@@ -1,33 +1,62 @@
-"""Handshake messages: assembled from records, and read.
+"""Handshake messages: assembled from records, and read; the certificates in them; alerts.
 
-In: the content of handshake records of one direction. Out: :class:`HandshakeMessage`, and the
-fields of hellos.
+In: the content of records of one direction. Out: :class:`HandshakeMessage`, and the fields of
+hellos; :class:`~kanalyze.model.tls.CertificateFacts`; :class:`TlsAlert`.
 
 TLS 1.3: RFC 8446 section 4. TLS 1.2: RFC 5246 section 7.4. Extensions: IANA's registry "TLS
 ExtensionType Values". Compressed certificates: RFC 8879. A message has at most
 :data:`MAX_MESSAGE_BYTES`; a larger one is skipped. If a field does not fit into the message, that
 field and the rest of the message are left out.
+
+Of a certificate, subject, issuer and validity are read (RFC 5280 section 4.1; DER is X.690), and
+names are written as RFC 4514 says. This needs no package to be installed. Alerts: RFC 8446 section
+6, RFC 5246 section 7.2; IANA's registry "TLS Alerts".
 """
 
 from __future__ import annotations
 
 import zlib
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.saved import Saved
-from kanalyze.tls.cipher_suites import TLS_1_2, TLS_1_3
+from kanalyze.model.tls import CertificateFacts
+from kanalyze.tls.keys import TLS_1_2, TLS_1_3
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+__all__ = [
+    "CERTIFICATE",
+    "CERTIFICATE_REQUEST",
+    "CLIENT_HELLO",
+    "COMPRESSED_CERTIFICATE",
+    "ENCRYPTED_EXTENSIONS",
+    "END_OF_EARLY_DATA",
+    "FINISHED",
+    "KEY_UPDATE",
+    "NEW_SESSION_TICKET",
+    "SEALED_ALERT_BYTES",
+    "SERVER_HELLO",
+    "SERVER_HELLO_DONE",
+    "ClientHello",
+    "EncryptedExtensions",
+    "HandshakeMessage",
+    "MessageAssembler",
+    "ServerHello",
+    "TlsAlert",
+    "certificate_facts",
+    "certificates_in",
+    "decompressed_certificate",
+    "is_hello",
+    "read_alert",
+    "read_client_hello",
+    "read_encrypted_extensions",
+    "read_server_hello",
+]
 
-__all__ = ["CERTIFICATE", "CERTIFICATE_REQUEST", "CLIENT_HELLO", "COMPRESSED_CERTIFICATE"]
-__all__ += ["ENCRYPTED_EXTENSIONS", "decompressed_certificate"]
-__all__ += ["END_OF_EARLY_DATA", "FINISHED", "KEY_UPDATE", "NEW_SESSION_TICKET", "SERVER_HELLO"]
-__all__ += ["SERVER_HELLO_DONE", "ClientHello", "EncryptedExtensions", "HandshakeMessage"]
-__all__ += ["MessageAssembler", "ServerHello", "certificates_in", "is_hello", "read_client_hello"]
-__all__ += ["read_encrypted_extensions", "read_server_hello"]
+# -- messages -------------------------------------------------------------------------------------
 
 CLIENT_HELLO: Final = 1
 SERVER_HELLO: Final = 2
@@ -370,3 +399,217 @@ def _protocols(data: bytes) -> tuple[str, ...]:
 
 def _text(data: bytes) -> str:
     return data[:_MAX_NAME_BYTES].decode("ascii", "backslashreplace")
+
+
+# -- certificates ---------------------------------------------------------------------------------
+
+_MAX_CERTIFICATE_BYTES: Final = 1 << 16
+_MAX_NAME_CHARACTERS: Final = 1024
+_NS_PER_S: Final = 1_000_000_000
+_MAX_NS: Final = (1 << 63) - 1
+
+_SEQUENCE: Final = 0x30
+_VERSION: Final = 0xA0
+_OBJECT_ID: Final = 6
+_UTC_TIME, _GENERALIZED_TIME = 23, 24
+_LAST_CENTURY_FROM: Final = 50
+"""A UTCTime whose two digits of the year are this or more is of the 20th century."""
+_LONG_LENGTH: Final = 0x80
+_MAX_LENGTH_BYTES: Final = 3
+_TEXTS: Final = {
+    **dict.fromkeys((12, 18, 19, 22, 26), "utf-8"),
+    20: "latin-1",
+    28: "utf-32-be",
+    30: "utf-16-be",
+}
+"""Python's encodings by the tag of a string type."""
+_SHORT_NAMES: Final = {
+    "2.5.4.3": "CN",
+    "2.5.4.6": "C",
+    "2.5.4.7": "L",
+    "2.5.4.8": "ST",
+    "2.5.4.9": "STREET",
+    "2.5.4.10": "O",
+    "2.5.4.11": "OU",
+    "0.9.2342.19200300.100.1.1": "UID",
+    "0.9.2342.19200300.100.1.25": "DC",
+}
+_ESCAPED: Final = str.maketrans(
+    {**{char: f"\\{char}" for char in '\\"+,;<>'}, "\0": "\\00"},
+)
+
+
+def certificate_facts(der: bytes) -> CertificateFacts | None:
+    """Read a certificate in DER; None if it cannot be read."""
+    if len(der) > _MAX_CERTIFICATE_BYTES:
+        return None
+    try:
+        return _facts(der)
+    except (ValueError, OverflowError, StopIteration):
+        return None
+
+
+def _facts(der: bytes) -> CertificateFacts:
+    signed = _values(_inner(_inner(der, _SEQUENCE), _SEQUENCE))
+    tag, _ = next(signed)
+    if tag == _VERSION:
+        next(signed)  # the serial number
+    next(signed)  # the algorithm of the signature
+    issuer, validity, subject = next(signed), next(signed), next(signed)
+    times = _values(validity[1])
+    not_before_ns, not_after_ns = _unix_ns(*next(times)), _unix_ns(*next(times))
+    return CertificateFacts(_name(subject[1]), _name(issuer[1]), not_before_ns, not_after_ns)
+
+
+def _values(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield tag and content of each of several DER values; raises ValueError for invalid ones."""
+    at = 0
+    while at < len(data):
+        tag, length = data[at], data[at + 1] if at + 1 < len(data) else 0
+        at += 2
+        if length >= _LONG_LENGTH:
+            count = length - _LONG_LENGTH
+            if not 0 < count <= _MAX_LENGTH_BYTES:
+                raise ValueError("a length that DER does not have, or too large a one")
+            length = int.from_bytes(data[at : at + count])
+            at += count
+        if at + length > len(data):
+            raise ValueError("a value that is cut off")
+        yield tag, data[at : at + length]
+        at += length
+
+
+def _inner(data: bytes, expected: int) -> bytes:
+    """Return the content of the first value; raises ValueError if its tag is not ``expected``."""
+    tag, inner = next(_values(data))
+    if tag != expected:
+        raise ValueError(f"a value with the tag {tag} in place of {expected}")
+    return inner
+
+
+def _name(data: bytes) -> str:
+    """Return a distinguished name; the order of its parts is reversed, as RFC 4514 says."""
+    parts = []
+    for _, attributes in _values(data):
+        pairs = (_values(pair) for _, pair in _values(attributes))
+        parts.append("+".join([_part(*next(pair), *next(pair)) for pair in pairs]))
+    return ",".join(reversed(parts))[:_MAX_NAME_CHARACTERS]
+
+
+def _part(kind_tag: int, kind: bytes, tag: int, value: bytes) -> str:
+    if kind_tag != _OBJECT_ID:
+        raise ValueError("a part of a name without its kind")
+    number = _object_id(kind)
+    encoding = _TEXTS.get(tag)
+    text = f"#{value.hex()}" if encoding is None else _escaped(value.decode(encoding, "replace"))
+    return f"{_SHORT_NAMES.get(number, number)}={text}"
+
+
+def _escaped(text: str) -> str:
+    escaped = text.translate(_ESCAPED)
+    if text[:1] in ("#", " ") and text:
+        escaped = f"\\{escaped}"
+    if text[-1:] == " " and len(text) > 1:
+        escaped = f"{escaped[:-1]}\\ "
+    return escaped
+
+
+def _object_id(data: bytes) -> str:
+    numbers, number = [], 0
+    for byte in data[:_MAX_NAME_CHARACTERS]:
+        number = number << 7 | byte & 0x7F
+        if byte < _LONG_LENGTH:
+            numbers.append(number)
+            number = 0
+    first = min(numbers[0] // 40, 2) if numbers else 0
+    return ".".join(map(str, (first, *(numbers[:1] and [numbers[0] - 40 * first]), *numbers[1:])))
+
+
+def _unix_ns(tag: int, data: bytes) -> int | None:
+    """Return a time; None if it does not fit in 64 bits, such as the year 9999 for "never"."""
+    text = data.decode("ascii")
+    if tag == _UTC_TIME:
+        century = "19" if int(text[:2]) >= _LAST_CENTURY_FROM else "20"
+        text = century + text
+    elif tag != _GENERALIZED_TIME:
+        raise ValueError("a time of no kind")
+    moment = datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC)
+    time_ns = int(moment.timestamp()) * _NS_PER_S
+    return time_ns if abs(time_ns) <= _MAX_NS else None
+
+
+# -- alerts ---------------------------------------------------------------------------------------
+
+SEALED_ALERT_BYTES: Final = (19, 35)
+"""Sizes of the body of a TLS 1.3 record with an alert: 2 bytes, the type, the tag; Java adds 16
+bytes of padding."""
+
+_LEVELS: Final = {1: "warning", 2: "fatal"}
+_DESCRIPTIONS: Final = {
+    0: "close_notify",
+    10: "unexpected_message",
+    20: "bad_record_mac",
+    21: "decryption_failed",
+    22: "record_overflow",
+    30: "decompression_failure",
+    40: "handshake_failure",
+    41: "no_certificate",
+    42: "bad_certificate",
+    43: "unsupported_certificate",
+    44: "certificate_revoked",
+    45: "certificate_expired",
+    46: "certificate_unknown",
+    47: "illegal_parameter",
+    48: "unknown_ca",
+    49: "access_denied",
+    50: "decode_error",
+    51: "decrypt_error",
+    52: "too_many_cids_requested",
+    60: "export_restriction",
+    70: "protocol_version",
+    71: "insufficient_security",
+    80: "internal_error",
+    86: "inappropriate_fallback",
+    90: "user_canceled",
+    100: "no_renegotiation",
+    109: "missing_extension",
+    110: "unsupported_extension",
+    111: "certificate_unobtainable",
+    112: "unrecognized_name",
+    113: "bad_certificate_status_response",
+    114: "bad_certificate_hash_value",
+    115: "unknown_psk_identity",
+    116: "certificate_required",
+    120: "no_application_protocol",
+    121: "ech_required",
+}
+
+
+@Saved("direction:end level:str description:str time_ns:int packet:count")
+class TlsAlert(NamedTuple):
+    """An alert, and who sent it."""
+
+    direction: int
+    """0 or 1, as in :class:`~kanalyze.model.streams.StreamUpdate`."""
+    level: str
+    """``warning`` or ``fatal``; a number where it is neither."""
+    description: str
+    """The name in the registry; a number where it has none."""
+    time_ns: int
+    packet: int
+
+
+def read_alert(
+    content: bytes | memoryview, direction: int, time_ns: int, packet: int
+) -> TlsAlert | None:
+    """Read the content of an alert record; None if it is no alert."""
+    if len(content) != 2:
+        return None
+    level, description = content[0], content[1]
+    return TlsAlert(
+        direction,
+        _LEVELS.get(level, str(level)),
+        _DESCRIPTIONS.get(description, str(description)),
+        time_ns,
+        packet,
+    )

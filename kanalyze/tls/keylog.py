@@ -17,9 +17,12 @@ shall have them.
 from __future__ import annotations
 
 import enum
+import importlib.util
 import re
 from itertools import islice
 from typing import TYPE_CHECKING, Final
+
+from kanalyze.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +34,8 @@ __all__ = [
     "TLS_KEY_LOG",
     "KeyLog",
     "SecretKind",
+    "are_ciphers_installed",
+    "require_ciphers",
 ]
 
 TLS_KEY_LOG: Final = 0x544C534B
@@ -208,3 +213,14 @@ class KeyLog:
     def _count_wrong(self) -> None:
         self.lines += 1
         self.wrong_lines += 1
+
+
+def are_ciphers_installed() -> bool:
+    """Return true if records can be decrypted."""
+    return importlib.util.find_spec("cryptography") is not None
+
+
+def require_ciphers() -> None:
+    """Raise UsageError unless records can be decrypted."""
+    if not are_ciphers_installed():
+        raise UsageError("decryption needs cryptography: pip install 'kanalyze[tls]'")

@@ -1,39 +1,214 @@
 """What the two ends negotiate: reads the handshake messages of both.
 
 In: handshake messages, their senders and times. Out: the values that keys depend on (hellos,
-version, suite), and :class:`~kanalyze.tls.facts.TlsFacts`.
+version, suite), and :class:`TlsFacts`: what is known of a session by the clear part of the
+handshake, and with keys by the encrypted one. None means not known, because it is encrypted or not
+in the capture.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import enum
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.saved import Saved
 from kanalyze.model.packets import known_time
+from kanalyze.model.tls import CertificateFacts, SentAlert
 from kanalyze.tls import handshake
-from kanalyze.tls.alerts import SEALED_ALERT_BYTES
-from kanalyze.tls.certificates import certificate_facts
-from kanalyze.tls.cipher_suites import TLS_1_2, TLS_1_3, cipher_suite
-from kanalyze.tls.earlier_sessions import NOBODY
-from kanalyze.tls.epochs import (
+from kanalyze.tls.handshake import SEALED_ALERT_BYTES, TlsAlert, certificate_facts
+from kanalyze.tls.keys import (
     APPLICATION,
     HANDSHAKE,
+    TLS_1_2,
+    TLS_1_3,
     Epochs12,
     Epochs13,
     Handshake12,
+    cipher_suite,
     has_secrets_13,
+    suite_name,
 )
-from kanalyze.tls.facts import TlsFacts
 
 if TYPE_CHECKING:
-    from kanalyze.tls.cipher_suites import CipherSuite
-    from kanalyze.tls.earlier_sessions import Ends
+    from kanalyze.model.tls import TlsConnection
     from kanalyze.tls.handshake import ClientHello, HandshakeMessage, ServerHello
     from kanalyze.tls.keylog import KeyLog
+    from kanalyze.tls.keys import CipherSuite
     from kanalyze.tls.records import TlsRecord
 
-__all__ = ["MessageOrigin", "Negotiation", "may_be_resumed_12"]
+__all__ = [
+    "NOBODY",
+    "Decryption",
+    "Ends",
+    "MessageOrigin",
+    "Negotiation",
+    "RecordPlace",
+    "TlsCounts",
+    "TlsFacts",
+]
+
+_VERSIONS: Final = {
+    0x0300: "SSL 3.0",
+    0x0301: "TLS 1.0",
+    0x0302: "TLS 1.1",
+    0x0303: "TLS 1.2",
+    0x0304: "TLS 1.3",
+}
+MAX_ALERTS: Final = 16
+"""Alerts of one session that are kept; all are counted."""
+
+
+def _version_name(number: int) -> str:
+    """Return the name of a version; the number in hex where it has none."""
+    return _VERSIONS.get(number, f"0x{number:04x}")
+
+
+class Decryption(enum.StrEnum):
+    """What became of the records of a session."""
+
+    DECRYPTED = "decrypted"
+    """At least some records were decrypted."""
+    FAILED = "failed"
+    """There is a secret, but it opens no record."""
+    NO_SECRET = "no_secret"  # noqa: S105 - no password
+    """The key log has no secret of this session."""
+    NO_HELLO = "no_hello"
+    """The hellos, which identify the secret, are not in the capture, and no logged secret fits."""
+    UNSUPPORTED = "unsupported"
+    """A version or a suite that is not decrypted."""
+    NOTHING_SEALED = "nothing_sealed"
+    """No encrypted record was seen."""
+    MEMORY_LIMIT = "memory_limit"
+    """Not tried to the end: connections that were not decided yet took too much memory."""
+
+
+class TlsCounts(NamedTuple):
+    """Sums of one direction."""
+
+    records: int
+    bytes: int
+    """With the headers."""
+    opened_records: int
+    unopened_records: int
+    """Encrypted records that were captured and could not be decrypted."""
+    plaintext_bytes: int
+    lost_bytes: int
+    """Bytes of records that are not in the capture, or not completely."""
+
+
+class TlsFacts:
+    """What is known of a session.
+
+    Attributes:
+        client_index: which end sent the ClientHello, or has the client's keys.
+        offered_versions, offered_alpn, offered_suites, server_name: of the ClientHello.
+        version, suite, alpn: what the server chose. In TLS 1.3 the last is encrypted.
+        resumed: whether a session was resumed, by ticket, session id or pre-shared key.
+        retried: whether the server asked for another ClientHello (HelloRetryRequest).
+        certificate_requested: whether the server asked for the client's certificate.
+        mutual: whether the client presented a certificate.
+        server_certificate, client_certificate: the first of the chain.
+        handshake_ns: from the first byte of the ClientHello to the last Finished. Of TLS 1.3
+            without keys: to the first encrypted record of the client, which usually has it.
+        offered_early_data, accepted_early_data: 0-RTT.
+        tickets: NewSessionTicket messages.
+        key_updates: KeyUpdate messages of both ends.
+        renegotiations: handshakes of TLS 1.2 after the first.
+        alerts: the first sixteen.
+        alert_count: number of all alerts.
+    """
+
+    _NOT_SAVED = ("counts", "decryption")
+    __slots__ = (
+        *("accepted_early_data", "alert_count", "alerts", "alpn", "certificate_requested"),
+        "client_certificate",
+        *("client_index", "counts", "decryption", "handshake_ns", "key_updates", "mutual"),
+        *("offered_alpn", "offered_early_data", "offered_suites", "offered_versions"),
+        *("renegotiations", "resumed", "retried", "server_certificate", "server_name"),
+        *("suite", "tickets", "version"),
+    )
+    _SAVED = Saved(
+        "client_index:end? offered_versions:tuple[count]? offered_suites:tuple[count]? "
+        "offered_alpn:tuple[str]? server_name:str? version:count? suite:count? alpn:str? "
+        "resumed:bool? retried:bool mutual:bool? server_certificate:CertificateFacts? "
+        "client_certificate:CertificateFacts? handshake_ns:int? offered_early_data:bool? "
+        "accepted_early_data:bool? tickets:count key_updates:count renegotiations:count "
+        "alerts:list[TlsAlert] alert_count:count certificate_requested:bool?",
+        CertificateFacts,
+        TlsAlert,
+    )
+
+    def __init__(self) -> None:
+        self.client_index: int | None = None
+        self.offered_versions: tuple[int, ...] | None = None
+        self.offered_suites: tuple[int, ...] | None = None
+        self.offered_alpn: tuple[str, ...] | None = None
+        self.server_name: str | None = None
+        self.version: int | None = None
+        self.suite: int | None = None
+        self.alpn: str | None = None
+        self.resumed: bool | None = None
+        self.retried = False
+        self.certificate_requested: bool | None = None
+        self.mutual: bool | None = None
+        self.server_certificate: CertificateFacts | None = None
+        self.client_certificate: CertificateFacts | None = None
+        self.handshake_ns: int | None = None
+        self.offered_early_data: bool | None = None
+        self.accepted_early_data: bool | None = None
+        self.tickets = 0
+        self.key_updates = 0
+        self.renegotiations = 0
+        self.alerts: list[TlsAlert] = []
+        self.alert_count = 0
+        self.decryption = Decryption.NOTHING_SEALED
+        self.counts = (TlsCounts(0, 0, 0, 0, 0, 0), TlsCounts(0, 0, 0, 0, 0, 0))
+
+    def _after_load(self) -> None:
+        if len(self.alerts) > MAX_ALERTS:
+            raise ValueError("more alerts than are kept")
+
+    def add_alert(self, alert: TlsAlert) -> None:
+        """Count an alert, and keep it where there is room."""
+        self.alert_count += 1
+        if len(self.alerts) < MAX_ALERTS:
+            self.alerts.append(alert)
+
+    def write_into(self, tls: TlsConnection) -> None:
+        """Write what is known into ``tls``."""
+        tls.client_index = self.client_index
+        tls.version = None if self.version is None else _version_name(self.version)
+        tls.suite = None if self.suite is None else suite_name(self.suite)
+        tls.alpn, tls.server_name = self.alpn, self.server_name
+        tls.offered_alpn = self.offered_alpn
+        if self.offered_versions is not None:
+            tls.offered_versions = tuple(map(_version_name, self.offered_versions))
+        tls.resumed = self.resumed
+        tls.certificate_requested, tls.mutual = self.certificate_requested, self.mutual
+        tls.server_certificate = self.server_certificate
+        tls.client_certificate = self.client_certificate
+        tls.handshake_ns = self.handshake_ns
+        # Sorted, because each direction is read by itself, and their order depends on batches.
+        by_time = sorted(self.alerts, key=lambda alert: (alert.time_ns, alert.packet))
+        tls.alerts = tuple(
+            [SentAlert(alert.direction, alert.level, alert.description) for alert in by_time]
+        )
+        tls.is_complete = tls.is_complete or self.handshake_ns is not None
+        tls.is_decrypted = self.decryption is Decryption.DECRYPTED
+
+
+Ends: TypeAlias = tuple[str, str]
+"""The addresses of both ends in order, without ports: a client has another one each time."""
+NOBODY: Final[Ends] = ("", "")
+
+
+class RecordPlace(NamedTuple):
+    """Where an encrypted record is whose keys are searched."""
+
+    ends: Ends
+    most_missing: int
+    """How many encrypted records of its sender may be missing before it."""
 
 
 class MessageOrigin(NamedTuple):
@@ -179,7 +354,7 @@ class Negotiation:
         epochs_of = self.epochs_13 if self.is_13 else self.epochs_12
         epochs = [epochs_of(direction) for direction in (0, 1)]
         first = APPLICATION if self.is_13 else 0
-        return any(end is not None and not end.ciphers(first) for end in epochs)
+        return any(end is not None and not end.keys(first) for end in epochs)
 
     def adopt(self, client_random: bytes, client_index: int, suite: CipherSuite) -> None:
         """Use a session of the key log: its secrets fit, and a hello is missing."""
@@ -372,13 +547,6 @@ def _note_no_certificates(facts: TlsFacts, end: int | None) -> None:
         facts.certificate_requested = bool(facts.certificate_requested)
     elif facts.mutual is None:
         facts.mutual = False
-
-
-def may_be_resumed_12(negotiation: Negotiation) -> bool:
-    """Return true if this is TLS 1.2, and no message shows that its session is a new one."""
-    hello = negotiation.server_hello
-    is_12 = hello is not None and hello.version == TLS_1_2
-    return is_12 and negotiation.handshakes == 1 and negotiation.facts.resumed is not False
 
 
 def _offers_ticket(negotiation: Negotiation) -> bool:

@@ -1,11 +1,101 @@
 # The C types of protection.py.
 cimport cython
 
-from kanalyze.tls.record_cipher cimport Opened
-from kanalyze.tls.opener cimport RecordOpener
 from kanalyze.tls.records cimport TlsRecord
 
 cdef int APPLICATION_DATA
+cdef Py_ssize_t _FEW_BYTES, _PROTECTED_BYTES
+
+
+cdef class RecordCipher:
+    cdef readonly object overhead_bytes
+    cdef readonly long long least_bytes
+    cdef readonly bint tries_numbers
+
+    cpdef tuple open(self, TlsRecord record, unsigned long long number)
+    cpdef object number(self, TlsRecord record, object within)
+
+
+cdef class _Aead13Cipher(RecordCipher):
+    cdef object _decrypt
+    cdef object _invalid_tag
+    cdef object _iv
+
+    @cython.locals(body=bytes, inner=bytes, end=cython.Py_ssize_t)
+    cpdef tuple open(self, TlsRecord record, unsigned long long number)
+
+
+cdef class _Gcm13Cipher(_Aead13Cipher):
+    cdef object _encrypt
+    cdef bytes _key
+
+    cpdef object number(self, TlsRecord record, object within)
+
+
+cdef class _Aead12Cipher(RecordCipher):
+    cdef object _decrypt
+    cdef object _invalid_tag
+    cdef Py_ssize_t _explicit_bytes
+    cdef bytes _iv
+
+    cpdef bytes nonce(self, bytes body, unsigned long long number)
+    @cython.locals(body=bytes, protected=bytearray, length=cython.Py_ssize_t, begin=cython.Py_ssize_t)
+    cpdef tuple open(self, TlsRecord record, unsigned long long number)
+
+
+cdef class _ImplicitNonceCipher(_Aead12Cipher):
+    cdef object _iv_number
+
+    cpdef bytes nonce(self, bytes body, unsigned long long number)
+
+
+cdef class _ExplicitNonceCipher(_Aead12Cipher):
+    cdef bytes _last_explicit
+    cdef unsigned long long _last_number
+
+    cpdef bytes nonce(self, bytes body, unsigned long long number)
+    cpdef tuple open(self, TlsRecord record, unsigned long long number)
+    cpdef object number(self, TlsRecord record, object within)
+
+
+cdef class _CbcCipher(RecordCipher):
+    cdef object _decrypt
+    cdef object _inner
+    cdef object _outer
+    cdef Py_ssize_t _mac_bytes
+    cdef bint _mac_last
+
+    cpdef tuple open(self, TlsRecord record, unsigned long long number)
+    cpdef object number(self, TlsRecord record, object within)
+    @cython.locals(body=bytes, content=bytes, end=cython.Py_ssize_t, mac_bytes=cython.Py_ssize_t)
+    cdef tuple _parts(self, TlsRecord record)
+    cdef tuple _opened(self, TlsRecord record, tuple parts)
+    @cython.locals(plaintext=bytes, last=cython.int, end=cython.Py_ssize_t, at=cython.Py_ssize_t)
+    cdef bytes _content(self, bytes body)
+    cdef bint _is_proven(self, TlsRecord record, tuple parts, unsigned long long number) except -1
+
+
+@cython.locals(data=bytearray, index=cython.int)
+cdef bytearray _protected(unsigned long long number, bytes header, Py_ssize_t length)
+
+
+cdef class RecordOpener:
+    cdef readonly object epochs
+    cdef public list _ciphers
+    cdef public long long _number
+    cdef public object _found
+    cdef public long long _found_offset
+    cdef public long long _work_left
+    cdef public long long epoch
+    cdef public long long uncertain
+    cdef public long long missing
+    cdef public long long first_missing
+    cdef public object left_epoch
+
+    @cython.locals(ciphers=list, cipher=RecordCipher, opened=tuple)
+    cpdef tuple open(self, TlsRecord record)
+    cpdef bint find(self, TlsRecord record, long long more_missing=*) except -1
+    cdef list _current(self)
 
 
 cdef class Protection:
@@ -23,5 +113,4 @@ cdef class Protection:
 
     cpdef bint covers(self, TlsRecord record) except -1
     cpdef bint began_unseen(self, TlsRecord record) except -1
-    @cython.locals(opened=Opened)
-    cpdef Opened open(self, TlsRecord record)
+    cpdef tuple open(self, TlsRecord record)

@@ -1,13 +1,19 @@
 # The C types of records.py.
 cimport cython
 
-from kanalyze.common.byte_copies cimport append, copy_bytes, copy_from_array
 from kanalyze.model.streams cimport Segments
 
 cdef enum:
     HEADER = 5
 
 cdef long long _RUN_BYTES
+cdef int ALERT, APPLICATION_DATA, HEADER_BYTES
+
+
+@cython.locals(first="const unsigned char *")
+cdef bytes copy_bytes(const unsigned char[::1] data, Py_ssize_t begin, Py_ssize_t end)
+@cython.locals(first="const char *")
+cdef bytes copy_from_array(bytearray array, Py_ssize_t begin, Py_ssize_t end)
 
 
 @cython.final
@@ -70,3 +76,31 @@ cdef class RecordCutter:
     cdef TlsRecord _record(self, long long at, long long size)
     cdef tuple _arrival(self, long long offset)
     cdef _drop(self, long long count)
+
+
+cdef class RecordHeaders:
+    cdef public long long records
+    cdef public long long bytes
+    cdef public object _head
+    cdef public long long _left
+    cdef public long long _size
+    cdef public long long _begin_ns
+    cdef public long long _packet
+
+    cpdef list feed(self, list items)
+    @cython.locals(
+        lengths="const long long[::1]",
+        captureds="const long long[::1]",
+        times="const long long[::1]",
+        starts="const long long[::1]",
+        packets="const long long[::1]",
+        captured=cython.longlong,
+        start=cython.longlong,
+        index=cython.longlong,
+    )
+    cdef _feed_segments(self, Segments segments, long long first, long long last, list records)
+    @cython.locals(at=cython.longlong)
+    cdef _step(self, data, long long time_ns, list records)
+    @cython.locals(kind=cython.int)
+    cdef _end(self, long long time_ns, list records)
+    cdef _miss(self, long long length, long long time_ns, list records)

@@ -1,7 +1,7 @@
 """The record layer: cuts a stream into records, and finds the next one after missing bytes.
 
 In: chunks and gaps of one direction. Out: :class:`TlsRecord` and :class:`LostRecords`, in stream
-order.
+order; of connections without keys only sizes and times (:class:`SealedData`).
 
 A record's header has its length (RFC 8446 section 5.1, RFC 5246 section 6.2.1). A hole within a
 record loses only that record. After a larger hole, or after bytes that are no header, the next
@@ -10,17 +10,29 @@ bytes that look like a header are searched; the record there has to be proven.
 At most one record is buffered, and the header of the next. As long as it is not known where records
 begin, the packets of the buffered bytes are noted too, so that a record that is proven later has
 the time of its last byte.
+
+:class:`RecordHeaders` reads only the headers, and buffers no more than one. After missing bytes, or
+bytes that are no record, it expects the next record at the beginning of a packet. That is good
+enough to count; :class:`RecordCutter` in contrast proves where records begin.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.saved import Saved
 from kanalyze.model.streams import Gap
-from kanalyze.model.tls import HEADER_BYTES, find_record, record_bytes, size_by_header
+from kanalyze.model.tls import (
+    ALERT,
+    APPLICATION_DATA,
+    HEADER_BYTES,
+    find_record,
+    looks_like_record,
+    record_bytes,
+    size_by_header,
+)
 
 try:
     import cython
@@ -28,8 +40,6 @@ except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.common.byte_copies import append, copy_bytes, copy_from_array
-
     HEADER = 5  # HEADER_BYTES
 
 if TYPE_CHECKING:
@@ -37,7 +47,15 @@ if TYPE_CHECKING:
 
     from kanalyze.model.streams import Segments, StreamItem
 
-__all__ = ["LostRecords", "RecordCutter", "TlsRecord", "TrialRange"]
+__all__ = [
+    "ANY_NUMBER",
+    "LostRecords",
+    "RecordCutter",
+    "RecordHeaders",
+    "SealedData",
+    "TlsRecord",
+    "TrialRange",
+]
 
 _MAX_NEEDED_BYTES: Final = 1 << 15
 """More than a record and the header of the next."""
@@ -51,6 +69,33 @@ _ANY_TIME: Final = 1 << 64
 """Above every time, for searches by offset."""
 _RUN_BYTES = 1 << 16
 """Bytes that are cut before the records are read, while they are in the processor's cache."""
+
+
+def copy_bytes(data: memoryview, begin: int, end: int) -> bytes:
+    """Return a copy of ``data[begin:end]``; raises IndexError if the buffer lacks some of it.
+
+    Compiled, it makes no memoryview.
+    """
+    if begin < 0 or end > len(data):
+        raise IndexError("bytes that are not in the buffer")
+    if begin >= end:
+        return b""
+    if cython.compiled:
+        first: Any = cython.address(data[begin])
+        copied: bytes = first[: end - begin]
+        return copied
+    return bytes(data[begin:end])
+
+
+def copy_from_array(array: bytearray, begin: int, end: int) -> bytes:
+    """Return a copy of ``array[begin:end]``; raises IndexError if the array lacks some of it."""
+    if begin < 0 or end > len(array):
+        raise IndexError("bytes that are not in the array")
+    if cython.compiled:
+        first: Any = array
+        copied: bytes = first[begin:end]
+        return copied
+    return bytes(array[begin:end])
 
 
 class TlsRecord:
@@ -99,6 +144,10 @@ def _new_record(header: bytes, body: bytes, stream_offset: int) -> TlsRecord:
     made = TlsRecord.__new__(TlsRecord)
     made.kind, made.header, made.body, made.stream_offset = header[0], header, body, stream_offset
     return made
+
+
+ANY_NUMBER: Final = 1 << 48
+"""Upper bound of record numbers: no connection sends so many records."""
 
 
 class TrialRange(NamedTuple):
@@ -247,7 +296,7 @@ class RecordCutter:
         """Cut bytes of a segment; if no bytes are buffered, without copying them to the buffer."""
         data, time_ns, packet = segments.data, segments.times[index], segments.packets[index]
         if self._buffer:
-            append(self._buffer, data, at, end)
+            self._buffer += copy_bytes(data, at, end)
             if len(self._buffer) >= self._need:
                 self._latest_ns, self._latest_packet = time_ns, packet
                 self._cut_buffer(records)
@@ -269,7 +318,7 @@ class RecordCutter:
             at += size
             self._offset += size
         if at < end:
-            append(self._buffer, data, at, end)
+            self._buffer += copy_bytes(data, at, end)
             self._need = size if size > 0 else HEADER
             if size < 0:
                 self._lose_sync()
@@ -443,3 +492,120 @@ class RecordCutter:
             self._offset += count
             del self._arrivals[: bisect_right(self._arrivals, (self._offset, _ANY_TIME, 0))]
         self._search_from = 0
+
+
+_ALERT_BYTES = 2
+"""Of an alert that is not encrypted."""
+
+
+@Saved("packet:count kind:count body_bytes:count begin_ns:int end_ns:int")
+class SealedData(NamedTuple):
+    """A record of application data, or an encrypted alert."""
+
+    packet: int
+    """Number of the latest packet of the direction when the record was complete."""
+    kind: int
+    body_bytes: int
+    begin_ns: int
+    """Of the packet with the first byte."""
+    end_ns: int
+    """Of the packet with the last byte."""
+
+
+class RecordHeaders:
+    """Steps over the records of one direction."""
+
+    _SAVED = Saved(
+        "records:count bytes:count _head:bytes? _left:count _size:count _begin_ns:int _packet:count"
+    )
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.bytes = 0
+        """With the headers; of records whose header was captured."""
+        self._head: bytes | None = b""
+        """Header of the current record, as far as it came; None while no boundary is known."""
+        self._left = 0
+        """Bytes of the current record that have not come yet."""
+        self._size = 0
+        """Size of its body."""
+        self._begin_ns = 0
+        self._packet = 0
+
+    def feed(self, items: list[StreamItem]) -> list[SealedData]:
+        """Take the items that were added to the stream; return the records that they complete."""
+        records: list[SealedData] = []
+        for item in items:
+            if isinstance(item, Gap):
+                self._packet = max(self._packet, item.packet)
+                self._miss(item.length, item.time_ns, records)
+            else:
+                self._feed_segments(item.segments, item.first, item.last, records)
+        return records
+
+    def _feed_segments(
+        self, segments: Segments, first: int, last: int, records: list[SealedData]
+    ) -> None:
+        lengths, captureds, times = segments.lengths, segments.captureds, segments.times
+        starts, packets = segments.starts, segments.packets
+        for index in range(first, last):
+            captured = captureds[index]
+            self._packet = max(self._packet, packets[index])
+            if captured < self._left:
+                self._left -= captured
+            else:
+                start = starts[index]
+                self._step(segments.view(start, start + captured), times[index], records)
+            if captured < lengths[index]:
+                self._miss(lengths[index] - captured, times[index], records)
+
+    def _step(self, data: memoryview, time_ns: int, records: list[SealedData]) -> None:
+        """Step over the records that end in a segment."""
+        at = 0
+        if self._left:
+            at = self._left
+            self._end(time_ns, records)
+        elif self._head is None:
+            self._head = b""
+        while at < len(data):
+            assert self._head is not None
+            if not self._head:
+                self._begin_ns = time_ns
+            head_part = data[at : at + HEADER_BYTES - len(self._head)]
+            self._head += bytes(head_part)
+            at += len(head_part)
+            if len(self._head) < HEADER_BYTES:
+                return
+            if not looks_like_record(self._head):
+                self._head = None
+                return
+            self._size = self._head[3] << 8 | self._head[4]
+            self._left = self._size
+            self.records += 1
+            self.bytes += HEADER_BYTES + self._size
+            if at + self._left > len(data):
+                self._left -= len(data) - at
+                return
+            at += self._left
+            self._end(time_ns, records)
+
+    def _end(self, time_ns: int, records: list[SealedData]) -> None:
+        """End the current record."""
+        assert self._head is not None
+        kind = self._head[0]
+        if kind == APPLICATION_DATA or (kind == ALERT and self._size > _ALERT_BYTES):
+            records.append(SealedData(self._packet, kind, self._size, self._begin_ns, time_ns))
+        self._head, self._left = b"", 0
+
+    def _miss(self, length: int, time_ns: int, records: list[SealedData]) -> None:
+        """Note missing bytes."""
+        if length < self._left:
+            self._left -= length
+        elif length == self._left:
+            self._end(time_ns, records)
+        else:
+            self._head, self._left = None, 0
+
+    def _after_load(self) -> None:
+        if self._left and (self._head is None or len(self._head) != HEADER_BYTES):
+            raise ValueError("a record without a header")

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING
 
 from kanalyze.common.saved import Saved
 from kanalyze.tls.direction import TlsDirection
-from kanalyze.tls.earlier_sessions import NOBODY
-from kanalyze.tls.facts import Decryption, TlsFacts
-from kanalyze.tls.negotiation import Negotiation
+from kanalyze.tls.negotiation import NOBODY, Decryption, Negotiation, TlsFacts
 
 if TYPE_CHECKING:
     from kanalyze.model.streams import StreamItem
-    from kanalyze.tls.alerts import TlsAlert
-    from kanalyze.tls.earlier_sessions import Ends
+    from kanalyze.tls.handshake import TlsAlert
     from kanalyze.tls.keylog import KeyLog
     from kanalyze.tls.late_start import LateStarts
+    from kanalyze.tls.negotiation import Ends
 
 __all__ = ["TlsEvents", "TlsSession"]
 

@@ -3,10 +3,16 @@
 In: :class:`~kanalyze.model.streams.StreamUpdate` of all connections, as ``net`` returns them. Out:
 the same updates; for a decrypted connection, the items are plaintext.
 
-Only a connection whose first bytes are TLS (``detection.py``) is decrypted. Until a record with
+Only a connection whose first bytes are TLS (:class:`TlsDetector`) is decrypted. Until a record with
 data was decrypted, the original items are buffered, as copies, and the connection has no update. If
 no secret fits, or if they take too many bytes, they are passed on, and everything that follows
 passes unchanged.
+
+If the first byte of a stream was captured, TLS has to begin with a record there. If it was not (the
+capture began later, or the first packets are lost), most streams of TLS begin with a record too;
+the others begin within one, and three records in a row prove them. Two zero bytes at the beginning
+are taken for the size of a Kafka message below 64 KiB, and such a stream is not searched. Of
+connections with TLS that begin within a record, this misses one in 32,768.
 
 If the key log grows, a connection whose hellos were seen and whose secrets are not in the log waits
 for them: up to :data:`MAX_WAIT_NS`, by the time of packets, and :data:`MAX_WAITING_BYTES`. A
@@ -22,10 +28,11 @@ from typing import TYPE_CHECKING, Final
 from kanalyze.common.buffer_budget import BufferBudget
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields, items
-from kanalyze.common.saved import load, save
+from kanalyze.common.saved import Saved, load, save
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.streams import (
     Chunk,
+    Gap,
     StreamUpdate,
     both_items,
     copy_of,
@@ -34,25 +41,108 @@ from kanalyze.model.streams import (
     memory_of,
 )
 from kanalyze.model.tcp import open_connection
-from kanalyze.tls.detection import TlsDetector
-from kanalyze.tls.facts import Decryption
+from kanalyze.model.tls import HEADER_BYTES, find_records, looks_like_record
 from kanalyze.tls.late_start import LateStarts
+from kanalyze.tls.negotiation import Decryption
 from kanalyze.tls.protection import LATE_RECORDS
 from kanalyze.tls.session import TlsSession
-from kanalyze.tls.watched import note_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
     from kanalyze.common.plain_values import State
-    from kanalyze.model.streams import BothItems
+    from kanalyze.model.streams import BothItems, StreamItem
     from kanalyze.model.tcp import TcpConnection
     from kanalyze.tls.keylog import KeyLog
 
     _NewSession: TypeAlias = Callable[[TcpConnection], TlsSession]
 
-__all__ = ["MAX_WAITING_BYTES", "MAX_WAIT_NS", "DecryptedBatch", "DecryptedStreams", "GivenUp"]
+__all__ = [
+    "MAX_WAITING_BYTES",
+    "MAX_WAIT_NS",
+    "DecryptedBatch",
+    "DecryptedStreams",
+    "GivenUp",
+    "TlsDetector",
+]
+
+_SEARCHED_BYTES: Final = 1 << 16
+"""More than the size of three records of the largest size."""
+_SMALL_SIZE: Final = bytes(2)
+"""How the size of a Kafka message below 64 KiB begins."""
+
+
+class TlsDetector:
+    """Decides on one connection."""
+
+    __slots__ = ("_first_direction", "_searched_bytes", "_starts_seen")
+    _NOT_SAVED = ("_starts_seen",)
+    _SAVED = Saved("_first_direction:end _searched_bytes:count")
+
+    def __init__(self, first_direction: int, starts_seen: tuple[bool, bool]) -> None:
+        """Begin.
+
+        Args:
+            first_direction: the direction of the first packet.
+            starts_seen: by direction, whether the first item begins with the first byte sent.
+        """
+        self._first_direction = first_direction
+        self._starts_seen = starts_seen
+        self._searched_bytes = 0
+
+    def decide(
+        self, items: tuple[Sequence[StreamItem], Sequence[StreamItem]], *, is_last: bool
+    ) -> bool | None:
+        """Return true if this is TLS; None if more bytes are needed, never with ``is_last``.
+
+        ``items`` are all items of both directions so far.
+        """
+        first = items[self._first_direction]
+        head = _head(first)
+        if self._starts_seen[self._first_direction] and not isinstance(first[0], Gap):
+            is_tls = looks_like_record(head) if len(head) == HEADER_BYTES else None
+        else:
+            is_tls = self._find((first, items[1 - self._first_direction]), is_last=is_last)
+        return False if is_last and is_tls is None else is_tls
+
+    def _find(
+        self, both: tuple[Sequence[StreamItem], Sequence[StreamItem]], *, is_last: bool
+    ) -> bool | None:
+        """Decide where the first bytes are not those that were sent first."""
+        heads = [_head(items) for items in both]
+        if any(map(looks_like_record, heads)):
+            return True
+        if any(len(head) == HEADER_BYTES and head[:2] == _SMALL_SIZE for head in heads):
+            return False
+        streams = [_joined(items) for items in both]
+        size = sum(map(len, streams))
+        # Search again only when the size has doubled, so that the total time is linear.
+        if size >= 2 * self._searched_bytes or is_last:
+            self._searched_bytes = size
+            if any(find_records(memoryview(stream)) is not None for stream in streams):
+                return True
+        return False if max(map(len, streams)) >= _SEARCHED_BYTES else None
+
+
+def _head(items: Sequence[StreamItem]) -> bytes:
+    """Return the first captured bytes, at most five."""
+    return _joined(items, HEADER_BYTES)
+
+
+def _joined(items: Sequence[StreamItem], most: int = _SEARCHED_BYTES) -> bytes:
+    """Return the first captured bytes, at most ``most``."""
+    joined = bytearray()
+    for item in items:
+        if isinstance(item, Chunk):
+            segments = item.segments
+            for index in range(item.first, item.last):
+                start = segments.start[index]
+                joined += segments.view(start, start + segments.captured[index])
+                if len(joined) >= most:
+                    return bytes(joined[:most])
+    return bytes(joined)
+
 
 MAX_WAIT_NS: Final = 30 * 1_000_000_000
 """How long a connection waits for its secrets. Programs may write them through a buffer."""
@@ -522,7 +612,7 @@ class _Connection:
             return
         facts = self.session.facts
         if facts.decryption is Decryption.DECRYPTED:
-            note_facts(self.tcp.tls, facts)
+            facts.write_into(self.tcp.tls)
 
     def take_plaintext(self) -> BothItems:
         """Return the plaintext since the last call."""

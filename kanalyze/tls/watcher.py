@@ -17,7 +17,6 @@ from kanalyze.common.saved import load_each, save_each
 from kanalyze.model.streams import Chunk
 from kanalyze.model.tcp import open_connection
 from kanalyze.model.tls import ALERT, HEADER_BYTES, SentAlert, TlsConnection
-from kanalyze.tls.alerts import read_alert
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -165,6 +164,8 @@ def _first_bytes(added: list[StreamItem]) -> bytes:
 
 def _note_clear_client(tcp: TcpConnection, head: bytes, broker_index: int) -> None:
     """Note that a server answers with an alert to a client without TLS."""
+    from kanalyze.tls.handshake import read_alert  # only where there is TLS
+
     tls = tcp.tls = TlsConnection()
     tls.client_index, tls.is_clear_client = 1 - broker_index, True
     alert = read_alert(head[HEADER_BYTES:], broker_index, 0, 0)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kanalyze.capture import merge, merge_cursor, packet_index
+from kanalyze.capture import merge
 from kanalyze.capture.formats import parser, pcap, pcapng
 from tests.support.uncompiled import uncompiled
 
@@ -28,7 +28,7 @@ def pytest_report_header() -> str:
 
 _SCANNED_BY = {
     "kanalyze.capture.formats.packet_scan": (pcap, pcapng),
-    "kanalyze.common.int_columns": (merge_cursor, merge, packet_index, parser),
+    "kanalyze.common.int_columns": (merge, parser),
 }
 
 

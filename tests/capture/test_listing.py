@@ -11,17 +11,18 @@ import pytest
 
 from kanalyze.batch.run_plan import find_files, select
 from kanalyze.batch.shared_folder import SharedFolder
-from kanalyze.capture.inputs import find_inputs, look_in_folder
-from kanalyze.capture.io.stores import Stores
-from kanalyze.capture.listing import (
+from kanalyze.capture.inputs import (
     InputFile,
     MissingFileError,
     file_of,
+    find_inputs,
     is_settled,
     local_files,
+    look_in_folder,
     named_files,
     same_file,
 )
+from kanalyze.capture.io.stores import Stores
 from kanalyze.errors import CaptureError
 from kanalyze.spark.source.stream import AdmittedCaptures
 from tests.support.packets import Packet, pcap_file

@@ -2,19 +2,15 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 import struct
-import threading
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze.capture.inputs import find_inputs
-from kanalyze.capture.listing import FoundCapture
-from kanalyze.capture.merge import UNKNOWN_CAPTURE, MergedCaptures
-from kanalyze.capture.packet_index import PacketIndex
+from kanalyze.capture.inputs import FoundCapture, find_inputs
+from kanalyze.capture.merge import UNKNOWN_CAPTURE, MergedCaptures, PacketIndex
 from kanalyze.common import paths
 from kanalyze.errors import CaptureError
 from kanalyze.model.anomalies import AnomalyKind
@@ -256,43 +252,13 @@ def test_file_objects_are_read_after_paths_one_after_another(tmp_path):
     assert not later.closed
 
 
-def test_packets_of_a_pipe_are_passed_on_as_they_come():
-    reading, writing = os.pipe()
-    data = pcap_file([packet("one", 1), packet("two", 2)])
-    with os.fdopen(reading, "rb") as source, os.fdopen(writing, "wb", buffering=0) as sink:
-        sink.write(data[:-10])
-        merged = MergedCaptures([source])
-        batches = merged.batches()
-        assert len(next(batches)) == 1
-        rest = threading.Thread(target=lambda: (sink.write(data[-10:]), sink.close()))
-        rest.start()
-        assert sum(len(batch) for batch in batches) == 1
-        rest.join()
-    assert merged.progress == (len(data), None)
-
-
 def test_paths_that_were_not_read_before_are_merged_by_time_too(tmp_path):
     write(tmp_path, {"a.pcap": [packet("a", 1), packet("c", 3)], "b.pcap": [packet("b", 2)]})
     with MergedCaptures([tmp_path / "a.pcap", str(tmp_path / "b.pcap")]) as merged:
         assert [content for content, _ in read(merged)] == ["a", "b", "c"]
 
 
-def test_a_single_capture_is_opened_once(tmp_path, monkeypatch):
-    write(tmp_path, {"a.pcap": [packet("a", 1)]})
-    opened = []
-    real = paths.opened
-
-    def count(path):
-        opened.append(Path(path).name)
-        return real(path)
-
-    monkeypatch.setattr(paths, "opened", count)
-    with MergedCaptures(find_inputs([tmp_path / "a.pcap"])) as merged:
-        read(merged)
-    assert opened == ["a.pcap"]
-
-
-def test_each_file_of_a_folder_is_opened_once_to_find_its_first_time(tmp_path, monkeypatch):
+def test_a_file_is_opened_once_and_in_a_folder_once_more_for_its_first_time(tmp_path, monkeypatch):
     write(tmp_path, {f"{k}.pcap": [packet("x", k)] for k in range(20)})
     opened = []
     real = paths.opened
@@ -304,6 +270,10 @@ def test_each_file_of_a_folder_is_opened_once_to_find_its_first_time(tmp_path, m
     monkeypatch.setattr(paths, "opened", count)
     found = find_inputs([tmp_path])
     assert sorted(opened) == sorted(f"{k}.pcap" for k in range(20))
+    opened.clear()
+    with MergedCaptures(find_inputs([tmp_path / "3.pcap"])) as merged:
+        read(merged)
+    assert opened == ["3.pcap"]
     opened.clear()
     with MergedCaptures(found) as merged:
         read(merged)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.capture.packet_index import PacketIndex
+from kanalyze.capture.merge import PacketIndex
 
 pytestmark = pytest.mark.usefixtures("scan")
 

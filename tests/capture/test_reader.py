@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
-import threading
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +10,6 @@ from hypothesis import strategies as st
 from kanalyze.capture.reader import open_capture
 from kanalyze.common import paths
 from kanalyze.errors import CaptureError
-from kanalyze.model.anomalies import AnomalyKind
 from tests.support.packets import (
     START_NS,
     Blocks,
@@ -47,63 +44,6 @@ def packets_of(reader):
 def read(data: bytes, buffer_bytes: int = 4096):
     with open_capture(io.BytesIO(data), name="x", buffer_bytes=buffer_bytes) as reader:
         return packets_of(reader), reader
-
-
-@pytest.mark.few(2)
-@pytest.mark.parametrize("form", FILES)
-def test_a_file_cut_anywhere_gives_the_packets_before_the_cut(form):
-    data = FILES[form]
-    whole = read(data)[0]
-    assert whole == [packet.data for packet in PACKETS]
-    seen = set()
-    for end in range(len(data)):
-        for buffer_bytes in (64, 4096):
-            try:
-                packets, reader = read(data[:end], buffer_bytes)
-            except CaptureError:
-                assert end < 28
-                continue
-            assert packets == whole[: len(packets)]
-            kinds = [anomaly.kind for anomaly in reader.anomalies]
-            assert kinds in ([], [AnomalyKind.CAPTURE_TRUNCATED])
-            for anomaly in reader.anomalies:
-                assert 0 < anomaly.length <= 64
-                assert f"{anomaly.length} bytes" in anomaly.detail
-            seen.add((len(packets), bool(kinds)))
-    # At each number of packets there are cuts between records and cuts within one.
-    assert seen >= {(n, cut) for n in range(len(PACKETS)) for cut in (False, True)}
-
-
-@pytest.mark.parametrize("form", GZIPPED)
-def test_a_gzip_file_cut_anywhere_gives_what_could_be_decompressed(form):
-    data = GZIPPED[form]
-    for end in range(len(data)):
-        try:
-            packets, reader = read(data[:end])
-        except CaptureError:
-            continue
-        assert packets == [p.data for p in PACKETS][: len(packets)]
-        assert reader.anomalies[0].kind == AnomalyKind.CAPTURE_TRUNCATED
-
-
-@pytest.mark.parametrize("form", GZIPPED)
-@pytest.mark.parametrize("buffer_bytes", [64, 4096])
-def test_gzip_with_several_members_and_padding_is_read(form, buffer_bytes):
-    data = FILES[form]
-    half = gzip.compress(data[:100]) + gzip.compress(b"") + gzip.compress(data[100:]) + bytes(9)
-    for packed in (GZIPPED[form], half):
-        packets, reader = read(packed, buffer_bytes)
-        assert packets == [p.data for p in PACKETS]
-        assert reader.anomalies == []
-
-
-def test_damage_within_gzip_data_ends_the_reading_and_keeps_earlier_packets():
-    data = pcap_file([Packet(os.urandom(500), i) for i in range(2000)])
-    packed = bytearray(gzip.compress(data))
-    packed[len(packed) // 2 : len(packed) // 2 + 50] = bytes(50)
-    packets, reader = read(bytes(packed), 1 << 16)
-    assert 0 < len(packets) <= 2000
-    assert AnomalyKind.CAPTURE_CORRUPT in [anomaly.kind for anomaly in reader.anomalies]
 
 
 def test_gzip_data_of_something_else_is_no_capture():
@@ -214,25 +154,6 @@ def test_packets_are_numbered_from_a_given_number():
     assert reader.packets == len(PACKETS)
 
 
-def test_packets_in_a_pipe_are_returned_before_more_come():
-    reading, writing = os.pipe()
-    data = FILES["pcap"]
-    with os.fdopen(reading, "rb") as source, os.fdopen(writing, "wb", buffering=0) as sink:
-        sink.write(data[:30])
-        with open_capture(source, name="pipe") as reader:
-            assert reader.total_bytes is None
-            batches = reader.batches()
-            sink.write(data[30:100])
-            first = next(batches)
-            assert len(first) >= 1
-            rest = threading.Thread(target=lambda: (sink.write(data[100:]), sink.close()))
-            rest.start()
-            count = len(first) + sum(len(batch) for batch in batches)
-            rest.join()
-    assert count == len(PACKETS)
-    assert reader.anomalies == []
-
-
 def test_a_file_object_needs_no_more_than_read():
     class Plain:
         def __init__(self, data):
@@ -257,14 +178,6 @@ def test_a_file_object_of_the_caller_stays_open(tmp_path):
     with path.open("rb") as handed_in, open_capture(handed_in) as reader:
         assert len(packets_of(reader)) == len(PACKETS)
         assert reader.total_bytes == len(FILES["pcap"])
-
-
-def test_a_huge_declared_block_takes_no_memory_before_its_bytes_come():
-    block = B.pack("II", 0xBAD, 0x0FFF_FFFC)
-    packets, reader = read(pcapng_file(PACKETS[:2]) + block + bytes(100), 64)
-    assert len(packets) == 2
-    assert [a.kind for a in reader.anomalies] == [AnomalyKind.CAPTURE_TRUNCATED]
-    assert len(reader._buffer) <= 512
 
 
 def test_the_number_of_packets_of_a_batch_is_bounded(monkeypatch):

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze.capture.inputs import find_inputs, look_at
+from kanalyze.capture.inputs import FoundCapture, find_inputs, look_at
 from kanalyze.capture.io.stores import Stores
-from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.reader import NotACaptureError, open_capture
 from kanalyze.capture.splits import (
     MIN_SPLIT_BYTES,

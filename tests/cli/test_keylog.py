@@ -12,7 +12,7 @@ import kanalyze
 from kanalyze.cli.main import main
 from kanalyze.errors import UsageError
 from kanalyze.runtime import workers
-from kanalyze.tls import installed
+from kanalyze.tls import keylog
 from tests.support import tls_captures
 
 NAME = "tls13-aes128gcm"
@@ -114,7 +114,7 @@ def test_a_file_that_is_no_key_log_is_reported(content, problem, capsys, tmp_pat
 
 
 def test_without_ciphers_the_error_names_the_extra_to_install(capsys, monkeypatch):
-    monkeypatch.setattr(installed, "are_ciphers_installed", lambda: False)
+    monkeypatch.setattr(keylog, "are_ciphers_installed", lambda: False)
     err = error_of(capsys, "requests", "--keylog", KEYS, CAPTURE)
     assert "kanalyze[tls]" in err
 

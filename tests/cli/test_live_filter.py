@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from kanalyze.capture.live.libpcap import load_libpcap
+from kanalyze.capture.live.kernel_filter import load_libpcap
 from kanalyze.cli.main import main
 from kanalyze.render.missing import unnamed_topics_text
 from tests.support import libpcap

@@ -9,7 +9,7 @@ import pytest
 
 from kanalyze.cli.main import main
 from kanalyze.runtime import stages, workers
-from kanalyze.tls import installed
+from kanalyze.tls import keylog
 from tests.support import tls_captures
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def test_secrets_inside_a_capture_ask_for_the_package(
 ) -> None:
     file = str(tls_captures.path("tls13-kcat-embedded"))
     assert "not decrypted" not in said(capsys, "requests", file)
-    monkeypatch.setattr(installed, "are_ciphers_installed", lambda: False)
+    monkeypatch.setattr(keylog, "are_ciphers_installed", lambda: False)
     text = said(capsys, "requests", file)
     assert "pip install 'kanalyze[tls]'" in text
     assert "give a key log" not in text

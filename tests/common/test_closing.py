@@ -9,42 +9,24 @@ from kanalyze.common.closing import ClosedAtEnd, ClosedOrAborted
 
 class Closed(ClosedAtEnd):
     def __init__(self) -> None:
-        self.closed = 0
-
-    def close(self) -> None:
-        self.closed += 1
-
-
-class Unfinished(ClosedOrAborted):
-    def __init__(self) -> None:
         self.ends: list[str] = []
 
     def close(self) -> None:
         self.ends.append("closed")
 
+
+class Unfinished(Closed, ClosedOrAborted):
     def abort(self) -> None:
         self.ends.append("aborted")
 
 
-def test_it_is_closed_once_at_the_end() -> None:
-    with Closed() as item:
-        assert item.closed == 0
-    assert item.closed == 1
-
-
-def test_it_is_closed_after_an_error_which_goes_on() -> None:
-    with pytest.raises(ValueError, match="an error"), Closed() as item:
-        raise ValueError("an error")
-    assert item.closed == 1
-
-
-def test_what_can_be_aborted_is_closed_if_there_is_no_error() -> None:
-    with Unfinished() as item:
+@pytest.mark.parametrize(("kind", "end"), [(Closed, "closed"), (Unfinished, "aborted")])
+def test_it_is_closed_once_at_the_end_or_aborted_after_an_error_which_goes_on(
+    kind: type[Closed], end: str
+) -> None:
+    with kind() as item:
         assert item.ends == []
     assert item.ends == ["closed"]
-
-
-def test_what_can_be_aborted_is_aborted_after_an_error_which_goes_on() -> None:
-    with pytest.raises(KeyboardInterrupt), Unfinished() as item:
+    with pytest.raises(KeyboardInterrupt), kind() as item:
         raise KeyboardInterrupt
-    assert item.ends == ["aborted"]
+    assert item.ends == [end]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kanalyze.common.garbage_collection import collect_rarely, collecting_rarely, no_collection
+from tests.support.cases import for_each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,23 +21,17 @@ def _thresholds() -> Iterator[None]:
     gc.enable()
 
 
-def test_cycles_are_searched_for_rarely_inside_a_block() -> None:
-    with collecting_rarely():
-        assert gc.get_threshold() == (100_000, 50, 100)
-    assert gc.get_threshold() == (700, 10, 10)
-
-
-def test_the_thresholds_come_back_after_an_error() -> None:
-    with pytest.raises(ZeroDivisionError), collecting_rarely():
-        1 / 0  # noqa: B018
-    assert gc.get_threshold() == (700, 10, 10)
-
-
-@pytest.mark.parametrize("objects", [0, 100_000, 500_000])
-def test_a_user_who_wants_it_more_rarely_gets_that(objects: int) -> None:
+@for_each("case", [(700, (100_000, 50, 100)), *((n, (n, 10, 10)) for n in (0, 100_000, 500_000))])
+def test_cycles_are_searched_for_as_rarely_as_we_or_the_user_want(
+    case: tuple[int, tuple[int, ...]],
+) -> None:
+    objects, inside = case
     gc.set_threshold(objects, 10, 10)
     with collecting_rarely():
-        assert gc.get_threshold() == (objects, 10, 10)
+        assert gc.get_threshold() == inside
+    assert gc.get_threshold() == (objects, 10, 10)
+    with pytest.raises(ZeroDivisionError), collecting_rarely():
+        1 / 0  # noqa: B018
     assert gc.get_threshold() == (objects, 10, 10)
 
 

@@ -78,3 +78,13 @@ def test_merged_sequences_are_in_the_order_of_a_stable_sort(columns, sequences):
     starts = [at for at, owner in enumerate(owners) if at == 0 or owner != owners[at - 1]]
     assert run_starts.tolist() == starts
     assert run_owners.tolist() == [owners[at] for at in starts]
+
+
+def test_ranges_of_bytes_are_joined_in_their_order(columns):
+    data = memoryview(bytes(range(200)) * 20)
+    begins, ends = array("q", [7, 0, 9, 3999, 20]), array("q", [12, 3, 9, 4000, 5])
+    assert columns.joined(data, begins, ends) == bytes(data[7:12]) + bytes(data[:3]) + data[3999:]
+    assert columns.joined(memoryview(b""), array("q", [5, -3]), array("q", [5, -9])) == b""
+    for begin, end in ((-1, 3), (0, 4001), (4001, 4002)):
+        with pytest.raises(IndexError):
+            columns.joined(data, array("q", [0, begin]), array("q", [4, end]))

@@ -10,7 +10,6 @@ import pytest
 from kanalyze.errors import UsageError
 from kanalyze.live import key_log_files
 from kanalyze.live.key_log_files import LOOK_EVERY_NS, KeyLogFiles
-from kanalyze.tls import installed
 from kanalyze.tls.keylog import SecretKind
 
 SECOND_NS = 1_000_000_000

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import kanalyze
+from kanalyze.capture.inputs import FoundCapture
 from kanalyze.capture.io.stores import Stores
-from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.splits import MIN_SPLIT_BYTES, Split, plan_splits
 from kanalyze.errors import CaptureError
 from kanalyze.model.anomalies import AnomalyKind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.capture.packet_index import PacketRun
+from kanalyze.capture.merge import PacketRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

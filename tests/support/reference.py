@@ -13,8 +13,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from kanalyze.capture.merge import MergedCaptures
-from kanalyze.capture.merge_cursor import slice_of
+from kanalyze.capture.merge import MergedCaptures, slice_of
 from kanalyze.common.int_columns import shifted
 from kanalyze.runtime import settings
 from kanalyze.runtime.pipeline import Analysis

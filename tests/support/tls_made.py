@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from kanalyze.tls.cipher_suites import cipher_suite
-from kanalyze.tls.key_schedule import DirectionKeys, keys_12, keys_13
+from kanalyze.tls.keys import DirectionKeys, cipher_suite, keys_12, keys_13
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -38,6 +38,14 @@ CLIENT, SERVER = 0, 1
 NOT_AFTER = datetime.datetime(2040, 1, 1, tzinfo=datetime.UTC)
 
 
+def log_with(secrets: bytes) -> KeyLog:
+    """Return a whole key log."""
+    log = KeyLog()
+    log.feed(secrets)
+    log.end()
+    return log
+
+
 class Sent(NamedTuple):
     """Bytes that one end sent at once."""
 
@@ -61,10 +69,7 @@ class Talk(NamedTuple):
         return first, second
 
     def log(self) -> KeyLog:
-        log = KeyLog()
-        log.feed(self.keys)
-        log.end()
-        return log
+        return log_with(self.keys)
 
 
 # -- certificates ---------------------------------------------------------------------------------

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.streams import Chunk, Gap, Segments, StreamUpdate
 from kanalyze.model.tcp import Endpoint, TcpConnection
-from kanalyze.tls.keylog import KeyLog
 from kanalyze.tls.streams import DecryptedBatch, DecryptedStreams
 from tests.support import tls_made as made
+from tests.support.tls_talk import log_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,9 +44,7 @@ class Peer:
 
 
 def streams() -> DecryptedStreams:
-    log = KeyLog()
-    log.feed(made.KEYS)
-    return DecryptedStreams(log, MAX_BYTES)
+    return DecryptedStreams(log_with(made.KEYS), MAX_BYTES)
 
 
 def plaintext_of(batch: DecryptedBatch) -> list[bytes]:

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from kanalyze.model.streams import Chunk, Gap
-from kanalyze.tls.detection import TlsDetector
+from kanalyze.tls.streams import TlsDetector
 from tests.support.streams import TIME_NS, chunk
 
 NOISE = random.Random(5).randbytes(200_000)

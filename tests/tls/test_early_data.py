@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from kanalyze.model.streams import Gap
-from kanalyze.tls.cipher_suites import cipher_suite
-from kanalyze.tls.key_schedule import keys_13
-from kanalyze.tls.keylog import KeyLog
+from kanalyze.tls.keys import cipher_suite, keys_13
 from tests.support import tls_made as made
-from tests.support.tls_talk import CLIENT, SERVER, Sent, items_of, read_items
+from tests.support.tls_talk import CLIENT, SERVER, Sent, items_of, log_with, read_items
+
+if TYPE_CHECKING:
+    from kanalyze.tls.keylog import KeyLog
 
 EARLY = bytes(range(200, 232))
 ACCEPTED = made.message(8, made.vector(2, made.extension(42, b"")))
@@ -45,12 +48,8 @@ def grown(body: bytes) -> bytes:
 
 
 def log(*, has_early: bool = True) -> KeyLog:
-    made_log = KeyLog()
-    made_log.feed(made.KEYS)
-    if has_early:
-        line = f"CLIENT_EARLY_TRAFFIC_SECRET {made.CLIENT_RANDOM.hex()} {EARLY.hex()}\n"
-        made_log.feed(line.encode())
-    return made_log
+    line = f"CLIENT_EARLY_TRAFFIC_SECRET {made.CLIENT_RANDOM.hex()} {EARLY.hex()}\n"
+    return log_with(made.KEYS + (line.encode() if has_early else b""))
 
 
 @pytest.mark.parametrize("step", [1, 100])

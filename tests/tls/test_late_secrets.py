@@ -10,8 +10,8 @@ import kanalyze.tls.streams as tls_streams
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.net.tcp.reassembly import Reassembler
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.tls.facts import Decryption
 from kanalyze.tls.keylog import KeyLog
+from kanalyze.tls.negotiation import Decryption
 from kanalyze.tls.streams import DecryptedStreams
 from tests.support import tls_captures
 from tests.support.building import OneCapture

@@ -8,10 +8,9 @@ import random
 import pytest
 
 from kanalyze.model.streams import Gap
-from kanalyze.tls.keylog import KeyLog
-from kanalyze.tls.plaintext import UNKNOWN_GAP_BYTES
+from kanalyze.tls.direction import UNKNOWN_GAP_BYTES
 from tests.support import tls_made as made
-from tests.support.tls_talk import Sent, items_of, read_items
+from tests.support.tls_talk import Sent, items_of, log_with, read_items
 
 HANDSHAKE = 6
 """Records of both ends before their data."""
@@ -48,9 +47,7 @@ def gaps_without(parts: list[Sent], lost: int, first: int = 0) -> list[Gap]:
     items = items_of(parts, 1 << 15)
     side, item = items[lost]
     items[lost] = (side, Gap(item.stream_offset, len(parts[lost].data), 1, lost + 1))
-    log = KeyLog()
-    log.feed(made.KEYS)
-    read = read_items(items[first:], log, from_start=(not first, not first))
+    read = read_items(items[first:], log_with(made.KEYS), from_start=(not first, not first))
     assert read.plaintext(1 - side) == b"".join(bytes(size) for size in SIZES), (
         "the other direction is whole"
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kanalyze.model.streams import StreamUpdate
-from kanalyze.tls.facts import Decryption
 from kanalyze.tls.keylog import KeyLog
+from kanalyze.tls.negotiation import Decryption
 from kanalyze.tls.watcher import TlsWatcher
 from tests.support.tls_talk import Sent, Setting, Talk, items_of, read_items, talk
 from tests.tls.test_watcher import MAX_BYTES, TURNS, connection

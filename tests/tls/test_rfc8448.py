@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kanalyze.tls.cipher_suites import cipher_suite
-from kanalyze.tls.ciphers import record_cipher
-from kanalyze.tls.key_schedule import keys_13
+from kanalyze.tls.keys import cipher_suite, keys_13
+from kanalyze.tls.protection import record_cipher
 from kanalyze.tls.records import TlsRecord, TrialRange
 
 SUITE = cipher_suite(0x1301)
@@ -49,10 +48,11 @@ def test_keys_are_derived_from_traffic_secrets(secret: str, key: str, iv: str) -
 def test_records_are_opened_and_their_number_is_computed(secret: str, number: int) -> None:
     data = bytes.fromhex(SENT[secret, number])
     sent = TlsRecord(data[:5], data[5:], 0, (0, 1), (0, 1))
-    cipher = record_cipher(SUITE, keys_13(SUITE, bytes.fromhex(secret)))
+    cipher = record_cipher(keys_13(SUITE, bytes.fromhex(secret)))
     opened = cipher.open(sent, number)
     assert opened is not None
-    assert (opened.kind, bytes(opened.content)) == (23, bytes(range(50)))
+    kind, content = opened
+    assert (kind, bytes(content)) == (23, bytes(range(50)))
     assert cipher.open(sent, number + 1) is None
     assert cipher.number(sent, TrialRange(0, 1 << 48, 1)) == number
     assert cipher.number(sent, TrialRange(number + 1, 1 << 48, 1)) is None

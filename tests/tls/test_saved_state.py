@@ -12,15 +12,17 @@ import pytest
 from kanalyze.common.plain_values import from_bytes, to_bytes
 from kanalyze.runtime import state as saved
 from kanalyze.runtime.state import StateError
-from kanalyze.tls.keylog import KeyLog
 from kanalyze.tls.negotiation import _HandshakeTimes
 from tests.support import tls_captures
 from tests.support.captures import in_turn, often
 from tests.support.saved_state import Run, opened, run
+from tests.support.tls_talk import log_with
 from tests.test_states import CHANGES, PLAIN, STATEFUL, changed, parts_of, places, without_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from kanalyze.tls.keylog import KeyLog
 
 FEW = [
     *("tls12-aes256cbc-sha1", "tls12-resumed", "tls13-key-update", "tls13-late", "tls13-lost"),
@@ -40,10 +42,7 @@ def marked(names: list[str] = WITH_KEYS) -> list[Any]:
 
 
 def key_log(name: str) -> KeyLog:
-    log = KeyLog()
-    log.feed(tls_captures.keylog(name).read_bytes())
-    log.end()
-    return log
+    return log_with(tls_captures.keylog(name).read_bytes())
 
 
 def secrets_of(name: str) -> list[bytes]:

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanalyze.model.streams import Chunk, Gap
-from kanalyze.tls.cipher_suites import cipher_suite, suite_name
-from kanalyze.tls.facts import Decryption
+from kanalyze.tls.direction import UNKNOWN_GAP_BYTES
 from kanalyze.tls.keylog import KeyLog
-from kanalyze.tls.plaintext import UNKNOWN_GAP_BYTES
+from kanalyze.tls.keys import cipher_suite, suite_name
+from kanalyze.tls.negotiation import Decryption
 from tests.support.tls_talk import (
     CLIENT,
     NO_ENCRYPT_THEN_MAC,
@@ -25,6 +25,7 @@ from tests.support.tls_talk import (
     Setting,
     Talk,
     items_of,
+    log_with,
     read_items,
     talk,
 )
@@ -45,8 +46,8 @@ TURNS = [
 ]
 
 
-def suites_12() -> list[tuple[str, str, bool]]:
-    """(OpenSSL's name, kind of certificate, CBC) of the suites that OpenSSL has and we decrypt."""
+def suites_12() -> list[tuple[str, str, str]]:
+    """(OpenSSL's name, kind of certificate, mode) of the suites that OpenSSL has and we decrypt."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.maximum_version = TLS_1_2
     context.set_ciphers("ALL:@SECLEVEL=0")
@@ -59,7 +60,7 @@ def suites_12() -> list[tuple[str, str, bool]]:
         if exchange in ("DHE", "RSA", "SRP") or "PSK" in str(cipher["name"]):
             continue  # need parameters, users or keys that Python gives no server
         kind = "rsa" if cipher["auth"] == "auth-rsa" else "ec"
-        found.append((str(cipher["name"]), kind, suite.mode == "cbc"))
+        found.append((str(cipher["name"]), kind, suite.mode))
     return found
 
 
@@ -78,22 +79,13 @@ def assert_all_is_read(recorded: Talk, log: KeyLog | None = None, step: int = 1)
 
 
 def test_openssl_offers_what_kafka_clients_negotiate() -> None:
-    modes = {cipher_suite_of(name) for name, _, _ in SUITES_12}
+    modes = {mode for _, _, mode in SUITES_12}
     assert modes >= {"gcm", "chacha20", "cbc", "ccm", "ccm-8"}
 
 
-def cipher_suite_of(name: str) -> str:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.set_ciphers(name + ":@SECLEVEL=0")
-    numbers = [c["id"] & 0xFFFF for c in context.get_ciphers() if c["name"] == name]
-    suite = cipher_suite(numbers[0])
-    assert suite is not None
-    return suite.mode
-
-
-@pytest.mark.parametrize(("name", "kind", "is_cbc"), SUITES_12)
-def test_every_suite_of_tls_1_2_is_decrypted(name: str, kind: str, is_cbc: bool) -> None:
-    for options in (0, NO_ENCRYPT_THEN_MAC) if is_cbc else (0,):
+@pytest.mark.parametrize(("name", "kind", "mode"), SUITES_12)
+def test_every_suite_of_tls_1_2_is_decrypted(name: str, kind: str, mode: str) -> None:
+    for options in (0, NO_ENCRYPT_THEN_MAC) if mode == "cbc" else (0,):
         recorded = talk(Setting(TLS_1_2, name, kind, options), TURNS)
         assert recorded.suite == name
         facts = assert_all_is_read(recorded).facts
@@ -254,9 +246,7 @@ def test_wrong_secrets_open_nothing(recorded: dict[str, Talk], kind: str) -> Non
             flipped = bytes(byte ^ 1 for byte in bytes.fromhex(words[2].decode()))
             words[2] = flipped.hex().encode()
         lines.append(b" ".join(words))
-    log = KeyLog()
-    log.feed(b"\n".join(lines) + b"\n")
-    read = read_items(items_of(recorded[kind].wire), log)
+    read = read_items(items_of(recorded[kind].wire), log_with(b"\n".join(lines)))
     assert read.session.facts.decryption is Decryption.FAILED
     assert read.plaintext(CLIENT) == read.plaintext(SERVER) == b""
 
@@ -275,8 +265,7 @@ def test_a_late_capture_of_tls_1_3_is_decrypted_by_trying_keys_of_the_log(step: 
     pair = Pair(Setting())
     others = b"".join(pair.talk([]).keys for _ in range(3))
     one = pair.talk(TURNS)
-    log = KeyLog()
-    log.feed(others + one.keys + others)
+    log = log_with(others + one.keys + others)
     read = read_items(items_of(late(one)), log, from_start=(False, False), step=step)
     assert read.session.facts.decryption is Decryption.DECRYPTED
     assert read.session.client_index == CLIENT

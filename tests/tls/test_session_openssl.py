@@ -15,9 +15,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kanalyze.model.tls import APPLICATION_DATA, CHANGE_CIPHER_SPEC
-from kanalyze.tls.cipher_suites import suite_name
-from kanalyze.tls.keylog import KeyLog
-from tests.support.tls_talk import CLIENT, SERVER, Read, Sent, certificate, items_of, read_items
+from kanalyze.tls.keys import suite_name
+from tests.support.tls_talk import (
+    CLIENT,
+    SERVER,
+    Read,
+    Sent,
+    certificate,
+    items_of,
+    log_with,
+    read_items,
+)
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -128,9 +136,7 @@ def servers(tmp_path: Path) -> Iterator[list[Server]]:
 
 
 def read(server: Server, wire: list[Sent]) -> Read:
-    log = KeyLog()
-    log.feed(server.keys.read_bytes())
-    return read_items(items_of(wire), log)
+    return read_items(items_of(wire), log_with(server.keys.read_bytes()))
 
 
 @pytest.mark.parametrize(

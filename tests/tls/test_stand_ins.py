@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import pytest
 
 import kanalyze
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.tls.keylog import KeyLog
 from tests.support import tls_captures
+from tests.support.tls_talk import log_with
+
+if TYPE_CHECKING:
+    from kanalyze.tls.keylog import KeyLog
 
 OLD = "tls10-and-11"
 READ = [name for name in tls_captures.STAND_INS if name != OLD]
@@ -26,11 +30,9 @@ def requests(name: str, log: KeyLog):
 
 
 def log_of(name: str, *, without: bytes | None = None) -> KeyLog:
-    log = KeyLog()
-    for line in tls_captures.keylog(name).read_bytes().splitlines(keepends=True):
-        if without is None or not line.startswith(without):
-            log.feed(line)
-    return log
+    lines = tls_captures.keylog(name).read_bytes().splitlines(keepends=True)
+    kept = [line for line in lines if without is None or not line.startswith(without)]
+    return log_with(b"".join(kept))
 
 
 def key_of(row) -> tuple[object, ...]:

@@ -14,6 +14,7 @@ from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tls.keylog import KeyLog
 from kanalyze.tls.streams import DecryptedStreams
 from tests.support import tls_captures
+from tests.support.tls_talk import log_with
 
 FEW = [
     *("tls13-aes128gcm", "tls12-aes128gcm", "tls12-aes256cbc-sha1", "tls13-mutual"),
@@ -152,21 +153,11 @@ def test_secrets_inside_a_capture_are_used_without_a_key_log(name):
 
 def test_encrypted_sasl_tokens_have_no_places_in_tcp():
     name, places = "tls13-sasl", []
-    log = KeyLog()
-    log.feed(tls_captures.keylog(name).read_bytes())
+    log = log_with(tls_captures.keylog(name).read_bytes())
     analysis = Analysis([str(tls_captures.path(name))], on_tokens=places.extend, keylog=log)
     rows = [row for rows in analysis.row_batches() for row in rows]
     assert "SaslAuthenticate" in {row.api_name for row in rows}
     assert places == []
-
-
-def test_times_that_depend_on_places_in_tcp_are_unknown_after_a_retransmission():
-    update = _update([b"\x17\x03\x03"])
-    update.connection.path.add_retransmission(0, 100, 200, False, 5, 2)
-    update.connection.path.forget_ranges()
-    assert update.connection.path.retransmissions(1, 3, 10) == 1
-    assert update.connection.path.last_resent_ns(0, 150, 160, 1, 3, 0, 9) == -1
-    assert update.connection.path.last_resent_ns(1, 150, 160, 1, 3, 0, 9) == 0
 
 
 def test_latency_parts_of_a_retransmitted_request_are_null(tmp_path):
@@ -252,25 +243,6 @@ def test_buffered_bytes_outlast_their_batch():
     assert streams.buffered_bytes == 0
 
 
-def test_buffered_bytes_are_bounded():
-    record = b"\x16\x03\x01\x40\x00" + bytes(1 << 14)
-    streams = DecryptedStreams(KeyLog(), 1 << 16)
-    update = _update([record])
-    given, passed = record, streams.feed([update]).updates
-    for _ in range(8):
-        passed += streams.feed([_update_of(update.connection, [record])]).updates
-        given += record
-        assert streams.buffered_bytes < 1 << 17
-    assert b"".join(map(_bytes, passed)) == given
-
-
 def test_no_secret_is_shown_by_the_settings_of_an_analysis():
-    analysis = Analysis([], keylog=_log("tls13-aes128gcm"))
+    analysis = Analysis([], keylog=log_with(tls_captures.keylog("tls13-aes128gcm").read_bytes()))
     assert "KeyLog object" in repr(analysis._context.settings)
-
-
-def _log(name: str) -> KeyLog:
-    log = KeyLog()
-    log.feed(tls_captures.keylog(name).read_bytes())
-    log.end()
-    return log

@@ -8,13 +8,11 @@ import pytest
 
 from kanalyze.common.saved import load, save
 from kanalyze.model.streams import Gap
-from kanalyze.tls.earlier_sessions import EarlierSessions
-from kanalyze.tls.facts import Decryption
-from kanalyze.tls.keylog import KeyLog
-from kanalyze.tls.late_start import LateStarts
+from kanalyze.tls.late_start import EarlierSessions, LateStarts
+from kanalyze.tls.negotiation import Decryption
 from kanalyze.tls.session import TlsSession
 from tests.support import tls_made as made
-from tests.support.tls_talk import Sent, bytes_of, items_of, read_items
+from tests.support.tls_talk import Sent, bytes_of, items_of, log_with, read_items
 
 TICKET = made.extension(35, b"what the server gave before")
 DONE = made.record(22, made.message(14, b""))
@@ -41,7 +39,7 @@ def parts_of(*, has_ticket: bool, is_full: bool) -> list[Sent]:
 def test_a_session_is_resumed_by_a_ticket_without_a_full_handshake(
     keys: bytes, has_ticket: bool, is_full: bool, resumed: bool
 ) -> None:
-    log = made_log(keys)
+    log = log_with(keys)
     read = read_items(items_of(parts_of(has_ticket=has_ticket, is_full=is_full)), log)
     assert read.session.facts.resumed is resumed
     if keys:
@@ -54,14 +52,7 @@ def test_a_missing_record_leaves_the_resumption_unknown() -> None:
         item if n != 2 else (1, Gap(item[1].stream_offset, len(DONE), 1, 1))
         for n, item in enumerate(items)
     ]
-    assert read_items(without_done, made_log(b"")).session.facts.resumed is None
-
-
-def made_log(keys: bytes) -> KeyLog:
-    log = KeyLog()
-    log.feed(keys)
-    log.end()
-    return log
+    assert read_items(without_done, log_with(b"")).session.facts.resumed is None
 
 
 # -- the key log has the secret of the earlier session alone --------------------------------------
@@ -100,13 +91,13 @@ def resumed(suite: int, *, random: bytes = made.CLIENT_RANDOM) -> list[Sent]:
 def test_a_session_is_read_with_the_secret_of_the_one_that_it_resumes(
     suite: int, is_id: bool
 ) -> None:
-    log = made_log(OTHERS + line_of(EARLIER, made.MASTER, is_id=is_id) + OTHERS)
+    log = log_with(OTHERS + line_of(EARLIER, made.MASTER, is_id=is_id) + OTHERS)
     read = read_items(items_of(resumed(suite)), log)
     assert (read.plaintext(0), read.plaintext(1)) == (b"request", b"response")
     assert read.session.facts.resumed is True
     # What is written with the packets decrypts them again.
     read.session.note_used()
-    copied = made_log(b"".join(log.used_lines(set())))
+    copied = log_with(b"".join(log.used_lines(set())))
     assert len(copied) == 1
     again = read_items(items_of(resumed(suite)), copied)
     assert (again.plaintext(0), again.plaintext(1)) == (b"request", b"response")
@@ -116,7 +107,7 @@ def test_a_server_that_repeats_the_id_of_the_client_resumes_too() -> None:
     """As rustls does: the id was made up by the client, and is in no log."""
     parts = resumed(made.SUITE_12)
     hello = parts[0].data.replace(made.SESSION_ID, made.SESSION_ID[::-1])
-    log = made_log(line_of(EARLIER, made.MASTER))
+    log = log_with(line_of(EARLIER, made.MASTER))
     read = read_items(items_of([Sent(0, hello), *parts[1:]]), log)
     assert (read.plaintext(0), read.plaintext(1)) == (b"request", b"response")
 
@@ -127,13 +118,13 @@ def test_a_lost_record_of_the_handshake_does_not_hide_the_session(lost: int) -> 
     side, item = items[lost]
     size = sum(item.segments.length)
     items[lost] = (side, Gap(item.stream_offset, size, 1, 1))
-    read = read_items(items, made_log(OTHERS + line_of(EARLIER, made.MASTER)))
+    read = read_items(items, log_with(OTHERS + line_of(EARLIER, made.MASTER)))
     assert b"request" in read.plaintext(0)
     assert b"response" in read.plaintext(1)
 
 
 def test_a_new_session_without_a_secret_is_not_tried() -> None:
-    log = made_log(OTHERS + line_of(EARLIER, made.MASTER))
+    log = log_with(OTHERS + line_of(EARLIER, made.MASTER))
     late_starts = LateStarts(log)
     before = save(late_starts)
     session = TlsSession(log, late_starts, (True, True), ENDS)
@@ -155,7 +146,7 @@ def feed_all(session: TlsSession, parts: list[Sent]) -> bytes:
 
 def test_the_sessions_of_the_same_ends_are_tried_first_and_whatever_was_tried_before() -> None:
     first = line_of(made.CLIENT_RANDOM, made.MASTER)
-    log = made_log(first + OTHERS)
+    log = log_with(first + OTHERS)
     late_starts = LateStarts(log)
     late_starts.earlier = EarlierSessions(log, 0)  # no trial is left
     whole = parts_of(has_ticket=False, is_full=True)
@@ -172,7 +163,7 @@ def test_the_sessions_of_the_same_ends_are_tried_first_and_whatever_was_tried_be
 
 
 def test_the_trials_are_bounded() -> None:
-    log = made_log(OTHERS)
+    log = log_with(OTHERS)
     late_starts = LateStarts(log)
     late_starts.earlier = EarlierSessions(log, 150)
     for _ in range(3):

@@ -56,10 +56,14 @@ def updates_of(
     return [*found, StreamUpdate(tcp, ([], []), closed=True)] if closes else found
 
 
-def watched(sent: Iterable[Sent], **options: Any) -> TlsConnection | None:
+def watched(sent: Iterable[Sent], segment: int = 1448) -> TlsConnection:
+    return watched_items(items_of(sent, segment))
+
+
+def watched_items(items: Iterable[tuple[int, StreamItem]], **options: Any) -> TlsConnection:
     tcp = connection(**options)
-    TlsWatcher(MAX_BYTES).feed(updates_of(tcp, items_of(sent)))
-    return tcp.tls
+    TlsWatcher(MAX_BYTES).feed(updates_of(tcp, items))
+    return tcp.tls or TlsConnection()
 
 
 # -- sessions of OpenSSL --------------------------------------------------------------------------
@@ -70,7 +74,6 @@ def watched(sent: Iterable[Sent], **options: Any) -> TlsConnection | None:
 def test_the_negotiation_of_openssl_is_read(version: str) -> None:
     setting = Setting(ssl.TLSVersion[version], kind="rsa", alpn=("kafka", "x"))
     tls = watched(talk(setting, TURNS).wire)
-    assert tls is not None
     name = {"TLSv1": "TLS 1.0"}.get(version, version.replace("v", " ").replace("_", "."))
     assert (tls.version, tls.server_name, tls.client_index) == (name, "broker.example", 0)
     assert (tls.offered_versions, tls.offered_alpn) == ((name,), ("kafka", "x"))
@@ -89,7 +92,6 @@ def test_the_negotiation_of_openssl_is_read(version: str) -> None:
 def test_records_and_bytes_are_those_on_the_wire(version: ssl.TLSVersion) -> None:
     conversation = talk(Setting(version), TURNS)
     tls = watched(conversation.wire)
-    assert tls is not None
     for side, stream in enumerate(conversation.streams):
         at = records = 0
         while at < len(stream):
@@ -101,12 +103,9 @@ def test_records_and_bytes_are_those_on_the_wire(version: ssl.TLSVersion) -> Non
 @pytest.mark.parametrize("segment", [1, 7, 1448])
 def test_facts_do_not_depend_on_where_segments_end(segment: int) -> None:
     wire = talk(Setting(), TURNS).wire
-    whole, tcp = watched(wire), connection()
-    TlsWatcher(MAX_BYTES).feed(updates_of(tcp, items_of(wire, segment)))
-    assert whole is not None
-    assert tcp.tls is not None
+    whole, cut = watched(wire), watched(wire, segment)
     for name in ("version", "suite", "server_name", "records", "bytes", "estimated_requests"):
-        assert getattr(tcp.tls, name) == getattr(whole, name)
+        assert getattr(cut, name) == getattr(whole, name)
 
 
 # -- captures -------------------------------------------------------------------------------------
@@ -227,20 +226,12 @@ def chunk(data: bytes, offset: int = 0, packet: int = 1) -> Chunk:
 
 
 def test_an_alert_in_answer_to_plaintext_is_a_client_without_tls() -> None:
-    tcp = connection()
     alert = bytes.fromhex("15030300020250")
     items = [(0, chunk(b"\0\0\0\x10\0\x12\0\3")), (1, chunk(alert, packet=2))]
-    TlsWatcher(MAX_BYTES).feed(updates_of(tcp, items))
-    assert tcp.tls is not None
-    assert tcp.tls.is_clear_client
-    assert tcp.tls.alerts == (SentAlert(1, "fatal", "internal_error"),)
-
-
-def test_an_alert_after_an_unseen_start_does_not_identify_a_client_without_tls() -> None:
-    tcp = connection(start_seen=False)
-    items = [(0, chunk(b"\0\0\0\x10\0\x12\0\3")), (1, chunk(b"\x15\3\3\0\x02\x02\x50"))]
-    TlsWatcher(MAX_BYTES).feed(updates_of(tcp, items))
-    assert tcp.tls is None or not tcp.tls.is_clear_client
+    tls = watched_items(items)
+    assert tls.is_clear_client
+    assert tls.alerts == (SentAlert(1, "fatal", "internal_error"),)
+    assert not watched_items(items, start_seen=False).is_clear_client
 
 
 FINISHED = made.record(23, bytes(53))
@@ -262,7 +253,6 @@ def test_records_of_the_client_after_an_alert_of_the_broker_leave_it_an_alert(
     """A client may send requests before it sees that the broker refuses it."""
     client = [data(0, SMALL)]
     tls = watched([*HELLOS, *client * before, data(1, alert_bytes), *client * after])
-    assert tls is not None
     assert tls.alerts == (SentAlert(1, None, ENCRYPTED),)
     assert tls.estimated_requests == 0
 
@@ -274,14 +264,12 @@ def test_records_of_the_size_of_alerts_are_data_if_their_sender_sends_more(
 ) -> None:
     turn = [*[data(0, SMALL)] * between, data(1, size)]
     tls = watched([*HELLOS, *turn * 5, data(0, SMALL), *[data(1, LARGE)] * between])
-    assert tls is not None
     assert tls.alerts == ()
     assert tls.is_complete
     assert tls.estimated_requests == 6
     # And the other way round.
     turn = [data(0, size), *[data(1, LARGE)] * between]
     tls = watched([*HELLOS, data(0, SMALL), data(1, LARGE), *turn * 5, data(0, SMALL)])
-    assert tls is not None
     assert (tls.alerts, tls.estimated_requests) == ((), 6)
 
 
@@ -294,13 +282,10 @@ def test_a_missing_packet_loses_only_its_records() -> None:
     assert isinstance(gone, Chunk)
     length = sum(gone.segments.length)
     items[lost] = (side, Gap(gone.stream_offset, length, gone.segments.time_ns[0], lost))
-    tcp = connection()
-    TlsWatcher(MAX_BYTES).feed(updates_of(tcp, items))
-    assert whole is not None
-    assert tcp.tls is not None
-    assert whole.records[side] - tcp.tls.records[side] == 1
-    assert tcp.tls.records[1 - side] == whole.records[1 - side]
-    assert tcp.tls.version == whole.version
+    tls = watched_items(items)
+    assert whole.records[side] - tls.records[side] == 1
+    assert tls.records[1 - side] == whole.records[1 - side]
+    assert tls.version == whole.version
 
 
 def test_memory_is_bounded_over_all_connections() -> None:
@@ -336,7 +321,7 @@ def test_changed_bytes_raise_nothing(seed: int) -> None:
             data[dice.randrange(len(data))] = dice.randrange(256)
         spoilt.append(sent._replace(data=bytes(data)))
     tls = watched(spoilt)
-    assert tls is None or save(make(TlsConnection, save(tls))) == save(tls)
+    assert save(make(TlsConnection, save(tls))) == save(tls)
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from kanalyze.common.byte_copies import joined
+from kanalyze.common.int_columns import joined
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError
 from kanalyze.net.segment_columns import SegmentColumns

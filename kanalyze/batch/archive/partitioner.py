@@ -183,7 +183,7 @@ class ConnectionPartitioner:
     def _keys(self, batch: PacketBatch) -> NDArray[np.int64]:
         """Return the sort keys of packets: when they count as captured, which never decreases.
 
-        As in :class:`kanalyze.capture.merge_cursor.OpenCapture`, the key of a packet is the
+        As in :class:`kanalyze.capture.merge.OpenCapture`, the key of a packet is the
         earliest time of this packet and those after it.
         """
         if self._reached_ns is None:

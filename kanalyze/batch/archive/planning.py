@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from kanalyze.batch.archive.partitioner import reassemble_fragments
 from kanalyze.batch.archive.shuffle import BlockFile, CapturePart, WrittenBlocks, block_row
-from kanalyze.capture.inputs import reading_order
-from kanalyze.capture.io.urls import local_path
-from kanalyze.capture.listing import FoundCapture, has_compressed_name
+from kanalyze.capture.inputs import FoundCapture, has_compressed_name, reading_order
+from kanalyze.capture.io.stores import local_path
 from kanalyze.capture.splits import Split, check_splits, plan_splits
 from kanalyze.errors import CaptureError
 from kanalyze.model.anomalies import Anomaly, AnomalyKind

@@ -20,10 +20,9 @@ import numpy as np
 
 from kanalyze.batch.archive.packed_segments import BlockError, concat_segments, select_rows, unpack
 from kanalyze.capture.io.source import capture_name
-from kanalyze.capture.io.urls import absolute_path
-from kanalyze.capture.merge import MergedCaptures
-from kanalyze.capture.packet_index import PacketIndex
-from kanalyze.common.byte_copies import joined
+from kanalyze.capture.io.stores import absolute_path
+from kanalyze.capture.merge import MergedCaptures, PacketIndex
+from kanalyze.common.int_columns import joined
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError
 from kanalyze.export.arrow import utf8
@@ -36,9 +35,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from kanalyze.capture.inputs import FoundCapture
     from kanalyze.capture.io.stores import Stores
-    from kanalyze.capture.listing import FoundCapture
-    from kanalyze.capture.packet_index import PacketRun
+    from kanalyze.capture.merge import PacketRun
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.net.segment_columns import SegmentColumns, Shard
 

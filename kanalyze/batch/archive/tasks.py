@@ -47,8 +47,7 @@ from kanalyze.batch.archive.topic_name_scan import TopicNameScan
 from kanalyze.batch.key_sources import keyed_capture, with_captures
 from kanalyze.batch.read_plan import TablePartition, table_batches
 from kanalyze.capture.io.source import capture_name
-from kanalyze.capture.io.stores import Stores
-from kanalyze.capture.io.urls import absolute_path
+from kanalyze.capture.io.stores import Stores, absolute_path
 from kanalyze.capture.reader import NotACaptureError
 from kanalyze.capture.splits import open_split
 from kanalyze.common.garbage_collection import collecting_rarely
@@ -77,7 +76,7 @@ if TYPE_CHECKING:
     from kanalyze.batch.archive.shuffle import BlockGroup, WrittenBlocks
     from kanalyze.batch.key_sources import KeyedCapture
     from kanalyze.batch.read_plan import ReadPlan
-    from kanalyze.capture.listing import FoundCapture
+    from kanalyze.capture.inputs import FoundCapture
     from kanalyze.capture.splits import Split, SplitEnds
     from kanalyze.model.packets import PacketBatch
     from kanalyze.spec.columns import Column

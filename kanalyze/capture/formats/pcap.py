@@ -24,13 +24,15 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.capture.file_metadata import CaptureInterface, FileMetadata
-from kanalyze.capture.formats.magics import BEGIN_BYTES, PCAP_MAGICS, begins_capture
 from kanalyze.capture.formats.packet_scan import ColumnMaker, PcapRecords
 from kanalyze.capture.formats.parser import (
+    BEGIN_BYTES,
     MAX_PACKETS,
     MAX_RECORD_BYTES,
+    PCAP_MAGICS,
     STANDARD_SNAP_BYTES,
     Parsed,
+    begins_capture,
     corrupt,
 )
 from kanalyze.common.named_tuples import NamedTuple
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     from array import array
 
 __all__ = ["CHAIN_BYTES", "Boundary", "PcapParser", "find_boundary"]
-
 
 _LINK_TYPE_MASK: Final = 0xFFFF
 """The bits above the link type are the length of the frame check sequence and flags. Packets may

@@ -11,11 +11,17 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.capture.file_metadata import FileMetadata
-from kanalyze.capture.formats.magics import BEGIN_BYTES, PCAPNG_BYTE_ORDERS, begins_capture
+from kanalyze.capture.file_metadata import INTERFACE, FileMetadata, SectionMetadata
 from kanalyze.capture.formats.packet_scan import ColumnMaker, PcapngBlocks, Stop
-from kanalyze.capture.formats.parser import MAX_PACKETS, MAX_RECORD_BYTES, Parsed, corrupt
-from kanalyze.capture.formats.pcapng_blocks import INTERFACE, SectionMetadata
+from kanalyze.capture.formats.parser import (
+    BEGIN_BYTES,
+    MAX_PACKETS,
+    MAX_RECORD_BYTES,
+    PCAPNG_BYTE_ORDERS,
+    Parsed,
+    begins_capture,
+    corrupt,
+)
 from kanalyze.errors import CaptureError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import os
 import stat
 from typing import IO, TYPE_CHECKING, Protocol, TypeAlias
 
-from kanalyze.capture.io.urls import is_url, shown_url
+from kanalyze.capture.io.stores import is_url, shown_url
 from kanalyze.common import paths
 from kanalyze.errors import CaptureError
 

@@ -3,28 +3,141 @@
 In: the name of an interface. Out: :class:`kanalyze.model.PacketBatch`.
 
 On Linux, packets come through a packet socket: from a ring that the kernel shares, or in messages
-if it shares none. On macOS they come through scapy's socket.
+if it shares none. On macOS they come through the Berkeley packet filter: scapy opens the device,
+sets the filter and reads the counters; packets are read here, many at once, as scapy would read
+them one by one, recursively. Times are in microseconds there: the system has no finer ones.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import select
 import socket
 import time
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from kanalyze.capture.formats.packet_scan import ColumnMaker, KernelScan
 from kanalyze.capture.formats.parser import STANDARD_SNAP_BYTES
 from kanalyze.capture.live.kernel_filter import compile_filter
 from kanalyze.capture.live.packet_socket import InterfaceState
 from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.errors import CaptureError, UsageError
+from kanalyze.errors import CaptureError, UsageError, reason_of
 
 if TYPE_CHECKING:
     from kanalyze.capture.formats.parser import Columns
     from kanalyze.model.packets import PacketBatch
 
-__all__ = ["DEFAULT_BUFFER_BYTES", "DEFAULT_GATHER_S", "InterfaceState", "LiveCapture"]
+__all__ = [
+    "DEFAULT_BUFFER_BYTES",
+    "DEFAULT_GATHER_S",
+    "BpfFeed",
+    "BpfSocket",
+    "InterfaceState",
+    "LiveCapture",
+    "bpf_columns",
+]
+
+
+class BpfSocket:
+    """scapy's listening socket; raises :class:`CaptureError` if it cannot be opened."""
+
+    def __init__(self, interface: str, filter_text: str | None, *, promiscuous: bool) -> None:
+        try:
+            from scapy.arch.bpf.consts import BIOCGDLT
+            from scapy.arch.bpf.supersocket import L2bpfListenSocket
+            from scapy.error import Scapy_Exception
+        except (ImportError, OSError) as error:
+            raise CaptureError(
+                f"{interface}: capturing needs scapy here: pip install 'kanalyze[live]'"
+            ) from error
+        try:
+            listening: Any = L2bpfListenSocket  # abstract, says its type, which it is not
+            self._socket = listening(iface=interface, filter=filter_text, promisc=promiscuous)
+            self.link_type = _link_type(self._socket.fileno(), BIOCGDLT)
+        except (Scapy_Exception, OSError) as error:
+            reason = " ".join(str(error).split())
+            raise CaptureError(
+                f"{interface}: {reason} (capturing takes root, or the right to read /dev/bpf*)"
+            ) from error
+        self.is_promiscuous = promiscuous
+        self.buffer_bytes: int = self._socket.get_blen()
+        """The device has to be read with a buffer of exactly this size."""
+        self.is_removed = False
+        self._counts = 0, 0
+
+    @property
+    def state(self) -> InterfaceState:
+        """UP or REMOVED; whether the interface is down is not known here."""
+        return InterfaceState.REMOVED if self.is_removed else InterfaceState.UP
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Packets that reached the filter so far, and how many were dropped."""
+        if self._socket.fileno() >= 0:
+            received, dropped = self._socket.get_stats()
+            self._counts = received or 0, dropped or 0
+        return self._counts
+
+    def fileno(self) -> int:
+        """Return the descriptor to poll."""
+        return int(self._socket.fileno())
+
+    def clear_error(self) -> None:
+        """Do nothing: the device keeps no error."""
+
+    def close(self) -> None:
+        """End the capture."""
+        _ = self.counts
+        self._socket.close()
+
+
+class BpfFeed:
+    """Takes the packets from a :class:`BpfSocket`."""
+
+    description = "through /dev/bpf, times in microseconds"
+    is_filling = False
+
+    def __init__(self, source: BpfSocket, snap_bytes: int) -> None:
+        self._source = source
+        self._snap_bytes = snap_bytes
+        self._buffer = memoryview(bytearray(source.buffer_bytes))
+        os.set_blocking(source.fileno(), False)
+
+    def take(self) -> tuple[memoryview, Columns] | None:
+        """Return the packets that have come; None for none. They are valid until the next call."""
+        try:
+            end = os.readv(self._source.fileno(), [self._buffer])
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno not in (errno.ENXIO, errno.ENETDOWN):
+                raise CaptureError(f"capturing: {reason_of(error).lower()}") from error
+            self._source.is_removed = error.errno == errno.ENXIO
+            return None
+        columns = bpf_columns(self._buffer[:end], self._source.link_type, self._snap_bytes)
+        return (self._buffer, columns) if len(columns) else None
+
+    def give_back(self) -> None:
+        """Release the packets of the last batch."""
+
+    def close(self) -> None:
+        """Do nothing: there is only memory to free."""
+
+
+def bpf_columns(buffer: memoryview, link_type: int, snap_bytes: int) -> Columns:
+    """Return the packets of one read from the device."""
+    maker = ColumnMaker()
+    KernelScan(link_type, snap_bytes).bpf(buffer, len(buffer), maker)
+    return maker.take_all()
+
+
+def _link_type(descriptor: int, request: int) -> int:
+    import fcntl  # not on Windows
+
+    return int.from_bytes(fcntl.ioctl(descriptor, request, bytes(4)), "little")
+
 
 DEFAULT_BUFFER_BYTES: Final = 128 << 20
 """Holds 0.4 s of traffic at 200,000 packets of 1,500 bytes a second."""
@@ -220,8 +333,6 @@ class LiveCapture(ClosedAtEnd):
                 self._snap_bytes,
                 promiscuous=self._promiscuous,
             )
-        from kanalyze.capture.live.bpf_device import BpfFeed, BpfSocket
-
         source = BpfSocket(self.name, self._filter_text, promiscuous=self._promiscuous)
         return _Opened(source, BpfFeed(source, self._snap_bytes))
 
@@ -245,9 +356,7 @@ def _open_linux(
 ) -> _Opened:
     """Listen on an interface: no packet comes before the filter is set."""
     from kanalyze.capture.live.interfaces import link_type_of
-    from kanalyze.capture.live.packet_socket import PacketSocket
-    from kanalyze.capture.live.ring import open_ring
-    from kanalyze.capture.live.socket_messages import MessageFeed
+    from kanalyze.capture.live.packet_socket import MessageFeed, PacketSocket, open_ring
 
     filtering = None
     if filter_text is not None:

@@ -24,9 +24,8 @@ import numpy as np
 from kanalyze.api.inputs import make_filter, read_topic_ids
 from kanalyze.batch.key_sources import find_key_files
 from kanalyze.batch.read_plan import ReadPlan, TablePartition, table_batches
-from kanalyze.capture.inputs import find_inputs, find_readable, look_at
+from kanalyze.capture.inputs import check_many_may_read, find_inputs, find_readable, look_at
 from kanalyze.capture.io.stores import Stores
-from kanalyze.capture.listing import check_many_may_read
 from kanalyze.common.garbage_collection import collecting_rarely
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.texts import parse_size
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kanalyze.capture.listing import FoundCapture
+    from kanalyze.capture.inputs import FoundCapture
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.spec.columns import Column
     from kanalyze.tables.columns.block import RowBlock

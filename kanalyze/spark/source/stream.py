@@ -60,20 +60,21 @@ from kanalyze.batch.archive.shuffle import pack_state, unpack_state
 from kanalyze.batch.key_sources import find_key_files
 from kanalyze.batch.read_plan import TablePartition
 from kanalyze.batch.shared_folder import SharedFolder
-from kanalyze.capture.inputs import look_at, look_in_folder, reading_order
-from kanalyze.capture.io.source import capture_name
-from kanalyze.capture.io.stores import Stores
-from kanalyze.capture.io.urls import is_url
-from kanalyze.capture.listing import (
+from kanalyze.capture.inputs import (
     FoundCapture,
     InputFile,
     MissingFileError,
     NamedFiles,
     file_of,
     is_settled,
+    look_at,
+    look_in_folder,
     named_files,
+    reading_order,
     same_file,
 )
+from kanalyze.capture.io.source import capture_name
+from kanalyze.capture.io.stores import Stores, is_url
 from kanalyze.common import paths
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError, KanalyzeError, UsageError

@@ -60,7 +60,7 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from kanalyze.capture.packet_index import PacketLocations
+    from kanalyze.capture.merge import PacketLocations
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.exchange import Exchange, Message

@@ -110,7 +110,7 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from kanalyze.capture.packet_index import PacketLocations
+    from kanalyze.capture.merge import PacketLocations
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.exchange import Exchange, Message, Peers
     from kanalyze.model.tcp import NetworkPath

@@ -20,8 +20,8 @@ from kanalyze.batch.archive.planning import (
     without_splits,
 )
 from kanalyze.batch.archive.shuffle import CaptureReport
+from kanalyze.capture.inputs import FoundCapture
 from kanalyze.capture.io.stores import Stores
-from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.splits import Split, SplitEnds
 from kanalyze.errors import CaptureError
 from kanalyze.model.anomalies import AnomalyKind

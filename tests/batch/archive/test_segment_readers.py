@@ -20,9 +20,9 @@ from kanalyze.batch.archive.segment_readers import (
     dump_locations,
     load_locations,
 )
+from kanalyze.capture.inputs import FoundCapture
 from kanalyze.capture.io.stores import Stores
-from kanalyze.capture.listing import FoundCapture
-from kanalyze.capture.packet_index import PacketIndex
+from kanalyze.capture.merge import PacketIndex
 from kanalyze.errors import CaptureError
 from kanalyze.net.headers import read_headers
 from kanalyze.net.layer_stats import LayerStats

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kanalyze
-from kanalyze.capture.formats import packet_scan, parser, pcapng_blocks
+from kanalyze.capture import file_metadata
+from kanalyze.capture.formats import packet_scan, parser
 from kanalyze.capture.formats.packet_scan import ColumnMaker, Stop
 from kanalyze.capture.formats.pcap import PcapParser
 from kanalyze.capture.formats.pcapng import PcapngParser
@@ -48,22 +49,21 @@ def of_kind(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
     yield modules["kanalyze.capture.formats.packet_scan"]
 
 
-def constants(name: str = "formats.packet_scan") -> dict[str, int]:
-    """The constants of a module's C types."""
-    text = (FOLDER / f"{name.replace('.', '/')}.pxd").read_text()
+def constants() -> dict[str, int]:
+    """The constants of the C types."""
+    text = (FOLDER / "formats/packet_scan.pxd").read_text()
     lines = re.findall(r"^    (\w+) = (-?\d+)$", text, re.MULTILINE)
     return {name: int(value) for name, value in lines}
 
 
-@pytest.mark.parametrize("module", ["formats.packet_scan", "live.kernel_packets"])
-def test_every_constant_of_c_is_that_of_python(module):
+def test_every_constant_of_c_is_that_of_python():
     with uncompiled() as modules:
-        plain = vars(modules[f"kanalyze.capture.{module}"])
-    assert {name: plain[name] for name in constants(module)} == constants(module)
+        plain = vars(modules["kanalyze.capture.formats.packet_scan"])
+    assert {name: plain[name] for name in constants()} == constants()
 
 
 def test_constants_shared_with_other_modules_are_equal():
-    for module in (parser, pcapng_blocks):
+    for module in (parser, file_metadata):
         shared = constants().keys() & vars(module).keys()
         assert shared
         assert {name: vars(module)[name] for name in shared} == {
@@ -165,7 +165,7 @@ def test_comments_and_drop_counts_of_packets_are_read_from_any_options(
         data += enhanced_with_options(blocks, Packet(b"12345"), 7, body)
     recorded = Recorded()
     found = of_kind.PcapngBlocks(recorded)
-    found.begin_section(order == ">", [pcapng_blocks.Clock(1, 0)])
+    found.begin_section(order == ">", [file_metadata.Clock(1, 0)])
     found.add_interfaces()
     assert found.scan(memoryview(data), 0, len(data), of_kind.ColumnMaker(), 99) == len(data)
     assert (recorded.comments, recorded.drops) == (comments, drops)
@@ -175,7 +175,7 @@ def test_the_number_of_options_read_of_a_packet_is_bounded(of_kind):
     recorded, blocks = Recorded(), Blocks()
     data = enhanced_with_options(blocks, Packet(b"1234"), 7, blocks.option(1, b"once") * 100)
     found = of_kind.PcapngBlocks(recorded)
-    found.begin_section(False, [pcapng_blocks.Clock(1, 0)])
+    found.begin_section(False, [file_metadata.Clock(1, 0)])
     found.add_interfaces()
     found.scan(memoryview(data), 0, len(data), of_kind.ColumnMaker(), 99)
     assert len(recorded.comments) == 64
@@ -187,7 +187,7 @@ def test_the_number_of_options_read_of_a_packet_is_bounded(of_kind):
     st.one_of(st.integers(0, (1 << 64) - 1), st.integers(0, 1 << 40)),
 )
 def test_times_are_exact_whatever_the_clock(of_kind, resolution, offset_ns, ticks):
-    clock = pcapng_blocks.Clock(1, 0, resolution, offset_ns)
+    clock = file_metadata.Clock(1, 0, resolution, offset_ns)
     found = of_kind.PcapngBlocks(Recorded())
     found.begin_section(False, [clock])
     found.add_interfaces()

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from kanalyze.capture.live.bpf_device import BpfSocket, bpf_columns
+from kanalyze.capture.live.capture import BpfSocket, bpf_columns
 from kanalyze.errors import CaptureError
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from kanalyze.capture.live import capture as capturing
-from kanalyze.capture.live import ring
+from kanalyze.capture.live import packet_socket
 from kanalyze.capture.live.capture import InterfaceState, LiveCapture
 from kanalyze.capture.live.kernel_filter import port_filter
 from kanalyze.errors import CaptureError, UsageError
@@ -51,7 +51,7 @@ class Read(NamedTuple):
 def feed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways to get packets; to test messages, the version of the ring is made unknown."""
     if request.param == "messages":
-        monkeypatch.setattr(ring, "_VERSION_3", 99)
+        monkeypatch.setattr(packet_socket, "_VERSION_3", 99)
     return request.param
 
 
@@ -649,7 +649,7 @@ def test_an_ordinary_user_needs_only_the_right_to_capture(
     """That right is CAP_NET_RAW."""
     program = OPEN_AND_READ
     if feed == "messages":
-        program = f"import kanalyze.capture.live.ring as r\nr._VERSION_3 = 99\n{program}"
+        program = f"import kanalyze.capture.live.packet_socket as r\nr._VERSION_3 = 99\n{program}"
     words = ordinary_user("net_raw") if granted else ordinary_user()
     output = run(*namespace.command(*words, sys.executable, "-c", program)).strip()
     if granted:

@@ -26,7 +26,7 @@ from tests.support.packets import ethernet, ipv4, ipv6, segment, tcp
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kanalyze.capture.live.libpcap import Instruction
+    from kanalyze.capture.live.kernel_filter import Instruction
 
 ATTACH_FILTER = 26
 

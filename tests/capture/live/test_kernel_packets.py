@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from kanalyze.capture.formats import packet_scan
 from kanalyze.capture.formats.packet_scan import ColumnMaker
-from kanalyze.capture.live import kernel_packets
 from kanalyze.capture.live.packet_socket import HEADROOM_BYTES
 from tests.support.uncompiled import uncompiled
 
@@ -26,20 +26,20 @@ NO_ADDRESS = bytes(20)
 class Kind(NamedTuple):
     """Compiled or uncompiled classes."""
 
-    scan: type[kernel_packets.KernelScan]
+    scan: type[packet_scan.KernelScan]
     maker: type[ColumnMaker]
 
 
 @pytest.fixture(scope="module", params=["compiled", "uncompiled"])
 def kind(request: pytest.FixtureRequest) -> Iterator[Kind]:
     if request.param == "compiled":
-        assert not (kernel_packets.__file__ or "").endswith(".py")
-        yield Kind(kernel_packets.KernelScan, ColumnMaker)
+        assert not (packet_scan.__file__ or "").endswith(".py")
+        yield Kind(packet_scan.KernelScan, ColumnMaker)
         return
     with uncompiled() as modules:
         pass
-    plain = modules["kanalyze.capture.live.kernel_packets"]
-    yield Kind(plain.KernelScan, modules["kanalyze.capture.formats.packet_scan"].ColumnMaker)
+    plain = modules["kanalyze.capture.formats.packet_scan"]
+    yield Kind(plain.KernelScan, plain.ColumnMaker)
 
 
 def on_wire(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kanalyze.capture.live.libpcap import (
+from kanalyze.capture.live.kernel_filter import (
     compile_expression,
     has_libpcap,
     load_libpcap,

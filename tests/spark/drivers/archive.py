@@ -13,8 +13,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from kanalyze.capture.inputs import FoundCapture
 from kanalyze.capture.io.stores import Stores
-from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.splits import plan_splits
 from kanalyze.spark.archive import read_captures
 from kanalyze.spark.session import start

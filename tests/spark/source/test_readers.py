@@ -17,8 +17,8 @@ import pytest
 
 import kanalyze
 from kanalyze.batch.run_plan import options_of
+from kanalyze.capture.inputs import FoundCapture
 from kanalyze.capture.io.stores import Stores
-from kanalyze.capture.listing import FoundCapture
 from kanalyze.errors import CaptureError, KanalyzeError, UsageError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.kafka.codec.compiler import Decoders

@@ -23,8 +23,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 import kanalyze
 from kanalyze.batch.archive import segment_readers
 from kanalyze.batch.shared_folder import SharedFolder
-from kanalyze.capture.listing import FoundCapture
-from kanalyze.capture.packet_index import UNKNOWN_CAPTURE
+from kanalyze.capture.inputs import FoundCapture
+from kanalyze.capture.merge import UNKNOWN_CAPTURE
 from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.net.segment_columns import Shard
 from kanalyze.spark.schema import arrow_schema, spark_schema

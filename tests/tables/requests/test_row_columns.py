@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kanalyze.capture.packet_index import PacketIndex, PacketRun
+from kanalyze.capture.merge import PacketIndex, PacketRun
 from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.requests.row_columns import capture_point
 
