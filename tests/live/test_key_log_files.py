@@ -10,6 +10,7 @@ import pytest
 from kanalyze.errors import UsageError
 from kanalyze.live import key_log_files
 from kanalyze.live.key_log_files import LOOK_EVERY_NS, KeyLogFiles
+from kanalyze.tls import keylog
 from kanalyze.tls.keylog import SecretKind
 
 SECOND_NS = 1_000_000_000
@@ -224,7 +225,7 @@ def test_paths_that_cannot_be_read_are_refused(tmp_path, path, monkeypatch):
     for wrong, message in ((tmp_path, "directory"), ("a\0b", "not a path")):
         with pytest.raises(UsageError, match=message):
             WatchedFiles(wrong)
-    monkeypatch.setattr(installed, "are_ciphers_installed", lambda: False)
+    monkeypatch.setattr(keylog, "are_ciphers_installed", lambda: False)
     with pytest.raises(UsageError, match="tls"):
         WatchedFiles(path)
 

@@ -92,7 +92,7 @@ class Options(NamedTuple):
     partitions: int | None
     """None for a number that depends on the sizes of the captures."""
     filters: dict[str, Any]
-    """Arguments of :func:`kanalyze.api.filters.make_filter`."""
+    """Arguments of :func:`kanalyze.api.inputs.make_filter`."""
     ports: tuple[int, ...]
     topic_ids: str | None
     """A file."""

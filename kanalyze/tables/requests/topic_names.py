@@ -217,10 +217,12 @@ class NameReader:
         names: list[tuple[bytes, str]] = []
         if exchange.api_key is not None and exchange.wire == "kafka":
             request, response = exchange.request, exchange.response
-            for kind, message in (("request", request), ("response", response)):
-                names += self._names_in(
-                    exchange.api_key, kind, message.encoded_fields if message else None
-                )
+            names += self._names_in(
+                exchange.api_key, "request", request.encoded_fields if request else None
+            )
+            names += self._names_in(
+                exchange.api_key, "response", response.encoded_fields if response else None
+            )
         return names
 
     def _names_in(
