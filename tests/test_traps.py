@@ -100,7 +100,7 @@ PAIRING = {
         f"{LOGIN}::test_a_password_is_in_no_exchange_and_no_anomaly",
     ],
     "TLS records": [
-        "model/test_tls_record.py::test_records_are_recognized_by_type_version_and_length",
+        "model/test_tls.py::test_records_are_recognized_by_type_version_and_length",
         f"{TRACKER}::test_a_tls_connection_gives_no_row_and_is_counted",
         f"{TRACKER}::test_a_tls_connection_has_its_lifetime_and_its_bytes",
     ],

@@ -43,7 +43,7 @@ RARELY_NEEDED = {
 }
 """Modules that a pcap file with only Kafka 0.8 and later over TCP does not need."""
 
-MAX_MODULES_OF_REQUESTS = 225
+MAX_MODULES_OF_REQUESTS = 154
 """Modules of kanalyze, packages among them, that ``requests -o x.csv`` of a pcap file loads."""
 
 PRINT_MODULES = """\
