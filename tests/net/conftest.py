@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kanalyze.net.tcp import reassembly
-from tests.support import measuring, packets, read_segments
+from tests.support import measuring, packets, read_segments, streams
 from tests.support.uncompiled import uncompiled
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def core(request: pytest.FixtureRequest) -> Iterator[str]:
         return
     modules = request.getfixturevalue("plain_modules")
     with pytest.MonkeyPatch.context() as patch:
-        for module in (request.module, measuring, packets, read_segments):
+        for module in (request.module, measuring, packets, read_segments, streams):
             for name, value in list(vars(module).items()):
                 if isinstance(value, ModuleType):
                     patch.setattr(module, name, modules.get(value.__name__, value))
