@@ -55,6 +55,8 @@ DIRECTIVES = {
     "auto_pickle": False,
     # What it hints at is to leave out the checks.
     "show_performance_hints": False,
+    # Copies of the source as comments, a tenth of the text that the compiler reads.
+    "emit_code_comments": False,
 }
 
 
