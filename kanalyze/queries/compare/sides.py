@@ -18,10 +18,14 @@ from kanalyze.queries.engine import FailedQueries, QueryError
 from kanalyze.queries.files import built_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from kanalyze.queries.database import Database
     from kanalyze.tables.quality import CaptureQuality
+
+    Numbers: TypeAlias = NDArray[np.int64]
 
 __all__ = [
     "BIN_RATIO",
@@ -40,14 +44,6 @@ __all__ = [
     "side_of_report",
     "side_of_rows",
 ]
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    Numbers: TypeAlias = NDArray[np.int64]
-
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 STATUSES = ("errors", "unanswered", "throttled", "unread")
