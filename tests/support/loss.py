@@ -48,9 +48,7 @@ UNPROVABLE = ("trailing_bytes", "malformed_body", "snapped_bytes")
 """A body that contradicts its version, or is missing, proves no boundary: after a loss, its frame
 may not be found."""
 
-LEARNED = (
-    *("client_software_name", "client_software_version", "principal", "waited", "waited_ns"),
-)
+LEARNED = (*("client_software_name", "client_software_version", "principal", "waited"),)
 """Columns that a row takes from earlier exchanges: null is right if those are missing."""
 OF_THE_BODIES = (
     "error_code",

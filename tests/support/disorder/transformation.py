@@ -41,6 +41,7 @@ WAY = (
     "broker_network_ns",
     "retransmission_wait_ns",
     "pipeline_wait_ns",
+    "waited_ns",
     "broker_time_ns",
     "client_network_ns",
     "retransmitted_packets",
