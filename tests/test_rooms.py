@@ -131,3 +131,15 @@ def test_no_journey_takes_more_than_20_files() -> None:
         files = files_named(text)
         assert len(files) == int(count) <= 20
         assert [name for name in files if not (PACKAGE.parent / name).exists()] == []
+
+
+def test_files_that_the_docstring_of_a_package_names_are_in_it() -> None:
+    named = [
+        (path.parent, name)
+        for path in PACKAGE.rglob("__init__.py")
+        for name in re.findall(
+            r"``(\w+\.py)``", ast.get_docstring(ast.parse(path.read_text())) or ""
+        )
+    ]
+    assert len(named) > 10
+    assert [(folder, name) for folder, name in named if not (folder / name).exists()] == []

@@ -39,14 +39,14 @@ class DeclaredColumn(NamedTuple):
     field: str
     """The field that it shows, as a path; ``a+b`` for a sum."""
     form: str = ""
-    """How the field is written, by a name in ``render/report_cells.py``; by default its kind and
+    """How the field is written, by a name in ``render/report_tables.py``; by default its kind and
     its unit say it."""
     least: int | None = None
     """Width to which the column may be cut before columns are left out; None if it is never cut."""
     rank: int = 0
     """0 if the column is always shown. Other columns are left out, the highest rank first."""
     style: str = ""
-    """A style such as ``bold``, or the name of a rule in ``render/report_cells.py``."""
+    """A style such as ``bold``, or the name of a rule in ``render/report_tables.py``."""
     when: str = ""
     """``any`` if the column is shown only if a line has something in it, ``several`` if lines
     differ, ``wide`` or ``narrow`` if it depends on the width of the terminal."""

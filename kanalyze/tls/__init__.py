@@ -23,7 +23,7 @@ Its length is that of the plaintext if the records around it give that (AEAD sui
 A capture that begins after the handshake is decrypted if it is TLS 1.3 and the log has the
 session (``late_start.py``). Secrets and keys are in no ``repr``, exception, count or event.
 
-The package ``cryptography`` (the extra ``tls``) has the ciphers. It is imported, by ``ciphers.py``
-alone, with the first secret that fits a session; without it,
+The package ``cryptography`` (the extra ``tls``) has the ciphers. It is imported, by
+``protection.py`` alone, with the first secret that fits a session; without it,
 :func:`~kanalyze.tls.keylog.require_ciphers` raises an error of one line.
 """

@@ -1,4 +1,4 @@
-"""An archive of captures on Spark: read by file, divided by connection, rebuilt.
+"""An archive of captures: read by file, divided by connection, rebuilt.
 
-In: captures. Out: DataFrames of rows. Begin reading with ``archive.py``, then ``tasks.py``.
+In: captures. Out: rows in files. Begin reading with ``planning.py``, then ``tasks.py``.
 """

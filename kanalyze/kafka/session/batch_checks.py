@@ -115,9 +115,8 @@ def _head_in(whole: memoryview, at: int) -> memoryview:
 
 
 def _checksum(magic: int, whole: memoryview, at: int, end: int) -> int:
-    from kanalyze.kafka.records.compression import (
-        running_checksum,  # imported late: not always used
-    )
+    # imported late: not always used
+    from kanalyze.kafka.records.compression import running_checksum
 
     return running_checksum(magic, (whole[at + _covered_from(magic) : end],), 0)
 
@@ -149,9 +148,8 @@ def _noted(frame: Frame, machine: Machine) -> Iterator[tuple[int, int]]:
 
 def _continued(frame: Frame, head: memoryview, at: int, end: int) -> tuple[int, int]:
     """Return how far the checksum of a batch goes, and its value up to there."""
-    from kanalyze.kafka.records.compression import (
-        running_checksum,  # imported late: not always used
-    )
+    # imported late: not always used
+    from kanalyze.kafka.records.compression import running_checksum
 
     magic = head[_MAGIC_AT]
     reached, crc = (frame.batch_sums or {}).get(at, (at + _covered_from(magic), 0))

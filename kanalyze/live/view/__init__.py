@@ -1,4 +1,4 @@
 """The view of ``kanalyze live`` on a terminal.
 
-In: snapshots and keys. Out: lines on a screen. Begin reading with ``controller.py``.
+In: snapshots and keys. Out: lines on a screen. Begin reading with ``view.py``.
 """
