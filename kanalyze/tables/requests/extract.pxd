@@ -16,17 +16,20 @@ from kanalyze.tables.requests.summaries cimport (
     MAX_BYTES,
     MAX_RECORDS,
     MIN_BYTES,
-    PARTITION,
+    NO_NUMBER,
     PartitionColumns,
     RECORD_BYTES,
     RECORD_COUNT,
     RESPONSE_SESSION_ID,
     SESSION_EPOCH,
     SESSION_ID,
+    TOPIC,
+    TOPIC_ID,
     TRANSACTIONAL_ID,
 )
-from kanalyze.tables.requests.long_polls cimport longest_wait_ms
-from kanalyze.kafka.codec.values cimport TapeCursor, EncodedFields
+from kanalyze.tables.requests.topics cimport NO_TOPIC, TopicTable
+from kanalyze.kafka.codec.values cimport EncodedFields
+from kanalyze.kafka.session.exchange cimport NO_API
 
 cdef enum:
     OF_PRODUCE = 0
@@ -47,8 +50,11 @@ cdef class _Extractor:
 
 cdef class Extractors:
     cdef object _catalog
-    cdef TapeCursor _cursor
+    cdef readonly TopicTable topics
     cdef dict _extractors
+    cdef _Extractor _last
+    cdef long long _last_key
+    cdef FetchSessionUpdate _session
     cdef ExchangeSummary _summary
     cdef PartitionColumns _requested
     cdef PartitionColumns _responded
@@ -58,10 +64,15 @@ cdef class Extractors:
 
     @cython.locals(extractor=_Extractor)
     cpdef needed_fields(self, api_key, kind)
-    @cython.locals(
-        extractor=_Extractor, summary=ExchangeSummary, requested=PartitionColumns, responded=PartitionColumns, special_key=cython.int
-    )
     cpdef ExchangeSummary summary(self, api_key, EncodedFields request, EncodedFields response)
+    @cython.locals(
+        extractor=_Extractor,
+        summary=ExchangeSummary,
+        requested=PartitionColumns,
+        responded=PartitionColumns,
+        special_key=cython.int,
+    )
+    cdef ExchangeSummary of_key(self, int key, EncodedFields request, EncodedFields response)
     @cython.locals(extractor=_Extractor)
     cdef _Extractor _of(self, api_key)
     @cython.locals(
@@ -71,6 +82,8 @@ cdef class Extractors:
         count=cython.Py_ssize_t,
         at=cython.Py_ssize_t,
         answer=cython.Py_ssize_t,
+        topic=cython.longlong,
+        topic_id=cython.longlong,
     )
     cdef _produce(self, ExchangeSummary summary, bint has_request)
     @cython.locals(
@@ -78,15 +91,22 @@ cdef class Extractors:
     )
     cdef _fetch(self, ExchangeSummary summary, bint has_request)
     @cython.locals(
-        requested=PartitionColumns, responded=PartitionColumns, both=PartitionColumns, partitions=PartitionColumns, index_of=dict, at=cython.Py_ssize_t
+        requested=PartitionColumns,
+        responded=PartitionColumns,
+        both=PartitionColumns,
+        partitions=PartitionColumns,
+        names=dict,
+        at=cython.Py_ssize_t,
+        topic=cython.longlong,
+        topic_id=cython.longlong,
+        before=cython.Py_ssize_t,
     )
     cdef _each_once(self, ExchangeSummary summary)
+    @cython.locals(session_id=cython.longlong, epoch=cython.longlong, answered=cython.longlong)
+    cdef _follow_session(self, ExchangeSummary summary)
 
 
 @cython.locals(column=cython.int, is_open=cython.bint)
 cdef _join(PartitionColumns partitions, Py_ssize_t to, PartitionColumns source, Py_ssize_t at)
-cdef FetchSessionUpdate _session(ExchangeSummary summary, PartitionColumns requested, PartitionColumns forgotten)
-@cython.locals(at=cython.Py_ssize_t)
-cdef list _session_partitions(PartitionColumns partitions)
 cdef _set_group(ExchangeSummary summary)
 cdef _set_key(ExchangeSummary summary)

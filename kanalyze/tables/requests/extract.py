@@ -16,7 +16,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.kafka.codec.compiler import Projection
-from kanalyze.kafka.codec.values import NO_UUID, TapeCursor
 from kanalyze.tables.requests.field_selection import field_roles, newer_columns, projection_of
 from kanalyze.tables.requests.long_polls import HEARTBEAT_APIS, longest_wait_ms
 from kanalyze.tables.requests.summaries import (
@@ -26,6 +25,7 @@ from kanalyze.tables.requests.summaries import (
     FetchSessionUpdate,
     PartitionColumns,
 )
+from kanalyze.tables.requests.topics import TopicTable
 
 try:
     import cython
@@ -33,6 +33,7 @@ except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
+    from kanalyze.kafka.session.exchange import NO_API
     from kanalyze.tables.requests.summaries import (
         BASE_OFFSET,
         CODEC,
@@ -45,14 +46,17 @@ if not cython.compiled:
         MAX_BYTES,
         MAX_RECORDS,
         MIN_BYTES,
-        PARTITION,
+        NO_NUMBER,
         RECORD_BYTES,
         RECORD_COUNT,
         RESPONSE_SESSION_ID,
         SESSION_EPOCH,
         SESSION_ID,
+        TOPIC,
+        TOPIC_ID,
         TRANSACTIONAL_ID,
     )
+    from kanalyze.tables.requests.topics import NO_TOPIC
 
     OF_PRODUCE, OF_FETCH, OF_LIST_OFFSETS, OF_OFFSET_FETCH, OF_FIND_COORDINATOR = 0, 1, 2, 9, 10
 
@@ -61,7 +65,6 @@ if TYPE_CHECKING:
 
     from kanalyze.kafka.codec.values import EncodedFields
     from kanalyze.kafka.schema.catalog import Catalog
-    from kanalyze.tables.requests.summaries import SessionPartition
 
 __all__ = ["FETCH", "PRODUCE", "SHARE_FETCH", "Extractors"]
 
@@ -224,12 +227,16 @@ class Extractors:
         """
         self._catalog = catalog
         self._more = dict(more or {})
-        self._cursor = TapeCursor()
+        self.topics = TopicTable()
+        """The numbers of topics in summaries."""
         self._extractors: dict[int, _Extractor] = {}
-        self._summary = ExchangeSummary()
+        self._last: _Extractor | None = None
+        self._last_key = -1
+        self._summary = ExchangeSummary(self.topics)
         self._requested, self._responded, self._both, self._forgotten = (
-            PartitionColumns() for _ in range(4)
+            PartitionColumns(self.topics) for _ in range(4)
         )
+        self._session = FetchSessionUpdate(self._requested, self._forgotten)
 
     def needed_fields(self, api_key: int, kind: str) -> Projection:
         """Return the fields to decode in the API's ``request`` or ``response``."""
@@ -243,13 +250,21 @@ class Extractors:
 
         It is the same object each time; its values are valid until the next call.
         """
+        return self.of_key(NO_API if api_key is None else api_key, request, response)
+
+    def of_key(
+        self, key: int, request: EncodedFields | None, response: EncodedFields | None
+    ) -> ExchangeSummary:
+        """Return the summary as :meth:`summary` does; ``NO_API`` is in place of None."""
         summary, requested, responded = self._summary, self._requested, self._responded
         requested.clear()
         responded.clear()
         summary.clear(requested)
-        if api_key is None:
+        if key == NO_API:
             return summary
-        extractor = self._of(api_key)
+        if self._last is None or key != self._last_key:  # it is often that of the one before
+            self._last, self._last_key = self._of(key), key
+        extractor = self._last
         if request is not None and extractor.request is not None:
             self._forgotten.clear()
             extractor.request.read(request, summary, requested, self._forgotten)
@@ -270,7 +285,7 @@ class Extractors:
         else:
             self._each_once(summary)
             if extractor.delivers and response is not None:
-                summary.delivery = _delivery(api_key, summary, responded)
+                summary.delivery = _delivery(key, summary, responded)
         return summary
 
     def _of(self, api_key: int) -> _Extractor:
@@ -307,7 +322,7 @@ class Extractors:
             decoded.append(with_more)
             roles = field_roles(message, projection, _ROLES.get((api_key, kind)), with_more)
             is_request = kind == "request"
-            walks.append(BodyWalk(roles, self._cursor, is_request=is_request, by_hand=is_by_hand))
+            walks.append(BodyWalk(roles, self.topics, is_request=is_request, by_hand=is_by_hand))
         return _Extractor(api_key, decoded[0], decoded[1], walks[0], walks[1])
 
     # -- partitions of request and response -------------------------------------------------------
@@ -320,8 +335,11 @@ class Extractors:
             both = summary.partitions = self._both
             both.clear()
             # A partition that is repeated has its last values at the index of the first.
-            for answer in {responded.key_of(at): at for at in range(count)}.values():
-                both.copy(responded, answer)
+            for at in range(count):
+                topic, topic_id = responded.number(at, TOPIC), responded.number(at, TOPIC_ID)
+                if both.noted(topic, topic_id, responded.partition(at)) < 0:
+                    answer = responded.index_of(responded, at, count)
+                    both.note(topic, topic_id, both.copy(responded, answer))
             return
         for at in range(requested.count):
             requested.forget(at, BASE_OFFSET)
@@ -339,7 +357,7 @@ class Extractors:
         summary.partitions = responded
         if not has_request:
             return
-        summary.session = _session(summary, requested, self._forgotten)
+        self._follow_session(summary)
         count = responded.count
         for at in range(requested.count):
             # In a fetch session, a response leaves out partitions without news.
@@ -358,28 +376,41 @@ class Extractors:
             return
         both = summary.partitions = self._both
         both.clear()
-        names = dict(summary.names)
-        index_of: dict[tuple[str | bytes, int | None], int] = {}
+        names = dict(summary.pairs)
         for partitions in (requested, responded):
             for at in range(partitions.count):
-                topic_id = partitions.topic_ids[at]
-                key = (
-                    partitions.topics[at] or names.get(topic_id) or topic_id,
-                    partitions.get(at, PARTITION),
-                )
-                before = index_of.get(key)
-                if before is None:
-                    index_of[key] = both.copy(partitions, at)
+                topic, topic_id = partitions.number(at, TOPIC), partitions.number(at, TOPIC_ID)
+                if topic <= 0:
+                    topic = names.get(topic_id, NO_TOPIC)
+                if topic > 0:
+                    topic_id = 0
+                else:  # a topic without a name is known by its id alone
+                    topic = NO_TOPIC
+                before = both.noted(topic, topic_id, partitions.partition(at))
+                if before < 0:
+                    both.note(topic, topic_id, both.copy(partitions, at))
                 else:
                     _join(both, before, partitions, at)
+
+    def _follow_session(self, summary: ExchangeSummary) -> None:
+        """Set what a fetch changes in its session; nothing for a fetch without a session."""
+        if not (summary.has(SESSION_ID) and summary.has(SESSION_EPOCH)):
+            return
+        session_id = summary.number_or(SESSION_ID, NO_NUMBER)
+        epoch = summary.number_or(SESSION_EPOCH, NO_NUMBER)
+        if session_id == 0 and epoch < 0:
+            return
+        answered = summary.number_or(RESPONSE_SESSION_ID, NO_NUMBER)
+        self._session.set(session_id, epoch, answered, summary.code)
+        summary.session = self._session
 
 
 def _join(partitions: PartitionColumns, to: int, source: PartitionColumns, at: int) -> None:
     """Add the values of the same partition in another message; the first error code counts."""
-    if not partitions.topics[to]:
-        partitions.topics[to] = source.topics[at]
-    if partitions.topic_ids[to] == NO_UUID:
-        partitions.topic_ids[to] = source.topic_ids[at]
+    if partitions.number(to, TOPIC) <= 0:
+        partitions.set_topic(to, TOPIC, source.number(at, TOPIC))
+    if partitions.number(to, TOPIC_ID) == 0:
+        partitions.set_topic(to, TOPIC_ID, source.number(at, TOPIC_ID))
     for column in (
         RECORD_COUNT,
         RECORD_BYTES,
@@ -394,27 +425,6 @@ def _join(partitions: PartitionColumns, to: int, source: PartitionColumns, at: i
             is_open = partitions.number(to, column) == 0
         if is_open and source.has(at, column):
             partitions.put(to, column, source.number(at, column))
-
-
-def _session(
-    summary: ExchangeSummary, requested: PartitionColumns, forgotten: PartitionColumns
-) -> FetchSessionUpdate | None:
-    """Return what a fetch changes in its session; None for a fetch without a session."""
-    session_id, epoch = summary.number(SESSION_ID), summary.number(SESSION_EPOCH)
-    if session_id is None or epoch is None or (session_id == 0 and epoch < 0):
-        return None
-    return FetchSessionUpdate(
-        session_id,
-        epoch,
-        _session_partitions(requested),
-        _session_partitions(forgotten),
-        summary.number(RESPONSE_SESSION_ID),
-        summary.code,
-    )
-
-
-def _session_partitions(partitions: PartitionColumns) -> list[SessionPartition]:
-    return [partitions.key_of(at) for at in range(partitions.count)]
 
 
 def _delivery(

@@ -1,6 +1,7 @@
 # The C types of long_polls.py.
 cimport cython
 
+from kanalyze.kafka.codec.machine cimport doubled
 from kanalyze.tables.requests.summaries cimport (
     BASE_OFFSET,
     ERROR_CODE,
@@ -10,90 +11,189 @@ from kanalyze.tables.requests.summaries cimport (
     LAST_OFFSET,
     MAX_WAIT_MS,
     MIN_BYTES,
-    PARTITION,
     PartitionColumns,
     REBALANCE_TIMEOUT_MS,
     RECORD_BYTES,
     REPLICA_ID,
     SESSION_TIMEOUT_MS,
     SHARE_EPOCH,
+    TOPIC,
+    TOPIC_ID,
 )
+from kanalyze.tables.requests.topics cimport FAILED, KeyTable, METADATA, TopicTable
 
-@cython.locals(session=FetchSessionUpdate, ends=bint)
-cpdef longest_wait_ms(ExchangeSummary summary)
-@cython.locals(partitions=PartitionColumns, index=cython.Py_ssize_t)
+cdef enum:
+    NO_WAIT_KNOWN = -1
+    NOT_KNOWN = -1
+    MAX_LOG_ENDS = 4
+    LOG_CELLS = 9
+    DELAYED_UNTIL = 0
+    LAST = 1
+    SESSION = 2
+    NEXT_EPOCH = 3
+    SESSION_LAST = 4
+    CONNECTION_CELLS = 5
+
+cdef long long _ANY_OFFSET, _LONGEST_NS, _TIMER_NS, _NS_PER_MS, _HIGHEST_EPOCH
+cdef long long _FINAL_EPOCH, _MAX_PARTITIONS, _MAX_CONNECTIONS, _MAX_SESSION_PARTITIONS
+
+cdef long long longest_wait(ExchangeSummary summary) except FAILED
+@cython.locals(partitions=PartitionColumns, index=cython.Py_ssize_t, topic=cython.longlong)
 cpdef bint is_replication(ExchangeSummary summary) except -1
+@cython.locals(between_ns=cython.longlong)
+cdef long long apart(long long late_ns, long long early_ns) noexcept
 
 
+@cython.final
 cdef class LongPollDetector:
+    cdef TopicTable _topics
     cdef public dict _emptied
-    cdef public dict _ends
-    cdef public dict _fetches
-    cdef public dict _sessions
     cdef public dict _join_ms
+    cdef KeyTable _logs
+    cdef long long[::1] _known
+    cdef KeyTable _connections
+    cdef long long[::1] _records
+    cdef long long[::1] _news
+    cdef long long[::1] _log_ends
+    cdef Py_ssize_t _news_count
+    cdef Py_ssize_t _ends_count
+    cdef long long _record_bytes
+    cdef long long _learned_ns
+    cdef bint _failed
+    cdef bint _is_ended
 
+    @cython.locals(entry=cython.Py_ssize_t)
+    cpdef Py_ssize_t _log(
+        self, long long connection, long long topic, long long topic_id, long long partition
+    ) except -2
+    @cython.locals(
+        at=cython.longlong, known="long long[::1]", count=cython.longlong, cell=cython.longlong
+    )
+    cpdef int _learn(self, Py_ssize_t entry, long long high_watermark, long long time_ns) except -1
+    @cython.locals(entry=cython.Py_ssize_t)
+    cdef int _learn_of(
+        self,
+        long long connection,
+        PartitionColumns partitions,
+        Py_ssize_t index,
+        long long high_watermark,
+        long long time_ns,
+    ) except -1
+    cdef Py_ssize_t _entry_of(
+        self, long long connection, PartitionColumns partitions, Py_ssize_t index
+    ) except -2
+    @cython.locals(begin=cython.longlong, at=cython.longlong)
+    cdef long long _before(self, long long entry, long long time_ns) except FAILED
+    @cython.locals(entry=cython.Py_ssize_t, at=cython.longlong)
+    cpdef long long _connection(self, long long connection) except FAILED
+    cpdef int _set_session(
+        self, long long at, long long session_id, long long next_epoch, long long last_ns
+    ) except -1
     cpdef member_limit_ms(self, connection, ExchangeSummary summary)
-    @cython.locals(log_end=tuple)
-    cdef list _higher(self, list log_ends, request_ns)
-    @cython.locals(fetch=FetchSessionUpdate)
-    cdef _follow_session(self, ExchangeSummary summary, connection, response_ns)
-    @cython.locals(ends=list)
-    cpdef learn(self, partition, high_watermark, time_ns)
+    @cython.locals(
+        wait_ms=cython.longlong,
+        min_bytes=cython.longlong,
+        is_replica=cython.bint,
+        quiet_ns=cython.longlong,
+        at=cython.longlong,
+        delayed_until=cython.longlong,
+        last_ns=cython.longlong,
+        waited=cython.bint,
+        is_full=cython.bint,
+        index=cython.Py_ssize_t,
+    )
+    cpdef int fetch_waited(
+        self,
+        ExchangeSummary summary,
+        long long connection,
+        long long request_ns,
+        long long response_ns,
+        bint has_lost,
+        long long lost_ns,
+    ) except -2
     @cython.locals(
         partitions=PartitionColumns,
+        named=PartitionColumns,
         index=cython.Py_ssize_t,
+        code=cython.longlong,
         column=cython.int,
         has_offset=cython.bint,
         has_end=cython.bint,
-        record_bytes=cython.longlong,
-        code=cython.longlong,
-        is_replica=cython.bint,
-        is_ended=cython.bint,
-        failed=cython.bint,
-        news=list,
-        log_ends=list,
+        absent_ns=cython.longlong,
+        offset=cython.longlong,
     )
-    cpdef fetch_waited(
-        self, ExchangeSummary summary, connection, request_ns, response_ns, lost_ns
-    )
-    @cython.locals(before=tuple)
-    cpdef waited(
+    cdef int _read_news(
+        self, ExchangeSummary summary, long long connection, long long quiet_ns
+    ) except -1
+    @cython.locals(at=cython.longlong)
+    cdef int _add_news(
         self,
-        connection,
-        request_ns,
-        response_ns,
-        max_wait_ms,
-        min_bytes,
-        record_bytes,
-        bint failed,
-        list news,
-        lost_ns=*,
+        long long connection,
+        PartitionColumns partitions,
+        Py_ssize_t index,
+        long long offset,
+        long long absent_ns,
+    ) except -1
+    @cython.locals(at=cython.longlong)
+    cdef int _add_end(self, Py_ssize_t index, long long high_watermark) except -1
+    @cython.locals(
+        number=cython.Py_ssize_t,
+        index=cython.Py_ssize_t,
+        high_watermark=cython.longlong,
+        known=cython.longlong,
     )
+    cdef int _add_higher(
+        self, PartitionColumns partitions, long long connection, long long request_ns
+    ) except -1
+    @cython.locals(
+        fetch=FetchSessionUpdate,
+        entry=cython.Py_ssize_t,
+        at=cython.longlong,
+        last_ns=cython.longlong,
+        next_epoch=cython.longlong,
+    )
+    cdef long long _follow_session(
+        self, ExchangeSummary summary, long long connection, long long response_ns
+    ) except FAILED
+    @cython.locals(
+        latency_ns=cython.longlong,
+        newest_ns=cython.longlong,
+        number=cython.Py_ssize_t,
+        quiet_ns=cython.longlong,
+        known_ns=cython.longlong,
+        known=cython.longlong,
+    )
+    cdef bint _waited_itself(
+        self, long long request_ns, long long response_ns, long long max_wait_ms, bint is_full
+    ) except -1
     cpdef waited_for_updates(self, stream, request_ns, response_ns, delivery, lost_ns=*)
-    @cython.locals(log_end=tuple)
-    cdef tuple _waited_itself(
-        self,
-        request_ns,
-        response_ns,
-        max_wait_ms,
-        min_bytes,
-        record_bytes,
-        bint failed,
-        list news,
-    )
-    @cython.locals(ends=list, log_end=tuple, index=cython.Py_ssize_t)
-    cdef tuple _before(self, partition, time_ns)
 
 
+@cython.final
 cdef class FetchSession:
+    cdef TopicTable _topics
     cdef public long long next_epoch
-    cdef public dict partitions
+    cdef readonly KeyTable keys
     cdef public long long changes
 
-    cpdef Py_ssize_t change(self, list added, list forgotten) except? -1
+    @cython.locals(grown=cython.Py_ssize_t, index=cython.Py_ssize_t, entry=cython.Py_ssize_t)
+    cdef Py_ssize_t change(
+        self, PartitionColumns added, PartitionColumns forgotten
+    ) except? -7
+    @cython.locals(
+        grown=cython.Py_ssize_t,
+        index=cython.Py_ssize_t,
+        topic=cython.longlong,
+        topic_id=cython.longlong,
+    )
+    cdef Py_ssize_t add(self, PartitionColumns added) except -1
+    @cython.locals(topic=cython.longlong, topic_id=cython.longlong)
+    cdef Py_ssize_t _entry_of(self, PartitionColumns partitions, Py_ssize_t index) except -2
 
 
 cdef class FetchSessions:
+    cdef TopicTable _topics
+    cdef FetchSession _none
     cdef public object _sessions
     cdef public Py_ssize_t _most_sessions
     cdef public Py_ssize_t _most_partitions
@@ -101,7 +201,7 @@ cdef class FetchSessions:
 
     cpdef FetchSession follow(self, connection, FetchSessionUpdate fetch)
     @cython.locals(session=FetchSession)
-    cdef _begin(self, tuple key, list named)
+    cdef _begin(self, tuple key, PartitionColumns named)
     @cython.locals(session=FetchSession)
     cdef FetchSession _incremental(self, tuple key, FetchSessionUpdate fetch)
     @cython.locals(session=FetchSession)

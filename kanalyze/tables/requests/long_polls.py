@@ -62,11 +62,13 @@ partitions are unknown and it is empty here.
 
 from __future__ import annotations
 
+from array import array
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kanalyze.common.plain_values import fields, items
-from kanalyze.common.saved import Saved, make, save
+from kanalyze.common.saved import Saved, load, save
+from kanalyze.tables.requests.topics import KeyTable, TopicTable
 
 try:
     import cython
@@ -74,6 +76,7 @@ except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
+    from kanalyze.kafka.codec.machine import doubled
     from kanalyze.tables.requests.summaries import (
         BASE_OFFSET,
         ERROR_CODE,
@@ -81,13 +84,22 @@ if not cython.compiled:
         LAST_OFFSET,
         MAX_WAIT_MS,
         MIN_BYTES,
-        PARTITION,
         REBALANCE_TIMEOUT_MS,
         RECORD_BYTES,
         REPLICA_ID,
         SESSION_TIMEOUT_MS,
         SHARE_EPOCH,
+        TOPIC,
+        TOPIC_ID,
     )
+    from kanalyze.tables.requests.topics import METADATA
+
+    NO_WAIT_KNOWN = NOT_KNOWN = -1
+    MAX_LOG_ENDS = 4
+    LOG_CELLS = 9  # how many ends of a log are known, then the time and the high watermark of each
+    # Of a connection: until when its last fetch was delayed, when the last response came; its fetch
+    # session, the next epoch, and when the last response came: -1 for a session that is not known.
+    DELAYED_UNTIL, LAST, SESSION, NEXT_EPOCH, SESSION_LAST, CONNECTION_CELLS = range(6)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable
@@ -97,6 +109,7 @@ if TYPE_CHECKING:
         Delivery,
         ExchangeSummary,
         FetchSessionUpdate,
+        PartitionColumns,
         SessionPartition,
     )
 
@@ -155,21 +168,20 @@ _ENDS_A_FETCH: Final = frozenset(
 )
 """Error codes of a partition that may arise while a fetch waits; others are sent at once."""
 
-_METADATA_TOPIC, _METADATA_TOPIC_ID = "__cluster_metadata", bytes(15) + b"\1"
-"""The log of metadata, which controllers and brokers fetch by Raft (KIP-595)."""
 _FINAL_EPOCH = -1
 """The epoch of a fetch that closes its session (KIP-227, KIP-932)."""
 _HIGHEST_EPOCH = 2**31 - 1
 _ANY_OFFSET = 1 << 62
 """In place of an offset, for an error: it is beyond every log end."""
 _NS_PER_MS = 1_000_000
+_LONGEST_NS = 1 << 62
+"""Times nearer to 0 than this have differences that fit in 64 bits."""
 _TIMER_NS = _NS_PER_MS
 """The resolution of Kafka's timers: 1 ms."""
-_MAX_LOG_ENDS = 4
 _MAX_PARTITIONS = 200_000
 _MAX_CONNECTIONS = 100_000
-_NONE: frozenset[Any] = frozenset()
 _NO_FETCH = (0, -1)
+_NO_SESSION_KNOWN = (-1, -1, -1)
 
 
 def waited_for_members(error_code: int, *, has_assignments: bool | None) -> bool:
@@ -188,16 +200,22 @@ def longest_wait_ms(summary: ExchangeSummary) -> int | None:
     It is 0 for a fetch with a maximum wait of 0, of a consumer with a minimum of 0 bytes, or that
     only closes its session.
     """
-    max_wait_ms, min_bytes = summary.number(MAX_WAIT_MS), summary.number(MIN_BYTES)
-    if max_wait_ms is None or min_bytes is None:
-        return None
+    wait_ms = longest_wait(summary)
+    return None if wait_ms == NO_WAIT_KNOWN else wait_ms
+
+
+def longest_wait(summary: ExchangeSummary) -> int:
+    """Return :func:`longest_wait_ms`; ``NO_WAIT_KNOWN`` in place of None."""
+    if not (summary.has(MAX_WAIT_MS) and summary.has(MIN_BYTES)):
+        return NO_WAIT_KNOWN
     session = summary.session
-    ends = session is not None and session.epoch == _FINAL_EPOCH and not session.named
-    if ends or summary.number(SHARE_EPOCH) == _FINAL_EPOCH:
+    if session is not None and session.epoch == _FINAL_EPOCH and not session.named.count:
         return 0
-    if min_bytes <= 0 and not is_replication(summary):
+    if summary.number_or(SHARE_EPOCH, 0) == _FINAL_EPOCH:
         return 0
-    return max(max_wait_ms, 0)
+    if summary.number_or(MIN_BYTES, 0) <= 0 and not is_replication(summary):
+        return 0
+    return max(summary.number_or(MAX_WAIT_MS, 0), 0)
 
 
 def longest_join_ms(summary: ExchangeSummary) -> int | None:
@@ -214,15 +232,12 @@ def longest_join_ms(summary: ExchangeSummary) -> int | None:
 
 def is_replication(summary: ExchangeSummary) -> bool:
     """Return true if a Fetch is that of a replica, or of the metadata log."""
-    replica_id = summary.number(REPLICA_ID)
-    if replica_id is not None and replica_id >= 0:
+    if summary.number_or(REPLICA_ID, -1) >= 0:
         return True
     partitions = summary.partitions
     for index in range(partitions.count):
-        topic = partitions.topics[index]
-        if topic == _METADATA_TOPIC:
-            return True
-        if not topic and partitions.topic_ids[index] == _METADATA_TOPIC_ID:
+        topic = partitions.number(index, TOPIC)
+        if topic == METADATA or (topic <= 0 and partitions.number(index, TOPIC_ID) == METADATA):
             return True
     return False
 
@@ -244,32 +259,110 @@ def may_be_held_back(api_key: int, summary: ExchangeSummary, *, start_ns: int, n
 
 
 class LongPollDetector:
-    """Decides which responses were delayed on purpose; keeps log ends of each connection."""
+    """Decides which responses were delayed on purpose; keeps log ends of each connection.
+
+    The logs of a connection are those of its partitions: by the names, ids and numbers in messages.
+    """
 
     _SAVED = Saved(
         "_ends:dict[(count,str?,bytes?,int),list[(int,int)]] _fetches:dict[count,(int,int)] "
         "_emptied:dict[(count,int?),int]",
         added="_sessions:dict[count,(int,int,int)] _join_ms:dict[count,count]",
     )
+    _NOT_SAVED = (
+        *("_connections", "_ends_count", "_failed", "_is_ended", "_known", "_learned_ns"),
+        *("_log_ends", "_logs", "_news", "_news_count", "_record_bytes", "_records", "_topics"),
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, topics: TopicTable | None = None) -> None:
+        """``topics`` numbers the topics of the summaries; None for a table of its own."""
+        self._topics = TopicTable() if topics is None else topics
         self._emptied: dict[Hashable, int] = {}
         """By connection and API: time of the last response with all available data; else -1."""
-        self._ends: dict[Hashable, list[tuple[int, int]]] = {}
-        """By connection and partition: the latest log ends, as time and high watermark."""
-        self._fetches: dict[Hashable, tuple[int, int]] = {}
-        """By connection: when a delayed response ended, and when the last response came."""
-        self._sessions: dict[Hashable, tuple[int, int, int]] = {}
-        """By connection: its fetch session, the next epoch, and when the last response came."""
         self._join_ms: dict[Hashable, int] = {}
         """By connection: the longest wait of the last JoinGroup."""
+        self._logs = KeyTable()
+        """The logs of which ends are known; ``_known`` has ``LOG_CELLS`` numbers of each."""
+        self._known = memoryview(array("q", bytes(8 * LOG_CELLS * 16)))
+        self._connections = KeyTable()
+        """The connections with fetches; ``_records`` has ``CONNECTION_CELLS`` numbers of each."""
+        self._records = memoryview(array("q", bytes(8 * CONNECTION_CELLS * 16)))
+        # Of the fetch that is looked at: three numbers for each log with news (its entry or -1, the
+        # offset, and since when there was nothing), two for each log end (index, high watermark).
+        self._news = memoryview(array("q", bytes(8 * 3 * 16)))
+        self._log_ends = memoryview(array("q", bytes(8 * 2 * 16)))
+        self._news_count = self._ends_count = self._record_bytes = self._learned_ns = 0
+        self._failed = self._is_ended = False
+
+    def forget_topics(self) -> None:
+        """Forget what is known of logs, because topics get other numbers."""
+        self._logs.clear()
+
+    # -- state ------------------------------------------------------------------------------------
+
+    @property
+    def _ends(self) -> dict[tuple[int, str | None, bytes, int], list[tuple[int, int]]]:
+        """By connection and partition: the latest log ends, as time and high watermark."""
+        ends = {}
+        for entry, (connection, topic, topic_id, partition) in enumerate(self._logs):
+            at = entry * LOG_CELLS
+            pairs = range(at + 1, at + 1 + 2 * self._known[at], 2)
+            key = connection, self._topics.name(topic), self._topics.id(topic_id), partition
+            ends[key] = [(self._known[pair], self._known[pair + 1]) for pair in pairs]
+        return ends
+
+    @_ends.setter
+    def _ends(
+        self, ends: dict[tuple[int, str | None, bytes | None, int], list[tuple[int, int]]]
+    ) -> None:
+        topics = self._topics
+        self._logs.clear()
+        for (connection, topic, topic_id, partition), pairs in ends.items():
+            number = topics.number_of_id(bytes(16) if topic_id is None else topic_id)
+            entry = self._log(connection, topics.number_of(topic), number, partition)
+            for time_ns, high_watermark in pairs:
+                self._learn(entry, high_watermark, time_ns)
+
+    @property
+    def _fetches(self) -> dict[int, tuple[int, int]]:
+        """By connection: when a delayed response ended, and when the last response came."""
+        return {
+            connection: (self._records[at + DELAYED_UNTIL], self._records[at + LAST])
+            for connection, at in self._known_connections()
+            if (self._records[at + DELAYED_UNTIL], self._records[at + LAST]) != _NO_FETCH
+        }
+
+    @_fetches.setter
+    def _fetches(self, fetches: dict[int, tuple[int, int]]) -> None:
+        for connection, (delayed_until, last_ns) in fetches.items():
+            at = self._connection(connection)
+            self._records[at + DELAYED_UNTIL], self._records[at + LAST] = delayed_until, last_ns
+
+    @property
+    def _sessions(self) -> dict[int, tuple[int, int, int]]:
+        """By connection: its fetch session, the next epoch, and when the last response came."""
+        sessions = {}
+        for connection, at in self._known_connections():
+            session_id, epoch = self._records[at + SESSION], self._records[at + NEXT_EPOCH]
+            session = session_id, epoch, self._records[at + SESSION_LAST]
+            if session != _NO_SESSION_KNOWN:
+                sessions[connection] = session
+        return sessions
+
+    @_sessions.setter
+    def _sessions(self, sessions: dict[int, tuple[int, int, int]]) -> None:
+        for connection, (session_id, next_epoch, last_ns) in sessions.items():
+            self._set_session(self._connection(connection), session_id, next_epoch, last_ns)
+
+    def _known_connections(self) -> list[tuple[int, int]]:
+        """Return the connections with fetches, and where the numbers of each begin."""
+        return [(key[0], entry * CONNECTION_CELLS) for entry, key in enumerate(self._connections)]
 
     def of_connections(self, connections: Collection[int]) -> LongPollDetector:
         """Return what is known of some connections, by serial number; all others have ended."""
-        ends: dict[Any, list[tuple[int, int]]] = self._ends
         emptied: dict[Any, int] = self._emptied
-        open_ones = LongPollDetector()
-        open_ones._ends = {log: known for log, known in ends.items() if log[0] in connections}
+        open_ones = LongPollDetector(self._topics)
+        open_ones._ends = {log: ends for log, ends in self._ends.items() if log[0] in connections}
         open_ones._emptied = {key: ns for key, ns in emptied.items() if key[0] in connections}
         open_ones._fetches = _of(self._fetches, connections)
         open_ones._sessions = _of(self._sessions, connections)
@@ -277,19 +370,92 @@ class LongPollDetector:
         return open_ones
 
     def _after_load(self) -> None:
-        if any(len(known) > _MAX_LOG_ENDS for known in self._ends.values()):
+        if any(len(known) > MAX_LOG_ENDS for known in self._ends.values()):
             raise ValueError("too many log ends")
 
-    def learn(self, partition: Hashable, high_watermark: int, time_ns: int) -> None:
-        """Note that the log of a partition ended at ``high_watermark`` at time ``time_ns``."""
-        ends = self._ends.get(partition)
-        if ends is None:
-            if len(self._ends) >= _MAX_PARTITIONS:
-                self._ends.clear()
-            ends = self._ends[partition] = []
-        ends.append((time_ns, high_watermark))
-        if len(ends) > _MAX_LOG_ENDS:
-            del ends[0]
+    # -- what is known of logs and connections ------------------------------------------------------
+
+    def _learn_of(
+        self,
+        connection: int,
+        partitions: PartitionColumns,
+        index: int,
+        high_watermark: int,
+        time_ns: int,
+    ) -> None:
+        """Note where the log of a partition ended at a time."""
+        entry = self._log(
+            connection,
+            partitions.number(index, TOPIC),
+            partitions.number(index, TOPIC_ID),
+            partitions.partition(index),
+        )
+        self._learn(entry, high_watermark, time_ns)
+
+    def _entry_of(self, connection: int, partitions: PartitionColumns, index: int) -> int:
+        """Return the entry of the log of a partition; -1 if nothing is known of it."""
+        return self._logs.find(
+            connection,
+            partitions.number(index, TOPIC),
+            partitions.number(index, TOPIC_ID),
+            partitions.partition(index),
+        )
+
+    def _log(self, connection: int, topic: int, topic_id: int, partition: int) -> int:
+        """Return the entry of a log; if it is new, nothing is known of it."""
+        entry = self._logs.find(connection, topic, topic_id, partition)
+        if entry < 0:
+            if self._logs.count >= _MAX_PARTITIONS:
+                self._logs.clear()
+            entry = self._logs.add(connection, topic, topic_id, partition)
+            while (entry + 1) * LOG_CELLS > len(self._known):
+                self._known = doubled(self._known)
+            self._known[entry * LOG_CELLS] = 0
+        return entry
+
+    def _learn(self, entry: int, high_watermark: int, time_ns: int) -> None:
+        at, known = entry * LOG_CELLS, self._known
+        count = known[at]
+        if count == MAX_LOG_ENDS:
+            for cell in range(at + 1, at + 2 * count - 1):
+                known[cell] = known[cell + 2]
+            count -= 1
+        known[at + 1 + 2 * count] = time_ns
+        known[at + 2 + 2 * count] = high_watermark
+        known[at] = count + 1
+
+    def _before(self, entry: int, time_ns: int) -> int:
+        """Return the index of the latest log end that is known up to a time; -1 for none."""
+        if entry < 0:
+            return -1
+        begin = entry * LOG_CELLS + 1
+        at = begin + 2 * self._known[begin - 1] - 2
+        while at >= begin:
+            if self._known[at] <= time_ns:
+                return at
+            at -= 2
+        return -1
+
+    def _connection(self, connection: int) -> int:
+        """Return where the numbers of a connection begin."""
+        entry = self._connections.find(connection, 0, 0, 0)
+        if entry < 0:
+            if self._connections.count >= _MAX_CONNECTIONS:
+                self._connections.clear()
+            entry = self._connections.add(connection, 0, 0, 0)
+            at = entry * CONNECTION_CELLS
+            while at + CONNECTION_CELLS > len(self._records):
+                self._records = doubled(self._records)
+            self._records[at + DELAYED_UNTIL], self._records[at + LAST] = 0, -1
+            self._set_session(at, -1, -1, -1)
+        return entry * CONNECTION_CELLS
+
+    def _set_session(self, at: int, session_id: int, next_epoch: int, last_ns: int) -> None:
+        self._records[at + SESSION] = session_id
+        self._records[at + NEXT_EPOCH] = next_epoch
+        self._records[at + SESSION_LAST] = last_ns
+
+    # -- requests that wait -----------------------------------------------------------------------
 
     def member_limit_ms(self, connection: int, summary: ExchangeSummary) -> int | None:
         """Return how long a request of :data:`MEMBER_APIS` waits at most, in ms; None if unknown.
@@ -305,161 +471,185 @@ class LongPollDetector:
             self._join_ms[connection] = limit_ms
         return limit_ms
 
-    def fetch_waited(  # noqa: C901 - one pass over the partitions
+    def fetch_waited(
         self,
         summary: ExchangeSummary,
         connection: int,
         request_ns: int,
         response_ns: int,
-        lost_ns: int | None,
-    ) -> bool | None:
-        """Return true if the response to a fetch was delayed on purpose; note its log ends.
+        has_lost: bool,
+        lost_ns: int,
+    ) -> int:
+        """Return 1 if the response to a fetch was delayed on purpose, else 0; note its log ends.
+
+        A fetch that is sent while another one of its connection is delayed is delayed with it.
 
         Args:
             summary: summary of the fetch.
-            connection: this and the following are as in :meth:`waited`.
+            connection: serial number; its fetches must come in the order of their responses.
             request_ns: time of the request's last byte.
             response_ns: time of the response's first byte.
-            lost_ns: time of the last loss on the connection.
+            has_lost: whether bytes of the connection were lost.
+            lost_ns: time of the last loss, if there was one.
+
+        Returns:
+            ``NOT_KNOWN`` if a lost response may prove that it waited, or its limits are unknown.
         """
-        wait_ms, min_bytes = longest_wait_ms(summary), summary.number(MIN_BYTES)
-        if wait_ms is None or min_bytes is None:
-            return None
+        wait_ms = longest_wait(summary)
+        if wait_ms == NO_WAIT_KNOWN:
+            return NOT_KNOWN
+        min_bytes = summary.number_or(MIN_BYTES, 0)
         is_replica = is_replication(summary)
         if is_replica:
             min_bytes = max(min_bytes, 1)
         quiet_ns = self._follow_session(summary, connection, response_ns)
-        named = set(summary.session.named) if quiet_ns >= 0 and summary.session else _NONE
-        failed = summary.code != 0
-        record_bytes = 0
-        is_ended = False
-        news: list[tuple[Hashable, int, int]] = []
-        log_ends: list[tuple[Hashable, int]] = []
+        self._read_news(summary, connection, quiet_ns)
+        if is_replica and self._record_bytes < min_bytes and not self._is_ended:
+            self._add_higher(summary.partitions, connection, request_ns)
+            self._is_ended = self._news_count > 0
+        at = self._connection(connection)
+        delayed_until, last_ns = self._records[at + DELAYED_UNTIL], self._records[at + LAST]
+        self._learned_ns = last_ns
+        waited = True
+        if request_ns >= delayed_until:
+            waited = False
+            if wait_ms > 0 and min_bytes > 0 and not self._failed:
+                is_full = self._is_ended or self._record_bytes >= min_bytes
+                waited = self._waited_itself(request_ns, response_ns, wait_ms, is_full)
+            if waited:
+                delayed_until = response_ns
+        self._records[at + DELAYED_UNTIL], self._records[at + LAST] = delayed_until, response_ns
+        for index in range(self._ends_count):
+            self._learn_of(
+                connection,
+                summary.partitions,
+                self._log_ends[2 * index],
+                self._log_ends[2 * index + 1],
+                response_ns,
+            )
+        if waited:
+            return 1
+        return NOT_KNOWN if has_lost and lost_ns > min(last_ns, self._learned_ns) else 0
+
+    def _read_news(self, summary: ExchangeSummary, connection: int, quiet_ns: int) -> None:
+        """Read what the response to a fetch has of each partition: news, log ends, errors.
+
+        News are the base offset of record data, and the time of an earlier response that shows that
+        there was nothing beyond the fetch offset: ``quiet_ns`` for partitions that the request does
+        not name; -1 for none.
+        """
+        self._failed, self._is_ended = summary.code != 0, False
+        self._record_bytes = self._news_count = self._ends_count = 0
         partitions = summary.partitions
+        named = summary.session.named if quiet_ns >= 0 and summary.session is not None else None
         for index in range(partitions.count):
             if not partitions.has(index, ERROR_CODE):
                 continue
             code = partitions.number(index, ERROR_CODE)
             if partitions.has(index, RECORD_BYTES):
-                record_bytes += partitions.number(index, RECORD_BYTES)
+                self._record_bytes += partitions.number(index, RECORD_BYTES)
             # A log ends between batches, never inside one.
             column = BASE_OFFSET if partitions.has(index, BASE_OFFSET) else LAST_OFFSET
             has_offset = partitions.has(index, column)
             has_end = partitions.has(index, HIGH_WATERMARK)
-            if not (has_offset or has_end or code):
+            if not (has_offset or has_end or code != 0):
                 continue
-            topic, topic_id = partitions.topics[index], partitions.topic_ids[index]
-            log = (connection, topic, topic_id, partitions.get(index, PARTITION))
             absent_ns = quiet_ns
-            if named and partitions.has(index, PARTITION) and partitions.key_of(index) in named:
+            if named is not None and named.index_of(partitions, index, named.count) >= 0:
                 absent_ns = -1
-            if code:
-                failed = failed or code not in _ENDS_A_FETCH
-                is_ended = True
-                news.append((log, _ANY_OFFSET, absent_ns))
+            if code != 0:
+                self._failed = self._failed or code not in _ENDS_A_FETCH
+                self._is_ended = True
+                self._add_news(connection, partitions, index, _ANY_OFFSET, absent_ns)
                 # The same error is none of the news of the next response.
-                log_ends.append((log, _ANY_OFFSET + 1))
+                self._add_end(index, _ANY_OFFSET + 1)
                 continue
             if has_offset:
-                news.append((log, partitions.number(index, column), absent_ns))
+                offset = partitions.number(index, column)
+                self._add_news(connection, partitions, index, offset, absent_ns)
             if has_end:
-                log_ends.append((log, partitions.number(index, HIGH_WATERMARK)))
-        if is_replica and record_bytes < min_bytes and not is_ended:
-            news += self._higher(log_ends, request_ns)
-            is_ended = bool(news)
-        waited = self.waited(
-            connection,
-            request_ns,
-            response_ns,
-            wait_ms,
-            min_bytes,
-            max(record_bytes, min_bytes) if is_ended else record_bytes,
-            failed,
-            news,
-            lost_ns,
-        )
-        for ended_log, high_watermark in log_ends:
-            self.learn(ended_log, high_watermark, response_ns)
-        return waited
+                self._add_end(index, partitions.number(index, HIGH_WATERMARK))
 
-    def _higher(
-        self, log_ends: list[tuple[Hashable, int]], request_ns: int
-    ) -> list[tuple[Hashable, int, int]]:
-        """Return the logs whose high watermark rose: that is news for a replica, without data."""
-        found = []
-        for log, high_watermark in log_ends:
-            log_end = self._before(log, request_ns)
-            if log_end is not None and high_watermark > log_end[1]:
-                found.append((log, high_watermark, -1))
-        return found
+    def _add_news(
+        self, connection: int, partitions: PartitionColumns, index: int, offset: int, absent_ns: int
+    ) -> None:
+        at = 3 * self._news_count
+        if at + 3 > len(self._news):
+            self._news = doubled(self._news)
+        self._news[at] = self._entry_of(connection, partitions, index)
+        self._news[at + 1], self._news[at + 2] = offset, absent_ns
+        self._news_count += 1
 
-    def _follow_session(
-        self, summary: ExchangeSummary, connection: Hashable, response_ns: int
-    ) -> int:
+    def _add_end(self, index: int, high_watermark: int) -> None:
+        at = 2 * self._ends_count
+        if at + 2 > len(self._log_ends):
+            self._log_ends = doubled(self._log_ends)
+        self._log_ends[at], self._log_ends[at + 1] = index, high_watermark
+        self._ends_count += 1
+
+    def _add_higher(
+        self, partitions: PartitionColumns, connection: int, request_ns: int
+    ) -> None:
+        """Add the logs whose high watermark rose: that is news for a replica, without data."""
+        for number in range(self._ends_count):
+            index, high_watermark = self._log_ends[2 * number], self._log_ends[2 * number + 1]
+            known = self._before(self._entry_of(connection, partitions, index), request_ns)
+            if known >= 0 and high_watermark > self._known[known + 1]:
+                self._add_news(connection, partitions, index, high_watermark, -1)
+
+    def _follow_session(self, summary: ExchangeSummary, connection: int, response_ns: int) -> int:
         """Return when the response before this one in its fetch session came, and note this one.
 
         -1 for a fetch that is not incremental, and if a fetch of the session was missed.
         """
         fetch = summary.session
-        if fetch is None or fetch.error_code or fetch.epoch < 0 or not fetch.response_session_id:
-            self._sessions.pop(connection, None)
+        if fetch is None or fetch.error_code != 0 or fetch.epoch < 0 or not fetch.has_new_id():
+            entry = self._connections.find(connection, 0, 0, 0)
+            if entry >= 0:
+                self._set_session(entry * CONNECTION_CELLS, -1, -1, -1)
             return -1
-        session_id, next_epoch, last_ns = self._sessions.get(connection, (-1, -1, -1))
-        if fetch.epoch == 0 or fetch.session_id != session_id or fetch.epoch != next_epoch:
+        at = self._connection(connection)
+        last_ns = self._records[at + SESSION_LAST]
+        if (
+            fetch.epoch == 0
+            or fetch.session_id != self._records[at + SESSION]
+            or fetch.epoch != self._records[at + NEXT_EPOCH]
+        ):
             last_ns = -1
-        if len(self._sessions) >= _MAX_CONNECTIONS:
-            self._sessions.clear()
-        self._sessions[connection] = (
-            fetch.response_session_id,
-            1 if fetch.epoch == _HIGHEST_EPOCH else fetch.epoch + 1,
-            response_ns,
-        )
+        next_epoch = 1 if fetch.epoch == _HIGHEST_EPOCH else fetch.epoch + 1
+        self._set_session(at, fetch.response_session_id, next_epoch, response_ns)
         return last_ns
 
-    def waited(
-        self,
-        connection: Hashable,
-        request_ns: int,
-        response_ns: int,
-        max_wait_ms: int,
-        min_bytes: int,
-        record_bytes: int,
-        failed: bool,
-        news: list[tuple[Hashable, int, int]],
-        lost_ns: int | None = None,
-    ) -> bool | None:
-        """Return true if the response to a fetch was delayed on purpose; None if unknown.
+    def _waited_itself(
+        self, request_ns: int, response_ns: int, max_wait_ms: int, is_full: bool
+    ) -> bool:
+        """Return true if this fetch itself waited.
 
         Args:
-            connection: any key; its fetches must come in the order of their responses.
             request_ns: time of the request's last byte.
             response_ns: time of the response's first byte.
             max_wait_ms: the result of :func:`longest_wait_ms`.
-            min_bytes: minimum bytes in the request.
-            record_bytes: bytes of records in the response.
-            failed: whether the response has an error code that is sent at once.
-            news: what the response has of each partition: its log, the base offset of the record
-                data, and the time of an earlier response that shows that there was nothing beyond
-                the fetch offset; -1 for none.
-            lost_ns: time of the last loss on the connection; None if nothing was lost.
+            is_full: whether the response has what the request waited for. Then ``_learned_ns``
+                becomes the time of the log ends that prove it, -1 if a needed one is unknown.
         """
-        before = self._fetches.get(connection, _NO_FETCH)
-        delayed_until, last_ns = before
-        waited: bool = True
-        learned_ns: int | None = None
-        if request_ns >= delayed_until:
-            waited, learned_ns = self._waited_itself(
-                request_ns, response_ns, max_wait_ms, min_bytes, record_bytes, failed, news
-            )
-            if waited:
-                delayed_until = response_ns
-        if len(self._fetches) >= _MAX_CONNECTIONS:
-            self._fetches.clear()
-        self._fetches[connection] = (delayed_until, response_ns)
-        if waited or lost_ns is None:
-            return waited
-        known_ns = last_ns if learned_ns is None else min(last_ns, learned_ns)
-        return None if lost_ns > known_ns else False
+        latency_ns = apart(response_ns, request_ns)
+        if not is_full:
+            return latency_ns + _TIMER_NS >= max_wait_ms * _NS_PER_MS
+        newest_ns = -1
+        for number in range(self._news_count):
+            quiet_ns = self._news[3 * number + 2]
+            known_ns = quiet_ns if quiet_ns <= request_ns else -1
+            known = self._before(self._news[3 * number], request_ns)
+            if known >= 0:
+                if self._news[3 * number + 1] < self._known[known + 1]:
+                    return False
+                known_ns = max(known_ns, self._known[known])
+            if known_ns < 0:
+                self._learned_ns = -1
+                return False
+            newest_ns = max(newest_ns, known_ns)
+        self._learned_ns = newest_ns
+        return newest_ns >= 0 and latency_ns > apart(request_ns, newest_ns)
 
     def waited_for_updates(
         self,
@@ -493,51 +683,17 @@ class LongPollDetector:
             return True
         return None if lost_ns is not None and lost_ns > emptied_ns else False
 
-    def _waited_itself(
-        self,
-        request_ns: int,
-        response_ns: int,
-        max_wait_ms: int,
-        min_bytes: int,
-        record_bytes: int,
-        failed: bool,
-        news: list[tuple[Hashable, int, int]],
-    ) -> tuple[bool, int | None]:
-        """Return true if this fetch itself waited, and the time of the log ends that prove it.
 
-        The time is None if no log end is needed, and -1 if a needed log end is unknown.
-        """
-        if max_wait_ms <= 0 or min_bytes <= 0 or failed:
-            return False, None
-        latency_ns = response_ns - request_ns
-        if record_bytes < min_bytes:
-            return latency_ns + _TIMER_NS >= max_wait_ms * _NS_PER_MS, None
-        newest_ns = -1
-        for log, offset, quiet_ns in news:
-            known_ns = quiet_ns if quiet_ns <= request_ns else -1
-            log_end = self._before(log, request_ns)
-            if log_end is not None:
-                if offset < log_end[1]:
-                    return False, None
-                known_ns = max(known_ns, log_end[0])
-            if known_ns < 0:
-                return False, -1
-            newest_ns = max(newest_ns, known_ns)
-        return newest_ns >= 0 and latency_ns > request_ns - newest_ns, newest_ns
-
-    def _before(self, partition: Hashable, time_ns: int) -> tuple[int, int] | None:
-        """Return the latest log end that is known up to a time; None if there is none."""
-        ends = self._ends.get(partition)
-        if ends is None:
-            return None
-        for index in range(len(ends) - 1, -1, -1):
-            log_end = ends[index]
-            if log_end[0] <= time_ns:
-                return log_end
-        return None
+def apart(late_ns: int, early_ns: int) -> int:
+    """Return the time between two times in ns, limited to about 146 years."""
+    if -_LONGEST_NS < late_ns < _LONGEST_NS and -_LONGEST_NS < early_ns < _LONGEST_NS:
+        between_ns = late_ns - early_ns
+    else:
+        between_ns = _LONGEST_NS if late_ns > early_ns else -_LONGEST_NS
+    return max(-_LONGEST_NS, min(_LONGEST_NS, between_ns))
 
 
-def _of(values: dict[Hashable, Value], connections: Collection[int]) -> dict[Hashable, Value]:
+def _of(values: dict[int, Value], connections: Collection[int]) -> dict[int, Value]:
     return {connection: each for connection, each in values.items() if connection in connections}
 
 
@@ -556,25 +712,60 @@ class FetchSession:
 
     _SAVED = Saved("next_epoch:count changes:count partitions:dict[(str?,bytes?,int)]")
 
-    def __init__(self, partitions: list[SessionPartition]) -> None:
+    _NOT_SAVED = ("_topics", "keys")
+
+    def __init__(self, topics: TopicTable) -> None:
+        self._topics = topics
         self.next_epoch = 1
-        self.partitions: dict[SessionPartition, None] = dict.fromkeys(partitions)
+        self.keys = KeyTable()
+        """The topic, its id and the partition of each, as numbers."""
         self.changes = 0
         """Number of partitions added or removed so far."""
 
-    def change(self, added: list[SessionPartition], forgotten: list[SessionPartition]) -> int:
+    @property
+    def partitions(self) -> dict[SessionPartition, None]:
+        """The partitions, in the order in which they were added."""
+        topics = self._topics
+        return {
+            (topics.name(topic), topics.id(topic_id), partition): None
+            for _, topic, topic_id, partition in self.keys
+        }
+
+    @partitions.setter
+    def partitions(self, partitions: dict[tuple[str | None, bytes | None, int], None]) -> None:
+        self.keys.clear()
+        for topic, topic_id, partition in partitions:
+            number = self._topics.number_of_id(bytes(16) if topic_id is None else topic_id)
+            self.keys.add(0, self._topics.number_of(topic), number, partition)
+
+    def change(self, added: PartitionColumns, forgotten: PartitionColumns) -> int:
         """Add and remove partitions; return by how much their number grew."""
-        before = len(self.partitions)
-        for partition in forgotten:
-            if partition in self.partitions:
-                del self.partitions[partition]
+        grown = 0
+        for index in range(forgotten.count):
+            entry = self._entry_of(forgotten, index)
+            if entry >= 0:
+                self.keys.remove(entry)
+                grown -= 1
                 self.changes += 1
-        # A client names a partition again if its fetch offset has changed.
-        for partition in added:
-            if partition not in self.partitions:
-                self.partitions[partition] = None
+        return grown + self.add(added)
+
+    def add(self, added: PartitionColumns) -> int:
+        """Add partitions; return by how much their number grew.
+
+        A client names a partition again if its fetch offset has changed.
+        """
+        grown = 0
+        for index in range(added.count):
+            if self._entry_of(added, index) < 0:
+                topic, topic_id = added.number(index, TOPIC), added.number(index, TOPIC_ID)
+                self.keys.add(0, topic, topic_id, added.partition(index))
+                grown += 1
                 self.changes += 1
-        return len(self.partitions) - before
+        return grown
+
+    def _entry_of(self, partitions: PartitionColumns, index: int) -> int:
+        topic, topic_id = partitions.number(index, TOPIC), partitions.number(index, TOPIC_ID)
+        return self.keys.find(0, topic, topic_id, partitions.partition(index))
 
 
 class FetchSessions:
@@ -584,11 +775,18 @@ class FetchSessions:
     session.
     """
 
-    _NOT_SAVED = ("_most_partitions", "_most_sessions", "_partitions")
+    _NOT_SAVED = ("_most_partitions", "_most_sessions", "_none", "_partitions", "_topics")
 
     def __init__(
-        self, *, most_sessions: int = _MAX_SESSIONS, most_partitions: int = _MAX_SESSION_PARTITIONS
+        self,
+        topics: TopicTable | None = None,
+        *,
+        most_sessions: int = _MAX_SESSIONS,
+        most_partitions: int = _MAX_SESSION_PARTITIONS,
     ) -> None:
+        """``topics`` numbers the topics of the summaries; None for a table of its own."""
+        self._topics = TopicTable() if topics is None else topics
+        self._none = FetchSession(self._topics)
         self._sessions: OrderedDict[tuple[Hashable, int], FetchSession] = OrderedDict()
         self._most_sessions = most_sessions
         self._most_partitions = most_partitions
@@ -602,15 +800,21 @@ class FetchSessions:
                 states.append((connection, session_id, save(session)))
         return tuple(states)
 
+    def forget_topics(self) -> None:
+        """Forget all sessions, because topics get other numbers."""
+        self._sessions.clear()
+        self._partitions = 0
+
     @classmethod
-    def from_state(cls, state: object) -> FetchSessions:
+    def from_state(cls, state: object, topics: TopicTable) -> FetchSessions:
         """Make the sessions from a state; raises ValueError for any other value."""
-        sessions = cls()
+        sessions = cls(topics)
         for item in items(state, "t"):
             connection, session_id, session_state = fields(item, "nit")
-            session = make(FetchSession, session_state)
+            session = FetchSession(topics)
+            load(session, session_state)
             sessions._sessions[connection, session_id] = session
-            sessions._partitions += len(session.partitions)
+            sessions._partitions += len(session.keys)
         if (
             sessions._partitions > sessions._most_partitions
             or len(sessions) > sessions._most_sessions
@@ -631,29 +835,30 @@ class FetchSessions:
             return self._incremental((connection, fetch.session_id), fetch)
         if fetch.session_id != _NO_SESSION:
             self._forget((connection, fetch.session_id))
-        if fetch.epoch != _FINAL_EPOCH and fetch.response_session_id and not fetch.error_code:
+        if fetch.epoch != _FINAL_EPOCH and fetch.has_new_id() and fetch.error_code == 0:
             self._begin((connection, fetch.response_session_id), fetch.named)
-        return FetchSession([])
+        return self._none
 
-    def _begin(self, key: tuple[Hashable, int], named: list[SessionPartition]) -> None:
+    def _begin(self, key: tuple[Hashable, int], named: PartitionColumns) -> None:
         self._forget(key)
-        if len(named) > self._most_partitions:
+        if named.count > self._most_partitions:
             return
-        session = self._sessions[key] = FetchSession(named)
-        self._partitions += len(session.partitions)
+        session = self._sessions[key] = FetchSession(self._topics)
+        self._partitions += session.add(named)
+        session.changes = 0
         self._drop_oldest()
 
     def _incremental(self, key: tuple[Hashable, int], fetch: FetchSessionUpdate) -> FetchSession:
         session = self._sessions.get(key)
         if session is None:
-            return FetchSession([])
-        if fetch.error_code or fetch.epoch != session.next_epoch:
+            return self._none
+        if fetch.error_code != 0 or fetch.epoch != session.next_epoch:
             # The broker refused the fetch, or an earlier fetch of the session was not captured.
             self._forget(key)
-            return FetchSession([])
+            return self._none
         session.next_epoch = 1 if fetch.epoch == _HIGHEST_EPOCH else fetch.epoch + 1
         self._sessions.move_to_end(key)
-        if fetch.named or fetch.forgotten:
+        if fetch.named.count or fetch.forgotten.count:
             self._partitions += session.change(fetch.named, fetch.forgotten)
             self._drop_oldest()
         return session
@@ -661,7 +866,7 @@ class FetchSessions:
     def _forget(self, key: tuple[Hashable, int]) -> None:
         session = self._sessions.pop(key, None)
         if session is not None:
-            self._partitions -= len(session.partitions)
+            self._partitions -= len(session.keys)
 
     def _drop_oldest(self) -> None:
         """Drop the least recently used sessions while there are too many sessions or partitions."""

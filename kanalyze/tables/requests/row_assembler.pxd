@@ -12,8 +12,8 @@ from kanalyze.tables.requests.summaries cimport (
 from kanalyze.tables.requests.long_polls cimport (
     FetchSession,
     FetchSessions,
-    longest_wait_ms,
     LongPollDetector,
+    NOT_KNOWN,
 )
 from kanalyze.tables.requests.row_columns cimport (
     ApiDirectory,
@@ -28,6 +28,7 @@ from kanalyze.tables.requests.row_columns cimport (
     RowPeers,
     TopicLookup,
 )
+from kanalyze.tables.requests.topics cimport TopicTable
 from kanalyze.kafka.session.exchange cimport Exchange, Message, NO_API, NO_ID, NO_VERSION
 from kanalyze.kafka.framing.frame cimport NO_PACKET
 from kanalyze.model.streams cimport NO_TIME
@@ -46,7 +47,9 @@ cdef class RowAssembler:
     cdef Py_ssize_t _room
     cdef dict _columns
     cdef list _of_rows
-    cdef TopicLookup _topics
+    cdef TopicTable _topics
+    cdef long long _generation
+    cdef TopicLookup _lookup
     cdef PeersWriter _peers
     cdef ApiDirectory _apis
     cdef FieldWriter _fields
@@ -116,24 +119,36 @@ cdef class RowAssembler:
     )
     cdef _put_sums(self, Py_ssize_t at, RowApi api, ExchangeSummary summary, Message response)
     @cython.locals(
-        request=Message, response=Message, is_within=cython.bint, long_polls=LongPollDetector
+        request=Message,
+        response=Message,
+        is_within=cython.bint,
+        was_held=cython.int,
+        long_polls=LongPollDetector,
     )
     cdef _put_waited(
-        self, Py_ssize_t at, Exchange exchange, serial, RowApi api, ExchangeSummary summary
+        self, Py_ssize_t at, Exchange exchange, long long serial, RowApi api, ExchangeSummary summary
     )
     cdef _make_row_room(self)
     cdef bint _has_many_words(self) except *
     cdef _forget_words(self)
+    cdef _forget_topics(self)
 
 
-cdef object _was_held_back(
+@cython.locals(
+    request_ns=cython.longlong,
+    response_ns=cython.longlong,
+    has_lost=cython.bint,
+    lost_ns=cython.longlong,
+    is_read=cython.bint,
+)
+cdef int _was_held_back(
     LongPollDetector long_polls,
     Exchange exchange,
-    serial,
+    long long serial,
     RowApi api,
     ExchangeSummary summary,
     Message request,
     Message response,
-)
+) except -2
 cdef long long _nearest(long long late_ns, long long early_ns) except? -1
 cdef str _status(Exchange exchange, bint failed)

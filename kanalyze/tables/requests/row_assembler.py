@@ -12,7 +12,7 @@ from array import array
 from typing import TYPE_CHECKING
 
 from kanalyze.common.plain_values import fields
-from kanalyze.common.saved import make, save
+from kanalyze.common.saved import load, save
 from kanalyze.kafka.other_wires import other_wire
 from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import BUFFERED_BYTES, Lists, RowBlock, Words, drained
@@ -55,6 +55,7 @@ if not cython.compiled:
     from kanalyze.kafka.framing.frame import NO_PACKET
     from kanalyze.kafka.session.exchange import NO_API, NO_ID, NO_VERSION
     from kanalyze.model.packets import NO_TIME
+    from kanalyze.tables.requests.long_polls import NOT_KNOWN
     from kanalyze.tables.requests.summaries import RECORD_BYTES, RECORD_COUNT
 
 if TYPE_CHECKING:
@@ -112,19 +113,21 @@ class RowAssembler:
         self._extractors = extractors
         self.names = TopicNames() if names is None else names
         """Names of topics by topic id."""
-        self.long_polls = LongPollDetector()
-        self._sessions = FetchSessions()
+        topics = self._topics = extractors.topics
+        self._generation = topics.generation
+        self.long_polls = LongPollDetector(topics)
+        self._sessions = FetchSessions(topics)
         self._rows = self._room = self._last_rows = 0
         buffers = self._columns = buffers_of(COLUMNS)
         buffers[ERROR_IDS] = WordBuffer()
         lists = {column.name for column in COLUMNS if column.type.startswith("list<")}
         self._of_rows = [name for name in buffers if name.partition(".")[0] not in lists]
-        self._topics = TopicLookup(self.names)
+        self._lookup = TopicLookup(self.names, topics)
         self._peers = PeersWriter(buffers)
         self._apis = ApiDirectory(catalog, buffers)
         self._fields = FieldWriter(buffers)
-        self._partitions = PartitionWriter(buffers, self._topics)
-        self._errors = ErrorWriter(buffers, self._topics)
+        self._partitions = PartitionWriter(buffers, topics, self._lookup)
+        self._errors = ErrorWriter(buffers, self._lookup)
         self._anomalies = ListWriter(buffers, "anomalies")
         self._latency_parts = PartsWriter(buffers)
         self._packets = PacketNumbers(buffers, locations)
@@ -137,11 +140,12 @@ class RowAssembler:
         """
         return save(self.long_polls.of_connections(connections)), self._sessions.state(connections)
 
-    @staticmethod
-    def known_from_state(state: object) -> tuple[LongPollDetector, FetchSessions]:
+    def known_from_state(self, state: object) -> tuple[LongPollDetector, FetchSessions]:
         """Return long polls and fetch sessions of a state; raises ValueError for other values."""
         long_polls, sessions = fields(state, "tt")
-        return make(LongPollDetector, long_polls), FetchSessions.from_state(sessions)
+        detector = LongPollDetector(self._topics)
+        load(detector, long_polls)
+        return detector, FetchSessions.from_state(sessions, self._topics)
 
     def load_state(self, detectors: tuple[LongPollDetector, FetchSessions]) -> None:
         """Continue with long polls and fetch sessions from a state, before the first row."""
@@ -192,9 +196,10 @@ class RowAssembler:
         request, response = exchange.request, exchange.response
         api = self._apis.of(exchange)
         summary: ExchangeSummary = self.summary(exchange)
-        if summary.names:
+        if summary.pairs:
             for topic_id, name in summary.names:
                 self.names.learn(topic_id, name)
+        self._lookup.refresh()
         peers: RowPeers = self._peers.put(at, exchange.peers)
         serial = peers.serial
         self._put_head(at, api, exchange)
@@ -206,9 +211,8 @@ class RowAssembler:
             self._partitions.put_all(summary.partitions)
         if summary.session is not None:
             session = self._sessions.follow(serial, summary.session)
-            if session.partitions:
-                key = (serial, summary.session.session_id)
-                self._partitions.put_session(key, session, summary.partitions, len(self._sessions))
+            if len(session.keys):
+                self._partitions.put_session(session, summary.partitions)
         self._partitions.end_row(at)
         if api.has_records:
             self._put_sums(at, api, summary, response)
@@ -234,6 +238,8 @@ class RowAssembler:
 
     def add_until_full(self, exchanges: list[Exchange], first: int) -> int:
         """Write rows from exchange number ``first`` on; return the number of the next exchange."""
+        if self._generation != self._topics.generation:
+            self._forget_topics()
         index = first
         while index < len(exchanges):
             self.add(exchanges[index])
@@ -246,9 +252,10 @@ class RowAssembler:
         """Return the summary of the bodies of an exchange; it is valid until the next call."""
         request, response = exchange.request, exchange.response
         if exchange.wire != "kafka":
-            return summary_without_ids(other_wire(exchange.wire).partitions(exchange))
-        return self._extractors.summary(
-            None if exchange.key == NO_API else exchange.key,
+            partitions = other_wire(exchange.wire).partitions(exchange)
+            return summary_without_ids(self._topics, partitions)
+        return self._extractors.of_key(
+            exchange.key,
             None if request is None else request.encoded_fields,
             None if response is None else response.encoded_fields,
         )
@@ -341,10 +348,10 @@ class RowAssembler:
             return
         long_polls = self.long_polls
         was_held = _was_held_back(long_polls, exchange, serial, api, summary, request, response)
-        if was_held is None:
+        if was_held == NOT_KNOWN:
             return
         is_within = True
-        if was_held:
+        if was_held == 1:
             if api.waits_for_members:
                 limit_ms = long_polls.member_limit_ms(serial, summary)
             else:
@@ -353,7 +360,7 @@ class RowAssembler:
             is_within = self._latency_parts.put_wait(at, request, response, limit_ns)
         else:
             self._latency_parts.put_no_wait(at)
-        self._waited.put(at, was_held and is_within)
+        self._waited.put(at, was_held == 1 and is_within)
 
     # -- blocks -----------------------------------------------------------------------------------
 
@@ -379,6 +386,8 @@ class RowAssembler:
         self._rows = self._room = 0
         if self._has_many_words():
             self._forget_words()
+        if self._topics.is_full:
+            self._topics.clear()
         return RowBlock(count, columns)
 
     def _make_row_room(self) -> None:
@@ -406,7 +415,14 @@ class RowAssembler:
         self._apis.forget()
         self._peers.forget()
         self._partitions.forget()
-        self._topics.forget()
+
+    def _forget_topics(self) -> None:
+        """Discard all that has the numbers of topics, which mean others now."""
+        self._generation = self._topics.generation
+        self._partitions.forget()
+        self._lookup.forget()
+        self.long_polls.forget_topics()
+        self._sessions.forget_topics()
 
 
 def with_names(block: RowBlock, names: TopicNames) -> RowBlock:
@@ -452,24 +468,27 @@ def _was_held_back(
     summary: ExchangeSummary,
     request: Message,
     response: Message,
-) -> bool | None:
-    """Return true if the broker delayed the response on purpose; None if unknown."""
+) -> int:
+    """Return 1 if the broker delayed the response on purpose, else 0; ``NOT_KNOWN`` if unknown."""
     request_ns, response_ns = request.last_ns, response.start_ns
-    if NO_TIME in (request_ns, response_ns):
-        return None
+    if request_ns == NO_TIME or response_ns == NO_TIME:
+        return NOT_KNOWN
     if api.is_fetch:
         if response.read_as == NO_VERSION:
-            return None
-        return long_polls.fetch_waited(summary, serial, request_ns, response_ns, exchange.lost_ns)
+            return NOT_KNOWN
+        has_lost = exchange.lost_ns is not None
+        lost_ns = exchange.lost_ns if exchange.lost_ns is not None else 0
+        return long_polls.fetch_waited(summary, serial, request_ns, response_ns, has_lost, lost_ns)
     is_read = request.read_as != NO_VERSION and response.read_as != NO_VERSION
     if api.waits_for_members and is_read:
         code = summary.errors[0][3] if summary.errors else 0
-        return waited_for_members(code, has_assignments=summary.has_assignments)
+        return int(waited_for_members(code, has_assignments=summary.has_assignments))
     if summary.delivery is None:
-        return None
-    return long_polls.waited_for_updates(
+        return NOT_KNOWN
+    waited = long_polls.waited_for_updates(
         (serial, api.like), request_ns, response_ns, summary.delivery, exchange.lost_ns
     )
+    return NOT_KNOWN if waited is None else int(waited)
 
 
 def _nearest(late_ns: int, early_ns: int) -> int:

@@ -6,6 +6,7 @@ from kanalyze.kafka.session.exchange cimport Exchange, Message, NO_API, Peers
 from kanalyze.model.streams cimport NO_TIME
 from kanalyze.model.tcp cimport NetworkPath, RoundTripHistory
 from kanalyze.tables.columns.buffers cimport IntBuffer, WordBuffer
+from kanalyze.kafka.codec.machine cimport doubled
 from kanalyze.tables.requests.long_polls cimport FetchSession
 from kanalyze.tables.requests.summaries cimport (
     BASE_OFFSET,
@@ -18,10 +19,13 @@ from kanalyze.tables.requests.summaries cimport (
     PartitionColumns,
     RECORD_BYTES,
     RECORD_COUNT,
+    TOPIC,
+    TOPIC_ID,
 )
+from kanalyze.tables.requests.topics cimport FAILED, KEY_CELLS, KeyTable, NO_TOPIC, TopicTable
 
 cdef class RowPeers:
-    cdef object serial
+    cdef long long serial
     cdef int connection
     cdef long long connection_number
     cdef int client_ip
@@ -123,9 +127,13 @@ cdef class ListWriter:
 
 cdef class TopicLookup:
     cdef object _names
+    cdef TopicTable _topics
     cdef object _changes
-    cdef dict _by_id
+    cdef long long[::1] _by_id
 
+    cdef refresh(self)
+    @cython.locals(number=cython.longlong)
+    cdef long long number(self, long long topic, long long topic_id) except FAILED
     cdef object name(self, topic, topic_id)
     cdef object text(self, topic_id)
     cdef forget(self)
@@ -143,17 +151,9 @@ cdef class ErrorWriter(ListWriter):
     cdef put(self, topic, topic_id, partition, code, name)
 
 
-cdef class _SessionColumns:
-    cdef FetchSession session
-    cdef long long changes
-    cdef Py_ssize_t count
-    cdef int[::1] topics
-    cdef int[::1] topic_ids
-    cdef long long[::1] partitions
-
-
 cdef class PartitionWriter(ListWriter):
-    cdef TopicLookup _topics
+    cdef TopicTable _topics
+    cdef TopicLookup _lookup
     cdef WordBuffer _topic
     cdef WordBuffer _topic_id
     cdef IntBuffer _partition
@@ -163,27 +163,31 @@ cdef class PartitionWriter(ListWriter):
     cdef IntBuffer _high_watermark
     cdef WordBuffer _codec
     cdef IntBuffer _error_code
-    cdef dict _topic_id_codes
-    cdef dict _sessions
+    cdef long long[::1] _topic_codes
+    cdef long long[::1] _topic_id_codes
     cdef int[::1] _codec_codes
 
     cdef forget(self)
     @cython.locals(at=cython.Py_ssize_t, index=cython.Py_ssize_t, columns=cython.longlong)
     cdef put_all(self, PartitionColumns partitions)
-    @cython.locals(columns=_SessionColumns, index=cython.Py_ssize_t, room=cython.Py_ssize_t)
-    cdef put_session(
-        self, tuple key, FetchSession session, PartitionColumns partitions, Py_ssize_t open_sessions
-    )
     @cython.locals(
-        stored=_SessionColumns, columns=_SessionColumns, index=cython.Py_ssize_t, are_named=cython.bint
+        keys=KeyTable,
+        room=cython.Py_ssize_t,
+        listed=cython.Py_ssize_t,
+        has_named=cython.bint,
+        entry=cython.Py_ssize_t,
+        at=cython.longlong,
+        topic=cython.longlong,
+        topic_id=cython.longlong,
+        partition=cython.longlong,
     )
-    cdef _SessionColumns _columns_of(self, tuple key, FetchSession session)
+    cdef put_session(self, FetchSession session, PartitionColumns partitions)
     @cython.locals(at=cython.Py_ssize_t)
-    cdef _put_session_partition(self, _SessionColumns columns, Py_ssize_t index)
+    cdef Py_ssize_t _put_topic(self, long long topic, long long topic_id) except -1
     @cython.locals(code=cython.int)
     cdef int _codec_code(self, long long codec) except -2
-    @cython.locals(new_code=cython.int)
-    cdef int _topic_id_code(self, topic_id) except -2
+    cdef int _topic_code(self, long long topic) except -2
+    cdef int _topic_id_code(self, long long topic_id) except -2
 
 
 @cython.final
@@ -268,7 +272,7 @@ cdef class PartsWriter:
     )
     cdef long long _put_counts(
         self, Py_ssize_t at, NetworkPath path, Message request, Message response
-    ) except? -2
+    ) except? FAILED
     @cython.locals(
         request=Message,
         response=Message,

@@ -70,7 +70,6 @@ round trip to it is below 1 ms and below a quarter of the round trip to the othe
 from __future__ import annotations
 
 from array import array
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from kanalyze.kafka.codec.values import SEEN_CODECS
@@ -80,7 +79,7 @@ from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import Lists, drained
 from kanalyze.tables.columns.buffers import IntBuffer, WordBuffer, ints_of, words_of
 from kanalyze.tables.requests.extract import FETCH, PRODUCE, SHARE_FETCH
-from kanalyze.tables.requests.long_polls import MAX_LISTED, MAY_WAIT_APIS, MEMBER_APIS, FetchSession
+from kanalyze.tables.requests.long_polls import MAX_LISTED, MAY_WAIT_APIS, MEMBER_APIS
 from kanalyze.tables.requests.summaries import FIELD_NUMBERS
 
 try:
@@ -92,6 +91,7 @@ if not cython.compiled:
     from kanalyze.kafka.framing.frame import NO_PACKET
     from kanalyze.kafka.session.exchange import NO_API
     from kanalyze.model.packets import NO_TIME
+    from kanalyze.kafka.codec.machine import doubled
     from kanalyze.tables.requests.summaries import (
         BASE_OFFSET,
         CODEC,
@@ -101,7 +101,10 @@ if not cython.compiled:
         PARTITION,
         RECORD_BYTES,
         RECORD_COUNT,
+        TOPIC,
+        TOPIC_ID,
     )
+    from kanalyze.tables.requests.topics import KEY_CELLS, NO_TOPIC
 
     NEAR_NS = 1_000_000
     MIN_RATIO = 4
@@ -114,8 +117,10 @@ if TYPE_CHECKING:
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.exchange import Exchange, Message, Peers
     from kanalyze.model.tcp import NetworkPath
+    from kanalyze.tables.requests.long_polls import FetchSession
     from kanalyze.tables.requests.summaries import ExchangeSummary, PartitionColumns
     from kanalyze.tables.requests.topic_names import TopicNames
+    from kanalyze.tables.requests.topics import KeyTable, TopicTable
 
 __all__ = [
     "ERROR_IDS",
@@ -406,32 +411,46 @@ class ListWriter:
 
 
 class TopicLookup:
-    """A cache of topic names by id, cleared when a topic gets another name."""
+    """The names of topics by their numbers; for those with an id alone, the name known for it."""
 
-    def __init__(self, names: TopicNames) -> None:
+    def __init__(self, names: TopicNames, topics: TopicTable) -> None:
         self._names = names
+        self._topics = topics
         self._changes = 0
-        self._by_id: dict[bytes, str] = {}
+        # By number of an id: one more than the number of its name; 0 while that is not known.
+        self._by_id = memoryview(array("q", bytes(8 * 64)))
+
+    def refresh(self) -> None:
+        """Clear the cache if a topic got a name, or another one; called before each row."""
+        if self._changes != self._names.changes:
+            self._changes = self._names.changes
+            self.forget()
+
+    def forget(self) -> None:
+        """Clear the cache."""
+        self._by_id = memoryview(array("q", bytes(8 * len(self._by_id))))
+
+    def number(self, topic: int, topic_id: int) -> int:
+        """Return the number of a topic's name; ``NO_TOPIC`` if no name is known."""
+        if topic > 0:
+            return topic
+        if topic_id == 0:
+            return NO_TOPIC
+        while topic_id >= len(self._by_id):
+            self._by_id = doubled(self._by_id)
+        number = self._by_id[topic_id] - 1
+        if number < 0:
+            number = self._topics.number_of(self._names.name(None, self._topics.id(topic_id)))
+            self._by_id[topic_id] = number + 1
+        return number
 
     def name(self, topic: str | None, topic_id: bytes) -> str | None:
         """Return the name of a topic; if the message has only the id, the name known for the id."""
-        if self._changes != self._names.changes:
-            self._changes = self._names.changes
-            self._by_id.clear()
-        name: str | None = self._by_id.get(topic_id)
-        if name is None:
-            name = self._names.name(topic, topic_id)
-            if name is not None:
-                self._by_id[topic_id] = name
-        return name
+        return self._names.name(topic, topic_id)
 
     def text(self, topic_id: bytes) -> str | None:
         """Return the text of a topic id in Kafka's notation."""
         return self._names.text(topic_id)
-
-    def forget(self) -> None:
-        """Clear the cache."""
-        self._by_id = {}
 
 
 class ErrorWriter(ListWriter):
@@ -459,28 +478,18 @@ class ErrorWriter(ListWriter):
         self._name.put(at, name)
 
 
-class _SessionColumns:
-    """The partitions of a fetch session by column; topics are numbers of texts.
-
-    Attributes:
-        session, changes: the session, and the value of its ``changes`` at that time.
-    """
-
-    def __init__(self, session: FetchSession, count: int) -> None:
-        self.session = session
-        self.changes = session.changes
-        self.count = count
-        self.topics = memoryview(array("i", bytes(4 * count)))
-        self.topic_ids = memoryview(array("i", bytes(4 * count)))
-        self.partitions = memoryview(array("q", bytes(8 * count)))
-
-
 class PartitionWriter(ListWriter):
     """Writes the column ``partitions``."""
 
-    def __init__(self, buffers: Mapping[str, IntBuffer | WordBuffer], topics: TopicLookup) -> None:
+    def __init__(
+        self,
+        buffers: Mapping[str, IntBuffer | WordBuffer],
+        topics: TopicTable,
+        lookup: TopicLookup,
+    ) -> None:
         super().__init__(buffers, "partitions")
         self._topics = topics
+        self._lookup = lookup
         self._topic: WordBuffer = words_of(buffers, "partitions.topic")
         self._topic_id: WordBuffer = words_of(buffers, "partitions.topic_id")
         self._partition: IntBuffer = ints_of(buffers, "partitions.partition")
@@ -494,17 +503,17 @@ class PartitionWriter(ListWriter):
 
     def forget(self) -> None:
         """Discard cached numbers of texts, because the buffers number their texts again."""
-        self._topic_id_codes: dict[bytes, int] = {}
-        self._sessions: dict[tuple[int, int], _SessionColumns] = {}
+        # By number of a topic, and of an id: one more than the number of its text; 0 if not known.
+        self._topic_codes = memoryview(array("q", bytes(8 * 64)))
+        self._topic_id_codes = memoryview(array("q", bytes(8 * 64)))
         self._codec_codes = memoryview(array("i", [-1] * len(SEEN_CODECS)))
 
     def put_all(self, partitions: PartitionColumns) -> None:
         """Write the partitions of an exchange."""
         for index in range(partitions.count):
-            at = self.next_item()
-            topic, topic_id = partitions.topics[index], partitions.topic_ids[index]
-            self._topic.put(at, topic or self._topics.name(topic, topic_id))
-            self._topic_id.put_code(at, self._topic_id_code(topic_id))
+            at = self._put_topic(
+                partitions.number(index, TOPIC), partitions.number(index, TOPIC_ID)
+            )
             columns = partitions.present_columns(index)
             if columns & (1 << PARTITION):
                 self._partition.put(at, partitions.number(index, PARTITION))
@@ -521,60 +530,35 @@ class PartitionWriter(ListWriter):
             if columns & (1 << ERROR_CODE):
                 self._error_code.put(at, partitions.number(index, ERROR_CODE))
 
-    def put_session(
-        self,
-        key: tuple[int, int],
-        session: FetchSession,
-        partitions: PartitionColumns,
-        open_sessions: int,
-    ) -> None:
+    def put_session(self, session: FetchSession, partitions: PartitionColumns) -> None:
         """Write the partitions of a fetch session that neither request nor response names.
 
-        Args:
-            key: connection and session id.
-            session: its partitions.
-            partitions: the partitions that request or response names.
-            open_sessions: number of open sessions of all connections.
+        ``partitions`` are those that request or response names.
         """
-        if len(self._sessions) > 2 * open_sessions + _MIN_ROOM:
-            self._sessions.clear()  # most cached sessions have ended
-        columns = self._columns_of(key, session)
-        if partitions.count == 0:
-            for index in range(columns.count):
-                self._put_session_partition(columns, index)
-            return
-        named = {partitions.key_of(index) for index in range(partitions.count)}
-        room = MAX_LISTED - len(named)
-        for index, partition in enumerate(session.partitions):
-            if index == columns.count or room <= 0:
+        keys: KeyTable = session.keys
+        room, listed = MAX_LISTED, 0
+        has_named = partitions.count > 0
+        if has_named:
+            room -= partitions.note_all()
+        for entry in range(keys.count):
+            if keys.is_removed(entry):
+                continue
+            if listed == MAX_LISTED or room <= 0:
                 break
-            if partition not in named:
-                self._put_session_partition(columns, index)
-                room -= 1
+            listed += 1
+            at = entry * KEY_CELLS
+            topic, topic_id, partition = keys.keys[at + 1], keys.keys[at + 2], keys.keys[at + 3]
+            if has_named and partitions.noted(topic, topic_id, partition) >= 0:
+                continue
+            self._partition.put(self._put_topic(topic, topic_id), partition)
+            room -= 1
 
-    def _columns_of(self, key: tuple[int, int], session: FetchSession) -> _SessionColumns:
-        stored = self._sessions.get(key)
-        if stored is not None and stored.session is session and stored.changes == session.changes:
-            return stored
-        columns = _SessionColumns(session, min(MAX_LISTED, len(session.partitions)))
-        are_named = True
-        for index, session_partition in enumerate(islice(session.partitions, MAX_LISTED)):
-            topic, topic_id, partition = session_partition
-            name = topic or self._topics.name(topic, topic_id)
-            are_named = are_named and name is not None
-            columns.topics[index] = self._topic.code(name)
-            columns.topic_ids[index] = self._topic_id_code(topic_id)
-            columns.partitions[index] = partition
-        # A name that is unknown now may be learned before the next fetch.
-        if are_named:
-            self._sessions[key] = columns
-        return columns
-
-    def _put_session_partition(self, columns: _SessionColumns, index: int) -> None:
+    def _put_topic(self, topic: int, topic_id: int) -> int:
+        """Begin an item with a topic; return its number."""
         at = self.next_item()
-        self._topic.put_code(at, columns.topics[index])
-        self._topic_id.put_code(at, columns.topic_ids[index])
-        self._partition.put(at, columns.partitions[index])
+        self._topic.put_code(at, self._topic_code(self._lookup.number(topic, topic_id)))
+        self._topic_id.put_code(at, self._topic_id_code(topic_id))
+        return at
 
     def _codec_code(self, codec: int) -> int:
         """Return the number of the text of a set of codecs; there are 256 sets."""
@@ -583,13 +567,26 @@ class PartitionWriter(ListWriter):
             code = self._codec_codes[codec] = self._codec.code(SEEN_CODECS[codec])
         return code
 
-    def _topic_id_code(self, topic_id: bytes) -> int:
-        word_code = self._topic_id_codes.get(topic_id)
-        if word_code is None:
-            new_code = self._topic_id.code(self._topics.text(topic_id))
-            self._topic_id_codes[topic_id] = new_code
-            return new_code
-        return word_code
+    def _topic_code(self, topic: int) -> int:
+        """Return the number of the text of a topic; -1 for ``NO_TOPIC``."""
+        if topic < 0:
+            return -1
+        while topic >= len(self._topic_codes):
+            self._topic_codes = doubled(self._topic_codes)
+        if self._topic_codes[topic] == 0:
+            self._topic_codes[topic] = self._topic.code(self._topics.name(topic)) + 1
+        return self._topic_codes[topic] - 1
+
+    def _topic_id_code(self, topic_id: int) -> int:
+        """Return the number of the text of a topic id; -1 for zeros."""
+        if topic_id == 0:
+            return -1
+        while topic_id >= len(self._topic_id_codes):
+            self._topic_id_codes = doubled(self._topic_id_codes)
+        if self._topic_id_codes[topic_id] == 0:
+            text = self._lookup.text(self._topics.id(topic_id))
+            self._topic_id_codes[topic_id] = self._topic_id.code(text) + 1
+        return self._topic_id_codes[topic_id] - 1
 
 
 _LARGEST_INT64 = 2**63 - 1

@@ -1,8 +1,24 @@
 # The C types of summaries.py.
 cimport cython
 
-from kanalyze.kafka.codec.machine cimport HIDDEN_COUNT, HIDDEN_FIRST, MISSING_RECORDS
-from kanalyze.kafka.codec.values cimport AS_ARRAY, AS_NULLABLE, Shape, TapeCursor, EncodedFields
+from kanalyze.kafka.codec.machine cimport (
+    doubled,
+    HIDDEN_COUNT,
+    HIDDEN_FIRST,
+    MISSING_RECORDS,
+    RECORDS_CELLS,
+)
+from kanalyze.kafka.codec.values cimport (
+    AS_ARRAY,
+    AS_BYTES,
+    AS_NULLABLE,
+    AS_RECORDS,
+    AS_TEXT,
+    EncodedFields,
+    Shape,
+    Tape,
+)
+from kanalyze.tables.requests.topics cimport FAILED, KeyTable, NO_TOPIC, TopicTable
 
 cdef enum:
     PARTITION = 1
@@ -13,7 +29,9 @@ cdef enum:
     CODEC = 6
     ERROR_CODE = 7
     LAST_OFFSET = 8
-    CELLS = 9
+    TOPIC = 9
+    TOPIC_ID = 10
+    CELLS = 11
 
     FIRST_TEXT = 20
     GROUP_ID = 20
@@ -34,53 +52,78 @@ cdef enum:
     SESSION_TIMEOUT_MS = 51
 
 
-cdef long long _FEW, _ONE
+cdef long long _FEW, _ONE, NO_PARTITION, NO_NUMBER
 
 
+@cython.final
 cdef class PartitionColumns:
-    cdef readonly list topics
-    cdef readonly list topic_ids
+    cdef readonly TopicTable topics
     cdef long long[::1] cells
     cdef readonly Py_ssize_t count
-    cdef dict index
-    cdef Py_ssize_t indexed
+    cdef KeyTable _entries
+    cdef long long[::1] _places
+    cdef Py_ssize_t _indexed
 
     cdef clear(self)
     @cython.locals(at=cython.Py_ssize_t, begin=cython.Py_ssize_t)
-    cdef Py_ssize_t add(self, topic, topic_id) except -1
-    cdef _grow(self)
+    cdef Py_ssize_t add(self, long long topic, long long topic_id) except -1
     @cython.locals(begin=cython.Py_ssize_t)
     cdef int put(self, Py_ssize_t at, int column, long long value) except -1
+    cdef int set_topic(self, Py_ssize_t at, int column, long long number) except -1
     cdef int forget(self, Py_ssize_t at, int column) except -1
-    cdef long long present_columns(self, Py_ssize_t at) except? -7
+    cdef long long present_columns(self, Py_ssize_t at) except? FAILED
     cdef bint has(self, Py_ssize_t at, int column) except -1
-    cdef long long number(self, Py_ssize_t at, int column) except? -7
+    cdef long long number(self, Py_ssize_t at, int column) except? FAILED
     cdef object get(self, Py_ssize_t at, int column)
+    cdef long long partition(self, Py_ssize_t at) except? FAILED
     @cython.locals(begin=cython.Py_ssize_t, cell=cython.Py_ssize_t)
-    cdef insert(self, Py_ssize_t at, topic, topic_id)
+    cdef insert(self, Py_ssize_t at, long long topic, long long topic_id)
     @cython.locals(to=cython.Py_ssize_t, column=cython.int)
     cdef Py_ssize_t copy(self, PartitionColumns other, Py_ssize_t at) except -1
-    @cython.locals(partition=cython.longlong, index=cython.Py_ssize_t)
+    @cython.locals(
+        topic=cython.longlong,
+        topic_id=cython.longlong,
+        partition=cython.longlong,
+        index=cython.Py_ssize_t,
+    )
     cdef Py_ssize_t index_of(self, PartitionColumns other, Py_ssize_t at, Py_ssize_t within) except -2
-    cdef Py_ssize_t _looked_up(self, PartitionColumns other, Py_ssize_t at, Py_ssize_t within) except -2
-    cdef tuple key_of(self, Py_ssize_t at)
+    cdef Py_ssize_t _looked_up(
+        self, long long topic, long long topic_id, long long partition, Py_ssize_t within
+    ) except -2
+    @cython.locals(index=cython.Py_ssize_t)
+    cdef int _note_first(self, Py_ssize_t within) except -1
+    cdef Py_ssize_t note_all(self) except -1
+    @cython.locals(entry=cython.Py_ssize_t)
+    cdef Py_ssize_t noted(self, long long topic, long long topic_id, long long partition) except -2
+    @cython.locals(entry=cython.Py_ssize_t)
+    cdef int note(self, long long topic, long long topic_id, Py_ssize_t index) except -1
+    cpdef tuple key_of(self, Py_ssize_t at)
     cdef object _partition_at(self, Py_ssize_t at)
+    @cython.locals(at=cython.Py_ssize_t)
     cpdef add_partition(self, summary)
 
 
+@cython.final
 cdef class FetchSessionUpdate:
-    cdef public object session_id
-    cdef public long long epoch
-    cdef public list named
-    cdef public list forgotten
-    cdef public object response_session_id
-    cdef public long long error_code
+    cdef readonly PartitionColumns named
+    cdef readonly PartitionColumns forgotten
+    cdef readonly long long session_id
+    cdef readonly long long epoch
+    cdef readonly long long response_session_id
+    cdef readonly long long error_code
+
+    cpdef set(
+        self, long long session_id, long long epoch, long long response_session_id, long long error_code
+    )
+    cdef bint has_new_id(self) except -1
 
 
+@cython.final
 cdef class ExchangeSummary:
+    cdef readonly TopicTable topics
     cdef public PartitionColumns partitions
     cdef public list errors
-    cdef public list names
+    cdef list pairs
     cdef public FetchSessionUpdate session
     cdef public object delivery
     cdef public object has_assignments
@@ -96,6 +139,7 @@ cdef class ExchangeSummary:
     cpdef int set_text(self, int field, value) except -1
     cdef bint has(self, int field) except -1
     cpdef object number(self, int field)
+    cdef long long number_or(self, int field, long long absent) except? FAILED
     cpdef object text(self, int field)
 
 
@@ -121,17 +165,15 @@ cdef enum:
 cdef long long _UNKNOWN_OFFSET
 
 
-cdef class _ValueStep:
-    cdef readonly int role
-    cdef Py_ssize_t index
-    cdef Shape shape
-    cdef _StructPlan below
-
-
+@cython.final
 cdef class _StructPlan:
     cdef list absent
-    cdef list steps
+    cdef list shapes
+    cdef list below
     cdef dict tagged
+    cdef int[::1] roles
+    cdef int[::1] kinds
+    cdef int[::1] cells
     cdef Py_ssize_t count
     cdef Py_ssize_t untagged
     cdef Py_ssize_t nested_tail
@@ -144,30 +186,35 @@ cdef class _StructPlan:
     cdef bint has_lists
     cdef bint has_names
     cdef bint opens_topic
-    cdef object topic
-    cdef object topic_id
+    cdef long long topic
+    cdef long long topic_id
     cdef long long partition
     cdef long long offset
     cdef long long high_watermark
 
-    cdef _ValueStep _add(self, level, index, Shape shape, bint by_hand)
 
-
+@cython.final
 cdef class BodyWalk:
     cdef object _level
-    cdef TapeCursor _cursor
+    cdef TopicTable _topics
     cdef bint _is_request
     cdef bint _by_hand
     cdef dict _plans
+    cdef long long _generation
     cdef Shape _last_shape
     cdef _StructPlan _last_plan
+    cdef Tape _tape
+    cdef long long[::1] _cells
+    cdef unsigned char[::1] _arena
+    cdef long long _at
+    cdef long long _arena_at
     cdef long long[::1] _marks
     cdef Py_ssize_t _used
     cdef ExchangeSummary _summary
     cdef PartitionColumns _partitions
     cdef PartitionColumns _forgotten
-    cdef object _topic
-    cdef object _topic_id
+    cdef long long _topic
+    cdef long long _topic_id
     cdef long long _partition
     cdef long long _offset
     cdef long long _high_watermark
@@ -175,8 +222,13 @@ cdef class BodyWalk:
     cdef long long _code
 
     @cython.locals(plan=_StructPlan, code=cython.longlong)
-    cpdef read(self, EncodedFields encoded, ExchangeSummary summary, PartitionColumns partitions, PartitionColumns forgotten)
-    @cython.locals(plan=_StructPlan)
+    cpdef read(
+        self,
+        EncodedFields encoded,
+        ExchangeSummary summary,
+        PartitionColumns partitions,
+        PartitionColumns forgotten,
+    )
     cdef _StructPlan _plan_of(self, Shape shape)
     @cython.locals(
         first=cython.Py_ssize_t,
@@ -186,64 +238,90 @@ cdef class BodyWalk:
         has_topic=cython.bint,
     )
     cdef long long _struct(
-        self, _StructPlan plan, topic, topic_id, long long partition, bint in_partition
-    ) except? -7
+        self,
+        _StructPlan plan,
+        long long topic,
+        long long topic_id,
+        long long partition,
+        bint in_partition,
+    ) except? FAILED
     @cython.locals(
-        cursor=TapeCursor,
-        step=_ValueStep,
+        at=cython.longlong,
         index=cython.Py_ssize_t,
         count=cython.longlong,
+        place=cython.Py_ssize_t,
         _i=cython.longlong,
     )
-    cdef _read_values(self, _StructPlan plan, Py_ssize_t first)
-    @cython.locals(cursor=TapeCursor, role=cython.int, code=cython.longlong)
-    cdef _read_value(self, _ValueStep step)
-    cdef _add_topic(self, _StructPlan plan, Py_ssize_t before, topic, topic_id, long long code)
+    cdef int _read_values(self, _StructPlan plan, Py_ssize_t first) except -1
+    @cython.locals(role=cython.int, kind=cython.int, cells="long long[::1]")
+    cdef long long _read_value(self, _StructPlan plan, Py_ssize_t index, long long at) except FAILED
+    @cython.locals(kind=cython.int, count=cython.longlong, inner=Shape, _i=cython.longlong)
+    cdef long long _after(self, Shape shape, long long at) except FAILED
+    @cython.locals(inner=Shape, count=cython.longlong, _i=cython.longlong)
+    cdef long long _after_struct(self, Shape shape, long long at) except FAILED
+    @cython.locals(size=cython.longlong)
+    cdef long long _topic_at(self, long long at) except FAILED
+    @cython.locals(size=cython.longlong, begin=cython.longlong)
+    cdef str _text_at(self, long long at)
+    cdef int _add_topic(
+        self,
+        _StructPlan plan,
+        Py_ssize_t before,
+        long long topic,
+        long long topic_id,
+        long long code,
+    ) except -1
     @cython.locals(partitions=PartitionColumns, at=cython.Py_ssize_t)
-    cdef _add_partition(self, _StructPlan plan, topic, topic_id)
+    cdef int _add_partition(self, _StructPlan plan, long long topic, long long topic_id) except -1
     @cython.locals(
-        cursor=TapeCursor,
-        step=_ValueStep,
+        role=cython.int,
         partitions=PartitionColumns,
         index=cython.Py_ssize_t,
         at=cython.longlong,
         value=cython.longlong,
     )
-    cdef _read_nested(
+    cdef int _read_nested(
         self,
         _StructPlan plan,
         Py_ssize_t first,
-        topic,
-        topic_id,
+        long long topic,
+        long long topic_id,
         long long partition,
         bint in_partition,
-    )
-    @cython.locals(plan=_StructPlan, kind=cython.int, count=cython.longlong, _i=cython.longlong)
-    cdef _below(self, _ValueStep step, topic, topic_id, long long partition, bint in_partition)
+    ) except -1
     @cython.locals(
-        cursor=TapeCursor,
-        step=_ValueStep,
+        nested=_StructPlan, kind=cython.int, count=cython.longlong, _i=cython.longlong
+    )
+    cdef int _below(
+        self,
+        _StructPlan plan,
+        Py_ssize_t index,
+        long long topic,
+        long long topic_id,
+        long long partition,
+        bint in_partition,
+    ) except -1
+    @cython.locals(
         partitions=PartitionColumns,
         index=cython.Py_ssize_t,
         at=cython.longlong,
         count=cython.longlong,
         place=cython.Py_ssize_t,
+        name=cython.longlong,
         _i=cython.longlong,
     )
-    cdef _lists(self, _StructPlan plan, Py_ssize_t first, int role, topic, topic_id)
+    cdef int _lists(
+        self, _StructPlan plan, Py_ssize_t first, int role, long long topic, long long topic_id
+    ) except -1
     @cython.locals(
-        cursor=TapeCursor,
         partitions=PartitionColumns,
+        cells="long long[::1]",
         size=cython.longlong,
         flags=cython.longlong,
-        codec_and_seen=cython.longlong,
         column=cython.int,
     )
-    cdef _add_records(self, Py_ssize_t index, long long at, long long offset)
+    cdef int _add_records(self, Py_ssize_t index, long long at, long long offset) except -1
     cdef _set_absent(self, _StructPlan plan)
     cdef _set_text(self, int field, text)
-    @cython.locals(cursor=TapeCursor, summary=ExchangeSummary)
-    cdef _read_rare(self, _ValueStep step)
-    @cython.locals(cursor=TapeCursor, summary=ExchangeSummary, end=cython.longlong)
-    cdef _read_keys(self, _ValueStep step)
-    cdef _make_room(self, least)
+    @cython.locals(summary=ExchangeSummary)
+    cdef _read_rare(self, int role, long long at)

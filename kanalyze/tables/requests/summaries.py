@@ -15,8 +15,9 @@ from array import array
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.kafka.codec.values import NO_UUID, SEEN_CODECS, TapeCursor
+from kanalyze.kafka.codec.values import NO_UUID, SEEN_CODECS
 from kanalyze.spec.rows.requests import COLUMNS
+from kanalyze.tables.requests.topics import KeyTable, TopicTable
 
 try:
     import cython
@@ -24,11 +25,24 @@ except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.kafka.codec.opcodes import HIDDEN_COUNT, HIDDEN_FIRST, MISSING_RECORDS
-    from kanalyze.kafka.codec.values import AS_ARRAY, AS_NULLABLE
+    from kanalyze.kafka.codec.machine import doubled
+    from kanalyze.kafka.codec.opcodes import (
+        HIDDEN_COUNT,
+        HIDDEN_FIRST,
+        MISSING_RECORDS,
+        RECORDS_CELLS,
+    )
+    from kanalyze.kafka.codec.values import (
+        AS_ARRAY,
+        AS_BYTES,
+        AS_NULLABLE,
+        AS_RECORDS,
+        AS_TEXT,
+    )
+    from kanalyze.tables.requests.topics import NO_TOPIC
 
     PARTITION, RECORD_COUNT, RECORD_BYTES, BASE_OFFSET, HIGH_WATERMARK = range(1, 6)
-    CODEC, ERROR_CODE, LAST_OFFSET, CELLS = range(6, 10)
+    CODEC, ERROR_CODE, LAST_OFFSET, TOPIC, TOPIC_ID, CELLS = range(6, 12)
     FIRST_TEXT = GROUP_ID = 20
     TRANSACTIONAL_ID, KEY = 21, 22
     FIRST_NUMBER = MAX_WAIT_MS = 40
@@ -43,7 +57,7 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kanalyze.kafka.codec.values import EncodedFields, Shape
+    from kanalyze.kafka.codec.values import EncodedFields, Shape, Tape
     from kanalyze.tables.requests.field_selection import FieldRoles
 
 __all__ = [
@@ -105,10 +119,12 @@ DEFAULTED_FIELDS = frozenset(FIELD_NUMBERS.keys() - _COLUMNS.keys())
 """Fields that have the default of the definition if a version does not have them. A column is null
 then."""
 
+NO_PARTITION = NO_NUMBER = 1 << 40
+"""In place of numbers of 32 bits."""
 _ONE = 1
 """A number of 64 bits, so that it can be shifted by as many."""
 _FEW = 8
-"""Up to this number of partitions, a search compares them one by one; beyond, it uses a dict."""
+"""Up to this number of partitions, a search compares them one by one; beyond, it uses a table."""
 
 
 class PartitionSummary(NamedTuple):
@@ -134,50 +150,50 @@ class PartitionColumns:
     """The topics and partitions that a message names, by column.
 
     Attributes:
-        topics, topic_ids: one for each entry; None, and zeros, if the message does not have them.
+        topics: the table of the numbers of topics and their ids.
         count: number of entries: partitions, and topics without partitions.
         cells: for each entry, a group of numbers: a bit mask of the known columns, then the value
-            of each column. The codec is an index of
+            of each column, then the topic and its id: ``NO_TOPIC`` and 0 if the message does not
+            have them. The codec is an index of
             :data:`~kanalyze.kafka.codec.values.SEEN_CODECS`.
     """
 
-    def __init__(self) -> None:
-        self.topics: list[str | None] = []
-        self.topic_ids: list[bytes] = []
+    def __init__(self, topics: TopicTable) -> None:
+        self.topics = topics
         self.cells = memoryview(array("q", bytes(8 * CELLS * _FEW)))
         self.count = 0
-        self.index: dict[tuple[str | None, bytes, int], int] | None = None
-        self.indexed = 0
+        self._entries = KeyTable()
+        self._places = memoryview(array("q", bytes(8 * 16)))
+        self._indexed = 0
 
     def clear(self) -> None:
         """Remove all topics and partitions."""
-        if self.count > 0:
-            self.topics.clear()
-            self.topic_ids.clear()
-            self.count = 0
-            self.index = None
+        self.count = 0
+        if self._indexed != 0:
+            self._entries.clear()
+            self._indexed = 0
 
-    def add(self, topic: str | None, topic_id: bytes) -> int:
+    def add(self, topic: int, topic_id: int) -> int:
         """Append a partition or topic without values; return its index."""
         at = self.count
         begin = at * CELLS
         if begin >= len(self.cells):
-            self._grow()
-        self.topics.append(topic)
-        self.topic_ids.append(topic_id)
+            self.cells = doubled(self.cells)
         self.cells[begin] = 0
+        self.cells[begin + TOPIC] = topic
+        self.cells[begin + TOPIC_ID] = topic_id
         self.count = at + 1
         return at
-
-    def _grow(self) -> None:
-        more = array("q", bytes(8 * len(self.cells)))
-        self.cells = memoryview(array("q", self.cells) + more)
 
     def put(self, at: int, column: int, value: int) -> None:
         """Set the value of a column."""
         begin = at * CELLS
         self.cells[begin] |= 1 << column
         self.cells[begin + column] = value
+
+    def set_topic(self, at: int, column: int, number: int) -> None:
+        """Set the number of the topic or of its id."""
+        self.cells[at * CELLS + column] = number
 
     def forget(self, at: int, column: int) -> None:
         """Make the value of a column unknown."""
@@ -192,26 +208,30 @@ class PartitionColumns:
         return self.cells[at * CELLS] & (1 << column) != 0
 
     def number(self, at: int, column: int) -> int:
-        """Return the value of a column, which must be known."""
+        """Return the value of a column, which must be known, the topic or its id."""
         return self.cells[at * CELLS + column]
 
     def get(self, at: int, column: int) -> int | None:
         """Return the value of a column; None if unknown."""
         return self.number(at, column) if self.has(at, column) else None
 
-    def insert(self, at: int, topic: str | None, topic_id: bytes) -> None:
+    def partition(self, at: int) -> int:
+        """Return the partition; ``NO_PARTITION`` for a topic as a whole."""
+        return self.number(at, PARTITION) if self.has(at, PARTITION) else NO_PARTITION
+
+    def insert(self, at: int, topic: int, topic_id: int) -> None:
         """Insert a partition or topic without values."""
         self.add(topic, topic_id)
-        self.topics.insert(at, self.topics.pop())
-        self.topic_ids.insert(at, self.topic_ids.pop())
         begin = at * CELLS
         for cell in range(self.count * CELLS - 1, begin + CELLS - 1, -1):
             self.cells[cell] = self.cells[cell - CELLS]
         self.cells[begin] = 0
+        self.cells[begin + TOPIC] = topic
+        self.cells[begin + TOPIC_ID] = topic_id
 
     def copy(self, other: PartitionColumns, at: int) -> int:
         """Append a copy of a partition of ``other``; return its index."""
-        to = self.add(other.topics[at], other.topic_ids[at])
+        to = self.add(NO_TOPIC, 0)
         for column in range(CELLS):
             self.cells[to * CELLS + column] = other.cells[at * CELLS + column]
         return to
@@ -221,28 +241,58 @@ class PartitionColumns:
 
         If it is there more than once, return the last index.
         """
+        topic, topic_id = other.number(at, TOPIC), other.number(at, TOPIC_ID)
+        partition = other.partition(at)
         if within > _FEW:
-            return self._looked_up(other, at, within)
-        topic, topic_id = other.topics[at], other.topic_ids[at]
-        partition = other.number(at, PARTITION)
+            return self._looked_up(topic, topic_id, partition, within)
         for index in range(within - 1, -1, -1):
             if (
-                self.number(index, PARTITION) == partition
-                and self.topics[index] == topic
-                and self.topic_ids[index] == topic_id
+                self.partition(index) == partition
+                and self.number(index, TOPIC) == topic
+                and self.number(index, TOPIC_ID) == topic_id
             ):
                 return index
         return -1
 
-    def _looked_up(self, other: PartitionColumns, at: int, within: int) -> int:
-        if self.index is None or self.indexed != within:
-            self.index = {self.key_of(place): place for place in range(within)}
-            self.indexed = within
-        return self.index.get(other.key_of(at), -1)
+    def _looked_up(self, topic: int, topic_id: int, partition: int, within: int) -> int:
+        if self._indexed != within:
+            self._note_first(within)
+        return self.noted(topic, topic_id, partition)
 
-    def key_of(self, at: int) -> tuple[str | None, bytes, int]:
-        """Return the topic, its id and the partition, which must be known."""
-        return self.topics[at], self.topic_ids[at], self.number(at, PARTITION)
+    def _note_first(self, within: int) -> None:
+        self._entries.clear()
+        for index in range(within):
+            self.note(self.number(index, TOPIC), self.number(index, TOPIC_ID), index)
+        self._indexed = within
+
+    def note_all(self) -> int:
+        """Note the index of every partition; return how many different ones there are."""
+        if self._indexed != self.count:
+            self._note_first(self.count)
+        return len(self._entries)
+
+    def noted(self, topic: int, topic_id: int, partition: int) -> int:
+        """Return the index that was noted for a key; -1 if there is none."""
+        entry = self._entries.find(0, topic, topic_id, partition)
+        return -1 if entry < 0 else self._places[entry]
+
+    def note(self, topic: int, topic_id: int, index: int) -> None:
+        """Note the index of a partition under a topic and an id, which may be others than its own.
+
+        It replaces what was noted before.
+        """
+        self._indexed = -1
+        entry = self._entries.find(0, topic, topic_id, self.partition(index))
+        if entry < 0:
+            entry = self._entries.add(0, topic, topic_id, self.partition(index))
+            if entry >= len(self._places):
+                self._places = doubled(self._places)
+        self._places[entry] = index
+
+    def key_of(self, at: int) -> SessionPartition:
+        """Return the topic, its id and the partition, which must be known, as objects."""
+        name = self.topics.name(self.number(at, TOPIC))
+        return name, self.topics.id(self.number(at, TOPIC_ID)), self.number(at, PARTITION)
 
     def __iter__(self) -> Iterator[PartitionSummary]:
         """Iterate over all entries as :class:`PartitionSummary`; this is slow."""
@@ -251,8 +301,8 @@ class PartitionColumns:
     def _partition_at(self, at: int) -> PartitionSummary:
         codec = self.get(at, CODEC)
         return PartitionSummary(
-            self.topics[at],
-            self.topic_ids[at],
+            self.topics.name(self.number(at, TOPIC)),
+            self.topics.id(self.number(at, TOPIC_ID)),
             self.get(at, PARTITION),
             self.get(at, RECORD_COUNT),
             self.get(at, RECORD_BYTES),
@@ -265,7 +315,8 @@ class PartitionColumns:
 
     def add_partition(self, summary: PartitionSummary) -> None:
         """Append a partition or topic with all its values."""
-        at = self.add(summary.topic, summary.topic_id)
+        topic, topic_id = summary.topic, summary.topic_id
+        at = self.add(self.topics.number_of(topic), self.topics.number_of_id(topic_id))
         codec = None if summary.codec is None else SEEN_CODECS.index(summary.codec)
         for column, value in (
             (PARTITION, summary.partition),
@@ -292,25 +343,25 @@ class FetchSessionUpdate:
         session_id, epoch: values in the request.
         named: partitions that the request names.
         forgotten: partitions that the request removes from the session.
-        response_session_id: session id in the response; None without a decoded response.
+        response_session_id: session id in the response; ``NO_NUMBER`` without a decoded response.
         error_code: the top-level error code of the response.
     """
 
-    def __init__(
-        self,
-        session_id: int,
-        epoch: int,
-        named: list[SessionPartition],
-        forgotten: list[SessionPartition],
-        response_session_id: int | None,
-        error_code: int,
-    ) -> None:
-        self.session_id = session_id
-        self.epoch = epoch
+    def __init__(self, named: PartitionColumns, forgotten: PartitionColumns) -> None:
         self.named = named
         self.forgotten = forgotten
+        self.set(0, 0, 0, 0)
+
+    def set(self, session_id: int, epoch: int, response_session_id: int, error_code: int) -> None:
+        """Set all that is not partitions."""
+        self.session_id = session_id
+        self.epoch = epoch
         self.response_session_id = response_session_id
         self.error_code = error_code
+
+    def has_new_id(self) -> bool:
+        """Return true if the response has the id of a session."""
+        return self.response_session_id not in (0, NO_NUMBER)
 
 
 class Delivery(NamedTuple):
@@ -332,7 +383,7 @@ class ExchangeSummary:
     Attributes:
         partitions: the topics and partitions that the exchange is about.
         errors: topic or None, topic id or zeros, partition or None, and a code other than 0.
-        names: topic ids, and the names that the bodies give them.
+        pairs: numbers of topic ids, and of the names that the bodies give them.
         session: the fetch session of a Fetch that uses, begins or closes one.
         delivery: of a ShareFetch or heartbeat with a response.
         has_assignments: whether a SyncGroup request has the assignments of the group.
@@ -342,10 +393,11 @@ class ExchangeSummary:
             ``numbers`` and ``texts`` are these values.
     """
 
-    def __init__(self) -> None:
-        self.partitions = PartitionColumns()
+    def __init__(self, topics: TopicTable) -> None:
+        self.topics = topics
+        self.partitions = PartitionColumns(topics)
         self.errors: list[tuple[str | None, bytes, int | None, int]] = []
-        self.names: list[tuple[bytes, str]] = []
+        self.pairs: list[tuple[int, int]] = []
         self.numbers = memoryview(array("q", bytes(8 * (_END - FIRST_TEXT))))
         self.texts: list[str | None] = [None] * (FIRST_NUMBER - FIRST_TEXT)
         self.clear(self.partitions)
@@ -355,8 +407,8 @@ class ExchangeSummary:
         self.partitions = partitions
         if self.errors:
             self.errors = []
-        if self.names:
-            self.names = []
+        if self.pairs:
+            self.pairs = []
         self.session: FetchSessionUpdate | None = None
         self.delivery: Delivery | None = None
         self.has_assignments: bool | None = None
@@ -364,6 +416,12 @@ class ExchangeSummary:
         self.groups = 0
         self.first_group: str | None = None
         self.known = 0
+
+    @property
+    def names(self) -> list[tuple[bytes, str]]:
+        """Topic ids, and the names that the bodies give them."""
+        topics = self.topics
+        return [(topics.id(number), topics.name(topic) or "") for number, topic in self.pairs]
 
     def set_number(self, field: int, value: int) -> None:
         """Set a number; ``field`` is one of :data:`FIELD_NUMBERS`."""
@@ -383,17 +441,21 @@ class ExchangeSummary:
         """Return a number; None if absent."""
         return self.numbers[field - FIRST_TEXT] if self.has(field) else None
 
+    def number_or(self, field: int, absent: int) -> int:
+        """Return a number; ``absent`` if it is absent."""
+        return self.numbers[field - FIRST_TEXT] if self.has(field) else absent
+
     def text(self, field: int) -> str | None:
         """Return a text; None if absent."""
         return self.texts[field - FIRST_TEXT] if self.has(field) else None
 
 
-def summary_without_ids(partitions: Iterable[Any]) -> ExchangeSummary:
+def summary_without_ids(topics: TopicTable, partitions: Iterable[Any]) -> ExchangeSummary:
     """Return the summary of an exchange that has no more than partitions and their errors.
 
     Each is a named tuple of some fields of :class:`PartitionSummary`, without the topic's id.
     """
-    summary = ExchangeSummary()
+    summary = ExchangeSummary(topics)
     for fields in partitions:
         part = PartitionSummary(topic_id=NO_UUID, **fields._asdict())
         summary.partitions.add_partition(part)
@@ -423,31 +485,17 @@ _ROLES = {
 """Roles of fields as numbers: of struct fields (``AT_``), and the fields of a summary."""
 
 
-class _ValueStep:
-    """How to read one value of a struct on the tape.
-
-    Attributes:
-        role: one of the numbers in :data:`_ROLES`.
-        index: its number in the struct; tagged fields come after all others.
-        shape: its layout on the tape.
-        below: the plan of a nested struct, or of the structs in an array; None for other values.
-    """
-
-    def __init__(self, role: int, index: int, shape: Shape, below: _StructPlan | None) -> None:
-        self.role = role
-        self.index = index
-        self.shape = shape
-        self.below = below
-
-
 class _StructPlan:
     """How to walk the structs of one shape; made once per shape.
 
     Attributes:
-        steps: a step for each value on the tape; the first ``untagged`` are not tagged.
-        tagged: steps of tagged fields, by tag; None if there is no tag section.
+        count: number of values on the tape; the first ``untagged`` are not tagged. ``roles``,
+            ``kinds``, ``cells``, ``shapes`` and ``below`` are by value: one of the numbers in
+            :data:`_ROLES`; the kind of its shape; how many cells it takes, -1 if that depends; the
+            shape; the plan of a nested struct, or of the structs in an array, None for others.
+        tagged: by tag, the index of its value; None if there is no tag section.
         goes_below: whether a nested struct has a field that a row needs.
-        nested_tail: index of the last step if it is a nested struct and ends the struct, else -1.
+        nested_tail: index of the last value if it is a nested struct and ends the struct, else -1.
             Such a struct need not be skipped before it is read.
         has_topic, has_topic_id, has_partition, has_code, has_high_watermark: whether the struct
             has such a field in any version.
@@ -456,35 +504,53 @@ class _StructPlan:
             does not have; ``absent`` has those of the summary's :data:`.DEFAULTED_FIELDS`.
     """
 
-    def __init__(self, level: FieldRoles, shape: Shape, *, by_hand: bool) -> None:
+    def __init__(
+        self, level: FieldRoles, shape: Shape, topics: TopicTable, *, by_hand: bool
+    ) -> None:
         roles = [role for role, _ in level.fields]
-        self.steps: list[_ValueStep] = []
-        self.tagged: dict[int, _ValueStep] | None = None if shape.tags is None else {}
-        for index, field_shape in zip(shape.keys, shape.shapes, strict=True):
-            self._add(level, index, field_shape, by_hand=by_hand)
-        self.untagged = len(self.steps)
-        for tag, (index, field_shape) in (shape.tags or {}).items():
+        tags = shape.tags or {}
+        fields = list(zip(shape.keys, shape.shapes, strict=True))
+        self.untagged = len(fields)
+        self.tagged: dict[int, int] | None = None if shape.tags is None else {}
+        for tag, field in tags.items():
             assert self.tagged is not None
-            self.tagged[tag] = self._add(level, index, field_shape, by_hand=by_hand)
-        self.count = len(self.steps)
-        self.goes_below = any(step.role in (AT_BELOW, AT_FORGOTTEN) for step in self.steps)
-        last = self.steps[-1] if self.steps and shape.tags is None else None
-        is_below = last is not None and last.role in (AT_BELOW, AT_FORGOTTEN)
-        self.nested_tail = self.count - 1 if is_below else -1
+            self.tagged[tag] = len(fields)
+            fields.append(field)
+        self.count = len(fields)
+        self.shapes: list[Shape] = [field_shape for _, field_shape in fields]
+        self.below: list[_StructPlan | None] = []
+        numbers = []
+        for index, field_shape in fields:
+            role, below = level.fields[index]
+            number = AT_NOTHING if role is None else _ROLES[role]
+            plan = None
+            if below is not None and role != "has_assignments":
+                struct = field_shape
+                while struct.inner is not None:
+                    struct = struct.inner
+                plan = _StructPlan(below, struct, topics, by_hand=by_hand)
+                number = number or AT_BELOW
+            self.below.append(plan)
+            numbers.append(number)
+        self.roles = memoryview(array("i", numbers or [0]))
+        self.kinds = memoryview(array("i", [each.kind for each in self.shapes] or [0]))
+        self.cells = memoryview(array("i", [each.cells for each in self.shapes] or [0]))
+        self.goes_below = AT_BELOW in numbers or AT_FORGOTTEN in numbers
+        is_last_below = bool(numbers) and numbers[-1] in (AT_BELOW, AT_FORGOTTEN)
+        self.nested_tail = self.count - 1 if is_last_below and shape.tags is None else -1
         defaults = {
             role: value
             for role, value in zip(roles, shape.defaults, strict=True)
             if role is not None
         }
-        read = {step.role for step in self.steps[: self.untagged]}
+        read = set(numbers[: self.untagged])
         self.absent: list[tuple[int, Any]] = [
             (_ROLES[role], value)
             for role, value in defaults.items()
             if role in DEFAULTED_FIELDS and _ROLES[role] not in read
         ]
-        self.topic: str | None = defaults.get("topic")
-        absent_id: bytes = defaults.get("topic_id", NO_UUID)
-        self.topic_id = NO_UUID if absent_id == NO_UUID else absent_id
+        self.topic = topics.number_of(defaults.get("topic"))
+        self.topic_id = topics.number_of_id(defaults.get("topic_id", NO_UUID))
         self.partition: int = defaults.get("partition", 0)
         self.offset: int = defaults.get("offset", _UNKNOWN_OFFSET)
         self.high_watermark: int = defaults.get("high_watermark", _UNKNOWN_OFFSET)
@@ -497,32 +563,18 @@ class _StructPlan:
         self.has_names = level.has_names
         self.opens_topic = level.opens_topic and not by_hand
 
-    def _add(self, level: FieldRoles, index: int, shape: Shape, *, by_hand: bool) -> _ValueStep:
-        role, below = level.fields[index]
-        number = AT_NOTHING if role is None else _ROLES[role]
-        plan = None
-        if below is not None and role != "has_assignments":
-            struct = shape
-            while struct.inner is not None:
-                struct = struct.inner
-            plan = _StructPlan(below, struct, by_hand=by_hand)
-            number = number or AT_BELOW
-        step = _ValueStep(number, len(self.steps), shape, plan)
-        self.steps.append(step)
-        return step
-
 
 class BodyWalk:
     """Walks the bodies of one kind of message, in any version."""
 
     def __init__(
-        self, level: FieldRoles, cursor: TapeCursor, *, is_request: bool, by_hand: bool = False
+        self, level: FieldRoles, topics: TopicTable, *, is_request: bool, by_hand: bool = False
     ) -> None:
         """Make a walk for messages with these fields.
 
         Args:
             level: the roles of the selected fields.
-            cursor: reads tapes; shared, because it caches texts.
+            topics: numbers the topics.
             is_request: whether the messages are requests, whose error codes are not errors of the
                 exchange.
             by_hand: whether the fields were selected by hand. Then a partition counts even if its
@@ -530,12 +582,17 @@ class BodyWalk:
                 means no records, and an empty text counts as a text.
         """
         self._level = level
-        self._cursor = cursor
+        self._topics = topics
         self._is_request = is_request
         self._by_hand = by_hand
         self._plans: dict[Shape, _StructPlan] = {}
+        self._generation = topics.generation
         self._last_shape: Shape | None = None
         self._last_plan: _StructPlan
+        self._tape: Tape | None = None
+        self._cells = memoryview(array("q"))
+        self._arena = memoryview(bytearray(1))
+        self._at = self._arena_at = 0
         self._marks = memoryview(array("q", bytes(8 * 64)))
         self._used = 0
 
@@ -550,48 +607,51 @@ class BodyWalk:
 
         Topics and partitions that a fetch removes from its session are added to ``forgotten``.
         """
+        if self._generation != self._topics.generation:  # plans have numbers of topics too
+            self._generation = self._topics.generation
+            self._plans, self._last_shape = {}, None
         if encoded.shape is not self._last_shape:  # consecutive messages often have one version
             self._last_plan, self._last_shape = self._plan_of(encoded.shape), encoded.shape
         plan = self._last_plan
         self._summary, self._partitions, self._forgotten = summary, partitions, forgotten
+        if encoded.tape is not self._tape:  # assigning a view takes longer than the rest of this
+            self._tape = encoded.tape
+            self._cells = encoded.tape.cells
+            self._arena = encoded.tape.arena
+        self._at, self._arena_at = encoded.at, encoded.arena_at
         self._used = 0
-        self._cursor.begin(encoded)
-        code = self._struct(plan, None, NO_UUID, 0, False)
+        code = self._struct(plan, NO_TOPIC, 0, 0, False)
         if not self._is_request:
             summary.code = code
 
     def _plan_of(self, shape: Shape) -> _StructPlan:
         plan = self._plans.get(shape)
         if plan is None:
-            plan = self._plans[shape] = _StructPlan(self._level, shape, by_hand=self._by_hand)
+            plan = _StructPlan(self._level, shape, self._topics, by_hand=self._by_hand)
+            self._plans[shape] = plan
         return plan
 
     def _struct(
-        self,
-        plan: _StructPlan,
-        topic: str | None,
-        topic_id: bytes,
-        partition: int,
-        in_partition: bool,
+        self, plan: _StructPlan, topic: int, topic_id: int, partition: int, in_partition: bool
     ) -> int:
         """Walk a struct; return the first of its error codes that is not 0."""
         first = self._used
         self._used = first + plan.count
-        if self._used > len(self._marks):
-            self._make_room(self._used)
+        while self._used > len(self._marks):
+            self._marks = doubled(self._marks)
         self._read_values(plan, first)
-        code, end = self._code, self._cursor.at
-        if plan.has_topic and (topic is None or self._topic):
+        code, end = self._code, self._at
+        if plan.has_topic and (topic < 0 or self._topic > 0):
             topic = self._topic
-        if plan.has_topic_id and (topic_id is NO_UUID or self._topic_id is not NO_UUID):
+        if plan.has_topic_id and (topic_id == 0 or self._topic_id > 0):
             topic_id = self._topic_id
         if plan.has_partition:
             partition, in_partition = self._partition, True
-        if plan.has_names and topic and topic_id is not NO_UUID:
-            self._summary.names.append((topic_id, topic))
-        has_topic = self._by_hand or bool(topic) or topic_id is not NO_UUID
+        if plan.has_names and topic > 0 and topic_id > 0:
+            self._summary.pairs.append((topic_id, topic))
+        has_topic = self._by_hand or topic > 0 or topic_id > 0
         if plan.has_lists:
-            self._lists(plan, first, AT_TOPICS, None, NO_UUID)
+            self._lists(plan, first, AT_TOPICS, NO_TOPIC, 0)
         if has_topic and plan.has_partition:
             self._add_partition(plan, topic, topic_id)
         before = self._partitions.count
@@ -600,7 +660,7 @@ class BodyWalk:
         if plan.goes_below or code != 0:
             self._read_nested(plan, first, topic, topic_id, partition, in_partition)
         if plan.nested_tail < 0:
-            self._cursor.at = end
+            self._at = end
         if has_topic and plan.opens_topic and (code != 0 or self._partitions.count == before):
             self._add_topic(plan, before, topic, topic_id, code)
         self._used = first
@@ -608,59 +668,110 @@ class BodyWalk:
 
     def _read_values(self, plan: _StructPlan, first: int) -> None:
         """Read the struct's own values, and note the position of each."""
-        cursor = self._cursor
         self._topic, self._topic_id, self._partition = plan.topic, plan.topic_id, plan.partition
         self._offset, self._high_watermark = plan.offset, plan.high_watermark
         self._records_at, self._code = -1, 0
         if plan.absent:
             self._set_absent(plan)
+        at = self._at
         for index in range(plan.untagged):
-            step = plan.steps[index]
-            self._marks[first + index] = cursor.at
+            self._marks[first + index] = at
             if index != plan.nested_tail:
-                self._read_value(step)
-        if plan.tagged is None:
-            return
-        for index in range(plan.untagged, plan.count):
-            self._marks[first + index] = -1
-        count = cursor.number()
-        for _i in range(count):
-            step = plan.tagged[cursor.number()]
-            self._marks[first + step.index] = cursor.at
-            self._read_value(step)
+                at = self._read_value(plan, index, at)
+        if plan.tagged is not None:
+            for index in range(plan.untagged, plan.count):
+                self._marks[first + index] = -1
+            count = self._cells[at]
+            at += 1
+            for _i in range(count):
+                place: int = plan.tagged[self._cells[at]]
+                self._marks[first + place] = at + 1
+                at = self._read_value(plan, place, at + 1)
+        self._at = at
 
-    def _read_value(self, step: _ValueStep) -> None:  # noqa: C901 - one switch
-        """Read a value, or skip it if the second walk reads it."""
-        cursor, role = self._cursor, step.role
+    def _read_value(self, plan: _StructPlan, index: int, at: int) -> int:
+        """Read a value, or skip it if the second walk reads it; return the index of the next."""
+        role, cells = plan.roles[index], self._cells
         if role == AT_ERROR:
-            code = cursor.number()
             if self._code == 0:
-                self._code = code
+                self._code = cells[at]
         elif role == AT_PARTITION:
-            self._partition = cursor.number()
+            self._partition = cells[at]
         elif role == AT_TOPIC:
-            self._topic = cursor.text()
+            self._topic = self._topic_at(at)
         elif role == AT_TOPIC_ID:
-            self._topic_id = cursor.uuid()
+            self._topic_id = self._topics.id_number(cells[at], cells[at + 1])
         elif role == AT_OFFSET:
-            self._offset = cursor.number()
+            self._offset = cells[at]
         elif role == AT_HIGH_WATERMARK:
-            self._high_watermark = cursor.number()
+            self._high_watermark = cells[at]
         elif role >= FIRST_NUMBER:
-            self._summary.set_number(role, cursor.number())
+            self._summary.set_number(role, cells[at])
         elif role >= FIRST_TEXT:
-            self._set_text(role, cursor.text())
+            self._set_text(role, self._text_at(at))
+        elif role == AT_RECORDS:
+            self._records_at = at
+        elif role == AT_OLD_OFFSETS:
+            if cells[at] > 0:
+                self._offset = cells[at + 1]  # the first offset is the newest
         elif role in (AT_ASSIGNMENTS, AT_KEYS, AT_REQUESTED_GROUP):
-            self._read_rare(step)
-        else:
-            if role == AT_RECORDS:
-                self._records_at = cursor.at
-            elif role == AT_OLD_OFFSETS and cursor.peek(cursor.at) > 0:
-                self._offset = cursor.peek(cursor.at + 1)  # the first offset is the newest
-            cursor.pass_value(step.shape)
+            self._read_rare(role, at)
+        if plan.cells[index] >= 0:
+            return at + plan.cells[index]
+        kind = plan.kinds[index]
+        if kind in (AS_TEXT, AS_BYTES):
+            return at + 1 if cells[at] < 0 else at + 2
+        return self._after(plan.shapes[index], at)
+
+    def _after(self, shape: Shape, at: int) -> int:
+        """Return the index of the first cell after a value of a shape."""
+        if shape.cells >= 0:
+            return at + shape.cells
+        kind, count = shape.kind, self._cells[at]
+        if kind in (AS_TEXT, AS_BYTES):
+            return at + 1 if count < 0 else at + 2
+        if kind == AS_RECORDS:
+            return at + 1 if count < 0 else at + RECORDS_CELLS
+        inner = shape.inner
+        if inner is None:
+            return self._after_struct(shape, at)
+        if kind == AS_NULLABLE and count >= 0:
+            count = 1
+        at += 1
+        if inner.cells >= 0:
+            return at + max(count, 0) * inner.cells
+        for _i in range(count):
+            at = self._after(inner, at)
+        return at
+
+    def _after_struct(self, shape: Shape, at: int) -> int:
+        for inner in shape.shapes:
+            at = self._after(inner, at)
+        if shape.tags is not None:
+            count = self._cells[at]
+            at += 1
+            for _i in range(count):
+                tagged: Any = shape.tags[self._cells[at]]
+                at = self._after(tagged[1], at + 1)
+        return at
+
+    def _topic_at(self, at: int) -> int:
+        """Return the number of the name at an index."""
+        size = self._cells[at]
+        if size < 0:
+            return NO_TOPIC
+        return self._topics.number(self._arena, self._arena_at + self._cells[at + 1], size)
+
+    def _text_at(self, at: int) -> str | None:
+        """Return the text at an index; None for null."""
+        size = self._cells[at]
+        if size < 0:
+            return None
+        begin = self._arena_at + self._cells[at + 1]
+        return self._topics.texts.text(self._arena, begin, begin + size)
 
     def _add_topic(
-        self, plan: _StructPlan, before: int, topic: str | None, topic_id: bytes, code: int
+        self, plan: _StructPlan, before: int, topic: int, topic_id: int, code: int
     ) -> None:
         """Add a topic as a whole, before its partitions.
 
@@ -670,7 +781,7 @@ class BodyWalk:
         if plan.has_code:
             self._partitions.put(before, ERROR_CODE, code)
 
-    def _add_partition(self, plan: _StructPlan, topic: str | None, topic_id: bytes) -> None:
+    def _add_partition(self, plan: _StructPlan, topic: int, topic_id: int) -> None:
         """Add the partition that a struct describes, with its values."""
         partitions = self._partitions
         at = partitions.add(topic, topic_id)
@@ -685,93 +796,91 @@ class BodyWalk:
         self,
         plan: _StructPlan,
         first: int,
-        topic: str | None,
-        topic_id: bytes,
+        topic: int,
+        topic_id: int,
         partition: int,
         in_partition: bool,
     ) -> None:
         """Read the error codes of a struct and its nested structs, in their order."""
-        cursor = self._cursor
         for index in range(plan.count):
-            at = self._marks[first + index]
+            at, role = self._marks[first + index], plan.roles[index]
             if at < 0:
                 continue
-            step = plan.steps[index]
-            if step.role == AT_ERROR:
-                value = cursor.peek(at)
+            if role == AT_ERROR:
+                value = self._cells[at]
                 if value != 0 and not self._is_request:
+                    name, id_bytes = self._topics.name(topic), self._topics.id(topic_id)
                     number = partition if in_partition else None
-                    self._summary.errors.append((topic, topic_id, number, value))
-            elif step.role == AT_BELOW:
-                cursor.at = at
-                self._below(step, topic, topic_id, partition, in_partition)
-            elif step.role == AT_FORGOTTEN:
-                cursor.at = at
+                    self._summary.errors.append((name, id_bytes, number, value))
+            elif role == AT_BELOW:
+                self._at = at
+                self._below(plan, index, topic, topic_id, partition, in_partition)
+            elif role == AT_FORGOTTEN:
+                self._at = at
                 partitions, self._partitions = self._partitions, self._forgotten
-                self._below(step, topic, topic_id, partition, in_partition)
+                self._below(plan, index, topic, topic_id, partition, in_partition)
                 self._partitions = partitions
 
     def _below(
         self,
-        step: _ValueStep,
-        topic: str | None,
-        topic_id: bytes,
+        plan: _StructPlan,
+        index: int,
+        topic: int,
+        topic_id: int,
         partition: int,
         in_partition: bool,
     ) -> None:
         """Walk a nested struct, or each of an array of them."""
-        plan = step.below
-        assert plan is not None
-        kind, count = step.shape.kind, 1
+        nested = plan.below[index]
+        assert nested is not None
+        kind, count = plan.kinds[index], 1
         if kind in (AS_ARRAY, AS_NULLABLE):
-            count = self._cursor.number()
+            count = self._cells[self._at]
+            self._at += 1
             if kind == AS_NULLABLE and count >= 0:
                 count = 1
         for _i in range(count):
-            self._struct(plan, topic, topic_id, partition, in_partition)
+            self._struct(nested, topic, topic_id, partition, in_partition)
 
-    def _lists(
-        self, plan: _StructPlan, first: int, role: int, topic: str | None, topic_id: bytes
-    ) -> None:
+    def _lists(self, plan: _StructPlan, first: int, role: int, topic: int, topic_id: int) -> None:
         """Add the topics, or the partitions of the current topic, that a struct lists."""
-        cursor, partitions = self._cursor, self._partitions
+        partitions = self._partitions
         for index in range(plan.count):
             at = self._marks[first + index]
-            step = plan.steps[index]
-            if step.role != role or at < 0:
+            if plan.roles[index] != role or at < 0:
                 continue
-            cursor.at = at
-            count = cursor.number()
+            count = self._cells[at]
+            at += 1
             for _i in range(count):
                 if role == AT_PARTITIONS:
                     place = partitions.add(topic, topic_id)
-                    partitions.put(place, PARTITION, cursor.number())
+                    partitions.put(place, PARTITION, self._cells[at])
+                    at += 1
                 else:
-                    name = cursor.text()
-                    if name:
-                        partitions.add(name, NO_UUID)
+                    name = self._topic_at(at)
+                    at += 1 if name < 0 else 2
+                    if name > 0:
+                        partitions.add(name, 0)
 
     def _add_records(self, index: int, at: int, offset: int) -> None:
         """Set the records of a partition; without records, set its offset."""
-        partitions, cursor = self._partitions, self._cursor
-        size = cursor.peek(at) if at >= 0 else -1
-        if size < 0:
-            if at >= 0 and self._by_hand:
-                partitions.put(index, RECORD_COUNT, 0)
-                partitions.put(index, RECORD_BYTES, 0)
-            elif offset != _UNKNOWN_OFFSET:
-                partitions.put(index, BASE_OFFSET, offset)
-            return
-        partitions.put(index, RECORD_BYTES, size)
-        flags = cursor.peek(at + 7)
-        if not flags & (HIDDEN_COUNT | MISSING_RECORDS):
-            partitions.put(index, RECORD_COUNT, cursor.peek(at + 1))
-        if cursor.peek(at + 4) > 0:
-            column = LAST_OFFSET if flags & HIDDEN_FIRST else BASE_OFFSET
-            partitions.put(index, column, cursor.peek(at + 2))
-        codec_and_seen = cursor.peek(at + 3)
-        if codec_and_seen:
-            partitions.put(index, CODEC, codec_and_seen)
+        partitions, cells = self._partitions, self._cells
+        size = cells[at] if at >= 0 else -1
+        if size >= 0:
+            partitions.put(index, RECORD_BYTES, size)
+            flags = cells[at + 7]
+            if not flags & (HIDDEN_COUNT | MISSING_RECORDS):
+                partitions.put(index, RECORD_COUNT, cells[at + 1])
+            if cells[at + 4] > 0:
+                column = LAST_OFFSET if flags & HIDDEN_FIRST else BASE_OFFSET
+                partitions.put(index, column, cells[at + 2])
+            if cells[at + 3]:
+                partitions.put(index, CODEC, cells[at + 3])
+        elif at >= 0 and self._by_hand:
+            partitions.put(index, RECORD_COUNT, 0)
+            partitions.put(index, RECORD_BYTES, 0)
+        elif offset != _UNKNOWN_OFFSET:
+            partitions.put(index, BASE_OFFSET, offset)
 
     def _set_absent(self, plan: _StructPlan) -> None:
         """Set fields that this version does not have to their defaults."""
@@ -786,30 +895,13 @@ class BodyWalk:
         if text or self._by_hand:
             self._summary.set_text(field, text)
 
-    def _read_rare(self, step: _ValueStep) -> None:
-        cursor, summary = self._cursor, self._summary
-        if step.role == AT_ASSIGNMENTS:
-            summary.has_assignments = cursor.peek(cursor.at) > 0
-            cursor.pass_value(step.shape)
-        elif step.role == AT_REQUESTED_GROUP:
-            group = cursor.text()
+    def _read_rare(self, role: int, at: int) -> None:
+        summary = self._summary
+        if role == AT_ASSIGNMENTS:
+            summary.has_assignments = self._cells[at] > 0
+        elif role == AT_REQUESTED_GROUP:
             summary.groups += 1
             if summary.groups == 1:
-                summary.first_group = group
-        else:
-            self._read_keys(step)
-
-    def _read_keys(self, step: _ValueStep) -> None:
-        """Set the key if the list has exactly one."""
-        cursor, summary = self._cursor, self._summary
-        end = cursor.at
-        cursor.pass_value(step.shape)
-        end, cursor.at = cursor.at, end
-        if cursor.number() == 1 and not summary.text(KEY):
-            summary.set_text(KEY, cursor.text())
-        cursor.at = end
-
-    def _make_room(self, least: int) -> None:
-        """Make room for at least ``least`` more marks."""
-        marks: Any = array("q", self._marks) + array("q", bytes(8 * least))
-        self._marks = memoryview(marks)
+                summary.first_group = self._text_at(at)
+        elif self._cells[at] == 1 and not summary.text(KEY):  # a list with exactly one key
+            summary.set_text(KEY, self._text_at(at + 1))

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from kanalyze.decoding.values import uuid_text
 from kanalyze.errors import UsageError
 from kanalyze.kafka.codec.compiler import Projection
-from kanalyze.kafka.codec.values import NO_UUID, TapeCursor
+from kanalyze.kafka.codec.values import NO_UUID
 from kanalyze.tables.requests.field_selection import field_roles, projection_of
 from kanalyze.tables.requests.summaries import BodyWalk, ExchangeSummary, PartitionColumns
+from kanalyze.tables.requests.topics import METADATA_TOPIC, METADATA_TOPIC_ID, TopicTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -35,7 +36,7 @@ NameSearch: TypeAlias = "Callable[[], Iterable[tuple[bytes, str]]]"
 """A function that yields all ids and names in the whole capture, in order."""
 
 _MAX_NAMES = 1_000_000
-_RESERVED = {bytes(15) + b"\1": "__cluster_metadata"}
+_RESERVED = {METADATA_TOPIC_ID: METADATA_TOPIC}
 """Kafka's Uuid.METADATA_TOPIC_ID: the controllers' log, which no response names (KIP-516)."""
 
 
@@ -203,7 +204,7 @@ class NameReader:
     def __init__(self, catalog: Catalog) -> None:
         """Make a reader; the definitions of an API are read when it is first needed."""
         self._catalog = catalog
-        self._cursor = TapeCursor()
+        self._topics = TopicTable()
         self._walks: dict[tuple[int, str], BodyWalk | None] = {}
 
     def needed_fields(self, api_key: int, kind: MessageKind) -> Projection:
@@ -231,8 +232,11 @@ class NameReader:
         walk = None if encoded is None else self._walk(api_key, kind)
         if walk is None or encoded is None:
             return []
-        summary = ExchangeSummary()
-        walk.read(encoded, summary, PartitionColumns(), PartitionColumns())
+        if self._topics.is_full:
+            self._topics.clear()
+        summary = ExchangeSummary(self._topics)
+        partitions = PartitionColumns(self._topics)
+        walk.read(encoded, summary, partitions, partitions)
         return summary.names
 
     def _walk(self, api_key: int, kind: MessageKind) -> BodyWalk | None:
@@ -242,6 +246,6 @@ class NameReader:
         if key not in self._walks:
             message = self._catalog.message(api_key, kind)
             level = field_roles(message, projection_of(message))
-            walk = BodyWalk(level, self._cursor, is_request=kind == "request")
+            walk = BodyWalk(level, self._topics, is_request=kind == "request")
             self._walks[key] = walk if level.finds_names else None
         return self._walks[key]

@@ -140,6 +140,29 @@ def fetch_of(*partitions: int) -> dict[str, Any]:
     return {"maxWaitMs": 500, "minBytes": 1, "topics": topics}
 
 
+@pytest.mark.parametrize("count", [1, 8, 9, 700])
+def test_many_partitions_of_a_fetch_are_joined_as_few_are(count: int) -> None:
+    order = Random(count).sample(range(count), count)
+    answered = order[::2]
+    topics = [{"topic": "orders", "partitions": [{"partitionIndex": at} for at in answered]}]
+    found = summary(1, 4, fetch_of(*range(count), 0), {"responses": topics})
+    left_out = [at for at in [*range(count), 0] if at not in answered]
+    assert [part.partition for part in found.partitions] == answered + left_out
+    assert [part.error_code for part in found.partitions] == [0] * len(answered) + [None] * len(
+        left_out
+    )
+
+
+@pytest.mark.parametrize("count", [1, 8, 9, 700])
+def test_a_produce_without_a_request_has_the_last_answer_of_each_partition(count: int) -> None:
+    codes = [*range(count), *range(count)]
+    answers = [{"index": at, "errorCode": code} for code, at in enumerate(codes)]
+    topics = [{"name": "orders", "partitionResponses": answers}]
+    found = summary(0, 3, None, {"responses": topics})
+    expected = [(at, count + at) for at in range(count)]
+    assert [(part.partition, part.error_code) for part in found.partitions] == expected
+
+
 def markers(*codes: list[int]) -> dict[str, Any]:
     def marker(codes: list[int]) -> dict[str, Any]:
         partitions = [{"partitionIndex": 1, "errorCode": code} for code in codes]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kanalyze.kafka.codec.compiler import compile_decoder
-from kanalyze.kafka.codec.values import TapeCursor
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.tables.requests.field_selection import field_roles, projection_of
 from kanalyze.tables.requests.summaries import (
@@ -17,6 +16,7 @@ from kanalyze.tables.requests.summaries import (
     ExchangeSummary,
     PartitionColumns,
 )
+from kanalyze.tables.requests.topics import TopicTable
 from tests.support.cases import for_each
 from tests.support.messages import Generator, Writer
 
@@ -49,9 +49,10 @@ def summary_of(
     _, end = decode(body, 0, 0, None)
     assert end == len(body)
     level = field_roles(message, projection_of(message))
-    found = ExchangeSummary()
-    walk = BodyWalk(level, TapeCursor(), is_request=is_request)
-    walk.read(decode.take(None), found, PartitionColumns(), PartitionColumns())
+    topics = TopicTable()
+    found = ExchangeSummary(topics)
+    walk = BodyWalk(level, topics, is_request=is_request)
+    walk.read(decode.take(None), found, PartitionColumns(topics), PartitionColumns(topics))
     return found
 
 

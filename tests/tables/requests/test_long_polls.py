@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from random import Random
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,33 +17,66 @@ from kanalyze.tables.requests.summaries import (
     FIELD_NUMBERS,
     ExchangeSummary,
     FetchSessionUpdate,
+    PartitionColumns,
+    PartitionSummary,
     SessionPartition,
 )
+from kanalyze.tables.requests.topics import TopicTable
 from tests.support.cases import for_each
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MS = 1_000_000
 NOW = 1_700_000_000_000 * MS
 
 
-def fetch(detector: LongPollDetector, latency_ms: float, **changes: Any) -> bool:
-    known: dict[str, Any] = {
-        "request_ns": NOW,
-        "response_ns": NOW + int(latency_ms * MS),
-        "max_wait_ms": 500,
-        "min_bytes": 1,
-        "record_bytes": 0,
-        "failed": False,
-        "news": [],
-    }
-    return detector.waited(changes.pop("connection", 1), **known | changes)
+def columns(topics: TopicTable, *places: SessionPartition) -> PartitionColumns:
+    """Return the columns of partitions without values."""
+    found = PartitionColumns(topics)
+    for topic, topic_id, partition in places:
+        found.add_partition(PartitionSummary(topic, topic_id, partition))
+    return found
+
+
+class Fetches:
+    """Fetches of a connection, as the detector sees them."""
+
+    def __init__(self) -> None:
+        self.topics = TopicTable()
+        self.detector = LongPollDetector(self.topics)
+
+    def answered(
+        self,
+        latency_ms: float,
+        *,
+        request_ns: int = 0,
+        connection: int = 1,
+        code: int = 0,
+        logs: Sequence[tuple[str, int | None, int | None, int]] = (),
+        size: int = 0,
+        **limits: int,
+    ) -> bool:
+        """Feed a fetch: per log its topic, base offset, high watermark and error code."""
+        summary = ExchangeSummary(self.topics)
+        for name, value in {"max_wait_ms": 500, "min_bytes": 1, **limits}.items():
+            summary.set_number(FIELD_NUMBERS[name], value)
+        summary.code = code
+        summary.partitions = PartitionColumns(self.topics)
+        for topic, offset, end, error in logs:
+            part = PartitionSummary(topic, bytes(16), 0, 1, size, offset, end, None, error)
+            summary.partitions.add_partition(part)
+        sent_ns = request_ns or NOW
+        came_ns = sent_ns + int(latency_ms * MS)
+        return self.detector.fetch_waited(summary, connection, sent_ns, came_ns, False, 0) == 1
 
 
 RECENT, LATER, LONG_AGO = NOW - MS, NOW + 200 * MS, NOW - 10_000 * MS
 
 
 def read(*news: tuple[str, int]) -> dict[str, Any]:
-    """Return what a response with records from these offsets on is asked about with."""
-    return {"record_bytes": 900, "news": [(log, offset, -1) for log, offset in news]}
+    """Return what a response with records from these offsets on has."""
+    return {"size": 900, "logs": [(log, offset, None, 0) for log, offset in news]}
 
 
 @for_each(
@@ -55,7 +89,8 @@ def read(*news: tuple[str, int]) -> dict[str, Any]:
         # Without a wait, or with an error, the response is sent at once.
         (600, {"max_wait_ms": 0}, [], False),
         (600, {"min_bytes": 0}, [], False),
-        (600, {"failed": True}, [], False),
+        (600, {"code": 71}, [], False),
+        (600, {"logs": [("t", None, None, 29)]}, [], False),
         # Too few bytes, after the longest wait.
         (501, {"min_bytes": 1000, **read(("t", 5))}, [], True),
         # Data from before a known log end was there before the request.
@@ -67,31 +102,53 @@ def read(*news: tuple[str, int]) -> dict[str, Any]:
         # A log without a known end proves nothing, nor one that was learned after the request.
         (300, read(("t", 100)), [], False),
         (300, read(("t", 100)), [("t", 100, RECENT), ("t", 180, LATER)], True),
+        # An error that may arise meanwhile ends the wait, as data does.
+        (300, {"logs": [("t", None, None, 6)]}, [("t", 100, RECENT)], True),
     ],
 )
 def test_a_fetch_waits_for_its_time_or_for_data_beyond_the_log_end(case: Any) -> None:
     latency_ms, changes, log_ends, expected = case
-    detector = LongPollDetector()
-    for log_end in log_ends:
-        detector.learn(*log_end)
-    assert fetch(detector, latency_ms, **changes) is expected
+    fetches = Fetches()
+    fetches.detector._ends = {
+        (1, topic, bytes(16), 0): [
+            (time_ns, end) for other, end, time_ns in log_ends if other == topic
+        ]
+        for topic, _, _ in log_ends
+    }
+    assert fetches.answered(latency_ms, **changes) is expected
 
 
 def test_a_fetch_sent_while_another_is_delayed_is_delayed_with_it() -> None:
-    detector = LongPollDetector()
-    assert fetch(detector, 501)
+    fetches = Fetches()
+    assert fetches.answered(501)
     inside = NOW + 400 * MS
-    assert fetch(detector, 0, request_ns=inside, response_ns=inside + 103 * MS)
-    assert not fetch(detector, 0, request_ns=inside, response_ns=inside + 103 * MS, connection=2)
-    after = NOW + 502 * MS
-    assert not fetch(detector, 0, request_ns=after, response_ns=after + 3 * MS)
+    assert fetches.answered(103, request_ns=inside)
+    assert not fetches.answered(103, request_ns=inside, connection=2)
+    assert not fetches.answered(3, request_ns=NOW + 504 * MS)
+
+
+def test_the_last_four_ends_of_a_log_are_known_of_any_connection_and_number() -> None:
+    fetches = Fetches()
+    rng = Random(1)
+    expected: dict[Any, list[tuple[int, int]]] = {}
+    for number in range(3000):
+        connection, topic, end = rng.choice([1, 2**40]), f"t{rng.randrange(99)}", rng.choice(ENDS)
+        at = NOW + number * MS
+        fetches.answered(1, request_ns=at, connection=connection, logs=[(topic, None, end, 0)])
+        log = expected.setdefault((connection, topic, bytes(16), 0), [])
+        log.append((at + MS, end))
+        del log[:-4]
+    assert fetches.detector._ends == expected
+
+
+ENDS = [0, 1, 2**31, 2**62 - 1, -(2**63) + 2, 2**63 - 1]
 
 
 def summary_with(
     session: FetchSessionUpdate | None = None, **values: int | None
 ) -> ExchangeSummary:
     """Return the summary of a request with these values."""
-    summary = ExchangeSummary()
+    summary = ExchangeSummary(TOPICS)
     summary.session = session
     for name, value in {"max_wait_ms": 500, "min_bytes": 1, **values}.items():
         if name == "has_assignments":
@@ -101,8 +158,36 @@ def summary_with(
     return summary
 
 
-ENDING = FetchSessionUpdate(7, -1, [], [], None, 0)
-ENDING_WITH_A_LAST_FETCH = FetchSessionUpdate(7, -1, [("t", None, 0)], [], None, 0)
+TOPICS = TopicTable()
+
+
+def place(topic: str, partition: int = 0) -> SessionPartition:
+    return (topic, bytes(16), partition)
+
+
+A, B, C = place("a"), place("b"), place("c", 5)
+
+
+def update(
+    session_id: int,
+    epoch: int,
+    requested: Sequence[SessionPartition] = (),
+    *,
+    forgotten: Sequence[SessionPartition] = (),
+    response_session_id: int | None = None,
+    error_code: int = 0,
+) -> FetchSessionUpdate:
+    """Return what a fetch changes in its session; ``response_session_id`` is that of the request
+    if it is not given."""
+    answered = session_id if response_session_id is None else response_session_id
+    change = FetchSessionUpdate(columns(TOPICS, *requested), columns(TOPICS, *forgotten))
+    change.set(session_id, epoch, answered, error_code)
+    return change
+
+
+NOT_DECODED = 1 << 40
+ENDING = update(7, -1, response_session_id=NOT_DECODED)
+ENDING_WITH_A_LAST_FETCH = update(7, -1, [A], response_session_id=NOT_DECODED)
 
 
 @pytest.mark.parametrize(
@@ -150,30 +235,8 @@ def test_group_members_except_the_leader_wait_without_a_limit() -> None:
 BROKER = ("10.0.0.2", 9092)
 
 
-def place(topic: str, partition: int = 0) -> SessionPartition:
-    return (topic, bytes(16), partition)
-
-
-A, B, C = place("a"), place("b"), place("c", 5)
-
-
-def update(
-    session_id: int,
-    epoch: int,
-    requested: list[SessionPartition] | None = None,
-    *,
-    forgotten: list[SessionPartition] | None = None,
-    response_session_id: int | None = None,
-    error_code: int = 0,
-) -> FetchSessionUpdate:
-    answered = session_id if response_session_id is None else response_session_id
-    return FetchSessionUpdate(
-        session_id, epoch, requested or [], forgotten or [], answered, error_code
-    )
-
-
 def open_session(requested: list[SessionPartition], **bounds: int) -> FetchSessions:
-    sessions = FetchSessions(**bounds)
+    sessions = FetchSessions(TOPICS, **bounds)
     assert (
         list(sessions.follow(BROKER, update(0, 0, requested, response_session_id=7)).partitions)
         == []
@@ -195,7 +258,7 @@ def open_session(requested: list[SessionPartition], **bounds: int) -> FetchSessi
         [(update(7, -1, [A], response_session_id=0), []), (update(7, 1), [])],
         # A response without a session id opens none.
         [(update(0, 0, [C], response_session_id=0), []), (update(0, 1), [])],
-        [(FetchSessionUpdate(0, 0, [C], [], None, 0), []), (update(0, 1), [])],
+        [(update(0, 0, [C], response_session_id=NOT_DECODED), []), (update(0, 1), [])],
         # A session that began before the capture.
         [(update(9, 30, [C]), [])],
     ],
