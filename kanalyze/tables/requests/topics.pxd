@@ -34,6 +34,7 @@ cdef class KeyTable:
         self, long long first, long long topic, long long topic_id, long long partition
     ) except -2
     cpdef remove(self, Py_ssize_t entry)
+    @cython.locals(slot=cython.Py_ssize_t)
     cpdef clear(self)
     @cython.locals(at=cython.longlong, mask=cython.longlong, slot=cython.longlong)
     cdef int _place(self, Py_ssize_t entry) except -1

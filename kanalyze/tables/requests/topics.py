@@ -117,9 +117,12 @@ class KeyTable:
 
     def clear(self) -> None:
         """Remove all keys."""
-        if self.count > 0:
-            self.slots = memoryview(array("q", bytes(8 * len(self.slots))))
-            self.count = self.removed = 0
+        if len(self.slots) > MIN_SLOTS and len(self.slots) > 8 * self.count:
+            self.slots = memoryview(array("q", bytes(8 * MIN_SLOTS)))  # most would be zeroed again
+        elif self.count > 0:
+            for slot in range(len(self.slots)):
+                self.slots[slot] = 0
+        self.count = self.removed = 0
 
     def _place(self, entry: int) -> None:
         at = entry * KEY_CELLS
@@ -141,7 +144,8 @@ class KeyTable:
         size = len(self.slots)
         if 4 * count >= size:
             size *= 2
-            self.keys = doubled(self.keys)
+            if KEY_CELLS * size > 2 * len(self.keys):
+                self.keys = doubled(self.keys)
         self.slots = memoryview(array("q", bytes(8 * size)))
         self.count, self.removed = count, 0
         for entry in range(count):
