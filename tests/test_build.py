@@ -244,6 +244,15 @@ def test_modules_with_a_pxd_file_are_compiled(
         assert [(ROOT / source).is_file() for source in each.sources] == [True]
 
 
+def test_only_hot_modules_keep_the_optimization_that_takes_twice_as_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names, _arguments = loaded_setup(monkeypatch, as_cythonize_does)
+    flags = {each.name: each.extra_compile_args for each in names["modules"]()}
+    assert names["HOT"] <= flags.keys()
+    assert flags.keys() - names["HOT"] == {name for name, given in flags.items() if "-O1" in given}
+
+
 @pytest.mark.parametrize("is_required", [False, True])
 def test_modules_are_optional_unless_required(
     monkeypatch: pytest.MonkeyPatch, *, is_required: bool

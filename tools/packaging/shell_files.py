@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 # isort: off
@@ -37,16 +38,19 @@ class InstallShellFiles(install_data):
     """Writes the files in place of copying them."""
 
     def run(self) -> None:
-        """Write all files below the folder for data."""
-        for name, arguments in FILES.items():
-            path = Path(self.install_dir, name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(_output(arguments))
-            self.outfiles.append(str(path))
+        """Write all files below the folder for data; an error ends the build."""
+        # Each is a start of Python: at once they take half as long.
+        with ThreadPoolExecutor() as threads:
+            outputs = threads.map(_output, FILES.values())
+            for name, output in zip(FILES, outputs, strict=True):
+                path = Path(self.install_dir, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(output)
+                self.outfiles.append(str(path))
 
 
 def _output(arguments: tuple[str, ...]) -> bytes:
-    """Return what a command of the sources writes; an error ends the build."""
+    """Return what a command of the sources writes."""
     # The sources are not installed, and what was compiled beside them may be for another Python.
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "KANALYZE_PURE": "1"}
     done = subprocess.run(
