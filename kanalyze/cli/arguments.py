@@ -239,7 +239,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
 """How a text is parsed, by the name of the option, or else by that of its value."""
 
 
-_CAPTURE: Final = re.compile(r"\.(pcap|pcapng|cap)\w*(\.\w+)*$", re.IGNORECASE)
+_CAPTURE: Final = r"(?i)\.(pcap|pcapng|cap)\w*(\.\w+)*$"
 _STANDARD_INPUT: Final = "-"
 _MAX_WIDTH: Final = 100
 """Longer lines are hard to read."""
@@ -440,7 +440,7 @@ class LazyCommand:
 def _may_be_a_file(text: str) -> bool:
     from pathlib import Path
 
-    return text == _STANDARD_INPUT or _CAPTURE.search(text) is not None or Path(text).exists()
+    return text == _STANDARD_INPUT or re.search(_CAPTURE, text) is not None or Path(text).exists()
 
 
 def _nearest(name: str, candidates: Iterable[str]) -> str | None:
