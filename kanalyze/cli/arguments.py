@@ -13,7 +13,6 @@ import re
 import sys
 from contextlib import suppress
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import kanalyze
 from kanalyze.cli.console import plain_width
@@ -23,8 +22,10 @@ from kanalyze.errors import UsageError
 from kanalyze.spec.commands import COMMANDS, EXAMPLES, FAIL_ON
 from kanalyze.spec.options import MAX_JOBS, MAX_PORT, MAX_RECORDS, Option
 
-if TYPE_CHECKING:
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # see kanalyze/cli/interruption.py
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any, Final, NoReturn
 
     from kanalyze.spec.commands import Command
     from kanalyze.tables.records.values import RecordSearch
