@@ -6,6 +6,7 @@ cdef enum:
     ZERO = 0x30
     MINUS = 0x2D
     MAX_DIGITS = 20
+    LARGEST_END = 0x7FFFFFFF
     QUOTE = 0x22
     COMMA = 0x2C
     OPEN = 0x7B
@@ -48,6 +49,17 @@ cdef class TextBuffer:
         pair=cython.int,
     )
     cdef int _put_digits(self, long long value) except -1
+
+
+@cython.locals(
+    text=TextBuffer,
+    known="const int[::1]",
+    made="int[::1]",
+    at=cython.Py_ssize_t,
+    code=cython.int,
+    word=bytes,
+)
+cpdef texts_of_codes(codes, list words)
 
 
 cdef class Cells:

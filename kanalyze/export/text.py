@@ -1,10 +1,12 @@
 """Lines of columns as bytes, built piece by piece.
 
-In: the cells of each column, and the text between them. Out: text.
+In: the cells of each column, and the text between them. Out: text. Also texts of a column without
+anything between them, as Arrow has them.
 """
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING
 
 try:
@@ -15,6 +17,7 @@ except ModuleNotFoundError:  # the stand-in for an environment without Cython
 if not cython.compiled:
     ZERO, MINUS = 0x30, 0x2D
     MAX_DIGITS = 20
+    LARGEST_END = (1 << 31) - 1
 
     QUOTE, COMMA = 0x22, 0x2C
     OPEN, OPEN_LIST, CLOSE_LIST = 0x7B, 0x5B, 0x5D
@@ -25,7 +28,6 @@ if not cython.compiled:
 
 
 if TYPE_CHECKING:
-    from array import array
     from collections.abc import Sequence
     from typing import BinaryIO
 
@@ -38,6 +40,7 @@ __all__ = [
     "TextBuffer",
     "TruthCells",
     "WordCells",
+    "texts_of_codes",
 ]
 
 
@@ -125,6 +128,26 @@ class TextBuffer:
             self.data[at + 1] = ZERO + value % 10
         else:
             self.data[at - 1] = ZERO + value
+
+
+def texts_of_codes(codes: array[int], words: list[bytes]) -> tuple[array[int], bytes]:
+    """Return texts that are indices of ``words``, one after another; -1 is an empty text.
+
+    The first value has a 0 and the end of each text, of type code i. Raises OverflowError for
+    2 GiB of texts or more.
+    """
+    text = TextBuffer()
+    ends = array("i", bytes(4 * (len(codes) + 1)))
+    known, made = memoryview(codes), memoryview(ends)
+    for at in range(len(codes)):
+        code = known[at]
+        if code >= 0:
+            word = words[code]
+            text.put_bytes(word)
+        if text.used > LARGEST_END:
+            raise OverflowError("texts of 2 GiB in one column")
+        made[at + 1] = text.used
+    return ends, text.drain()
 
 
 class Cells:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from array import array
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -128,3 +129,21 @@ def test_a_missing_row_is_an_error(text):
     cells = text.NumberCells(array("q", [1]), None, b"")
     with pytest.raises(IndexError):
         lines(text.LineWriter([b""], b""), 2, [cells])
+
+
+@given(
+    words=st.lists(st.binary(), min_size=1, max_size=4),
+    codes=st.lists(st.integers(-1, 3), max_size=20),
+)
+def test_texts_of_codes_follow_each_other(text, words, codes):
+    known = array("i", [code for code in codes if code < len(words)])
+    ends, data = text.texts_of_codes(known, words)
+    assert [data[begin:end] for begin, end in pairwise(ends)] == [
+        b"" if code < 0 else words[code] for code in known
+    ]
+    assert (ends[0], ends[-1], ends.typecode) == (0, len(data), "i")
+
+
+def test_a_code_without_a_word_is_an_error(text):
+    with pytest.raises(IndexError):
+        text.texts_of_codes(array("i", [0, 1]), [b"a"])
