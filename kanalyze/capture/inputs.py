@@ -69,14 +69,12 @@ __all__ = [
 ]
 
 _COMPRESSED: Final = r"\.(gz|bz2|xz|zst|lz4)"
-_CAPTURE_NAME: Final = re.compile(
-    rf"\.(pcap|pcapng|cap|ntar|dmp)\d*(\.\d+)?({_COMPRESSED})*$", re.IGNORECASE
-)
+_CAPTURE_NAME: Final = rf"(?i)\.(pcap|pcapng|cap|ntar|dmp)\d*(\.\d+)?({_COMPRESSED})*$"
 """A number may follow, as ``tcpdump -C`` and log rotation write it."""
 
-_COMPRESSED_NAME: Final = re.compile(rf"{_COMPRESSED}$", re.IGNORECASE)
+_COMPRESSED_NAME: Final = rf"(?i){_COMPRESSED}$"
 
-_MAGIC: Final = re.compile(r"[*?[]")
+_MAGIC: Final = "*?["
 """Characters that make a name a pattern, as for :mod:`glob`."""
 
 
@@ -185,7 +183,7 @@ def is_one_of(path: str, files: Collection[FileIdentity]) -> bool:
 
 def has_compressed_name(path: str) -> bool:
     """Return true if a name has the extension of a compressed file; nothing is opened."""
-    return _COMPRESSED_NAME.search(path) is not None
+    return re.search(_COMPRESSED_NAME, path) is not None
 
 
 def file_of(path: str, stores: Stores) -> InputFile:
@@ -250,7 +248,7 @@ def is_settled(file: InputFile, *, now_ns: int, settle_ns: int) -> bool:
 def has_capture_name(path: str) -> bool:
     """Return true if a path or a URL has the extension of a capture."""
     name = path.partition("?")[0] if is_url(path) else path
-    return _CAPTURE_NAME.search(name) is not None
+    return re.search(_CAPTURE_NAME, name) is not None
 
 
 # -- this machine ---------------------------------------------------------------------------------
@@ -277,7 +275,7 @@ def _inside(folder: str) -> list[str]:
 
 
 def _is_pattern(text: str) -> bool:
-    return not paths.exists(text) and _MAGIC.search(text) is not None
+    return not paths.exists(text) and any(char in text for char in _MAGIC)
 
 
 def _fitting(pattern: str) -> list[str]:

@@ -92,6 +92,9 @@ def is_capture(path: PathLike) -> bool:
     Raises OSError if it cannot be opened.
     """
     with paths.opened(path) as file:
+        if not _may_be_capture(file.read(_MAGIC_BYTES)):
+            return False
+        file.seek(0)
         try:
             CaptureReader(FileSource(file, str(path), owned=False), _LOOK_BYTES)
         except NotACaptureError:
@@ -99,6 +102,15 @@ def is_capture(path: PathLike) -> bool:
         except CaptureError:
             pass  # it begins like a capture, but is cut short
     return True
+
+
+def _may_be_capture(magic: bytes) -> bool:
+    """Return false if a file with this beginning is no capture, compressed or not."""
+    if is_capture_magic(magic):
+        return True
+    from kanalyze.capture.io.decompression import compression_name  # rarely needed
+
+    return compression_name(magic) is not None
 
 
 class CaptureReader(ClosedAtEnd):

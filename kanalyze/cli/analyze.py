@@ -253,8 +253,6 @@ def report_unnamed_topics(analysis: Analysis | SavedAnalysis) -> None:
 
 def _typed_filters(arguments: argparse.Namespace) -> list[str]:
     """Return the filters as the user may have typed them."""
-    import shlex  # imported late: needed only if nothing was found
-
     words: list[str] = []
     for option in (*FILTERS, "kind", "finding"):
         value = getattr(arguments, option, None)
@@ -262,6 +260,8 @@ def _typed_filters(arguments: argparse.Namespace) -> list[str]:
         if value is True:
             words.append(flag)
         elif value:
+            import shlex  # imported late: needed only if nothing was found
+
             values = value if isinstance(value, list) else [value]
             words += [f"{flag} {shlex.quote(str(text))}" for text in values]
     if getattr(arguments, "search", None) is not None:

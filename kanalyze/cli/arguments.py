@@ -13,7 +13,6 @@ import re
 import sys
 from contextlib import suppress
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import kanalyze
 from kanalyze.cli.console import plain_width
@@ -23,8 +22,10 @@ from kanalyze.errors import UsageError
 from kanalyze.spec.commands import COMMANDS, EXAMPLES, FAIL_ON
 from kanalyze.spec.options import MAX_JOBS, MAX_PORT, MAX_RECORDS, Option
 
-if TYPE_CHECKING:
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # see kanalyze/cli/interruption.py
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any, Final, NoReturn
 
     from kanalyze.spec.commands import Command
     from kanalyze.tables.records.values import RecordSearch
@@ -239,7 +240,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
 """How a text is parsed, by the name of the option, or else by that of its value."""
 
 
-_CAPTURE: Final = re.compile(r"\.(pcap|pcapng|cap)\w*(\.\w+)*$", re.IGNORECASE)
+_CAPTURE: Final = r"(?i)\.(pcap|pcapng|cap)\w*(\.\w+)*$"
 _STANDARD_INPUT: Final = "-"
 _MAX_WIDTH: Final = 100
 """Longer lines are hard to read."""
@@ -440,7 +441,7 @@ class LazyCommand:
 def _may_be_a_file(text: str) -> bool:
     from pathlib import Path
 
-    return text == _STANDARD_INPUT or _CAPTURE.search(text) is not None or Path(text).exists()
+    return text == _STANDARD_INPUT or re.search(_CAPTURE, text) is not None or Path(text).exists()
 
 
 def _nearest(name: str, candidates: Iterable[str]) -> str | None:

@@ -12,9 +12,9 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # see kanalyze/cli/interruption.py
     from collections.abc import Callable, Iterable
 
     from kanalyze.render.lines import Line

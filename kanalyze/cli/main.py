@@ -57,7 +57,7 @@ def run() -> None:
     """Run the command of this process, then end the process."""
     interruption.end_at_signals()
     _set_up_process()
-    status = main(sys.argv[1:])
+    status = main(sys.argv[1:], owns_process=True)
     interruption.ignore_signals()
     # At exit, Python would search for cycles, which takes 27 ms. Not with DuckDB: its binding
     # reports frozen objects as leaks.
@@ -77,8 +77,11 @@ def _set_up_process() -> None:
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run a command and return its exit status; raises only SystemExit of argparse."""
+def main(argv: Sequence[str], *, owns_process: bool = False) -> int:
+    """Run a command and return its exit status; raises only SystemExit of argparse.
+
+    ``owns_process``: whether the process runs nothing else.
+    """
     from kanalyze.cli.arguments import parser
     from kanalyze.cli.console import print_message
     from kanalyze.common.compiled import is_compiled, is_pure_wanted
@@ -88,6 +91,7 @@ def main(argv: Sequence[str]) -> int:
     sys.stdout = _tolerant(sys.stdout)
     sys.stderr = _tolerant(sys.stderr)
     arguments = parser().parse_args(argv)
+    arguments.owns_process = owns_process
     if not is_compiled() and not is_pure_wanted():
         print_message("not compiled, so it is slow; install a wheel, or build it with a C compiler")
     try:

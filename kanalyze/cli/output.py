@@ -156,6 +156,10 @@ def opened_output(
     row_format = arguments.format or default_format(arguments.output)
     names = column_names(arguments.columns)
     output = Output(arguments.output, row_format, names, table, table_style, private=private)
+    if row_format == "parquet":
+        from kanalyze.cli.pyarrow_alone import import_pyarrow  # imported late: for Parquet alone
+
+        import_pyarrow(arguments, "pyarrow.parquet")
     progress = progress_of(arguments, arguments.output, is_streamed=True)
     with output.opened() as sink, progress.shown(), progress.reading(analysis):
         yield sink

@@ -42,8 +42,10 @@ def report(arguments: argparse.Namespace) -> None:
     Raises KanalyzeError and OSError.
     """
     from kanalyze.api.reports import names_of, page_of, report_on, tables_of
+    from kanalyze.cli.pyarrow_alone import import_pyarrow
     from kanalyze.queries.database import REPORT_MEMORY_BYTES
 
+    import_pyarrow(arguments)
     report_format = _format(arguments)
     order = TableOrder(arguments.sort, arguments.limit)
     kinds, thresholds = finding_settings(arguments)

@@ -13,12 +13,13 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # see kanalyze/cli/interruption.py
     from collections.abc import Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
+    from typing import Any
 
 __all__ = ["cython", "is_compiled", "is_pure_wanted", "prefer_sources"]
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import gc
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
 
-if TYPE_CHECKING:
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # see kanalyze/cli/interruption.py
     from collections.abc import Iterator
+    from typing import Final
 
 __all__ = ["collect_rarely", "collecting_rarely", "no_collection"]
 

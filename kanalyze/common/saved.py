@@ -35,7 +35,7 @@ __all__ = ["Saved", "load", "load_each", "make", "save", "save_each"]
 
 Made = TypeVar("Made")
 
-_TOKEN = re.compile(r"\w+|\S")
+_WORD_OR_SIGN = r"\w+|\S"
 
 
 class Saved:
@@ -538,7 +538,7 @@ class _KindReader:
 
     def __init__(self, text: str, classes: dict[str, type]) -> None:
         self._name, _, kind = text.partition(":")
-        self._tokens = _TOKEN.findall(kind)
+        self._tokens = re.findall(_WORD_OR_SIGN, kind)
         self._classes = classes
 
     def attribute(self) -> _Attribute:

@@ -5,11 +5,10 @@ In: a text off the wire or from a user. Out: text that can be shown, the end of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kanalyze.errors import UsageError
 
-if TYPE_CHECKING:
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # see kanalyze/cli/interruption.py
     from collections.abc import Iterable
 
 __all__ = ["bounded_text", "escape", "known_or_similar", "parse_size", "similar"]

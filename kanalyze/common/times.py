@@ -6,7 +6,6 @@ In: text from a user, or integers. Out: integers, or text.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
 
 from kanalyze.errors import UsageError
 
@@ -20,12 +19,11 @@ __all__ = [
 
 _NS_PER_S = 1_000_000_000
 NS_PER_DAY = 86_400 * _NS_PER_S
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_ISO_FRACTION = re.compile(r"(.*[T ]\d\d:?\d\d:?\d\d)[.,](\d+)(.*)", re.ASCII)
-_TIME_OF_DAY = re.compile(r"([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:[.,](\d{1,9}))?)?Z?", re.ASCII)
-_UNIX_SECONDS = re.compile(r"\d{1,12}(\.\d{1,9})?", re.ASCII)
+_ISO_FRACTION = r"(?a)(.*[T ]\d\d:?\d\d:?\d\d)[.,](\d+)(.*)"
+_TIME_OF_DAY = r"(?a)([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:[.,](\d{1,9}))?)?Z?"
+_UNIX_SECONDS = r"(?a)\d{1,12}(\.\d{1,9})?"
 # The longest timedelta has 23 digits of ns.
-_DURATION = re.compile(r"(\d{1,24}(?:\.\d{1,15})?)\s*(ns|us|\u00b5s|ms|s|m|min|h)", re.ASCII)
+_DURATION = r"(?a)(\d{1,24}(?:\.\d{1,15})?)\s*(ns|us|\u00b5s|ms|s|m|min|h)"
 _UNIT_NS = {
     "ns": 1,
     "us": 1_000,
@@ -40,8 +38,10 @@ _UNIT_NS = {
 
 def format_time(time_ns: int) -> str:
     """Return a Unix time in ns as ISO 8601 in UTC with nine decimals, ending in ``Z``."""
+    from datetime import UTC, datetime, timedelta  # imported late: few commands show a time
+
     seconds, fraction = divmod(time_ns, _NS_PER_S)
-    whole = _EPOCH + timedelta(seconds=seconds)
+    whole = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
     return f"{whole:%Y-%m-%dT%H:%M:%S}.{fraction:09d}Z"
 
 
@@ -53,11 +53,13 @@ def parse_time_ns(text: str) -> int:
     UsageError for anything else.
     """
     text = text.strip()
-    if _UNIX_SECONDS.fullmatch(text):
+    if re.fullmatch(_UNIX_SECONDS, text):
         from decimal import Decimal  # slow to import, and most filters have no time
 
         return int(Decimal(text) * _NS_PER_S)
-    match = _ISO_FRACTION.fullmatch(text)
+    from datetime import UTC, datetime, timedelta
+
+    match = re.fullmatch(_ISO_FRACTION, text)
     before, digits, after = match.groups() if match else (text, "0", "")
     try:
         moment = datetime.fromisoformat(before + after)
@@ -70,7 +72,7 @@ def parse_time_ns(text: str) -> int:
         )
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    seconds = (moment - _EPOCH) // timedelta(seconds=1)
+    seconds = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
     return seconds * _NS_PER_S + int(digits.ljust(9, "0"))
 
 
@@ -79,7 +81,7 @@ def parse_time_of_day_ns(text: str) -> int | None:
 
     None for anything else, such as a time with a date.
     """
-    match = _TIME_OF_DAY.fullmatch(text.strip())
+    match = re.fullmatch(_TIME_OF_DAY, text.strip())
     if match is None:
         return None
     hours, minutes, seconds, digits = match.groups(default="0")
@@ -93,7 +95,7 @@ def parse_duration_ns(text: str) -> int:
     A number and one of the units ns, us, ms, s, m (or min) and h: ``10ms``, ``1.5s``. Raises
     UsageError for anything else; a number without a unit is refused, because it is ambiguous.
     """
-    match = _DURATION.fullmatch(text.strip())
+    match = re.fullmatch(_DURATION, text.strip())
     if match is None:
         raise UsageError(f"not a duration: {text!r} (a number and a unit, such as 10ms or 1.5s)")
     number, unit = match.groups()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.int_columns import shifted
 from kanalyze.export.schema import arrow_schema, integer_columns
+from kanalyze.export.text import texts_of_codes
 from kanalyze.spec.columns import Column, with_times
 from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import (
@@ -205,7 +206,9 @@ def _texts(kind: Any, texts: Words) -> Any:
     codes, words = words_in_use(texts)
     if not len(codes) or codes.count(codes[0]) == len(codes):
         return _one_text(kind, Words(codes, words))
-    return _dictionary(codes, words).dictionary_decode()
+    # Not dictionary_decode(), which imports pyarrow.compute: as slow as all else of pyarrow.
+    buffers = texts_of_codes(codes, list(map(utf8, words)))
+    return _from_buffers(kind, len(codes), bits_of_codes(codes), *buffers)
 
 
 def _coded_texts(texts: Words) -> Any:

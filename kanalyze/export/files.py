@@ -64,31 +64,30 @@ class OutputFile(ClosedOrAborted):
             UsageError: a capture with this name exists.
             OSError: the file cannot be opened.
         """
-        self._target: Path | None = None
-        self._partial: Path | None = None
+        self._target: str | None = None
+        self._partial: str | None = None
         self._closed = False
         if destination == STANDARD_OUTPUT:
             self.file: BinaryIO = _standard_output()
             """The binary file to write to."""
             return
-        from pathlib import Path  # imported late: standard output does not need it
-
-        target = Path(destination)
         descriptor = _own_descriptor(destination)
         if descriptor is not None:
-            self._target = target
+            self._target = destination
             self.file = _duplicate(descriptor, destination)
             return
-        if _is_stream(target):
-            self._target = target
+        if _is_stream(destination):
+            self._target = destination
             self.file = _open(destination, os.O_WRONLY)
             return
         if not replaces_captures:
-            _check_no_capture(target, destination)
-        self._target = target
-        self._partial = target.with_name(f".{target.name[:200]}.{os.urandom(4).hex()}.partial")
+            _check_no_capture(destination)
+        self._target = destination.rstrip("/") or destination or os.curdir
+        folder, name = os.path.split(self._target)
+        partial = f".{name[:200]}.{os.urandom(4).hex()}.partial"
+        self._partial = os.path.join(folder, partial)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        mode = _mode_of(target) & (_OWNERS if private else ~0)
+        mode = _mode_of(self._target) & (_OWNERS if private else ~0)
         unfinished.begin(self._partial)
         try:
             self.file = _open(destination, flags, self._partial, mode)
@@ -99,7 +98,9 @@ class OutputFile(ClosedOrAborted):
     @property
     def partial(self) -> Path | None:
         """Path of the temporary file; None for a stream."""
-        return self._partial
+        from pathlib import Path  # imported late: most outputs do not need it
+
+        return None if self._partial is None else Path(self._partial)
 
     def close(self) -> None:
         """Flush, and give the file its final name. A second call does nothing."""
@@ -112,8 +113,8 @@ class OutputFile(ClosedOrAborted):
         try:
             self.file.close()
             if self._partial is not None:
-                with _errors_name(str(self._target)):
-                    self._partial.replace(self._target)
+                with _errors_name(self._target):
+                    os.replace(self._partial, self._target)
                 unfinished.end(self._partial)
         except OSError:
             self._remove()
@@ -133,7 +134,7 @@ class OutputFile(ClosedOrAborted):
     def _remove(self) -> None:
         if self._partial is not None:
             with suppress(OSError):
-                self._partial.unlink()
+                os.unlink(self._partial)
             unfinished.end(self._partial)
 
 
@@ -157,7 +158,7 @@ def _own_descriptor(name: str) -> int | None:
         if last.isascii() and last.isdigit() and os.path.realpath(folder) in descriptor_folders:
             return int(last)
         try:
-            name = os.path.join(folder, os.readlink(name))  # noqa: PTH115, PTH118 - Path normalizes
+            name = os.path.join(folder, os.readlink(name))
         except OSError:
             return None
     return None
@@ -169,36 +170,36 @@ def _duplicate(descriptor: int, name: str) -> BinaryIO:
         return _buffered(os.dup(descriptor), name)
 
 
-def _is_stream(path: Path) -> bool:
+def _is_stream(path: str) -> bool:
     try:
-        mode = path.lstat().st_mode
+        mode = os.lstat(path).st_mode
     except OSError:
         return False
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode))
 
 
-def _check_no_capture(path: Path, name: str) -> None:
+def _check_no_capture(path: str) -> None:
     """Raise UsageError if the path is a capture or links to one; raises OSError like opening."""
-    if not path.is_file():
+    if not os.path.isfile(path):
         return
     from kanalyze.capture.reader import is_capture  # imported late: most outputs are new
 
     if is_capture(path):
-        raise UsageError(f"{name}: is a capture and is not overwritten: use another name")
+        raise UsageError(f"{path}: is a capture and is not overwritten: use another name")
 
 
-def _mode_of(path: Path) -> int:
+def _mode_of(path: str) -> int:
     """Return the permissions for a file with this path: those of the file that it replaces."""
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     try:
-        status = path.lstat()
+        status = os.lstat(path)
     except FileNotFoundError:
         return _NEW_MODE
     return _NEW_MODE if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)
 
 
-def _open(name: str, flags: int, path: Path | None = None, mode: int = _NEW_MODE) -> BinaryIO:
+def _open(name: str, flags: int, path: str | None = None, mode: int = _NEW_MODE) -> BinaryIO:
     """Open a file for writing: ``path``, or else ``name``, which is the name in errors."""
     with _errors_name(name):
         return _buffered(os.open(path or name, flags | os.O_CLOEXEC, mode), name)

@@ -52,7 +52,8 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.caches import remember
 from kanalyze.decoding.values import api_key_name
-from kanalyze.export.text import Form, LineWriter, TapeJson, bytes_text, json_line
+from kanalyze.export.tape_json import Form, TapeJson, bytes_text, json_line
+from kanalyze.export.text import LineWriter
 from kanalyze.export.text_files import JsonTexts, WordTexts
 from kanalyze.kafka.schema.schema_ast import ZERO_UUID
 from kanalyze.spec.rows.requests import COLUMNS

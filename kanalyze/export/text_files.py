@@ -23,9 +23,7 @@ printable ASCII are escaped, so that nothing that a client sent can control a te
 
 from __future__ import annotations
 
-import json
 import re
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.texts import escape
@@ -35,7 +33,7 @@ from kanalyze.export.text import (
     LineWriter,
     ListCells,
     NumberCells,
-    TextCells,
+    QuotedListCells,
     TruthCells,
     WordCells,
 )
@@ -57,8 +55,13 @@ __all__ = [
 ]
 
 
-_quoted: Callable[[str], str] = json.encoder.encode_basestring_ascii
-"""Return a text as JSON, in ASCII."""
+def _quoted(text: str) -> str:
+    """Return a text as JSON, in ASCII."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    from json.encoder import encode_basestring_ascii  # imported late: few texts need it
+
+    return encode_basestring_ascii(text)
 
 
 class WordTexts:
@@ -93,13 +96,15 @@ class WordTexts:
 class JsonTexts:
     """The values of one column as JSON."""
 
-    def __init__(self, column: Column) -> None:
+    def __init__(self, column: Column, shown: Callable[[str], str] = _quoted) -> None:
+        """Set up; ``shown`` returns a text, and a key of an item, as it is written."""
         self._column = column
-        self._words = WordTexts(_quoted, b"null")
-        self._fields = [JsonTexts(field) for field in column.fields]
+        self._words = WordTexts(shown, b"null")
+        self._fields = [JsonTexts(field, shown) for field in column.fields]
+        self._list_cells = ListCells if shown is _quoted else QuotedListCells
         self._item = LineWriter([b""], b"")
         if column.fields:
-            self._item = json_lines([field.name for field in column.fields], b"")
+            self._item = json_lines([field.name for field in column.fields], b"", shown)
 
     def of(self, values: ColumnValues) -> Cells:
         """Return each value of a column as JSON."""
@@ -119,12 +124,14 @@ class JsonTexts:
             texts = lists.fields[""]
             assert isinstance(texts, Words)
             items = [self._words.of(texts)]
-        return ListCells(lists.offsets, self._item, items)
+        return self._list_cells(lists.offsets, self._item, items)
 
 
-def json_lines(names: Sequence[str], end: bytes) -> LineWriter:
+def json_lines(
+    names: Sequence[str], end: bytes, shown: Callable[[str], str] = _quoted
+) -> LineWriter:
     """Return a writer of JSON objects with these keys, whose values are JSON already."""
-    before = [f"{',' if place else '{'}{_quoted(name)}:" for place, name in enumerate(names)]
+    before = [f"{',' if place else '{'}{shown(name)}:" for place, name in enumerate(names)]
     return LineWriter([text.encode("ascii") for text in before], (b"}" if names else b"{}") + end)
 
 
@@ -136,10 +143,10 @@ def number_cells(column: Column, ints: Ints, null: bytes) -> Cells:
 
 _FORMULA_SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20"
 """For a character class of a regular expression."""
-_AT_BEGIN = re.compile(f"[{_FORMULA_SIGNS}']")
+_AT_BEGIN = f"[{_FORMULA_SIGNS}']"
 _QUOTE = '"'
-_NEEDS_QUOTES = re.compile('[",\r\n]')
-_BEHIND_SEMICOLON = re.compile(rf"""(;[ '"\\]*)([{_FORMULA_SIGNS}])""")
+_NEEDS_QUOTES = '[",\r\n]'
+_BEHIND_SEMICOLON = rf"""(;[ '"\\]*)([{_FORMULA_SIGNS}])"""
 
 
 class CsvWriter(FileWriter):
@@ -165,7 +172,7 @@ class CsvWriter(FileWriter):
         """Write the rows of a block like ``write``."""
         for piece in block.pieces():
             cells = [cells_of(piece.columns[name]) for name, cells_of in self._cells]
-            self.output.file.write(self._lines.lines(len(piece), cells))
+            self._lines.write(self.output.file, len(piece), cells)
 
 
 def csv_text(text: str) -> str:
@@ -173,14 +180,14 @@ def csv_text(text: str) -> str:
     if text == "-":
         return text  # the name of standard input; no spreadsheet runs a lone dash
     text = _without_formulas(escape(text))
-    return f"'{text}" if not text or _AT_BEGIN.match(text) else text
+    return f"'{text}" if not text or re.match(_AT_BEGIN, text) else text
 
 
 def _without_formulas(text: str) -> str:
-    """Return a text, or JSON text, with the characters escaped that could begin a formula in it."""
+    """Return a text, or one as JSON, with the characters escaped that could begin a formula."""
     if ";" not in text:
         return text
-    return _BEHIND_SEMICOLON.sub(lambda match: f"{match[1]}\\u{ord(match[2]):04x}", text)
+    return re.sub(_BEHIND_SEMICOLON, lambda match: f"{match[1]}\\u{ord(match[2]):04x}", text)
 
 
 def _cells_of(column: Column, null: bytes) -> Callable[[Any], Cells]:
@@ -188,22 +195,20 @@ def _cells_of(column: Column, null: bytes) -> Callable[[Any], Cells]:
     if column.type == "string":
         return WordTexts(lambda text: _cell(csv_text(text)), null).of
     if column.type.startswith("list<"):
-        return partial(_lists, JsonTexts(column))
+        return JsonTexts(column, _quoted_in_csv).of
     return lambda ints: number_cells(column, ints, null)
 
 
-_UNCHANGED = LineWriter([b""], b"")
-
-
-def _lists(texts: JsonTexts, lists: Lists) -> Cells:
-    """Return lists as cells with JSON text."""
-    texts_of_rows = _UNCHANGED.each(len(lists.offsets) - 1, [texts.of(lists)])
-    return TextCells([_cell(_without_formulas(text)).encode("ascii") for text in texts_of_rows])
+def _quoted_in_csv(text: str) -> str:
+    """Return a text in a list as JSON inside of a cell, which is in quotes."""
+    return _without_formulas(_quoted(text)).replace(_QUOTE, 2 * _QUOTE)
 
 
 def _cell(text: str) -> str:
     """Return a cell, in quotes if it needs them."""
-    return text if _NEEDS_QUOTES.search(text) is None else f'"{text.replace(_QUOTE, 2 * _QUOTE)}"'
+    return (
+        text if re.search(_NEEDS_QUOTES, text) is None else f'"{text.replace(_QUOTE, 2 * _QUOTE)}"'
+    )
 
 
 class JsonLinesWriter(FileWriter):
@@ -225,4 +230,4 @@ class JsonLinesWriter(FileWriter):
         """Write the rows of a block like ``write``."""
         for piece in block.pieces():
             cells = [texts.of(piece.columns[name]) for name, texts in self._texts]
-            self.output.file.write(self._lines.lines(len(piece), cells))
+            self._lines.write(self.output.file, len(piece), cells)

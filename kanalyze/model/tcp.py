@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, get_args
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.saved import Saved
 from kanalyze.model.tls import TlsConnection
-from kanalyze.spec.rows.connections import ConnectionEnd
+from kanalyze.spec.rows.requests import ConnectionEnd
 
 try:
     import cython

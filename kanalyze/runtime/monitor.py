@@ -5,7 +5,6 @@ In: the stages of the run. Out: numbers.
 
 from __future__ import annotations
 
-from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
@@ -211,6 +210,8 @@ def in_flight(
             on purpose; such requests are counted, but not listed among the oldest.
         most: number of the oldest requests to list.
     """
+    from heapq import nsmallest  # imported late: for a view that is live
+
     count = 0
     waiting = []
     for exchange in exchanges:

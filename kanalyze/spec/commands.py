@@ -10,12 +10,11 @@ SIZE (``kanalyze/cli/arguments.py``).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kanalyze.spec.filters import group_of
 from kanalyze.spec.options import SORTS, Option
 
-if TYPE_CHECKING:
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # see kanalyze/cli/interruption.py
     from collections.abc import Mapping
     from typing import Any, TypeAlias
 

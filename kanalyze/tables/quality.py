@@ -18,7 +18,6 @@ from kanalyze.common.times import format_time
 from kanalyze.kafka.session.events import UnknownTotal
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.packets import NO_TIME
-from kanalyze.spec.rows.anomalies import QualityFact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.events import ConnectionCounts
     from kanalyze.model.tcp import TcpConnection
     from kanalyze.net.layer_stats import NetCounters
+    from kanalyze.spec.rows.anomalies import QualityFact
 
 __all__ = [
     "DISCARDED",
@@ -561,6 +561,8 @@ def quality_facts(quality: CaptureQuality) -> Iterator[QualityFact]:
 
 def facts_of(fields: Mapping[str, Any]) -> Iterator[QualityFact]:
     """Yield the counts in some fields of :meth:`.CaptureQuality.to_dict`."""
+    from kanalyze.spec.rows.anomalies import QualityFact  # imported late: for other tables
+
     for fact, value in fields.items():
         if fact in ("anomalies", "unread_ports"):
             field = "count" if fact == "anomalies" else "connections"

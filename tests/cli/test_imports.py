@@ -15,7 +15,10 @@ from tests.support.packets import pcap_file
 
 ROOT = Path(__file__).parent.parent.parent
 CAPTURE = "captures/basics.pcap"
-SLOW = {"numpy", "pandas", "pyarrow", "pyarrow.parquet", "rich", "rich.console"}
+SLOW = {
+    *("numpy", "pandas", "pyarrow", "pyarrow.compute", "pyarrow.parquet"),
+    *("rich", "rich.console"),
+}
 NEVER = {"asyncio", "dataclasses", "difflib", "fractions", "multiprocessing", "pandas", "unittest"}
 """No command below needs these. pandas is installed in tests, and pyarrow could load it."""
 
@@ -43,8 +46,27 @@ RARELY_NEEDED = {
 }
 """Modules that a pcap file with only Kafka 0.8 and later over TCP does not need."""
 
-MAX_MODULES_OF_REQUESTS = 154
+MAX_MODULES_OF_REQUESTS = 149
 """Modules of kanalyze, packages among them, that ``requests -o x.csv`` of a pcap file loads."""
+
+STANDARD_OF_HELP = (
+    *("__future__", "argparse", "contextlib", "errno", "gc", "locale", "math", "re", "signal"),
+    "textwrap",
+)
+STANDARD_OF_REQUESTS = (
+    *("__future__", "argparse", "array", "base64", "bisect", "collections.abc", "contextlib"),
+    *("errno", "fnmatch", "gc", "importlib", "io", "json", "locale", "math", "re", "signal"),
+    *("stat", "struct", "threading", "time", "types", "typing", "warnings"),
+)
+"""Modules of Python that ``--help`` and ``requests -o x.csv`` import; these import others."""
+OWN_OF_HELP = {
+    *("kanalyze", "kanalyze.version", "kanalyze.errors"),
+    *("kanalyze.cli", "kanalyze.cli.main", "kanalyze.cli.arguments", "kanalyze.cli.console"),
+    *("kanalyze.cli.interruption", "kanalyze.common", "kanalyze.common.compiled"),
+    *("kanalyze.common.garbage_collection", "kanalyze.common.texts", "kanalyze.spec"),
+    *("kanalyze.spec.commands", "kanalyze.spec.filters", "kanalyze.spec.options"),
+}
+"""All modules of kanalyze that ``--help`` loads."""
 
 PRINT_MODULES = """\
 import atexit, os, sys
@@ -95,6 +117,11 @@ def modules_after(code: str, *argv: str, **environment: str) -> frozenset[str]:
     return frozenset(done.stderr.decode().splitlines()[-1].split(" "))
 
 
+def own_of(modules: frozenset[str]) -> frozenset[str]:
+    """Return the modules of kanalyze among some."""
+    return frozenset(name for name in modules if name.partition(".")[0] == "kanalyze")
+
+
 def imported(*argv: str, **environment: str) -> frozenset[str]:
     """Run a command and return the names of all modules that are loaded at its end."""
     return modules_after(COMMAND, *argv, **environment)
@@ -109,16 +136,16 @@ def imported(*argv: str, **environment: str) -> frozenset[str]:
         ("live --help", set()),
         ("live --list", set()),
         ("protocol Fetch", set()),
-        (f"report --json - {CAPTURE}", {"numpy", "pyarrow"}),
+        (f"report --json - {CAPTURE}", {"pyarrow"}),
         (f"requests {CAPTURE}", set()),
         (f"requests --format csv {CAPTURE}", set()),
         (f"records --format jsonl {CAPTURE}", set()),
         (f"decode {CAPTURE}", set()),
         (f"connections {CAPTURE}", set()),
         (f"anomalies {CAPTURE}", set()),
-        (f"requests -o {{folder}}/x.parquet {CAPTURE}", {"numpy", "pyarrow", "pyarrow.parquet"}),
+        (f"requests -o {{folder}}/x.parquet {CAPTURE}", {"pyarrow", "pyarrow.parquet"}),
         # Rows go to DuckDB as Arrow.
-        ("report {folder}/empty.pcap", {"numpy", "pyarrow"}),
+        ("report {folder}/empty.pcap", {"pyarrow"}),
         ("requests --format csv {folder}/empty.pcap", set()),
     ],
 )
@@ -159,12 +186,53 @@ with MergedCaptures(find_inputs(arguments.captures)) as captures:
 
 def test_rows_in_a_file_need_neither_tables_for_people_nor_what_explains_failures(tmp_path):
     modules = imported("requests", CAPTURE, "-o", str(tmp_path / "x.csv"))
-    own = {name for name in modules if name.partition(".")[0] == "kanalyze"}
-    assert len(own) <= MAX_MODULES_OF_REQUESTS
+    own = own_of(modules)
+    assert len(own) <= MAX_MODULES_OF_REQUESTS, sorted(own)
     assert not own & {
         *("kanalyze.render.table", "kanalyze.render.header"),
         "kanalyze.kafka.codec.interpreter",
     }
+
+
+@pytest.mark.parametrize(
+    ("command", "standard"),
+    [
+        ("--help", STANDARD_OF_HELP),
+        (f"requests {CAPTURE} -o {{folder}}/x.csv", STANDARD_OF_REQUESTS),
+    ],
+)
+def test_these_modules_of_python_are_imported(command, standard, tmp_path):
+    modules = imported(*command.format(folder=tmp_path).split())
+    expected = modules_after(f"import {', '.join(standard)}") | loaded_by_cython()
+    others = modules - expected - own_of(modules)
+    # Cython has modules of its own: _cyutility, _cython_3_3_1, cython_runtime.
+    assert {name for name in others if not name.lstrip("_").startswith("cy")} == set()
+
+
+def test_these_modules_of_kanalyze_write_the_help():
+    assert own_of(imported("--help")) == OWN_OF_HELP
+
+
+def test_numpy_can_be_imported_although_pyarrow_was_loaded_without_it(tmp_path):
+    arguments = ["requests", CAPTURE, "-o", str(tmp_path / "x.parquet")]
+    code = f"""\
+import sys
+from kanalyze.cli.main import main
+assert main({arguments!r}, owns_process=True) == 0
+assert "numpy" not in sys.modules
+import numpy
+"""
+    assert {"numpy", "pyarrow.parquet"} <= modules_after(code)
+
+
+def test_in_a_process_that_others_use_pyarrow_has_numpy(tmp_path):
+    code = f"""\
+from kanalyze.cli.main import main
+assert main(["requests", {CAPTURE!r}, "-o", {str(tmp_path / "x.parquet")!r}]) == 0
+import pyarrow
+assert len(pyarrow.array([1]).to_numpy()) == 1
+"""
+    assert "numpy" in modules_after(code)
 
 
 DEPENDENCIES = ("numpy", "pyarrow", "duckdb", "rich", "lz4", "cramjam", "crc32c", "backports.zstd")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
 import pickle
 import typing
 
@@ -55,6 +57,46 @@ def test_named_tuples_are_made_compared_shown_and_pickled_as_tuples():
         Ours()
     with pytest.raises(AttributeError):
         made.first = 1
+
+
+def test_methods_and_errors_are_those_of_typing():
+    for kind in (Ours, Theirs):
+        made = kind(7, third=())
+        assert made._asdict() == {"first": 7, "second": None, "third": ()}
+        assert copy.copy(made) == copy.deepcopy(made) == kind._make([7, None, ()]) == made
+        assert kind.__match_args__ == ("first", "second", "third")
+        with pytest.raises(TypeError, match="3"):
+            kind._make([1, 2])
+        with pytest.raises(ValueError, match="fourth"):
+            made._replace(fourth=1)
+        with pytest.raises(TypeError, match=rf"{kind.__name__}\.__new__\(\).*first"):
+            kind()
+        with pytest.raises(TypeError, match="fourth"):
+            kind(1, fourth=2)
+        with pytest.raises(AttributeError):
+            made.fourth = 1
+    ours, theirs = (inspect.signature(kind).parameters.values() for kind in (Ours, Theirs))
+    assert [(each.name, each.default) for each in ours] == [
+        (each.name, each.default) for each in theirs
+    ]
+
+
+def test_classes_with_equally_many_fields_have_names_and_defaults_of_their_own():
+    class Other(NamedTuple):
+        alpha: int
+        beta: int = 2
+        gamma: int = 3
+
+    assert Other(alpha=1) == (1, 2, 3)
+    assert Ours(first=1) == (1, None, (1, 2))
+    assert repr(Other(1)) == "Other(alpha=1, beta=2, gamma=3)"
+
+
+def test_a_named_tuple_may_have_no_fields():
+    class Nothing(NamedTuple):
+        pass
+
+    assert Nothing() == () == Nothing._make([])
 
 
 def test_a_field_without_a_default_after_one_with_a_default_is_an_error():

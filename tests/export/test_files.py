@@ -36,6 +36,23 @@ def test_a_file_appears_when_it_is_closed_and_not_before(tmp_path):
     assert names(tmp_path) == ["out.csv"]
 
 
+@pytest.mark.parametrize("given", ["out/", "./out//", "../{}/out"])
+def test_a_name_may_be_spelled_in_any_way(tmp_path, monkeypatch, given):
+    monkeypatch.chdir(tmp_path)
+    with OutputFile(given.format(tmp_path.name)) as output:
+        assert output.partial is not None
+        assert output.partial.resolve().parent == tmp_path
+    assert names(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("given", ["", ".", "/", ".."])
+def test_a_folder_is_no_output(tmp_path, monkeypatch, given):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(IsADirectoryError):
+        OutputFile(given)
+    assert names(tmp_path) == []
+
+
 def test_aborting_leaves_only_the_old_file(tmp_path):
     target = tmp_path / "out.csv"
     target.write_bytes(b"old")

@@ -1,174 +1,149 @@
-"""Bodies become JSON, and columns lines, by compiled and by uncompiled modules."""
+"""Columns become lines, by the compiled and by the uncompiled module."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from array import array
-from types import SimpleNamespace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kanalyze.decoding.bodies import EVERYTHING, DecodedExchange, DecodedMessage
-from kanalyze.decoding.secrets import Redactor
-from kanalyze.export import kip673
-from kanalyze.export import text as text_module
-from kanalyze.kafka.codec import compiler
-from kanalyze.tables.columns.block import RowBlock
-from tests.support.decoding import CATALOG, exchange, frame
-from tests.support.messages import Writer
-from tests.support.rows import row
+from kanalyze.export import text as compiled_text
 from tests.support.uncompiled import uncompiled
-from tests.support.vectors import definition_of, read_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.kafka.schema.schema_ast import MessageSpec
-
-_BESIDES = ("kanalyze.kafka.codec.compiler",)
-_WRITERS = ("kanalyze.export.text_files", "kanalyze.export.kip673")
-_LARGEST = 2**63 - 1
+NUMBERS = [0, 7, -7, 10, 99, 100, 999, 1000, 2**63 - 1, -(2**63), -(10**18), -(10**18) - 1, 10**18]
 
 
 @pytest.fixture(scope="module", params=["compiled", "uncompiled"])
-def core(request: pytest.FixtureRequest) -> Iterator[SimpleNamespace]:
-    """Return decoder and writer, compiled and then uncompiled."""
+def text(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Return the module, compiled and then uncompiled."""
     if request.param == "compiled":
-        yield SimpleNamespace(compiler=compiler, log=kip673.LogLines(CATALOG), text=text_module)
+        yield compiled_text
         return
-    with uncompiled(*_BESIDES, *_WRITERS) as modules:
+    with uncompiled() as modules:
         pass
-    log = modules["kanalyze.export.kip673"].LogLines(CATALOG)
-    yield SimpleNamespace(
-        compiler=modules["kanalyze.kafka.codec.compiler"],
-        log=log,
-        text=modules["kanalyze.export.text"],
-    )
+    yield modules["kanalyze.export.text"]
 
 
-def written(core: SimpleNamespace, definition: MessageSpec, version: int, content: bytes) -> Any:
-    """Return the JSON of a response with this body."""
-    decode = core.compiler.compile_decoder(definition, version, EVERYTHING)
-    assert decode.read(content, 0) == len(content)
-    secrets = Redactor(definition).plan
-    message = DecodedMessage(definition, version, decode.take(None), [], None, secrets)
-    made = exchange(None, frame(12, 0, "response", {"errorCode": 0}))
-    (line,) = core.log.lines(
-        [made], RowBlock.of_rows([row()]), [DecodedExchange(None, message, None)]
-    )
-    assert line.isascii()
-    return json.loads(line)["response"]
+def lines(writer: Any, rows: int, cells: list[Any]) -> bytes:
+    file = io.BytesIO()
+    writer.write(file, rows, cells)
+    return file.getvalue()
 
 
-def values_written(core: SimpleNamespace, api_key: int, version: int, values: Any) -> Any:
-    definition = CATALOG.message(api_key, "request")
-    return written(core, definition, version, Writer(definition, version).write(values))
-
-
-@pytest.mark.parametrize("step", [30, pytest.param(1, marks=pytest.mark.long)])
-def test_messages_of_kafkas_serializer_are_the_same_compiled_and_uncompiled(core, step):
-    compiled_core = SimpleNamespace(compiler=compiler, log=kip673.LogLines(CATALOG))
-    for vector in read_vectors()[::step]:
-        message = definition_of(vector, CATALOG), vector.version, vector.content
-        assert written(core, *message) == written(compiled_core, *message)
-
-
-@pytest.mark.parametrize(
-    "number", [0, 1, -1, 9, 10, 99, 100, -(10**18), -(10**18) - 1, _LARGEST, -_LARGEST - 1]
-)
-def test_a_number_of_any_size_is_written(core, number):
-    partition = {"partitionIndex": 0, "timestamp": number}
-    topics = [{"name": "t", "partitions": [partition]}]
-    made = values_written(core, 2, 1, {"replicaId": -1, "topics": topics})
-    assert made["topics"] == topics
-
-
-@pytest.mark.parametrize(
-    "text", ["", "plain", 'a "quote"', "back\\slash", "\x7f\n\t\0", "é 名 \U0001f600", "x" * 10_000]
-)
-def test_a_text_with_any_characters_is_written(core, text):
-    values = {"groupId": text, "generationId": 1, "memberId": text}
-    assert values_written(core, 12, 0, values) == values
-
-
-def test_tagged_fields_are_in_the_order_of_the_definition(core):
-    definition = CATALOG.message(18, "response")
-    values = {
-        "errorCode": 0,
-        "apiKeys": [],
-        "throttleTimeMs": 5,
-        "finalizedFeaturesEpoch": 7,
-        "zkMigrationReady": True,
-        "_taggedFields": [(9, b"hi")],
-    }
-    made = written(core, definition, 3, Writer(definition, 3).write(values))
-    places = {field.json_name: place for place, field in enumerate(definition.struct.fields)}
-    names = [name for name in made if name != "unknownTaggedFields"]
-    assert names == sorted(values.keys() - {"_taggedFields"}, key=places.__getitem__)
-    assert made["unknownTaggedFields"] == [{"tag": 9, "data": "aGk="}]
-
-
-def test_a_secret_is_hidden_and_the_fields_beside_it_are_not(core):
-    values = {"authBytes": b"secret", "_taggedFields": [(9, b"secret")]}
-    made = values_written(core, 36, 2, values)
-    hidden = "[hidden]"
-    assert made == {"authBytes": hidden, "unknownTaggedFields": [{"tag": 9, "data": hidden}]}
-    config = {"name": "sasl.jaas.config", "value": "secret", "configOperation": 0}
-    harmless = {"name": "retention.ms", "value": "1", "configOperation": 0}
-    resource = {"resourceType": 2, "resourceName": "t", "configs": [config, harmless]}
-    made = values_written(core, 44, 1, {"resources": [resource], "validateOnly": False})
-    assert made["resources"][0]["configs"] == [config | {"value": hidden}, harmless]
-    unknown = values_written(
-        core, 44, 1, {"resources": [resource | {"resourceType": 99}], "validateOnly": False}
-    )
-    assert [config_item["value"] for config_item in unknown["resources"][0]["configs"]] == [
-        hidden,
-        hidden,
-    ]
-
-
-# -- lines ----------------------------------------------------------------------------------------
-
-NUMBERS = [0, 7, -7, 10, 2**63 - 1, -(2**63), -(10**18), 10**18]
-
-
-def test_numbers_of_any_size_are_written(core):
-    cells = core.text.NumberCells(array("q", NUMBERS), None, b"null")
-    writer = core.text.LineWriter([b"<"], b">\n")
-    assert writer.lines(len(NUMBERS), [cells]) == b"".join(b"<%d>\n" % number for number in NUMBERS)
+@given(numbers=st.lists(st.integers(-(2**63), 2**63 - 1)))
+def test_numbers_of_any_size_are_written(text, numbers):
+    all_numbers = [*NUMBERS, *numbers]
+    cells = text.NumberCells(array("q", all_numbers), None, b"null")
+    writer = text.LineWriter([b"<"], b">\n")
+    assert lines(writer, len(all_numbers), [cells]) == b"".join(b"<%d>\n" % n for n in all_numbers)
     assert writer.each(1, [cells]) == ["<0>\n"]
 
 
-def test_null_is_written_as_its_text(core):
+def test_null_is_written_as_its_text(text):
     valid = bytearray([1, 0])
-    numbers = core.text.NumberCells(array("q", [5, 0]), valid, b"null")
-    truths = core.text.TruthCells(array("q", [1, 0]), valid, b"null")
-    words = core.text.WordCells(array("i", [1, -1]), [b"a", b"b"], b"null")
-    writer = core.text.LineWriter([b"", b",", b","], b"\n")
-    assert writer.lines(2, [numbers, truths, words]) == b"5,true,b\nnull,null,null\n"
-    assert core.text.LineWriter([b""], b"").lines(
-        2, [core.text.TruthCells(array("q", [0, 1]), None, b"")]
-    ) == (b"falsetrue")
+    numbers = text.NumberCells(array("q", [5, 0]), valid, b"null")
+    truths = text.TruthCells(array("q", [1, 0]), valid, b"null")
+    words = text.WordCells(array("i", [1, -1]), [b"a", b"b"], b"null")
+    writer = text.LineWriter([b"", b",", b","], b"\n")
+    assert lines(writer, 2, [numbers, truths, words]) == b"5,true,b\nnull,null,null\n"
+    cells = text.TruthCells(array("q", [0, 1]), None, b"")
+    assert lines(text.LineWriter([b""], b""), 2, [cells]) == b"falsetrue"
 
 
-def test_lists_are_written_as_json(core):
-    items = core.text.NumberCells(array("q", [1, 2, 3]), None, b"null")
-    item = core.text.LineWriter([b'{"n":'], b"}")
-    lists = core.text.ListCells(array("q", [0, 2, 2, 3]), item, [items])
-    assert core.text.LineWriter([b""], b"\n").lines(3, [lists]) == (
+def test_lists_are_written_as_json(text):
+    items = text.NumberCells(array("q", [1, 2, 3]), None, b"null")
+    item = text.LineWriter([b'{"n":'], b"}")
+    lists = text.ListCells(array("q", [0, 2, 2, 3]), item, [items])
+    assert lines(text.LineWriter([b""], b"\n"), 3, [lists]) == (
         b'[{"n":1},{"n":2}]\n[]\n[{"n":3}]\n'
     )
 
 
-def test_lines_may_be_longer_than_the_buffer(core):
+@given(values=st.lists(st.lists(st.none() | st.text(), max_size=3), max_size=5))
+def test_lists_in_csv_are_quoted_as_others_quote_them(text, values):
+    """The csv module reads the cells as JSON, and writes them again with the same quotes."""
+    items = [item for each in values for item in each]
+    offsets = array("q", [0])
+    for each in values:
+        offsets.append(offsets[-1] + len(each))
+    words = [json.dumps(item or "").replace('"', '""').encode() for item in items]
+    codes = array("i", [-1 if item is None else code for code, item in enumerate(items)])
+    cells = text.WordCells(codes, words, b"null")
+    lists = text.QuotedListCells(offsets, text.LineWriter([b""], b""), [cells])
+    data = lines(text.LineWriter([b""], b"\r\n"), len(values), [lists]).decode("ascii")
+    read = list(csv.reader(io.StringIO(data, newline="")))
+    assert [json.loads(cell) for (cell,) in read] == values
+    again = io.StringIO(newline="")
+    csv.writer(again).writerows(read)
+    assert again.getvalue() == data
+
+
+def test_structs_in_csv_are_quoted(text):
+    items = text.NumberCells(array("q", [1, 2]), None, b"null")
+    item = text.LineWriter([b'{""n"":'], b"}")
+    lists = text.QuotedListCells(array("q", [0, 1, 1, 2]), item, [items])
+    assert lines(text.LineWriter([b""], b"\n"), 3, [lists]) == (
+        b'"[{""n"":1}]"\n[]\n"[{""n"":2}]"\n'
+    )
+
+
+def test_lines_may_be_longer_than_the_buffer_and_come_in_pieces(text):
     long = b"x" * 100_000
-    writer = core.text.LineWriter([b""], b"\n")
-    assert writer.lines(3, [core.text.TextCells([long, b"", b"y"])]) == long + b"\n\ny\n"
+    writer = text.LineWriter([b""], b"\n")
+    words = text.WordCells(array("i", [0, 1, 2] * 5), [long, b"", b"y"], b"")
+    pieces: list[bytes] = []
+
+    class File:
+        def write(self, data: memoryview) -> None:
+            pieces.append(bytes(data))
+
+    writer.write(File(), 15, [words])
+    assert b"".join(pieces) == (long + b"\n\ny\n") * 5
+    assert len(pieces) > 1
+    assert max(map(len, pieces)) < 3 * len(long)
 
 
-def test_a_missing_row_is_an_error(core):
+def test_a_file_that_is_full_gets_no_line_twice(text):
+    writer = text.LineWriter([b""], b"\n")
+    words = text.WordCells(array("i", [0]), [b"a"], b"")
+
+    class Full:
+        def write(self, data: memoryview) -> None:
+            raise OSError(28, "full")
+
+    with pytest.raises(OSError, match="full"):
+        writer.write(Full(), 1, [words])
+    assert lines(writer, 1, [words]) == b"a\n"
+
+
+def test_a_missing_row_is_an_error(text):
+    cells = text.NumberCells(array("q", [1]), None, b"")
     with pytest.raises(IndexError):
-        core.text.LineWriter([b""], b"").lines(
-            2, [core.text.NumberCells(array("q", [1]), None, b"")]
-        )
+        lines(text.LineWriter([b""], b""), 2, [cells])
+
+
+@given(
+    words=st.lists(st.binary(), min_size=1, max_size=4),
+    codes=st.lists(st.integers(-1, 3), max_size=20),
+)
+def test_texts_of_codes_follow_each_other(text, words, codes):
+    known = array("i", [code for code in codes if code < len(words)])
+    ends, data = text.texts_of_codes(known, words)
+    assert [data[begin:end] for begin, end in pairwise(ends)] == [
+        b"" if code < 0 else words[code] for code in known
+    ]
+    assert (ends[0], ends[-1], ends.typecode) == (0, len(data), "i")
+
+
+def test_a_code_without_a_word_is_an_error(text):
+    with pytest.raises(IndexError):
+        text.texts_of_codes(array("i", [0, 1]), [b"a"])

@@ -63,6 +63,26 @@ def test_every_text_can_be_recovered(tmp_path_factory, given_rows):
             assert decoded(cells[name]) == getattr(item, name)
 
 
+@settings(max_examples=examples(40))
+@given(given_rows=st.lists(rows(), max_size=3))
+def test_other_writers_of_csv_quote_the_same_cells(tmp_path_factory, given_rows):
+    data = written(tmp_path_factory.mktemp("csv"), given_rows).decode()
+    again = io.StringIO(newline="")
+    csv.writer(again).writerows(csv.reader(io.StringIO(data, newline="")))
+    assert again.getvalue() == data
+
+
+@settings(max_examples=examples(40))
+@given(given_rows=st.lists(rows(), max_size=3))
+def test_lists_in_csv_are_those_of_json_lines(tmp_path_factory, given_rows):
+    folder = tmp_path_factory.mktemp("lists")
+    columns = choose_columns(["partitions", "errors", "anomalies"])
+    cells = read_back(written(folder, given_rows, columns))
+    objects = written(folder, given_rows, columns, ending="jsonl").splitlines()
+    for row_cells, line in zip(cells, objects, strict=True):
+        assert {name: json.loads(cell) for name, cell in row_cells.items()} == json.loads(line)
+
+
 @given(st.text(st.characters()))
 def test_a_cell_is_printable_and_no_formula(text):
     cell = csv_text(text)

@@ -42,14 +42,14 @@ __all__ = [
     "split_url",
 ]
 
-_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_URL: Final = r"[A-Za-z][A-Za-z0-9+.-]+://"
 _CONTAINER_FIRST: Final = ("abfs", "wasb")
 """Schemes whose part before the ``@`` is the container, with a password after a colon."""
 
 
 def is_url(text: str) -> bool:
     """Tell a URL from a path."""
-    return _URL.match(text) is not None
+    return "://" in text and re.match(_URL, text) is not None
 
 
 def local_path(text: str) -> str | None:

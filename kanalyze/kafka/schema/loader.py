@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
@@ -36,6 +35,7 @@ from kanalyze.kafka.schema.schema_ast import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
 
 __all__ = [
@@ -630,6 +630,8 @@ def read_definitions(folder: str | Path) -> UserDefinitions:
     definitions.
     """
     definitions = UserDefinitions({}, {}, {})
+    from pathlib import Path  # imported late: for definitions of users alone
+
     files = _files(Path(folder))
     for path in files:
         for message in load_messages(_text(path), str(path)):

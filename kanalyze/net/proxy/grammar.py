@@ -19,7 +19,6 @@ hole comes within a prefix, it ends there.
 from __future__ import annotations
 
 import re
-from socket import AF_INET, AF_INET6, inet_pton
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.named_tuples import NamedTuple
@@ -285,6 +284,12 @@ def _proxy_v2(sender: _PrefixCursor, _other: _PrefixCursor) -> Layer | None:
 
 def _packed(text: bytes, *, is_ipv6: bool) -> bytes | None:
     """Return an address as bytes; None if it is no address of this family."""
+    from socket import (  # imported late: slow, and few are behind proxies
+        AF_INET,
+        AF_INET6,
+        inet_pton,
+    )
+
     try:
         return inet_pton(AF_INET6 if is_ipv6 else AF_INET, text.decode("ascii"))
     except OSError:

@@ -18,6 +18,7 @@ from kanalyze.spec.rows.requests import (
     CapturePoint,
     ClientId,
     Connection,
+    ConnectionEnd,
     ConnectionNumber,
     Principal,
     ProxiedClientIp,
@@ -26,13 +27,9 @@ from kanalyze.spec.rows.requests import (
     Proxy,
 )
 
-__all__ = ["CONNECTION_COLUMNS", "ConnectionEnd", "ConnectionRow", "End"]
+__all__ = ["CONNECTION_COLUMNS", "ConnectionRow", "End"]
 
 End: TypeAlias = Literal["client", "broker"]
-ConnectionEnd: TypeAlias = Literal["fin", "reset", "open", "reused", "limit", "idle"]
-"""Why a connection has no more updates: both ends sent a FIN; one sent a RST; the capture ended
-first; a new connection used the ports before this one was closed; too many were open; it was silent
-for too long."""
 
 _HandshakeRtt: TypeAlias = Annotated[
     Nanoseconds | None, "part of handshake_rtt_ns: from the capture point to the {end} and back"

@@ -28,6 +28,7 @@ __all__ = [
     "CapturePoint",
     "ClientId",
     "Connection",
+    "ConnectionEnd",
     "ConnectionNumber",
     "ErrorItem",
     "PartitionItem",
@@ -43,6 +44,10 @@ __all__ = [
 ]
 
 Status: TypeAlias = Literal["ok", "error", "one_way", "unanswered", "orphan_response", "malformed"]
+ConnectionEnd: TypeAlias = Literal["fin", "reset", "open", "reused", "limit", "idle"]
+"""Why a connection has no more updates: both ends sent a FIN; one sent a RST; the capture ended
+first; a new connection used the ports before this one was closed; too many were open; it was silent
+for too long."""
 
 Capture: TypeAlias = Annotated[str, "the input as given; live:IFACE for an interface"]
 Connection: TypeAlias = Annotated[str, "CLIENT_IP:PORT>BROKER_IP:PORT, IPv6 addresses in brackets"]
