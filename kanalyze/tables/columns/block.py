@@ -128,6 +128,8 @@ class RowBlock:
 
     def part(self, first: int, end: int) -> RowBlock:
         """Return the rows from ``first`` (counted from 0) up to, but not including, ``end``."""
+        if (first, end) == (0, self.n):
+            return self
         columns = {name: _part(values, first, end) for name, values in self.columns.items()}
         return RowBlock(end - first, columns)
 
@@ -142,7 +144,7 @@ class RowBlock:
         first = 0
         while first < self.n:
             end = self._piece_end(first)
-            yield self if (first, end) == (0, self.n) else self.part(first, end)
+            yield self.part(first, end)
             first = end
 
     def _piece_end(self, first: int) -> int:
