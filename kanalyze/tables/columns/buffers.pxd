@@ -101,8 +101,6 @@ cpdef differences(const long long[::1] offsets)
 )
 cpdef sums_up_to(const long long[::1] values)
 @cython.locals(out="long long[::1]", code=cython.int, i=cython.Py_ssize_t)
-cpdef add_word_sizes(sizes, const int[::1] codes, const long long[::1] word_sizes, long long extra)
+cpdef add_word_sizes(sizes, const int[::1] codes, const long long[::1] word_sizes)
 @cython.locals(out="long long[::1]", i=cython.Py_ssize_t)
-cpdef add_list_sizes(
-    sizes, const long long[::1] offsets, const long long[::1] up_to, long long extra
-)
+cpdef add_list_sizes(sizes, const long long[::1] offsets, const long long[::1] up_to)

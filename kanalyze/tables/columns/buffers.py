@@ -372,19 +372,20 @@ def sums_up_to(values: Longs) -> array[int]:
     return result
 
 
-def add_word_sizes(sizes: array[int], codes: Longs, word_sizes: Longs, extra: int) -> None:
-    """Add to each of ``sizes`` the size of the word with its code (0 for -1), plus ``extra``."""
+def add_word_sizes(sizes: array[int], codes: Longs, word_sizes: Longs) -> None:
+    """Add to each of ``sizes`` the size of the word with its code; nothing for -1."""
     out = memoryview(sizes)
     for i in range(len(codes)):
         code = codes[i]
-        out[i] += (word_sizes[code] if code >= 0 else 0) + extra
+        if code >= 0:
+            out[i] += word_sizes[code]
 
 
-def add_list_sizes(sizes: array[int], offsets: Longs, up_to: Longs, extra: int) -> None:
-    """Add to each of ``sizes`` the size of its list's items, plus ``extra``.
+def add_list_sizes(sizes: array[int], offsets: Longs, up_to: Longs) -> None:
+    """Add to each of ``sizes`` the size of its list's items.
 
     ``up_to`` has the total size of all items before each item.
     """
     out = memoryview(sizes)
     for i in range(len(offsets) - 1):
-        out[i] += up_to[offsets[i + 1]] - up_to[offsets[i]] + extra
+        out[i] += up_to[offsets[i + 1]] - up_to[offsets[i]]

@@ -174,9 +174,9 @@ def test_sizes_add_up(core: SimpleNamespace, lengths: list[int]):
     ]
     sizes = array("q", bytes(8 * len(lengths)))
     codes = array("i", [length - 1 for length in lengths])
-    math.add_word_sizes(sizes, codes, array("q", [5, 6, 7, 8]), 4)
-    assert sizes.tolist() == [4 + (0, 5, 6, 7, 8)[length] for length in lengths]
+    math.add_word_sizes(sizes, codes, array("q", [5, 6, 7, 8]))
+    assert sizes.tolist() == [(0, 5, 6, 7, 8)[length] for length in lengths]
     offsets = array("q", [0, *accumulate(lengths)])
     up_to = array("q", [2 * place for place in range(offsets[-1] + 1)])
-    math.add_list_sizes(sizes, offsets, up_to, 1)
-    assert sizes.tolist() == [5 + (0, 5, 6, 7, 8)[length] + 2 * length for length in lengths]
+    math.add_list_sizes(sizes, offsets, up_to)
+    assert sizes.tolist() == [(0, 5, 6, 7, 8)[length] + 2 * length for length in lengths]
