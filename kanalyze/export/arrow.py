@@ -74,9 +74,8 @@ class BatchMaker:
 
         Args:
             columns: the columns of the batches, in this order.
-            coded: whether columns of texts are ``dictionary<int32, string>`` instead of ``string``.
-                A batch's dictionary has its words in order of appearance. Texts in lists stay
-                ``string``.
+            coded: whether texts are ``dictionary<int32, string>`` instead of ``string``. A batch's
+                dictionaries have their words in order of appearance.
         """
         self._columns = integer_columns(columns)
         self._names = [column.source or column.name for column in columns]
@@ -194,7 +193,7 @@ def _numbers(kind: Any, ints: Ints) -> Any:
         values = bits_of_longs(values)
     elif kind.bit_width < 64:
         values = (narrowed_ints if kind.bit_width == 32 else narrowed_shorts)(values)
-    nulls = None if ints.valid is None or 0 not in ints.valid else bits(ints.valid)
+    nulls = None if ints.valid is None else bits(ints.valid)
     return _from_buffers(kind, len(ints.values), nulls, values)
 
 

@@ -46,8 +46,7 @@ def arrow_schema(columns: Sequence[Column] = COLUMNS, *, coded: bool = False) ->
     Unix times in ns also has ``timestamp``: the name of the column of timestamps beside it. The
     schema's own metadata makes pandas read nullable integers as ``Int64``, not as floats.
 
-    With ``coded``, columns of texts are ``dictionary<int32, string>``. Texts in lists are not: some
-    readers cannot read an empty list of dictionary values.
+    With ``coded``, texts are ``dictionary<int32, string>``, in lists too.
     """
     import pyarrow as pa
 
@@ -61,14 +60,15 @@ def arrow_type(column: Column, *, coded: bool = False) -> Any:
 
     # Items are named as in Parquet, so that a file that is read back has the same schema.
     if column.type == "list<struct>":
-        fields = [_field(item, coded=False) for item in column.fields]
+        fields = [_field(item, coded=coded) for item in column.fields]
         return pa.list_(pa.field("element", pa.struct(fields)))
+    text = pa.dictionary(pa.int32(), pa.string()) if coded else pa.string()
     if column.type == "list<string>":
-        return pa.list_(pa.field("element", pa.string()))
+        return pa.list_(pa.field("element", text))
+    if column.type == "string":
+        return text
     if column.type == "timestamp":
         return pa.timestamp("ns", "UTC")
-    if column.type == "string" and coded:
-        return pa.dictionary(pa.int32(), pa.string())
     return getattr(pa, TYPES[column.type].arrow)()
 
 

@@ -19,7 +19,7 @@ from kanalyze.errors import UsageError
 from kanalyze.export import parquet
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.export.parquet import ParquetWriter, RowGroups, sizes_up_to
-from kanalyze.export.schema import arrow_schema, choose_columns
+from kanalyze.export.schema import arrow_schema, choose_columns, parquet_paths
 from kanalyze.spec.columns import Column, with_times
 from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import RowBlock, Words
@@ -135,7 +135,11 @@ def test_texts_have_a_dictionary_and_times_have_none(tmp_path):
     target = written(tmp_path, plain_traffic(10))
     group = pq.ParquetFile(target).metadata.row_group(0)
     columns = [group.column(index) for index in range(group.num_columns)]
-    assert {made.compression for made in columns} == {"ZSTD"}
+    kinds = parquet_paths(with_times(COLUMNS))
+    for made in columns:
+        is_text = kinds[made.path_in_schema] == "string"
+        assert made.compression == ("ZSTD" if is_text else "SNAPPY")
+        assert made.is_stats_set == (not is_text)
     with_dictionary = {made.path_in_schema for made in columns if made.has_dictionary_page}
     assert {"client_id", "api_key", "partitions.list.element.topic"} <= with_dictionary
     assert not {"latency_ns", "partitions.list.element.base_offset"} & with_dictionary

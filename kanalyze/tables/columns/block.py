@@ -128,6 +128,8 @@ class RowBlock:
 
     def part(self, first: int, end: int) -> RowBlock:
         """Return the rows from ``first`` (counted from 0) up to, but not including, ``end``."""
+        if (first, end) == (0, self.n):
+            return self
         columns = {name: _part(values, first, end) for name, values in self.columns.items()}
         return RowBlock(end - first, columns)
 
@@ -142,7 +144,7 @@ class RowBlock:
         first = 0
         while first < self.n:
             end = self._piece_end(first)
-            yield self if (first, end) == (0, self.n) else self.part(first, end)
+            yield self.part(first, end)
             first = end
 
     def _piece_end(self, first: int) -> int:
@@ -293,31 +295,32 @@ def _joined_items(parts: Sequence[Ints | Words]) -> Ints | Words:
 
 
 def _joined_ints(parts: Sequence[Ints]) -> Ints:
-    values = array("q")
-    for part in parts:
-        values += part.values
+    values = _end_to_end("q", [part.values for part in parts])
     if all(part.valid is None for part in parts):
         return Ints(values, None)
-    valid = bytearray()
-    for part in parts:
-        valid += b"\1" * len(part.values) if part.valid is None else part.valid
-    return Ints(values, valid)
+    valid = [b"\1" * len(part.values) if part.valid is None else part.valid for part in parts]
+    return Ints(values, bytearray().join(valid))
 
 
 def _joined_words(parts: Sequence[Words]) -> Words:
-    codes = array("i")
     words = parts[0].words
     if all(part.words is words for part in parts):
-        for part in parts:
-            codes += part.codes
-        return Words(codes, words)
+        return Words(_end_to_end("i", [part.codes for part in parts]), words)
+    codes = []
     codes_by_word: dict[str, int] = {}
     for part in map(words_in_use, parts):
         new_codes = array(
             "i", [codes_by_word.setdefault(word, len(codes_by_word)) for word in part.words]
         )
-        codes += recoded(part.codes, new_codes)
-    return Words(codes, list(codes_by_word))
+        codes.append(recoded(part.codes, new_codes))
+    return Words(_end_to_end("i", codes), list(codes_by_word))
+
+
+def _end_to_end(kind: str, parts: Sequence[array[int]]) -> array[int]:
+    """Return one array of all numbers. Growing an array by each part takes twice as long."""
+    joined = array(kind)
+    joined.frombytes(b"".join(parts))
+    return joined
 
 
 # -- rows from columns ----------------------------------------------------------------------------

@@ -73,7 +73,16 @@ cpdef narrowed_ints(const long long[::1] values)
     count=cython.Py_ssize_t, out="short[::1]", value=cython.longlong, i=cython.Py_ssize_t
 )
 cpdef narrowed_shorts(const long long[::1] values)
-@cython.locals(count=cython.Py_ssize_t, out="unsigned char[::1]", i=cython.Py_ssize_t)
+@cython.locals(
+    count=cython.Py_ssize_t,
+    out="unsigned char[::1]",
+    known=cython.Py_ssize_t,
+    at=cython.Py_ssize_t,
+    first=cython.Py_ssize_t,
+    byte=cython.int,
+    bit=cython.int,
+    i=cython.Py_ssize_t,
+)
 cpdef bits(const unsigned char[::1] flags)
 @cython.locals(count=cython.Py_ssize_t, out="unsigned char[::1]", i=cython.Py_ssize_t)
 cpdef bits_of_longs(const long long[::1] values)
@@ -92,8 +101,6 @@ cpdef differences(const long long[::1] offsets)
 )
 cpdef sums_up_to(const long long[::1] values)
 @cython.locals(out="long long[::1]", code=cython.int, i=cython.Py_ssize_t)
-cpdef add_word_sizes(sizes, const int[::1] codes, const long long[::1] word_sizes, long long extra)
+cpdef add_word_sizes(sizes, const int[::1] codes, const long long[::1] word_sizes)
 @cython.locals(out="long long[::1]", i=cython.Py_ssize_t)
-cpdef add_list_sizes(
-    sizes, const long long[::1] offsets, const long long[::1] up_to, long long extra
-)
+cpdef add_list_sizes(sizes, const long long[::1] offsets, const long long[::1] up_to)
