@@ -213,15 +213,16 @@ class Analysis(RowSource):
         return self._rows(tables._replace(anomalies=others and anomalies))
 
     def exchange_blocks(
-        self, note: Callable[[RowBlock], object] | None = None
+        self, note: Callable[[RowBlock], object] | None = None, *, checks_crc: bool = True
     ) -> Iterator[tuple[Sequence[Exchange], RowBlock]]:
         """Yield the exchanges with the block of their rows; otherwise like :meth:`row_batches`.
 
         Blocks are small enough for all of their rows to be in memory as objects. ``note`` is called
         with blocks of the rows of all exchanges, whatever the filter, before their exchanges are
-        yielded: if no input is a pipe, also with the next block.
+        yielded: if no input is a pipe, also with the next block. Without ``checks_crc``, exchanges
+        don't say which batches of records have wrong CRCs, for callers that read the batches.
         """
-        pairs = self._exchange_blocks(note)
+        pairs = self._exchange_blocks(note, Tables(exchanges=True, exchanges_have_crcs=checks_crc))
         return pairs if note is None else self._one_later(pairs)
 
     def connection_batches(self) -> Iterator[list[ConnectionRow]]:
@@ -316,9 +317,8 @@ class Analysis(RowSource):
         self.monitor.end()
 
     def _exchange_blocks(
-        self, note: Callable[[RowBlock], object] | None
+        self, note: Callable[[RowBlock], object] | None, tables: Tables
     ) -> Iterator[tuple[Sequence[Exchange], RowBlock]]:
-        tables = Tables(exchanges=True)
         all_rows = self._all_rows(tables)
         selected = SelectedRows(self._context, tables)
         for rows in all_rows:

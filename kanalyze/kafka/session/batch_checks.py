@@ -15,7 +15,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from kanalyze.common.saved import Saved
-from kanalyze.kafka.wire import Truncated, WireError
+from kanalyze.kafka.wire import WireError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,15 +73,19 @@ def checks_of(frame: Frame, machine: Machine) -> BatchChecks:
     checks = BatchChecks()
     checks.batches = machine.batches
     whole = _whole(frame) if frame.batch_sums is None else None
+    if whole is not None:
+        # imported late: not always used
+        from kanalyze.kafka.records.batches import count_checked
+
+        counts = count_checked(whole, machine.notes, machine.noted)
+        checks.checked, checks.wrong, checks.first_at, checks.first_offset = counts
+        return checks
     for at, end in _noted(frame, machine):
         try:
-            head = frame.read(at, _FROM) if whole is None else _head_in(whole, at)
+            head = frame.read(at, _FROM)
         except WireError:
             continue
-        if whole is None:
-            reached, crc = _continued(frame, head, at, end)
-        else:
-            reached, crc = min(end, len(whole)), _checksum(head[_MAGIC_AT], whole, at, end)
+        reached, crc = _continued(frame, head, at, end)
         if reached < end:
             continue
         checks.checked += 1
@@ -105,20 +109,6 @@ def _whole(frame: Frame) -> memoryview | None:
         return frame.read(0, frame.length)
     except WireError:  # some are missing
         return None
-
-
-def _head_in(whole: memoryview, at: int) -> memoryview:
-    """Return the beginning of a batch; raises WireError if it is cut."""
-    if at + _FROM > len(whole):
-        raise Truncated(f"{_FROM} bytes at {at} of a frame of {len(whole)}")
-    return whole[at : at + _FROM]
-
-
-def _checksum(magic: int, whole: memoryview, at: int, end: int) -> int:
-    # imported late: not always used
-    from kanalyze.kafka.records.compression import running_checksum
-
-    return running_checksum(magic, (whole[at + _covered_from(magic) : end],), 0)
 
 
 def _covered_from(magic: int) -> int:
