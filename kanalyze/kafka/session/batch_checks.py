@@ -12,13 +12,14 @@ bytes is not checked.
 from __future__ import annotations
 
 import struct
+from functools import cache
 from typing import TYPE_CHECKING
 
 from kanalyze.common.saved import Saved
 from kanalyze.kafka.wire import WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from kanalyze.kafka.codec.machine import Machine
     from kanalyze.kafka.framing.frame import Frame
@@ -74,10 +75,7 @@ def checks_of(frame: Frame, machine: Machine) -> BatchChecks:
     checks.batches = machine.batches
     whole = _whole(frame) if frame.batch_sums is None else None
     if whole is not None:
-        # imported late: not always used
-        from kanalyze.kafka.records.batches import count_checked
-
-        counts = count_checked(whole, machine.notes, machine.noted)
+        counts = _counting()(whole, machine.notes, machine.noted)
         checks.checked, checks.wrong, checks.first_at, checks.first_offset = counts
         return checks
     for at, end in _noted(frame, machine):
@@ -95,6 +93,14 @@ def checks_of(frame: Frame, machine: Machine) -> BatchChecks:
             if checks.wrong == 1:
                 checks.first_at, checks.first_offset = at, _INT64(head)[0]
     return checks
+
+
+@cache
+def _counting() -> Callable[[memoryview, Sequence[int], int], tuple[int, int, int, int]]:
+    # imported late: not always used; and once, as a frame takes less than an import
+    from kanalyze.kafka.records.batches import count_checked
+
+    return count_checked
 
 
 def _whole(frame: Frame) -> memoryview | None:

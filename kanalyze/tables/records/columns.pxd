@@ -14,6 +14,10 @@ cdef enum:
     TAB = 0x09
     LF = 0x0A
     CR = 0x0D
+    DELETE = 0x7F
+    PLAIN = 0
+    UNDECIDED = 1
+    NO_TEXT = 2
 
 cdef long long LARGEST_INT64
 
@@ -81,6 +85,7 @@ cdef class RecordColumns:
     cdef Py_ssize_t _first
     cdef long long _bytes
     cdef tuple _cells
+    cdef tuple _more_cells
     cdef list _wrong_crcs
     cdef RecordBatch _batch
     cdef object _show
@@ -90,7 +95,14 @@ cdef class RecordColumns:
     cdef long long _assigned
 
     cdef bint _is_full(self)
-    cpdef begin(self, tuple cells, RecordBatch batch=*, assigned=*, bint is_assigned=*)
+    cpdef begin(
+        self,
+        tuple cells,
+        tuple more_cells=*,
+        RecordBatch batch=*,
+        assigned=*,
+        bint is_assigned=*,
+    )
     @cython.locals(count=cython.longlong, at=cython.Py_ssize_t, headers=tuple)
     cpdef long long add_all(
         self, RecordCursor cursor, long long index, long long most
@@ -112,7 +124,7 @@ cdef class RecordColumns:
     cdef int _put_sizes(
         self, Py_ssize_t at, long long key_bytes, long long value_bytes, long long headers
     ) except -1
-    @cython.locals(size=cython.Py_ssize_t)
+    @cython.locals(size=cython.Py_ssize_t, kind=cython.int)
     cdef Py_ssize_t _put_text(
         self, WordBuffer text, WordBuffer encoding, Py_ssize_t at, bytes data
     ) except -1
@@ -120,8 +132,9 @@ cdef class RecordColumns:
     cdef _put_header(self, bytes key, bytes value)
     @cython.locals(at=cython.Py_ssize_t)
     cdef Py_ssize_t _next_row(self) except -1
-    @cython.locals(first=cython.Py_ssize_t, index=cython.Py_ssize_t, cells=tuple)
+    @cython.locals(first=cython.Py_ssize_t)
     cdef _end(self)
+    cdef _fill(self, Py_ssize_t first, tuple cells, Py_ssize_t column)
 
 
 @cython.locals(code=cython.int, at=cython.Py_ssize_t)
@@ -129,9 +142,9 @@ cdef int _fill_words(WordBuffer buffer, Py_ssize_t first, Py_ssize_t end, word) 
 @cython.locals(at=cython.Py_ssize_t)
 cdef int _fill_ints(IntBuffer buffer, Py_ssize_t first, Py_ssize_t end, long long value) except -1
 @cython.locals(
-    view="const unsigned char[::1]", at=cython.Py_ssize_t, byte=cython.uchar
+    view="const unsigned char[::1]", at=cython.Py_ssize_t, byte=cython.uchar, kind=cython.int
 )
-cdef bint _is_plain(bytes data) except *
+cdef int _kind_of(bytes data) except -1
 cdef long long _wrapped(a, b) except? -7
 
 
@@ -159,8 +172,8 @@ cdef class RecordFieldRows:
     cdef bint _add_records(self, RecordColumns columns) except *
     @cython.locals(batch=RecordBatch)
     cdef _end_batch(self, RecordColumns columns)
-    cdef tuple _batch_cells(self, RecordBatch batch)
+    cdef tuple _batch_cells(self, RecordBatch batch, timestamp_type, problem)
     cdef _aborted(self, RecordBatch batch)
 
 
-cpdef add_problem(RecordColumns columns, tuple cells, problem, tuple batch_cells=*)
+cpdef add_problem(RecordColumns columns, tuple cells, problem)

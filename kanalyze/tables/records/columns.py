@@ -37,7 +37,8 @@ if not cython.compiled:
     HEADER_BYTES = 100  # memory of a header in a row, besides its value
     MIN_ROOM = 64
     FIRST_PRINTABLE, LAST_PRINTABLE = 0x20, 0x7E
-    TAB, LF, CR = 0x09, 0x0A, 0x0D
+    TAB, LF, CR, DELETE = 0x09, 0x0A, 0x0D, 0x7F
+    PLAIN, UNDECIDED, NO_TEXT = range(3)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -130,7 +131,7 @@ class RecordColumns:
             shared: names of the columns that have the same cell for all records of a batch.
             show: how keys, values and headers are written; None to leave them out.
         """
-        self._show = show
+        self._show: Any = show
         self._longest = LARGEST_INT64 if show is None or show.longest is None else show.longest
         buffers = self._buffers = buffers_of(columns)
         self._names = [column.name for column in columns]
@@ -189,6 +190,7 @@ class RecordColumns:
     def begin(
         self,
         cells: tuple[Any, ...],
+        more_cells: tuple[Any, ...] = (),
         batch: RecordBatch | None = None,
         assigned: int | None = None,
         is_assigned: bool = False,
@@ -197,12 +199,14 @@ class RecordColumns:
 
         Args:
             cells: the shared cells, in the order of ``shared``.
+            more_cells: those that follow.
             batch: the batch of the records; None for rows without records.
             assigned: offset that the broker assigned to the first record of the message.
             is_assigned: whether offsets count from ``assigned`` instead of the batch's base offset.
         """
         self._end()
         self._cells = cells
+        self._more_cells = more_cells
         self._batch = batch
         self._is_assigned = is_assigned
         self._has_offset = not is_assigned or assigned is not None
@@ -388,8 +392,11 @@ class RecordColumns:
         if data is None:
             return 0
         size = len(data)
-        if size <= self._longest and _is_plain(data):
+        kind = _kind_of(data) if size <= self._longest else UNDECIDED
+        if kind == PLAIN:
             word, form = str(data, "ascii"), AS_TEXT
+        elif kind == NO_TEXT:
+            word, form = self._show.no_text(data)
         else:
             word, form = self._show.text(data)
         text.put(at, word)
@@ -423,19 +430,23 @@ class RecordColumns:
         first, self._first = self._first, self._rows
         if first == self._rows:
             return
-        cells = self._cells
-        for index in range(len(self._shared)):
-            cell = cells[index]
+        self._fill(first, self._cells, 0)
+        self._fill(first, self._more_cells, len(self._cells))
+        for at in self._wrong_crcs:
+            self._crc_ok.put(at, 0)
+        self._wrong_crcs.clear()
+
+    def _fill(self, first: int, cells: tuple[Any, ...], column: int) -> None:
+        """Write cells of the shared columns from ``column`` on to the rows from ``first`` on."""
+        for cell in cells:
+            buffer = self._shared[column]
+            column += 1
             if cell is None:
                 continue
-            buffer = self._shared[index]
             if isinstance(buffer, WordBuffer):
                 _fill_words(buffer, first, self._rows, cell)
             else:
                 _fill_ints(buffer, first, self._rows, cell)
-        for at in self._wrong_crcs:
-            self._crc_ok.put(at, 0)
-        self._wrong_crcs.clear()
 
 
 def _fill_words(buffer: WordBuffer, first: int, end: int, word: str) -> None:
@@ -449,14 +460,22 @@ def _fill_ints(buffer: IntBuffer, first: int, end: int, value: int) -> None:
         buffer.put(at, value)
 
 
-def _is_plain(data: bytes) -> bool:
-    """Return true if bytes are printable ASCII, tabs and line ends, as most keys and values are."""
+def _kind_of(data: bytes) -> int:
+    """Return whether bytes are printable ASCII, tabs and line ends, as most keys and values are.
+
+    ``NO_TEXT`` if a control character is among them: no other character of UTF-8 has such a byte.
+    """
+    kind = PLAIN
     view = data
     for at in range(len(view)):
         byte = view[at]
-        if byte > LAST_PRINTABLE or (byte < FIRST_PRINTABLE and byte not in (TAB, LF, CR)):
-            return False
-    return True
+        if byte > LAST_PRINTABLE:
+            if byte == DELETE:
+                return NO_TEXT
+            kind = UNDECIDED
+        elif byte < FIRST_PRINTABLE and byte not in (TAB, LF, CR):
+            return NO_TEXT
+    return kind
 
 
 def _wrapped(a: int, b: int) -> int:
@@ -528,7 +547,7 @@ OF_BATCH = (
     *("is_transactional", "is_control", "delete_horizon_ms", "crc_ok", "is_aborted", "problem"),
 )
 """Columns whose values come from the batch."""
-_NO_BATCH_CELLS = (None,) * (len(OF_BATCH) - 2)
+_NO_BATCH_CELLS = (None,) * (len(OF_BATCH) - 1)
 _HIDDEN_ENCODING = "hidden"
 
 
@@ -586,7 +605,7 @@ class RecordFieldRows:
         for problem in self._problems:
             # A broker fills a response up to its limit and cuts the last batch; that is legal.
             if self._is_produce or problem is not RecordProblem.CUT_BATCH:
-                add_problem(columns, self._cells, problem.value, _NO_BATCH_CELLS)
+                add_problem(columns, self._cells, problem.value)
         return True
 
     def _begin_batch(self, columns: RecordColumns) -> bool:
@@ -596,9 +615,9 @@ class RecordFieldRows:
         if batch is None:
             return False
         self._is_aborted = self._aborted(batch)
-        batch_cells = (*self._batch_cells(batch), None)
         columns.begin(
-            (*self._cells, batch.timestamp_type, *batch_cells),
+            self._cells,
+            self._batch_cells(batch, batch.timestamp_type, None),
             batch,
             self._assigned,
             self._is_produce,
@@ -644,11 +663,15 @@ class RecordFieldRows:
         assert batch is not None
         self._batch = None
         for problem in batch.problems:
-            add_problem(columns, self._cells, problem.value, self._batch_cells(batch))
+            columns.begin(self._cells, self._batch_cells(batch, None, problem.value))
+            columns.add_none()
 
-    def _batch_cells(self, batch: RecordBatch) -> tuple[Any, ...]:
-        """Return the cells of :data:`OF_BATCH` except the first and the last."""
+    def _batch_cells(
+        self, batch: RecordBatch, timestamp_type: str | None, problem: str | None
+    ) -> tuple[Any, ...]:
+        """Return the cells of :data:`OF_BATCH`."""
         return (
+            timestamp_type,
             batch.codec,
             batch.magic,
             batch.base_offset if self._has_base_offsets else None,
@@ -662,6 +685,7 @@ class RecordFieldRows:
             batch.delete_horizon_ms,
             batch.crc_ok,
             self._is_aborted,
+            problem,
         )
 
     def _aborted(self, batch: RecordBatch) -> bool | None:
@@ -681,12 +705,7 @@ def _is_secret(record: Record, batch: RecordBatch) -> bool:
     return holds_credentials(record.value)
 
 
-def add_problem(
-    columns: RecordColumns,
-    cells: tuple[Any, ...],
-    problem: str,
-    batch_cells: tuple[Any, ...] = _NO_BATCH_CELLS,
-) -> None:
-    """Add a row with a problem and without a record."""
-    columns.begin((*cells, None, *batch_cells, problem))
+def add_problem(columns: RecordColumns, cells: tuple[Any, ...], problem: str) -> None:
+    """Add a row with a problem and without a batch."""
+    columns.begin(cells, (*_NO_BATCH_CELLS, problem))
     columns.add_none()

@@ -40,6 +40,10 @@ class ShownValues:
         text = _as_text(data)
         if text is not None:
             return text, AS_TEXT
+        return self.no_text(data)
+
+    def no_text(self, data: bytes) -> tuple[str, str]:
+        """Return bytes that are no text, and of which nothing is cut, in the way of all such."""
         if self._bytes_as == "escaped":
             return _escaped(data), "escaped"
         return b2a_base64(data, newline=False).decode("ascii"), "base64"
