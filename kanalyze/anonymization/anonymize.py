@@ -30,6 +30,7 @@ from kanalyze.anonymization.stand_ins import StandIns, new_key
 from kanalyze.anonymization.streams import Collection, StreamPieces, StreamPlaces, StreamRanges
 from kanalyze.capture.formats.pcapng_encoder import (
     PacketBlocks,
+    PacketComments,
     interface_description,
     section_header,
 )
@@ -237,7 +238,7 @@ def _write(
     written = 0
     for batch in captures.batches():
         packets = _anonymous_batch(batch, anonymizer, payloads)
-        blocks = PacketBlocks(packets, {})
+        blocks = PacketBlocks(packets, PacketComments.of({}))
         descriptions, interfaces = blocks.interfaces(interfaces, interface_description)
         file.write(descriptions)
         file.write(blocks.encoded(interfaces))

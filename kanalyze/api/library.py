@@ -539,7 +539,7 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
             produced=produced,
             search=search,
         )
-        for exchanges, block in analysis.exchange_blocks(produced.note):
+        for exchanges, block in analysis.exchange_blocks(produced.note, checks_crc=False):
             yield from reader.blocks(exchanges, block)
 
     def rows(analysis: Analysis) -> Iterator[list[RecordRow]]:

@@ -124,7 +124,7 @@ def records(arguments: argparse.Namespace) -> None:
     style = {"readable": readable, "status_of": record_status}
     # The file contains users' data, so only the owner may read it.
     with opened_output(arguments, analysis, table, style, private=arguments.values) as sink:
-        for exchanges, block in analysis.exchange_blocks(produced.note):
+        for exchanges, block in analysis.exchange_blocks(produced.note, checks_crc=False):
             for record_block in reader.blocks(exchanges, block):
                 if row_format == TABLE:
                     sink.write(record_block.rows(RecordRow, RECORD_COLUMNS))

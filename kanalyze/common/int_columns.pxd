@@ -51,6 +51,16 @@ cpdef object earliest_from(object times)
 cpdef tuple take_turns(object keys, object begins)
 
 @cython.locals(
+    written="unsigned char[::1]", source="const unsigned char[::1]",
+    tos="const long long[::1]", firsts="const long long[::1]", counts="const long long[::1]",
+    room=cython.Py_ssize_t, size=cython.Py_ssize_t, index=cython.Py_ssize_t,
+    to=cython.longlong, first=cython.longlong, count=cython.longlong,
+)
+cpdef object copy_ranges(
+    object target, object places, object data, object begins, object sizes
+)
+
+@cython.locals(
     source="const unsigned char[::1]", firsts="const long long[::1]", lasts="const long long[::1]",
     target="unsigned char[::1]", size=cython.Py_ssize_t, total=cython.Py_ssize_t,
     at=cython.Py_ssize_t, until=cython.Py_ssize_t, index=cython.Py_ssize_t,

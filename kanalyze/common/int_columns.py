@@ -14,9 +14,16 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
+    _Longs: TypeAlias = Sequence[int] | NDArray[np.int64]
+    """An array of 64-bit integers."""
+
 __all__ = [
     "Turns",
     "bounds",
+    "copy_ranges",
     "earliest_from",
     "joined",
     "picked",
@@ -158,6 +165,34 @@ def take_turns(keys: array[int], begins: Sequence[int]) -> Turns:
             position += 1
         heads[first] = position
     return order, starts[:runs], owners[:runs]
+
+
+def copy_ranges(
+    target: bytearray,
+    places: _Longs,
+    data: memoryview | bytes,
+    begins: _Longs,
+    sizes: _Longs,
+) -> None:
+    """Copy ranges of a buffer to places in another.
+
+    Args:
+        target: the buffer to write.
+        places: index in it of the first byte of each range; an array of 64-bit integers.
+        data: the buffer to read.
+        begins: index in it of the first byte of each range.
+        sizes: number of bytes of each; 0 or more.
+
+    Raises:
+        IndexError: a buffer lacks some of it.
+    """
+    written, source, tos, firsts, counts = memoryview(target), data, places, begins, sizes
+    room, size = len(written), len(source)
+    for index in range(len(counts)):
+        to, first, count = tos[index], firsts[index], counts[index]
+        if count < 0 or min(to, first) < 0 or to > room - count or first > size - count:
+            raise IndexError("bytes that are not in the buffer")
+        written[to : to + count] = source[first : first + count]
 
 
 def joined(data: memoryview, begins: Sequence[int], ends: Sequence[int]) -> bytearray:

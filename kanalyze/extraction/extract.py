@@ -20,23 +20,27 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 import numpy as np
 
 from kanalyze.capture.formats.pcapng_encoder import (
+    EncodedComments,
     PacketBlocks,
+    PacketComments,
     decryption_secrets,
     interface_description,
     section_header,
 )
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError, UsageError
-from kanalyze.extraction.selection import PacketSelection, Span, ends_of, span_of
+from kanalyze.extraction.selection import PacketSelection, Span, Spans, ends_of
 from kanalyze.model.packet_arrays import to_column
 from kanalyze.net.headers import EndpointFilter, HeaderReader
 from kanalyze.net.layer_stats import LayerStats
 from kanalyze.runtime.pipeline import Analysis
+from kanalyze.spec.rows.requests import COLUMNS
+from kanalyze.tables.columns.block import Words
 from kanalyze.tables.columns.numpy_arrays import ints_of
 from kanalyze.tls.keylog import TLS_KEY_LOG
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
     from kanalyze.capture.file_metadata import FileMetadata
     from kanalyze.capture.merge import MergedCaptures
     from kanalyze.export.files import OutputFile
+    from kanalyze.extraction.selection import PacketSearch
     from kanalyze.model.packets import PacketBatch
     from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.tables.columns.block import RowBlock
@@ -55,6 +60,9 @@ __all__ = ["Extent", "Extracted", "Selected", "extract_packets"]
 _LOGIN_APIS: Final = (17, 18, 36)
 """SaslHandshake, ApiVersions and SaslAuthenticate, which a connection begins with."""
 _NO_PORT: Final = 0
+_CONNECTION_COLUMNS: Final = [
+    column for column in COLUMNS if column.name in {"connection", "connection_number"}
+]
 
 
 class Selected(NamedTuple):
@@ -120,7 +128,7 @@ def extract_packets(
         CaptureError: a capture cannot be read; or nothing that matches has a time.
         OSError: the file cannot be written.
     """
-    table_rows = analysis.table_rows()
+    table_rows = analysis.table_rows(anomalies=False)
     captures = analysis.captures_again()
     if captures is None:
         analysis.close()
@@ -179,24 +187,29 @@ class _Chosen:
 
     def add_requests(self, block: RowBlock) -> None:
         """Select the matching requests of a block; note its login requests."""
-        filters = self._selected.requests
-        numbers = sorted({number for test in filters for number in test.numbers(block)})
-        for row in block.take(numbers).rows() if numbers else []:
-            if row.began_ns is None:
-                self.untimed += 1
-                continue
-            self.selection.add_request(row, self._extent.around_ns)
-            key = row.connection, row.connection_number
-            until_ns = span_of(row).until_ns + self._extent.around_ns
-            self._last_ns[key] = max(until_ns, self._last_ns.get(key, 0))
         if self._extent.with_handshake:
-            keys = ints_of(block.columns["api_key"])
-            is_login = np.isin(keys.values, _LOGIN_APIS)
-            if keys.valid is not None:
-                is_login &= keys.valid
-            for row in block.take(np.flatnonzero(is_login).tolist()).rows():
-                if row.began_ns is not None:
-                    self._logins[row.connection, row.connection_number].append(span_of(row))
+            self._note_logins(block)
+        filters = self._selected.requests
+        numbers: Sequence[int] = range(len(block))
+        if not any(test.passes_all for test in filters):
+            numbers = sorted({number for test in filters for number in test.numbers(block)})
+        selected, spans = _timed(block if len(numbers) == len(block) else block.take(numbers))
+        self.untimed += len(numbers) - len(selected)
+        if len(selected):
+            spans = spans.widened(self._extent.around_ns)
+            self.selection.add_requests(selected, spans)
+            for key, until_ns in _latest(selected, spans.until_ns):
+                self._last_ns[key] = max(until_ns, self._last_ns.get(key, 0))
+
+    def _note_logins(self, block: RowBlock) -> None:
+        keys = ints_of(block.columns["api_key"])
+        is_login = np.isin(keys.values, _LOGIN_APIS)
+        if keys.valid is not None:
+            is_login &= keys.valid
+        logins, spans = _timed(block.take(np.flatnonzero(is_login).tolist()))
+        times = zip(spans.from_ns.tolist(), spans.until_ns.tolist(), strict=True)
+        for key, span in zip(_connections_of(logins), map(Span._make, times), strict=True):
+            self._logins[key].append(span)
 
     def add_connection(self, row: ConnectionRow) -> None:
         """Select packets of a closed connection, as the filters and the extent say."""
@@ -227,6 +240,29 @@ class _Chosen:
             self.selection.add_span(*ends, Span(row.start_ns, first))
 
 
+def _timed(block: RowBlock) -> tuple[RowBlock, Spans]:
+    """Return the requests of a block that have a time, and the span of each."""
+    spans = Spans.of(block)
+    if spans.is_timed.all():
+        return block, spans
+    rows = np.flatnonzero(spans.is_timed)
+    return block.take(rows.tolist()), spans.only(rows)
+
+
+def _connections_of(block: RowBlock) -> Iterator[tuple[str, int]]:
+    """Yield the connection of each row, and its number among those of its ends."""
+    return zip(*block.values(_CONNECTION_COLUMNS), strict=True)
+
+
+def _latest(block: RowBlock, until_ns: NDArray[np.int64]) -> Iterator[tuple[tuple[str, int], int]]:
+    """Yield the connections of a block, and the latest time of each connection's rows."""
+    texts, numbers = (block.columns[column.name] for column in _CONNECTION_COLUMNS)
+    assert isinstance(texts, Words)
+    order = np.lexsort((until_ns, ints_of(numbers).values, np.asarray(texts.codes)))
+    ordered = block.only(["connection", "connection_number"]).take(order.tolist())
+    yield from dict(zip(_connections_of(ordered), until_ns[order].tolist(), strict=True)).items()
+
+
 def _on_day(selected: Selected, analysis: Analysis) -> Selected:
     """Return the filters with times of day replaced by times on the day of the first packet."""
     if not any(test.needs_day for filters in selected for test in filters):
@@ -238,17 +274,20 @@ def _on_day(selected: Selected, analysis: Analysis) -> Selected:
 def _write(captures: MergedCaptures, selection: PacketSelection, file: BinaryIO) -> int:
     """Write the selected packets of captures; return their number."""
     reader = HeaderReader(LayerStats())
+    search = selection.search()
+    comments = EncodedComments(selection.comments)
     own_comments = _OwnComments(captures)
     writer = _PacketWriter(file, captures.description)
     for batch in captures.batches():
-        matches = selection.find(reader.read(batch), len(batch.buffer))
-        rows = np.searchsorted(np.asarray(batch.number), matches.numbers)
-        if matches.fragmented:
-            rows = np.union1d(rows, _fragments(batch, matches.fragmented))
+        found = search.find(reader.read(batch), len(batch.buffer))
+        rows = np.searchsorted(np.asarray(batch.number), found.numbers)
+        if len(found.fragmented):
+            rows = np.union1d(rows, _fragments(batch, search, found.fragmented))
         if len(rows):
             packets = batch.select(to_column(rows))
-            own_comments.add_to(matches.comments, packets)
-            writer.write(packets, matches.comments)
+            commented = np.searchsorted(np.asarray(packets.number), found.commented)
+            of_requests = comments.on(commented, found.comments)
+            writer.write(packets, own_comments.on(packets).followed_by(of_requests))
     return writer.packets
 
 
@@ -290,17 +329,17 @@ def _copy_with_secrets(packets: BinaryIO, target: BinaryIO, key_log: KeyLog) -> 
     shutil.copyfileobj(packets, target)
 
 
-def _fragments(batch: PacketBatch, spans: Sequence[Span]) -> NDArray[np.int64]:
-    """Return the indices of IP fragments, of any connection, within spans of time.
+def _fragments(
+    batch: PacketBatch, search: PacketSearch, connections: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the indices of IP fragments, of any connection, within the spans of some connections.
 
     Only the first fragment of a datagram has ports.
     """
     rows = np.asarray(EndpointFilter([_NO_PORT], []).selected(batch))
-    times = np.asarray(batch.time_ns)[rows]
-    is_within = np.zeros(len(rows), dtype=np.bool_)
-    for span in spans:
-        is_within |= (times >= span.from_ns) & (times <= span.until_ns)
-    fragment_rows: NDArray[np.int64] = rows[is_within]
+    fragment_rows: NDArray[np.int64] = rows[
+        search.is_within(connections, np.asarray(batch.time_ns)[rows])
+    ]
     return fragment_rows
 
 
@@ -314,18 +353,18 @@ class _OwnComments:
         self._comments_read = 0
         """Number of comments of the captures that are in ``_texts`` if they are on packets."""
 
-    def add_to(self, comments: dict[int, list[str]], packets: PacketBatch) -> None:
-        """Insert the packets' own comments before those in ``comments``, by packet number."""
+    def on(self, packets: PacketBatch) -> PacketComments:
+        """Return the comments that packets had."""
         own_comments = self._captures.description.comments
         for comment in own_comments[self._comments_read :]:
             if comment.about == "packet":
                 self._texts[comment.capture, comment.number].append(comment.text)
         self._comments_read = len(own_comments)
-        if self._texts:
-            for number in packets.number:
-                texts = self._texts.get(self._captures.locate(number))
-                if texts:
-                    comments[number] = [*texts, *comments.get(number, [])]
+        if not self._texts:
+            return PacketComments.of({})
+        places = map(self._captures.locate, packets.number)
+        texts = {row: self._texts.get(place, ()) for row, place in enumerate(places)}
+        return PacketComments.of({row: own for row, own in texts.items() if own})
 
 
 class _PacketWriter:
@@ -340,11 +379,9 @@ class _PacketWriter:
         self._interfaces: dict[int, int] = {}
         file.write(section_header())
 
-    def write(self, packets: PacketBatch, comments: dict[int, list[str]]) -> None:
-        """Write packets in their order; ``comments`` are by packet number."""
-        row_of_number = {number: row for row, number in enumerate(packets.number)}
-        comments_by_row = {row_of_number[number]: texts for number, texts in comments.items()}
-        blocks = PacketBlocks(packets, comments_by_row)
+    def write(self, packets: PacketBatch, comments: PacketComments) -> None:
+        """Write packets in their order."""
+        blocks = PacketBlocks(packets, comments)
         descriptions, self._interfaces = blocks.interfaces(self._interfaces, self._description)
         self._file.write(descriptions)
         self._file.write(blocks.encoded(self._interfaces))

@@ -1,6 +1,6 @@
 """Selects the packets that belong to requests, with comments that name the requests.
 
-In: rows of requests and spans of time, then segments. Out: the numbers of packets.
+In: rows of requests by column, and spans of time; then segments. Out: the numbers of packets.
 
 A packet belongs to a request if it is on the same connection and was captured between the request's
 first packet and the response's last one. So retransmissions and pure acknowledgments are included.
@@ -8,31 +8,58 @@ first packet and the response's last one. So retransmissions and pure acknowledg
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.model.tcp import Endpoint
-from kanalyze.net.endpoint_hashes import EndpointHashes, hashes_of_ends
-from kanalyze.render.wireshark import comment_of
+from kanalyze.net.endpoint_hashes import hashes_of, hashes_of_ends
+from kanalyze.render.wireshark import comments_of
+from kanalyze.spec.rows.requests import COLUMNS
+from kanalyze.tables.columns.block import Words
+from kanalyze.tables.columns.numpy_arrays import ints_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from kanalyze.net.segment_columns import SegmentColumns
     from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.spec.rows.requests import Row
+    from kanalyze.tables.columns.block import RowBlock
 
-__all__ = ["MAX_COMMENTED", "FoundPackets", "PacketSelection", "Span", "ends_of", "span_of"]
+    _Longs: TypeAlias = NDArray[np.int64]
+    _Columns: TypeAlias = tuple[_Longs, ...]
+
+__all__ = [
+    "LAST_NS",
+    "MAX_COMMENTED",
+    "FoundPackets",
+    "PacketSearch",
+    "PacketSelection",
+    "Span",
+    "Spans",
+    "TimeRanges",
+    "ends_of",
+]
 
 MAX_COMMENTED: Final = 1_000_000
 """Number of requests whose packets get comments; a comment takes some 100 bytes of memory."""
-_LAST_NS: Final = (1 << 63) - 1
+LAST_NS: Final = (1 << 63) - 1
 _MAX_COMMENTS: Final = 100
 """Number of comments on one packet, which may contain thousands of requests."""
+_GROUP_SHIFT: Final = 32
+"""Bits for the rank of a time, below those of a group: there are fewer ranges than that."""
+_MESSAGES: Final = (
+    ("request_start_ns", "request_end_ns"),
+    ("response_start_ns", "response_end_ns"),
+)
+
+_END_NAMES: Final = ("connection", "client_ip", "client_port", "broker_ip", "broker_port")
+_BY_NAME: Final = {column.name: column for column in COLUMNS}
+_END_COLUMNS: Final = [_BY_NAME[name] for name in _END_NAMES]
 
 
 class Span(NamedTuple):
@@ -42,96 +69,173 @@ class Span(NamedTuple):
     until_ns: int
 
 
+class Spans(NamedTuple):
+    """A span for each row of a block, as columns."""
+
+    from_ns: _Longs
+    until_ns: _Longs
+    is_timed: NDArray[np.bool_]
+    """Whether a row has a time; the others have no span."""
+
+    @classmethod
+    def of(cls, block: RowBlock) -> Spans:
+        """Return the times of the first and the last packet of each request and its response.
+
+        If the clock was set back meanwhile, the latest time counts as the last one.
+        """
+        first = np.full(len(block), LAST_NS)
+        last = np.full(len(block), -1)
+        for names in _MESSAGES:
+            for name in names:
+                times = ints_of(block.columns[name])
+                is_known = True if times.valid is None else times.valid
+                np.minimum(first, times.values, out=first, where=is_known)
+                np.maximum(last, times.values, out=last, where=is_known)
+        began = [ints_of(block.columns[starts]).valid for starts, _ in _MESSAGES]
+        is_timed = np.ones(len(block), dtype=np.bool_)
+        if began[0] is not None and began[1] is not None:
+            is_timed = began[0] | began[1]
+        return cls(first, last, is_timed)
+
+    def only(self, rows: _Longs) -> Spans:
+        """Return the spans of the rows at some positions."""
+        return Spans(self.from_ns[rows], self.until_ns[rows], self.is_timed[rows])
+
+    def widened(self, around_ns: int) -> Spans:
+        """Return the spans with up to ``around_ns`` more before and after each."""
+        by = min(around_ns, LAST_NS)
+        return self._replace(
+            from_ns=np.maximum(self.from_ns, by) - by,
+            until_ns=np.minimum(self.until_ns, LAST_NS - by) + by,
+        )
+
+
 class FoundPackets(NamedTuple):
     """Packets of a batch that are selected."""
 
-    numbers: NDArray[np.int64]
+    numbers: _Longs
     """Packet numbers, ascending, without repetition."""
-    comments: dict[int, list[str]]
-    """Comments by packet number."""
-    fragmented: list[Span]
-    """Spans of connections with a packet that came in IP fragments, which are found by time."""
-
-
-class _MessageComments:
-    """The comments on the packets that one end sent on one connection."""
-
-    def __init__(self) -> None:
-        self._messages: list[tuple[int, int, str]] = []
-        self._sorted: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
-
-    def add(self, first_ns: int | None, last_ns: int | None, text: str) -> None:
-        """Add a message by the times of its first and last packet; None if it was not seen."""
-        if first_ns is not None:
-            self._messages.append((first_ns, first_ns if last_ns is None else last_ns, text))
-            self._sorted = None
-
-    def at(self, time_ns: int) -> list[str]:
-        """Return the comments on a packet that was captured at this time."""
-        if self._sorted is None:
-            self._messages.sort()
-            begins, ends = (
-                np.array([message[side] for message in self._messages], np.int64) for side in (0, 1)
-            )
-            # Messages follow each other in time; if the clock was set back, search from earlier on.
-            self._sorted = begins, np.maximum.accumulate(ends)
-        begins, ends = self._sorted
-        first = int(ends.searchsorted(time_ns, "left"))
-        last = int(begins.searchsorted(time_ns, "right"))
-        candidates = self._messages[first : min(last, first + _MAX_COMMENTS)]
-        return [text for begin, end, text in candidates if begin <= time_ns <= end]
-
-
-class _SelectedConnection:
-    """The selected spans and the comments of all connections between two endpoints."""
-
-    def __init__(self, client: np.uint64) -> None:
-        self.client = client
-        """Hash of the client."""
-        self.spans: list[Span] = []
-        self.by_client = _MessageComments()
-        self.by_broker = _MessageComments()
-        self._joined: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
-
-    def joined(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the first and the last times of the spans, merged where they overlap."""
-        if self._joined is None:
-            self.spans = _joined(self.spans)
-            first, last = (np.array([span[side] for span in self.spans]) for side in (0, 1))
-            self._joined = first, last
-        return self._joined
+    commented: _Longs
+    """The numbers of packets with a comment, ascending; repeated for each comment."""
+    comments: _Longs
+    """For each of these, the index of the comment in :attr:`PacketSelection.comments`."""
+    fragmented: _Longs
+    """Connections with a packet that came in IP fragments, for :meth:`PacketSearch.is_within`."""
 
 
 class PacketSelection:
     """Selects packets; everything is added before the first batch is searched."""
 
     def __init__(self) -> None:
-        self._connections: dict[int, _SelectedConnection] = {}
-        self._keys = np.empty(0, np.uint64)
+        self._ends: list[tuple[Endpoint, Endpoint]] = []
+        self._numbers: dict[tuple[Endpoint, Endpoint], int] = {}
+        self._by_text: dict[str, int] = {}
+        """Numbers of connections, by their ends and by their text in rows."""
+        self._spans: list[_Columns] = []
+        """Connection, beginning and end of spans."""
+        self._messages: list[_Columns] = []
+        """Connection, end that sent it, beginning, end and comment of messages."""
+        self.comments: list[str] = []
+        """The comments of the requests."""
         self.requests = 0
         """Number of requests added."""
 
     def __bool__(self) -> bool:
-        return bool(self._connections)
+        return bool(self._spans)
 
     @property
     def uncommented_requests(self) -> int:
         """Number of requests beyond :data:`MAX_COMMENTED`."""
         return max(self.requests - MAX_COMMENTED, 0)
 
-    def add_request(self, row: Row, around_ns: int = 0) -> None:
-        """Select the packets of a request, and those up to ``around_ns`` before and after it."""
-        connection = self._connection(*ends_of(row))
-        connection.spans.append(_widened(span_of(row), around_ns))
-        self.requests += 1
-        if self.requests <= MAX_COMMENTED:
-            text = comment_of(row)
-            connection.by_client.add(row.request_start_ns, row.request_end_ns, text)
-            connection.by_broker.add(row.response_start_ns, row.response_end_ns, text)
+    def add_requests(self, block: RowBlock, spans: Spans) -> None:
+        """Select the packets of requests, all of which have a time, in these spans of time."""
+        connections = self._connections_of(block)
+        self._spans.append((connections, spans.from_ns, spans.until_ns))
+        first_comment = len(self.comments)
+        self.requests += len(block)
+        commented = min(len(block), MAX_COMMENTED - first_comment)
+        if commented < len(block):
+            block, connections = block.part(0, commented), connections[:commented]
+        self.comments += comments_of(block)
+        numbers = np.arange(first_comment, first_comment + commented)
+        for sender, (start_name, end_name) in enumerate(_MESSAGES):
+            start, end = ints_of(block.columns[start_name]), ints_of(block.columns[end_name])
+            last = (
+                end.values if end.valid is None else np.where(end.valid, end.values, start.values)
+            )
+            senders = np.full(commented, sender)
+            message: _Columns = (connections, senders, start.values, last, numbers)
+            if start.valid is not None:
+                message = tuple(column[start.valid] for column in message)
+            self._messages.append(message)
 
     def add_span(self, client: Endpoint, broker: Endpoint, span: Span) -> None:
         """Select the packets of a connection in a span of time."""
-        self._connection(client, broker).spans.append(span)
+        numbers = (self._number_of(client, broker), *span)
+        self._spans.append(tuple(np.array([number]) for number in numbers))
+
+    def search(self) -> PacketSearch:
+        """Return what finds the packets selected so far."""
+        return PacketSearch(self._ends, self._spans, self._messages, self.comments)
+
+    def _connections_of(self, block: RowBlock) -> _Longs:
+        """Return the number of each row's connection."""
+        texts = block.columns["connection"]
+        assert isinstance(texts, Words)
+        codes = np.asarray(texts.codes)
+        used, first_rows = np.unique(codes, return_index=True)
+        words = [texts.words[code] for code in used.tolist()]
+        new_rows = [
+            row
+            for row, word in zip(first_rows.tolist(), words, strict=True)
+            if word not in self._by_text
+        ]
+        for word, *ends in zip(*block.take(new_rows).values(_END_COLUMNS), strict=True):
+            client_ip, client_port, broker_ip, broker_port = ends
+            client, broker = Endpoint(client_ip, client_port), Endpoint(broker_ip, broker_port)
+            self._by_text[word] = self._number_of(client, broker)
+        numbers = np.empty(len(texts.words), np.int64)
+        numbers[used] = [self._by_text[word] for word in words]
+        of_rows: _Longs = numbers[codes]
+        return of_rows
+
+    def _number_of(self, client: Endpoint, broker: Endpoint) -> int:
+        number = self._numbers.setdefault((client, broker), len(self._ends))
+        if number == len(self._ends):
+            self._ends.append((client, broker))
+        return number
+
+
+class PacketSearch:
+    """Finds the packets of a selection in batches of segments.
+
+    Connections are known by the hashes of their ends. Those of the same two ends, whichever of them
+    was the client, are one here.
+    """
+
+    def __init__(
+        self,
+        ends: Sequence[tuple[Endpoint, Endpoint]],
+        spans: Sequence[_Columns],
+        messages: Sequence[_Columns],
+        comments: Sequence[str],
+    ) -> None:
+        senders = [hashes_of([pair[side] for pair in ends]) for side in (0, 1)]
+        self._keys, pair_of = np.unique(senders[0] + senders[1], return_inverse=True)
+        pair_of = pair_of.reshape(-1)
+        self._lower = np.empty(len(self._keys), np.uint64)
+        """The lower one of the hashes of the two ends of each pair."""
+        self._lower[pair_of] = np.minimum(*senders)
+        connections, first, last = _joined(spans, 3)
+        self._spans = pair_of[connections], first, last
+        self._span_ranges = TimeRanges(*self._spans)
+        connections, sides, first, last, numbers = _joined(messages, 5)
+        hashes = np.where(sides == 0, senders[0][connections], senders[1][connections])
+        group = self._sender(pair_of[connections], hashes)
+        order = _by_time_and_text(group, first, last, numbers, comments)
+        self._messages = TimeRanges(group[order], first[order], last[order])
+        self._message_ends, self._comments = last[order], numbers[order]
 
     def find(self, segments: SegmentColumns, whole_bytes: int) -> FoundPackets:
         """Return the selected packets of segments.
@@ -139,35 +243,83 @@ class PacketSelection:
         ``whole_bytes`` is the size of the batch's buffer. Payload beyond it was put together from
         IP fragments.
         """
-        if len(self._keys) != len(self._connections):
-            self._keys = np.sort(np.array(list(self._connections), np.uint64))
         senders, receivers = hashes_of_ends(segments)
-        keys = senders + receivers
-        indices = np.minimum(self._keys.searchsorted(keys), max(len(self._keys) - 1, 0))
-        matching = (
-            np.flatnonzero(self._keys[indices] == keys) if len(self._keys) else np.empty(0, int)
+        pairs, is_known = self._pairs(senders + receivers)
+        times = np.asarray(segments.time_ns)
+        rows = np.flatnonzero(is_known)
+        rows = rows[self._span_ranges.contain(pairs[rows], times[rows])]
+        numbers = np.asarray(segments.number)[rows]
+        is_fragmented = np.asarray(segments.payload_start)[rows] > whole_bytes
+        with_payload = rows[np.asarray(segments.payload_bytes)[rows] > 0]
+        commented, comments = self._comments_at(
+            self._sender(pairs[with_payload], senders[with_payload]), times[with_payload]
         )
-        packets = FoundPackets(np.empty(0, np.int64), {}, [])
-        numbers: list[NDArray[np.int64]] = []
-        for index, positions in _each_value(indices[matching]):
-            connection = self._connections[int(self._keys[index])]
-            rows = _within(connection, np.asarray(segments.time_ns), matching[positions])
-            if not len(rows):
-                continue
-            numbers.append(np.asarray(segments.number)[rows])
-            _add_comments(packets.comments, connection, segments, senders, rows)
-            if (np.asarray(segments.payload_start)[rows] > whole_bytes).any():
-                packets.fragmented.extend(connection.spans)
-        if not numbers:
-            return packets
-        return packets._replace(numbers=np.unique(np.concatenate(numbers)))
+        return FoundPackets(
+            np.unique(numbers),
+            np.asarray(segments.number)[with_payload][commented],
+            comments,
+            np.unique(pairs[rows[is_fragmented]]),
+        )
 
-    def _connection(self, client: Endpoint, broker: Endpoint) -> _SelectedConnection:
-        hashes = EndpointHashes.of(client, broker)
-        connection = self._connections.get(int(hashes.both))
-        if connection is None:
-            connection = self._connections[int(hashes.both)] = _SelectedConnection(hashes.first)
-        return connection
+    def is_within(self, fragmented: _Longs, times: _Longs) -> NDArray[np.bool_]:
+        """Return which times are in a span of any of some connections, as :meth:`find` has them."""
+        pairs, first, last = self._spans
+        chosen = np.isin(pairs, fragmented)
+        one_group = np.zeros(int(chosen.sum()), np.int64)
+        ranges = TimeRanges(one_group, first[chosen], last[chosen])
+        return ranges.contain(np.zeros(len(times), np.int64), times)
+
+    def _pairs(self, keys: NDArray[np.uint64]) -> tuple[_Longs, NDArray[np.bool_]]:
+        """Return which pair of ends segments are of, and whether it is a selected one."""
+        pairs = np.minimum(self._keys.searchsorted(keys), len(self._keys) - 1)
+        return pairs, self._keys[pairs] == keys
+
+    def _sender(self, pairs: _Longs, hashes: NDArray[np.uint64]) -> _Longs:
+        """Return a number for each end of each pair, by the hashes of the ends."""
+        numbers: _Longs = 2 * pairs + (hashes != self._lower[pairs])
+        return numbers
+
+    def _comments_at(self, senders: _Longs, times: _Longs) -> tuple[_Longs, _Longs]:
+        """Return the comments on packets as columns: index of the packet, and of the comment."""
+        first = self._messages.first_unfinished(senders, times)
+        end = np.minimum(self._messages.begun(senders, times), first + _MAX_COMMENTS)
+        counts = np.maximum(end - first, 0)
+        packets = np.repeat(np.arange(len(times)), counts)
+        place = np.arange(len(packets)) - np.repeat(np.cumsum(counts) - counts, counts)
+        messages = first[packets] + place
+        is_at = self._message_ends[messages] >= times[packets]
+        return packets[is_at], self._comments[messages[is_at]]
+
+
+class TimeRanges:
+    """Ranges of time in groups, both ends included; they may overlap."""
+
+    def __init__(self, group: _Longs, first: _Longs, last: _Longs) -> None:
+        """Prepare the search; messages of a group have to be in the order of their beginnings.
+
+        A group and the rank of a time in it are one number, so all groups are searched at once.
+        """
+        order = np.lexsort((first, group))
+        group, first, last = group[order], first[order], last[order]
+        self._firsts, ranks = np.unique(first, return_inverse=True)
+        self._begins = (group << _GROUP_SHIFT) + ranks.reshape(-1)
+        self._lasts, ranks = np.unique(last, return_inverse=True)
+        # If the clock was set back, an earlier range may end later.
+        self._latest_ends = np.maximum.accumulate((group << _GROUP_SHIFT) + ranks.reshape(-1))
+
+    def begun(self, group: _Longs, times: _Longs) -> _Longs:
+        """Return the index after the last range of a group that began up to a time."""
+        rank = self._firsts.searchsorted(times, "right") - 1
+        return self._begins.searchsorted((group << _GROUP_SHIFT) + rank, "right")
+
+    def first_unfinished(self, group: _Longs, times: _Longs) -> _Longs:
+        """Return the index of the first range of a group that ends at a time or later."""
+        rank = self._lasts.searchsorted(times)
+        return self._latest_ends.searchsorted((group << _GROUP_SHIFT) + rank)
+
+    def contain(self, group: _Longs, times: _Longs) -> NDArray[np.bool_]:
+        """Return whether any range of a group contains a time."""
+        return self.first_unfinished(group, times) < self.begun(group, times)
 
 
 def ends_of(row: Row | ConnectionRow) -> tuple[Endpoint, Endpoint]:
@@ -175,65 +327,25 @@ def ends_of(row: Row | ConnectionRow) -> tuple[Endpoint, Endpoint]:
     return Endpoint(row.client_ip, row.client_port), Endpoint(row.broker_ip, row.broker_port)
 
 
-def span_of(row: Row) -> Span:
-    """Return the times of the first and the last packet of a request and its response.
-
-    If the clock was set back meanwhile, the latest time counts as the last one.
-    """
-    times = (row.request_start_ns, row.request_end_ns, row.response_start_ns, row.response_end_ns)
-    known = [time_ns for time_ns in times if time_ns is not None]
-    return Span(min(known), max(known))
-
-
-def _widened(span: Span, around_ns: int) -> Span:
-    return Span(max(span.from_ns - around_ns, 0), min(span.until_ns + around_ns, _LAST_NS))
-
-
-def _joined(spans: Sequence[Span]) -> list[Span]:
-    joined: list[Span] = []
-    for span in sorted(spans):
-        if joined and span.from_ns <= joined[-1].until_ns:
-            joined[-1] = Span(joined[-1].from_ns, max(joined[-1].until_ns, span.until_ns))
-        else:
-            joined.append(span)
-    return joined
+def _by_time_and_text(
+    group: _Longs, first: _Longs, last: _Longs, numbers: _Longs, comments: Sequence[str]
+) -> _Longs:
+    """Return the order of messages by group, beginning, end and comment."""
+    order = np.lexsort((last, first, group))
+    is_same = np.ones(max(len(order) - 1, 0), dtype=np.bool_)
+    for column in (group, first, last):
+        is_same &= np.diff(column[order]) == 0
+    if not is_same.any():
+        return order
+    tied = order[np.append(is_same, False) | np.append(False, is_same)]
+    texts = [comments[number] for number in numbers[tied].tolist()]
+    places = {text: place for place, text in enumerate(sorted(set(texts)))}
+    rank = np.zeros(len(order), np.int64)
+    rank[tied] = [places[text] for text in texts]
+    return np.lexsort((rank, last, first, group))
 
 
-def _within(
-    connection: _SelectedConnection, time_ns: NDArray[np.int64], rows: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return those of the segments ``rows`` whose times are in the connection's spans."""
-    first, last = connection.joined()
-    times = time_ns[rows]
-    span = first.searchsorted(times, "right") - 1
-    return rows[(span >= 0) & (times <= last[np.maximum(span, 0)])]
-
-
-def _add_comments(
-    comments: dict[int, list[str]],
-    connection: _SelectedConnection,
-    segments: SegmentColumns,
-    senders: NDArray[np.uint64],
-    rows: NDArray[np.int64],
-) -> None:
-    """Add the comments on segments with payload."""
-    for row in rows[np.asarray(segments.payload_bytes)[rows] > 0].tolist():
-        by_client = senders[row] == connection.client
-        of_sender = connection.by_client if by_client else connection.by_broker
-        texts = of_sender.at(segments.time_ns[row])
-        if texts:
-            comments.setdefault(int(segments.number[row]), []).extend(texts)
-
-
-def _each_value(numbers: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Yield each distinct number and the indices where it occurs, both in ascending order.
-
-    The indices are sorted once. A mask for each number would visit all indices each time.
-    """
-    if not len(numbers):
-        return
-    order = np.argsort(numbers, kind="stable")
-    ordered = numbers[order]
-    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))).tolist()
-    for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
-        yield int(ordered[start]), order[start:end]
+def _joined(parts: Sequence[_Columns], width: int) -> _Columns:
+    """Return columns of all parts together; there are ``width`` columns even without parts."""
+    empty = (np.empty(0, np.int64),) * width
+    return tuple(np.concatenate(columns) for columns in zip(empty, *parts, strict=True))

@@ -13,12 +13,14 @@ import numpy as np
 from kanalyze.common.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from kanalyze.model.tcp import Endpoint
     from kanalyze.net.segment_columns import SegmentColumns
 
-__all__ = ["EndpointHashes", "hashes_of_ends"]
+__all__ = ["EndpointHashes", "hashes_of", "hashes_of_ends"]
 
 _MIX: Final = tuple(np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F))
 """Odd multipliers with irregular bits; which ones does not matter."""
@@ -40,9 +42,16 @@ class EndpointHashes(NamedTuple):
     @classmethod
     def of(cls, first: Endpoint, second: Endpoint) -> EndpointHashes:
         """Hash two endpoints; raises ValueError for an invalid address."""
-        # As arrays: NumPy would warn of the intended overflow of a scalar.
-        one, other = (_mixed(*_columns(end)) for end in (first, second))
+        one, other = (hashes_of((end,)) for end in (first, second))
         return cls(one[0], other[0], (one + other)[0])
+
+
+def hashes_of(ends: Sequence[Endpoint]) -> NDArray[np.uint64]:
+    """Return the hash of each of some endpoints; raises ValueError for an invalid address."""
+    numbers = {ip: int(ipaddress.ip_address(ip)) for ip in {end.ip for end in ends}}
+    high = np.array([numbers[end.ip] >> 64 for end in ends], np.uint64)
+    low = np.array([numbers[end.ip] & _U64 for end in ends], np.uint64)
+    return _mixed(high, low, np.array([end.port for end in ends], np.uint64))
 
 
 def hashes_of_ends(segments: SegmentColumns) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
@@ -70,9 +79,3 @@ def _mixed(
     mixed *= _MIX[0]
     mixed ^= mixed >> _SHIFT
     return mixed
-
-
-def _columns(end: Endpoint) -> tuple[NDArray[np.uint64], ...]:
-    address = int(ipaddress.ip_address(end.ip))
-    numbers = address >> 64, address & _U64, end.port
-    return tuple(np.array([number], np.uint64) for number in numbers)

@@ -1,22 +1,26 @@
-"""What Wireshark takes: display filters, and the comment on the packets of a request.
+"""What Wireshark takes: display filters, and the comments on the packets of requests.
 
-In: numbers of packets in their capture; a row. Out: a text.
+In: numbers of packets in their capture; rows. Out: texts.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from kanalyze.common.texts import escape
 from kanalyze.render.units import duration_text
+from kanalyze.spec.rows.requests import COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
-    from kanalyze.spec.rows.requests import Row
+    from kanalyze.spec.rows.requests import ErrorItem
+    from kanalyze.tables.columns.block import RowBlock
 
-__all__ = ["comment_of", "display_filter", "filter_lines"]
+__all__ = ["comments_of", "display_filter", "filter_lines"]
+
+_Value = TypeVar("_Value", bound="Hashable")
 
 
 def filter_lines(packets: Iterable[tuple[str, int | None]]) -> Iterator[str]:
@@ -52,19 +56,54 @@ _MAX_CLIENT_ID_CHARS: Final = 200
 _MAX_ERRORS: Final = 8
 
 
-def comment_of(row: Row) -> str:
-    """Return the comment for a request: one line, with control characters escaped.
+_IN_COMMENTS: Final = (
+    *("api_name", "api_key", "api_version", "correlation_id", "client_id", "status", "errors"),
+    "latency_ns",
+)
+_BY_NAME: Final = {column.name: column for column in COLUMNS}
+_COLUMNS: Final = [_BY_NAME[name] for name in _IN_COMMENTS]
+
+
+def comments_of(block: RowBlock) -> list[str]:
+    """Return the comment for each request: one line, with control characters escaped.
 
     ``Produce v9; correlation id 7; client billing; error; NOT_LEADER_OR_FOLLOWER; latency 3 ms``
     """
-    api = row.api_name or ("?" if row.api_key is None else f"API {row.api_key}")
-    parts = [api if row.api_version is None else f"{api} v{row.api_version}"]
-    if row.correlation_id is not None:
-        parts.append(f"correlation id {row.correlation_id}")
-    if row.client_id is not None:
-        parts.append(f"client {escape(row.client_id[:_MAX_CLIENT_ID_CHARS])}")
-    parts.append(row.status.replace("_", " "))
-    parts.append(", ".join(dict.fromkeys(error.name for error in row.errors[:_MAX_ERRORS])))
-    if row.latency_ns is not None:
-        parts.append(f"latency {duration_text(row.latency_ns)}")
-    return "; ".join(filter(None, parts))
+    names, keys, versions, ids, clients, statuses, errors, latencies = block.values(_COLUMNS)
+    apis = _texts_of(zip(names, keys, versions, strict=True), _api_and_version)
+    id_texts = ["" if number is None else f"; correlation id {number}" for number in ids]
+    client_texts = _texts_of(clients, _client)
+    status_texts = _texts_of(statuses, _status)
+    error_texts = [_errors(items) if items else "" for items in errors]
+    latency_texts = [
+        "" if latency_ns is None else f"; latency {duration_text(latency_ns)}"
+        for latency_ns in latencies
+    ]
+    parts = (apis, id_texts, client_texts, status_texts, error_texts, latency_texts)
+    return list(map("".join, zip(*parts, strict=True)))
+
+
+def _texts_of(values: Iterable[_Value], text_of: Callable[[_Value], str]) -> list[str]:
+    """Return the text of each value; that of equal values is made once."""
+    values = list(values)
+    texts = {value: text_of(value) for value in set(values)}
+    return list(map(texts.__getitem__, values))
+
+
+def _api_and_version(cells: tuple[str | None, int | None, int | None]) -> str:
+    name, key, version = cells
+    api = name or ("?" if key is None else f"API {key}")
+    return api if version is None else f"{api} v{version}"
+
+
+def _client(client_id: str | None) -> str:
+    return "" if client_id is None else f"; client {escape(client_id[:_MAX_CLIENT_ID_CHARS])}"
+
+
+def _status(status: str) -> str:
+    return f"; {status.replace('_', ' ')}"
+
+
+def _errors(errors: Sequence[ErrorItem]) -> str:
+    names = dict.fromkeys(error.name for error in errors[:_MAX_ERRORS])
+    return f"; {', '.join(names)}"

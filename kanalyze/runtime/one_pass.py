@@ -48,12 +48,12 @@ class OnePass:
             names: names of topics; those that are learned are added.
             quality: the counts are added here; it is complete at the end.
             checks_crc: whether the CRCs of batches of records are checked; None if a table has
-                anomalies, or rows come with their exchanges.
+                anomalies, or rows come with exchanges that have them.
             with_ids: see :meth:`.RowAssembler.drain`.
         """
         settings = settings.with_tables(tables.more)
         if checks_crc is None:
-            checks_crc = tables.anomalies or tables.exchanges
+            checks_crc = tables.anomalies or (tables.exchanges and tables.exchanges_have_crcs)
         self.settings = settings
         self._captures = captures
         self._quality = quality

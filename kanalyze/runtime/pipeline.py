@@ -198,26 +198,31 @@ class Analysis(RowSource):
         """
         return (block for rows in self._rows(Tables()) for block in rows.requests)
 
-    def table_rows(self, more: Collection[str] = (), *, others: bool = True) -> Iterator[TableRows]:
+    def table_rows(
+        self, more: Collection[str] = (), *, others: bool = True, anomalies: bool = True
+    ) -> Iterator[TableRows]:
         """Return the rows of several tables in one pass, as they are found.
 
-        These are requests and, with ``others``, connections and anomalies, to which the filter's
-        conditions on clients, brokers and times apply. ``more`` names tables whose lines belong to
-        requests (``groups``, ``metadata``, ``records``); a line comes together with its request.
+        These are requests and, with ``others``, connections and ``anomalies``, to which the
+        filter's conditions on clients, brokers and times apply. ``more`` names tables whose lines
+        belong to requests (``groups``, ``metadata``, ``records``); a line comes together with its
+        request. Without anomalies, CRCs of batches of records are not checked.
         Opens and raises what :meth:`batches` does.
         """
-        return self._rows(_tables(more, others=others))
+        tables = _tables(more, others=others)
+        return self._rows(tables._replace(anomalies=others and anomalies))
 
     def exchange_blocks(
-        self, note: Callable[[RowBlock], object] | None = None
+        self, note: Callable[[RowBlock], object] | None = None, *, checks_crc: bool = True
     ) -> Iterator[tuple[Sequence[Exchange], RowBlock]]:
         """Yield the exchanges with the block of their rows; otherwise like :meth:`row_batches`.
 
         Blocks are small enough for all of their rows to be in memory as objects. ``note`` is called
         with blocks of the rows of all exchanges, whatever the filter, before their exchanges are
-        yielded: if no input is a pipe, also with the next block.
+        yielded: if no input is a pipe, also with the next block. Without ``checks_crc``, exchanges
+        don't say which batches of records have wrong CRCs, for callers that read the batches.
         """
-        pairs = self._exchange_blocks(note)
+        pairs = self._exchange_blocks(note, Tables(exchanges=True, exchanges_have_crcs=checks_crc))
         return pairs if note is None else self._one_later(pairs)
 
     def connection_batches(self) -> Iterator[list[ConnectionRow]]:
@@ -312,9 +317,8 @@ class Analysis(RowSource):
         self.monitor.end()
 
     def _exchange_blocks(
-        self, note: Callable[[RowBlock], object] | None
+        self, note: Callable[[RowBlock], object] | None, tables: Tables
     ) -> Iterator[tuple[Sequence[Exchange], RowBlock]]:
-        tables = Tables(exchanges=True)
         all_rows = self._all_rows(tables)
         selected = SelectedRows(self._context, tables)
         for rows in all_rows:

@@ -72,6 +72,8 @@ class Tables(NamedTuple):
     exchanges: bool = False
     """Whether rows of requests come with their exchanges, in blocks that are small enough for all
     of their rows to be in memory as objects."""
+    exchanges_have_crcs: bool = True
+    """Whether exchanges say which of their batches of records have wrong CRCs."""
 
     @property
     def can_be_shared(self) -> bool:

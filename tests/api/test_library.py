@@ -169,8 +169,8 @@ def test_each_row_is_returned_before_the_next_is_read(monkeypatch):
     read_numbers = []
     read_blocks = Analysis.exchange_blocks
 
-    def counting_blocks(self, *note):
-        for exchanges, block in read_blocks(self, *note):
+    def counting_blocks(self, *note, **options):
+        for exchanges, block in read_blocks(self, *note, **options):
             for number in range(len(exchanges)):
                 read_numbers.append(number)
                 yield exchanges[number : number + 1], block.part(number, number + 1)

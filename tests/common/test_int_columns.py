@@ -80,6 +80,30 @@ def test_merged_sequences_are_in_the_order_of_a_stable_sort(columns, sequences):
     assert run_owners.tolist() == [owners[at] for at in starts]
 
 
+@given(st.binary(max_size=40), st.data())
+def test_ranges_of_bytes_are_copied_to_their_places(columns, data, draw):
+    sizes = draw.draw(st.lists(st.integers(0, len(data)), max_size=6))
+    begins = [draw.draw(st.integers(0, len(data) - size)) for size in sizes]
+    places = [draw.draw(st.integers(0, 60 - size)) for size in sizes]
+    target, expected = bytearray(60), bytearray(60)
+    for place, begin, size in zip(places, begins, sizes, strict=True):
+        expected[place : place + size] = data[begin : begin + size]
+    columns.copy_ranges(target, *(array("q", places), data, array("q", begins), array("q", sizes)))
+    assert target == expected
+
+
+@pytest.mark.parametrize(
+    ("place", "begin", "size"),
+    [(-1, 0, 1), (0, -1, 1), (0, 0, -1), (8, 0, 3), (0, 18, 3), (0, 0, 11), (1 << 62, 0, 1 << 62)],
+)
+def test_bytes_outside_of_a_buffer_are_not_copied(columns, place, begin, size):
+    with pytest.raises(IndexError):
+        columns.copy_ranges(
+            *(bytearray(10), array("q", [place]), bytes(20), array("q", [begin])),
+            array("q", [size]),
+        )
+
+
 def test_ranges_of_bytes_are_joined_in_their_order(columns):
     data = memoryview(bytes(range(200)) * 20)
     begins, ends = array("q", [7, 0, 9, 3999, 20]), array("q", [12, 3, 9, 4000, 5])

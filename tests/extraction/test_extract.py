@@ -14,6 +14,7 @@ import pytest
 import kanalyze
 from kanalyze.capture.formats.pcapng_encoder import (
     PacketBlocks,
+    PacketComments,
     interface_description,
     section_header,
 )
@@ -197,7 +198,7 @@ def test_comments_and_the_name_of_the_interface_stay(tmp_path: Path) -> None:
     packets = packets_of(path("basics"))
     comments = {number: [f"seen {number}"] for number in range(len(packets))}
     batch = make_batch([Packet(data, time_ns) for time_ns, data in packets])
-    blocks = PacketBlocks(batch, comments)
+    blocks = PacketBlocks(batch, PacketComments.of(comments))
     interface = interface_description(1, name="eth7", packet_filter="port 9092")
     capture = tmp_path / "in.pcapng"
     capture.write_bytes(section_header() + interface + blocks.encoded({1: 0}))

@@ -7,7 +7,8 @@ import pytest
 
 import kanalyze
 from kanalyze.cli.main import main
-from kanalyze.render.wireshark import comment_of, display_filter
+from kanalyze.render.wireshark import comments_of, display_filter
+from kanalyze.tables.columns.block import RowBlock
 from tests.support import rows as sample_rows
 from tests.support.captures import path
 
@@ -81,9 +82,14 @@ def test_the_report_has_the_filter_of_its_slowest_requests(capsys) -> None:
     ],
 )
 def test_comments_describe_the_request(row: Row, text: str) -> None:
-    assert comment_of(row) == text
+    assert comments_of(RowBlock.of_rows([row, row._replace(status="ok"), row])) == [
+        text,
+        text.replace(row.status.replace("_", " "), "ok"),
+        text,
+    ]
 
 
 def test_comments_are_bounded() -> None:
     row = sample_rows.failed("t", 6, "X", client_id="\n" * 40_000)
-    assert len(comment_of(row._replace(errors=row.errors * 10_000))) < 2000
+    (comment,) = comments_of(RowBlock.of_rows([row._replace(errors=row.errors * 10_000)]))
+    assert len(comment) < 2000

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from kanalyze.common.int_columns import copy_ranges
+from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError
 from kanalyze.model.packet_arrays import PacketArrays, overlapping
 from kanalyze.model.packets import NO_TIME
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LONGEST_OWN_BEGIN",
+    "EncodedComments",
     "PacketBlocks",
+    "PacketComments",
     "decryption_secrets",
     "interface_description",
     "is_written_by_kanalyze",
@@ -46,6 +50,7 @@ LONGEST_OWN_BEGIN: Final = len(_APPLICATION) + 64
 """Bytes of a file's beginning that :func:`is_written_by_kanalyze` needs."""
 
 _END: Final = 0
+_END_BYTES: Final = 4
 _COMMENT: Final = 1
 _USER_APPLICATION: Final = 4
 _INTERFACE_NAME: Final = 2
@@ -101,14 +106,61 @@ def decryption_secrets(kind: int, data: bytes) -> bytes:
     return _block(_SECRETS, struct.pack("<II", kind, len(data)) + padded)
 
 
+class PacketComments(NamedTuple):
+    """Comments on packets, encoded."""
+
+    rows: NDArray[np.int64]
+    """The index of the packet of each comment, ascending."""
+    begins: NDArray[np.int64]
+    """Where each comment's option begins in ``options``."""
+    sizes: NDArray[np.int64]
+    """Sizes of the options in bytes."""
+    options: bytes
+
+    @classmethod
+    def of(cls, comments: Mapping[int, Sequence[str]]) -> PacketComments:
+        """Encode comments, which are texts by index of the packet.
+
+        Characters that UTF-8 does not have are escaped, and each text is cut at 65,535 bytes.
+        """
+        rows = [row for row in sorted(comments) for _ in comments[row]]
+        encoded = EncodedComments([text for row in sorted(comments) for text in comments[row]])
+        return encoded.on(np.array(rows, np.int64), np.arange(len(rows)))
+
+    def followed_by(self, other: PacketComments) -> PacketComments:
+        """Return these comments, and on each packet after them the ``other`` ones."""
+        rows = np.concatenate((self.rows, other.rows))
+        begins = np.concatenate((self.begins, other.begins + len(self.options)))
+        sizes = np.concatenate((self.sizes, other.sizes))
+        options = self.options + other.options if self.options else other.options
+        order = np.argsort(rows, kind="stable")
+        return PacketComments(rows[order], begins[order], sizes[order], options)
+
+    def only(self, chosen: NDArray[np.bool_]) -> PacketComments:
+        """Return the comments that are chosen."""
+        rows, begins, sizes, options = self
+        return PacketComments(rows[chosen], begins[chosen], sizes[chosen], options)
+
+
+class EncodedComments:
+    """Texts as options of packets, each of which may be on many packets."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        options = [_option(_COMMENT, _text(text)) for text in texts]
+        self._options = b"".join(options)
+        self._sizes = np.array(list(map(len, options)), np.int64)
+        self._begins = np.cumsum(self._sizes) - self._sizes
+
+    def on(self, rows: NDArray[np.int64], texts: NDArray[np.int64]) -> PacketComments:
+        """Return comments: the index of the packet of each, ascending, and that of its text."""
+        return PacketComments(rows, self._begins[texts], self._sizes[texts], self._options)
+
+
 class PacketBlocks:
     """The blocks of some packets, whose size is known before they are encoded."""
 
-    def __init__(self, packets: PacketBatch, comments: Mapping[int, Sequence[str]]) -> None:
-        """Lay them out; ``comments`` are texts by index of the packet.
-
-        Characters that UTF-8 does not have are escaped, and each text is cut at 65,535 bytes.
-        Packets without a time get Simple Packet Blocks, which have no comments.
+    def __init__(self, packets: PacketBatch, comments: PacketComments) -> None:
+        """Lay them out. Packets without a time get Simple Packet Blocks, which have no comments.
 
         Raises :class:`CaptureError` for a packet that is cut and has no time: pcapng cannot say so.
         """
@@ -118,10 +170,9 @@ class PacketBlocks:
         if self._has_untimed:
             cut = ~self._is_timed & (self._packets.captured_bytes < self._packets.wire_bytes)
             self._check(cut, "is cut")
-            timed = set(np.flatnonzero(self._is_timed).tolist())
-            comments = {row: texts for row, texts in comments.items() if row in timed}
-        self._options = {row: _comment_options(texts) for row, texts in comments.items()}
-        self._offsets = _offsets(self._packets, self._is_timed, self._options)
+            comments = comments.only(self._is_timed[comments.rows])
+        self._comments = comments
+        self._offsets = _offsets(self._packets, self._is_timed, comments)
 
     @property
     def total_bytes(self) -> int:
@@ -164,16 +215,17 @@ class PacketBlocks:
             overlapping(view, headers.dtype)[begins[timed]] = headers[timed]
         self._add_simple(view, fields)
         overlapping(view, "<u4")[offsets[1:] - 4] = lengths
-        # Copying packet by packet is faster than indexing by byte.
-        sources = zip(packets.offset.tolist(), packets.captured_bytes.tolist(), strict=True)
         header_bytes = np.where(timed, _PACKET.itemsize, _SIMPLE_FIELDS.size)
-        targets = (begins + header_bytes).tolist()
-        for target, (source, size) in zip(targets, sources, strict=True):
-            view[target : target + size] = packets.buffer[source : source + size]
-        for row, option in self._options.items():
-            end = int(offsets[row + 1]) - 4
-            view[end - len(option) : end] = option
+        sizes = packets.captured_bytes
+        copy_ranges(data, begins + header_bytes, packets.buffer, packets.offset, sizes)
+        self._add_comments(data)
         return data
+
+    def _add_comments(self, data: bytearray) -> None:
+        """Write the comments at the end of their blocks; zeros after the last one end them."""
+        rows, begins, sizes, options = self._comments
+        ends = self._offsets[rows + 1] - _END_BYTES - 4
+        copy_ranges(data, ends - _sums_to_end(rows, sizes), memoryview(options), begins, sizes)
 
     def _add_simple(self, view: memoryview, fields: NDArray[np.void]) -> None:
         """Write the fields of the packets without a time."""
@@ -194,18 +246,21 @@ class PacketBlocks:
 
 
 def _offsets(
-    packets: PacketArrays, is_timed: NDArray[np.bool_], options: Mapping[int, bytes]
+    packets: PacketArrays, is_timed: NDArray[np.bool_], comments: PacketComments
 ) -> NDArray[np.int64]:
     """Return the offset of the block of each packet, and the end of the last one."""
     frame_bytes = np.where(is_timed, _PACKET_FRAME_BYTES, _SIMPLE_FRAME_BYTES)
     lengths = (packets.captured_bytes + 3 & ~3) + frame_bytes
-    for row, option in options.items():
-        lengths[row] += len(option)
+    np.add.at(lengths, comments.rows, comments.sizes)
+    lengths[comments.rows] += _END_BYTES
     return np.concatenate(([0], np.cumsum(lengths)))
 
 
-def _comment_options(texts: Sequence[str]) -> bytes:
-    return b"".join(_option(_COMMENT, _text(text)) for text in texts) + _end()
+def _sums_to_end(rows: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the sum of each size and those after it in the same row; rows are ascending."""
+    sums = np.concatenate(([0], np.cumsum(sizes)))
+    sums_to_end: NDArray[np.int64] = sums[rows.searchsorted(rows, "right")] - sums[:-1]
+    return sums_to_end
 
 
 def _text(text: str) -> bytes:

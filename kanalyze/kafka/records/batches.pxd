@@ -41,6 +41,7 @@ cdef class RecordCursor:
     cpdef bint advance(self) except *
     cpdef record(self)
     cpdef key(self)
+    cpdef value(self)
     cpdef tuple headers(self)
     cpdef long long key_schema_id(self) except? -7
     cpdef long long value_schema_id(self) except? -7
@@ -131,6 +132,25 @@ cdef class RecordBatch:
 
 @cython.locals(batch=RecordBatch, attributes=cython.int, is_append_time=cython.bint)
 cpdef RecordBatch batch_of(bytes data, Py_ssize_t start, Py_ssize_t end, limits)
+
+
+@cython.locals(
+    data="const unsigned char[::1]",
+    places="const long long[::1]",
+    length=cython.Py_ssize_t,
+    index=cython.Py_ssize_t,
+    at=cython.longlong,
+    end=cython.longlong,
+    magic=cython.int,
+    crc_at=cython.longlong,
+    expected=cython.ulonglong,
+    crc=cython.ulonglong,
+    checked=cython.longlong,
+    wrong=cython.longlong,
+    first_at=cython.longlong,
+    first_offset=cython.longlong,
+)
+cpdef tuple count_checked(frame, notes, Py_ssize_t noted)
 
 
 cdef class RecordSet:

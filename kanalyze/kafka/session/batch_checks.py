@@ -12,13 +12,14 @@ bytes is not checked.
 from __future__ import annotations
 
 import struct
+from functools import cache
 from typing import TYPE_CHECKING
 
 from kanalyze.common.saved import Saved
-from kanalyze.kafka.wire import Truncated, WireError
+from kanalyze.kafka.wire import WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from kanalyze.kafka.codec.machine import Machine
     from kanalyze.kafka.framing.frame import Frame
@@ -73,15 +74,16 @@ def checks_of(frame: Frame, machine: Machine) -> BatchChecks:
     checks = BatchChecks()
     checks.batches = machine.batches
     whole = _whole(frame) if frame.batch_sums is None else None
+    if whole is not None:
+        counts = _counting()(whole, machine.notes, machine.noted)
+        checks.checked, checks.wrong, checks.first_at, checks.first_offset = counts
+        return checks
     for at, end in _noted(frame, machine):
         try:
-            head = frame.read(at, _FROM) if whole is None else _head_in(whole, at)
+            head = frame.read(at, _FROM)
         except WireError:
             continue
-        if whole is None:
-            reached, crc = _continued(frame, head, at, end)
-        else:
-            reached, crc = min(end, len(whole)), _checksum(head[_MAGIC_AT], whole, at, end)
+        reached, crc = _continued(frame, head, at, end)
         if reached < end:
             continue
         checks.checked += 1
@@ -91,6 +93,14 @@ def checks_of(frame: Frame, machine: Machine) -> BatchChecks:
             if checks.wrong == 1:
                 checks.first_at, checks.first_offset = at, _INT64(head)[0]
     return checks
+
+
+@cache
+def _counting() -> Callable[[memoryview, Sequence[int], int], tuple[int, int, int, int]]:
+    # imported late: not always used; and once, as a frame takes less than an import
+    from kanalyze.kafka.records.batches import count_checked
+
+    return count_checked
 
 
 def _whole(frame: Frame) -> memoryview | None:
@@ -105,20 +115,6 @@ def _whole(frame: Frame) -> memoryview | None:
         return frame.read(0, frame.length)
     except WireError:  # some are missing
         return None
-
-
-def _head_in(whole: memoryview, at: int) -> memoryview:
-    """Return the beginning of a batch; raises WireError if it is cut."""
-    if at + _FROM > len(whole):
-        raise Truncated(f"{_FROM} bytes at {at} of a frame of {len(whole)}")
-    return whole[at : at + _FROM]
-
-
-def _checksum(magic: int, whole: memoryview, at: int, end: int) -> int:
-    # imported late: not always used
-    from kanalyze.kafka.records.compression import running_checksum
-
-    return running_checksum(magic, (whole[at + _covered_from(magic) : end],), 0)
 
 
 def _covered_from(magic: int) -> int:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 from kanalyze.capture.formats.pcapng_encoder import (
     LONGEST_OWN_BEGIN,
     PacketBlocks,
+    PacketComments,
     decryption_secrets,
     interface_description,
     is_written_by_kanalyze,
@@ -163,7 +164,7 @@ class PcapngWriter(ClosedAtEnd):
         """
         if not len(packets):
             return
-        blocks = PacketBlocks(packets, comments or {})
+        blocks = PacketBlocks(packets, PacketComments.of(comments or {}))
         if self._size + blocks.total_bytes > self._max_bytes:
             self.roll()
         file = self._create() if self._file is None else self._file

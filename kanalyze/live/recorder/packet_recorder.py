@@ -15,7 +15,7 @@ from kanalyze.extraction.selection import ends_of
 from kanalyze.live.recorder.packet_ring import PacketRing
 from kanalyze.live.window.row_measures import held_back_on_purpose
 from kanalyze.net.endpoint_hashes import EndpointHashes
-from kanalyze.render.wireshark import comment_of
+from kanalyze.render.wireshark import comments_of
 from kanalyze.tables.columns.numpy_arrays import all_began_ns, ints_of, lists_of, words_of
 
 if TYPE_CHECKING:
@@ -131,12 +131,13 @@ class PacketRecorder:
 
     def add_rows(self, block: RowBlock) -> int:
         """Select the packets of matching rows to be written; return how many rows match."""
-        rows = self._matching(block) if len(block) else []
+        block = self._matching(block) if len(block) else block
+        rows: list[Row] = block.rows()
         self.rows += len(rows)
         for endpoints, spans in self._spans(rows).items():
             self._mark(endpoints, spans)
-        for row in rows:
-            self._comment(row)
+        for row, text in zip(rows, comments_of(block), strict=True):
+            self._comment(row, text)
         return len(rows)
 
     def tick(self, now_ns: int) -> None:
@@ -169,17 +170,20 @@ class PacketRecorder:
         if failure is not None:
             raise failure
 
-    def _matching(self, block: RowBlock) -> list[Row]:
+    def _matching(self, block: RowBlock) -> RowBlock:
         may_match = np.zeros(len(block), dtype=np.bool_)
         for row_filter in self._filters:
             may_match |= _may_match(block, row_filter)
         if not may_match.any():
-            return []
+            return block.take([])
         candidates = np.flatnonzero(may_match)
         is_admitted = self._rate.admit(all_began_ns(block)[candidates] // _NS_PER_S)
         self.skipped_rows += len(candidates) - int(is_admitted.sum())
-        rows = block.take(candidates[is_admitted].tolist()).rows()
-        return [row for row in rows if any(row_filter.matches(row) for row_filter in self._filters)]
+        admitted = block.take(candidates[is_admitted].tolist())
+        numbers = {
+            number for row_filter in self._filters for number in row_filter.numbers(admitted)
+        }
+        return admitted.take(sorted(numbers))
 
     def _spans(self, rows: Sequence[Row]) -> dict[EndpointHashes, list[tuple[int, int]]]:
         """Return the time spans of packets to record, by connection."""
@@ -198,12 +202,11 @@ class PacketRecorder:
             if self._ring.mark(endpoints, from_ns, end_ns):
                 self._ring.mark(endpoints, from_ns, _LAST_NS)
 
-    def _comment(self, row: Row) -> None:
+    def _comment(self, row: Row, text: str) -> None:
         numbers = [
             number for number in (row.request_packet, row.response_packet) if number is not None
         ]
         self.late_rows += not (numbers and self._ring.has(numbers[0]))
-        text = comment_of(row)
         # Only the first packet that is not written yet gets the comment.
         any(self._ring.comment(number, text) for number in numbers)
 

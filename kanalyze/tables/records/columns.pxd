@@ -9,6 +9,15 @@ cdef enum:
     MAX_BYTES = 8388608
     HEADER_BYTES = 100
     MIN_ROOM = 64
+    FIRST_PRINTABLE = 0x20
+    LAST_PRINTABLE = 0x7E
+    TAB = 0x09
+    LF = 0x0A
+    CR = 0x0D
+    DELETE = 0x7F
+    PLAIN = 0
+    UNDECIDED = 1
+    NO_TEXT = 2
 
 cdef long long LARGEST_INT64
 
@@ -76,20 +85,32 @@ cdef class RecordColumns:
     cdef Py_ssize_t _first
     cdef long long _bytes
     cdef tuple _cells
+    cdef tuple _more_cells
     cdef list _wrong_crcs
     cdef RecordBatch _batch
+    cdef object _show
+    cdef long long _longest
     cdef bint _is_assigned
     cdef bint _has_offset
     cdef long long _assigned
 
     cdef bint _is_full(self)
-    cpdef begin(self, tuple cells, RecordBatch batch=*, assigned=*, bint is_assigned=*)
-    @cython.locals(count=cython.longlong, at=cython.Py_ssize_t)
+    cpdef begin(
+        self,
+        tuple cells,
+        tuple more_cells=*,
+        RecordBatch batch=*,
+        assigned=*,
+        bint is_assigned=*,
+    )
+    @cython.locals(count=cython.longlong, at=cython.Py_ssize_t, headers=tuple)
     cpdef long long add_all(
         self, RecordCursor cursor, long long index, long long most
     ) except -1
     @cython.locals(at=cython.Py_ssize_t)
-    cpdef add(self, long long index, record, control_type, tuple shown, found_in=*)
+    cpdef add(
+        self, long long index, record, control_type, found_in=*, bint hides_value=*
+    )
     cpdef add_none(self)
     cpdef drain(self)
     @cython.locals(sequence=cython.longlong)
@@ -103,19 +124,27 @@ cdef class RecordColumns:
     cdef int _put_sizes(
         self, Py_ssize_t at, long long key_bytes, long long value_bytes, long long headers
     ) except -1
-    cdef _put_shown(self, Py_ssize_t at, tuple shown)
-    @cython.locals(at=cython.Py_ssize_t)
-    cdef _put_header(self, key, value, encoding)
+    @cython.locals(size=cython.Py_ssize_t, kind=cython.int)
+    cdef Py_ssize_t _put_text(
+        self, WordBuffer text, WordBuffer encoding, Py_ssize_t at, bytes data
+    ) except -1
+    @cython.locals(at=cython.Py_ssize_t, size=cython.Py_ssize_t)
+    cdef _put_header(self, bytes key, bytes value)
     @cython.locals(at=cython.Py_ssize_t)
     cdef Py_ssize_t _next_row(self) except -1
-    @cython.locals(first=cython.Py_ssize_t, index=cython.Py_ssize_t, cells=tuple)
+    @cython.locals(first=cython.Py_ssize_t)
     cdef _end(self)
+    cdef _fill(self, Py_ssize_t first, tuple cells, Py_ssize_t column)
 
 
 @cython.locals(code=cython.int, at=cython.Py_ssize_t)
 cdef int _fill_words(WordBuffer buffer, Py_ssize_t first, Py_ssize_t end, word) except -1
 @cython.locals(at=cython.Py_ssize_t)
 cdef int _fill_ints(IntBuffer buffer, Py_ssize_t first, Py_ssize_t end, long long value) except -1
+@cython.locals(
+    view="const unsigned char[::1]", at=cython.Py_ssize_t, byte=cython.uchar, kind=cython.int
+)
+cdef int _kind_of(bytes data) except -1
 cdef long long _wrapped(a, b) except? -7
 
 
@@ -123,7 +152,6 @@ cdef class RecordFieldRows:
     cdef object _batches
     cdef list _problems
     cdef tuple _cells
-    cdef object _shown
     cdef object _assigned
     cdef bint _is_produce
     cdef bint _has_base_offsets
@@ -134,17 +162,18 @@ cdef class RecordFieldRows:
     cdef object _records
     cdef object _fetched
     cdef object _search
+    cdef bint _may_have_secrets
     cdef object _is_aborted
 
     cpdef bint add_to(self, RecordColumns columns) except *
     @cython.locals(batch=RecordBatch)
     cdef bint _begin_batch(self, RecordColumns columns) except *
-    @cython.locals(batch=RecordBatch, count=cython.longlong)
+    @cython.locals(batch=RecordBatch, count=cython.longlong, is_secret=cython.bint)
     cdef bint _add_records(self, RecordColumns columns) except *
     @cython.locals(batch=RecordBatch)
     cdef _end_batch(self, RecordColumns columns)
-    cdef tuple _batch_cells(self, RecordBatch batch)
+    cdef tuple _batch_cells(self, RecordBatch batch, timestamp_type, problem)
     cdef _aborted(self, RecordBatch batch)
 
 
-cpdef add_problem(RecordColumns columns, tuple cells, problem, tuple batch_cells=*)
+cpdef add_problem(RecordColumns columns, tuple cells, problem)

@@ -19,10 +19,12 @@ from array import array
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.decoding.secrets import HIDDEN, holds_credentials
 from kanalyze.kafka.records.batches import schema_id
 from kanalyze.kafka.records.types import RecordProblem, as_int64, control_type
 from kanalyze.tables.columns.block import Lists, RowBlock, drained
 from kanalyze.tables.columns.buffers import IntBuffer, WordBuffer, buffers_of, ints_of, words_of
+from kanalyze.tables.records.values import AS_TEXT
 
 try:
     import cython
@@ -34,15 +36,19 @@ if not cython.compiled:
     MAX_BYTES = 8 << 20  # approximate limit of keys, values and headers in a block
     HEADER_BYTES = 100  # memory of a header in a row, besides its value
     MIN_ROOM = 64
+    FIRST_PRINTABLE, LAST_PRINTABLE = 0x20, 0x7E
+    TAB, LF, CR, DELETE = 0x09, 0x0A, 0x0D, 0x7F
+    PLAIN, UNDECIDED, NO_TEXT = range(3)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from kanalyze.kafka.records.batches import RecordBatch, RecordCursor
     from kanalyze.kafka.records.types import Header, Record
     from kanalyze.spec.columns import Column
     from kanalyze.tables.columns.block import ColumnValues
     from kanalyze.tables.records.fetched import FetchedField, OffsetRanges
+    from kanalyze.tables.records.values import RecordSearch, ShownValues
 
 __all__ = [
     "KNOWN_HEADERS",
@@ -115,13 +121,18 @@ class OffsetColumns:
 class RecordColumns:
     """Rows of records that are being written; :meth:`drain` returns them."""
 
-    def __init__(self, columns: Sequence[Column], shared: Sequence[str]) -> None:
+    def __init__(
+        self, columns: Sequence[Column], shared: Sequence[str], show: ShownValues | None = None
+    ) -> None:
         """Begin without rows.
 
         Args:
             columns: the columns of the table.
             shared: names of the columns that have the same cell for all records of a batch.
+            show: how keys, values and headers are written; None to leave them out.
         """
+        self._show: Any = show
+        self._longest = LARGEST_INT64 if show is None or show.longest is None else show.longest
         buffers = self._buffers = buffers_of(columns)
         self._names = [column.name for column in columns]
         self._header_names = [name for name in self._buffers if name.startswith("headers.")]
@@ -179,6 +190,7 @@ class RecordColumns:
     def begin(
         self,
         cells: tuple[Any, ...],
+        more_cells: tuple[Any, ...] = (),
         batch: RecordBatch | None = None,
         assigned: int | None = None,
         is_assigned: bool = False,
@@ -187,12 +199,14 @@ class RecordColumns:
 
         Args:
             cells: the shared cells, in the order of ``shared``.
+            more_cells: those that follow.
             batch: the batch of the records; None for rows without records.
             assigned: offset that the broker assigned to the first record of the message.
             is_assigned: whether offsets count from ``assigned`` instead of the batch's base offset.
         """
         self._end()
         self._cells = cells
+        self._more_cells = more_cells
         self._batch = batch
         self._is_assigned = is_assigned
         self._has_offset = not is_assigned or assigned is not None
@@ -216,8 +230,14 @@ class RecordColumns:
             self._put_sizes(at, cursor.key_bytes, cursor.value_bytes, cursor.header_count)
             self.by_offset.put(at, cursor.offset)
             self._put_schema_ids(at, cursor.key_schema_id(), cursor.value_schema_id())
+            headers = cursor.headers()
             if cursor.header_count > 0:
-                self._put_header_facts(at, cursor.headers())
+                self._put_header_facts(at, headers)
+            if self._show is not None:
+                self._put_text(self._key, self._key_encoding, at, cursor.key())
+                self._put_text(self._value, self._value_encoding, at, cursor.value())
+                for header in headers:
+                    self._put_header(header[0], header[1])
             self._put_ends(at)
             count += 1
         return count
@@ -227,8 +247,9 @@ class RecordColumns:
         index: int,
         record: Record,
         control_type: str | None,
-        shown: tuple[Any, ...],
         found_in: str | None = None,
+        *,
+        hides_value: bool = False,
     ) -> None:
         """Write a record.
 
@@ -236,8 +257,8 @@ class RecordColumns:
             index: index of the record in its message.
             record: the record.
             control_type: type of a control record; None for a user's record.
-            shown: its cells from ``key`` to ``headers``.
             found_in: where the bytes of a search were found; None without a search.
+            hides_value: whether the value has secrets, which are not shown.
         """
         at = self._next_row()
         key, value = record.key, record.value
@@ -258,7 +279,15 @@ class RecordColumns:
         self._found_in.put(at, found_in)
         if not record.crc_ok:
             self._wrong_crcs.append(at)
-        self._put_shown(at, shown)
+        if self._show is not None:
+            self._put_text(self._key, self._key_encoding, at, key)
+            if hides_value:
+                self._value.put(at, HIDDEN)
+                self._value_encoding.put(at, _HIDDEN_ENCODING)
+            else:
+                self._put_text(self._value, self._value_encoding, at, value)
+            for header in record.headers:
+                self._put_header(header[0], header[1])
         self._put_ends(at)
 
     def add_none(self) -> None:
@@ -358,26 +387,32 @@ class RecordColumns:
             self._bytes += value_bytes
         self._header_count.put(at, headers)
 
-    def _put_shown(self, at: int, shown: tuple[Any, ...]) -> None:
-        key, key_encoding, value, value_encoding, headers = shown
-        self._key.put(at, key)
-        self._key_encoding.put(at, key_encoding)
-        self._value.put(at, value)
-        self._value_encoding.put(at, value_encoding)
-        for name, text, encoding in headers:
-            self._put_header(name, text, encoding)
+    def _put_text(self, text: WordBuffer, encoding: WordBuffer, at: int, data: bytes | None) -> int:
+        """Write bytes as text, and how they are written; return the length of the text."""
+        if data is None:
+            return 0
+        size = len(data)
+        kind = _kind_of(data) if size <= self._longest else UNDECIDED
+        if kind == PLAIN:
+            word, form = str(data, "ascii"), AS_TEXT
+        elif kind == NO_TEXT:
+            word, form = self._show.no_text(data)
+        else:
+            word, form = self._show.text(data)
+        text.put(at, word)
+        encoding.put(at, form)
+        return len(word)
 
-    def _put_header(self, key: str, value: str | None, encoding: str | None) -> None:
+    def _put_header(self, key: bytes, value: bytes | None) -> None:
         at = self._headers
         if at == self._header_room:
             self._header_room = max(MIN_ROOM, 2 * at)
             for name in self._header_names:
                 self._buffers[name].make_room(self._header_room)
-        self._header_key.put(at, key)
-        self._header_value.put(at, value)
-        self._header_encoding.put(at, encoding)
+        self._header_key.put(at, str(key, "utf-8", "backslashreplace"))
+        size = self._put_text(self._header_value, self._header_encoding, at, value)
         self._headers = at + 1
-        self._bytes += HEADER_BYTES + (0 if value is None else len(value))
+        self._bytes += HEADER_BYTES + size
 
     def _next_row(self) -> int:
         at = self._rows
@@ -395,19 +430,23 @@ class RecordColumns:
         first, self._first = self._first, self._rows
         if first == self._rows:
             return
-        cells = self._cells
-        for index in range(len(self._shared)):
-            cell = cells[index]
+        self._fill(first, self._cells, 0)
+        self._fill(first, self._more_cells, len(self._cells))
+        for at in self._wrong_crcs:
+            self._crc_ok.put(at, 0)
+        self._wrong_crcs.clear()
+
+    def _fill(self, first: int, cells: tuple[Any, ...], column: int) -> None:
+        """Write cells of the shared columns from ``column`` on to the rows from ``first`` on."""
+        for cell in cells:
+            buffer = self._shared[column]
+            column += 1
             if cell is None:
                 continue
-            buffer = self._shared[index]
             if isinstance(buffer, WordBuffer):
                 _fill_words(buffer, first, self._rows, cell)
             else:
                 _fill_ints(buffer, first, self._rows, cell)
-        for at in self._wrong_crcs:
-            self._crc_ok.put(at, 0)
-        self._wrong_crcs.clear()
 
 
 def _fill_words(buffer: WordBuffer, first: int, end: int, word: str) -> None:
@@ -419,6 +458,24 @@ def _fill_words(buffer: WordBuffer, first: int, end: int, word: str) -> None:
 def _fill_ints(buffer: IntBuffer, first: int, end: int, value: int) -> None:
     for at in range(first, end):
         buffer.put(at, value)
+
+
+def _kind_of(data: bytes) -> int:
+    """Return whether bytes are printable ASCII, tabs and line ends, as most keys and values are.
+
+    ``NO_TEXT`` if a control character is among them: no other character of UTF-8 has such a byte.
+    """
+    kind = PLAIN
+    view = data
+    for at in range(len(view)):
+        byte = view[at]
+        if byte > LAST_PRINTABLE:
+            if byte == DELETE:
+                return NO_TEXT
+            kind = UNDECIDED
+        elif byte < FIRST_PRINTABLE and byte not in (TAB, LF, CR):
+            return NO_TEXT
+    return kind
 
 
 def _wrapped(a: int, b: int) -> int:
@@ -490,8 +547,8 @@ OF_BATCH = (
     *("is_transactional", "is_control", "delete_horizon_ms", "crc_ok", "is_aborted", "problem"),
 )
 """Columns whose values come from the batch."""
-_NO_BATCH_CELLS = (None,) * (len(OF_BATCH) - 2)
-_NO_SHOWN_CELLS: tuple[Any, ...] = (None, None, None, None, ())
+_NO_BATCH_CELLS = (None,) * (len(OF_BATCH) - 1)
+_HIDDEN_ENCODING = "hidden"
 
 
 class RecordFieldRows:
@@ -502,11 +559,12 @@ class RecordFieldRows:
         batches: Iterable[RecordBatch],
         problems: list[RecordProblem],
         cells: tuple[Any, ...],
-        shown: Callable[[Record, RecordBatch], tuple[Any, ...]] | None,
         assigned: int | None,
         fetched: FetchedField | None,
         has_base_offsets: bool,
-        search: Callable[[Record, RecordBatch], str | None] | None,
+        search: RecordSearch | None,
+        *,
+        may_have_secrets: bool,
     ) -> None:
         """Begin before the first batch.
 
@@ -514,22 +572,21 @@ class RecordFieldRows:
             batches: the batches of the field.
             problems: problems outside batches; filled while ``batches`` is iterated.
             cells: the cells that all rows share, in the order of the columns' ``shared``.
-            shown: returns a record's cells from ``key`` to ``headers``; None to leave them out.
             assigned: offset that the broker assigned to the first record.
             fetched: what is known of fetched records; None if the field is in a request.
             has_base_offsets: whether batches have a base offset.
-            search: returns where a record has the bytes of a search; records without them are left
-                out. None for no search.
+            search: records without what it finds are left out; None for no search.
+            may_have_secrets: whether values may be credentials, which are not shown or searched.
         """
         self._batches = iter(batches)
         self._problems = problems
         self._cells = cells
-        self._shown = shown
         self._assigned = assigned
         self._fetched: Any = fetched
         self._is_produce = fetched is None
         self._has_base_offsets = has_base_offsets
-        self._search = search
+        self._search: Any = search
+        self._may_have_secrets = may_have_secrets
         self._is_aborted: bool | None = None
         self._index = 0
         self._records_left = 0
@@ -548,7 +605,7 @@ class RecordFieldRows:
         for problem in self._problems:
             # A broker fills a response up to its limit and cuts the last batch; that is legal.
             if self._is_produce or problem is not RecordProblem.CUT_BATCH:
-                add_problem(columns, self._cells, problem.value, _NO_BATCH_CELLS)
+                add_problem(columns, self._cells, problem.value)
         return True
 
     def _begin_batch(self, columns: RecordColumns) -> bool:
@@ -558,9 +615,9 @@ class RecordFieldRows:
         if batch is None:
             return False
         self._is_aborted = self._aborted(batch)
-        batch_cells = (*self._batch_cells(batch), None)
         columns.begin(
-            (*self._cells, batch.timestamp_type, *batch_cells),
+            self._cells,
+            self._batch_cells(batch, batch.timestamp_type, None),
             batch,
             self._assigned,
             self._is_produce,
@@ -569,7 +626,7 @@ class RecordFieldRows:
             fetched = self._fetched
             columns.by_offset.match(fetched.fetched_ns, fetched.produced, fetched.acquired)
         self._cursor = None
-        if self._shown is None and self._search is None and not batch.is_control:
+        if self._search is None and not self._may_have_secrets and not batch.is_control:
             self._cursor = batch.cursor()
             self._records_left = batch.most_records
         if self._cursor is None:
@@ -589,11 +646,13 @@ class RecordFieldRows:
             batch.end(self._cursor)
             return True
         for record in self._records:
-            found_in = None if self._search is None else self._search(record, batch)
+            is_secret = self._may_have_secrets and _is_secret(record, batch)
+            found_in = None
+            if self._search is not None:
+                found_in = self._search.places(record, with_value=not is_secret)
             if self._search is None or found_in is not None:
                 kind = control_type(record.key) if batch.is_control else None
-                shown = _NO_SHOWN_CELLS if self._shown is None else self._shown(record, batch)
-                columns.add(self._index, record, kind, shown, found_in)
+                columns.add(self._index, record, kind, found_in, hides_value=is_secret)
             self._index += 1
             if columns.is_full:
                 return False
@@ -604,11 +663,15 @@ class RecordFieldRows:
         assert batch is not None
         self._batch = None
         for problem in batch.problems:
-            add_problem(columns, self._cells, problem.value, self._batch_cells(batch))
+            columns.begin(self._cells, self._batch_cells(batch, None, problem.value))
+            columns.add_none()
 
-    def _batch_cells(self, batch: RecordBatch) -> tuple[Any, ...]:
-        """Return the cells of :data:`OF_BATCH` except the first and the last."""
+    def _batch_cells(
+        self, batch: RecordBatch, timestamp_type: str | None, problem: str | None
+    ) -> tuple[Any, ...]:
+        """Return the cells of :data:`OF_BATCH`."""
         return (
+            timestamp_type,
             batch.codec,
             batch.magic,
             batch.base_offset if self._has_base_offsets else None,
@@ -622,6 +685,7 @@ class RecordFieldRows:
             batch.delete_horizon_ms,
             batch.crc_ok,
             self._is_aborted,
+            problem,
         )
 
     def _aborted(self, batch: RecordBatch) -> bool | None:
@@ -629,18 +693,19 @@ class RecordFieldRows:
 
         None if unknown, and for control batches.
         """
-        if self._fetched is not None and self._fetched.transactions is not None:
-            is_aborted: bool | None = self._fetched.transactions.is_aborted(batch)
-            return is_aborted
-        return None if batch.is_control or batch.is_transactional else False
+        if not batch.is_control and not batch.is_transactional:
+            return False
+        return None if self._fetched is None else self._fetched.is_aborted(batch)
 
 
-def add_problem(
-    columns: RecordColumns,
-    cells: tuple[Any, ...],
-    problem: str,
-    batch_cells: tuple[Any, ...] = _NO_BATCH_CELLS,
-) -> None:
-    """Add a row with a problem and without a record."""
-    columns.begin((*cells, None, *batch_cells, problem))
+def _is_secret(record: Record, batch: RecordBatch) -> bool:
+    """Return true if a record of the controllers' metadata log has credentials."""
+    if batch.is_control or record.value is None:
+        return False
+    return holds_credentials(record.value)
+
+
+def add_problem(columns: RecordColumns, cells: tuple[Any, ...], problem: str) -> None:
+    """Add a row with a problem and without a batch."""
+    columns.begin(cells, (*_NO_BATCH_CELLS, problem))
     columns.add_none()

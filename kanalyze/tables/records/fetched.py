@@ -20,7 +20,7 @@ from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import Lists, RowBlock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from kanalyze.kafka.records.batches import RecordBatch
 
@@ -252,20 +252,40 @@ class FetchedField:
     """What a response, and the capture before it, show about the records of one field.
 
     Attributes:
-        transactions: which batches are of aborted transactions; None if it is not known.
         fetched_ns, produced, acquired: see ``OffsetColumns.match``.
     """
 
-    __slots__ = ("acquired", "fetched_ns", "produced", "transactions")
+    __slots__ = ("_new_transactions", "_transactions", "acquired", "fetched_ns", "produced")
 
     def __init__(
         self,
-        transactions: Transactions | None,
+        transactions: Callable[[], Transactions] | None,
         fetched_ns: int,
         produced: list[OffsetRanges],
         acquired: OffsetRanges | None,
     ) -> None:
-        self.transactions = transactions
+        """Keep what is known.
+
+        Args:
+            transactions: returns which batches are of aborted transactions; it is called with the
+                first batch of a transaction, as most have none. None if it is not known.
+            fetched_ns: time of the response.
+            produced: times at which the records of the partition were produced.
+            acquired: delivery counts of acquired records; None if this is not a ShareFetch.
+        """
+        self._new_transactions = transactions
+        self._transactions: Transactions | None = None
         self.fetched_ns = fetched_ns
         self.produced = produced
         self.acquired = acquired
+
+    def is_aborted(self, batch: RecordBatch) -> bool | None:
+        """Return what :meth:`Transactions.is_aborted` returns; None if nothing is known.
+
+        Batches that are neither transactional nor control batches may be left out.
+        """
+        if self._transactions is None:
+            if self._new_transactions is None:
+                return None
+            self._transactions = self._new_transactions()
+        return self._transactions.is_aborted(batch)

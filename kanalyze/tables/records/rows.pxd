@@ -89,6 +89,7 @@ cdef class RecordReader:
     cdef object _limits
     cdef object _produced
     cdef object _search
+    cdef bint _reads_contents
     cdef dict _layouts
     cdef dict _topic_ids
 
@@ -112,7 +113,7 @@ cdef class RecordReader:
         self, Exchange exchange, _RecordsMessage holder, _PartitionRecords part
     )
     cdef _fetched(self, Exchange exchange, _RecordsMessage holder, _PartitionRecords part)
-    cdef _transactions(self, Exchange exchange, _PartitionRecords part)
+    cpdef _transactions(self, Exchange exchange, _PartitionRecords part)
     @cython.locals(message=Message)
     cdef bint _is_read_committed(self, Exchange exchange) except *
     @cython.locals(part=_PartitionRecords)

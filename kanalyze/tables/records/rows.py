@@ -8,11 +8,12 @@ record. So nothing is left out silently.
 
 from __future__ import annotations
 
+from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.common.caches import remember
-from kanalyze.decoding.secrets import HIDDEN, METADATA_TOPICS, holds_credentials
+from kanalyze.decoding.secrets import METADATA_TOPICS
 from kanalyze.kafka.codec.compiler import Projection
 from kanalyze.kafka.framing.frame import parse_request_header, parse_response_header, plain_body
 from kanalyze.kafka.other_wires import other_wire
@@ -39,8 +40,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.codec.compiler import Decoders
     from kanalyze.kafka.codec.values import BodyDecoder
     from kanalyze.kafka.other_wires import OtherWire
-    from kanalyze.kafka.records.batches import RecordBatch
-    from kanalyze.kafka.records.types import DecompressionLimits, Record
+    from kanalyze.kafka.records.types import DecompressionLimits
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.exchange import Exchange, Message
     from kanalyze.tables.filters import RowFilter
@@ -289,6 +289,7 @@ class RecordReader:
         self._limits = limits
         self._produced = produced
         self._search = search
+        self._reads_contents = search is not None or values_as is not None
         self._layouts: dict[tuple[int, int, int], _MessageLayout] = {}
         self._topic_ids: dict[bytes, str | None] = {}
 
@@ -300,7 +301,7 @@ class RecordReader:
         ``missing_bytes``.
         """
         rows = _RequestRows(block)
-        columns = RecordColumns(RECORD_COLUMNS, _SHARED)
+        columns = RecordColumns(RECORD_COLUMNS, _SHARED, self._show)
         for at, exchange in enumerate(exchanges):
             for field in self._fields(exchange, rows.row(at), columns):
                 while not field.add_to(columns):
@@ -430,11 +431,11 @@ class RecordReader:
             records,
             records.problems,
             _message_cells(holder, part),
-            None if self._show is None else self._shown(part),
             part.assigned_offset,
             None if holder.is_produce else self._fetched(exchange, holder, part),
             not (holder.is_produce and holder.other is not None),
-            None if self._search is None else self._searched(part),
+            self._search,
+            may_have_secrets=self._reads_contents and _is_metadata(part),
         )
 
     def _fetched(
@@ -442,14 +443,15 @@ class RecordReader:
     ) -> FetchedField:
         """Return what the response, and the capture before it, show about its records."""
         produced: list[OffsetRanges] = []
-        transactions, acquired = None, None
+        transactions: Callable[[], Transactions] | None = None
+        acquired = None
         if holder.other is None:
             if self._produced is not None:
                 produced = self._produced.find(
                     holder.row.broker_ip, part.topic_id, part.topic, part.partition
                 )
             if exchange.api_key == FETCH:
-                transactions = self._transactions(exchange, part)
+                transactions = partial(self._transactions, exchange, part)
             else:
                 ranges = ((first, last + 1, times) for first, last, times in part.marked or ())
                 acquired = OffsetRanges(ranges)
@@ -491,32 +493,8 @@ class RecordReader:
         if not items and holder.message.values is None:
             add_problem(columns, _message_cells(holder, _NO_PARTITION), problem.value)
 
-    def _shown(self, part: _PartitionRecords) -> Callable[[Record, RecordBatch], _Cells]:
-        """Return the function that gives the cells from ``key`` to ``headers``, without secrets."""
-        show = self._show
-        assert show is not None
-        if not _is_metadata(part):
-            return lambda record, _: show(record)
-
-        def shown(record: Record, batch: RecordBatch) -> _Cells:
-            cells = show(record)
-            if not _is_secret(record, batch):
-                return cells
-            return (*cells[:2], *_HIDDEN_VALUE, *cells[4:])
-
-        return shown
-
-    def _searched(self, part: _PartitionRecords) -> Callable[[Record, RecordBatch], str | None]:
-        """Return the function that finds the bytes in a record; secrets are not searched."""
-        search = self._search
-        assert search is not None
-        if not _is_metadata(part):
-            return lambda record, _: search.places(record)
-        return lambda record, batch: search.places(record, with_value=not _is_secret(record, batch))
-
 
 _Cells: TypeAlias = tuple[Any, ...]
-_HIDDEN_VALUE: _Cells = (HIDDEN, "hidden")
 _NO_PARTITION = _PartitionRecords(None, None, None, None, None, b"", None)
 
 
@@ -538,13 +516,6 @@ def _topics(topics: Any, api_key: int) -> Iterator[tuple[Any, Any, Any]]:
 
 def _is_metadata(part: _PartitionRecords) -> bool:
     return part.topic in METADATA_TOPICS or part.topic_id in METADATA_TOPICS
-
-
-def _is_secret(record: Record, batch: RecordBatch) -> bool:
-    """Return true if a record of the controllers' metadata log has credentials."""
-    if batch.is_control or record.value is None:
-        return False
-    return holds_credentials(record.value)
 
 
 def _by_name(items: list[Any]) -> dict[Any, Any]:

@@ -7,21 +7,21 @@ from __future__ import annotations
 
 import binascii
 from binascii import b2a_base64
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kanalyze.common.argument_values import parsed, shown
 from kanalyze.errors import UsageError
-from kanalyze.spec.rows.records import HeaderItem
 
 if TYPE_CHECKING:
     from kanalyze.kafka.records.types import Record
 
-__all__ = ["RecordSearch", "ShownValues", "ValuesAs", "parse_search", "search_of"]
+__all__ = ["AS_TEXT", "RecordSearch", "ShownValues", "ValuesAs", "parse_search", "search_of"]
 
 
 ValuesAs: TypeAlias = Literal["base64", "escaped"]
 """How bytes that are not text are written."""
-_Cells: TypeAlias = tuple[Any, ...]
+AS_TEXT = "text"
+"""The encoding of text that is written unchanged."""
 _LINES = str.maketrans("", "", "\t\n\r")
 
 
@@ -29,26 +29,21 @@ class ShownValues:
     """Formats keys, values and headers as text."""
 
     def __init__(self, values_as: ValuesAs, longest: int | None) -> None:
+        """Write bytes that are not text as ``values_as``; cut all after ``longest`` bytes."""
         self._bytes_as = values_as
-        self._longest = longest
+        self.longest = longest
 
-    def __call__(self, record: Record) -> _Cells:
-        """Return the cells from ``key`` to ``headers``."""
-        headers = [
-            HeaderItem(str(key, "utf-8", "backslashreplace"), *self._text(value))
-            for key, value in record.headers
-        ]
-        return (*self._text(record.key), *self._text(record.value), headers)
-
-    def _text(self, data: bytes | None) -> tuple[str | None, str | None]:
+    def text(self, data: bytes) -> tuple[str, str]:
         """Return bytes as text, and the encoding: ``text``, ``base64`` or ``escaped``."""
-        if data is None:
-            return None, None
-        if self._longest is not None and len(data) > self._longest:
-            data = _cut(data, self._longest)
+        if self.longest is not None and len(data) > self.longest:
+            data = _cut(data, self.longest)
         text = _as_text(data)
         if text is not None:
-            return text, "text"
+            return text, AS_TEXT
+        return self.no_text(data)
+
+    def no_text(self, data: bytes) -> tuple[str, str]:
+        """Return bytes that are no text, and of which nothing is cut, in the way of all such."""
         if self._bytes_as == "escaped":
             return _escaped(data), "escaped"
         return b2a_base64(data, newline=False).decode("ascii"), "base64"

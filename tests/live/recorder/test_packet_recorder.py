@@ -11,7 +11,7 @@ from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.live.recorder.files import PcapngWriter
 from kanalyze.live.recorder.packet_recorder import PacketRecorder
-from kanalyze.render.wireshark import comment_of
+from kanalyze.render.wireshark import comments_of
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.filters import RowFilter
 from tests.support import rows as sample_rows
@@ -129,7 +129,7 @@ def test_each_row_that_matched_has_a_comment() -> None:
     watch(path("errors"), PacketRecorder(sink, [RowFilter.parse(errors=True)]))
     expected: dict[int | None, list[str]] = {}
     for row in kanalyze.requests(path("errors"), errors=True):
-        expected.setdefault(row.request_packet, []).append(comment_of(row))
+        expected.setdefault(row.request_packet, []).append(comments_of(RowBlock.of_rows([row]))[0])
     assert sink.comments == expected
 
 

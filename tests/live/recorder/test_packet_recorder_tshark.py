@@ -13,7 +13,8 @@ import pytest
 import kanalyze
 from kanalyze.live.recorder.files import PcapngWriter
 from kanalyze.live.recorder.packet_recorder import PacketRecorder
-from kanalyze.render.wireshark import comment_of
+from kanalyze.render.wireshark import comments_of
+from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.filters import RowFilter
 from tests.support.captures import path
 from tests.support.waiting import LONG_S
@@ -51,7 +52,7 @@ def test_capinfos_reports_packets_in_order_of_time(recorded: Path) -> None:
 
 def test_tshark_shows_the_comments_at_the_packets_of_requests(recorded: Path) -> None:
     expected = [
-        (str(row.request_start_ns), comment_of(row))
+        (str(row.request_start_ns), comments_of(RowBlock.of_rows([row]))[0])
         for row in kanalyze.requests(path("errors"), errors=True)
     ]
     fields = ("-T", "fields", "-E", "aggregator=|", "-e", "frame.time_epoch", "-e", "frame.comment")

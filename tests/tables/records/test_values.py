@@ -11,13 +11,19 @@ from hypothesis import strategies as st
 
 from kanalyze.errors import UsageError
 from kanalyze.kafka.records.types import Header, Record
+from kanalyze.spec.rows.records import RECORD_COLUMNS, RecordRow
+from kanalyze.tables.records.columns import RecordColumns
 from kanalyze.tables.records.values import ShownValues, ValuesAs, parse_search, search_of
 
 
 def shown(value: bytes | None, values_as: ValuesAs = "base64", longest: int | None = None) -> Any:
     """Return the text of a value, and its encoding."""
-    record = Record(0, None, None, value)
-    return ShownValues(values_as, longest)(record)[2:4]
+    columns = RecordColumns(RECORD_COLUMNS, (), ShownValues(values_as, longest))
+    columns.add(0, Record(0, None, value, value, (Header(b"h", value),)), None)
+    (row,) = columns.drain().rows(RecordRow, RECORD_COLUMNS)
+    ((_, *header),) = row.headers
+    assert (row.key, row.key_encoding) == (row.value, row.value_encoding) == tuple(header)
+    return tuple(header)
 
 
 @given(st.binary(max_size=40))
@@ -34,6 +40,16 @@ def test_text_may_have_lines_and_tabs_but_no_control_characters() -> None:
     assert shown(b"\x1b[31m", "escaped") == ("\\x1b[31m", "escaped")
     assert shown(b"\xff", "escaped") == ("\\xff", "escaped")
     assert shown(None) == (None, None)
+
+
+@given(
+    st.binary(max_size=6) | st.text(max_size=6).map(lambda text: text.encode("utf-8", "replace"))
+)
+def test_bytes_are_text_if_they_are_printable_utf_8_but_for_line_ends_and_tabs(data: bytes) -> None:
+    text = data.decode("utf-8", "replace")
+    is_text = text.encode() == data and all(char.isprintable() or char in "\t\n\r" for char in text)
+    assert (shown(data)[1] == "text") == is_text
+    assert (shown(data) == (text, "text")) == is_text
 
 
 @given(st.text(st.characters(categories=("L", "N")), max_size=12), st.integers(0, 30))
