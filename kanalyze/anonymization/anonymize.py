@@ -172,7 +172,7 @@ class Anonymization:
             connections=collection.connections,
             messages=collection.message_count,
             unread_messages=collection.unread_messages,
-            unread_batches=messages.records.blanked_batches,
+            unread_batches=messages.blanked_batches,
         )
 
     def check(self, written: str) -> OutputCheck:
@@ -218,7 +218,7 @@ class _Payloads:
     def payload(
         self, source: bytes, destination: bytes, ports: bytes, sequence: int, length: int
     ) -> bytes | None:
-        """See :class:`~kanalyze.anonymization.packets.Payloads`."""
+        """See :class:`~kanalyze.anonymization.rewriting.Payloads`."""
         place = self._places.find(source, destination, ports, sequence, self.packet)
         if place is None:
             return None
@@ -257,7 +257,7 @@ def _anonymous_batch(
         payloads.begin(number)
         packet = anonymizer.packet(row)
         if payloads.kept_bytes is not None:
-            del packet[anonymizer.payload_at + payloads.kept_bytes :]
+            packet = packet[: anonymizer.payload_at + payloads.kept_bytes]
         packets.append(packet)
         offsets.append(offset)
         captured_bytes.append(len(packet))

@@ -56,7 +56,7 @@ class StreamPieces:
         self._data: mmap.mmap | bytes = b""
         self._longest: dict[int, int] = {}
 
-    def add(self, stream: int, offset: int, data: bytes) -> None:
+    def add(self, stream: int, offset: int, data: bytes | bytearray) -> None:
         """Add bytes at an offset of a stream."""
         self._file.write(data)
         self._streams.append(stream)
