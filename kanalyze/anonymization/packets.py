@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Final
 
 from kanalyze.anonymization.rewriting import PlainPackets
 from kanalyze.net.capture_headers import DATA_PAD, prism_bytes, radiotap_flags, value_head
-from kanalyze.net.header_kinds import DROPPED, ETHERNET, IPV4, IPV6, LLC_FRAME
-from kanalyze.net.headers import read_link, read_other
+from kanalyze.net.header_kinds import DROPPED, ETHERNET, LLC_FRAME
+from kanalyze.net.headers import read_other
 from kanalyze.net.tunnels import read_in_ip
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ __all__ = ["PacketAnonymizer"]
 _ETHERNET_LINK, _COOKED, _COOKED_2 = 1, 113, 276
 _COPIED_LINKS: Final = frozenset((0, 9, 12, 14, 50, 51, 101, 104, 108, 228, 229))
 """Link types without addresses of their own: BSD loopback, PPP and HDLC, PPPoE, raw IP."""
-_MAX_HEADERS: Final = 24
 _LLC_BYTES: Final = 3
 _ICMP, _UDP, _GRE, _ICMP_6 = 1, 17, 47, 58
 _PROTOCOL: Final = 0xFF
@@ -53,32 +52,10 @@ _two_u16 = Struct(">HH").unpack_from
 class PacketAnonymizer(PlainPackets):
     """Makes packets anonymous, one at a time."""
 
-    def packet(self, row: int) -> bytearray:
-        """Return a packet of the batch, anonymized; raises nothing."""
-        link_type = self.take(row)
-        cursor = self.cursor
-        kind = read_link(cursor, link_type)
-        if not self._link(link_type, cursor.at - self.begin_at, is_read=kind >= 0):
-            return self.out
-        for _ in range(_MAX_HEADERS):
-            if kind < 0:
-                break
-            if kind == IPV4:
-                kind = self.ipv4()
-            elif kind == IPV6:
-                kind = self.ipv6()
-            else:
-                kind = self._other_header(kind)
-        self.write_sums()
-        return self.out
-
     # -- link layers ------------------------------------------------------------------------------
 
-    def _link(self, link_type: int, header_end: int, *, is_read: bool) -> bool:
-        """Write the link-layer header, which ends at ``header_end`` if it could be read.
-
-        Returns false if the link type is unknown.
-        """
+    def link(self, link_type: int, header_end: int, is_read: bool) -> bool:
+        """Write a link-layer header other than Ethernet; see :meth:`.PlainPackets.link`."""
         at = 0
         carrier = _carrier_header(self.data, link_type)
         if carrier is not None:
@@ -114,7 +91,7 @@ class PacketAnonymizer(PlainPackets):
         if is_mac:
             self.out[at : at + 6] = self.stand_ins.mac(self.data[at : at + 6])
 
-    def _other_header(self, kind: int) -> int:
+    def other_header(self, kind: int) -> int:
         """Write a header that is not IP; return the kind of the next one, below 0 for none."""
         cursor = self.cursor
         at = cursor.at - self.begin_at

@@ -2,7 +2,8 @@
 # tests/anonymization/test_rules.py compares.
 cimport cython
 
-from kanalyze.net.header_cursor cimport DROPPED, TCP, HeaderCursor, read_ipv4, read_ipv6
+from kanalyze.net.header_cursor cimport DROPPED, IPV4, IPV6, TCP, HeaderCursor, read_ipv4, read_ipv6
+from kanalyze.net.headers cimport read_link
 
 cdef enum:
     FIXED = 0
@@ -56,9 +57,12 @@ cdef enum:
     TCP_PROTOCOL = 6
     UDP_PROTOCOL = 17
     SYN = 2
+
+    ETHERNET_LINK = 1
+    MAX_HEADERS = 24
     FAILED = -7
 
-cdef long long LARGEST, NO_HOLE
+cdef long long LARGEST, NO_HOLE, HALF, MASK, WINDOW_BYTES
 
 
 cdef class WalkPlan:
@@ -213,6 +217,44 @@ cdef class RecordWalk:
     cdef long long _varint(self) except? FAILED
 
 
+cdef class PieceReader:
+    cdef public dict bounds
+    cdef public dict longest
+    cdef const long long[::1] _offsets
+    cdef const long long[::1] _lengths
+    cdef const long long[::1] _places
+    cdef object _data
+
+    cpdef set_pieces(self, offsets, lengths, places, data)
+    @cython.locals(
+        first=cython.Py_ssize_t,
+        last=cython.Py_ssize_t,
+        index=cython.Py_ssize_t,
+        end=cython.longlong,
+        begin=cython.longlong,
+        size=cython.longlong,
+        at=cython.longlong,
+        start=cython.longlong,
+        stop=cython.longlong,
+    )
+    cpdef read(self, stream, long long offset, long long length)
+    @cython.locals(middle=cython.Py_ssize_t)
+    cdef Py_ssize_t _first_after(
+        self, long long offset, Py_ssize_t first, Py_ssize_t last
+    ) except -1
+
+
+@cython.final
+cdef class OneWayStream:
+    cdef readonly object number
+    cdef readonly long long first_packet
+    cdef readonly long long first_sequence
+    cdef readonly long long furthest
+
+    @cython.locals(distance=cython.longlong, offset=cython.longlong)
+    cpdef long long offset_of(self, long long sequence) except? FAILED
+
+
 cdef class Addresses:
     cdef readonly tuple ends
     cdef readonly bytes new
@@ -236,6 +278,12 @@ cdef class PlainPackets:
     cdef dict _known
     cdef dict _known_macs
 
+    @cython.locals(
+        link_type=cython.longlong, kind=cython.longlong, header_end=cython.Py_ssize_t, _i=cython.int
+    )
+    cpdef bytearray packet(self, long long row)
+    @cython.locals(link_type=cython.longlong)
+    cdef long long _begin(self, long long row) except? FAILED
     cpdef copy(self, Py_ssize_t begin, Py_ssize_t end)
     @cython.locals(both=bytes, stand_ins=bytes)
     cpdef ethernet(self, Py_ssize_t at, Py_ssize_t header_end)
@@ -246,7 +294,7 @@ cdef class PlainPackets:
         old_checksum=cython.longlong,
         addresses=Addresses,
     )
-    cpdef long long ipv4(self) except? FAILED
+    cdef long long _ipv4(self) except? FAILED
     @cython.locals(
         at=cython.Py_ssize_t,
         next_at=cython.Py_ssize_t,
@@ -257,7 +305,7 @@ cdef class PlainPackets:
         is_fragment=cython.bint,
         addresses=Addresses,
     )
-    cpdef long long ipv6(self) except? FAILED
+    cdef long long _ipv6(self) except? FAILED
     @cython.locals(both=bytes, addresses=Addresses)
     cdef Addresses _addresses(self, Py_ssize_t at, Py_ssize_t size)
     @cython.locals(at=cython.Py_ssize_t, end=cython.Py_ssize_t)
@@ -280,7 +328,7 @@ cdef class PlainPackets:
         pseudo=Addresses,
         protocol=cython.int,
     )
-    cpdef write_sums(self)
+    cdef _write_sums(self)
     @cython.locals(
         old_checksum=cython.longlong,
         partial=cython.longlong,

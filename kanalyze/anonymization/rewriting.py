@@ -38,7 +38,8 @@ if not cython.compiled:
     )
     from kanalyze.kafka.records.types import ENTRY_HEAD_BYTES, MAGIC_AT, MESSAGE_HEAD_BYTES
     from kanalyze.net.header_cursor import read_ipv4, read_ipv6
-    from kanalyze.net.header_kinds import DROPPED, TCP
+    from kanalyze.net.header_kinds import DROPPED, IPV4, IPV6, TCP
+    from kanalyze.net.headers import read_link
 
     UUID_RULE, BLANK_RULE, MESSAGE_RULE, RECORDS_RULE = 3, 4, 8, 9
 
@@ -66,6 +67,9 @@ if not cython.compiled:
     FRAGMENT_HEADER, AUTHENTICATION = 44, 51
     TCP_PROTOCOL, UDP_PROTOCOL = 6, 17
     SYN = 2
+
+    ETHERNET_LINK = 1
+    MAX_HEADERS = 24
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -126,7 +130,6 @@ __all__ = [
 ]
 
 
-_NO_STEPS: Final = array("q")
 _NO_OPTION: Final = b"\x01"
 _KEPT_OPTIONS: Final = frozenset((2, 3, 4, 5, 8))
 """Segment size, window scale, selective acknowledgments, timestamps."""
@@ -135,6 +138,9 @@ _TIMESTAMPS_BYTES: Final = 12
 """The options of most packets: two NOPs and timestamps."""
 _CLEAR_ALERT: Final = re.compile(rb"\x15\x03[\0-\x04]\0\x02[\1\2].", re.DOTALL)
 """A TLS record with an alert that is not encrypted: its level and its description."""
+_NO_NUMBERS: Final = array("q")
+HALF, MASK = 1 << 31, 0xFFFFFFFF
+WINDOW_BYTES = 1 << 30
 LARGEST = 1 << 62
 NO_HOLE = 1 << 62
 _MAX_KNOWN: Final = 1 << 16
@@ -162,7 +168,7 @@ class WalkPlan:
             is_known: whether the definition has the version of the request.
         """
         self.has_steps = steps is not None
-        self.steps = memoryview(steps or _NO_STEPS)
+        self.steps = memoryview(steps or _NO_NUMBERS)
         self.header_version = header_version
         self.is_known = is_known
 
@@ -708,6 +714,97 @@ class RecordWalk:
         return -(value >> 1) - 1 if is_odd else value >> 1
 
 
+# -- streams --------------------------------------------------------------------------------------
+
+
+class PieceReader:
+    """Reads pieces of streams, which are sorted by stream and offset.
+
+    Attributes:
+        bounds: index of the first piece of each stream, and of the first after them.
+        longest: size of the longest piece of each stream.
+    """
+
+    def __init__(self) -> None:
+        self.bounds: dict[int, tuple[int, int]] = {}
+        self.longest: dict[int, int] = {}
+        self.set_pieces(_NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, b"")
+
+    def set_pieces(
+        self, offsets: array[int], lengths: array[int], places: array[int], data: bytes | memoryview
+    ) -> None:
+        """Read these pieces: their offsets in streams, their sizes, and where they are in data."""
+        self._offsets = memoryview(offsets)
+        self._lengths = memoryview(lengths)
+        self._places = memoryview(places)
+        self._data = data
+
+    def read(self, stream: int, offset: int, length: int) -> bytes | None:
+        """Return bytes of a stream, zeros where nothing was added; None if there is nothing."""
+        bounds = self.bounds.get(stream)
+        if bounds is None:
+            return None
+        first, last = bounds
+        end = offset + length
+        index = max(self._first_after(offset, first, last) - 1, first)
+        begin = self._offsets[index]
+        size = self._lengths[index]
+        if begin <= offset and end <= begin + size:
+            at = self._places[index] + offset - begin
+            return bytes(self._data[at : at + length])
+        data = bytearray(length)
+        # A piece that began before may be longer than those after it.
+        index = self._first_after(offset - self.longest[stream] - 1, first, last)
+        while index < last and self._offsets[index] < end:
+            begin = self._offsets[index]
+            start = max(begin, offset)
+            stop = min(begin + self._lengths[index], end)
+            if start < stop:
+                at = self._places[index] + start - begin
+                data[start - offset : stop - offset] = self._data[at : at + stop - start]
+            index += 1
+        return bytes(data)
+
+    def _first_after(self, offset: int, first: int, last: int) -> int:
+        """Return the index of the first of some pieces that begins after an offset."""
+        while first < last:
+            middle = (first + last) // 2
+            if offset < self._offsets[middle]:
+                last = middle
+            else:
+                first = middle + 1
+        return first
+
+
+class OneWayStream:
+    """What one end of a connection sends.
+
+    Attributes:
+        number: that of the stream.
+        first_packet: number of the connection's first packet.
+        first_sequence: sequence number of its first byte.
+        furthest: the furthest offset so far.
+    """
+
+    def __init__(self, number: int, first_packet: int, first_sequence: int) -> None:
+        self.number = number
+        self.first_packet = first_packet
+        self.first_sequence = first_sequence
+        self.furthest = 0
+
+    def offset_of(self, sequence: int) -> int:
+        """Return the offset in the stream that a sequence number stands for.
+
+        Sequence numbers have 32 bits: of all possible offsets, take the one nearest to the furthest
+        so far.
+        """
+        distance = sequence - self.first_sequence - self.furthest
+        offset = self.furthest + ((distance + HALF) & MASK) - HALF
+        if abs(offset - self.furthest) < WINDOW_BYTES:
+            self.furthest = max(offset, self.furthest)
+        return offset
+
+
 # -- packets --------------------------------------------------------------------------------------
 
 
@@ -749,11 +846,48 @@ class PlainPackets:
         self._known_macs: dict[bytes, bytes] = {}
 
     def begin(self, batch: PacketBatch) -> None:
-        """Make this the batch that :meth:`take` reads."""
+        """Make this the batch that :meth:`packet` reads."""
         self._buffer = batch.buffer
         self.cursor = HeaderCursor(batch, LayerStats())
 
-    def take(self, row: int) -> int:
+    def packet(self, row: int) -> bytearray:
+        """Return a packet of the batch, anonymized; raises nothing."""
+        link_type = self._begin(row)
+        kind = read_link(self.cursor, link_type)
+        header_end = self.cursor.at - self.begin_at
+        if link_type == ETHERNET_LINK:
+            self.ethernet(0, header_end)
+        elif not self.link(link_type, header_end, kind >= 0):
+            return self.out
+        for _i in range(MAX_HEADERS):
+            if kind < 0:
+                break
+            if kind == IPV4:
+                kind = self._ipv4()
+            elif kind == IPV6:
+                kind = self._ipv6()
+            else:
+                kind = self.other_header(kind)
+        self._write_sums()
+        return self.out
+
+    def link(self, link_type: int, header_end: int, is_read: bool) -> bool:
+        """Write a link-layer header other than Ethernet.
+
+        Returns false if the link type is unknown.
+
+        Args:
+            link_type: its type.
+            header_end: where it ends, if it could be read.
+            is_read: whether it could.
+        """
+        raise NotImplementedError
+
+    def other_header(self, kind: int) -> int:
+        """Write a header that is not IP; return the kind of the next one, below 0 for none."""
+        raise NotImplementedError
+
+    def _begin(self, row: int) -> int:
         """Begin with a packet of the batch, none of which is written yet; return its link type."""
         link_type = self.cursor.begin(row)
         self.begin_at = self.cursor.at
@@ -784,7 +918,7 @@ class PlainPackets:
 
     # -- IP ---------------------------------------------------------------------------------------
 
-    def ipv4(self) -> int:
+    def _ipv4(self) -> int:
         """Write an IPv4 header; return the kind of the next header, below 0 if none is written."""
         at = self.cursor.at - self.begin_at
         kind = read_ipv4(self.cursor)
@@ -804,8 +938,8 @@ class PlainPackets:
             return DROPPED
         return self._inside(kind, addresses)
 
-    def ipv6(self) -> int:
-        """Write an IPv6 header and its extensions; return as :meth:`ipv4` does."""
+    def _ipv6(self) -> int:
+        """Write an IPv6 header and its extensions; return as for IPv4."""
         at = self.cursor.at - self.begin_at
         protocol = self._from[at + 6] if at + IPV6_BYTES <= self._size else -1
         next_at = at + IPV6_BYTES
@@ -850,7 +984,7 @@ class PlainPackets:
         return DROPPED
 
     def other_inside(self, kind: int, addresses: Addresses) -> int:
-        """Write a header inside IP that is not TCP; return as :meth:`ipv4` does."""
+        """Write a header inside IP that is not TCP; return the kind of that inside a tunnel."""
         raise NotImplementedError
 
     # -- TCP --------------------------------------------------------------------------------------
@@ -899,7 +1033,7 @@ class PlainPackets:
         """
         self._sums.append((at, end, checksum_at, pseudo, protocol))
 
-    def write_sums(self) -> None:
+    def _write_sums(self) -> None:
         """Write the checksums that were noted, the last one first.
 
         A tunnel's checksum covers the packet inside.

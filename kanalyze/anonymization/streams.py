@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import mmap
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from socket import AF_INET, AF_INET6, inet_pton
 from struct import Struct
 from typing import TYPE_CHECKING, BinaryIO, Final
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 import numpy as np
 
 from kanalyze.anonymization.contents import anonymous_prefix, raw_token
+from kanalyze.anonymization.rewriting import OneWayStream, PieceReader
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,81 +38,46 @@ if TYPE_CHECKING:
 __all__ = ["Collection", "StreamPieces", "StreamPlaces", "StreamRanges"]
 
 
-_HALF: Final = 1 << 31
-_MASK: Final = 0xFFFFFFFF
-_WINDOW_BYTES: Final = 1 << 30
-
-
-class StreamPieces:
+class StreamPieces(PieceReader):
     """Pieces of streams; all are added before the first is read."""
 
     def __init__(self, file: BinaryIO) -> None:
+        super().__init__()
         self._file = file
         self._written = 0
         self._streams = array("q")
-        self._offsets = array("q")
-        self._file_positions = array("q")
-        self._lengths = array("q")
-        self._bounds: dict[int, tuple[int, int]] = {}
-        self._data: mmap.mmap | bytes = b""
-        self._longest: dict[int, int] = {}
+        self._added = array("q"), array("q"), array("q")
+        """Offset in the stream, size, and position in the file."""
+        self._mapped: mmap.mmap | None = None
 
     def add(self, stream: int, offset: int, data: bytes | bytearray) -> None:
         """Add bytes at an offset of a stream."""
         self._file.write(data)
+        offsets, lengths, places = self._added
         self._streams.append(stream)
-        self._offsets.append(offset)
-        self._file_positions.append(self._written)
-        self._lengths.append(len(data))
+        offsets.append(offset)
+        lengths.append(len(data))
+        places.append(self._written)
         self._written += len(data)
-        if len(data) > self._longest.get(stream, 0):
-            self._longest[stream] = len(data)
+        if len(data) > self.longest.get(stream, 0):
+            self.longest[stream] = len(data)
 
     def sort(self) -> None:
         """Prepare for :meth:`read`, after the last :meth:`add`."""
         self._file.flush()
         if not self._written:
             return
-        self._data = mmap.mmap(self._file.fileno(), self._written, access=mmap.ACCESS_READ)
-        order, self._bounds = _sorted(self._streams, self._offsets)
+        self._mapped = mmap.mmap(self._file.fileno(), self._written, access=mmap.ACCESS_READ)
+        order, self.bounds = _sorted(self._streams, self._added[0])
         self._streams = array("q")
-        self._offsets, self._lengths, self._file_positions = (
-            _reordered(column, order) for column in self._columns()
-        )
+        self._added = tuple(_reordered(column, order) for column in self._added)
+        self.set_pieces(*self._added, self._mapped)
 
     def close(self) -> None:
         """Discard the pieces; after that, the file may be closed."""
-        if isinstance(self._data, mmap.mmap):
-            self._data.close()
-        self._data, self._bounds = b"", {}
-
-    def read(self, stream: int, offset: int, length: int) -> bytes | None:
-        """Return bytes of a stream, zeros where nothing was added; None if there is nothing."""
-        bounds = self._bounds.get(stream)
-        if bounds is None:
-            return None
-        first, last = bounds
-        end = offset + length
-        index = max(bisect_right(self._offsets, offset, first, last) - 1, first)
-        begin, size = self._offsets[index], self._lengths[index]
-        if begin <= offset and end <= begin + size:
-            at = self._file_positions[index] + offset - begin
-            return self._data[at : at + length]
-        data = bytearray(length)
-        # A piece that began before may be longer than those after it.
-        low = bisect_left(self._offsets, offset - self._longest[stream], first, index + 1)
-        index = low
-        while index < last and self._offsets[index] < end:
-            begin, size, begin_in_file = (column[index] for column in self._columns())
-            start, stop = max(begin, offset), min(begin + size, end)
-            if start < stop:
-                at = begin_in_file + start - begin
-                data[start - offset : stop - offset] = self._data[at : at + stop - start]
-            index += 1
-        return bytes(data)
-
-    def _columns(self) -> tuple[array[int], array[int], array[int]]:
-        return self._offsets, self._lengths, self._file_positions
+        self.bounds = {}
+        if self._mapped is not None:
+            self._mapped.close()
 
 
 class StreamRanges:
@@ -166,30 +132,18 @@ def _reordered(column: array[int], order: NDArray[np.int64]) -> array[int]:
     return array("q", np.frombuffer(column, np.int64)[order].tobytes()) if column else column
 
 
-class _OneWayStream:
-    """What one end of a connection sends."""
-
-    __slots__ = ("first_packet", "first_sequence", "furthest", "number")
-
-    def __init__(self, number: int, first_packet: int, first_sequence: int) -> None:
-        self.number = number
-        self.first_packet = first_packet
-        self.first_sequence = first_sequence
-        self.furthest = 0
-
-
 class StreamPlaces:
     """Finds the stream that a packet belongs to, and the packet's stream offset."""
 
     def __init__(self) -> None:
-        self._streams: dict[bytes, list[_OneWayStream]] = {}
+        self._streams: dict[bytes, list[OneWayStream]] = {}
 
     def add(self, connection: TcpConnection) -> None:
         """Add both streams of a connection whose first sequence numbers are known."""
         one, other = map(_packed, connection.endpoints)
         for direction, key in ((0, _key(one, other)), (1, _key(other, one))):
             self._streams.setdefault(key, []).append(
-                _OneWayStream(
+                OneWayStream(
                     2 * connection.serial + direction,
                     connection.first_packet or 0,
                     connection.first_sequence[direction],
@@ -213,13 +167,7 @@ class StreamPlaces:
             if later.first_packet > packet:
                 break
             stream = later
-        # Sequence numbers have 32 bits: of all possible offsets, take the one nearest to the
-        # furthest so far.
-        distance = sequence - stream.first_sequence - stream.furthest
-        offset = stream.furthest + ((distance + _HALF) & _MASK) - _HALF
-        if abs(offset - stream.furthest) < _WINDOW_BYTES:
-            stream.furthest = max(offset, stream.furthest)
-        return stream.number, offset
+        return stream.number, stream.offset_of(sequence)
 
 
 def _packed(end: Endpoint) -> tuple[bytes, bytes]:
