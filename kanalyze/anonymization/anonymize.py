@@ -104,6 +104,7 @@ class Anonymization:
         max_memory_bytes: int = DEFAULT_MEMORY_BYTES,
         leave_out: Callable[[Anomaly], object] | None = None,
         outputs: AbstractSet[FileIdentity] = frozenset(),
+        jobs: int = 1,
     ) -> None:
         """Check the settings; nothing is opened yet.
 
@@ -116,6 +117,7 @@ class Anonymization:
             max_memory_bytes: memory in bytes for connections.
             leave_out: called with the anomaly of each file that is left out.
             outputs: files that are written meanwhile; folders and globs leave them out.
+            jobs: how many processes may work on large captures; what is written is the same.
 
         Raises:
             UsageError: a port or the memory is invalid.
@@ -128,6 +130,7 @@ class Anonymization:
         self._is_broker = broker_side(ports, ())
         self._memory_bytes = max_memory_bytes
         self._memory = MemoryBounds.of(max_memory_bytes)
+        self._jobs = jobs
         self._second_pass: MergedCaptures | None = None
 
     @property
@@ -181,6 +184,7 @@ class Anonymization:
             self._inputs.captures,
             written,
             strips_records=self._strips_records,
+            jobs=self._jobs,
             ports=self._ports,
             catalog=self._catalog,
             max_memory_bytes=self._memory_bytes,

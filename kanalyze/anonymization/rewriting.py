@@ -73,6 +73,7 @@ if not cython.compiled:
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from mmap import mmap
     from typing import Protocol, TypeAlias
 
     from kanalyze.anonymization.stand_ins import StandIns
@@ -731,7 +732,7 @@ class PieceReader:
         self.set_pieces(_NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, b"")
 
     def set_pieces(
-        self, offsets: array[int], lengths: array[int], places: array[int], data: bytes | memoryview
+        self, offsets: array[int], lengths: array[int], places: array[int], data: bytes | mmap
     ) -> None:
         """Read these pieces: their offsets in streams, their sizes, and where they are in data."""
         self._offsets = memoryview(offsets)

@@ -70,7 +70,8 @@ class StreamPieces(PieceReader):
         self._mapped = mmap.mmap(self._file.fileno(), self._written, access=mmap.ACCESS_READ)
         order, self.bounds = _sorted(self._streams, self._added[0])
         self._streams = array("q")
-        self._added = tuple(_reordered(column, order) for column in self._added)
+        offsets, lengths, places = (_reordered(column, order) for column in self._added)
+        self._added = offsets, lengths, places
         self.set_pieces(*self._added, self._mapped)
 
     def close(self) -> None:
