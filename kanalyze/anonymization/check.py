@@ -128,7 +128,7 @@ class OutputCheck:
         self._is_forked = jobs > 1
         self._readers = {
             sign: [
-                _Reader(inputs, Shard(index, shards), left_out, left_out_kinds, settings)
+                _SideReader(inputs, Shard(index, shards), left_out, left_out_kinds, settings)
                 for index in range(shards)
             ]
             for sign, inputs in sides
@@ -164,7 +164,7 @@ class OutputCheck:
                 self._read_on(reading)
         return self._lines("")
 
-    def _rows_of(self, reader: _Reader, stack: ExitStack) -> Iterator[HashedRows]:
+    def _rows_of(self, reader: _SideReader, stack: ExitStack) -> Iterator[HashedRows]:
         if not self._is_forked:
             return reader.rows()
         forked = Forked(reader.rows)
@@ -262,7 +262,7 @@ class _Unmatched:
         self._counts = more[rows[kept]]
 
 
-class _Reader:
+class _SideReader:
     """Reads one of the two that are compared, or a shard of its connections: :meth:`rows`, once."""
 
     def __init__(

@@ -15,6 +15,7 @@ from __future__ import annotations
 import mmap
 from array import array
 from bisect import bisect_left
+from operator import add
 from socket import AF_INET, AF_INET6, inet_pton
 from struct import Struct
 from typing import TYPE_CHECKING, BinaryIO, Final
@@ -23,8 +24,11 @@ import numpy as np
 
 from kanalyze.anonymization.contents import anonymous_prefix, raw_token
 from kanalyze.anonymization.rewriting import OneWayStream, PieceReader
+from kanalyze.common.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from kanalyze.anonymization.messages import AnonymousMessage, MessageAnonymizer
@@ -35,19 +39,40 @@ if TYPE_CHECKING:
     from kanalyze.model.tcp import Endpoint, TcpConnection
     from kanalyze.runtime.stages import BatchEvents
 
-__all__ = ["Collection", "StreamPieces", "StreamPlaces", "StreamRanges"]
+__all__ = [
+    "Collection",
+    "FoundMessages",
+    "FoundStreams",
+    "StreamPieces",
+    "StreamPlaces",
+    "StreamRanges",
+]
+
+
+class PieceColumns(NamedTuple):
+    """Pieces of streams, whose bytes are in a file."""
+
+    streams: array[int]
+    offsets: array[int]
+    lengths: array[int]
+    places: array[int]
+    """Positions in the file."""
+    longest: dict[int, int]
+    """Size of the longest piece of each stream."""
+    file_bytes: int
 
 
 class StreamPieces(PieceReader):
     """Pieces of streams; all are added before the first is read."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, columns: PieceColumns | None = None) -> None:
+        """Write pieces to a file; or read those that another process wrote to it."""
         super().__init__()
         self._file = file
-        self._written = 0
-        self._streams = array("q")
-        self._added = array("q"), array("q"), array("q")
-        """Offset in the stream, size, and position in the file."""
+        if columns is None:
+            columns = PieceColumns(array("q"), array("q"), array("q"), array("q"), {}, 0)
+        self._streams, self._added = columns.streams, columns[1:4]
+        self.longest, self._written = columns.longest, columns.file_bytes
         self._mapped: mmap.mmap | None = None
 
     def add(self, stream: int, offset: int, data: bytes | bytearray) -> None:
@@ -61,6 +86,17 @@ class StreamPieces(PieceReader):
         self._written += len(data)
         if len(data) > self.longest.get(stream, 0):
             self.longest[stream] = len(data)
+
+    def columns(self) -> PieceColumns:
+        """Return the pieces, which are in the file then."""
+        self._file.flush()
+        return PieceColumns(self._streams, *self._added, self.longest, self._written)
+
+    @property
+    def furthest(self) -> int:
+        """The end of the piece that is furthest in its stream, before :meth:`sort`."""
+        offsets, lengths, _ = self._added
+        return max(map(add, offsets, lengths), default=0)
 
     def sort(self) -> None:
         """Prepare for :meth:`read`, after the last :meth:`add`."""
@@ -139,6 +175,20 @@ class StreamPlaces:
     def __init__(self) -> None:
         self._streams: dict[bytes, list[OneWayStream]] = {}
 
+    def rows(self) -> Iterator[tuple[bytes, int, int, int]]:
+        """Yield the ends, the number, the first packet and sequence number of each stream."""
+        for ends, streams in self._streams.items():
+            for each in streams:
+                yield ends, each.number, each.first_packet, each.first_sequence
+
+    def add_rows(
+        self, rows: Iterable[tuple[bytes, int, int, int]], shard: int, shards: int
+    ) -> None:
+        """Add streams of a shard: the numbers times ``shards``, plus ``shard``, become theirs."""
+        for ends, number, *first in rows:
+            stream = OneWayStream(number * shards + shard, *first)
+            self._streams.setdefault(ends, []).append(stream)
+
     def add(self, connection: TcpConnection) -> None:
         """Add both streams of a connection whose first sequence numbers are known."""
         one, other = map(_packed, connection.endpoints)
@@ -180,6 +230,7 @@ def _key(source: tuple[bytes, bytes], destination: tuple[bytes, bytes]) -> bytes
     return source[0] + destination[0] + source[1] + destination[1]
 
 
+_NEVER_WRAPS_BYTES: Final = 1 << 30
 _PREFIX_BYTES: Final = 4
 _SASL_HANDSHAKE: Final = 17
 _ENVELOPE: Final = 58
@@ -188,6 +239,77 @@ _size: Final = Struct(">i").pack
 _response_head: Final = Struct(">ii").pack
 _request_head: Final = Struct(">ihhi").pack
 _int16: Final = Struct(">h")
+
+
+class FoundMessages(NamedTuple):
+    """What the first pass found in a shard of the connections."""
+
+    pieces: PieceColumns
+    places: list[tuple[bytes, int, int, int]]
+    """See :meth:`StreamPlaces.rows`."""
+    records: StreamRanges
+    furthest: int
+    """The furthest end of a piece in its stream."""
+    connections: int
+    """Kafka connections."""
+    messages: int
+    unread_messages: int
+    """Messages whose body could not be read; the whole body is blank."""
+    unread_batches: int
+    """Batches of records that are blank as a whole."""
+    wire_bytes: int
+    """Bytes of all packets, those of other shards too."""
+
+
+class FoundStreams:
+    """Returns the anonymized payload of packets, from what was found in all shards."""
+
+    def __init__(
+        self, found: Sequence[FoundMessages], files: Sequence[BinaryIO], *, strips_records: bool
+    ) -> None:
+        """Read the pieces of each shard from its file."""
+        self._pieces = [
+            StreamPieces(file, each.pieces) for file, each in zip(files, found, strict=True)
+        ]
+        self._records = [each.records for each in found]
+        self._strips_records = strips_records
+        self._places = StreamPlaces()
+        for shard, each in enumerate(found):
+            self._places.add_rows(each.places, shard, len(found))
+        self._places.sort()
+        for pieces, records in zip(self._pieces, self._records, strict=True):
+            pieces.sort()
+            records.sort()
+        self.may_wrap = any(
+            max(each.furthest, each.wire_bytes) >= _NEVER_WRAPS_BYTES for each in found
+        )
+        """Whether a stream may have so many bytes that a sequence number is in it twice."""
+        self.packet = 0
+        """Number of the current packet."""
+        self.kept_bytes: int | None = None
+        """Bytes of the current packet's payload to keep; None to keep all."""
+
+    def begin(self, packet: int) -> None:
+        """Make the packet with this number the current one."""
+        self.packet, self.kept_bytes = packet, None
+
+    def payload(
+        self, source: bytes, destination: bytes, ports: bytes, sequence: int, length: int
+    ) -> bytes | None:
+        """See :class:`~kanalyze.anonymization.rewriting.Payloads`."""
+        place = self._places.find(source, destination, ports, sequence, self.packet)
+        if place is None:
+            return None
+        number, offset = place
+        stream, shard = divmod(number, len(self._pieces))
+        if self._strips_records:
+            self.kept_bytes = self._records[shard].without_end(stream, offset, length)
+        return self._pieces[shard].read(stream, offset, length)
+
+    def close(self) -> None:
+        """Discard the pieces; after that, the files may be closed."""
+        for pieces in self._pieces:
+            pieces.close()
 
 
 class _KnownConnection:
@@ -213,20 +335,32 @@ class Collection:
         self,
         messages: MessageAnonymizer,
         stand_ins: StandIns,
-        pieces: StreamPieces,
-        places: StreamPlaces,
-        records: StreamRanges,
+        file: BinaryIO,
     ) -> None:
+        """Begin; the bytes go to a file."""
         self._messages = messages
         self._stand_ins = stand_ins
-        self._pieces = pieces
-        self._places = places
-        self._records = records
+        self._pieces = StreamPieces(file)
+        self._places = StreamPlaces()
+        self._records = StreamRanges()
         self._open: dict[int, _KnownConnection] = {}
-        self.message_count = 0
-        self.unread_messages = 0
-        """Messages whose body could not be read; the whole body is blank."""
-        self.connections = 0
+        self._message_count = 0
+        self._unread_messages = 0
+        self._connections = 0
+
+    def found(self, unread_batches: int, wire_bytes: int) -> FoundMessages:
+        """Return all that was collected."""
+        return FoundMessages(
+            self._pieces.columns(),
+            list(self._places.rows()),
+            self._records,
+            self._pieces.furthest,
+            self._connections,
+            self._message_count,
+            self._unread_messages,
+            unread_batches,
+            wire_bytes,
+        )
 
     def add(self, events: BatchEvents) -> None:
         """Add the events of a batch of packets."""
@@ -278,15 +412,15 @@ class Collection:
     ) -> None:
         offset = message.stream_offset
         connection.tokens.pop((stream & 1, offset), None)
-        self.message_count += 1
+        self._message_count += 1
         anonymous = self._anonymous(exchange, message, kind, forwarded)
         message.data = message.pieces = None
         if anonymous is None:
-            self.unread_messages += 1
+            self._unread_messages += 1
             self._pieces.add(stream, offset, _head_of(exchange, message, kind, self._stand_ins))
             return
         if not anonymous.is_read:
-            self.unread_messages += 1
+            self._unread_messages += 1
         self._pieces.add(stream, offset, anonymous.data)
         for begin, end in anonymous.records:
             if begin < end:
@@ -327,7 +461,7 @@ class Collection:
         connection = self._open.pop(tcp.serial, None)
         if connection is None:
             return
-        self.connections += connection.is_kafka
+        self._connections += connection.is_kafka
         self._places.add(tcp)
         counts = [0, 0]
         for (direction, offset), (begin, end) in sorted(connection.tokens.items()):
