@@ -19,32 +19,38 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from contextlib import closing
+from contextlib import ExitStack, closing
+from functools import partial
+from itertools import cycle
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
 
 from kanalyze.anonymization.check import EncryptedCaptures, OutputCheck
 from kanalyze.anonymization.messages import MessageAnonymizer
 from kanalyze.anonymization.packets import PacketAnonymizer
+from kanalyze.anonymization.processes import Forked, usable_processes
 from kanalyze.anonymization.stand_ins import StandIns, new_key
-from kanalyze.anonymization.streams import Collection, StreamPieces, StreamPlaces, StreamRanges
+from kanalyze.anonymization.streams import Collection, FoundMessages, FoundStreams
 from kanalyze.capture.formats.pcapng_encoder import (
     PacketBlocks,
     PacketComments,
     interface_description,
     section_header,
 )
+from kanalyze.common.garbage_collection import no_collection
+from kanalyze.common.int_columns import total
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 from kanalyze.kafka.codec.compiler import Decoders, Projection
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.kafka.session.message_reader import MessageReader
 from kanalyze.model.packets import PacketBatch
+from kanalyze.net.segment_columns import Shard
 from kanalyze.runtime.settings import AnalysisInputs, broker_side
 from kanalyze.runtime.stages import DEFAULT_MEMORY_BYTES, MemoryBounds, Stages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
     from kanalyze.capture.merge import MergedCaptures
@@ -55,6 +61,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Anonymization", "Anonymized", "key_of"]
 
+_T = TypeVar("_T")
 _NOTHING: Final = Projection.of()
 _SALT: Final = b"kanalyze anonymize"
 _COST: Final = 1 << 14
@@ -105,6 +112,7 @@ class Anonymization:
         max_memory_bytes: int = DEFAULT_MEMORY_BYTES,
         leave_out: Callable[[Anomaly], object] | None = None,
         outputs: AbstractSet[FileIdentity] = frozenset(),
+        jobs: int = 1,
     ) -> None:
         """Check the settings; nothing is opened yet.
 
@@ -117,6 +125,7 @@ class Anonymization:
             max_memory_bytes: memory in bytes for connections.
             leave_out: called with the anomaly of each file that is left out.
             outputs: files that are written meanwhile; folders and globs leave them out.
+            jobs: how many processes may work on large captures; what is written is the same.
 
         Raises:
             UsageError: a port or the memory is invalid.
@@ -129,16 +138,15 @@ class Anonymization:
         self._is_broker = broker_side(ports, ())
         self._memory_bytes = max_memory_bytes
         self._memory = MemoryBounds.of(max_memory_bytes)
-        self._second_pass: MergedCaptures | None = None
+        self._jobs = jobs
+        self._read_bytes = [0, 0]
+        """Bytes that each pass has read so far."""
 
     @property
     def progress(self) -> tuple[int, int | None]:
         """Bytes read so far, and bytes in all: each capture is read twice."""
-        done, total = self._inputs.progress
-        second_pass = self._second_pass  # read once: another thread, a progress bar, calls this
-        if second_pass is not None:
-            done += second_pass.progress[0]
-        return done, None if total is None else 2 * total
+        all_bytes = self._inputs.progress[1]
+        return sum(self._read_bytes), None if all_bytes is None else 2 * all_bytes
 
     def run(self, output: Callable[[], OutputFile]) -> Anonymized:
         """Write the capture.
@@ -149,31 +157,26 @@ class Anonymization:
         Raises:
             UsageError: a capture can be read only once, such as standard input.
             CaptureError: a capture is missing or cannot be read.
-            OSError: the file, or the temporary one beside it, cannot be written.
+            OSError: the file, or the temporary one beside it, cannot be written; or the system
+                cannot start the processes.
         """
         captures = self._inputs.open()
-        self._second_pass = self._inputs.open_again()
-        if self._second_pass is None:
+        if not captures.can_be_read_again:
             raise UsageError("anonymize reads captures twice: save what comes through a pipe first")
-        with self._second_pass, output() as file:
+        jobs = usable_processes(self._jobs, captures.progress[1])
+        with output() as file, ExitStack() as stack:
             folder = None if file.partial is None else file.partial.parent
-            with TemporaryFile(dir=folder) as spilled, closing(StreamPieces(spilled)) as pieces:
-                places = StreamPlaces()
-                records = StreamRanges()
-                messages = MessageAnonymizer(self._catalog, self._stand_ins)
-                collection = Collection(messages, self._stand_ins, pieces, places, records)
-                for _, events in self._stages().run(EncryptedCaptures(captures)):
-                    collection.add(events)
-                for index in (pieces, places, records):
-                    index.sort()
-                payloads = _Payloads(pieces, places, records if self._strips_records else None)
-                packets = _write(self._second_pass, payloads, self._stand_ins, file.file)
+            spilled = [stack.enter_context(TemporaryFile(dir=folder)) for _ in range(jobs)]
+            found = self._first_pass(spilled)
+            streams = FoundStreams(found, spilled, strips_records=self._strips_records)
+            stack.enter_context(closing(streams))
+            packets = self._second_pass(streams, jobs, file.file)
         return Anonymized(
             packets=packets,
-            connections=collection.connections,
-            messages=collection.message_count,
-            unread_messages=collection.unread_messages,
-            unread_batches=messages.records.blanked_batches,
+            connections=sum(each.connections for each in found),
+            messages=sum(each.messages for each in found),
+            unread_messages=sum(each.unread_messages for each in found),
+            unread_batches=sum(each.unread_batches for each in found),
         )
 
     def check(self, written: str) -> OutputCheck:
@@ -182,72 +185,123 @@ class Anonymization:
             self._inputs.captures,
             written,
             strips_records=self._strips_records,
+            jobs=self._jobs,
             ports=self._ports,
             catalog=self._catalog,
             max_memory_bytes=self._memory_bytes,
         )
 
-    def _stages(self) -> Stages:
+    # -- the first pass: messages -----------------------------------------------------------------
+
+    def _first_pass(self, spilled: Sequence[BinaryIO]) -> list[FoundMessages]:
+        """Anonymize the messages of each shard of the connections, as many as there are files."""
+        count = len(spilled)
+        produce = [
+            partial(self._messages_of, Shard(index, count), file)
+            for index, file in enumerate(spilled)
+        ]
+        with ExitStack() as stack:
+            return [found for shard in _running(produce, stack) for found in self._last_of(shard)]
+
+    def _last_of(self, shard: Iterator[int | FoundMessages]) -> Iterator[FoundMessages]:
+        for each in shard:
+            if isinstance(each, int):
+                self._read_bytes[0] = max(self._read_bytes[0], each)
+            else:
+                yield each
+
+    def _messages_of(self, shard: Shard, spilled: BinaryIO) -> Iterator[int | FoundMessages]:
+        """Anonymize the messages of a shard; yield the bytes read so far, then what was found."""
+        messages = MessageAnonymizer(self._catalog, self._stand_ins)
+        collection = Collection(messages, self._stand_ins, spilled)
+        wire_bytes = 0
+        with self._opened() as captures:
+            for batch, events in self._stages(shard).run(EncryptedCaptures(captures)):
+                with no_collection():
+                    collection.add(events)
+                if isinstance(batch, PacketBatch):
+                    wire_bytes += total(batch.wire_bytes)
+                yield captures.progress[0]
+        yield collection.found(messages.blanked_batches, wire_bytes)
+
+    def _opened(self) -> MergedCaptures:
+        captures = self._inputs.open_again()
+        assert captures is not None
+        return captures
+
+    def _stages(self, shard: Shard) -> Stages:
         reader = MessageReader(self._catalog, Decoders(self._catalog), lambda *_: _NOTHING)
         return Stages(
             reader,
             self._catalog,
             is_broker=self._is_broker,
             keep=lambda _: True,
-            memory=self._memory,
+            memory=self._memory.of_shard(shard.count),
+            shard=shard,
         )
 
+    # -- the second pass: packets -----------------------------------------------------------------
 
-class _Payloads:
-    """Returns the anonymized payload of packets."""
+    def _second_pass(self, streams: FoundStreams, jobs: int, file: BinaryIO) -> int:
+        """Write the anonymized packets; return their number."""
+        if streams.may_wrap:
+            jobs = 1  # where a packet belongs in a stream then depends on those before
+        file.write(section_header())
+        written = 0
+        produce = [partial(self._blocks, streams, turn, jobs) for turn in range(jobs)]
+        with ExitStack() as stack:
+            for blocks in _in_turn(_running(produce, stack)):
+                file.write(blocks.data)
+                written += blocks.packets
+                self._read_bytes[1] = blocks.read_bytes
+        return written
 
-    def __init__(
-        self, pieces: StreamPieces, places: StreamPlaces, records: StreamRanges | None
-    ) -> None:
-        self._pieces = pieces
-        self._places = places
-        self._records = records
-        self.packet = 0
-        """Number of the current packet."""
-        self.kept_bytes: int | None = None
-        """Bytes of the current packet's payload to keep; None to keep all."""
-
-    def begin(self, packet: int) -> None:
-        """Make the packet with this number the current one."""
-        self.packet, self.kept_bytes = packet, None
-
-    def payload(
-        self, source: bytes, destination: bytes, ports: bytes, sequence: int, length: int
-    ) -> bytes | None:
-        """See :class:`~kanalyze.anonymization.packets.Payloads`."""
-        place = self._places.find(source, destination, ports, sequence, self.packet)
-        if place is None:
-            return None
-        if self._records is not None:
-            self.kept_bytes = self._records.without_end(*place, length)
-        return self._pieces.read(*place, length)
+    def _blocks(self, streams: FoundStreams, turn: int, turns: int) -> Iterator[_Blocks]:
+        """Yield the blocks of every batch of packets whose turn it is."""
+        anonymizer = PacketAnonymizer(self._stand_ins, streams)
+        interfaces: dict[int, int] = {}
+        with self._opened() as captures:
+            for number, batch in enumerate(captures.batches()):
+                is_own = number % turns == turn
+                packets = _anonymous_batch(batch, anonymizer, streams) if is_own else batch
+                blocks = PacketBlocks(packets, PacketComments.of({}))
+                descriptions, interfaces = blocks.interfaces(interfaces, interface_description)
+                if is_own:
+                    data = descriptions + blocks.encoded(interfaces)
+                    yield _Blocks(len(packets), data, captures.progress[0])
 
 
-def _write(
-    captures: MergedCaptures, payloads: _Payloads, stand_ins: StandIns, file: BinaryIO
-) -> int:
-    """Write the anonymized packets of captures; return their number."""
-    anonymizer = PacketAnonymizer(stand_ins, payloads)
-    interfaces: dict[int, int] = {}
-    file.write(section_header())
-    written = 0
-    for batch in captures.batches():
-        packets = _anonymous_batch(batch, anonymizer, payloads)
-        blocks = PacketBlocks(packets, PacketComments.of({}))
-        descriptions, interfaces = blocks.interfaces(interfaces, interface_description)
-        file.write(descriptions)
-        file.write(blocks.encoded(interfaces))
-        written += len(packets)
-    return written
+class _Blocks(NamedTuple):
+    """The blocks of a batch of packets."""
+
+    packets: int
+    data: bytes
+    read_bytes: int
+    """Bytes of the captures up to there."""
+
+
+def _running(produce: Sequence[Callable[[], Iterator[_T]]], stack: ExitStack) -> list[Iterator[_T]]:
+    """Return iterators: that of one function, or those of several, each in its own process."""
+    if len(produce) == 1:
+        return [produce[0]()]
+    forked = []
+    for each in produce:
+        forked.append(Forked(each))
+        stack.callback(forked[-1].close)
+    return [*forked]
+
+
+def _in_turn(iterators: Sequence[Iterator[_T]]) -> Iterator[_T]:
+    """Yield one item of each iterator, over and over, until it is the turn of one that has none."""
+    for iterator in cycle(iterators):
+        try:
+            yield next(iterator)
+        except StopIteration:
+            return
 
 
 def _anonymous_batch(
-    batch: PacketBatch, anonymizer: PacketAnonymizer, payloads: _Payloads
+    batch: PacketBatch, anonymizer: PacketAnonymizer, streams: FoundStreams
 ) -> PacketBatch:
     """Return the packets of a batch without names, addresses and contents."""
     packets: list[bytearray] = []
@@ -255,10 +309,10 @@ def _anonymous_batch(
     offset = 0
     anonymizer.begin(batch)
     for row, number in enumerate(batch.number):
-        payloads.begin(number)
+        streams.begin(number)
         packet = anonymizer.packet(row)
-        if payloads.kept_bytes is not None:
-            del packet[anonymizer.payload_at + payloads.kept_bytes :]
+        if streams.kept_bytes is not None:
+            packet = packet[: anonymizer.payload_at + streams.kept_bytes]
         packets.append(packet)
         offsets.append(offset)
         captured_bytes.append(len(packet))

@@ -2,9 +2,10 @@
 
 In: captures, and the capture that was made of them. Out: what differs, in lines for people.
 
-Both are analyzed at once, and each row is compared by a hash of what has to be the same: times,
-sizes, numbers, APIs, statuses, errors, kinds of anomalies; of names, only whether there is one. The
-order of rows does not matter. Memory is taken by rows that were found in one of the two only.
+Both are analyzed at once, in processes of their own if they are large, and each row is compared by
+a hash of what has to be the same: times, sizes, numbers, APIs, statuses, errors, kinds of
+anomalies; of names, only whether there is one. The order of rows does not matter. Memory is taken
+by rows that were found in one of the two only.
 
 What anonymizing blanks on purpose is left out: requests of Kafka 0.7, what is known of connections
 that are not plaintext Kafka besides their packets and times, anomalies of the files; and, where
@@ -17,13 +18,17 @@ would have no place in the packets.
 from __future__ import annotations
 
 from collections import Counter
-from itertools import pairwise
+from contextlib import ExitStack
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
+from kanalyze.anonymization.processes import Forked, usable_processes
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.net.segment_columns import Shard
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spec.rows.tables import ALWAYS, TABLES
 from kanalyze.tables.columns.block import Ints, Lists, Words, words_in_use
@@ -31,9 +36,10 @@ from kanalyze.tables.columns.block import Ints, Lists, Words, words_in_use
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from numpy.typing import NDArray
+
     from kanalyze.capture.merge import MergeInput
     from kanalyze.runtime.stages import Captures
-    from kanalyze.runtime.table_rows import TableRows
     from kanalyze.spec.columns import Column
     from kanalyze.spec.rows.anomalies import AnomalyRow
     from kanalyze.spec.rows.connections import ConnectionRow
@@ -63,19 +69,29 @@ _OF_SNAPPED: Final = frozenset(
 _SNAPPED_KINDS: Final = frozenset((AnomalyKind.SNAPPED_BYTES, AnomalyKind.MISSING_BYTES))
 _BLANKED_KINDS: Final = frozenset((AnomalyKind.TLS_ON_PLAINTEXT_PORT, AnomalyKind.KEYS_MISSING))
 """Anomalies of TLS, which is blank."""
+_MANY_ROWS: Final = 1 << 15
+"""So many rows are looked at together."""
 _MAX_UNMATCHED: Final = 1 << 18
 """Rows without a partner, after which reading ends: most of the rest would have none either."""
 _MAX_NAMED: Final = 3
 
 _of_other: Final = attrgetter("connection_number", "start_ns", "end_ns")
 """Of a connection that is not plaintext Kafka; which end is the client may be unknown then."""
+_ORIGINAL, _WRITTEN = 1, -1
+"""The two that are compared, as what a row of them counts."""
 
 
-class _Row(NamedTuple):
-    """What is known of a row: its table, its hash, and whose it is."""
+class HashedRows(NamedTuple):
+    """Rows of a table: for each one a hash of what has to be the same."""
 
     table: str
-    hash: int
+    hashes: NDArray[np.uint64]
+    connections: NDArray[np.int32]
+    """For each row, the index of the name of its connection."""
+    names: list[str]
+    """Names of connections; empty for none."""
+    read_bytes: int
+    """Bytes of the capture that were read so far."""
 
 
 class OutputCheck:
@@ -87,6 +103,7 @@ class OutputCheck:
         written: str,
         *,
         strips_records: bool = False,
+        jobs: int = 1,
         **settings: Any,
     ) -> None:
         """Open nothing yet.
@@ -95,161 +112,235 @@ class OutputCheck:
             originals: the captures, in the order of their first packets; several became one.
             written: path of the capture that was made of them.
             strips_records: whether records were cut off.
+            jobs: how many processes may read large captures.
             **settings: how captures are read, arguments of
                 :class:`~kanalyze.runtime.pipeline.Analysis`.
         """
-        self._captures = MergedCaptures(originals), MergedCaptures([written])
-        self._sides = [
-            _Side(sign, Analysis((), source=EncryptedCaptures(captures), **settings))
-            for sign, captures in zip((1, -1), self._captures, strict=True)
-        ]
+        sides = (_ORIGINAL, originals), (_WRITTEN, [written])
+        self._total_bytes = [MergedCaptures(inputs).progress[1] for _, inputs in sides]
         left_out = _OF_FILES | (_OF_SNAPPED if strips_records else frozenset())
         if len(originals) > 1:
             left_out |= _PACKET_NUMBERS
-        self._columns = {
-            table: [column for column in TABLES[table].columns if column.name not in left_out]
-            for table in ALWAYS
+        left_out_kinds = _BLANKED_KINDS | (_SNAPPED_KINDS if strips_records else frozenset())
+        size = None if None in self._total_bytes else sum(filter(None, self._total_bytes))
+        jobs = usable_processes(jobs, size)
+        shards = max(jobs // len(sides), 1)
+        self._is_forked = jobs > 1
+        self._readers = {
+            sign: [
+                _SideReader(inputs, Shard(index, shards), left_out, left_out_kinds, settings)
+                for index in range(shards)
+            ]
+            for sign, inputs in sides
         }
-        self._left_out_kinds = _BLANKED_KINDS | (_SNAPPED_KINDS if strips_records else frozenset())
-        self._unmatched: dict[_Row, int] = {}
-        """How many more of equal rows the originals have; fewer if negative."""
-        self._connections: dict[_Row, str] = {}
-        """The connection of each row in ``_unmatched``; empty for rows without one."""
+        self._read_bytes = {_ORIGINAL: 0, _WRITTEN: 0}
+        self._rows = {_ORIGINAL: 0, _WRITTEN: 0}
+        self._unmatched = {table: _Unmatched() for table in ALWAYS}
+        self._connections: dict[str, int] = {}
+        """The number of each name of a connection."""
 
     @property
     def progress(self) -> tuple[int, int | None]:
         """Bytes read so far of both, and bytes in all."""
-        (done, total), (more_done, more) = (captures.progress for captures in self._captures)
-        return done + more_done, None if total is None or more is None else total + more
+        sizes = [size for size in self._total_bytes if size is not None]
+        total = sum(sizes) if len(sizes) == len(self._total_bytes) else None
+        return sum(self._read_bytes.values()), total
 
     def differences(self) -> tuple[str, ...]:
         """Read both; return a line for each table in which more than names differs.
 
         Raises:
             CaptureError: one of them cannot be read.
+            OSError: the system cannot start the processes.
         """
-        reading = [iter(side.analysis.table_rows()) for side in self._sides]
-        with self._captures[0], self._captures[1]:
-            while reading[0] is not _ENDED or reading[1] is not _ENDED:
-                if len(self._unmatched) > _MAX_UNMATCHED:
+        with ExitStack() as stack:
+            reading = {
+                sign: [self._rows_of(reader, stack) for reader in readers]
+                for sign, readers in self._readers.items()
+            }
+            while any(reading.values()):
+                if sum(map(len, self._unmatched.values())) > _MAX_UNMATCHED:
                     return self._lines("at least ")
                 self._read_on(reading)
-        for side in self._sides:
-            for hashes in side.held.values():
-                self._add(side, "anomalies", hashes)
         return self._lines("")
 
-    def _read_on(self, reading: list[Iterator[TableRows]]) -> None:
+    def _rows_of(self, reader: _SideReader, stack: ExitStack) -> Iterator[HashedRows]:
+        if not self._is_forked:
+            return reader.rows()
+        forked = Forked(reader.rows)
+        stack.callback(forked.close)
+        return forked
+
+    def _read_on(self, reading: dict[int, list[Iterator[HashedRows]]]) -> None:
         """Read the next rows of the capture of which fewer were read, so that few wait."""
-        ended = [each is _ENDED for each in reading]
-        index = ended.index(False) if True in ended else int(self._is_ahead())
-        rows = next(reading[index], None)
+        is_ahead = self._rows[_ORIGINAL] > self._rows[_WRITTEN]
+        sign = _WRITTEN if is_ahead else _ORIGINAL
+        if not reading[sign]:
+            sign = -sign
+        reader = reading[sign].pop(0)  # one after the other
+        rows = next(reader, None)
         if rows is None:
-            reading[index] = _ENDED
             return
-        side = self._sides[index]
-        for block in rows.requests:
-            self._add_requests(side, block)
-        # An anomaly comes before its connection has closed.
-        self._hold_anomalies(side, rows.anomalies)
-        for row in rows.connections:
-            self._add_connection(side, row)
-
-    def _is_ahead(self) -> bool:
-        return self._sides[0].rows > self._sides[1].rows
-
-    # -- rows -------------------------------------------------------------------------------------
-
-    def _add_requests(self, side: _Side, block: RowBlock) -> None:
-        side.rows += len(block)
-        hashes = _hashes(block, self._columns["requests"])
-        wires, connections = _texts(block.columns["wire"]), _texts(block.columns["connection"])
-        pairs = [
-            (hash_, connection or "")
-            for hash_, wire, connection in zip(hashes, wires, connections, strict=True)
-            if wire == _KAFKA
+        reading[sign].append(reader)
+        self._read_bytes[sign] = max(self._read_bytes[sign], rows.read_bytes)
+        self._rows[sign] += len(rows.hashes)
+        numbers = [
+            self._connections.setdefault(name, len(self._connections)) for name in rows.names
         ]
-        self._add(side, "requests", pairs)
-
-    def _hold_anomalies(self, side: _Side, rows: Sequence[AnomalyRow]) -> None:
-        """Keep anomalies of connections until it is known what their connections are."""
-        side.rows += len(rows)
-        for row in rows:
-            if row.stage == "capture" or row.kind in self._left_out_kinds:
-                continue
-            pair = _hash_of_row(row, self._columns["anomalies"]), row.connection or ""
-            if row.stage == "net" or row.connection is None:
-                self._add(side, "anomalies", [pair])
-            else:
-                side.held.setdefault(_ends(row), []).append(pair)
-
-    def _add_connection(self, side: _Side, row: ConnectionRow) -> None:
-        side.rows += 1
-        held = side.held.pop(_ends(row), [])
-        if row.protocol == _KAFKA:
-            self._add(side, "anomalies", held)
-            hash_ = _hash_of_row(row, self._columns["connections"])
-        else:
-            ports = tuple(sorted((row.client_port, row.broker_port)))
-            packets = row.client_packets + row.broker_packets
-            payload_bytes = row.client_payload_bytes + row.broker_payload_bytes
-            hash_ = hash((ports, packets, payload_bytes, *_of_other(row)))
-        self._add(side, "connections", [(hash_, row.connection)])
-
-    def _add(self, side: _Side, table: str, pairs: Iterable[tuple[int, str]]) -> None:
-        unmatched = self._unmatched
-        for hash_, connection in pairs:
-            row = _Row(table, hash_)
-            count = unmatched.get(row, 0) + side.sign
-            if count:
-                unmatched[row] = count
-                self._connections[row] = connection
-            else:
-                del unmatched[row], self._connections[row]
+        connections = np.array(numbers, np.int64)[rows.connections]
+        self._unmatched[rows.table].add(sign, rows.hashes, connections)
 
     # -- lines ------------------------------------------------------------------------------------
 
     def _lines(self, about: str) -> tuple[str, ...]:
+        names = list(self._connections)
         lines = []
-        for table in ALWAYS:
+        for table, unmatched in self._unmatched.items():
             parts = [
-                f"{about}{sum(counts.values()):,} only in the {place} ({_named(counts)})"
-                for sign, place in ((1, "original"), (-1, "anonymous capture"))
-                if (counts := self._unmatched_of(table, sign))
+                f"{about}{sum(counts.values()):,} only in the {place} ({_named(counts, names)})"
+                for sign, place in ((_ORIGINAL, "original"), (_WRITTEN, "anonymous capture"))
+                if (counts := unmatched.by_connection(sign))
             ]
             if parts:
                 lines.append(f"{table}: {', '.join(parts)}")
         return tuple(lines)
 
-    def _unmatched_of(self, table: str, sign: int) -> Counter[str]:
-        """Return how many rows of a table one of the two has more, by connection."""
-        counts: Counter[str] = Counter()
-        for row, count in self._unmatched.items():
-            if row.table == table and count * sign > 0:
-                counts[self._connections[row]] += abs(count)
+
+def _named(counts: Counter[int], names: Sequence[str]) -> str:
+    """Return the connections with most rows, by name."""
+    named = [names[number] or "no connection" for number, _ in counts.most_common(_MAX_NAMED)]
+    more = len(counts) - len(named)
+    return ", ".join(named) + (f" and {more:,} more" if more else "")
+
+
+class _Unmatched:
+    """Rows of a table of which one of the two captures has more than the other."""
+
+    def __init__(self) -> None:
+        self._hashes = np.empty(0, np.uint64)
+        self._counts = np.empty(0, np.int64)
+        """How many more of equal rows the originals have; fewer if negative."""
+        self._connections = np.empty(0, np.int64)
+        self._added: list[tuple[int, NDArray[np.uint64], NDArray[np.int64]]] = []
+        self._added_rows = 0
+
+    def __len__(self) -> int:
+        """Return how many different rows were without a partner when that was last looked at."""
+        return len(self._hashes)
+
+    def add(self, sign: int, hashes: NDArray[np.uint64], connections: NDArray[np.int64]) -> None:
+        """Add rows of one of the two."""
+        self._added.append((sign, hashes, connections))
+        self._added_rows += len(hashes)
+        if self._added_rows > max(_MANY_ROWS, len(self)):
+            self._match()
+
+    def by_connection(self, sign: int) -> Counter[int]:
+        """Return how many rows one of the two has more, by connection."""
+        self._match()
+        counts: Counter[int] = Counter()
+        is_more = self._counts * sign > 0
+        pairs = zip(self._connections[is_more].tolist(), self._counts[is_more], strict=True)
+        for connection, count in pairs:
+            counts[connection] += abs(int(count))
         return counts
 
+    def _match(self) -> None:
+        added, self._added, self._added_rows = self._added, [], 0
+        hashes = np.concatenate([self._hashes, *(each for _, each, _ in added)])
+        signs = [np.full(len(each), sign, np.int64) for sign, each, _ in added]
+        counts = np.concatenate([self._counts, *signs])
+        connections = np.concatenate([self._connections, *(each for _, _, each in added)])
+        _, rows = np.unique(hashes, return_inverse=True)
+        # Weights are floating-point numbers, which are exact up to 2^53 rows.
+        more = np.bincount(rows, weights=counts).astype(np.int64)
+        # Of equal rows, one that there are more of tells the connection.
+        has_more = np.flatnonzero(np.sign(counts) * np.sign(more[rows]) > 0)
+        _, first = np.unique(rows[has_more], return_index=True)
+        kept = has_more[first]
+        self._hashes, self._connections = hashes[kept], connections[kept]
+        self._counts = more[rows[kept]]
 
-class _Side:
-    """One of the two that are compared."""
 
-    def __init__(self, sign: int, analysis: Analysis) -> None:
-        self.sign = sign
-        self.analysis = analysis
-        self.rows = 0
-        """Number of rows so far."""
-        self.held: dict[object, list[tuple[int, str]]] = {}
+class _SideReader:
+    """Reads one of the two that are compared, or a shard of its connections: :meth:`rows`, once."""
+
+    def __init__(
+        self,
+        inputs: Sequence[MergeInput],
+        shard: Shard,
+        left_out: frozenset[str],
+        left_out_kinds: frozenset[AnomalyKind],
+        settings: dict[str, Any],
+    ) -> None:
+        self._inputs = inputs
+        self._shard = shard
+        self._columns = {
+            table: [column for column in TABLES[table].columns if column.name not in left_out]
+            for table in ALWAYS
+        }
+        self._left_out_kinds = left_out_kinds
+        self._settings = settings
+        self._held: dict[object, list[tuple[int, str]]] = {}
         """Anomalies of open connections: their hashes, and the connection's name."""
+        self._read_bytes = 0
 
+    def rows(self) -> Iterator[HashedRows]:
+        """Yield the rows of all tables."""
+        with MergedCaptures(self._inputs) as captures:
+            source = EncryptedCaptures(captures)
+            analysis = Analysis((), source=source, shard=self._shard, **self._settings)
+            for rows in analysis.table_rows():
+                self._read_bytes = captures.progress[0]
+                for block in rows.requests:
+                    yield self._requests(block)
+                # An anomaly comes before its connection has closed.
+                yield self._pairs("anomalies", self._anomalies(rows.anomalies))
+                yield from self._closed(rows.connections)
+            for pairs in self._held.values():
+                yield self._pairs("anomalies", pairs)
 
-_ENDED: Final[Iterator[Any]] = iter(())
+    def _requests(self, block: RowBlock) -> HashedRows:
+        hashes = _hashes(block, self._columns["requests"])
+        wires = np.array(_texts(block.columns["wire"]), np.object_) == _KAFKA
+        connections = block.columns["connection"]
+        assert isinstance(connections, Words)
+        codes, words = words_in_use(connections)
+        names = [*words, ""]  # code -1, null, is the last one
+        numbers = np.frombuffer(codes, np.int32)[wires] % np.int32(len(names))
+        return HashedRows("requests", hashes[wires], numbers, names, self._read_bytes)
 
+    def _anomalies(self, rows: Sequence[AnomalyRow]) -> Iterator[tuple[int, str]]:
+        """Yield hashes and connections; keep those of connections that are not known yet."""
+        for row in rows:
+            if row.stage == "capture" or row.kind in self._left_out_kinds:
+                continue
+            pair = _hash_of_row(row, self._columns["anomalies"]), row.connection or ""
+            if row.stage == "net" or row.connection is None:
+                yield pair
+            else:
+                self._held.setdefault(_ends(row), []).append(pair)
 
-def _named(counts: Counter[str]) -> str:
-    """Return the connections with most rows, by name."""
-    names = [name or "no connection" for name, _ in counts.most_common(_MAX_NAMED)]
-    more = len(counts) - len(names)
-    return ", ".join(names) + (f" and {more:,} more" if more else "")
+    def _closed(self, rows: Sequence[ConnectionRow]) -> Iterator[HashedRows]:
+        pairs = []
+        for row in rows:
+            held = self._held.pop(_ends(row), [])
+            if row.protocol == _KAFKA:
+                yield self._pairs("anomalies", held)
+                hash_ = _hash_of_row(row, self._columns["connections"])
+            else:
+                ports = tuple(sorted((row.client_port, row.broker_port)))
+                packets = row.client_packets + row.broker_packets
+                payload_bytes = row.client_payload_bytes + row.broker_payload_bytes
+                hash_ = hash((ports, packets, payload_bytes, *_of_other(row)))
+            pairs.append((hash_, row.connection))
+        yield self._pairs("connections", pairs)
+
+    def _pairs(self, table: str, pairs: Iterable[tuple[int, str]]) -> HashedRows:
+        every = list(pairs)
+        hashes = np.array([hash_ & _LOW_64_BITS for hash_, _ in every], np.uint64)
+        numbers = np.arange(len(every), dtype=np.int32)
+        return HashedRows(table, hashes, numbers, [name for _, name in every], self._read_bytes)
 
 
 def _ends(row: AnomalyRow | ConnectionRow) -> object:
@@ -259,6 +350,13 @@ def _ends(row: AnomalyRow | ConnectionRow) -> object:
 
 
 # -- hashes ---------------------------------------------------------------------------------------
+# Processes are forked, so Python's hash of a text is the same in all of them.
+
+_LOW_64_BITS: Final = (1 << 64) - 1
+_ODD, _OTHER_ODD = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+"""Odd multipliers with irregular bits; which ones does not matter."""
+_NULL: Final = np.uint64(0xD6E8FEB86659FD93)
+_HALF_BITS: Final = np.uint64(32)
 
 
 def _hash_of_row(row: AnomalyRow | ConnectionRow, columns: Sequence[Column]) -> int:
@@ -272,38 +370,56 @@ def _kept(value: Any, name: str) -> Any:
     return value is None if isinstance(value, str | None) and name not in _OUR_WORDS else value
 
 
-def _hashes(block: RowBlock, columns: Sequence[Column]) -> list[int]:
+def _hashes(block: RowBlock, columns: Sequence[Column]) -> NDArray[np.uint64]:
     """Return for each row a hash of what has to be the same in both captures."""
-    parts: list[list[Any]] = []
-    for column in columns:
-        parts += _parts(block.columns[column.name], column.name)
-    return list(map(hash, zip(*parts, strict=True)))
+    values = [_values(block.columns[column.name], column.name) for column in columns]
+    return _joined(len(block), values)
 
 
-def _parts(values: ColumnValues, name: str) -> Iterator[list[Any]]:
-    """Yield lists that have an item for each row, equal for equal rows."""
+def _joined(count: int, values: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+    """Return ``count`` hashes of several values each."""
+    hashes = np.zeros(count, np.uint64)
+    for each in values:
+        hashes = (hashes ^ each) * _ODD
+        hashes ^= hashes >> _HALF_BITS
+        hashes *= _OTHER_ODD
+    return hashes
+
+
+def _values(values: ColumnValues, name: str) -> NDArray[np.uint64]:
+    """Return numbers that are equal for equal values."""
     if isinstance(values, Ints):
-        numbers: list[Any] = values.values.tolist()
-        if values.valid is not None:
-            pairs = zip(numbers, values.valid, strict=True)
-            numbers = [number if is_valid else None for number, is_valid in pairs]
-        yield numbers
-    elif isinstance(values, Lists):
-        items: list[list[Any]] = []
-        for field, inner in values.fields.items():
-            items += _parts(inner, f"{name}.{field}" if field else name)
-        hashes = list(map(hash, zip(*items, strict=True)))
-        yield [tuple(hashes[first:end]) for first, end in pairwise(values.offsets)]
-    elif name in _OUR_WORDS:
-        yield _texts(values)
-    else:
-        yield [code < 0 for code in values.codes]
+        numbers = np.frombuffer(values.values, np.uint64)
+        if values.valid is None:
+            return numbers
+        return np.where(np.frombuffer(values.valid, np.bool_), numbers, _NULL)
+    if isinstance(values, Lists):
+        return _lists(values, name)
+    codes = np.frombuffer(values.codes, np.int32)
+    if name not in _OUR_WORDS:
+        return (codes < 0).astype(np.uint64)
+    codes_in_use, words = words_in_use(values)
+    # Code -1, null, is the last item.
+    hashes = np.array([*(hash(word) & _LOW_64_BITS for word in words), _NULL], np.uint64)
+    return hashes[np.frombuffer(codes_in_use, np.int32)]
+
+
+def _lists(lists: Lists, name: str) -> NDArray[np.uint64]:
+    offsets = np.frombuffer(lists.offsets, np.int64)
+    lengths = np.diff(offsets)
+    places = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+    fields = [
+        _values(inner, f"{name}.{field}" if field else name)
+        for field, inner in lists.fields.items()
+    ]
+    items = _joined(len(places), [places.astype(np.uint64), *fields])
+    sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum(items, dtype=np.uint64)))
+    return sums[offsets[1:]] - sums[offsets[:-1]] + lengths.astype(np.uint64)
 
 
 def _texts(values: ColumnValues) -> list[str | None]:
     assert isinstance(values, Words)
     codes, words = words_in_use(values)
-    # Code -1, null, is the last item.
     return list(map([*words, None].__getitem__, codes))
 
 

@@ -28,14 +28,14 @@ import sys
 import zlib
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from kanalyze.anonymization.rewriting import BatchBlanker
+from kanalyze.common.caches import remember
 from kanalyze.kafka.records.batches import message_end
-from kanalyze.kafka.records.compression import crc32, crc32c, decompress, lz4_header_checksum
+from kanalyze.kafka.records.compression import crc32, decompress, lz4_header_checksum
 from kanalyze.kafka.records.types import (
-    ENTRY_HEAD_BYTES,
     MAGIC_AT,
     MAX_DEPTH,
     MESSAGE_HEAD_BYTES,
-    MIN_MESSAGE_SIZES,
     DecompressionLimits,
 )
 from kanalyze.kafka.wire import Malformed
@@ -45,22 +45,20 @@ if TYPE_CHECKING:
 
     from kanalyze.anonymization.stand_ins import StandIns
 
-__all__ = ["Ranges", "RecordBlanker", "compressed_to", "overlaps"]
+__all__ = ["Ranges", "RecordBlanker", "compressed_to"]
 
 
 Ranges: TypeAlias = "Sequence[tuple[int, int]]"
 """Begin and end of each range; the end is not included."""
 
-_HEADER_BYTES: Final = 61
-_CRC_AT: Final = 17
-_CRC_FROM: Final = 21
 _OLD_CRC_AT, _OLD_CRC_FROM = 12, 16
-_CODEC, _CONTROL = 0x07, 0x20
+_CODEC: Final = 0x07
 _LIMITS: Final = DecompressionLimits()
 
 _FILL: Final = b"x" * (1 << 20)
-_KEPT_CONTROL_BYTES: Final = (4, 6)
-"""Sizes of the key and the value of a control record that only have its type (KIP-98)."""
+_MAX_KNOWN: Final = 1 << 16
+_LONGEST_REMEMBERED: Final = 512
+"""Of the names of headers whose stand-ins are cached: how many, and the bytes of one."""
 _KNOWN_HEADERS: Final = frozenset(
     (b"traceparent", b"tracestate", b"baggage", b"b3", b"uber-trace-id", b"content-type")
 )
@@ -74,139 +72,42 @@ class _UnreadableRecords(Exception):
     """Records do not follow the format."""
 
 
-class RecordBlanker:
-    """Blanks records fields, one after the other."""
+class _HeaderNames:
+    """Stand-ins for the names of headers of records, of which there are few."""
 
     def __init__(self, stand_ins: StandIns) -> None:
         self._stand_ins = stand_ins
-        self.blanked_batches = 0
-        """Number of batches whose records were blanked as a whole."""
+        self._known: dict[bytes, bytes] = {}
 
-    def blank(self, field: bytes, holes: Ranges = ()) -> tuple[bytearray, list[tuple[int, int]]]:
-        """Return a records field without contents, and the ranges of its records.
+    def stand_in(self, name: bytes) -> bytes:
+        """Return the stand-in of a name."""
+        known = self._known.get(name)
+        if known is None:
+            known = self._stand_ins.name_but(name, _KNOWN_HEADERS)
+            if len(name) <= _LONGEST_REMEMBERED:
+                remember(self._known, name, known, _MAX_KNOWN)
+        return known
 
-        ``holes`` are the ranges of missing bytes. A batch with a hole keeps only its header.
-        """
-        out = bytearray(len(field))
-        records: list[tuple[int, int]] = []
-        at = 0
-        while at < len(field):
-            if overlaps(holes, at, min(at + _HEADER_BYTES, len(field))):
-                break  # without this header, it is unknown where the next batch begins
-            at = self._entry(field, at, out, records, holes)
-            if not at:
-                break
-        return out, records
 
-    def _entry(
-        self,
-        field: bytes,
-        at: int,
-        out: bytearray,
-        records: list[tuple[int, int]],
-        holes: Ranges,
-    ) -> int:
-        """Blank the batch or message at ``at``; return its end, or 0 if no other can follow it."""
-        remaining_bytes = len(field) - at
-        if remaining_bytes < MESSAGE_HEAD_BYTES:
-            return 0
-        length, magic = _length(field, at + 8)[0], field[at + MAGIC_AT]
-        if magic > 2:
-            return 0  # not a batch
-        least = _HEADER_BYTES - ENTRY_HEAD_BYTES if magic == 2 else MIN_MESSAGE_SIZES[magic]
-        if length < least:
-            return 0
-        head = _HEADER_BYTES if magic == 2 else MESSAGE_HEAD_BYTES + 8 * magic
-        if remaining_bytes < head:
-            out[at : at + ENTRY_HEAD_BYTES] = field[at : at + ENTRY_HEAD_BYTES]
-            out[at + MAGIC_AT] = magic
-            return 0
-        out[at : at + head] = field[at : at + head]
-        end = at + ENTRY_HEAD_BYTES + length
-        # Readers look at this many bytes of every entry, even if some of them are records.
-        records.append((min(at + _HEADER_BYTES, end), min(end, len(field))))
-        is_complete = end <= len(field) and not overlaps(holes, at, end)
-        crc_at = _CRC_AT if magic == 2 else _OLD_CRC_AT
-        if not is_complete:
-            # The batch is cut off or has a hole: its checksum cannot be calculated.
-            out[at + crc_at : at + crc_at + 4] = bytes(4)
-            return end if end <= len(field) else 0
-        if magic == 2:
-            self._batch(field, at, end, out)
-        else:
-            out[at:end] = self._message(field[at:end], 1)
-        return end
+class RecordBlanker(BatchBlanker):
+    """Blanks records fields, one after the other."""
 
-    # -- batches ----------------------------------------------------------------------------------
+    def __init__(self, stand_ins: StandIns) -> None:
+        super().__init__(_HeaderNames(stand_ins).stand_in)
 
-    def _batch(self, field: bytes, at: int, end: int, out: bytearray) -> None:
-        attributes = field[at + _CRC_FROM + 1]
-        count = _length(field, at + _HEADER_BYTES - 4)[0]
-        begin = at + _HEADER_BYTES
-        packed = field[begin:end]
-        blanked = self._records(packed, attributes, count)
-        if blanked is None:
-            self.blanked_batches += 1
-        else:
-            out[begin:end] = blanked
-        old_crc = _crc.unpack_from(field, at + _CRC_AT)[0]
-        is_right = crc32c(field, at + _CRC_FROM, end) == old_crc
-        _put_sum(out, at + _CRC_AT, crc32c(out, at + _CRC_FROM, end), is_right=is_right)  # type: ignore[arg-type]
-
-    def _records(self, packed: bytes, attributes: int, count: int) -> bytes | None:
-        """Return the records of a batch, blanked; None if that is impossible."""
-        codec = attributes & _CODEC
-        data = packed
-        if codec:
-            data, problem = decompress(codec, packed, _LIMITS.allowed(len(packed)))
-            if problem is not None:
-                return None
-        try:
-            blanked = self._each_record(data, count, is_control=bool(attributes & _CONTROL))
-        except (_UnreadableRecords, IndexError):
+    def repacked(self, codec: int, packed: bytes, count: int, is_control: bool) -> bytes | None:
+        """Return the compressed records of a batch, blanked; None if that is impossible."""
+        data, problem = decompress(codec, packed, _LIMITS.allowed(len(packed)))
+        if problem is not None:
             return None
-        return compressed_to(codec, bytes(blanked), packed) if codec else bytes(blanked)
+        blanked = bytearray(data)
+        if not self.blank_records(blanked, count, is_control):
+            return None
+        return compressed_to(codec, bytes(blanked), packed)
 
-    def _each_record(self, data: bytes, count: int, *, is_control: bool) -> bytearray:
-        """Return records with blanked keys, values and headers."""
-        out = bytearray(data)
-        at, last = 0, len(data)
-        for _ in range(count):
-            length, at = _varint(data, at)
-            end = at + length
-            if length < 0 or end > last:
-                raise _UnreadableRecords
-            _, at = _varint(data, at + 1)
-            _, at = _varint(data, at)
-            for control_bytes in _KEPT_CONTROL_BYTES:
-                size, at = _varint(data, at)
-                if size > 0:
-                    if at + size > end:
-                        raise _UnreadableRecords
-                    if not (is_control and size == control_bytes):
-                        out[at : at + size] = _filled(size)
-                    at += size
-            headers, at = _varint(data, at)
-            for _ in range(headers):
-                at = self._header(data, at, end, out)
-            if at != end:
-                raise _UnreadableRecords
-        if at != last:
-            raise _UnreadableRecords
-        return out
-
-    def _header(self, data: bytes, at: int, end: int, out: bytearray) -> int:
-        size, at = _varint(data, at)
-        if size < 0 or at + size > end:
-            raise _UnreadableRecords
-        out[at : at + size] = self._stand_ins.name_but(data[at : at + size], _KNOWN_HEADERS)
-        size, at = _varint(data, at + size)
-        if size <= 0:
-            return at
-        if at + size > end:
-            raise _UnreadableRecords
-        out[at : at + size] = _filled(size)
-        return at + size
+    def message(self, message: bytes) -> bytes:
+        """Return a whole message of magic 0 or 1 without its contents."""
+        return self._message(message, 1)
 
     # -- messages of magic 0 and 1 ----------------------------------------------------------------
 
@@ -223,7 +124,7 @@ class RecordBlanker:
             self.blanked_batches += 1
         old_crc = _crc.unpack_from(message, _OLD_CRC_AT)[0]
         is_right = crc32(message, _OLD_CRC_FROM, len(message)) == old_crc
-        _put_sum(out, _OLD_CRC_AT, crc32(out, _OLD_CRC_FROM, len(out)), is_right=is_right)  # type: ignore[arg-type]
+        _put_sum(out, _OLD_CRC_AT, crc32(out, _OLD_CRC_FROM, len(out)), is_right=is_right)
         return bytes(out)
 
     def _contents(self, message: bytes, at: int, out: bytearray, codec: int, depth: int) -> None:
@@ -263,11 +164,6 @@ class RecordBlanker:
         return compressed
 
 
-def overlaps(ranges: Ranges, begin: int, end: int) -> bool:
-    """Return true if one of the ranges has bytes between ``begin`` and ``end``."""
-    return any(first < end and last > begin for first, last in ranges)
-
-
 def _filled(size: int) -> bytes:
     return _FILL[:size] if size <= len(_FILL) else b"x" * size
 
@@ -275,22 +171,6 @@ def _filled(size: int) -> bytes:
 def _put_sum(out: bytearray, at: int, value: int, *, is_right: bool) -> None:
     """Write a checksum; to make it wrong, every bit is inverted."""
     _crc.pack_into(out, at, value if is_right else value ^ 0xFFFFFFFF)
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Read a zigzag varint; raises IndexError if the bytes end before it does."""
-    byte = data[at]
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), at + 1
-    value, shift = byte & 0x7F, 7
-    while byte >= 0x80:
-        at += 1
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if shift > 70:
-            raise _UnreadableRecords
-    return (value >> 1) ^ -(value & 1), at + 1
 
 
 _GZIP, _SNAPPY, _LZ4, _ZSTD = 1, 2, 3, 4
@@ -397,6 +277,9 @@ _LZ4_FRAME_BYTES: Final = 11
 _PIECE: Final = 1 << 16
 _LZ4_STORED: Final = 1 << 31
 _MAX_STEPS: Final = 256
+_JITTER, _JITTER_SHIFT = 64, 6
+"""Where a result differs by more than these bytes, it is not looked further: it only grows there.
+Sizes that cannot be reached took two thirds of the time of small batches."""
 
 
 def _split_at(least: int, most: int, size: int, size_of: Callable[[int], int]) -> int | None:
@@ -412,10 +295,24 @@ def _split_at(least: int, most: int, size: int, size_of: Callable[[int], int]) -
             low = middle + 1
         else:
             high = middle
+    lowest, highest = max(least, low - _MAX_STEPS), min(most, low + _MAX_STEPS)
+    jitter = _JITTER + (size >> _JITTER_SHIFT)
     for step in range(_MAX_STEPS):
-        for candidate in (low - step, low + step):
-            if least <= candidate <= most and size_of(candidate) == size:
-                return candidate
+        below, above = low - step, low + step
+        if below < lowest and above > highest:
+            break
+        if lowest <= below <= most:
+            found = size_of(below)
+            if found == size:
+                return below
+            if found < size - jitter:
+                lowest = low
+        if least <= above <= highest:
+            found = size_of(above)
+            if found == size:
+                return above
+            if found > size + jitter:
+                highest = low
     return None
 
 
@@ -435,15 +332,19 @@ class _Lz4Blocks:
 
     def size(self, stored_bytes: int) -> int:
         """Return the size of all blocks when the first ``stored_bytes`` bytes are stored."""
-        if stored_bytes not in self._sizes:
+        size = self._sizes.get(stored_bytes)
+        if size is None:
             full_pieces, inside = divmod(stored_bytes, _PIECE)
             size = full_pieces * (_PIECE + 4)
             if inside:
-                size += sum(map(len, self._divided(full_pieces, inside)))
+                tail = self._pieces[full_pieces][inside:]
+                packed_bytes = 4 + min(len(_lz4_packed(tail)), len(tail)) if tail else 0
+                size += 4 + inside + packed_bytes
                 full_pieces += 1
             compressed_pieces = max(len(self._pieces) - full_pieces, 0)
-            self._sizes[stored_bytes] = size + self._sizes_of_last[compressed_pieces]
-        return self._sizes[stored_bytes]
+            size += self._sizes_of_last[compressed_pieces]
+            self._sizes[stored_bytes] = size
+        return size
 
     def blocks(self, stored_bytes: int) -> list[bytes]:
         """Return all blocks, with the first ``stored_bytes`` bytes stored."""
@@ -460,10 +361,15 @@ class _Lz4Blocks:
         return [_lz4_stored(piece[:inside]), _lz4_block(tail) if tail else b""]
 
 
-def _lz4_block(block: bytes) -> bytes:
+def _lz4_packed(block: bytes) -> bytes:
     import lz4.block
 
     packed: bytes = lz4.block.compress(block, store_size=False)
+    return packed
+
+
+def _lz4_block(block: bytes) -> bytes:
+    packed = _lz4_packed(block)
     if len(packed) >= len(block):
         return _lz4_stored(block)
     return struct.pack("<I", len(packed)) + packed
@@ -512,24 +418,26 @@ def _snappy(data: bytes, original: bytes) -> bytes | None:
 
 
 def _raw_snappy(data: bytes, size: int) -> bytes | None:
-    import cramjam
+    from cramjam import snappy
 
     length = _encoded_varint(len(data))
+    compress = snappy.compress_raw
 
     def packed(stored_bytes: int) -> bytes:
         part = data[stored_bytes:]
-        if not part:
-            return b""
-        compressed = bytes(cramjam.snappy.compress_raw(part))
-        return compressed[len(_encoded_varint(len(part))) :]
+        return bytes(compress(part))[_varint_bytes(len(part)) :] if part else b""
 
     sizes: dict[int, int] = {}
 
     def size_of(stored_bytes: int) -> int:
-        if stored_bytes not in sizes:
-            literal = len(_literal(data[:stored_bytes], 0) or b"") if stored_bytes else 0
-            sizes[stored_bytes] = len(length) + literal + len(packed(stored_bytes))
-        return sizes[stored_bytes]
+        size = sizes.get(stored_bytes)
+        if size is None:
+            part_bytes = len(data) - stored_bytes
+            size = len(length) + _literal_bytes(stored_bytes)
+            if part_bytes:
+                size += len(compress(data[stored_bytes:])) - _varint_bytes(part_bytes)
+            sizes[stored_bytes] = size
+        return size
 
     # The length of a literal may be written in up to four bytes more than it needs.
     for spare in range(5):
@@ -539,6 +447,14 @@ def _raw_snappy(data: bytes, size: int) -> bytes | None:
             if literal is not None:
                 return length + literal + packed(stored_bytes)
     return None
+
+
+def _literal_bytes(size: int) -> int:
+    """Return the size of a literal of ``size`` bytes that has no spare bytes; 0 without any."""
+    if not size:
+        return 0
+    least = 0 if size <= 60 else (size - 1).bit_length() + 7 >> 3
+    return 0 if 0 < least < _WIDEST - size else 1 + least + size
 
 
 def _literal(block: bytes, spare: int) -> bytes | None:
@@ -551,6 +467,10 @@ def _literal(block: bytes, spare: int) -> bytes | None:
     if not width:
         return bytes((number << 2,)) + block
     return bytes((59 + width << 2,)) + number.to_bytes(width, "little") + block
+
+
+def _varint_bytes(number: int) -> int:
+    return max(number.bit_length() + 6, 7) // 7
 
 
 def _encoded_varint(number: int) -> bytes:

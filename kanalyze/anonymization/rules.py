@@ -24,6 +24,7 @@ A step is a tuple of a code and its operands:
 from __future__ import annotations
 
 import enum
+from array import array
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kanalyze.kafka.schema.schema_ast import FIXED_SIZES
@@ -48,6 +49,7 @@ __all__ = [
     "Rule",
     "Step",
     "Steps",
+    "flattened",
     "rule_of",
     "steps_of",
 ]
@@ -68,6 +70,7 @@ class Rule(enum.Enum):
     RECORDS = "keys, values and headers are blanked, the rest stays"
 
 
+_CODES: Final = {rule: code for code, rule in enumerate(Rule)}
 _DEFAULTS: Final = {
     "string": Rule.NAME,
     "bytes": Rule.BLANK,
@@ -207,6 +210,40 @@ def steps_of(layout: Layout, struct: Struct) -> Steps:
         }
         steps.append((TAGS, tagged))
     return tuple(steps)
+
+
+def flattened(steps: Steps) -> array[int]:
+    """Return steps as numbers, for the loop that walks bodies.
+
+    Each is its code and its operands. Instead of the steps inside of it, a step has their length;
+    they follow. A section of tagged fields has for each of them the tag, the length, the steps.
+    """
+    numbers = array("q")
+    for step in steps:
+        code = step[0]
+        if code == STRUCT:
+            numbers += flattened(step[1])
+        elif code == SIZED:
+            numbers.extend((code, step[1], _CODES[step[2]]))
+        elif code == ARRAY:
+            inner = flattened(step[2])
+            numbers.extend((code, step[1], len(inner)))
+            numbers += inner
+        elif code == NULLABLE:
+            inner = flattened(step[1])
+            numbers.extend((code, len(inner)))
+            numbers += inner
+        elif code == TAGS:
+            inner = array("q")
+            for tag, steps_of_tag in step[1].items():
+                of_tag = flattened(steps_of_tag)
+                inner.extend((tag, len(of_tag)))
+                inner += of_tag
+            numbers.extend((code, len(inner)))
+            numbers += inner
+        else:
+            numbers.extend(step)
+    return numbers
 
 
 def _add(steps: list[Step], step: Step) -> None:

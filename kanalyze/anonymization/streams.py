@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import mmap
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
+from operator import add
 from socket import AF_INET, AF_INET6, inet_pton
 from struct import Struct
 from typing import TYPE_CHECKING, BinaryIO, Final
@@ -22,8 +23,12 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 import numpy as np
 
 from kanalyze.anonymization.contents import anonymous_prefix, raw_token
+from kanalyze.anonymization.rewriting import OneWayStream, PieceReader
+from kanalyze.common.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from kanalyze.anonymization.messages import AnonymousMessage, MessageAnonymizer
@@ -34,84 +39,82 @@ if TYPE_CHECKING:
     from kanalyze.model.tcp import Endpoint, TcpConnection
     from kanalyze.runtime.stages import BatchEvents
 
-__all__ = ["Collection", "StreamPieces", "StreamPlaces", "StreamRanges"]
+__all__ = [
+    "Collection",
+    "FoundMessages",
+    "FoundStreams",
+    "StreamPieces",
+    "StreamPlaces",
+    "StreamRanges",
+]
 
 
-_HALF: Final = 1 << 31
-_MASK: Final = 0xFFFFFFFF
-_WINDOW_BYTES: Final = 1 << 30
+class PieceColumns(NamedTuple):
+    """Pieces of streams, whose bytes are in a file."""
+
+    streams: array[int]
+    offsets: array[int]
+    lengths: array[int]
+    places: array[int]
+    """Positions in the file."""
+    longest: dict[int, int]
+    """Size of the longest piece of each stream."""
+    file_bytes: int
 
 
-class StreamPieces:
+class StreamPieces(PieceReader):
     """Pieces of streams; all are added before the first is read."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, columns: PieceColumns | None = None) -> None:
+        """Write pieces to a file; or read those that another process wrote to it."""
+        super().__init__()
         self._file = file
-        self._written = 0
-        self._streams = array("q")
-        self._offsets = array("q")
-        self._file_positions = array("q")
-        self._lengths = array("q")
-        self._bounds: dict[int, tuple[int, int]] = {}
-        self._data: mmap.mmap | bytes = b""
-        self._longest: dict[int, int] = {}
+        if columns is None:
+            columns = PieceColumns(array("q"), array("q"), array("q"), array("q"), {}, 0)
+        self._streams, self._added = columns.streams, columns[1:4]
+        self.longest, self._written = columns.longest, columns.file_bytes
+        self._mapped: mmap.mmap | None = None
 
-    def add(self, stream: int, offset: int, data: bytes) -> None:
+    def add(self, stream: int, offset: int, data: bytes | bytearray) -> None:
         """Add bytes at an offset of a stream."""
         self._file.write(data)
+        offsets, lengths, places = self._added
         self._streams.append(stream)
-        self._offsets.append(offset)
-        self._file_positions.append(self._written)
-        self._lengths.append(len(data))
+        offsets.append(offset)
+        lengths.append(len(data))
+        places.append(self._written)
         self._written += len(data)
-        if len(data) > self._longest.get(stream, 0):
-            self._longest[stream] = len(data)
+        if len(data) > self.longest.get(stream, 0):
+            self.longest[stream] = len(data)
+
+    def columns(self) -> PieceColumns:
+        """Return the pieces, which are in the file then."""
+        self._file.flush()
+        return PieceColumns(self._streams, *self._added, self.longest, self._written)
+
+    @property
+    def furthest(self) -> int:
+        """The end of the piece that is furthest in its stream, before :meth:`sort`."""
+        offsets, lengths, _ = self._added
+        return max(map(add, offsets, lengths), default=0)
 
     def sort(self) -> None:
         """Prepare for :meth:`read`, after the last :meth:`add`."""
         self._file.flush()
         if not self._written:
             return
-        self._data = mmap.mmap(self._file.fileno(), self._written, access=mmap.ACCESS_READ)
-        order, self._bounds = _sorted(self._streams, self._offsets)
+        self._mapped = mmap.mmap(self._file.fileno(), self._written, access=mmap.ACCESS_READ)
+        order, self.bounds = _sorted(self._streams, self._added[0])
         self._streams = array("q")
-        self._offsets, self._lengths, self._file_positions = (
-            _reordered(column, order) for column in self._columns()
-        )
+        offsets, lengths, places = (_reordered(column, order) for column in self._added)
+        self._added = offsets, lengths, places
+        self.set_pieces(*self._added, self._mapped)
 
     def close(self) -> None:
         """Discard the pieces; after that, the file may be closed."""
-        if isinstance(self._data, mmap.mmap):
-            self._data.close()
-        self._data, self._bounds = b"", {}
-
-    def read(self, stream: int, offset: int, length: int) -> bytes | None:
-        """Return bytes of a stream, zeros where nothing was added; None if there is nothing."""
-        bounds = self._bounds.get(stream)
-        if bounds is None:
-            return None
-        first, last = bounds
-        end = offset + length
-        index = max(bisect_right(self._offsets, offset, first, last) - 1, first)
-        begin, size = self._offsets[index], self._lengths[index]
-        if begin <= offset and end <= begin + size:
-            at = self._file_positions[index] + offset - begin
-            return self._data[at : at + length]
-        data = bytearray(length)
-        # A piece that began before may be longer than those after it.
-        low = bisect_left(self._offsets, offset - self._longest[stream], first, index + 1)
-        index = low
-        while index < last and self._offsets[index] < end:
-            begin, size, begin_in_file = (column[index] for column in self._columns())
-            start, stop = max(begin, offset), min(begin + size, end)
-            if start < stop:
-                at = begin_in_file + start - begin
-                data[start - offset : stop - offset] = self._data[at : at + stop - start]
-            index += 1
-        return bytes(data)
-
-    def _columns(self) -> tuple[array[int], array[int], array[int]]:
-        return self._offsets, self._lengths, self._file_positions
+        self.bounds = {}
+        if self._mapped is not None:
+            self._mapped.close()
 
 
 class StreamRanges:
@@ -166,30 +169,32 @@ def _reordered(column: array[int], order: NDArray[np.int64]) -> array[int]:
     return array("q", np.frombuffer(column, np.int64)[order].tobytes()) if column else column
 
 
-class _OneWayStream:
-    """What one end of a connection sends."""
-
-    __slots__ = ("first_packet", "first_sequence", "furthest", "number")
-
-    def __init__(self, number: int, first_packet: int, first_sequence: int) -> None:
-        self.number = number
-        self.first_packet = first_packet
-        self.first_sequence = first_sequence
-        self.furthest = 0
-
-
 class StreamPlaces:
     """Finds the stream that a packet belongs to, and the packet's stream offset."""
 
     def __init__(self) -> None:
-        self._streams: dict[bytes, list[_OneWayStream]] = {}
+        self._streams: dict[bytes, list[OneWayStream]] = {}
+
+    def rows(self) -> Iterator[tuple[bytes, int, int, int]]:
+        """Yield the ends, the number, the first packet and sequence number of each stream."""
+        for ends, streams in self._streams.items():
+            for each in streams:
+                yield ends, each.number, each.first_packet, each.first_sequence
+
+    def add_rows(
+        self, rows: Iterable[tuple[bytes, int, int, int]], shard: int, shards: int
+    ) -> None:
+        """Add streams of a shard: the numbers times ``shards``, plus ``shard``, become theirs."""
+        for ends, number, *first in rows:
+            stream = OneWayStream(number * shards + shard, *first)
+            self._streams.setdefault(ends, []).append(stream)
 
     def add(self, connection: TcpConnection) -> None:
         """Add both streams of a connection whose first sequence numbers are known."""
         one, other = map(_packed, connection.endpoints)
         for direction, key in ((0, _key(one, other)), (1, _key(other, one))):
             self._streams.setdefault(key, []).append(
-                _OneWayStream(
+                OneWayStream(
                     2 * connection.serial + direction,
                     connection.first_packet or 0,
                     connection.first_sequence[direction],
@@ -213,13 +218,7 @@ class StreamPlaces:
             if later.first_packet > packet:
                 break
             stream = later
-        # Sequence numbers have 32 bits: of all possible offsets, take the one nearest to the
-        # furthest so far.
-        distance = sequence - stream.first_sequence - stream.furthest
-        offset = stream.furthest + ((distance + _HALF) & _MASK) - _HALF
-        if abs(offset - stream.furthest) < _WINDOW_BYTES:
-            stream.furthest = max(offset, stream.furthest)
-        return stream.number, offset
+        return stream.number, stream.offset_of(sequence)
 
 
 def _packed(end: Endpoint) -> tuple[bytes, bytes]:
@@ -231,6 +230,7 @@ def _key(source: tuple[bytes, bytes], destination: tuple[bytes, bytes]) -> bytes
     return source[0] + destination[0] + source[1] + destination[1]
 
 
+_NEVER_WRAPS_BYTES: Final = 1 << 30
 _PREFIX_BYTES: Final = 4
 _SASL_HANDSHAKE: Final = 17
 _ENVELOPE: Final = 58
@@ -239,6 +239,77 @@ _size: Final = Struct(">i").pack
 _response_head: Final = Struct(">ii").pack
 _request_head: Final = Struct(">ihhi").pack
 _int16: Final = Struct(">h")
+
+
+class FoundMessages(NamedTuple):
+    """What the first pass found in a shard of the connections."""
+
+    pieces: PieceColumns
+    places: list[tuple[bytes, int, int, int]]
+    """See :meth:`StreamPlaces.rows`."""
+    records: StreamRanges
+    furthest: int
+    """The furthest end of a piece in its stream."""
+    connections: int
+    """Kafka connections."""
+    messages: int
+    unread_messages: int
+    """Messages whose body could not be read; the whole body is blank."""
+    unread_batches: int
+    """Batches of records that are blank as a whole."""
+    wire_bytes: int
+    """Bytes of all packets, those of other shards too."""
+
+
+class FoundStreams:
+    """Returns the anonymized payload of packets, from what was found in all shards."""
+
+    def __init__(
+        self, found: Sequence[FoundMessages], files: Sequence[BinaryIO], *, strips_records: bool
+    ) -> None:
+        """Read the pieces of each shard from its file."""
+        self._pieces = [
+            StreamPieces(file, each.pieces) for file, each in zip(files, found, strict=True)
+        ]
+        self._records = [each.records for each in found]
+        self._strips_records = strips_records
+        self._places = StreamPlaces()
+        for shard, each in enumerate(found):
+            self._places.add_rows(each.places, shard, len(found))
+        self._places.sort()
+        for pieces, records in zip(self._pieces, self._records, strict=True):
+            pieces.sort()
+            records.sort()
+        self.may_wrap = any(
+            max(each.furthest, each.wire_bytes) >= _NEVER_WRAPS_BYTES for each in found
+        )
+        """Whether a stream may have so many bytes that a sequence number is in it twice."""
+        self.packet = 0
+        """Number of the current packet."""
+        self.kept_bytes: int | None = None
+        """Bytes of the current packet's payload to keep; None to keep all."""
+
+    def begin(self, packet: int) -> None:
+        """Make the packet with this number the current one."""
+        self.packet, self.kept_bytes = packet, None
+
+    def payload(
+        self, source: bytes, destination: bytes, ports: bytes, sequence: int, length: int
+    ) -> bytes | None:
+        """See :class:`~kanalyze.anonymization.rewriting.Payloads`."""
+        place = self._places.find(source, destination, ports, sequence, self.packet)
+        if place is None:
+            return None
+        number, offset = place
+        stream, shard = divmod(number, len(self._pieces))
+        if self._strips_records:
+            self.kept_bytes = self._records[shard].without_end(stream, offset, length)
+        return self._pieces[shard].read(stream, offset, length)
+
+    def close(self) -> None:
+        """Discard the pieces; after that, the files may be closed."""
+        for pieces in self._pieces:
+            pieces.close()
 
 
 class _KnownConnection:
@@ -264,20 +335,32 @@ class Collection:
         self,
         messages: MessageAnonymizer,
         stand_ins: StandIns,
-        pieces: StreamPieces,
-        places: StreamPlaces,
-        records: StreamRanges,
+        file: BinaryIO,
     ) -> None:
+        """Begin; the bytes go to a file."""
         self._messages = messages
         self._stand_ins = stand_ins
-        self._pieces = pieces
-        self._places = places
-        self._records = records
+        self._pieces = StreamPieces(file)
+        self._places = StreamPlaces()
+        self._records = StreamRanges()
         self._open: dict[int, _KnownConnection] = {}
-        self.message_count = 0
-        self.unread_messages = 0
-        """Messages whose body could not be read; the whole body is blank."""
-        self.connections = 0
+        self._message_count = 0
+        self._unread_messages = 0
+        self._connections = 0
+
+    def found(self, unread_batches: int, wire_bytes: int) -> FoundMessages:
+        """Return all that was collected."""
+        return FoundMessages(
+            self._pieces.columns(),
+            list(self._places.rows()),
+            self._records,
+            self._pieces.furthest,
+            self._connections,
+            self._message_count,
+            self._unread_messages,
+            unread_batches,
+            wire_bytes,
+        )
 
     def add(self, events: BatchEvents) -> None:
         """Add the events of a batch of packets."""
@@ -329,15 +412,15 @@ class Collection:
     ) -> None:
         offset = message.stream_offset
         connection.tokens.pop((stream & 1, offset), None)
-        self.message_count += 1
+        self._message_count += 1
         anonymous = self._anonymous(exchange, message, kind, forwarded)
         message.data = message.pieces = None
         if anonymous is None:
-            self.unread_messages += 1
+            self._unread_messages += 1
             self._pieces.add(stream, offset, _head_of(exchange, message, kind, self._stand_ins))
             return
         if not anonymous.is_read:
-            self.unread_messages += 1
+            self._unread_messages += 1
         self._pieces.add(stream, offset, anonymous.data)
         for begin, end in anonymous.records:
             if begin < end:
@@ -378,7 +461,7 @@ class Collection:
         connection = self._open.pop(tcp.serial, None)
         if connection is None:
             return
-        self.connections += connection.is_kafka
+        self._connections += connection.is_kafka
         self._places.add(tcp)
         counts = [0, 0]
         for (direction, offset), (begin, end) in sorted(connection.tokens.items()):

@@ -454,7 +454,7 @@ def anonymize(
               random key.
             - ``strip_records``: True to leave out records at the end of packets.
             - ``force``: True to replace a capture.
-            - ``port``, ``definitions``, ``max_memory_bytes``: see :func:`requests`.
+            - ``jobs``, ``port``, ``definitions``, ``max_memory_bytes``: see :func:`requests`.
 
     Raises:
         CaptureError: an input is missing or is not a capture.
@@ -480,7 +480,7 @@ def anonymize(
         key_of(key.encode() if isinstance(key, str) else key),
         strips_records=given.get("strip_records", False),
         outputs=outputs,
-        **_given(arguments, "catalog", "ports", "max_memory_bytes"),
+        **_given(arguments, "catalog", "ports", "max_memory_bytes", "jobs"),
     )
     done = anonymization.run(opened)
     written = os.fspath(output)

@@ -140,6 +140,7 @@ class AnonymizeOptions(TypedDict, total=False):
     key: str | bytes | None
     strip_records: bool
     force: bool
+    jobs: int
     port: Ports
     definitions: FileName
     max_memory_bytes: int | str | None

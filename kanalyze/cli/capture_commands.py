@@ -20,6 +20,7 @@ from kanalyze.cli.analyze import (
     key_log_of,
     opened_tables_of,
     report_unread,
+    worker_count,
 )
 from kanalyze.cli.arguments import parser
 from kanalyze.cli.console import print_message
@@ -180,6 +181,7 @@ def anonymize(arguments: argparse.Namespace) -> int:
         catalog=catalog_of(arguments),
         leave_out=LeftOutReporter(),
         outputs=output_files(arguments),
+        jobs=worker_count(arguments),
         **limits,
     )
     # Times and sizes may still say something about a network to those who know it, so only the

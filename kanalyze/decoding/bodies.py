@@ -58,6 +58,7 @@ __all__ = [
     "DecodedMessage",
     "ForwardedExchange",
     "Problem",
+    "UsualForm",
     "json_path",
 ]
 
@@ -104,6 +105,17 @@ class BodyLocation(NamedTuple):
     header_version: int
     body: int
     """Position in the frame of the first byte of the body."""
+
+
+class UsualForm(NamedTuple):
+    """The form of the messages of a version, if that is the same for all of them."""
+
+    definition: Definition
+    version: int
+    known: bool
+    header_version: int
+    head: bytes
+    """The first bytes of a request (API key and version); empty for responses."""
 
 
 class DecodedMessage(NamedTuple):
@@ -337,6 +349,23 @@ class BodyReader:
 
     def _new_plan(self, api_key: int, api_version: int, kind: Kind) -> _MessagePlan | None:
         """Return a plan equal to :meth:`locate_body`; None if the version depends on the bytes."""
+        usual = self.usual_form(api_key, api_version, kind)
+        if usual is None:
+            return None
+        return _MessagePlan(
+            usual.definition,
+            usual.version,
+            usual.header_version,
+            usual.head,
+            self._decoders.get(api_key, kind, usual.version, EVERYTHING),
+            self.redactor(api_key, kind).plan,
+        )
+
+    def usual_form(self, api_key: int, api_version: int, kind: Kind) -> UsualForm | None:
+        """Return the form of messages as :meth:`locate_body` finds it, without their bytes.
+
+        None if it depends on the bytes.
+        """
         catalog, api, is_request = self.catalog, self.catalog.api(api_key), kind == "request"
         if api is None or api_version < api.versions.lowest:
             return None
@@ -348,13 +377,12 @@ class BodyReader:
         version_of = catalog.request_header_version
         if not is_request:
             version_of = catalog.response_header_version
-        return _MessagePlan(
+        return UsualForm(
             catalog.message(api_key, kind),
             version,
+            version == api_version,
             version_of(api_key, api_version),
             _HEAD(api_key, api_version) if is_request else b"",
-            self._decoders.get(api_key, kind, version, EVERYTHING),
-            self.redactor(api_key, kind).plan,
         )
 
     def _body_start(

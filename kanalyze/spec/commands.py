@@ -518,6 +518,7 @@ COMMANDS = {
             "smaller file with the same requests",
             "CAPTURE ...": "a pcap or pcapng file, compressed or not, a folder, a glob, or a URL "
             "of any of these; several become one capture, in the order of time",
+            **_JOBS,
             **_NO_PROGRESS,
         },
         {"Kafka": {**group_of("port"), **_DEFINITIONS}, "limits": _LIMITS},

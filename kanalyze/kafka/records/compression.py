@@ -47,12 +47,12 @@ _AT_ONCE = 64
 """How many segments are joined: mostly fewer than 100 kB."""
 
 
-def crc32(data: bytes | memoryview, start: int, end: int) -> int:
+def crc32(data: bytes | bytearray | memoryview, start: int, end: int) -> int:
     """Return the CRC-32 (IEEE 802.3, as in gzip) of ``data[start:end]``."""
     return zlib.crc32(memoryview(data)[start:end])
 
 
-def crc32c(data: bytes | memoryview, start: int, end: int) -> int:
+def crc32c(data: bytes | bytearray | memoryview, start: int, end: int) -> int:
     """Return the CRC-32C (Castagnoli, RFC 3720) of ``data[start:end]``."""
     return int(_crc32c(memoryview(data)[start:end]))
 

@@ -1,0 +1,1121 @@
+"""The loops over bytes of anonymizing: fields of messages, records, packets of TCP.
+
+In: bytes, and what is known of their form: the steps of a message (:mod:`.rules`), a records field,
+a packet. Out: bytes of the same length, in which numbers stay and all else is replaced.
+
+This module is compiled, because nearly all time of anonymizing is spent in it. What is rare is in
+:mod:`.messages`, :mod:`.records` and :mod:`.packets`, whose classes go on where these ones end.
+Every byte of an output is zero until it is written on purpose.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.common.caches import remember
+from kanalyze.kafka.records.compression import crc32c
+from kanalyze.net.header_cursor import HeaderCursor
+from kanalyze.net.layer_stats import LayerStats
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.anonymization.rules import (
+        ARRAY,
+        COMPACT,
+        FIXED,
+        FIXED_ARRAY,
+        ID,
+        SHORT,
+        SIZED,
+        TAGS,
+        WIDE,
+    )
+    from kanalyze.kafka.records.types import ENTRY_HEAD_BYTES, MAGIC_AT, MESSAGE_HEAD_BYTES
+    from kanalyze.net.header_cursor import read_ipv4, read_ipv6
+    from kanalyze.net.header_kinds import DROPPED, IPV4, IPV6, TCP
+    from kanalyze.net.headers import read_link
+
+    UUID_RULE, BLANK_RULE, MESSAGE_RULE, RECORDS_RULE = 3, 4, 8, 9
+
+    HEAD_BYTES = 8  # of a response: size and correlation id; of a request: size, key, version
+    CLIENT_ID_AT = 12
+    MAX_BEGIN_BYTES = 6  # a throttle time and an error code, which many responses begin with
+    UUID_BYTES = 16
+    FILL = 0x78  # x
+    UNREADABLE = 0xFF
+
+    BATCH_HEADER_BYTES = 61
+    CRC_AT, CRC_FROM = 17, 21
+    OLD_CRC_AT = 12
+    COUNT_AT = 57
+    CODEC, CONTROL = 0x07, 0x20
+    # Sizes of the key and the value of a control record that only have its type (KIP-98).
+    CONTROL_KEY_BYTES, CONTROL_VALUE_BYTES = 4, 6
+    MAX_SHIFT = 70
+
+    ONES = 0xFFFF
+    WRONG = 0x5555
+    IPV4_BYTES, IPV6_BYTES, TCP_BYTES = 20, 40, 20
+    FRAGMENT_BITS = 0x3FFF
+    OFFSET_AND_MORE = 0xFFF9
+    FRAGMENT_HEADER, AUTHENTICATION = 44, 51
+    TCP_PROTOCOL, UDP_PROTOCOL = 6, 17
+    SYN = 2
+
+    ETHERNET_LINK = 1
+    MAX_HEADERS = 24
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from mmap import mmap
+    from typing import Protocol, TypeAlias
+
+    from kanalyze.anonymization.stand_ins import StandIns
+    from kanalyze.model.packets import PacketBatch
+
+    Ranges: TypeAlias = Sequence[tuple[int, int]]
+    """Begin and end of each range; the end is not included."""
+
+    class Payloads(Protocol):
+        """A source of anonymized TCP payload."""
+
+        def payload(
+            self, source: bytes, destination: bytes, ports: bytes, sequence: int, length: int
+        ) -> bytes | None:
+            """Return ``length`` anonymized bytes of a stream; None if all of them are blank.
+
+            Args:
+                source: the sender's address, as in the packet.
+                destination: the receiver's address.
+                ports: the sender's and then the receiver's port, as in the packet.
+                sequence: sequence number of the first byte.
+                length: number of bytes, 1 or more.
+            """
+            ...
+
+    class Messages(Protocol):
+        """Replaces what is inside of the fields of messages."""
+
+        known: list[dict[bytes, bytes]]
+        """By rule: replacements that were made before."""
+
+        def content(self, rule: int, content: bytes) -> bytes:
+            """Return the replacement for the content of a field with this rule."""
+            ...
+
+        def records(self, field: bytes, holes: Ranges) -> tuple[bytearray, list[tuple[int, int]]]:
+            """Return a records field without contents, and the ranges of its records."""
+            ...
+
+        def embedded(
+            self, content: bytes, forwarded: tuple[int, int] | None
+        ) -> tuple[bytes | bytearray, tuple[int, int] | None]:
+            """Return the message inside an Envelope, and its API key and version if a request."""
+            ...
+
+
+__all__ = [
+    "Addresses",
+    "BatchBlanker",
+    "FrameWalk",
+    "PlainPackets",
+    "WalkPlan",
+    "overlaps",
+    "right_checksum",
+]
+
+
+_NO_OPTION: Final = b"\x01"
+_KEPT_OPTIONS: Final = frozenset((2, 3, 4, 5, 8))
+"""Segment size, window scale, selective acknowledgments, timestamps."""
+_TIMESTAMPS: Final = b"\x01\x01\x08\x0a"
+_TIMESTAMPS_BYTES: Final = 12
+"""The options of most packets: two NOPs and timestamps."""
+_CLEAR_ALERT: Final = re.compile(rb"\x15\x03[\0-\x04]\0\x02[\1\2].", re.DOTALL)
+"""A TLS record with an alert that is not encrypted: its level and its description."""
+_NO_NUMBERS: Final = array("q")
+HALF, MASK = 1 << 31, 0xFFFFFFFF
+WINDOW_BYTES = 1 << 30
+LARGEST = 1 << 62
+NO_HOLE = 1 << 62
+_MAX_KNOWN: Final = 1 << 16
+"""Number of address pairs that are cached."""
+
+
+def overlaps(ranges: Ranges, begin: int, end: int) -> bool:
+    """Return true if one of the ranges has bytes between ``begin`` and ``end``."""
+    return any(first < end and last > begin for first, last in ranges)
+
+
+# -- messages -------------------------------------------------------------------------------------
+
+
+class WalkPlan:
+    """How to walk the messages of a version."""
+
+    def __init__(self, steps: array[int] | None, header_version: int, is_known: bool) -> None:
+        """Make one.
+
+        Args:
+            steps: the steps of the body, see :func:`~kanalyze.anonymization.rules.flattened`; None
+                if the body cannot be walked.
+            header_version: of the request or the response.
+            is_known: whether the definition has the version of the request.
+        """
+        self.has_steps = steps is not None
+        self.steps = memoryview(steps or _NO_NUMBERS)
+        self.header_version = header_version
+        self.is_known = is_known
+
+
+class _UnreadableBody(Exception):
+    """A body does not fit its definition."""
+
+
+class _Missing(Exception):
+    """A length, count or marker that the walk needs is among the missing bytes."""
+
+
+class FrameWalk:
+    """One walk over a frame. Bytes that were read as numbers are copied, and no others.
+
+    Attributes:
+        out: the anonymized frame; bytes that the walk did not come to are zero.
+        records: ranges of the records in it, without batch headers.
+        inner: API key and version of the request inside an Envelope.
+    """
+
+    def __init__(
+        self,
+        messages: Messages,
+        data: bytes,
+        holes: Ranges,
+        forwarded: tuple[int, int] | None,
+    ) -> None:
+        """Stand before the frame; for the arguments see :meth:`.MessageAnonymizer.message`."""
+        self._messages = messages
+        self._known = messages.known
+        self._bytes = data
+        self._data = memoryview(data)
+        self._size = len(data)
+        self.out = bytearray(self._size)
+        self._out = memoryview(self.out)
+        self._holes = holes
+        self._first_hole = holes[0][0] if holes else NO_HOLE
+        self._forwarded = forwarded
+        self._copied = 0  # all before this position is written
+        self._at = 0  # all before this position was read; what is not written are numbers
+        self.records: list[tuple[int, int]] = []
+        self.inner: tuple[int, int] | None = None
+
+    def rewrite(self, plan: WalkPlan | None, body: int, is_request: bool) -> bool:
+        """Write the frame; return whether its body could be read.
+
+        Args:
+            plan: how to walk it; None if its header cannot be read.
+            body: position of the first byte of the body.
+            is_request: whether it is a request.
+        """
+        try:
+            is_read = self._frame(plan, body, is_request)
+        except (_Missing, _UnreadableBody, IndexError):
+            is_read = False
+        self._flush()
+        return is_read
+
+    def _frame(self, plan: WalkPlan | None, body: int, is_request: bool) -> bool:
+        self._pass(HEAD_BYTES)
+        if plan is None:
+            return False
+        self._header(plan, body, is_request)
+        if not plan.has_steps:
+            return False
+        self._flush()
+        self._steps = plan.steps
+        begin = self._at
+        try:
+            self._walk(0, len(self._steps))
+        except (_UnreadableBody, IndexError):
+            is_read = False
+        else:
+            is_read = plan.is_known or self._at == self._size
+        if is_read:
+            self._rest()
+        else:
+            self._discard(begin)
+        return is_read
+
+    def _header(self, plan: WalkPlan, body: int, is_request: bool) -> None:
+        version = plan.header_version
+        if is_request:
+            self._pass(CLIENT_ID_AT - HEAD_BYTES)
+            if version:
+                size = self._length(SHORT)
+                if size > 0:
+                    self._content(size, 0)
+            version -= 1
+        if version > 0 and body > self._at:
+            self._tags(0, 0)
+        if self._at != body:
+            raise IndexError
+
+    def _rest(self) -> None:
+        """Fill what is after the body: a few zeros are padding, which any other byte is not."""
+        self._flush()
+        for at in range(self._at, self._size):
+            if self._data[at]:
+                for place in range(self._at, self._size):
+                    self._out[place] = UNREADABLE
+                break
+
+    def _discard(self, body: int) -> None:
+        """Discard what was written of the body, and fill it.
+
+        The numbers that it begins with stay, most often an error code: readers decide by it how to
+        read the rest.
+        """
+        begin = 0
+        if len(self._steps) and self._steps[0] == FIXED:
+            begin = self._steps[1]
+        end = min(body + begin, body + MAX_BEGIN_BYTES, self._size)
+        for at in range(body, end):
+            self._out[at] = self._data[at]
+        for at in range(end, self._size):
+            self._out[at] = UNREADABLE
+        self._copied = self._at = self._size
+        self.records.clear()
+
+    # -- bytes ------------------------------------------------------------------------------------
+
+    def _pass(self, size: int) -> None:
+        """Copy bytes that are numbers."""
+        if self._at + size > self._size:
+            raise IndexError
+        self._at += size
+
+    def _put(self, content: bytes | bytearray, size: int) -> None:
+        """Replace the next ``size`` bytes by ``content``."""
+        self._flush()
+        self.out[self._at : self._at + size] = content
+        self._copied = self._at = self._at + size
+
+    def _flush(self) -> None:
+        for at in range(self._copied, min(self._at, self._size)):
+            self._out[at] = self._data[at]
+        self._copied = self._at
+
+    def _need(self, size: int) -> None:
+        """Raise _Missing if the capture lacks any of the next ``size`` bytes."""
+        if self._at + size > self._first_hole and overlaps(self._holes, self._at, self._at + size):
+            raise _Missing
+
+    def _length(self, form: int) -> int:
+        """Read a length, or a count; -1 is null."""
+        if self._at + 5 > self._first_hole:
+            self._need(2 if form == SHORT else 4 if form == WIDE else 1)
+        if form == COMPACT:
+            if self._at >= self._size:
+                raise IndexError
+            byte = self._data[self._at]
+            if byte < 0x80:
+                self._at += 1
+                return byte - 1
+            return self._unsigned() - 1
+        if form == SHORT:
+            self._pass(2)
+            length = self._data[self._at - 2] << 8 | self._data[self._at - 1]
+            if length >= 0x8000:
+                length -= 0x10000
+        else:
+            self._pass(4)
+            length = int32_at(self._data, self._at - 4)
+        if length < -1:
+            raise _UnreadableBody
+        return length
+
+    def _unsigned(self) -> int:
+        value = 0
+        for shift in (0, 7, 14, 21, 28):
+            self._need(1)
+            if self._at >= self._size:
+                raise IndexError
+            byte = self._data[self._at]
+            self._at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+        raise _UnreadableBody
+
+    def _content(self, size: int, rule: int) -> None:
+        at = self._at
+        end = at + size
+        if end > self._size:
+            raise IndexError
+        if rule == RECORDS_RULE:
+            self._records(size)
+            return
+        if rule == BLANK_RULE or (end > self._first_hole and overlaps(self._holes, at, end)):
+            self._fill(size)
+            return
+        content = self._bytes[at:end]
+        if rule == MESSAGE_RULE:
+            replacement, inner = self._messages.embedded(content, self._forwarded)
+            if inner is not None:
+                self.inner = inner
+            self._put(replacement, size)
+            return
+        known = self._known[rule].get(content)
+        self._put(self._messages.content(rule, content) if known is None else known, size)
+
+    def _fill(self, size: int) -> None:
+        """Blank the next ``size`` bytes."""
+        self._flush()
+        end = self._at + size
+        for at in range(self._at, end):
+            self._out[at] = FILL
+        self._copied = self._at = end
+
+    def _records(self, size: int) -> None:
+        at = self._at
+        holes: Sequence[tuple[int, int]] = ()
+        if at + size > self._first_hole:
+            holes = holes_within(self._holes, at, at + size)
+        blanked, records = self._messages.records(self._bytes[at : at + size], holes)
+        for begin, end in records:
+            self.records.append((at + begin, at + end))
+        self._put(blanked, size)
+
+    # -- bodies -----------------------------------------------------------------------------------
+
+    def _walk(self, pc: int, pc_end: int) -> None:
+        """Take the steps between two places."""
+        while pc < pc_end:
+            code = self._steps[pc]
+            if code == FIXED:
+                self._at += self._steps[pc + 1]
+                if self._at > self._size:
+                    raise IndexError
+                pc += 2
+            elif code == SIZED:
+                size = self._length(self._steps[pc + 1])
+                if size > 0:
+                    self._content(size, self._steps[pc + 2])
+                pc += 3
+            elif code == ARRAY:
+                count = self._count(self._steps[pc + 1])
+                end = pc + 3 + self._steps[pc + 2]
+                for _i in range(count):
+                    self._walk(pc + 3, end)
+                pc = end
+            else:
+                pc = self._other_step(code, pc)
+
+    def _other_step(self, code: int, pc: int) -> int:
+        """Take a step; return the place of the next one."""
+        if code == ID:
+            self._content(UUID_BYTES, UUID_RULE)
+            return pc + 1
+        if code == FIXED_ARRAY:
+            count = self._length(self._steps[pc + 1])
+            if count > 0:
+                self._at += count * self._steps[pc + 2]
+            if self._at > self._size:
+                raise IndexError
+            return pc + 3
+        end = pc + 2 + self._steps[pc + 1]
+        if code == TAGS:
+            self._tags(pc + 2, end)
+            return end
+        self._need(1)
+        self._pass(1)
+        marker = self._data[self._at - 1]
+        if marker == 1:
+            self._walk(pc + 2, end)
+        elif marker != 0xFF:  # not null either
+            raise _UnreadableBody
+        return end
+
+    def _count(self, form: int) -> int:
+        count = self._length(form)
+        if count > self._size - self._at:
+            raise _UnreadableBody
+        return count
+
+    def _tags(self, pc: int, pc_end: int) -> None:
+        """Walk a section of tagged fields; unknown ones are blanked."""
+        if self._at < self._first_hole:
+            if self._at >= self._size:
+                raise IndexError
+            if not self._data[self._at]:
+                self._at += 1  # most sections are empty
+                return
+        count = self._unsigned()
+        for _i in range(count):
+            tag = self._unsigned()
+            size = self._unsigned()
+            end = self._at + size
+            if end > self._size:
+                raise IndexError
+            steps_at = self._steps_of_tag(tag, pc, pc_end)
+            if not steps_at:
+                self._flush()
+                self._copied = self._at = end
+                continue
+            self._walk(steps_at, steps_at + self._steps[steps_at - 1])
+            if self._at != end:
+                raise _UnreadableBody
+
+    def _steps_of_tag(self, tag: int, pc: int, pc_end: int) -> int:
+        """Return where the steps of a tag begin; 0 if it is unknown."""
+        while pc < pc_end:
+            if self._steps[pc] == tag:
+                return pc + 2
+            pc += 2 + self._steps[pc + 1]
+        return 0
+
+
+def holes_within(holes: Ranges, begin: int, end: int) -> list[tuple[int, int]]:
+    """Return the ranges that are between two positions, counted from the first."""
+    return [
+        (max(first - begin, 0), min(last, end) - begin)
+        for first, last in holes
+        if first < end and last > begin
+    ]
+
+
+def int32_at(data: bytes | memoryview, at: int) -> int:
+    """Read a signed number of four bytes."""
+    number = data[at] << 24 | data[at + 1] << 16 | data[at + 2] << 8 | data[at + 3]
+    return number - 0x1_0000_0000 if number >= 0x8000_0000 else number
+
+
+# -- records --------------------------------------------------------------------------------------
+
+
+class BatchBlanker:
+    """Blanks records fields, one after the other; subclasses rewrite what is compressed or old.
+
+    Attributes:
+        blanked_batches: number of batches whose records were blanked as a whole.
+    """
+
+    def __init__(self, header_name: Callable[[bytes], bytes]) -> None:
+        """``header_name`` returns the stand-in of the name of a header."""
+        self._header_name = header_name
+        self.blanked_batches = 0
+
+    def blank(self, field: bytes, holes: Ranges = ()) -> tuple[bytearray, list[tuple[int, int]]]:
+        """Return a records field without contents, and the ranges of its records.
+
+        ``holes`` are the ranges of missing bytes. A batch with a hole keeps only its header.
+        """
+        size = len(field)
+        data = memoryview(field)
+        out = bytearray(size)
+        view = memoryview(out)
+        records: list[tuple[int, int]] = []
+        at = 0
+        while at < size:
+            if holes and overlaps(holes, at, min(at + BATCH_HEADER_BYTES, size)):
+                break  # without this header, it is unknown where the next batch begins
+            at = self._entry(field, data, at, out, view, records, holes)
+            if not at:
+                break
+        return out, records
+
+    def _entry(
+        self,
+        field: bytes,
+        data: memoryview,
+        at: int,
+        out: bytearray,
+        view: memoryview,
+        records: list[tuple[int, int]],
+        holes: Ranges,
+    ) -> int:
+        """Blank the batch or message at ``at``; return its end, or 0 if no other can follow it."""
+        remaining_bytes = len(data) - at
+        if remaining_bytes < MESSAGE_HEAD_BYTES:
+            return 0
+        length = int32_at(data, at + 8)
+        magic = data[at + MAGIC_AT]
+        if magic > 2:
+            return 0  # not a batch
+        if length < (BATCH_HEADER_BYTES - ENTRY_HEAD_BYTES if magic == 2 else 14 + 8 * magic):
+            return 0
+        head = BATCH_HEADER_BYTES if magic == 2 else MESSAGE_HEAD_BYTES + 8 * magic
+        if remaining_bytes < head:
+            for i in range(at, at + ENTRY_HEAD_BYTES):
+                view[i] = data[i]
+            view[at + MAGIC_AT] = magic
+            return 0
+        for i in range(at, at + head):
+            view[i] = data[i]
+        end = at + ENTRY_HEAD_BYTES + length
+        # Readers look at this many bytes of every entry, even if some of them are records.
+        records.append((min(at + BATCH_HEADER_BYTES, end), min(end, len(data))))
+        is_complete = end <= len(data) and not (holes and overlaps(holes, at, end))
+        if not is_complete:
+            # The batch is cut off or has a hole: its checksum cannot be calculated.
+            crc_at = CRC_AT if magic == 2 else OLD_CRC_AT
+            for i in range(at + crc_at, at + crc_at + 4):
+                view[i] = 0
+            return end if end <= len(data) else 0
+        if magic == 2:
+            self._batch(field, data, at, end, out)
+        else:
+            out[at:end] = self.message(field[at:end])
+        return end
+
+    def _batch(
+        self,
+        field: bytes,
+        data: memoryview,
+        at: int,
+        end: int,
+        out: bytearray,
+    ) -> None:
+        attributes = data[at + CRC_FROM + 1]
+        count = int32_at(data, at + COUNT_AT)
+        begin = at + BATCH_HEADER_BYTES
+        packed = field[begin:end]
+        if attributes & CODEC:
+            blanked = self.repacked(attributes & CODEC, packed, count, bool(attributes & CONTROL))
+        else:
+            records = bytearray(packed)
+            is_blanked = self.blank_records(records, count, attributes & CONTROL != 0)
+            blanked = records if is_blanked else None
+        if blanked is None:
+            self.blanked_batches += 1
+        else:
+            out[begin:end] = blanked
+        is_right = crc32c(field, at + CRC_FROM, end) == int32_at(data, at + CRC_AT) & 0xFFFFFFFF
+        crc = crc32c(out, at + CRC_FROM, end)
+        if not is_right:
+            crc ^= 0xFFFFFFFF
+        out[at + CRC_AT : at + CRC_FROM] = crc.to_bytes(4)
+
+    def blank_records(self, records: bytearray, count: int, is_control: bool) -> bool:
+        """Blank keys, values and headers of records in place; return false if they are none."""
+        try:
+            return RecordWalk(records, self._header_name).walk(count, is_control)
+        except IndexError:
+            return False
+
+    def message(self, message: bytes) -> bytes:
+        """Return a whole message of magic 0 or 1 without its contents."""
+        raise NotImplementedError
+
+    def repacked(
+        self, codec: int, packed: bytes, count: int, is_control: bool
+    ) -> bytes | bytearray | None:
+        """Return the compressed records of a batch, blanked; None if that is impossible."""
+        raise NotImplementedError
+
+
+class RecordWalk:
+    """Goes over the records of a batch of magic 2, and blanks them in place."""
+
+    def __init__(self, records: bytearray, header_name: Callable[[bytes], bytes]) -> None:
+        self._header_name = header_name
+        self._bytes = records
+        self._data = memoryview(records)
+        self._at = 0
+        self._end = 0
+
+    def walk(self, count: int, is_control: bool) -> bool:
+        """Blank ``count`` records; return false if they do not follow the format.
+
+        Raises IndexError if they end too early.
+        """
+        for _i in range(count):
+            if not self._record(is_control):
+                return False
+        return self._at == len(self._data)
+
+    def _record(self, is_control: bool) -> bool:
+        last = len(self._data)
+        length = self._varint()
+        if length < 0 or length > last - self._at:
+            return False
+        self._end = self._at + length
+        self._at += 1
+        self._varint()
+        self._varint()
+        if not self._content(is_control, CONTROL_KEY_BYTES):
+            return False
+        if not self._content(is_control, CONTROL_VALUE_BYTES):
+            return False
+        size = self._varint()
+        for _i in range(size):
+            if not self._header():
+                return False
+        return self._at == self._end
+
+    def _content(self, is_control: bool, control_bytes: int) -> bool:
+        """Blank a key or a value, but for the type of a control record."""
+        size = self._varint()
+        if size <= 0:
+            return True
+        if size > self._end - self._at:
+            return False
+        if is_control and size == control_bytes:
+            self._at += size
+        else:
+            self._fill(size)
+        return True
+
+    def _header(self) -> bool:
+        size = self._varint()
+        if size < 0 or size > self._end - self._at:
+            return False
+        end = self._at + size
+        name = bytes(self._bytes[self._at : end])
+        self._bytes[self._at : end] = self._header_name(name)
+        self._at = end
+        size = self._varint()
+        if size <= 0:
+            return True
+        if size > self._end - self._at:
+            return False
+        self._fill(size)
+        return True
+
+    def _fill(self, size: int) -> None:
+        for i in range(self._at, self._at + size):
+            self._data[i] = FILL
+        self._at += size
+
+    def _varint(self) -> int:
+        """Read a zigzag varint; one beyond :data:`LARGEST` counts as that."""
+        byte = self._data[self._at]
+        self._at += 1
+        is_odd = byte & 1 != 0
+        value = byte & 0x7F
+        is_large = False
+        shift = 7
+        while byte >= 0x80:
+            byte = self._data[self._at]
+            self._at += 1
+            if shift < 63:
+                value |= (byte & 0x7F) << shift
+            elif byte & 0x7F:
+                is_large = True
+            shift += 7
+            if shift > MAX_SHIFT:
+                raise IndexError
+        if is_large or value >> 1 >= LARGEST:
+            return -LARGEST if is_odd else LARGEST
+        return -(value >> 1) - 1 if is_odd else value >> 1
+
+
+# -- streams --------------------------------------------------------------------------------------
+
+
+class PieceReader:
+    """Reads pieces of streams, which are sorted by stream and offset.
+
+    Attributes:
+        bounds: index of the first piece of each stream, and of the first after them.
+        longest: size of the longest piece of each stream.
+    """
+
+    def __init__(self) -> None:
+        self.bounds: dict[int, tuple[int, int]] = {}
+        self.longest: dict[int, int] = {}
+        self.set_pieces(_NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, b"")
+
+    def set_pieces(
+        self, offsets: array[int], lengths: array[int], places: array[int], data: bytes | mmap
+    ) -> None:
+        """Read these pieces: their offsets in streams, their sizes, and where they are in data."""
+        self._offsets = memoryview(offsets)
+        self._lengths = memoryview(lengths)
+        self._places = memoryview(places)
+        self._data = data
+
+    def read(self, stream: int, offset: int, length: int) -> bytes | None:
+        """Return bytes of a stream, zeros where nothing was added; None if there is nothing."""
+        bounds = self.bounds.get(stream)
+        if bounds is None:
+            return None
+        first, last = bounds
+        end = offset + length
+        index = max(self._first_after(offset, first, last) - 1, first)
+        begin = self._offsets[index]
+        size = self._lengths[index]
+        if begin <= offset and end <= begin + size:
+            at = self._places[index] + offset - begin
+            return bytes(self._data[at : at + length])
+        data = bytearray(length)
+        # A piece that began before may be longer than those after it.
+        index = self._first_after(offset - self.longest[stream] - 1, first, last)
+        while index < last and self._offsets[index] < end:
+            begin = self._offsets[index]
+            start = max(begin, offset)
+            stop = min(begin + self._lengths[index], end)
+            if start < stop:
+                at = self._places[index] + start - begin
+                data[start - offset : stop - offset] = self._data[at : at + stop - start]
+            index += 1
+        return bytes(data)
+
+    def _first_after(self, offset: int, first: int, last: int) -> int:
+        """Return the index of the first of some pieces that begins after an offset."""
+        while first < last:
+            middle = (first + last) // 2
+            if offset < self._offsets[middle]:
+                last = middle
+            else:
+                first = middle + 1
+        return first
+
+
+class OneWayStream:
+    """What one end of a connection sends.
+
+    Attributes:
+        number: that of the stream.
+        first_packet: number of the connection's first packet.
+        first_sequence: sequence number of its first byte.
+        furthest: the furthest offset so far.
+    """
+
+    def __init__(self, number: int, first_packet: int, first_sequence: int) -> None:
+        self.number = number
+        self.first_packet = first_packet
+        self.first_sequence = first_sequence
+        self.furthest = 0
+
+    def offset_of(self, sequence: int) -> int:
+        """Return the offset in the stream that a sequence number stands for.
+
+        Sequence numbers have 32 bits: of all possible offsets, take the one nearest to the furthest
+        so far.
+        """
+        distance = sequence - self.first_sequence - self.furthest
+        offset = self.furthest + ((distance + HALF) & MASK) - HALF
+        if abs(offset - self.furthest) < WINDOW_BYTES:
+            self.furthest = max(offset, self.furthest)
+        return offset
+
+
+# -- packets --------------------------------------------------------------------------------------
+
+
+class Addresses:
+    """The two addresses of a packet, their stand-ins, and the checksum sums of both pairs."""
+
+    def __init__(self, both: bytes, stand_ins: StandIns) -> None:
+        """Make them of both addresses, one after the other."""
+        half = len(both) // 2
+        self.ends = both[:half], both[half:]
+        self.new = b"".join(map(stand_ins.address, self.ends))
+        self.sum = ones_sum(both, 0, len(both))
+        self.new_sum = ones_sum(self.new, 0, len(both))
+
+
+class PlainPackets:
+    """Writes the headers and the payload of TCP over IP; subclasses write all else.
+
+    Positions count from the first byte of the packet, those of the cursor from that of the batch.
+
+    Attributes:
+        payload_at: position of the TCP payload in the current packet; -1 if it has none.
+        stand_ins: the stand-ins of addresses.
+        data: the original packet.
+        out: the anonymized one.
+        cursor: a position among the headers.
+        begin_at: position of the packet in the buffer of the batch.
+    """
+
+    def __init__(self, stand_ins: StandIns, payloads: Payloads) -> None:
+        self.stand_ins = stand_ins
+        self._payloads = payloads
+        self.payload_at = -1
+        self.data = b""
+        self.out = bytearray()
+        self.begin_at = 0
+        self._sums: list[tuple[int, int, int, Addresses | None, int]] = []
+        self._known: dict[bytes, Addresses] = {}
+        self._known_macs: dict[bytes, bytes] = {}
+
+    def begin(self, batch: PacketBatch) -> None:
+        """Make this the batch that :meth:`packet` reads."""
+        self._buffer = batch.buffer
+        self.cursor = HeaderCursor(batch, LayerStats())
+
+    def packet(self, row: int) -> bytearray:
+        """Return a packet of the batch, anonymized; raises nothing."""
+        link_type = self._begin(row)
+        kind = read_link(self.cursor, link_type)
+        header_end = self.cursor.at - self.begin_at
+        if link_type == ETHERNET_LINK:
+            self.ethernet(0, header_end)
+        elif not self.link(link_type, header_end, kind >= 0):
+            return self.out
+        for _i in range(MAX_HEADERS):
+            if kind < 0:
+                break
+            if kind == IPV4:
+                kind = self._ipv4()
+            elif kind == IPV6:
+                kind = self._ipv6()
+            else:
+                kind = self.other_header(kind)
+        self._write_sums()
+        return self.out
+
+    def link(self, link_type: int, header_end: int, is_read: bool) -> bool:
+        """Write a link-layer header other than Ethernet.
+
+        Returns false if the link type is unknown.
+
+        Args:
+            link_type: its type.
+            header_end: where it ends, if it could be read.
+            is_read: whether it could.
+        """
+        raise NotImplementedError
+
+    def other_header(self, kind: int) -> int:
+        """Write a header that is not IP; return the kind of the next one, below 0 for none."""
+        raise NotImplementedError
+
+    def _begin(self, row: int) -> int:
+        """Begin with a packet of the batch, none of which is written yet; return its link type."""
+        link_type = self.cursor.begin(row)
+        self.begin_at = self.cursor.at
+        self.data = bytes(self._buffer[self.begin_at : self.cursor.limit])
+        self._size = len(self.data)
+        self.out = bytearray(self._size)
+        self._from, self._to = memoryview(self.data), memoryview(self.out)
+        self._sums.clear()
+        self.payload_at = -1
+        return link_type
+
+    def copy(self, begin: int, end: int) -> None:
+        """Keep bytes of the packet."""
+        if begin < end:
+            self.out[begin : min(end, self._size)] = self.data[begin : min(end, self._size)]
+
+    def ethernet(self, at: int, header_end: int) -> None:
+        """Write an Ethernet header, and the tags up to the header's end."""
+        if header_end < at + 14:
+            return
+        self.copy(at + 12, header_end)
+        both = self.data[at : at + 12]
+        stand_ins = self._known_macs.get(both)
+        if stand_ins is None:
+            stand_ins = self.stand_ins.mac(both[:6]) + self.stand_ins.mac(both[6:])
+            remember(self._known_macs, both, stand_ins, _MAX_KNOWN)
+        self.out[at : at + 12] = stand_ins
+
+    # -- IP ---------------------------------------------------------------------------------------
+
+    def _ipv4(self) -> int:
+        """Write an IPv4 header; return the kind of the next header, below 0 if none is written."""
+        at = self.cursor.at - self.begin_at
+        kind = read_ipv4(self.cursor)
+        if kind < 0:
+            return kind
+        header_end = self.cursor.at - self.begin_at
+        self.copy(at, at + 10)
+        addresses = self._addresses(at + 12, 4)
+        old_checksum = self._word(at + 10)
+        if old_checksum and header_end == at + IPV4_BYTES:
+            # Only the addresses differ: update the checksum by the difference (RFC 1624).
+            difference = addresses.new_sum - addresses.sum
+            self._put_word(at + 10, right_checksum(difference - old_checksum, old_checksum))
+        else:
+            self.add_sum(at, header_end, 10, None, 0)
+        if self._word(at + 6) & FRAGMENT_BITS:
+            return DROPPED
+        return self._inside(kind, addresses)
+
+    def _ipv6(self) -> int:
+        """Write an IPv6 header and its extensions; return as for IPv4."""
+        at = self.cursor.at - self.begin_at
+        protocol = self._from[at + 6] if at + IPV6_BYTES <= self._size else -1
+        next_at = at + IPV6_BYTES
+        kind = read_ipv6(self.cursor)
+        if protocol < 0 or self._from[at] >> 4 != 6:
+            return kind
+        self._to[at] = self._from[at]
+        # The flow label, which may be a hash of the addresses, is left out.
+        self._to[at + 1] = self._from[at + 1] & 0xF0
+        self.copy(at + 4, at + 8)
+        addresses = self._addresses(at + 8, 16)
+        header_end = min(self.cursor.at - self.begin_at, self._size)
+        while next_at + 8 <= header_end:
+            is_fragment = protocol == FRAGMENT_HEADER
+            self.copy(next_at, next_at + (8 if is_fragment else 2))
+            if is_fragment and self._word(next_at + 2) & OFFSET_AND_MORE:
+                return DROPPED
+            size = self._from[next_at + 1]
+            size = 4 * size + 8 if protocol == AUTHENTICATION else 8 * size + 8
+            protocol = self._from[next_at]
+            next_at += 8 if is_fragment else size
+        return self._inside(kind, addresses) if kind >= 0 else kind
+
+    def _addresses(self, at: int, size: int) -> Addresses:
+        """Write the stand-ins of the two addresses at ``at``, each of ``size`` bytes."""
+        both = self.data[at : at + 2 * size]
+        addresses = self._known.get(both)
+        if addresses is None:
+            addresses = Addresses(both, self.stand_ins)
+            remember(self._known, both, addresses, _MAX_KNOWN)
+        self.out[at : at + 2 * size] = addresses.new
+        return addresses
+
+    def _inside(self, kind: int, addresses: Addresses) -> int:
+        """Write the header inside IP; return the kind of the header inside a tunnel."""
+        if kind != TCP:
+            return self.other_inside(kind, addresses)
+        at = self.cursor.at - self.begin_at
+        end = self.cursor.ip_end - self.begin_at
+        if end >= at:
+            self._tcp(at, end, addresses)
+        return DROPPED
+
+    def other_inside(self, kind: int, addresses: Addresses) -> int:
+        """Write a header inside IP that is not TCP; return the kind of that inside a tunnel."""
+        raise NotImplementedError
+
+    # -- TCP --------------------------------------------------------------------------------------
+
+    def _tcp(self, at: int, end: int, addresses: Addresses) -> None:
+        if at + TCP_BYTES > self._size:
+            return
+        payload_at = at + (self._from[at + 12] >> 4) * 4
+        self.copy(at, at + 16)
+        self.copy(at + 18, at + 20)
+        self.add_sum(at, end, 16, addresses, TCP_PROTOCOL)
+        length = end - payload_at
+        if payload_at < at + TCP_BYTES or length < 0 or payload_at > self._size:
+            return
+        if payload_at > at + TCP_BYTES:
+            self.out[at + TCP_BYTES : payload_at] = options(self.data[at + TCP_BYTES : payload_at])
+        if length:
+            self._payload(at, payload_at, length, addresses)
+
+    def _payload(self, at: int, payload_at: int, length: int, addresses: Addresses) -> None:
+        self.payload_at = payload_at
+        sequence = self._word(at + 4) << 16 | self._word(at + 6)
+        if self._from[at + 13] & SYN:
+            sequence += 1
+        ports = self.data[at : at + 4]
+        payload = self._payloads.payload(*addresses.ends, ports, sequence, length)
+        last = min(payload_at + length, self._size)
+        if payload is not None:
+            self.out[payload_at:last] = payload[: last - payload_at]
+        elif _CLEAR_ALERT.fullmatch(self.data, payload_at, last):
+            self.out[payload_at:last] = self.data[payload_at:last]
+
+    # -- checksums --------------------------------------------------------------------------------
+
+    def add_sum(
+        self, at: int, end: int, checksum_at: int, pseudo: Addresses | None, protocol: int
+    ) -> None:
+        """Note a checksum, to be written when all bytes that it covers are written.
+
+        Args:
+            at: position of the first covered byte.
+            end: end of the covered bytes.
+            checksum_at: position of the checksum, counted from ``at``.
+            pseudo: the addresses of the pseudo-header; None if the checksum covers none.
+            protocol: the protocol in the pseudo-header.
+        """
+        self._sums.append((at, end, checksum_at, pseudo, protocol))
+
+    def _write_sums(self) -> None:
+        """Write the checksums that were noted, the last one first.
+
+        A tunnel's checksum covers the packet inside.
+        """
+        for at, end, checksum_at, pseudo, protocol in reversed(self._sums):
+            self._write_sum(at, end, checksum_at, pseudo, protocol)
+
+    def _write_sum(
+        self, at: int, end: int, checksum_at: int, pseudo: Addresses | None, protocol: int
+    ) -> None:
+        old_checksum = self._word(at + checksum_at)
+        if not old_checksum and (protocol == UDP_PROTOCOL or end > self._size):
+            return  # the packet has no checksum
+        if end > self._size:
+            self._put_word(at + checksum_at, self.stand_ins.checksums[old_checksum])
+            return
+        partial = new_partial = 0
+        if pseudo is not None:
+            more = protocol + end - at
+            partial = (pseudo.sum + more) % ONES
+            new_partial = (pseudo.new_sum + more) % ONES
+            if old_checksum and old_checksum % ONES == partial:
+                self._put_word(at + checksum_at, new_partial or ONES)
+                return
+        old = (partial + ones_sum(self._from, at, end)) % ONES
+        new = new_partial + ones_sum(self._to, at, end)
+        if not old_checksum and old:
+            return  # a checksum of 0 that does not match: the sender left it out
+        # Right if the old one was right, else wrong: the sum with a right one is 0.
+        value = right_checksum(new, old_checksum)
+        if old:
+            value ^= WRONG
+        if not value and protocol == UDP_PROTOCOL:
+            value = ONES
+        self._put_word(at + checksum_at, value)
+
+    def _word(self, at: int) -> int:
+        return self._from[at] << 8 | self._from[at + 1]
+
+    def _put_word(self, at: int, value: int) -> None:
+        self._to[at] = value >> 8
+        self._to[at + 1] = value & 0xFF
+
+
+def ones_sum(data: bytes | memoryview, begin: int, end: int) -> int:
+    """Return the ones' complement sum of the 16-bit words; 0, not 65535, for both forms of zero."""
+    even = odd = 0
+    last = end - 1
+    for i in range(begin, last, 2):
+        even += data[i]
+        odd += data[i + 1]
+    if (end - begin) & 1:
+        even += data[last]
+    return ((even << 8) + odd) % ONES
+
+
+def right_checksum(total: int, old_checksum: int) -> int:
+    """Return the right checksum for a sum; zero is 0xFFFF if the old checksum was, else 0."""
+    right = ONES - (total % ONES + ONES) % ONES  # of C, a remainder may be below 0
+    return 0 if right == ONES and old_checksum != ONES else right
+
+
+def options(kinds: bytes) -> bytes:
+    """Return TCP options; those that do not stay are replaced by NOPs."""
+    if len(kinds) == _TIMESTAMPS_BYTES and kinds.startswith(_TIMESTAMPS):
+        return kinds
+    out = bytearray(_NO_OPTION * len(kinds))
+    at = 0
+    while at < len(kinds):
+        kind = kinds[at]
+        if kind <= 1:
+            out[at] = kind
+            if not kind:
+                out[at:] = bytes(len(kinds) - at)
+                break
+            at += 1
+            continue
+        size = kinds[at + 1] if at + 1 < len(kinds) else 0
+        if size < 2 or at + size > len(kinds):
+            break
+        if kind in _KEPT_OPTIONS:
+            out[at : at + size] = kinds[at : at + size]
+        at += size
+    return bytes(out)
