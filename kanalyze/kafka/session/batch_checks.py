@@ -18,8 +18,6 @@ from kanalyze.common.saved import Saved
 from kanalyze.kafka.wire import Truncated, WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kanalyze.kafka.codec.machine import Machine
     from kanalyze.kafka.framing.frame import Frame
 
@@ -36,7 +34,6 @@ _SMALL_BYTES = 16_384
 class BatchCounts:
     """Numbers of batches and messages of records; all are 0 where CRCs are not checked."""
 
-    __slots__ = ("batches", "checked", "wrong")
     _SAVED = Saved("batches:count checked:count wrong:count", arguments=3)
 
     def __init__(self, batches: int = 0, checked: int = 0, wrong: int = 0) -> None:
@@ -55,8 +52,6 @@ class BatchCounts:
 class BatchChecks(BatchCounts):
     """The checks of the batches of one message."""
 
-    __slots__ = ("first_at", "first_offset")
-
     def __init__(self) -> None:
         super().__init__()
         self.first_at = self.first_offset = -1
@@ -73,7 +68,8 @@ def checks_of(frame: Frame, machine: Machine) -> BatchChecks:
     checks = BatchChecks()
     checks.batches = machine.batches
     whole = _whole(frame) if frame.batch_sums is None else None
-    for at, end in _noted(frame, machine):
+    for index in range(machine.noted):
+        at, end = _noted(frame, machine, index)
         try:
             head = frame.read(at, _FROM) if whole is None else _head_in(whole, at)
         except WireError:
@@ -129,7 +125,8 @@ def _covered_from(magic: int) -> int:
 def sum_up(frame: Frame, machine: Machine) -> None:
     """Sum up the bytes of an incomplete frame, before those that no field needs are dropped."""
     sums = {} if frame.batch_sums is None else frame.batch_sums
-    for at, end in _noted(frame, machine):
+    for index in range(machine.noted):
+        at, end = _noted(frame, machine, index)
         try:
             head = frame.read(at, _FROM)
         except WireError:
@@ -138,12 +135,10 @@ def sum_up(frame: Frame, machine: Machine) -> None:
     frame.batch_sums = sums
 
 
-def _noted(frame: Frame, machine: Machine) -> Iterator[tuple[int, int]]:
-    """Yield where each noted batch begins and ends in a frame."""
-    notes, length = machine.notes, frame.length
-    for at in range(0, 2 * machine.noted, 2):
-        begin = length - notes[at]
-        yield begin, begin + notes[at + 1]
+def _noted(frame: Frame, machine: Machine, index: int) -> tuple[int, int]:
+    """Return where a noted batch begins and ends in a frame."""
+    begin = frame.length - machine.notes[2 * index]
+    return begin, begin + machine.notes[2 * index + 1]
 
 
 def _continued(frame: Frame, head: memoryview, at: int, end: int) -> tuple[int, int]:
