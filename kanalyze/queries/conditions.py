@@ -28,16 +28,16 @@ _CONDITION = re.compile(r"^only if (\w+): (.+)$", re.MULTILINE)
 _PARAMETER = re.compile(r"\$(?=[a-z_])")
 
 
-class _Condition(NamedTuple):
+class _Need(NamedTuple):
     """What a query needs in a table."""
 
     table: str
     sql: str
 
 
-def conditions_of(query: Query) -> list[_Condition]:
+def conditions_of(query: Query) -> list[_Need]:
     """Return what a query needs to find anything; a query without conditions is always run."""
-    return [_Condition(*found) for found in _CONDITION.findall(query.description)]
+    return [_Need(*found) for found in _CONDITION.findall(query.description)]
 
 
 def promising(
