@@ -68,18 +68,24 @@ class BatchMaker:
     their escapes (``\\udc80``).
     """
 
-    def __init__(self, columns: Sequence[Column] = COLUMNS, *, coded: bool = False) -> None:
+    def __init__(
+        self,
+        columns: Sequence[Column] = COLUMNS,
+        *,
+        coded: bool = False,
+        coded_items: bool = False,
+    ) -> None:
         """Make a batch maker.
 
         Args:
             columns: the columns of the batches, in this order.
             coded: whether columns of texts are ``dictionary<int32, string>`` instead of ``string``.
-                A batch's dictionary has its words in order of appearance. Texts in lists stay
-                ``string``.
+                A batch's dictionary has its words in order of appearance.
+            coded_items: whether texts in lists are so too.
         """
         self._columns = integer_columns(columns)
         self._names = [column.source or column.name for column in columns]
-        self.schema = arrow_schema(columns, coded=coded)
+        self.schema = arrow_schema(columns, coded=coded, coded_items=coded_items)
         """The ``pyarrow.Schema`` of all batches."""
 
     def of_rows(self, rows: Sequence[AnyRow]) -> Any:

@@ -39,36 +39,41 @@ def choose_columns(
     return tuple(columns[name] for name in selected)
 
 
-def arrow_schema(columns: Sequence[Column] = COLUMNS, *, coded: bool = False) -> Any:
+def arrow_schema(
+    columns: Sequence[Column] = COLUMNS, *, coded: bool = False, coded_items: bool = False
+) -> Any:
     """Return the ``pyarrow.Schema`` of columns.
 
     The metadata of a field has its ``meaning`` and, if there is one, its ``unit``. A column of
     Unix times in ns also has ``timestamp``: the name of the column of timestamps beside it. The
     schema's own metadata makes pandas read nullable integers as ``Int64``, not as floats.
 
-    With ``coded``, columns of texts are ``dictionary<int32, string>``. Texts in lists are not: some
-    readers cannot read an empty list of dictionary values.
+    With ``coded``, columns of texts are ``dictionary<int32, string>``. Texts in lists are so only
+    with ``coded_items``: some readers cannot read an empty list of dictionary values.
     """
     import pyarrow as pa
 
     metadata = {"pandas": _pandas_metadata(columns)}
-    return pa.schema([_field(column, coded=coded) for column in columns], metadata)
+    codes = {"coded": coded, "coded_items": coded_items}
+    return pa.schema([_field(column, **codes) for column in columns], metadata)
 
 
-def arrow_type(column: Column, *, coded: bool = False) -> Any:
-    """Return the ``pyarrow.DataType`` of a column; ``coded`` as in :func:`arrow_schema`."""
+def arrow_type(column: Column, *, coded: bool = False, coded_items: bool = False) -> Any:
+    """Return the ``pyarrow.DataType`` of a column; the others as in :func:`arrow_schema`."""
     import pyarrow as pa
+
+    text = {False: pa.string(), True: pa.dictionary(pa.int32(), pa.string())}
 
     # Items are named as in Parquet, so that a file that is read back has the same schema.
     if column.type == "list<struct>":
-        fields = [_field(item, coded=False) for item in column.fields]
+        fields = [_field(item, coded=coded_items) for item in column.fields]
         return pa.list_(pa.field("element", pa.struct(fields)))
     if column.type == "list<string>":
-        return pa.list_(pa.field("element", pa.string()))
+        return pa.list_(pa.field("element", text[coded_items]))
     if column.type == "timestamp":
         return pa.timestamp("ns", "UTC")
-    if column.type == "string" and coded:
-        return pa.dictionary(pa.int32(), pa.string())
+    if column.type == "string":
+        return text[coded]
     return getattr(pa, TYPES[column.type].arrow)()
 
 
@@ -99,7 +104,7 @@ def parquet_paths(columns: Sequence[Column] = COLUMNS) -> dict[str, str]:
     return paths
 
 
-def _field(column: Column, *, coded: bool) -> Any:
+def _field(column: Column, *, coded: bool, coded_items: bool = False) -> Any:
     import pyarrow as pa
 
     metadata = {"meaning": column.meaning}
@@ -107,7 +112,12 @@ def _field(column: Column, *, coded: bool) -> Any:
         metadata["unit"] = column.unit
     if column.is_time:
         metadata["timestamp"] = time_name(column.name)
-    return pa.field(column.name, arrow_type(column, coded=coded), column.nullable, metadata)
+    return pa.field(
+        column.name,
+        arrow_type(column, coded=coded, coded_items=coded_items),
+        column.nullable,
+        metadata,
+    )
 
 
 def _pandas_metadata(columns: Iterable[Column]) -> bytes:
