@@ -214,10 +214,13 @@ class DerivedViews:
             self._macros.add(name)
         for name in sorted(words & tables.keys() - above):
             if name not in self._kinds:
-                kind = "TABLE" if tables[name].is_stored else "VIEW"
                 self.make(tables[name].sql, above | {name})
-                self._connection.execute(f"CREATE TEMP {kind} {name} AS {tables[name].sql}")
-                self._kinds[name] = kind
+                self._create(tables[name])
+
+    def _create(self, table: Query) -> None:
+        kind = "TABLE" if table.is_stored else "VIEW"
+        self._connection.execute(f"CREATE TEMP {kind} {table.name} AS {table.sql}")
+        self._kinds[table.name] = kind
 
     def drop(self) -> None:
         """Remove all views; macros stay, because no rows are in them."""

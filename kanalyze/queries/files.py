@@ -4,7 +4,8 @@ In: a folder. Out: :class:`Query`.
 
 A file has the name of its query, and begins with comment lines: the first is the title, the others
 are the description. A parameter is written ``$name``. If a line of a table's description begins
-with ``kept:``, the table is computed once and stored.
+with ``kept:``, the table is computed once and stored. For lines ``only if TABLE: CONDITION`` see
+``conditions.py``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,15 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.texts import known_or_similar
 from kanalyze.errors import UsageError, reason_of
 
-__all__ = ["Query", "built_in", "find_query", "questions", "read_queries", "words_of"]
+__all__ = [
+    "Query",
+    "built_in",
+    "find_query",
+    "parameters_of",
+    "questions",
+    "read_queries",
+    "words_of",
+]
 
 _BUILT_IN = Path(__file__).with_name("sql")
 _SUFFIX = ".sql"
@@ -76,6 +85,11 @@ def find_query(name: str, *folders: Path) -> Query:
     return queries[name]
 
 
+def parameters_of(sql: str) -> tuple[str, ...]:
+    """Return the names of the parameters in SQL, sorted."""
+    return tuple(sorted(set(_PARAMETER.findall(_TEXT.sub("", sql)))))
+
+
 @lru_cache(maxsize=256)  # a report needs the words of each text twice: this saves 20 ms
 def words_of(sql: str) -> frozenset[str]:
     """Return the words of SQL in lower case, which include the names of all tables it reads."""
@@ -98,5 +112,4 @@ def _read(file: Path) -> Query:
             break
         head.append(line.removeprefix("--").strip())
     title, _, description = "\n".join(head).partition("\n")
-    parameters = sorted(set(_PARAMETER.findall(_TEXT.sub("", text))))
-    return Query(file.stem, title, description.strip(), tuple(parameters), text)
+    return Query(file.stem, title, description.strip(), parameters_of(text), text)

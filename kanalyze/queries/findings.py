@@ -10,6 +10,7 @@ The comment at the top of such a file has these lines:
 - ``tables:`` (optional): the tables that it reads and that are only made if asked for;
 - ``needs: all requests`` (optional): it counts what is missing, so it cannot be used if a filter
   leaves out some requests of a client;
+- ``only if TABLE: CONDITION`` (optional, repeated): see ``conditions.py``;
 - ``parameter NAME = NUMBER: meaning`` for each threshold.
 
 The result has the columns ``what`` (the figures, as a sentence) and ``weight`` (higher is worse,
@@ -29,6 +30,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.texts import similar
 from kanalyze.errors import UsageError
 from kanalyze.model.tcp import Endpoint
+from kanalyze.queries.conditions import promising
 from kanalyze.queries.files import built_in, read_queries
 
 if TYPE_CHECKING:
@@ -153,12 +155,11 @@ def findings_of(
         QueryError: a query fails.
         UsageError: a threshold is unknown, or the columns of a result are not those of a finding.
     """
-    findings: list[Finding] = []
-    for kind in with_thresholds(kinds, thresholds or {}):
-        if kind.tables <= database.tables:
-            lines = database.answer(kind.query, kind.thresholds, MAX_OF_A_KIND)
-            findings += [_finding(kind, line) for line in lines]
-    return sorted(findings, key=_by_severity)
+    found = (
+        _findings(database, kind)
+        for kind in _worth_a_search(database, with_thresholds(kinds, thresholds or {}))
+    )
+    return sorted((finding for each in found for finding in each), key=_by_severity)
 
 
 def search(
@@ -169,12 +170,24 @@ def search(
     See :func:`findings_of`.
     """
     findings: list[Finding] = []
-    for kind in kinds:
+    for kind in _worth_a_search(database, kinds):
         try:
-            findings += findings_of(database, [kind])
+            findings += _findings(database, kind)
         except UsageError as error:
             failed.add("finding", kind.query.name, error)
     return sorted(findings, key=_by_severity)
+
+
+def _worth_a_search(database: QueryEngine, kinds: Iterable[FindingKind]) -> list[FindingKind]:
+    """Return the kinds that the tables can have findings of."""
+    possible = [kind for kind in kinds if kind.tables <= database.tables]
+    queries = promising(database, ((kind.query, kind.thresholds) for kind in possible))
+    return [kind for kind in possible if kind.query in queries]
+
+
+def _findings(database: QueryEngine, kind: FindingKind) -> list[Finding]:
+    lines = database.answer(kind.query, kind.thresholds, MAX_OF_A_KIND)
+    return [_finding(kind, line) for line in lines]
 
 
 def _by_severity(finding: Finding) -> tuple[int, str, float]:

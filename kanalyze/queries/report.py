@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kanalyze.common.texts import bounded_text
 from kanalyze.model.tcp import Endpoint
+from kanalyze.queries.conditions import promising
 from kanalyze.queries.engine import FailedQueries, QueryError
 from kanalyze.queries.files import built_in
 from kanalyze.queries.findings import search, unfiltered_only, with_thresholds
@@ -142,6 +143,8 @@ class _Asker:
     def __init__(self, database: QueryEngine, parameters: Mapping[str, object]) -> None:
         self._database = database
         self._parameters = parameters
+        asked = ((query, parameters) for query in built_in("report").values())
+        self._worth_asking = promising(database, asked)
         self._results: dict[str, _Lines | None] = {}
         self.failed = FailedQueries()
 
@@ -154,10 +157,13 @@ class _Asker:
         if name not in self._results:
             query = built_in("report")[name]
             try:
-                lines = self._database.answer(query, self._parameters)
-                nested = [_nested(line) for line in lines]
+                is_asked = query in self._worth_asking
+                lines = self._database.answer(query, self._parameters) if is_asked else []
+                # Most tables have nothing nested, and may have 10,000 lines.
+                if any("." in column for column in (lines[0] if lines else ())):
+                    lines = list(map(_nested, lines))
                 self._results[name] = (
-                    list(map(_summarized, nested)) if name in _WITH_SUMMARIES else nested
+                    list(map(_summarized, lines)) if name in _WITH_SUMMARIES else lines
                 )
             except QueryError as error:
                 self.failed.add("table", name, error)

@@ -38,7 +38,10 @@ def fail(monkeypatch: pytest.MonkeyPatch, kind: str, name: str, sql: str = "") -
     query = built_in(kind)[name]
     text = sql or "SELECT error('no luck') AS what FROM requests"
     used = "".join(f" AND ${parameter} IS NOT NULL" for parameter in query.parameters)
-    monkeypatch.setitem(built_in(kind), name, query._replace(sql=f"{text} WHERE true{used}"))
+    lines = query.description.splitlines()
+    always = "\n".join(line for line in lines if not line.startswith("only if "))
+    sql = f"{text} WHERE true{used}"
+    monkeypatch.setitem(built_in(kind), name, query._replace(sql=sql, description=always))
 
 
 def report_and_page() -> tuple[dict[str, Any], str]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 import struct
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.kafka.framing.frame import parse_response_header
@@ -119,8 +120,9 @@ def _of_nearest_version(
     assert api is not None
     version = min(max(api_version, api.versions.lowest), api.versions.highest)
     fields = catalog.message(api_key, "response").struct.fields
-    names = [f.name for f in fields if f.is_present(version) and not f.is_tagged(version)]
-    if _CODE not in names[:2] or not {*names[: names.index(_CODE)]} <= {_THROTTLE}:
+    present = (f.name for f in fields if f.is_present(version) and not f.is_tagged(version))
+    names = list(islice(present, 2))
+    if _CODE not in names or not {*names[: names.index(_CODE)]} <= {_THROTTLE}:
         return None
     before = tuple(names[: names.index(_CODE)])
     code, _ = _code_at(data, catalog.response_header_version(api_key, version), before)

@@ -5,6 +5,7 @@
 -- sure: likely: connections to an address failed, while earlier or later ones succeeded.
 -- why: Partitions that it leads have no leader until the other brokers notice, and clients that know no other broker cannot work.
 -- repair: See when it began, and read the logs of the broker and of its kernel for that time: a restart, out of memory, a full disk, a new certificate or port. A full backlog of connections (SYNs without an answer) looks the same.
+-- only if connections: bool_or(opened_by = 'client' AND client_payload_bytes = 0 AND broker_payload_bytes = 0)
 -- parameter least_attempts = 3: minimum number of failed connections
 -- parameter least_span_s = 1: minimum seconds over which they fail
 SELECT

@@ -5,6 +5,7 @@
 -- sure: certain: one end sends, and no packet of the other end was captured.
 -- why: Requests have no responses, or responses no requests: latency, errors and throttling are unknown.
 -- repair: Capture where both directions pass: on the host of the broker or the client, not on one of several paths; mirror received and sent packets; a filter such as "port 9092", not "dst port 9092".
+-- only if connections: bool_or(client_packets = 0 OR broker_packets = 0)
 -- parameter least_connections = 1: minimum number of such connections
 -- parameter least_packets = 3: minimum number of packets of each
 WITH one_way AS (

@@ -5,6 +5,7 @@
 -- sure: certain: the packets say how long they were.
 -- why: Requests and responses in what was cut off are counted, but their content is unknown: errors, topics and records are missing from every figure. Under TLS they are not counted either, and requests may seem unanswered: a record that is cut short cannot be decrypted.
 -- repair: Capture again with whole packets: tcpdump -s 0, dumpcap without -s.
+-- only if connections: bool_or(client_snapped_bytes > 0 OR broker_snapped_bytes > 0)
 -- parameter least_bytes = 1: minimum number of bytes cut off
 WITH cut AS (
     SELECT

@@ -5,6 +5,7 @@
 -- sure: likely: the same requests, with the same ids and sizes, at almost the same time, between different addresses; and the same port of the client, or the same offsets of produced records, or each request of one connection within the time of the same request of the other.
 -- why: Every request on them counts twice, and its client or its broker seems to be two: the capture was made on both sides of a NAT, a load balancer or a service proxy.
 -- repair: Capture on one side: on one interface instead of all (-i any captures both sides on a host that forwards), or use --broker or --client-ip here to select one side.
+-- only if connections: count(DISTINCT CASE WHEN requests > 0 THEN concat(requests, ' ', client_id, ' ', CAST(client_payload_bytes AS DOUBLE) - client_retransmitted_bytes - client_duplicate_bytes, ' ', CAST(broker_payload_bytes AS DOUBLE) - broker_retransmitted_bytes - broker_duplicate_bytes, ' ', client_ip, ' ', broker_ip, ' ', broker_port) END) > count(DISTINCT CASE WHEN requests > 0 THEN concat(requests, ' ', client_id, ' ', CAST(client_payload_bytes AS DOUBLE) - client_retransmitted_bytes - client_duplicate_bytes, ' ', CAST(broker_payload_bytes AS DOUBLE) - broker_retransmitted_bytes - broker_duplicate_bytes) END)
 -- parameter least_requests = 5: number of requests from which on a connection may be as far apart as longest_apart_ms; with fewer, a tenth of that
 -- parameter longest_apart_ms = 50: maximum ms between the two sides
 WITH sides AS (

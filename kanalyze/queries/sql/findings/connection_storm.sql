@@ -5,6 +5,7 @@
 -- why: Each connection costs the broker a handshake, perhaps TLS and a login, and occupies threads; requests wait for all of that.
 -- repair: Keep one client for the life of the process instead of one per request. If connections are refused, find out why, and raise reconnect.backoff.max.ms.
 -- show: connections
+-- only if connections: count(*) FILTER (WHERE "end" IN ('fin', 'reset', 'reused') AND duration_ns <= $longest_s * 1000000000) >= $least_connections
 -- parameter least_per_s = 1: minimum connections per second
 -- parameter least_connections = 30: minimum number of connections
 -- parameter longest_s = 10: maximum seconds that a counted connection lasts

@@ -4,6 +4,7 @@
 -- sure: certain: the broker responds FETCH_SESSION_ID_NOT_FOUND. That other sessions evicted them is likely, unless the broker was restarted.
 -- why: The client begins a new session and names all of its partitions again, which evicts the sessions of others in turn.
 -- repair: Raise max.incremental.fetch.session.cache.slots on the broker (1,000 by default) above the number of consumers and followers that fetch from it, or reduce their number.
+-- only if requests: count(*) FILTER (WHERE api_name = 'Fetch' AND error_code = 70) >= $least_answers
 -- parameter least_per_s = 0.1: minimum number of such responses per second of the capture
 -- parameter least_answers = 3: minimum number of such responses
 WITH span AS (

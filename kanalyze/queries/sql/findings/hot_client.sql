@@ -6,18 +6,19 @@
 -- sure: certain: bytes are those of requests and responses.
 -- why: One client that uses most of a broker's network threads makes all others wait.
 -- repair: Limit it by a quota (producer_byte_rate, consumer_byte_rate, request_percentage), or spread its work over time.
+-- only if requests: count(DISTINCT CASE WHEN is_record_api(api_name) THEN client_id END) + 1 >= $least_clients
 -- parameter least_ratio = 5: minimum ratio to the mean of all clients that do the same
 -- parameter least_clients = 5: minimum number of clients to compare with
 WITH of_clients AS (
     SELECT
         client_id,
         is_produce,
-        sum(coalesce(request_bytes, 0)) + sum(coalesce(response_bytes, 0)) AS bytes,
+        sum(request_bytes) + sum(response_bytes) AS bytes,
         min(api_name) AS api_name,
-        min(request_start_ns) AS first_time_ns,
-        max(request_start_ns) AS last_time_ns,
-        min(request_packet) AS first_packet
-    FROM measured
+        min(first_time_ns) AS first_time_ns,
+        max(last_time_ns) AS last_time_ns,
+        min(first_packet) AS first_packet
+    FROM request_sums
     WHERE is_request AND (is_produce OR is_fetch)
     GROUP BY client_id, is_produce
 ),

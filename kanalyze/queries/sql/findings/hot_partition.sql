@@ -4,6 +4,7 @@
 -- sure: certain: the bytes are those of the records. Partitions without traffic in the capture do not count.
 -- why: One broker and one consumer of each group do most of the work; more partitions or members do not help.
 -- repair: Look at the keys of the records: if one is most frequent (null replaced by a constant, one large customer), use a key with more parts, or a partitioner that spreads it. Records without a key are spread automatically.
+-- only if requests: bool_or(is_record_api(api_name))
 -- parameter least_ratio = 5: minimum ratio to the mean of the topic's partitions
 -- parameter least_partitions = 6: minimum number of the topic's partitions to compare with
 -- parameter least_bytes = 10000: minimum bytes of records

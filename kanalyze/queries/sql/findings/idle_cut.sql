@@ -5,6 +5,7 @@
 -- sure: likely: the other end closed them after an idle time that is a known limit (240, 540 or 600 s), or after the same idle time each time.
 -- why: The next request on such a connection fails or waits for a timeout, and the client reconnects.
 -- repair: 600 s is the broker's connections.max.idle.ms, 240 s the limit of Azure's load balancer. Set connections.max.idle.ms of the clients (540 s) below the smallest limit on the path, or keep connections in use.
+-- only if connections: bool_or(closed_by = 'broker')
 -- parameter tolerance_s = 5: maximum seconds between the idle time and a known limit
 -- parameter least_repeats = 3: minimum number of connections that were closed after the same idle time, if it is not a known limit
 -- parameter least_silence_s = 2: minimum seconds of such an idle time

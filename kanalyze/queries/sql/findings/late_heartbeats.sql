@@ -6,6 +6,7 @@
 -- sure: likely: the time between two requests of a member, as captured; the session timeout is the one in the member's JoinGroup.
 -- why: A member that sends nothing for its session timeout is removed from the group: nobody consumes its partitions until the group has rebalanced, and then from the last commit again.
 -- repair: Find out what stops the process in between: garbage collection, a container without CPU quota, swapping, a machine that sleeps. A longer session.timeout.ms only hides it.
+-- only if requests: bool_or(member_id <> '')
 -- parameter least_share = 0.334: minimum time between two requests, as a share of the session timeout
 -- parameter session_s = 45: session timeout in s, if the member's JoinGroup is not in the capture
 WITH sessions AS (

@@ -4,6 +4,7 @@
 -- sure: likely: clients send so many Metadata requests after errors, or if a topic does not exist.
 -- why: The client makes no progress, and each request is answered from the whole cluster's metadata; many such clients load every broker.
 -- repair: UNKNOWN_TOPIC_OR_PARTITION: correct the topic's name, or create the topic. LEADER_NOT_AVAILABLE, LISTENER_NOT_FOUND: look at the brokers that should lead. Without an error: metadata.max.age.ms (topic.metadata.refresh.interval.ms) is far too short, or connections fail.
+-- only if requests: max(CASE WHEN api_name = 'Metadata' THEN request_start_ns END) - min(CASE WHEN api_name = 'Metadata' THEN request_start_ns END) >= $least_span_s * 1000000000
 -- parameter longest_between_s = 5: maximum mean of the seconds between requests on a connection
 -- parameter least_span_s = 30: minimum seconds over which this goes on
 WITH of_connections AS (

@@ -10,6 +10,7 @@
 -- repair: Members that join and leave: look for a deployment, a crash loop, an autoscaler; static membership (group.instance.id) lets them come back without a round. Members lost: a longer session.timeout.ms for pauses of the process, a longer max.poll.interval.ms or smaller max.poll.records for slow work. The cooperative assignor or group.protocol=consumer make rounds shorter.
 -- tables: groups
 -- needs: all requests
+-- only if groups: count(DISTINCT coalesce(generation_id, member_epoch)) > $least_rounds OR max(CASE WHEN event = 'sync' THEN response_end_ns END) - min(CASE WHEN event = 'join' THEN request_start_ns END) >= $longest_round_s * 1000000000
 -- parameter least_rounds = 3: minimum number of rounds after a group's first
 -- parameter longest_round_s = 10: or minimum seconds of a round, from its first join to its last sync
 WITH events AS (

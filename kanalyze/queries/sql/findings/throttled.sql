@@ -4,6 +4,7 @@
 -- sure: certain: the broker says so, in throttle_time_ms of its responses.
 -- why: Until the client is within its quota, the broker delays responses or stops reading from the client; latency and lag grow. If a client sends before the throttle time is over, the broker enforces it by reading nothing from it.
 -- repair: Raise the quota of the user or client id (kafka-configs.sh --alter --entity-type clients), or send less: larger batches, compression, fewer requests. Upgrade a client that does not wait: since Kafka 2.0 (KIP-219) clients have to wait themselves.
+-- only if requests: max(throttle_time_ms) >= $least_throttle_ms
 -- parameter least_throttle_ms = 1: minimum throttle time of a response
 WITH throttled AS (
     SELECT DISTINCT

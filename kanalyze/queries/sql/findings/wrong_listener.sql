@@ -6,6 +6,8 @@
 -- sure: likely: Metadata named the address, and no connection to it succeeded in this capture.
 -- why: Clients reach the bootstrap broker that they were configured with, but none of those that it names: they cannot use a partition that such a broker leads.
 -- repair: Set advertised.listeners of the broker to what its clients can reach: the name or address outside the container, the pod or the NAT, and the port that is open there. A firewall in between looks the same.
+-- only if connections: bool_or(opened_by = 'client' AND client_payload_bytes = 0 AND broker_payload_bytes = 0)
+-- only if metadata: bool_or(host IS NOT NULL)
 -- parameter least_attempts = 1: minimum number of failed connections
 WITH named AS (
     SELECT

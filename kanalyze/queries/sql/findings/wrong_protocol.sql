@@ -5,6 +5,7 @@
 -- why: The broker closes each such connection at once; the client cannot work, and retries.
 -- repair: Set security.protocol of the client (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL) to that of the listener on the port that it uses, or use the port of the other listener.
 -- show: connections
+-- only if connections: bool_or(tls_failure IS NOT NULL)
 -- parameter least_connections = 1: minimum number of connections
 SELECT
     client_id,

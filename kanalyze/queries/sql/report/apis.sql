@@ -3,35 +3,37 @@
 -- Counts are of all requests. Latencies are of requests that did not wait on purpose; those of the
 -- others are in `waited`. Orphan responses are the line whose `api_key` is null. Records are null
 -- for APIs without records; records that a broker refused are left out.
+--
+-- only if requests: count(*) > 0
 WITH counted AS (
     SELECT
         wire,
         api_key,
         api_name,
-        count(*) FILTER (WHERE is_request) AS requests,
-        count(response_bytes) AS responses,
-        count(*) FILTER (WHERE status = 'ok') AS "statuses.ok",
-        count(*) FILTER (WHERE status = 'error') AS "statuses.error",
-        count(*) FILTER (WHERE status = 'one_way') AS "statuses.one_way",
-        count(*) FILTER (WHERE status = 'unanswered') AS "statuses.unanswered",
-        count(*) FILTER (WHERE status = 'orphan_response') AS "statuses.orphan_response",
-        count(*) FILTER (WHERE status = 'malformed') AS "statuses.malformed",
-        count(*) FILTER (WHERE is_unread) AS unread,
-        coalesce(sum(request_bytes), 0) AS request_bytes,
-        coalesce(sum(response_bytes), 0) AS response_bytes,
+        sum(CASE WHEN is_request THEN many ELSE 0 END) AS requests,
+        sum(responses) AS responses,
+        sum(CASE WHEN status = 'ok' THEN many ELSE 0 END) AS "statuses.ok",
+        sum(CASE WHEN status = 'error' THEN many ELSE 0 END) AS "statuses.error",
+        sum(CASE WHEN status = 'one_way' THEN many ELSE 0 END) AS "statuses.one_way",
+        sum(CASE WHEN status = 'unanswered' THEN many ELSE 0 END) AS "statuses.unanswered",
+        sum(CASE WHEN status = 'orphan_response' THEN many ELSE 0 END) AS "statuses.orphan_response",
+        sum(CASE WHEN status = 'malformed' THEN many ELSE 0 END) AS "statuses.malformed",
+        sum(CASE WHEN is_unread THEN many ELSE 0 END) AS unread,
+        sum(request_bytes) AS request_bytes,
+        sum(response_bytes) AS response_bytes,
         sum(carried_records) FILTER (WHERE is_produce OR is_fetch) AS record_count,
         sum(carried_bytes) FILTER (WHERE is_produce OR is_fetch) AS record_bytes,
         NOT bool_or(has_uncounted_records) FILTER (WHERE is_produce OR is_fetch)
             AS record_count_known,
-        count(*) FILTER (WHERE throttle_time_ms <> 0) AS throttled,
-        coalesce(sum(throttle_time_ms), 0) AS throttle_time_ms,
-        count(*) FILTER (WHERE has_waited AND is_request) AS "waited.requests",
-        count(*) FILTER (WHERE has_waited AND is_error) AS "waited.errors",
-        coalesce(sum(request_bytes) FILTER (WHERE has_waited), 0) AS "waited.request_bytes",
-        coalesce(sum(response_bytes) FILTER (WHERE has_waited), 0) AS "waited.response_bytes",
+        sum(throttled) AS throttled,
+        sum(throttle_time_ms) AS throttle_time_ms,
+        sum(CASE WHEN has_waited AND is_request THEN many ELSE 0 END) AS "waited.requests",
+        sum(CASE WHEN has_waited AND is_error THEN many ELSE 0 END) AS "waited.errors",
+        sum(CASE WHEN has_waited THEN request_bytes ELSE 0 END) AS "waited.request_bytes",
+        sum(CASE WHEN has_waited THEN response_bytes ELSE 0 END) AS "waited.response_bytes",
         sum(CASE WHEN has_waited THEN carried_records ELSE 0 END)
             FILTER (WHERE is_produce OR is_fetch) AS "waited.record_count"
-    FROM carried
+    FROM request_sums
     GROUP BY wire, api_key, api_name
 ),
 summaries AS (

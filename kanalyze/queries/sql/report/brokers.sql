@@ -2,13 +2,15 @@
 --
 -- Latencies are of requests that did not wait on purpose. The line of other brokers, which sums up
 -- all but the busiest, has none.
+--
+-- only if requests: count(*) > 0
 WITH busiest AS (
     SELECT
         broker_ip,
         broker_port
-    FROM measured
+    FROM request_sums
     GROUP BY broker_ip, broker_port
-    ORDER BY count(*) FILTER (WHERE is_request) DESC, broker_ip, broker_port
+    ORDER BY sum(CASE WHEN is_request THEN many ELSE 0 END) DESC, broker_ip, broker_port
     LIMIT $most_keys
 ),
 counted AS (
@@ -16,14 +18,15 @@ counted AS (
         busiest.broker_ip,
         busiest.broker_port,
         busiest.broker_ip IS NULL AS other,
-        count(*) FILTER (WHERE is_request) AS requests,
-        count(*) FILTER (WHERE is_error) AS errors,
-        count(*) FILTER (WHERE is_unread) AS unread,
-        coalesce(sum(request_bytes), 0) AS request_bytes,
-        coalesce(sum(response_bytes), 0) AS response_bytes
-    FROM measured
+        sum(CASE WHEN is_request THEN many ELSE 0 END) AS requests,
+        sum(CASE WHEN is_error THEN many ELSE 0 END) AS errors,
+        sum(CASE WHEN is_unread THEN many ELSE 0 END) AS unread,
+        sum(request_bytes) AS request_bytes,
+        sum(response_bytes) AS response_bytes
+    FROM request_sums
     LEFT JOIN busiest
-        ON measured.broker_ip = busiest.broker_ip AND measured.broker_port = busiest.broker_port
+        ON request_sums.broker_ip = busiest.broker_ip
+        AND request_sums.broker_port = busiest.broker_port
     GROUP BY busiest.broker_ip, busiest.broker_port, other
 )
 SELECT

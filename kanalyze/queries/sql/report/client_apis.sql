@@ -1,17 +1,19 @@
 -- Requests by client id and API: which client is slow with which API.
 --
 -- Latencies are of requests that did not wait on purpose.
+--
+-- only if requests: count(*) > 0
 WITH counted AS (
     SELECT
         client_id,
         api_name,
-        count(*) AS requests,
-        count(*) FILTER (WHERE is_error) AS errors,
-        count(*) FILTER (WHERE is_unread) AS unread,
-        count(*) FILTER (WHERE status = 'unanswered') AS unanswered,
-        coalesce(sum(request_bytes), 0) AS request_bytes,
-        coalesce(sum(response_bytes), 0) AS response_bytes
-    FROM measured
+        sum(many) AS requests,
+        sum(CASE WHEN is_error THEN many ELSE 0 END) AS errors,
+        sum(CASE WHEN is_unread THEN many ELSE 0 END) AS unread,
+        sum(CASE WHEN status = 'unanswered' THEN many ELSE 0 END) AS unanswered,
+        sum(request_bytes) AS request_bytes,
+        sum(response_bytes) AS response_bytes
+    FROM request_sums
     WHERE is_request
     GROUP BY client_id, api_name
     ORDER BY requests DESC, client_id NULLS LAST, api_name NULLS LAST

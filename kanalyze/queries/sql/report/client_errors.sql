@@ -1,4 +1,6 @@
 -- Error codes by client id.
+--
+-- only if requests: bool_or(array_length(errors) > 0)
 SELECT
     client_id,
     api_name,

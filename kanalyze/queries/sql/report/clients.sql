@@ -3,27 +3,29 @@
 -- A response does not name its client, so orphan responses are left out. Latencies are of requests
 -- that did not wait on purpose. The line of other clients, which sums up all but the busiest, has
 -- none.
+--
+-- only if requests: count(*) > 0
 WITH busiest AS (
     SELECT
         client_id,
         true AS is_busy
-    FROM measured
+    FROM request_sums
     WHERE is_request
     GROUP BY client_id
-    ORDER BY count(*) DESC, client_id NULLS LAST
+    ORDER BY sum(many) DESC, client_id NULLS LAST
     LIMIT $most_keys
 ),
 counted AS (
     SELECT
         busiest.client_id,
         is_busy IS NULL AS other,
-        count(*) AS requests,
-        count(*) FILTER (WHERE is_error) AS errors,
-        count(*) FILTER (WHERE is_unread) AS unread,
-        coalesce(sum(request_bytes), 0) AS request_bytes,
-        coalesce(sum(response_bytes), 0) AS response_bytes
-    FROM measured
-    LEFT JOIN busiest ON measured.client_id IS NOT DISTINCT FROM busiest.client_id
+        sum(many) AS requests,
+        sum(CASE WHEN is_error THEN many ELSE 0 END) AS errors,
+        sum(CASE WHEN is_unread THEN many ELSE 0 END) AS unread,
+        sum(request_bytes) AS request_bytes,
+        sum(response_bytes) AS response_bytes
+    FROM request_sums
+    LEFT JOIN busiest ON request_sums.client_id IS NOT DISTINCT FROM busiest.client_id
     WHERE is_request
     GROUP BY busiest.client_id, other
 )

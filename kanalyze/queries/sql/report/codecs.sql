@@ -1,23 +1,27 @@
 -- Batches of producers: codec, and sizes of each partition of a request.
-WITH used AS (
+--
+-- only if requests: bool_or(is_produce_api(api_name))
+WITH lists AS (
     SELECT
         client_id,
-        unnest(
-            list_distinct(
-                list_transform(
-                    list_filter(partitions, lambda p: p.codec IS NOT NULL),
-                    lambda p: p.codec
-                )
-            )
-        ) AS codec
+        list_transform(partitions, lambda p: p.codec) AS codecs,
+        count(*) AS requests
     FROM requests
     WHERE is_produce_api(api_name)
+    GROUP BY client_id, codecs
+),
+used AS (
+    SELECT
+        client_id,
+        unnest(list_distinct(list_filter(codecs, lambda c: c IS NOT NULL))) AS codec,
+        requests
+    FROM lists
 ),
 sides AS (
     SELECT
         client_id,
         codec,
-        count(*) AS requests,
+        sum(requests) AS requests,
         0 AS batches,
         NULL AS records,
         NULL AS bytes

@@ -1,4 +1,6 @@
 -- Error codes by API and topic; every code in a response counts.
+--
+-- only if requests: bool_or(array_length(errors) > 0)
 WITH frequent AS (
     SELECT
         api_name,

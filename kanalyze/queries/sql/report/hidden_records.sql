@@ -1,6 +1,8 @@
 -- Whether requests may be missing because TLS could not be read.
 --
 -- That is so after a record that is cut short, or if a connection to a port of Kafka is not decrypted.
+--
+-- only if connections: count(tls_decrypted) > 0
 WITH kafka AS (
     SELECT broker_ip, broker_port
     FROM connections

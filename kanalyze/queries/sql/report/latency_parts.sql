@@ -5,6 +5,8 @@
 -- `total_time_ns`, except `client_network_ns`, which is not included. `per_mille` is the share of
 -- the sum of `total_time_ns`. Each line is for one capture point, because the network is divided
 -- there.
+--
+-- only if requests: count(broker_time_ns) > 0
 WITH summed AS (
     SELECT
         api_name,

@@ -1,6 +1,8 @@
 -- Records produced to and fetched from each partition, most bytes first.
 --
 -- Records that a broker refused are not counted.
+--
+-- only if requests: bool_or(is_record_api(api_name))
 WITH sides AS (
     SELECT
         topic,

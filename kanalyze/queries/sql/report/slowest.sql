@@ -1,6 +1,8 @@
 -- The requests with the highest latency, without those that waited on purpose.
 --
 -- If latencies are equal, the earlier request comes first.
+--
+-- only if requests: count(latency_ns) > 0
 SELECT
     capture,
     connection,

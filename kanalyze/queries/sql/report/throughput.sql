@@ -1,6 +1,8 @@
 -- Requests, errors and bytes over time.
 --
 -- A request counts when it begins, its errors and its response when the response begins.
+--
+-- only if requests: count(*) > 0
 WITH events AS (
     SELECT
         request_start_ns // bucket_ns * bucket_ns AS start_ns,

@@ -1,4 +1,6 @@
 -- TLS: what connections to each broker agreed on, and whether they could be decrypted.
+--
+-- only if connections: count(tls_decrypted) > 0
 SELECT
     broker_ip,
     broker_port,

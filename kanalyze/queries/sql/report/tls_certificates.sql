@@ -1,4 +1,6 @@
 -- Certificates that were seen in TLS handshakes: whose, by whom, until when.
+--
+-- only if connections: count(tls_certificate_subject) > 0 OR count(tls_client_certificate_subject) > 0
 SELECT
     sent_by,
     subject,

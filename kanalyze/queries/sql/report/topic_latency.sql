@@ -2,6 +2,8 @@
 --
 -- A request counts once for each of its topics; those that waited on purpose are left out. A topic
 -- whose name is unknown has its id.
+--
+-- only if requests: bool_or(is_record_api(api_name))
 SELECT
     key_1 AS topic,
     key_2 AS topic_id,

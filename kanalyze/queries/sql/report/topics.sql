@@ -2,6 +2,8 @@
 --
 -- A topic whose name is unknown has its id. Records that a broker refused are not counted;
 -- `..._known` is false if there were records whose number is unknown.
+--
+-- only if requests: bool_or(is_record_api(api_name) OR array_length(errors) > 0)
 WITH failed AS (
     SELECT
         topic,

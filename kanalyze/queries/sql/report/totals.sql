@@ -3,16 +3,16 @@
 -- `produced` and `fetched` leave out what a broker refused; `..._known` is false if there were
 -- records whose number is unknown.
 SELECT
-    count(*) AS "rows",
-    count(*) FILTER (WHERE is_request) AS requests,
-    count(response_bytes) AS responses,
-    count(*) FILTER (WHERE status = 'ok') AS ok,
-    count(*) FILTER (WHERE status = 'error') AS error,
-    count(*) FILTER (WHERE status = 'one_way') AS one_way,
-    count(*) FILTER (WHERE status = 'unanswered') AS unanswered,
-    count(*) FILTER (WHERE status = 'orphan_response') AS orphan_response,
-    count(*) FILTER (WHERE status = 'malformed') AS malformed,
-    count(*) FILTER (WHERE is_unread) AS unread,
+    coalesce(sum(many), 0) AS "rows",
+    coalesce(sum(many) FILTER (WHERE is_request), 0) AS requests,
+    coalesce(sum(responses), 0) AS responses,
+    coalesce(sum(many) FILTER (WHERE status = 'ok'), 0) AS ok,
+    coalesce(sum(many) FILTER (WHERE status = 'error'), 0) AS error,
+    coalesce(sum(many) FILTER (WHERE status = 'one_way'), 0) AS one_way,
+    coalesce(sum(many) FILTER (WHERE status = 'unanswered'), 0) AS unanswered,
+    coalesce(sum(many) FILTER (WHERE status = 'orphan_response'), 0) AS orphan_response,
+    coalesce(sum(many) FILTER (WHERE status = 'malformed'), 0) AS malformed,
+    coalesce(sum(many) FILTER (WHERE is_unread), 0) AS unread,
     coalesce(sum(request_bytes), 0) AS request_bytes,
     coalesce(sum(response_bytes), 0) AS response_bytes,
     coalesce(sum(carried_records) FILTER (WHERE is_produce), 0) AS produced_records,
@@ -30,6 +30,6 @@ SELECT
     coalesce(sum(carried_records) FILTER (WHERE is_fetch), 0) AS fetched_records,
     coalesce(sum(carried_bytes) FILTER (WHERE is_fetch), 0) AS fetched_record_bytes,
     NOT coalesce(bool_or(is_fetch AND has_uncounted_records), false) AS fetched_records_known,
-    count(*) FILTER (WHERE throttle_time_ms <> 0) AS throttled,
+    coalesce(sum(throttled), 0) AS throttled,
     coalesce(sum(throttle_time_ms), 0) AS throttle_time_ms
-FROM carried
+FROM request_sums

@@ -11,7 +11,26 @@
 --
 -- Amounts are counted in the bins of `amount_bin`. Quantiles are those of `bin_quantile`: exact for
 -- few amounts, and within 0.4 % otherwise.
-WITH latencies AS (
+WITH timed AS (
+    SELECT
+        wire,
+        api_key,
+        api_name,
+        client_id,
+        broker_ip,
+        broker_port,
+        request_start_ns,
+        partitions,
+        is_request,
+        has_waited,
+        latency_ns,
+        latency_bin,
+        total_time_ns,
+        total_time_bin
+    FROM measured
+    WHERE latency_ns IS NOT NULL OR total_time_ns IS NOT NULL
+),
+latencies AS (
     SELECT
         wire,
         api_key,
@@ -26,21 +45,20 @@ WITH latencies AS (
         min(latency_ns) AS lowest,
         max(latency_ns) AS highest,
         sum(latency_ns) AS total
-    FROM measured
+    FROM timed
     WHERE latency_ns IS NOT NULL
     GROUP BY
         wire, api_key, api_name, client_id, broker_ip, broker_port, is_request, has_waited,
         latency_bin
 ),
+-- Identical lists first: to look into a list takes longer than to compare it with others.
 topic_lists AS (
     SELECT
-        list_distinct(
-            list_transform(
-                partitions,
-                lambda p: struct_pack(
-                    topic := p.topic,
-                    topic_id := CASE WHEN p.topic IS NULL THEN p.topic_id END
-                )
+        list_transform(
+            partitions,
+            lambda p: struct_pack(
+                topic := p.topic,
+                topic_id := CASE WHEN p.topic IS NULL THEN p.topic_id END
             )
         ) AS topics,
         api_name,
@@ -49,27 +67,27 @@ topic_lists AS (
         min(latency_ns) AS lowest,
         max(latency_ns) AS highest,
         sum(latency_ns) AS total
-    FROM measured
-    WHERE is_record_api(api_name) AND work_latency_ns IS NOT NULL
+    FROM timed
+    WHERE is_record_api(api_name) AND NOT has_waited AND latency_ns IS NOT NULL
     GROUP BY topics, api_name, latency_bin
 ),
 topics AS (
     SELECT
         *,
-        unnest(topics) AS named
+        unnest(list_distinct(topics)) AS named
     FROM topic_lists
 ),
-packed AS (
+batches AS (
     SELECT
-        measure,
         client_id,
         codec,
-        CASE measure WHEN 'record_bytes' THEN record_bytes ELSE record_count END AS amount
+        record_bytes,
+        record_count
     FROM partitions
-    CROSS JOIN (VALUES ('record_bytes'), ('record_count')) AS measures (measure)
     WHERE is_produce_api(api_name) AND codec IS NOT NULL
 ),
-amounts AS (
+-- Lines that other lines may have the key and the bin of.
+divided AS (
     SELECT
         subject,
         'latency_ns' AS measure,
@@ -91,6 +109,36 @@ amounts AS (
     WHERE is_request OR subject IN ('api', 'broker')
     UNION ALL
     SELECT
+        'topic' AS subject,
+        'latency_ns' AS measure,
+        false AS waited,
+        topics.named.topic AS key_1,
+        topics.named.topic_id AS key_2,
+        api_name AS key_3,
+        latency_bin AS bin,
+        many,
+        lowest,
+        highest,
+        total
+    FROM topics
+),
+binned AS (
+    SELECT
+        subject,
+        measure,
+        waited,
+        key_1,
+        key_2,
+        key_3,
+        bin,
+        CAST(sum(many) AS BIGINT) AS many,
+        min(lowest) AS lowest,
+        max(highest) AS highest,
+        sum(total) AS total
+    FROM divided
+    GROUP BY subject, measure, waited, key_1, key_2, key_3, bin
+    UNION ALL
+    SELECT
         'api' AS subject,
         'total_time_ns' AS measure,
         has_waited AS waited,
@@ -102,7 +150,7 @@ amounts AS (
         min(total_time_ns) AS lowest,
         max(total_time_ns) AS highest,
         sum(total_time_ns) AS total
-    FROM measured
+    FROM timed
     WHERE total_time_ns IS NOT NULL
     GROUP BY wire, api_key, api_name, has_waited, total_time_bin
     UNION ALL
@@ -118,56 +166,42 @@ amounts AS (
         min(latency_ns) AS lowest,
         max(latency_ns) AS highest,
         sum(latency_ns) AS total
-    FROM measured
+    FROM timed
     CROSS JOIN time_buckets
-    WHERE is_request AND request_start_ns IS NOT NULL AND work_latency_ns IS NOT NULL
+    WHERE is_request AND request_start_ns IS NOT NULL AND NOT has_waited AND latency_ns IS NOT NULL
     GROUP BY request_start_ns // bucket_ns, bucket_ns, latency_bin
     UNION ALL
     SELECT
-        'topic' AS subject,
-        'latency_ns' AS measure,
-        false AS waited,
-        topics.named.topic AS key_1,
-        topics.named.topic_id AS key_2,
-        api_name AS key_3,
-        latency_bin AS bin,
-        many,
-        lowest,
-        highest,
-        total
-    FROM topics
-    UNION ALL
-    SELECT
         'codec' AS subject,
-        measure,
+        'record_bytes' AS measure,
         false AS waited,
         client_id AS key_1,
         codec AS key_2,
         NULL AS key_3,
-        amount_bin(amount) AS bin,
+        amount_bin(record_bytes) AS bin,
         count(*) AS many,
-        min(amount) AS lowest,
-        max(amount) AS highest,
-        sum(amount) AS total
-    FROM packed
-    WHERE amount IS NOT NULL
-    GROUP BY measure, client_id, codec, amount_bin(amount)
-),
-binned AS (
+        min(record_bytes) AS lowest,
+        max(record_bytes) AS highest,
+        sum(record_bytes) AS total
+    FROM batches
+    WHERE record_bytes IS NOT NULL
+    GROUP BY client_id, codec, amount_bin(record_bytes)
+    UNION ALL
     SELECT
-        subject,
-        measure,
-        waited,
-        key_1,
-        key_2,
-        key_3,
-        bin,
-        CAST(sum(many) AS BIGINT) AS many,
-        min(lowest) AS lowest,
-        max(highest) AS highest,
-        sum(total) AS total
-    FROM amounts
-    GROUP BY subject, measure, waited, key_1, key_2, key_3, bin
+        'codec' AS subject,
+        'record_count' AS measure,
+        false AS waited,
+        client_id AS key_1,
+        codec AS key_2,
+        NULL AS key_3,
+        amount_bin(record_count) AS bin,
+        count(*) AS many,
+        min(record_count) AS lowest,
+        max(record_count) AS highest,
+        sum(record_count) AS total
+    FROM batches
+    WHERE record_count IS NOT NULL
+    GROUP BY client_id, codec, amount_bin(record_count)
 ),
 ranked AS (
     SELECT
