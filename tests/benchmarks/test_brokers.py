@@ -14,17 +14,15 @@ from tests.support.waiting import LONG_S
 RECORDS = 120
 
 
-@pytest.fixture
-def real_broker(tmp_path: Path) -> Path:
-    """A capture of Java clients and brokers."""
-    target = tmp_path / "java.pcap"
+def recorded(kind: str, nodes: int, target: Path) -> list[kanalyze.Row]:
+    """The requests of Java clients and brokers."""
     with (
         captures.namespace() as inside,
-        brokers.cluster(inside, 2) as cluster,
+        brokers.cluster(inside, nodes) as cluster,
         captures.listening(inside, cluster.packet_filter, target),
     ):
-        brokers.java_traffic(inside, cluster, RECORDS)
-    return target
+        brokers.java_traffic(inside, cluster, RECORDS, brokers.SHAPES[kind])
+    return list(kanalyze.requests(str(target)))
 
 
 def test_traffic_between_brokers_is_left_out() -> None:
@@ -45,8 +43,14 @@ def test_programs_end_when_their_time_is_over(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.long
-def test_java_clients_produce_fetch_and_commit(real_broker: Path) -> None:
-    rows = list(kanalyze.requests(str(real_broker)))
+def test_a_fetch_session_has_200_partitions_where_it_shall(tmp_path: Path) -> None:
+    rows = recorded(brokers.OWN_COUNTERS, brokers.BROKERS, tmp_path / "java.pcap")
+    assert max(len(row.partitions) for row in rows if row.api_name == "Fetch") == 200
+
+
+@pytest.mark.long
+def test_java_clients_produce_fetch_and_commit(tmp_path: Path) -> None:
+    rows = recorded(brokers.JAVA, 2, tmp_path / "java.pcap")
     apis = Counter(row.api_name for row in rows)
     assert apis.keys() >= {"Heartbeat", "ConsumerGroupHeartbeat", "OffsetCommit", "JoinGroup"}
     assert {row.group_id for row in rows} >= {"group-classic", "group-consumer"}
