@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     Rooms = dict[str, str]
 
 OLD = "†"
+BOUNDS = ("capture", "what", "is", "goal")
+_MESSAGES = "- {}: {:,} Kafka messages of kanalyze's, {:,} of tshark's"
 _NOTES = """\
 Runs in turn, the file in the page cache: the median, and in brackets the quickest. *tshark ÷* says
 how many times as long tshark takes, *÷ tcpdump* how many times as long this takes as tcpdump, which
@@ -30,15 +32,16 @@ reads the capture twice, as both sides."""
 
 def markdown(figures: Figures, now: Rooms) -> str:
     """Return the whole page of results; ``now`` is the code as it is."""
-    commands = {name for table in figures.tables for name in table.results}
+    commands = {name for each in figures.tables for name in each.results}
+    counted = [each for each in figures.tables if each.messages is not None]
     parts = [
         "# Whole commands",
         said(figures, now, *commands),
         f"Machine and versions: {figures.machine}.",
-        "\n".join(_found(table) for table in figures.tables if table.messages is not None),
+        "\n".join(_MESSAGES.format(each.name, *each.messages) for each in counted),
         "## Shows it is done",
         shown(figures, now),
-        _bounds(figures, now),
+        table(BOUNDS, _marked(figures, now, goals.bounds(figures)), 2),
         "## All figures",
         _times(figures, now),
         _NOTES,
@@ -60,14 +63,7 @@ def measured_on(stamp: Stamp, what_is_old: str | None) -> str:
 
 def shown(figures: Figures, now: Rooms) -> str:
     """Return how many times as long tshark takes, beside what was to be reached."""
-    heads = (
-        "capture",
-        "command",
-        "tshark ÷ CPU, one job",
-        "goal",
-        "tshark ÷ wall, two jobs",
-        "goal",
-    )
+    heads = ("capture", "command", "tshark ÷ CPU, one job", "goal", "÷ wall, two jobs", "goal")
     return table(heads, _marked(figures, now, goals.beside_tshark(figures)), 2)
 
 
@@ -95,21 +91,9 @@ def marked(figures: Figures, now: Rooms, text: str, *commands: str) -> str:
     return f"{text} {OLD}" if is_old else text
 
 
-def _marked(
-    figures: Figures, now: Rooms, rows: Iterable[tuple[str, list[str]]]
-) -> Iterable[list[str]]:
-    for command, (first, what, *rest) in rows:
-        yield [first, marked(figures, now, what, command), *rest]
-
-
-def _found(each: Table) -> str:
-    ours, theirs = each.messages or (0, 0)
-    return f"- {each.name}: {ours:,} Kafka messages of kanalyze's, {theirs:,} of tshark's"
-
-
-def _bounds(figures: Figures, now: Rooms) -> str:
-    rows = _marked(figures, now, goals.bounds(figures))
-    return table(("capture", "what", "is", "goal"), rows, 2)
+def _marked(figures: Figures, now: Rooms, rows: Iterable[goals.Row]) -> Iterable[list[str]]:
+    for commands, (first, what, *rest) in rows:
+        yield [first, marked(figures, now, what, *commands), *rest]
 
 
 def _times(figures: Figures, now: Rooms) -> str:
