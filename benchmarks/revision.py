@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import sys
 import tokenize
 from dataclasses import dataclass
@@ -54,8 +55,10 @@ def stamp() -> Stamp:
 
     Raises:
         BenchmarkError: there are changes that are no revision yet, compiled modules without a
-            source, or one that cannot be compiled.
+            source, or one that cannot be compiled; or what would run is something else.
     """
+    if os.environ.get("KANALYZE_PURE") == "1":
+        raise BenchmarkError("KANALYZE_PURE=1 is set: figures are of compiled code")
     changes = _git("status", "--porcelain", "--", *_CODE).splitlines()
     if changes:
         raise BenchmarkError(f"commit first: {changes[0][3:]} is as in no revision")
