@@ -35,7 +35,7 @@ def test_a_stamp_is_of_a_revision(tree: Path) -> None:
     made = stamp()
     assert made.rooms == rooms()
     (tree / "README.md").write_text("other words\n")
-    assert stamp() == made
+    assert (stamp().revision, stamp().rooms) == (made.revision, made.rooms)
 
 
 @pytest.mark.parametrize("name", ["kanalyze/net/new.py", "kanalyze/net/scan.py", "setup.py"])
