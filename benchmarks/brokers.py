@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 BROKERS = 3
 RECORDS = 16_000
+JAVA, OWN_COUNTERS = "java", "java-own-counters"
 _LIMIT_S = 900
 """Of a broker; clients have limits of their own."""
 _PROGRAM = Path(__file__).resolve().parent / "java" / "Traffic.java"
@@ -36,6 +37,20 @@ class Inside(NamedTuple):
     def command(self, words: Sequence[str]) -> list[str]:
         """Return the command that runs another one there."""
         return [*self.words, "timeout", "--kill-after=10", str(_LIMIT_S), *words]
+
+
+class Readers(NamedTuple):
+    """What the Java clients read, and how many they are."""
+
+    partitions: int
+    """Of each of two topics; a broker leads a third of them."""
+    members: int
+    """Of each of two groups."""
+
+
+SHAPES = {JAVA: Readers(6, 2), OWN_COUNTERS: Readers(300, 1)}
+"""By the kind of capture: a fetch session of *java* has two partitions, or four where members share
+them; one of *java-own-counters* has 200."""
 
 
 class Cluster(NamedTuple):
@@ -72,7 +87,9 @@ def cluster(inside: tuple[str, ...], brokers: int = BROKERS) -> Iterator[Cluster
         raise BenchmarkError(str(error)) from error
 
 
-def java_traffic(inside: tuple[str, ...], up: Cluster, records: int = RECORDS) -> None:
+def java_traffic(
+    inside: tuple[str, ...], up: Cluster, records: int = RECORDS, readers: Readers = SHAPES[JAVA]
+) -> None:
     """Let Java clients send and read so many records; raises BenchmarkError when that fails."""
     java = ("java", *_SMALL, "-cp", f"{up.jars}/*", str(_PROGRAM))
-    output_of(*inside, *java, up.addresses, str(records))
+    output_of(*inside, *java, up.addresses, *map(str, (records, *readers)))

@@ -2,13 +2,15 @@
 
     python -m benchmarks.captures [--folder FOLDER] [--kind KIND] ...
 
-*bulk*, *small* and *many* are librdkafka's clients and its mock cluster, *mixed* the same clients
-and brokers of Apache Kafka, *java* these brokers and their own clients. Each is recorded by tcpdump
-on the loopback of a network namespace made for it, whose MTU is 1500 and whose segments are as long
-as packets, as between machines. Needs Linux, root, ip and tcpdump; confluent-kafka is installed
-into an environment of its own in $KANALYZE_CACHE (or the user's cache folder). Kafka's brokers need
-Java and Maven (see `benchmarks.brokers`). *lossy* is *mixed* with packets dropped (see
-`benchmarks.drop`). A capture that exists is kept as it is. None is the same twice.
+*bulk*, *small* and *many* are librdkafka's clients and its mock cluster, *mixed* and *compressed*
+the same clients and brokers of Apache Kafka, *java* and *java-own-counters* these brokers and their
+own clients. Each is recorded by tcpdump on the loopback of a network namespace made for it, whose
+MTU is 1500 and whose segments are as long as packets, as between machines. Needs Linux, root, ip
+and tcpdump; confluent-kafka is installed into an environment of its own in $KANALYZE_CACHE (or the
+user's cache folder). Kafka's brokers need Java and Maven (see `benchmarks.brokers`). *lossy* is
+*mixed* with packets dropped (see `benchmarks.drop`); *idle* and those whose names begin with *tls*
+are made in memory (see `benchmarks.generated`). A capture that exists is kept as it is. None that
+is recorded is the same twice.
 """
 
 from __future__ import annotations
@@ -30,10 +32,13 @@ from benchmarks.errors import BenchmarkError, need, need_root, output_of, run_ma
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-JAVA, MIXED, LOSSY = "java", "mixed", "lossy"
-KINDS = ("bulk", "small", "many", JAVA, MIXED, LOSSY)
-OF_BROKERS = (JAVA, MIXED)
+MIXED, LOSSY, COMPRESSED, IDLE, TLS = "mixed", "lossy", "compressed", "idle", "tls"
+OF_JAVA = tuple(brokers.SHAPES)
+OF_BROKERS = (*OF_JAVA, MIXED, COMPRESSED)
 """With brokers of Apache Kafka; the others have librdkafka's mock cluster."""
+KINDS = ("bulk", "small", "many", *OF_JAVA, MIXED, LOSSY, COMPRESSED, TLS, IDLE)
+MORE_OF_TLS = ("tls-1.2-gcm", "tls-1.2-cbc", "tls-bulk", "tls-bulk-1.2-gcm", "tls-bulk-1.2-cbc")
+"""Made and measured where they are asked for."""
 FOLDER = Path(__file__).resolve().parent / "captures"
 CLIENT = "confluent-kafka==2.16.1"
 _TRAFFIC = Path(__file__).resolve().parent / "traffic.py"
@@ -108,8 +113,7 @@ def record(kind: str, target: Path) -> None:
     """Record one kind of traffic."""
     need("ip", "tcpdump")
     need_root()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    traffic = () if kind == JAVA else (str(client_python()), str(_TRAFFIC), kind)
+    traffic = () if kind in OF_JAVA else (str(client_python()), str(_TRAFFIC), kind)
     with namespace() as inside:
         if kind not in OF_BROKERS:
             with listening(inside, "tcp", target):
@@ -119,8 +123,8 @@ def record(kind: str, target: Path) -> None:
             brokers.cluster(inside) as cluster,
             listening(inside, cluster.packet_filter, target),
         ):
-            if kind == JAVA:
-                brokers.java_traffic(inside, cluster)
+            if kind in OF_JAVA:
+                brokers.java_traffic(inside, cluster, readers=brokers.SHAPES[kind])
             else:
                 output_of(*inside, *traffic, cluster.addresses)
 
@@ -130,15 +134,23 @@ def capture(kind: str, folder: Path = FOLDER) -> Path:
     target = folder / f"{kind}.pcap"
     if target.exists():
         return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    print(f"making {target.name}", file=sys.stderr, flush=True)
+    # What is made is made in a process of its own: those who measure memory have to stay small.
     if kind == LOSSY:
         whole = capture(MIXED, folder)
-        # In a process of its own: those who measure memory have to stay small.
         told = output_of(sys.executable, "-m", "benchmarks.drop", str(whole), str(target))
         print(f"{target.name}: {whole.name}, {told.strip()}", file=sys.stderr)
-        return target
-    print(f"recording {target.name}", file=sys.stderr, flush=True)
-    record(kind, target)
+    elif kind == IDLE or kind.startswith(TLS):
+        output_of(sys.executable, "-m", "benchmarks.generated", kind, str(target))
+    else:
+        record(kind, target)
     return target
+
+
+def keys_of(kind: str, folder: Path = FOLDER) -> Path | None:
+    """Return the key log of a kind of captures; None where nothing is encrypted."""
+    return folder / f"{kind}.keys" if kind.startswith(TLS) else None
 
 
 def make_repeated(source: Path, times: int, target: Path) -> int:
@@ -152,7 +164,7 @@ def make_repeated(source: Path, times: int, target: Path) -> int:
 def main() -> None:
     """Make the captures that the command line names, or all of them."""
     parser = argparse.ArgumentParser(description="Record the captures that benchmarks run on.")
-    parser.add_argument("--kind", action="append", choices=KINDS, help="default: all")
+    parser.add_argument("--kind", action="append", choices=(*KINDS, *MORE_OF_TLS))
     parser.add_argument("--folder", type=Path, default=FOLDER)
     arguments = parser.parse_args()
     # However this is ended, the brokers and the namespace go with it.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 _PACKAGES = {
     "ip": "iproute2",
@@ -38,12 +39,16 @@ def need_root() -> None:
         raise BenchmarkError("run this as root: it makes a network namespace and captures packets")
 
 
-def output_of(*command: str) -> str:
-    """Run a command; return what it writes. Raises BenchmarkError when it fails or does not end."""
+def output_of(*command: str, folder: Path | None = None) -> str:
+    """Run a command, in a folder; return what it writes.
+
+    Raises:
+        BenchmarkError: it fails, or does not end.
+    """
     words = " ".join(command)
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_LIMIT_S, check=False
+            command, capture_output=True, text=True, timeout=_LIMIT_S, check=False, cwd=folder
         )
     except subprocess.TimeoutExpired:
         raise BenchmarkError(f"no end within {_LIMIT_S:.0f} s: {words}") from None

@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--megabytes", type=float, default=MEGABYTES)
     parser.add_argument("--command", default="requests")
     arguments = parser.parse_args()
-    print(f"{programs.machine()}\n")
+    print(f"{programs.with_revision(programs.machine())}\n")
     print(f"| {arguments.command} | MB | CPU s | CPU s a MB | peak MiB |\n|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)

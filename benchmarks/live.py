@@ -36,6 +36,7 @@ import numpy as np
 from benchmarks.captures import FOLDER, capture, client_python
 from benchmarks.errors import BenchmarkError, need, need_root, output_of, run_main
 from benchmarks.live_capture import MESSAGE
+from benchmarks.process_tree import cpu_s_of, peak_bytes_of
 from benchmarks.programs import KANALYZE
 from benchmarks.repeat import RECORD_HEADER_BYTES, repetitions
 from tests.support.netns import Namespace
@@ -55,7 +56,6 @@ BEHIND = 0.97
 
 _TRAFFIC = Path(__file__).resolve().parent / "traffic.py"
 _SMALLER_PACKETS = ("gso_max_size", "1500", "gso_max_segs", "1")
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _LIMIT_S = 60.0
 _PACKETS_AT_ONCE = 64
 _IOVEC = np.dtype([("data", np.uintp), ("bytes", np.uintp)])
@@ -112,7 +112,7 @@ class Live:
         except BaseException:
             self.__exit__()
             raise
-        self._began_s, self._cpu_began_s = time.monotonic(), self._cpu_s()
+        self._began_s, self._cpu_began_s = time.monotonic(), cpu_s_of(self._process.pid)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -125,7 +125,8 @@ class Live:
         """Let it read what is left and end; nothing is sent any more."""
         seconds = time.monotonic() - self._began_s
         self._wait(self._is_idle)
-        cpu_s, peak_bytes = self._cpu_s() - self._cpu_began_s, self._peak_bytes()
+        pid = self._process.pid
+        cpu_s, peak_bytes = cpu_s_of(pid) - self._cpu_began_s, peak_bytes_of(pid)
         self._process.send_signal(signal.SIGINT)
         if self._process.wait(_LIMIT_S):
             raise BenchmarkError(self._said())
@@ -164,14 +165,6 @@ class Live:
     def _said(self) -> str:
         said = self._errors.read_text(errors="replace").strip().splitlines()
         return f"kanalyze live: {said[-1] if said else 'no answer'}"
-
-    def _cpu_s(self) -> float:
-        words = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(words[11]) + int(words[12])) / _TICKS_PER_S
-
-    def _peak_bytes(self) -> int:
-        status = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
-        return sum(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:"))
 
 
 # -- the mock cluster -----------------------------------------------------------------------------

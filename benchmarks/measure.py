@@ -15,7 +15,6 @@ import tempfile
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from benchmarks.errors import BenchmarkError
@@ -23,7 +22,6 @@ from benchmarks.errors import BenchmarkError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_POLL_S = 0.02
 _MAXRSS_UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
 
 
@@ -40,25 +38,44 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What some runs of a command took: medians, and the highest peak."""
+    """What some runs of a command took."""
 
-    wall_s: float
-    least_wall_s: float
-    most_wall_s: float
-    cpu_s: float
+    walls_s: list[float]
+    cpus_s: list[float]
     peak_bytes: int
+    """The highest."""
+    together_bytes: int | None = None
+    """Peak of all its processes together (PSS); None where it was not asked for or is not told."""
 
     @classmethod
-    def of(cls, runs: Sequence[Run]) -> Measured:
+    def of(cls, runs: Sequence[Run], together_bytes: int | None = None) -> Measured:
         """Sum up; there is at least one run."""
-        walls = [run.wall_s for run in runs]
         return cls(
-            wall_s=statistics.median(walls),
-            least_wall_s=min(walls),
-            most_wall_s=max(walls),
-            cpu_s=statistics.median(run.cpu_s for run in runs),
-            peak_bytes=max(run.peak_bytes for run in runs),
+            [round(run.wall_s, 4) for run in runs],
+            [round(run.cpu_s, 4) for run in runs],
+            max(run.peak_bytes for run in runs),
+            together_bytes,
         )
+
+    @property
+    def wall_s(self) -> float:
+        """The median."""
+        return statistics.median(self.walls_s)
+
+    @property
+    def cpu_s(self) -> float:
+        """The median."""
+        return statistics.median(self.cpus_s)
+
+    @property
+    def least_wall_s(self) -> float:
+        """That of the quickest run: what the others took more is of other programs."""
+        return min(self.walls_s)
+
+    @property
+    def least_cpu_s(self) -> float:
+        """That of the run that took least."""
+        return min(self.cpus_s)
 
 
 def measure(command: Sequence[str]) -> Run:
@@ -76,25 +93,6 @@ def measure(command: Sequence[str]) -> Run:
 def least_peak_bytes() -> int:
     """Return the peak that is told of a command that needs less: what this process took so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MAXRSS_UNIT_BYTES
-
-
-def peak_together(command: Sequence[str]) -> int | None:
-    """Run a command; return the most bytes that all its processes had together.
-
-    Memory that processes share counts once (PSS). Looked at every 20 ms, so that a short peak may
-    be missed; and looking takes time, so that this is no run to time. None where the system does
-    not tell (other than Linux). Raises BenchmarkError when the command fails.
-    """
-    if sys.platform != "linux":
-        return None
-    peak = 0
-    with tempfile.TemporaryFile() as errors:
-        with _running(command, errors) as process:
-            while process.poll() is None:
-                peak = max(peak, sum(_shared_out_bytes(pid) for pid in _group(process.pid)))
-                time.sleep(_POLL_S)
-        _check(command, process.returncode, errors)
-    return peak
 
 
 @contextmanager
@@ -120,24 +118,3 @@ def _check(command: Sequence[str], status: int, errors: IO[bytes]) -> None:
         errors.seek(0)
         last = errors.read().decode(errors="replace").strip().splitlines()[-1:]
         raise BenchmarkError(": ".join([f"exit {status}", " ".join(command), *last]))
-
-
-def _group(leader: int) -> list[int]:
-    """Return the processes of a process group."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and os.getpgid(int(entry.name)) == leader:
-                found.append(int(entry.name))
-        except ProcessLookupError:
-            continue
-    return found
-
-
-def _shared_out_bytes(pid: int) -> int:
-    """Return a process's share of the memory that it uses; 0 when it just ended."""
-    try:
-        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-    return sum(int(line.split()[1]) * 1024 for line in text.splitlines() if line[:4] == "Pss:")

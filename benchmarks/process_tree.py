@@ -93,7 +93,7 @@ class _Tree:
             use = self.seen.setdefault(pid, ProcessUse(OTHER))
             use.cpu_s = ticks / _TICKS_PER_S
             use.kind = _kind(pid) or use.kind
-            use.peak_bytes = max(use.peak_bytes, _kib(pid, "status", "VmHWM:") * 1024)
+            use.peak_bytes = max(use.peak_bytes, peak_bytes_of(pid))
         # It takes a while of a large process; a short command would have ended by the second time.
         if self.looks < _FIRST_LOOKS or self.looks % _SHARED_EVERY_LOOKS == 0:
             together = sum(_kib(pid, "smaps_rollup", "Pss:") for pid in alive) * 1024
@@ -215,7 +215,17 @@ def _processes() -> dict[int, tuple[int, int]]:
 
 def cpu_s_of(pid: int) -> float:
     """Return the CPU seconds of a process that runs."""
-    return _ticks(_stat(pid)) / os.sysconf("SC_CLK_TCK")
+    return _ticks(_stat(pid)) / _TICKS_PER_S
+
+
+def peak_bytes_of(pid: int) -> int:
+    """Return the most memory that a process had until now, what it shares included."""
+    return _kib(pid, "status", "VmHWM:") * 1024
+
+
+def resident_bytes_of(pid: int) -> int:
+    """Return the memory that a process has now, what it shares included."""
+    return _kib(pid, "status", "VmRSS:") * 1024
 
 
 def _stat(pid: int) -> list[str]:

@@ -27,6 +27,7 @@ import numpy as np
 from benchmarks.captures import FOLDER, capture
 from benchmarks.errors import BenchmarkError, need, need_root, run_main
 from benchmarks.live import Sending, send
+from benchmarks.process_tree import resident_bytes_of
 from benchmarks.programs import KANALYZE
 from benchmarks.repeat import RECORD_HEADER_BYTES, record_starts
 from tests.support.netns import Namespace
@@ -86,7 +87,7 @@ def soak(source: Path, rate: int, minutes: float) -> Iterator[Sample]:
                 time.sleep(min(SCRAPE_EVERY_S, seconds - elapsed_s))
                 if live.poll() is not None:
                     raise BenchmarkError((folder / "errors.txt").read_text(errors="replace"))
-                yield Sample(time.monotonic() - began_s, _resident_bytes(live.pid), _last(lines))
+                yield Sample(time.monotonic() - began_s, resident_bytes_of(live.pid), _last(lines))
             if sender.wait(60):
                 raise BenchmarkError("the sender failed")
             time.sleep(3)
@@ -122,11 +123,6 @@ def _last(lines: Path) -> dict[str, Any]:
     *whole, _ = lines.read_bytes().split(b"\n")
     last: dict[str, Any] = json.loads(whole[-1])
     return last
-
-
-def _resident_bytes(process_id: int) -> int:
-    status = Path(f"/proc/{process_id}/status").read_text().splitlines()
-    return sum(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS:"))
 
 
 def without_some_ends(source: Path, target: Path) -> None:

@@ -53,25 +53,16 @@ class Set(NamedTuple):
 
     kind: str
     """As in `benchmarks.captures`."""
-    is_random: bool
-    """Whether its record data does not compress."""
     file_megabytes: int
     with_tshark: bool
 
-    @property
-    def title(self) -> str:
-        """The capture that is repeated."""
-        return f"{self.kind} random" if self.is_random else self.kind
-
 
 SETS = {
-    "bulk-64": Set("bulk", is_random=False, file_megabytes=64, with_tshark=True),
-    "bulk-256": Set("bulk", is_random=False, file_megabytes=256, with_tshark=False),
-    "random-64": Set("bulk", is_random=True, file_megabytes=64, with_tshark=False),
-    "random-256": Set("bulk", is_random=True, file_megabytes=256, with_tshark=False),
-    "small-64": Set("small", is_random=False, file_megabytes=64, with_tshark=True),
+    "bulk-64": Set("bulk", file_megabytes=64, with_tshark=True),
+    "bulk-256": Set("bulk", file_megabytes=256, with_tshark=False),
+    "small-64": Set("small", file_megabytes=64, with_tshark=True),
     # Connections that live through many files, as those of clients that stay do.
-    "java-8": Set("java", is_random=False, file_megabytes=8, with_tshark=True),
+    "java-8": Set("java", file_megabytes=8, with_tshark=True),
 }
 
 
@@ -179,20 +170,6 @@ def measure(name: str, folder: Path, masters: Sequence[str], ports: list[int] | 
 
 
 @contextmanager
-def source_of(one: Set, folder: Path) -> Iterator[Path]:
-    """Give the capture that a set repeats; what is made for it is deleted."""
-    capture = captures.capture(one.kind, folder)
-    if not one.is_random:
-        yield capture
-        return
-    with tempfile.TemporaryDirectory(dir=folder) as text:
-        made = Path(text) / f"{one.kind}-random.pcap"
-        words = [str(capture.resolve()), str(made)]
-        output_of(sys.executable, "-m", "benchmarks.randomize", *words)
-        yield made
-
-
-@contextmanager
 def rotated(source: Path, times: int, megabytes: int, folder: Path) -> Iterator[Path]:
     """Make rotated files of a capture many times over, and delete them afterwards."""
     with tempfile.TemporaryDirectory(dir=folder) as text:
@@ -214,32 +191,30 @@ def start_up(capture: Path, masters: Sequence[str]) -> Folder:
 
 def measure_set(one: Set, arguments: argparse.Namespace) -> Iterator[Folder]:
     """Measure on all lengths of a set."""
-    with source_of(one, arguments.folder) as source:
-        for times in arguments.times:
-            name = f"{one.title} {times}-fold"
-            is_for_tshark = one.with_tshark and times <= MAX_TSHARK_TIMES
-            ports = programs.broker_ports(source) if is_for_tshark else None
-            with rotated(source, times, one.file_megabytes, arguments.folder) as folder:
-                title = f"{name}, {one.file_megabytes} MB each"
-                yield measure(title, folder, arguments.masters, ports)
+    source = captures.capture(one.kind, arguments.folder)
+    for times in arguments.times:
+        name = f"{one.kind} {times}-fold"
+        is_for_tshark = one.with_tshark and times <= MAX_TSHARK_TIMES
+        ports = programs.broker_ports(source) if is_for_tshark else None
+        with rotated(source, times, one.file_megabytes, arguments.folder) as folder:
+            title = f"{name}, {one.file_megabytes} MB each"
+            yield measure(title, folder, arguments.masters, ports)
 
 
 def tasks_of(sets: Sequence[Set], folder: Path) -> dict[str, Took]:
     """Measure the tasks alone, on each capture that is repeated."""
     found: dict[str, Took] = {}
-    for one in sets:
-        if one.title in found:
-            continue
-        with source_of(one, folder) as source:
-            told = output_of(sys.executable, "-m", "benchmarks.spark_tasks", str(source))
-        found[one.title] = Took(**json.loads(told))
+    for kind in dict.fromkeys(one.kind for one in sets):
+        source = captures.capture(kind, folder)
+        told = output_of(sys.executable, "-m", "benchmarks.spark_tasks", str(source))
+        found[kind] = Took(**json.loads(told))
     return found
 
 
 def versions() -> str:
     """Return one line on the machine and the versions of all that takes part."""
     java = output_of("java", "--version").splitlines()[0]
-    return f"{programs.versions()}, pyspark {version('pyspark')}, {java}"
+    return f"{programs.with_revision(programs.versions())}, pyspark {version('pyspark')}, {java}"
 
 
 def parse(words: Sequence[str] | None = None) -> argparse.Namespace:

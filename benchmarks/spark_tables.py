@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.event_log import READ, REBUILD, Stage
 from benchmarks.process_tree import JVM, OTHER, WORKER, TreeRun
+from benchmarks.tables import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -21,9 +22,8 @@ One run of each in turn, the files in the page cache. *wall* is until the comman
 is that of all processes; *MB/s a core* is by wall, of the cores it was given. *largest* is the
 resident memory of the largest process; *together* that of all, what they share counted once (PSS),
 looked at once a second. *empty* is one capture without packets: start-up, which is not in the hours
-that a TB takes: *core-hours* are wall time times cores, *CPU-hours* what they worked. In *random*
-what no row needs was made random bytes, which do not compress. With `--buckets 17` segments are
-sent from task to task in files."""
+that a TB takes: *core-hours* are wall time times cores, *CPU-hours* what they worked. With
+`--buckets 17` segments are sent from task to task in files."""
 _PROCESS_NOTES = """\
 CPU by process, as far as it was seen (five times a second), the program that starts Spark among
 *other*; memory is the peak of one process, what it shares included. *shuffles* is what Spark wrote
@@ -76,10 +76,14 @@ def hours_per_tb(empty: Folder, folder: Folder, command: str) -> tuple[float, fl
     return core_s * a_byte, cpu_s * a_byte
 
 
+_WHAT = "<!-- measured spark begins -->\n<!-- measured spark ends -->"
+"""Where `benchmarks.publish` says whether the code has changed since."""
+
+
 def markdown(folders: Sequence[Folder], tasks: Mapping[str, Took], facts: Iterable[str]) -> str:
     """Return the whole page; ``facts`` are lines to put before the tables."""
     lines = "\n".join(f"- {fact}" for fact in facts)
-    parts = [lines, _commands(folders), _NOTES, _processes(folders), _PROCESS_NOTES]
+    parts = [_WHAT, lines, _commands(folders), _NOTES, _processes(folders), _PROCESS_NOTES]
     parts += [_stages(folders), _STAGE_NOTES]
     if tasks:
         parts += [_tasks(tasks), _TASK_NOTES]
@@ -89,7 +93,7 @@ def markdown(folders: Sequence[Folder], tasks: Mapping[str, Took], facts: Iterab
 def _commands(folders: Sequence[Folder]) -> str:
     heads = ["captures", "MB", "files", "command", "wall s", "CPU s", "MB/s", "MB/s a core"]
     heads += ["rows", "largest MiB", "together MiB", "core-hours a TB", "CPU-hours a TB"]
-    table = [_line(heads), "|---|---:|---:|---|" + "---:|" * 9]
+    rows = []
     empty = folders[0]
     for folder in folders:
         for command, result in folder.results.items():
@@ -102,14 +106,14 @@ def _commands(folders: Sequence[Folder]) -> str:
             cells += [f"{rate / result.cores:,.0f}"]
             cells += ["" if result.rows is None else f"{result.rows:,}"]
             cells += [_mib(run.peak_bytes), _mib(run.together_bytes), *hours]
-            table.append(_line(cells))
-    return "\n".join(table)
+            rows.append(cells)
+    return table(heads, rows, 4)
 
 
 def _processes(folders: Sequence[Folder]) -> str:
     heads = ["captures", "command", "CPU s: JVM", "Python workers", "other"]
     heads += ["MiB: JVM", "one worker", "other", "shuffles MB"]
-    table = [_line(heads), "|---|---|" + "---:|" * 7]
+    rows = []
     for folder, command, result in _of_spark(folders):
         run = result.run
         cells = [folder.name, command]
@@ -117,13 +121,13 @@ def _processes(folders: Sequence[Folder]) -> str:
         cells += [_mib(run.peak_of(kind)) for kind in (JVM, WORKER, OTHER)]
         written = sum(stage.shuffle_written_bytes for stage in result.stages)
         cells += [f"{written / 1e6:,.1f}"]
-        table.append(_line(cells))
-    return "\n".join(table)
+        rows.append(cells)
+    return table(heads, rows, 2)
 
 
 def _stages(folders: Sequence[Folder]) -> str:
     heads = ["captures", "command", "read s", "MB/s", "rebuild s", "times", "MB/s", "rows/s"]
-    table = [_line([*heads, "other s"]), "|---|---|" + "---:|" * 7]
+    rows = []
     for folder, command, result in _of_spark(folders):
         seconds = dict.fromkeys((READ, REBUILD, "other"), 0.0)
         for stage in result.stages:
@@ -133,21 +137,21 @@ def _stages(folders: Sequence[Folder]) -> str:
         cells = [folder.name, command, f"{read_s:,.1f}", _rate(folder.megabytes, read_s)]
         cells += [f"{rebuild_s:,.1f}", f"{times}", _rate(folder.megabytes * times, rebuild_s)]
         cells += [_rate((result.rows or 0) * times, rebuild_s), f"{seconds['other']:,.1f}"]
-        table.append(_line(cells))
-    return "\n".join(table)
+        rows.append(cells)
+    return table([*heads, "other s"], rows, 2)
 
 
 def _tasks(tasks: Mapping[str, Took]) -> str:
     heads = ["capture", "MB", "rows", "read s", "MB/s", "blocks", "rebuild s", "MB/s", "rows/s"]
-    table = [_line(heads), "|---|" + "---:|" * 8]
+    rows = []
     for name, took in tasks.items():
         megabytes = took.capture_bytes / 1e6
         cells = [name, f"{megabytes:,.1f}", f"{took.rows:,}", f"{took.read_s:.2f}"]
         cells += [_rate(megabytes, took.read_s), f"{took.block_bytes / took.capture_bytes:.2%}"]
         cells += [f"{took.rebuild_s:.2f}", _rate(megabytes, took.rebuild_s)]
         cells += [_rate(took.rows, took.rebuild_s)]
-        table.append(_line(cells))
-    return "\n".join(table)
+        rows.append(cells)
+    return table(heads, rows, 1)
 
 
 def _of_spark(folders: Iterable[Folder]) -> list[tuple[Folder, str, Result]]:
@@ -161,10 +165,6 @@ def _of_spark(folders: Iterable[Folder]) -> list[tuple[Folder, str, Result]]:
 
 def _rate(count: float, seconds: float) -> str:
     return f"{count / seconds:,.0f}" if seconds > 0 else ""
-
-
-def _line(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
 
 
 def _mib(count: int) -> str:

@@ -83,15 +83,17 @@ def main() -> None:
     parser.add_argument("capture", type=Path)
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
-    messages = programs.messages_of_kanalyze(arguments.capture)
+    source = programs.Source(arguments.capture, [])
+    messages = programs.messages_of_kanalyze(source)
     megabytes = arguments.capture.stat().st_size / 1e6
     with tempfile.TemporaryDirectory() as folder:
-        commands = programs.kanalyze_commands(arguments.capture, Path(folder), (1,))
+        commands = programs.kanalyze_commands(source, Path(folder))
         rounds = [
             {name: sample(words[1:]) for name, words in commands.items()}
             for _ in range(arguments.rounds)
         ]
-    print(f"{programs.machine()}; {arguments.capture.name}, {messages:,} messages\n")
+    machine = programs.with_revision(programs.machine())
+    print(f"{machine}; {arguments.capture.name}, {messages:,} messages\n")
     print("| command | stage | seconds | MB/s | messages/s |\n|---|---|---:|---:|---:|")
     for name in commands:
         lines = table(name, [each[name] for each in rounds], megabytes, messages)

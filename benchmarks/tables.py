@@ -1,127 +1,135 @@
 """What was measured, as Markdown.
 
-In: :class:`Table`. Out: text.
+In: :class:`Figures`, and the code as it is now. Out: text.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from benchmarks.measure import Measured, least_peak_bytes
+from benchmarks import goals
+from benchmarks.figures import EMPTY, Figures, Table
+from benchmarks.programs import REPORT, REQUESTS, TCPDUMP, TSHARK, with_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-EMPTY = "empty"
-"""Name of the capture of no packets: what a command takes there is its start-up."""
+    from benchmarks.revision import Stamp
+
+    Rooms = dict[str, str]
+
+OLD = "†"
+BOUNDS = ("capture", "what", "is", "goal")
+_MESSAGES = "- {}: {:,} Kafka messages of kanalyze's, {:,} of tshark's"
 _NOTES = """\
-Medians of runs in turn, the file in the page cache; in brackets the quickest and the slowest.
-*tshark ÷* says how many times as long tshark takes, *÷ tcpdump* how many times as long this takes
-as tcpdump, which only reads. CPU is that of all processes. *Peak* is the resident memory of the
+Runs in turn, the file in the page cache: the median, and in brackets the quickest. *tshark ÷* says
+how many times as long tshark takes, *÷ tcpdump* how many times as long this takes as tcpdump, which
+only reads: by the quickest runs. CPU is that of all processes. *Peak* is the resident memory of the
 largest process; *together* that of all processes at one time, what they share counted once (PSS),
-looked at every 20 ms in a run of its own. *empty* is a capture of no packets: start-up."""
-_GROWTH_NOTES = """\
-(time - start-up) ÷ (time on the capture that was repeated - start-up): as many as it was repeated
-is linear. Where other programs are at work on the machine, only that of the CPU says something."""
+looked at once a second in a run of its own. *empty* is a capture of no packets: start-up. *compare*
+reads the capture twice, as both sides."""
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What one command took on one capture."""
-
-    measured: Measured
-    together_bytes: int | None
-    """Peak of all its processes together (PSS); None where it was not asked for or is not told."""
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """The results of all commands on one capture."""
-
-    name: str
-    times: int
-    """How many repetitions of it the file holds."""
-    file_bytes: int
-    results: dict[str, Result]
-    """By the names of the commands; tcpdump is among them, and tshark where it was run."""
-
-    @property
-    def title(self) -> str:
-        """The capture's name, and how many times it is there."""
-        return self.name if self.times == 1 else f"{self.name} {self.times}-fold"
-
-    def wall_s(self, command: str) -> float:
-        """Return a command's median time."""
-        return self.results[command].measured.wall_s
-
-    def cpu_s(self, command: str) -> float:
-        """Return a command's median time of the processor."""
-        return self.results[command].measured.cpu_s
-
-
-def markdown(tables: Sequence[Table], facts: Iterable[str]) -> str:
-    """Return the whole page; ``facts`` are lines to put before the tables."""
-    parts = ["\n".join(f"- {fact}" for fact in facts), _times(tables), _NOTES]
-    growth = _growth(tables)
-    if growth is not None:
-        parts += [growth, _GROWTH_NOTES]
+def markdown(figures: Figures, now: Rooms) -> str:
+    """Return the whole page of results; ``now`` is the code as it is."""
+    commands = {name for each in figures.tables for name in each.results}
+    counted = [each for each in figures.tables if each.messages is not None]
+    parts = [
+        "# Whole commands",
+        said(figures, now, *commands),
+        f"Machine and versions: {figures.machine}.",
+        "\n".join(_MESSAGES.format(each.name, *each.messages) for each in counted),
+        "## Shows it is done",
+        shown(figures, now),
+        table(BOUNDS, _marked(figures, now, goals.bounds(figures)), 2),
+        "## All figures",
+        _times(figures, now),
+        _NOTES,
+    ]
     return "\n\n".join(parts) + "\n"
 
 
-def _times(tables: Iterable[Table]) -> str:
-    heads = ["capture", "MB", "command", "wall s", "CPU s", "MB/s", "tshark ÷", "÷ tcpdump"]
-    lines = [_line([*heads, "peak MiB", "together MiB"]), "|---|" + "---:|---|" + "---:|" * 7]
-    for table in tables:
-        megabytes = table.file_bytes / 1e6
-        for command, result in table.results.items():
-            took = result.measured
-            cells = [
-                table.title,
-                f"{megabytes:,.1f}",
-                command,
-                f"{took.wall_s:,.3f} ({took.least_wall_s:,.3f}-{took.most_wall_s:,.3f})",
-                f"{took.cpu_s:,.3f}",
-                f"{megabytes / took.wall_s:,.0f}",
-                f"{table.wall_s('tshark') / took.wall_s:,.2f}" if "tshark" in table.results else "",
-                f"{took.wall_s / table.wall_s('tcpdump'):,.1f}",
-                _peak(took.peak_bytes),
-                "" if result.together_bytes is None else f"{_mib(result.together_bytes):,.0f}",
-            ]
-            lines.append(_line(cells))
-    return "\n".join(lines)
+def said(figures: Figures, now: Rooms, *commands: str) -> str:
+    """Return the sentences that say of which code figures are, over a table with marks."""
+    is_old = any(figures.is_old(command, now) for command in commands)
+    return measured_on(figures.stamp, f"what is marked {OLD} is of before" if is_old else None)
 
 
-def _growth(tables: Sequence[Table]) -> str | None:
-    """Return how times grow with the length; None where nothing was repeated."""
-    once = {table.name: table for table in tables if table.times == 1}
-    repeated = [table for table in tables if table.times > 1]
-    if not repeated:
-        return None
-    commands = list(repeated[0].results)
-    lines = [_line(["capture", "time", *commands]), "|---|---|" + "---:|" * len(commands)]
-    for table in repeated:
-        for label, seconds in (("wall", Table.wall_s), ("CPU", Table.cpu_s)):
-            cells = []
-            for command in commands:
-                if command not in table.results:
-                    cells.append("")
-                    continue
-                started_s = seconds(once[EMPTY], command)
-                once_s = seconds(once[table.name], command) - started_s
-                took_s = seconds(table, command) - started_s
-                cells.append(f"{took_s / once_s:,.1f}" if once_s > 0 else "")
-            lines.append(_line([table.title, label, *cells]))
-    return "\n".join(lines)
+def measured_on(stamp: Stamp, what_is_old: str | None) -> str:
+    """Return the sentences that say what was measured, and what of it has changed since."""
+    text = f"Measured on revision {stamp.revision} ({stamp.date})."
+    return text if what_is_old is None else f"{text} The code has changed since: {what_is_old}."
 
 
-def _line(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+def shown(figures: Figures, now: Rooms) -> str:
+    """Return how many times as long tshark takes, beside what was to be reached."""
+    heads = ("capture", "command", "tshark ÷ CPU, one job", "goal", "÷ wall, two jobs", "goal")
+    return table(heads, _marked(figures, now, goals.beside_tshark(figures)), 2)
 
 
-def _peak(peak_bytes: int) -> str:
-    bound = "<" if peak_bytes <= least_peak_bytes() else ""
-    return f"{bound}{_mib(peak_bytes):,.0f}"
+def short(figures: Figures, now: Rooms) -> str:
+    """Return the seconds that the longest captures take."""
+    heads = ("capture", "MB", REQUESTS, "two jobs", REPORT, "two jobs", TSHARK)
+    names = [with_jobs(name, jobs) for name in (REQUESTS, REPORT) for jobs in (1, 2)]
+    kinds = dict.fromkeys(each.name for each in figures.tables if each.name != EMPTY)
+    found = (figures.longest(kind, *names, TSHARK) for kind in kinds)
+    rows = [
+        [
+            marked(figures, now, each.title, *names),
+            f"{each.file_bytes / 1e6:,.0f}",
+            *(f"{each.of(name).least_wall_s:.1f} s" for name in (*names, TSHARK)),
+        ]
+        for each in found
+        if each is not None
+    ]
+    return table(heads, rows, 1)
+
+
+def marked(figures: Figures, now: Rooms, text: str, *commands: str) -> str:
+    """Return a text, marked where it is of a command whose code has changed since."""
+    is_old = any(figures.is_old(command, now) for command in commands)
+    return f"{text} {OLD}" if is_old else text
+
+
+def _marked(figures: Figures, now: Rooms, rows: Iterable[goals.Row]) -> Iterable[list[str]]:
+    for commands, (first, what, *rest) in rows:
+        yield [first, marked(figures, now, what, *commands), *rest]
+
+
+def _times(figures: Figures, now: Rooms) -> str:
+    heads = ("capture", "MB", "command", "wall s", "CPU s", "MB/s", "tshark ÷ wall", "÷ CPU")
+    rows = (
+        _cells(each, name, marked(figures, now, name, name))
+        for each in figures.tables
+        for name in each.results
+    )
+    return table((*heads, "÷ tcpdump", "peak MiB", "together MiB"), rows, 3)
+
+
+def _cells(each: Table, name: str, shown_name: str) -> list[str]:
+    took = each.results[name]
+    tshark, tcpdump = each.results.get(TSHARK), each.results[TCPDUMP]
+    megabytes = each.file_bytes / 1e6
+    bound = "<" if took.peak_bytes <= each.floor_bytes else ""
+    return [
+        each.title,
+        f"{megabytes:,.1f}",
+        shown_name,
+        f"{took.wall_s:,.3f} ({took.least_wall_s:,.3f})",
+        f"{took.cpu_s:,.3f} ({took.least_cpu_s:,.3f})",
+        f"{megabytes / took.least_wall_s:,.0f}",
+        f"{tshark.least_wall_s / took.least_wall_s:,.1f}" if tshark else "",
+        f"{tshark.least_cpu_s / took.least_cpu_s:,.1f}" if tshark else "",
+        f"{took.least_wall_s / tcpdump.least_wall_s:,.1f}",
+        f"{bound}{_mib(took.peak_bytes):,.0f}",
+        "" if took.together_bytes is None else f"{_mib(took.together_bytes):,.0f}",
+    ]
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], texts: int) -> str:
+    """Return a Markdown table; the first columns, so many, are texts, and the others numbers."""
+    lines = [list(heads), [*["---"] * texts, *["---:"] * (len(heads) - texts)], *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def _mib(count: int) -> float:

@@ -1,7 +1,7 @@
 """Real Kafka traffic to record: librdkafka's clients, its mock cluster or brokers.
 
     python traffic.py bulk|small|many
-    python traffic.py mixed ADDRESSES
+    python traffic.py mixed|compressed ADDRESSES
 
 `benchmarks.captures` runs this inside its network namespace, with the Python of an environment
 that has confluent-kafka; nothing else here is imported, and kanalyze is not needed. Every run is
@@ -42,6 +42,9 @@ MIXED_SMALL_PRODUCERS, MIXED_SMALL_RECORDS, MIXED_SMALL_RECORD_BYTES = 6, 30_000
 MIXED_LARGE_RECORDS, MIXED_LARGE_RECORD_BYTES, MIXED_LARGE_TOPICS = 24_000, 1024, 3
 MIXED_BOTH_RECORDS, MIXED_SMALL_SHARE = 8_000, 20
 """Of one producer: of so many records one goes to a topic of small ones, alone."""
+CODECS = ("gzip", "snappy", "lz4", "zstd")
+COMPRESSED_RECORDS, COMPRESSED_RECORD_BYTES, COMPRESSED_BATCH_BYTES = 80_000, 1_000, 100_000
+_WORD_BYTES = 7
 
 Config: TypeAlias = dict[str, str | int]
 Job: TypeAlias = tuple[Any, ...]
@@ -71,14 +74,18 @@ def produce(
     """Send records to topics in turn with one client, wait for all to be sent, and return it.
 
     Every record is of random bytes: no codec finds anything to do, within a record or between them.
+    Where the client compresses, it is of words: a codec leaves a third to a half of it.
     It closes its connections when nobody holds it any more. Where it asks for no acknowledgement,
     a broker may not have read all by then.
     """
     producer = Producer({"bootstrap.servers": addresses, "client.id": name, **more})
     noise = random.Random(f"{name} {records} {size}")
+    words = [noise.randbytes(_WORD_BYTES).hex()[:_WORD_BYTES] + " " for _ in range(1000)]
+    is_text = "compression.type" in more
     for number in range(records):
         topic, partition = topics[number % len(topics)], number // len(topics) % PARTITIONS
-        value = noise.randbytes(size)
+        some = size // (_WORD_BYTES + 1)
+        value = "".join(noise.choices(words, k=some)).encode() if is_text else noise.randbytes(size)
         while True:
             try:
                 producer.produce(topic, value, key=str(number).encode(), partition=partition)
@@ -117,7 +124,7 @@ def consume(addresses: str, name: str, topic: str, records: int, more: Config) -
 
 
 def follow(
-    addresses: str, name: str, topics: Sequence[str], is_written: Event, more: Config
+    is_written: Event, addresses: str, name: str, topics: Sequence[str], more: Config
 ) -> None:
     """Read topics with one client until all is written and nothing comes any more."""
     consumer = reader(addresses, name, topics, more)
@@ -213,12 +220,17 @@ def mixed(addresses: str) -> None:
     both = [large[0]] * (MIXED_SMALL_SHARE - 1) + small[:1]
     acks = {**big, "acks": 1}
     writers.append((produce, addresses, "both", both, MIXED_BOTH_RECORDS, size, acks))
-    is_written = Event()
     readers: list[Job] = [
-        (follow, addresses, "reader", small + large, is_written, eager),
-        (follow, addresses, "small-reader", small, is_written, eager),
-        *((follow, addresses, f"{topic}-reader", [topic], is_written, {}) for topic in large),
+        (follow, addresses, "reader", small + large, eager),
+        (follow, addresses, "small-reader", small, eager),
+        *((follow, addresses, f"{topic}-reader", [topic], {}) for topic in large),
     ]
+    write_and_follow(writers, readers)
+
+
+def write_and_follow(writers: list[Job], readers: list[Job]) -> None:
+    """Let some write and others follow them until nothing comes any more."""
+    is_written = Event()
 
     def write() -> None:
         try:
@@ -226,14 +238,31 @@ def mixed(addresses: str) -> None:
         finally:
             is_written.set()
 
-    together([*readers, (write,)])
+    together([*((job, is_written, *rest) for job, *rest in readers), (write,)])
+
+
+def compressed(addresses: str) -> None:
+    """Batches of 100 kB, a topic for each codec, each read once while it is written."""
+    create_topics(addresses, CODECS)
+    size, each = COMPRESSED_RECORD_BYTES, COMPRESSED_RECORDS // len(CODECS)
+    writers: list[Job] = []
+    readers: list[Job] = []
+    for codec in CODECS:
+        full: Config = {
+            "compression.type": codec,
+            "batch.size": COMPRESSED_BATCH_BYTES,
+            "linger.ms": 500,
+        }
+        writers.append((produce, addresses, f"{codec}-writer", [codec], each, size, full))
+        readers.append((follow, addresses, f"{codec}-reader", [codec], {}))
+    write_and_follow(writers, readers)
 
 
 def main() -> None:
     """Make the traffic that the command line names."""
     kind, *addresses = sys.argv[1:]
     if addresses:
-        {"mixed": mixed}[kind](addresses[0])
+        {"mixed": mixed, "compressed": compressed}[kind](addresses[0])
         return
     holder, mock_addresses = cluster()
     {"bulk": bulk, "small": small, "many": many}[kind](mock_addresses)

@@ -55,6 +55,7 @@ PROGRAMS = {
     "prometheus": "long tests run the queries of our dashboard on it",
     "chromium": "it opens the HTML page",
     "openssl": "tests decrypt the data of its server",
+    "git": "figures of benchmarks are of its revisions",
 }
 """Programs that tests compare with; ``*_PROGRAM.py`` is not collected without it."""
 MISSING_PROGRAMS = [name for name in PROGRAMS if shutil.which(name) is None]

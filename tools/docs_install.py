@@ -4,6 +4,7 @@
 
 Each line is an environment of its own, made by ``venv`` and filled by ``pip`` without its cache.
 MB is what site-packages has more than before, pip itself left out; seconds depend on the network.
+`python -m benchmarks.publish --printed install` then says that they are figures of this code.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from kanalyze.live.metrics import Metrics
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.queries.json_schema import SCHEMAS
 from kanalyze.tables.anomalies import stage_of
-from tools.docs_pages import DOCS, ROOT, between
+from tools.docs_pages import DOCS, between
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,8 +33,7 @@ MADE = "Written by `python -m tools.docs`"
 def reference_pages() -> dict[Path, str]:
     """Return the pages, and the part of `getting-started.md`, with their texts."""
     folder = DOCS / "reference"
-    start, comparison = DOCS / "getting-started.md", DOCS / "comparison.md"
-    results = (ROOT / "benchmarks" / "results.md").read_text(encoding="utf-8")
+    start = DOCS / "getting-started.md"
     return {
         folder / "commands.md": commands_page(),
         folder / "anomalies.md": anomalies_page(),
@@ -42,29 +41,7 @@ def reference_pages() -> dict[Path, str]:
         folder / "json-schema.md": schemas_page(),
         folder / "python.md": python_page(),
         start: between(start.read_text(encoding="utf-8"), "commands", command_table()),
-        comparison: between(comparison.read_text(encoding="utf-8"), "speed", speed_table(results)),
     }
-
-
-def speed_table(results: str) -> str:
-    """Return seconds and MB/s of the ten-fold captures that were measured, from the results."""
-    wall_s: dict[str, dict[str, str]] = {}
-    megabytes: dict[str, str] = {}
-    for line in results.splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if len(cells) == _MEASURED_CELLS and cells[0].endswith("10-fold"):
-            wall_s.setdefault(cells[0], {})[cells[2]] = cells[3].split()[0]
-            megabytes[cells[0]] = cells[1]
-    programs = [*(f"kanalyze {name} --jobs 2" for name in ("requests", "report")), "tshark"]
-    rows = (
-        (name.split()[0], megabytes[name], *(f"{float(times[each]):.1f}" for each in programs))
-        for name, times in wall_s.items()
-    )
-    return table(("capture", "MB", *(f"{name}, s" for name in programs)), rows)
-
-
-_MEASURED_CELLS = 10
-"""Of a line of measurements; other tables of the page have fewer."""
 
 
 def commands() -> dict[str, tuple[str, argparse.ArgumentParser]]:

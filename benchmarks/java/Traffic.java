@@ -1,5 +1,6 @@
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
@@ -24,20 +25,20 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Real traffic of Kafka's own clients to record: java -cp 'jars/*' Traffic.java BOOTSTRAP RECORDS
+ * Real traffic of Kafka's own clients to record:
+ * java -cp 'jars/*' Traffic.java BOOTSTRAP RECORDS PARTITIONS MEMBERS
  *
- * <p>Producers send small records of random bytes, a record a batch; two groups follow them, one of
- * each group protocol, with fetch sessions, heartbeats and commits. Every client has a connection to
+ * <p>Producers send small records of random bytes, a record a batch, to two topics of so many
+ * partitions; two groups of so many members follow them, one of each group protocol, with fetch
+ * sessions, heartbeats and commits. Every client has a connection to
  * each broker and one to its group's coordinator, and one counter of correlation ids for all of
  * them. What it does is bounded by the number of records, how long it takes by LIMIT_S.
  */
 public final class Traffic {
   private static final long LIMIT_S = 300;
-  private static final int PARTITIONS = 6;
   private static final int IN_FLIGHT = 4;
   private static final List<String> TOPICS = List.of("orders", "payments");
   private static final List<String> ACKS = List.of("all", "all", "1", "1");
-  private static final int MEMBERS = 2;
   private static final int LEAST_BYTES = 100;
   private static final int MOST_BYTES = 700;
   private static final int POLLS_PER_COMMIT = 5;
@@ -45,17 +46,23 @@ public final class Traffic {
 
   private final String bootstrap;
   private final int records;
+  private final int partitions;
+  private final int members;
   private final long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(LIMIT_S);
-  private final CountDownLatch assigned = new CountDownLatch(2 * MEMBERS);
+  private final CountDownLatch assigned;
 
-  private Traffic(String bootstrap, int records) {
+  private Traffic(String bootstrap, int records, int partitions, int members) {
     this.bootstrap = bootstrap;
     this.records = records;
+    this.partitions = partitions;
+    this.members = members;
+    this.assigned = new CountDownLatch(2 * members);
   }
 
   public static void main(String[] words) throws Exception {
     try {
-      new Traffic(words[0], Integer.parseInt(words[1])).run();
+      int[] numbers = Arrays.stream(words).skip(1).mapToInt(Integer::parseInt).toArray();
+      new Traffic(words[0], numbers[0], numbers[1], numbers[2]).run();
     } catch (Exception failed) {
       System.err.println(failed instanceof ExecutionException ? failed.getCause() : failed);
       System.exit(1);
@@ -69,7 +76,7 @@ public final class Traffic {
     List<Future<Void>> jobs = new ArrayList<>();
     for (String protocol : List.of("classic", "consumer")) {
       AtomicLong left = new AtomicLong(records);
-      for (int member = 0; member < MEMBERS; member++) {
+      for (int member = 0; member < members; member++) {
         jobs.add(pool.submit(consumer(protocol, member, left)));
       }
     }
@@ -106,7 +113,7 @@ public final class Traffic {
     try (Admin admin = Admin.create(settings("admin", Map.of()))) {
       List<NewTopic> topics = new ArrayList<>();
       for (String topic : TOPICS) {
-        topics.add(new NewTopic(topic, PARTITIONS, (short) 1));
+        topics.add(new NewTopic(topic, partitions, (short) 1));
       }
       admin.createTopics(topics).all().get();
     }
@@ -136,7 +143,7 @@ public final class Traffic {
           byte[] value = new byte[random.nextInt(LEAST_BYTES, MOST_BYTES)];
           random.nextBytes(value);
           String topic = TOPICS.get(random.nextInt(TOPICS.size()));
-          int partition = random.nextInt(PARTITIONS);
+          int partition = random.nextInt(partitions);
           while (!inFlight.tryAcquire(1, TimeUnit.SECONDS)) {
             checkTime("the brokers to acknowledge");
           }
@@ -182,7 +189,7 @@ public final class Traffic {
     for (int polls = 1; left.get() > 0; polls++) {
       checkTime("records to read");
       left.addAndGet(-consumer.poll(Duration.ofMillis(200)).count());
-      if (waits && consumer.assignment().size() == TOPICS.size() * PARTITIONS / MEMBERS) {
+      if (waits && consumer.assignment().size() == TOPICS.size() * partitions / members) {
         waits = false;
         assigned.countDown();
       }

@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,20 +12,27 @@ from benchmarks import brokers, captures
 from benchmarks.brokers import Cluster, Inside
 from tests.support.waiting import LONG_S
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 RECORDS = 120
 
 
 @pytest.fixture
-def real_broker(tmp_path: Path) -> Path:
-    """A capture of Java clients and brokers."""
-    target = tmp_path / "java.pcap"
-    with (
-        captures.namespace() as inside,
-        brokers.cluster(inside, 2) as cluster,
-        captures.listening(inside, cluster.packet_filter, target),
-    ):
-        brokers.java_traffic(inside, cluster, RECORDS)
-    return target
+def real_broker(tmp_path: Path) -> Callable[[str, int], list[kanalyze.Row]]:
+    """What records the requests of a kind of Java clients, and so many brokers."""
+
+    def record(kind: str, nodes: int) -> list[kanalyze.Row]:
+        target = tmp_path / "java.pcap"
+        with (
+            captures.namespace() as inside,
+            brokers.cluster(inside, nodes) as cluster,
+            captures.listening(inside, cluster.packet_filter, target),
+        ):
+            brokers.java_traffic(inside, cluster, RECORDS, brokers.SHAPES[kind])
+        return list(kanalyze.requests(str(target)))
+
+    return record
 
 
 def test_traffic_between_brokers_is_left_out() -> None:
@@ -45,8 +53,18 @@ def test_programs_end_when_their_time_is_over(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.long
-def test_java_clients_produce_fetch_and_commit(real_broker: Path) -> None:
-    rows = list(kanalyze.requests(str(real_broker)))
+def test_a_fetch_session_has_200_partitions_where_it_shall(
+    real_broker: Callable[[str, int], list[kanalyze.Row]],
+) -> None:
+    rows = real_broker(brokers.OWN_COUNTERS, brokers.BROKERS)
+    assert max(len(row.partitions) for row in rows if row.api_name == "Fetch") == 200
+
+
+@pytest.mark.long
+def test_java_clients_produce_fetch_and_commit(
+    real_broker: Callable[[str, int], list[kanalyze.Row]],
+) -> None:
+    rows = real_broker(brokers.JAVA, 2)
     apis = Counter(row.api_name for row in rows)
     assert apis.keys() >= {"Heartbeat", "ConsumerGroupHeartbeat", "OffsetCommit", "JoinGroup"}
     assert {row.group_id for row in rows} >= {"group-classic", "group-consumer"}

@@ -1,17 +1,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks import measure as module
 from benchmarks.errors import BenchmarkError
-from benchmarks.measure import Measured, Run, least_peak_bytes, measure, peak_together
-from tests.support.gate import Gate
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from benchmarks.measure import Measured, Run, least_peak_bytes, measure
 
 MIB = 1 << 20
 HOLD = "held = b'x' * (300 << 20); "
@@ -42,31 +36,11 @@ def test_time_of_child_processes_counts() -> None:
 
 
 def test_the_error_of_a_failed_command_is_reported() -> None:
-    for run in (measure, peak_together):
-        with pytest.raises(BenchmarkError, match=r"exit 3: .*: enough$"):
-            run(python("import sys; print('enough', file=sys.stderr); sys.exit(3)"))
+    with pytest.raises(BenchmarkError, match=r"exit 3: .*: enough$"):
+        measure(python("import sys; print('enough', file=sys.stderr); sys.exit(3)"))
 
 
-@pytest.mark.long
-def test_peak_together_sums_all_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    gate = Gate(tmp_path)
-    gate.open_after_looks(monkeypatch, module, "_group")
-    child = HOLD + gate.wait
-    code = f"{HOLD}import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', {child!r}])"
-    peak_bytes = peak_together(python(code))
-    if sys.platform == "linux":
-        assert peak_bytes is not None
-        assert 600 * MIB < peak_bytes < 750 * MIB
-    else:
-        assert peak_bytes is None
-
-
-def test_other_processes_do_not_count() -> None:
-    held = b"x" * (300 * MIB)
-    peak_bytes = peak_together(python(WAIT)) or 0
-    assert peak_bytes < len(held)
-
-
-def test_runs_are_summarized_by_medians_and_the_highest_peak() -> None:
-    runs = [Run(3.0, 2.0, 10), Run(1.0, 9.0, 30), Run(2.0, 1.0, 20)]
-    assert Measured.of(runs) == Measured(2.0, 1.0, 3.0, 2.0, 30)
+def test_runs_are_summarized_by_medians_the_quickest_and_the_highest_peak() -> None:
+    took = Measured.of([Run(3.0, 2.0, 10), Run(1.0, 9.0, 30), Run(2.0, 1.5, 20)], 40)
+    assert (took.wall_s, took.least_wall_s, took.cpu_s, took.least_cpu_s) == (2.0, 1.0, 2.0, 1.5)
+    assert (took.peak_bytes, took.together_bytes) == (30, 40)

@@ -1,26 +1,19 @@
 from __future__ import annotations
 
-from benchmarks.measure import Measured
-from benchmarks.tables import EMPTY, Result, Table, markdown
+from benchmarks.tables import markdown, said, short
+from tests.benchmarks.test_figures import NOW, made, table, took
 
-MIB = 1 << 20
-
-
-def cpu_s(wall_s: float) -> float:
-    return wall_s**2
-
-
-def table(name: str, times: int, ours_s: float, tshark_s: float, tcpdump_s: float) -> Table:
-    walls = {"kanalyze requests": ours_s, "tshark": tshark_s, "tcpdump": tcpdump_s}
-    return Table(
-        name,
-        times,
-        file_bytes=times * 10_000_000,
-        results={
-            command: Result(Measured(wall, wall / 2, wall * 2, cpu_s(wall), 4096 * MIB), None)
-            for command, wall in walls.items()
-        },
-    )
+CHANGED = NOW | {"queries": "changed"}
+BULK = table(
+    "bulk",
+    1,
+    {
+        "requests": took(3.0, 1.0, 4.0),
+        "report": took(2.0),
+        "tshark": took(5.0),
+        "tcpdump": took(0.1, peak_mib=19),
+    },
+)
 
 
 def cells(text: str, *beginning: str) -> list[str]:
@@ -29,18 +22,28 @@ def cells(text: str, *beginning: str) -> list[str]:
     return found[len(beginning) :]
 
 
-def test_a_line_has_rates_and_ratios() -> None:
-    text = markdown([table("bulk", 1, 2.0, 5.0, 0.1)], ["2 cores"])
-    expected = ["2.000 (1.000-4.000)", "4.000", "5", "2.50", "20.0", "4,096", ""]
-    assert cells(text, "bulk", "10.0", "kanalyze requests") == expected
+def test_a_line_has_medians_and_the_quickest_run_and_ratios_of_that() -> None:
+    text = markdown(made(BULK), NOW)
+    times = ["6.000 (2.000)", "3.000 (1.000)", "5", "5.0", "5.0", "10.0", "100", "7"]
+    assert cells(text, "bulk", "10.0", "requests") == times
+    assert cells(text, "bulk", "10.0", "tcpdump")[-2] == "<19"
+    assert "- bulk: 20 Kafka messages of kanalyze's, 18 of tshark's" in text
 
 
-def test_growth_does_not_include_the_start_up() -> None:
-    tables = [
-        table(EMPTY, 1, 0.5, 0.5, 0.5),
-        table("bulk", 1, 1.5, 2.5, 0.5),
-        table("bulk", 10, 10.5, 40.5, 0.9),
-    ]
-    # tcpdump took no longer than its start-up, so its growth is unknown.
-    assert cells(markdown(tables, []), "bulk 10-fold", "wall") == ["10.0", "20.0", ""]
-    assert cells(markdown(tables, []), "bulk 10-fold", "CPU") == ["55.0", "273.3", ""]
+def test_what_is_old_is_marked_and_nothing_else() -> None:
+    measured = made(BULK)
+    assert "†" not in markdown(measured, NOW)
+    text = markdown(measured, CHANGED)
+    assert cells(text, "bulk", "10.0", "report †")
+    assert cells(text, "bulk", "10.0", "requests")
+    assert "Measured on revision abc (2026-11-28). The code has changed since" in text
+    assert said(measured, CHANGED, "requests") == "Measured on revision abc (2026-11-28)."
+
+
+def test_seconds_are_those_of_the_longest_capture() -> None:
+    names = [f"{name} --jobs {jobs}" for name in ("requests", "report") for jobs in (1, 2)]
+    long = {name: took(cpu_s) for name, cpu_s in zip(names, (4.0, 2.0, 8.0, 5.0), strict=True)}
+    measured = made(BULK, table("bulk", 10, {**long, "tshark": took(50.0)}))
+    seconds = ["100", "8.0 s", "4.0 s", "16.0 s", "10.0 s", "100.0 s"]
+    assert cells(short(measured, NOW), "bulk 10-fold") == seconds
+    assert cells(short(measured, CHANGED), "bulk 10-fold †") == seconds

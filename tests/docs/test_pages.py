@@ -29,7 +29,7 @@ from tools.docs_blocks import (
 )
 from tools.docs_findings import EXAMPLES, MADE_BY_HAND, captures, kind_pages
 from tools.docs_pages import DOCS, pages
-from tools.docs_reference import reference_pages, speed_table
+from tools.docs_reference import reference_pages
 from tools.pictures import MAX_BYTES, PICTURES, terminal_svg
 
 if TYPE_CHECKING:
@@ -191,21 +191,6 @@ def test_links_between_pages_are_valid(page: str) -> None:
 def test_pages_of_the_reference_are_up_to_date() -> None:
     for page, text in reference_pages().items():
         assert page.read_text(encoding="utf-8") == text, f"{page.name}: python -m tools.docs"
-
-
-def test_the_speed_table_is_made_from_measurements() -> None:
-    made = speed_table(
-        "| small 10-fold | 448.4 | kanalyze requests --jobs 2 | 1.923 (1-2) || | | | | |\n"
-        "| small 10-fold | 448.4 | kanalyze report --jobs 2 | 1.8 (1-2) || | | | | |\n"
-        "| small 10-fold | 448.4 | tshark | 19.311 (19-20) || | | | | |\n"
-        "| small 10-fold | CPU | 9.0 | 10.2 | 8.2 | 11.0 | 9.9 | 10.2 |\n"
-    )
-    assert made.splitlines()[-1] == "| small | 448.4 | 1.9 | 1.8 | 19.3 |"
-    page = (DOCS / "comparison.md").read_text(encoding="utf-8")
-    results = (ROOT / "benchmarks" / "results.md").read_text(encoding="utf-8")
-    measured = re.findall(r"^\| (\w+) 10-fold \| [\d,.]+ \| tshark", results, re.MULTILINE)
-    assert measured
-    assert re.findall(r"^\| (\w+) \| [\d,.]+ \| [\d.]+ \|", page, re.MULTILINE) == measured
 
 
 def test_metrics_named_in_the_docs_exist() -> None:

@@ -263,6 +263,12 @@ class Line:
     def broker(self, *payloads: bytes) -> Line:
         return self.says(TO_CLIENT, *payloads)
 
+    def probes(self, side: int) -> Line:
+        """Send a keepalive, which is one byte back and has none, and its answer."""
+        self.loses(side, -1)._send(side, ACK)
+        self.loses(side, 1)._send(1 - side, ACK)
+        return self
+
     def loses(self, side: int, length: int) -> Line:
         """Send bytes that are not captured."""
         self._sequence[side] += length
