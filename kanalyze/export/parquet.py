@@ -37,8 +37,8 @@ _RARELY_REPEATED = ("int64", "timestamp")
 """Times, packet numbers, offsets and most sizes differ in every row. A dictionary would make them a
 third larger, and slower to write."""
 _TEXTS = ("string", "binary")
-ROW_GROUP_ROWS = 40_000
-ROW_GROUP_BYTES = 16 << 20
+ROW_GROUP_ROWS = 20_000
+ROW_GROUP_BYTES = 8 << 20
 """Approximate Arrow size, in bytes, at which a row group is written."""
 
 
