@@ -18,7 +18,6 @@ came without TLS, or why a handshake failed.
 from __future__ import annotations
 
 import hashlib
-from array import array
 from contextlib import ExitStack, closing
 from functools import partial
 from itertools import cycle
@@ -258,12 +257,12 @@ class Anonymization:
 
     def _blocks(self, streams: FoundStreams, turn: int, turns: int) -> Iterator[_Blocks]:
         """Yield the blocks of every batch of packets whose turn it is."""
-        anonymizer = PacketAnonymizer(self._stand_ins, streams)
+        anonymizer = PacketAnonymizer(self._stand_ins, streams, cuts=self._strips_records)
         interfaces: dict[int, int] = {}
         with self._opened() as captures:
             for number, batch in enumerate(captures.batches()):
                 is_own = number % turns == turn
-                packets = _anonymous_batch(batch, anonymizer, streams) if is_own else batch
+                packets = anonymizer.batch(batch) if is_own else batch
                 blocks = PacketBlocks(packets, PacketComments.of({}))
                 descriptions, interfaces = blocks.interfaces(interfaces, interface_description)
                 if is_own:
@@ -298,31 +297,3 @@ def _in_turn(iterators: Sequence[Iterator[_T]]) -> Iterator[_T]:
             yield next(iterator)
         except StopIteration:
             return
-
-
-def _anonymous_batch(
-    batch: PacketBatch, anonymizer: PacketAnonymizer, streams: FoundStreams
-) -> PacketBatch:
-    """Return the packets of a batch without names, addresses and contents."""
-    packets: list[bytearray] = []
-    offsets, captured_bytes = array("q"), array("q")
-    offset = 0
-    anonymizer.begin(batch)
-    for row, number in enumerate(batch.number):
-        streams.begin(number)
-        packet = anonymizer.packet(row)
-        if streams.kept_bytes is not None:
-            packet = packet[: anonymizer.payload_at + streams.kept_bytes]
-        packets.append(packet)
-        offsets.append(offset)
-        captured_bytes.append(len(packet))
-        offset += len(packet)
-    return PacketBatch(
-        memoryview(b"".join(packets)),
-        batch.number,
-        batch.time_ns,
-        offsets,
-        captured_bytes,
-        batch.wire_bytes,
-        batch.link_type,
-    )

@@ -57,29 +57,30 @@ class PacketAnonymizer(PlainPackets):
     def link(self, link_type: int, header_end: int, is_read: bool) -> bool:
         """Write a link-layer header other than Ethernet; see :meth:`.PlainPackets.link`."""
         at = 0
-        carrier = _carrier_header(self.data, link_type)
+        data = self.data
+        carrier = _carrier_header(data, link_type)
         if carrier is not None:
             header, link_type = carrier
             at = len(header)
-            self.out[:at] = header
+            self.put(0, header)
         if link_type == _ETHERNET_LINK:
             self.ethernet(at, header_end)
         elif link_type == _COOKED:
             self.copy(at, header_end)
-            is_mac = self.data[at + 4 : at + 6] == b"\0\6"
+            is_mac = data[at + 4 : at + 6] == b"\0\6"
             self._cooked_address(at + 6, at + 14, header_end, is_mac=is_mac)
         elif link_type == _COOKED_2:
             self.copy(at, header_end)
-            is_mac = self.data[at + 11 : at + 12] == b"\6"
+            is_mac = data[at + 11 : at + 12] == b"\6"
             self._cooked_address(at + 12, at + 20, header_end, is_mac=is_mac)
         elif link_type in _COPIED_LINKS:
             self.copy(at, header_end)
         elif link_type == _DOT11:
-            header = _dot11_header(self.data[at:], self.stand_ins.mac)
-            self.out[at : at + len(header)] = header
+            header = _dot11_header(data[at:], self.stand_ins.mac)
+            self.put(at, header)
         elif link_type == _NETFILTER_LOG and is_read:
-            header = _netfilter_log_header(self.data[at:], header_end - at)
-            self.out[at : at + len(header)] = header
+            header = _netfilter_log_header(data[at:], header_end - at)
+            self.put(at, header)
         else:
             return False
         return True
@@ -87,9 +88,9 @@ class PacketAnonymizer(PlainPackets):
     def _cooked_address(self, at: int, end: int, header_end: int, *, is_mac: bool) -> None:
         if header_end < end:
             return
-        self.out[at:end] = bytes(end - at)
+        self.put(at, bytes(end - at))
         if is_mac:
-            self.out[at : at + 6] = self.stand_ins.mac(self.data[at : at + 6])
+            self.put(at, self.stand_ins.mac(self.data[at : at + 6]))
 
     def other_header(self, kind: int) -> int:
         """Write a header that is not IP; return the kind of the next one, below 0 for none."""
@@ -140,7 +141,7 @@ class PacketAnonymizer(PlainPackets):
         flags, kind = _two_u16(data, at)
         self.copy(at, min(header_end, at + _MAX_ERSPAN_BYTES) if kind == _ERSPAN_3 else header_end)
         if flags & _GRE_CHECKSUM and at + 8 <= min(header_end, len(data)):
-            self.out[at + 4 : at + 6] = bytes(2)
+            self.put(at + 4, bytes(2))
             self.add_sum(at, end, 4, None, 0)
 
 

@@ -57,6 +57,10 @@ cdef enum:
     TCP_PROTOCOL = 6
     UDP_PROTOCOL = 17
     SYN = 2
+    TIMESTAMPS_BYTES = 12
+    TWO_NOPS = 0x0101
+    TIMESTAMPS_HEAD = 0x080A
+    ALERT_BYTES = 7
 
     ETHERNET_LINK = 1
     MAX_HEADERS = 24
@@ -262,29 +266,68 @@ cdef class Addresses:
     cdef readonly long long new_sum
 
 
-cdef class PlainPackets:
+cdef class PacketBytes:
     cdef readonly object stand_ins
-    cdef object _payloads
-    cdef public Py_ssize_t payload_at
-    cdef public bytes data
-    cdef public bytearray out
+    cdef object _buffer
     cdef const unsigned char[::1] _from
     cdef unsigned char[::1] _to
-    cdef object _buffer
-    cdef public HeaderCursor cursor
     cdef public Py_ssize_t begin_at
+    cdef Py_ssize_t _out_at
     cdef Py_ssize_t _size
     cdef list _sums
+
+    cdef bytes _bytes(self, Py_ssize_t at, Py_ssize_t size)
+    cdef long long _byte(self, Py_ssize_t at) except? FAILED
+    @cython.locals(i=cython.Py_ssize_t, end=cython.Py_ssize_t)
+    cpdef put(self, Py_ssize_t at, bytes content)
+    @cython.locals(i=cython.Py_ssize_t)
+    cpdef copy(self, Py_ssize_t begin, Py_ssize_t end)
+    cpdef add_sum(
+        self, Py_ssize_t at, Py_ssize_t end, Py_ssize_t checksum_at, Addresses pseudo, int protocol
+    )
+    @cython.locals(
+        at=cython.Py_ssize_t,
+        end=cython.Py_ssize_t,
+        checksum_at=cython.Py_ssize_t,
+        pseudo=Addresses,
+        protocol=cython.int,
+    )
+    cdef _write_sums(self)
+    @cython.locals(
+        old_checksum=cython.longlong,
+        partial=cython.longlong,
+        new_partial=cython.longlong,
+        old=cython.longlong,
+        new=cython.longlong,
+        value=cython.longlong,
+        more=cython.longlong,
+    )
+    cdef _write_sum(
+        self, Py_ssize_t at, Py_ssize_t end, Py_ssize_t checksum_at, Addresses pseudo, int protocol
+    )
+    cdef long long _word(self, Py_ssize_t at) except? FAILED
+    cdef int _put_word(self, Py_ssize_t at, long long value) except -1
+
+
+cdef class PlainPackets(PacketBytes):
+    cdef object _payloads
+    cdef bint _cuts
+    cdef public HeaderCursor cursor
+    cdef Py_ssize_t _cut_at
+    cdef long long _packet
     cdef dict _known
     cdef dict _known_macs
 
+    @cython.locals(row=cython.Py_ssize_t, i=cython.Py_ssize_t)
+    cdef int _write_all(
+        self, const long long[::1] numbers, long long[::1] offsets, long long[::1] sizes
+    ) except -1
     @cython.locals(
         link_type=cython.longlong, kind=cython.longlong, header_end=cython.Py_ssize_t, _i=cython.int
     )
-    cpdef bytearray packet(self, long long row)
+    cdef _write(self, long long row)
     @cython.locals(link_type=cython.longlong)
     cdef long long _begin(self, long long row) except? FAILED
-    cpdef copy(self, Py_ssize_t begin, Py_ssize_t end)
     @cython.locals(both=bytes, stand_ins=bytes)
     cpdef ethernet(self, Py_ssize_t at, Py_ssize_t header_end)
     @cython.locals(
@@ -314,35 +357,10 @@ cdef class PlainPackets:
         payload_at=cython.Py_ssize_t, length=cython.Py_ssize_t
     )
     cdef _tcp(self, Py_ssize_t at, Py_ssize_t end, Addresses addresses)
-    @cython.locals(last=cython.Py_ssize_t, sequence=cython.longlong, ports=bytes)
+    @cython.locals(sequence=cython.longlong, ports=bytes)
     cdef int _payload(
         self, Py_ssize_t at, Py_ssize_t payload_at, Py_ssize_t length, Addresses addresses
     ) except -1
-    cpdef add_sum(
-        self, Py_ssize_t at, Py_ssize_t end, Py_ssize_t checksum_at, Addresses pseudo, int protocol
-    )
-    @cython.locals(
-        at=cython.Py_ssize_t,
-        end=cython.Py_ssize_t,
-        checksum_at=cython.Py_ssize_t,
-        pseudo=Addresses,
-        protocol=cython.int,
-    )
-    cdef _write_sums(self)
-    @cython.locals(
-        old_checksum=cython.longlong,
-        partial=cython.longlong,
-        new_partial=cython.longlong,
-        old=cython.longlong,
-        new=cython.longlong,
-        value=cython.longlong,
-        more=cython.longlong,
-    )
-    cdef _write_sum(
-        self, Py_ssize_t at, Py_ssize_t end, Py_ssize_t checksum_at, Addresses pseudo, int protocol
-    )
-    cdef long long _word(self, Py_ssize_t at) except? FAILED
-    cdef int _put_word(self, Py_ssize_t at, long long value) except -1
 
 
 @cython.locals(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.caches import remember
 from kanalyze.kafka.records.compression import crc32c
+from kanalyze.model.packets import PacketBatch
 from kanalyze.net.header_cursor import HeaderCursor
 from kanalyze.net.layer_stats import LayerStats
 
@@ -67,6 +68,9 @@ if not cython.compiled:
     FRAGMENT_HEADER, AUTHENTICATION = 44, 51
     TCP_PROTOCOL, UDP_PROTOCOL = 6, 17
     SYN = 2
+    TIMESTAMPS_BYTES = 12
+    TWO_NOPS, TIMESTAMPS_HEAD = 0x0101, 0x080A
+    ALERT_BYTES = 7
 
     ETHERNET_LINK = 1
     MAX_HEADERS = 24
@@ -77,7 +81,6 @@ if TYPE_CHECKING:
     from typing import Protocol, TypeAlias
 
     from kanalyze.anonymization.stand_ins import StandIns
-    from kanalyze.model.packets import PacketBatch
 
     Ranges: TypeAlias = Sequence[tuple[int, int]]
     """Begin and end of each range; the end is not included."""
@@ -85,8 +88,17 @@ if TYPE_CHECKING:
     class Payloads(Protocol):
         """A source of anonymized TCP payload."""
 
+        kept_bytes: int
+        """Bytes of the payload returned last that are kept, where packets are cut off."""
+
         def payload(
-            self, source: bytes, destination: bytes, ports: bytes, sequence: int, length: int
+            self,
+            source: bytes,
+            destination: bytes,
+            ports: bytes,
+            sequence: int,
+            length: int,
+            packet: int,
         ) -> bytes | None:
             """Return ``length`` anonymized bytes of a stream; None if all of them are blank.
 
@@ -96,6 +108,7 @@ if TYPE_CHECKING:
                 ports: the sender's and then the receiver's port, as in the packet.
                 sequence: sequence number of the first byte.
                 length: number of bytes, 1 or more.
+                packet: number of the packet.
             """
             ...
 
@@ -124,6 +137,8 @@ __all__ = [
     "Addresses",
     "BatchBlanker",
     "FrameWalk",
+    "OneWayStream",
+    "PieceReader",
     "PlainPackets",
     "WalkPlan",
     "overlaps",
@@ -134,9 +149,6 @@ __all__ = [
 _NO_OPTION: Final = b"\x01"
 _KEPT_OPTIONS: Final = frozenset((2, 3, 4, 5, 8))
 """Segment size, window scale, selective acknowledgments, timestamps."""
-_TIMESTAMPS: Final = b"\x01\x01\x08\x0a"
-_TIMESTAMPS_BYTES: Final = 12
-"""The options of most packets: two NOPs and timestamps."""
 _CLEAR_ALERT: Final = re.compile(rb"\x15\x03[\0-\x04]\0\x02[\1\2].", re.DOTALL)
 """A TLS record with an alert that is not encrypted: its level and its description."""
 _NO_NUMBERS: Final = array("q")
@@ -202,10 +214,10 @@ class FrameWalk:
         self._messages = messages
         self._known = messages.known
         self._bytes = data
-        self._data = memoryview(data)
+        self._data = data
         self._size = len(data)
         self.out = bytearray(self._size)
-        self._out = memoryview(self.out)
+        self._out = self.out
         self._holes = holes
         self._first_hole = holes[0][0] if holes else NO_HOLE
         self._forwarded = forwarded
@@ -516,9 +528,9 @@ class BatchBlanker:
         ``holes`` are the ranges of missing bytes. A batch with a hole keeps only its header.
         """
         size = len(field)
-        data = memoryview(field)
+        data = field
         out = bytearray(size)
-        view = memoryview(out)
+        view = out
         records: list[tuple[int, int]] = []
         at = 0
         while at < size:
@@ -532,10 +544,10 @@ class BatchBlanker:
     def _entry(
         self,
         field: bytes,
-        data: memoryview,
+        data: bytes,
         at: int,
         out: bytearray,
-        view: memoryview,
+        view: bytearray,
         records: list[tuple[int, int]],
         holes: Ranges,
     ) -> int:
@@ -576,7 +588,7 @@ class BatchBlanker:
     def _batch(
         self,
         field: bytes,
-        data: memoryview,
+        data: bytes,
         at: int,
         end: int,
         out: bytearray,
@@ -625,7 +637,7 @@ class RecordWalk:
     def __init__(self, records: bytearray, header_name: Callable[[bytes], bytes]) -> None:
         self._header_name = header_name
         self._bytes = records
-        self._data = memoryview(records)
+        self._data = records
         self._at = 0
         self._end = 0
 
@@ -821,202 +833,51 @@ class Addresses:
         self.new_sum = ones_sum(self.new, 0, len(both))
 
 
-class PlainPackets:
-    """Writes the headers and the payload of TCP over IP; subclasses write all else.
+class PacketBytes:
+    """Writes bytes and checksums of one packet after the other.
 
-    Positions count from the first byte of the packet, those of the cursor from that of the batch.
+    Positions count from the first byte of the packet.
 
     Attributes:
-        payload_at: position of the TCP payload in the current packet; -1 if it has none.
         stand_ins: the stand-ins of addresses.
-        data: the original packet.
-        out: the anonymized one.
-        cursor: a position among the headers.
         begin_at: position of the packet in the buffer of the batch.
     """
 
-    def __init__(self, stand_ins: StandIns, payloads: Payloads) -> None:
+    def __init__(self, stand_ins: StandIns) -> None:
         self.stand_ins = stand_ins
-        self._payloads = payloads
-        self.payload_at = -1
-        self.data = b""
-        self.out = bytearray()
+        self._buffer = memoryview(b"")
+        self._from = self._buffer
+        self._to = bytearray()
         self.begin_at = 0
+        self._out_at = 0
+        self._size = 0
         self._sums: list[tuple[int, int, int, Addresses | None, int]] = []
-        self._known: dict[bytes, Addresses] = {}
-        self._known_macs: dict[bytes, bytes] = {}
 
-    def begin(self, batch: PacketBatch) -> None:
-        """Make this the batch that :meth:`packet` reads."""
-        self._buffer = batch.buffer
-        self.cursor = HeaderCursor(batch, LayerStats())
+    @property
+    def data(self) -> bytes:
+        """The original packet."""
+        return bytes(self._buffer[self.begin_at : self.begin_at + self._size])
 
-    def packet(self, row: int) -> bytearray:
-        """Return a packet of the batch, anonymized; raises nothing."""
-        link_type = self._begin(row)
-        kind = read_link(self.cursor, link_type)
-        header_end = self.cursor.at - self.begin_at
-        if link_type == ETHERNET_LINK:
-            self.ethernet(0, header_end)
-        elif not self.link(link_type, header_end, kind >= 0):
-            return self.out
-        for _i in range(MAX_HEADERS):
-            if kind < 0:
-                break
-            if kind == IPV4:
-                kind = self._ipv4()
-            elif kind == IPV6:
-                kind = self._ipv6()
-            else:
-                kind = self.other_header(kind)
-        self._write_sums()
-        return self.out
-
-    def link(self, link_type: int, header_end: int, is_read: bool) -> bool:
-        """Write a link-layer header other than Ethernet.
-
-        Returns false if the link type is unknown.
-
-        Args:
-            link_type: its type.
-            header_end: where it ends, if it could be read.
-            is_read: whether it could.
-        """
-        raise NotImplementedError
-
-    def other_header(self, kind: int) -> int:
-        """Write a header that is not IP; return the kind of the next one, below 0 for none."""
-        raise NotImplementedError
-
-    def _begin(self, row: int) -> int:
-        """Begin with a packet of the batch, none of which is written yet; return its link type."""
-        link_type = self.cursor.begin(row)
-        self.begin_at = self.cursor.at
-        self.data = bytes(self._buffer[self.begin_at : self.cursor.limit])
-        self._size = len(self.data)
-        self.out = bytearray(self._size)
-        self._from, self._to = memoryview(self.data), memoryview(self.out)
-        self._sums.clear()
-        self.payload_at = -1
-        return link_type
+    def put(self, at: int, content: bytes) -> None:
+        """Write bytes of the packet."""
+        end = min(at + len(content), self._size)
+        for i in range(at, end):
+            self._to[self._out_at + i] = content[i - at]
 
     def copy(self, begin: int, end: int) -> None:
         """Keep bytes of the packet."""
-        if begin < end:
-            self.out[begin : min(end, self._size)] = self.data[begin : min(end, self._size)]
+        for i in range(begin, min(end, self._size)):
+            self._to[self._out_at + i] = self._from[self.begin_at + i]
 
-    def ethernet(self, at: int, header_end: int) -> None:
-        """Write an Ethernet header, and the tags up to the header's end."""
-        if header_end < at + 14:
-            return
-        self.copy(at + 12, header_end)
-        both = self.data[at : at + 12]
-        stand_ins = self._known_macs.get(both)
-        if stand_ins is None:
-            stand_ins = self.stand_ins.mac(both[:6]) + self.stand_ins.mac(both[6:])
-            remember(self._known_macs, both, stand_ins, _MAX_KNOWN)
-        self.out[at : at + 12] = stand_ins
+    def _bytes(self, at: int, size: int) -> bytes:
+        if at + size > self._size:
+            raise IndexError
+        return bytes(self._buffer[self.begin_at + at : self.begin_at + at + size])
 
-    # -- IP ---------------------------------------------------------------------------------------
-
-    def _ipv4(self) -> int:
-        """Write an IPv4 header; return the kind of the next header, below 0 if none is written."""
-        at = self.cursor.at - self.begin_at
-        kind = read_ipv4(self.cursor)
-        if kind < 0:
-            return kind
-        header_end = self.cursor.at - self.begin_at
-        self.copy(at, at + 10)
-        addresses = self._addresses(at + 12, 4)
-        old_checksum = self._word(at + 10)
-        if old_checksum and header_end == at + IPV4_BYTES:
-            # Only the addresses differ: update the checksum by the difference (RFC 1624).
-            difference = addresses.new_sum - addresses.sum
-            self._put_word(at + 10, right_checksum(difference - old_checksum, old_checksum))
-        else:
-            self.add_sum(at, header_end, 10, None, 0)
-        if self._word(at + 6) & FRAGMENT_BITS:
-            return DROPPED
-        return self._inside(kind, addresses)
-
-    def _ipv6(self) -> int:
-        """Write an IPv6 header and its extensions; return as for IPv4."""
-        at = self.cursor.at - self.begin_at
-        protocol = self._from[at + 6] if at + IPV6_BYTES <= self._size else -1
-        next_at = at + IPV6_BYTES
-        kind = read_ipv6(self.cursor)
-        if protocol < 0 or self._from[at] >> 4 != 6:
-            return kind
-        self._to[at] = self._from[at]
-        # The flow label, which may be a hash of the addresses, is left out.
-        self._to[at + 1] = self._from[at + 1] & 0xF0
-        self.copy(at + 4, at + 8)
-        addresses = self._addresses(at + 8, 16)
-        header_end = min(self.cursor.at - self.begin_at, self._size)
-        while next_at + 8 <= header_end:
-            is_fragment = protocol == FRAGMENT_HEADER
-            self.copy(next_at, next_at + (8 if is_fragment else 2))
-            if is_fragment and self._word(next_at + 2) & OFFSET_AND_MORE:
-                return DROPPED
-            size = self._from[next_at + 1]
-            size = 4 * size + 8 if protocol == AUTHENTICATION else 8 * size + 8
-            protocol = self._from[next_at]
-            next_at += 8 if is_fragment else size
-        return self._inside(kind, addresses) if kind >= 0 else kind
-
-    def _addresses(self, at: int, size: int) -> Addresses:
-        """Write the stand-ins of the two addresses at ``at``, each of ``size`` bytes."""
-        both = self.data[at : at + 2 * size]
-        addresses = self._known.get(both)
-        if addresses is None:
-            addresses = Addresses(both, self.stand_ins)
-            remember(self._known, both, addresses, _MAX_KNOWN)
-        self.out[at : at + 2 * size] = addresses.new
-        return addresses
-
-    def _inside(self, kind: int, addresses: Addresses) -> int:
-        """Write the header inside IP; return the kind of the header inside a tunnel."""
-        if kind != TCP:
-            return self.other_inside(kind, addresses)
-        at = self.cursor.at - self.begin_at
-        end = self.cursor.ip_end - self.begin_at
-        if end >= at:
-            self._tcp(at, end, addresses)
-        return DROPPED
-
-    def other_inside(self, kind: int, addresses: Addresses) -> int:
-        """Write a header inside IP that is not TCP; return the kind of that inside a tunnel."""
-        raise NotImplementedError
-
-    # -- TCP --------------------------------------------------------------------------------------
-
-    def _tcp(self, at: int, end: int, addresses: Addresses) -> None:
-        if at + TCP_BYTES > self._size:
-            return
-        payload_at = at + (self._from[at + 12] >> 4) * 4
-        self.copy(at, at + 16)
-        self.copy(at + 18, at + 20)
-        self.add_sum(at, end, 16, addresses, TCP_PROTOCOL)
-        length = end - payload_at
-        if payload_at < at + TCP_BYTES or length < 0 or payload_at > self._size:
-            return
-        if payload_at > at + TCP_BYTES:
-            self.out[at + TCP_BYTES : payload_at] = options(self.data[at + TCP_BYTES : payload_at])
-        if length:
-            self._payload(at, payload_at, length, addresses)
-
-    def _payload(self, at: int, payload_at: int, length: int, addresses: Addresses) -> None:
-        self.payload_at = payload_at
-        sequence = self._word(at + 4) << 16 | self._word(at + 6)
-        if self._from[at + 13] & SYN:
-            sequence += 1
-        ports = self.data[at : at + 4]
-        payload = self._payloads.payload(*addresses.ends, ports, sequence, length)
-        last = min(payload_at + length, self._size)
-        if payload is not None:
-            self.out[payload_at:last] = payload[: last - payload_at]
-        elif _CLEAR_ALERT.fullmatch(self.data, payload_at, last):
-            self.out[payload_at:last] = self.data[payload_at:last]
+    def _byte(self, at: int) -> int:
+        if at >= self._size:
+            raise IndexError
+        return self._from[self.begin_at + at]
 
     # -- checksums --------------------------------------------------------------------------------
 
@@ -1059,8 +920,9 @@ class PlainPackets:
             if old_checksum and old_checksum % ONES == partial:
                 self._put_word(at + checksum_at, new_partial or ONES)
                 return
-        old = (partial + ones_sum(self._from, at, end)) % ONES
-        new = new_partial + ones_sum(self._to, at, end)
+        old = partial + ones_sum(self._from, self.begin_at + at, self.begin_at + end)
+        old %= ONES
+        new = new_partial + ones_sum(self._to, self._out_at + at, self._out_at + end)
         if not old_checksum and old:
             return  # a checksum of 0 that does not match: the sender left it out
         # Right if the old one was right, else wrong: the sum with a right one is 0.
@@ -1072,14 +934,232 @@ class PlainPackets:
         self._put_word(at + checksum_at, value)
 
     def _word(self, at: int) -> int:
-        return self._from[at] << 8 | self._from[at + 1]
+        if at + 2 > self._size:
+            raise IndexError
+        return self._from[self.begin_at + at] << 8 | self._from[self.begin_at + at + 1]
 
     def _put_word(self, at: int, value: int) -> None:
-        self._to[at] = value >> 8
-        self._to[at + 1] = value & 0xFF
+        self._to[self._out_at + at] = value >> 8
+        self._to[self._out_at + at + 1] = value & 0xFF
 
 
-def ones_sum(data: bytes | memoryview, begin: int, end: int) -> int:
+class PlainPackets(PacketBytes):
+    """Writes the headers and the payload of TCP over IP; subclasses write all else.
+
+    Attributes:
+        cursor: a position among the headers, counted from the first byte of the batch.
+    """
+
+    def __init__(self, stand_ins: StandIns, payloads: Payloads, *, cuts: bool = False) -> None:
+        """Take payload from ``payloads``; ``cuts``: whether it may say where to cut packets off."""
+        super().__init__(stand_ins)
+        self._payloads = payloads
+        self._cuts = cuts
+        self._packet = 0
+        self._cut_at = -1
+        self._known: dict[bytes, Addresses] = {}
+        self._known_macs: dict[bytes, bytes] = {}
+
+    def batch(self, batch: PacketBatch) -> PacketBatch:
+        """Return the packets of a batch, anonymized; raises nothing."""
+        self._buffer = batch.buffer
+        self._from = batch.buffer
+        self.cursor = HeaderCursor(batch, LayerStats())
+        numbers = memoryview(batch.number)
+        out = bytearray(sum(batch.captured_bytes))
+        self._to = out
+        offsets = array("q", bytes(8 * len(numbers)))
+        sizes = array("q", offsets)
+        self._write_all(numbers, memoryview(offsets), memoryview(sizes))
+        return PacketBatch(
+            memoryview(out),
+            batch.number,
+            batch.time_ns,
+            offsets,
+            sizes,
+            batch.wire_bytes,
+            batch.link_type,
+        )
+
+    def _write_all(self, numbers: memoryview, offsets: memoryview, sizes: memoryview) -> None:
+        self._out_at = 0
+        for row in range(len(numbers)):
+            self._packet = numbers[row]
+            offsets[row] = self._out_at
+            self._write(row)
+            if 0 <= self._cut_at < self._size:
+                for i in range(self._out_at + self._cut_at, self._out_at + self._size):
+                    self._to[i] = 0
+                self._size = self._cut_at
+            sizes[row] = self._size
+            self._out_at += self._size
+
+    def _write(self, row: int) -> None:
+        """Write a packet of the batch."""
+        link_type = self._begin(row)
+        kind = read_link(self.cursor, link_type)
+        header_end = self.cursor.at - self.begin_at
+        if link_type == ETHERNET_LINK:
+            self.ethernet(0, header_end)
+        elif not self.link(link_type, header_end, kind >= 0):
+            return
+        for _i in range(MAX_HEADERS):
+            if kind < 0:
+                break
+            if kind == IPV4:
+                kind = self._ipv4()
+            elif kind == IPV6:
+                kind = self._ipv6()
+            else:
+                kind = self.other_header(kind)
+        self._write_sums()
+
+    def link(self, link_type: int, header_end: int, is_read: bool) -> bool:
+        """Write a link-layer header other than Ethernet.
+
+        Returns false if the link type is unknown.
+
+        Args:
+            link_type: its type.
+            header_end: where it ends, if it could be read.
+            is_read: whether it could.
+        """
+        raise NotImplementedError
+
+    def other_header(self, kind: int) -> int:
+        """Write a header that is not IP; return the kind of the next one, below 0 for none."""
+        raise NotImplementedError
+
+    def _begin(self, row: int) -> int:
+        """Begin with a packet of the batch, none of which is written yet; return its link type."""
+        link_type = self.cursor.begin(row)
+        self.begin_at = self.cursor.at
+        self._size = self.cursor.limit - self.begin_at
+        self._sums.clear()
+        self._cut_at = -1
+        return link_type
+
+    def ethernet(self, at: int, header_end: int) -> None:
+        """Write an Ethernet header, and the tags up to the header's end."""
+        if header_end < at + 14:
+            return
+        self.copy(at + 12, header_end)
+        both = self._bytes(at, 12)
+        stand_ins = self._known_macs.get(both)
+        if stand_ins is None:
+            stand_ins = self.stand_ins.mac(both[:6]) + self.stand_ins.mac(both[6:])
+            remember(self._known_macs, both, stand_ins, _MAX_KNOWN)
+        self.put(at, stand_ins)
+
+    # -- IP ---------------------------------------------------------------------------------------
+
+    def _ipv4(self) -> int:
+        """Write an IPv4 header; return the kind of the next header, below 0 if none is written."""
+        at = self.cursor.at - self.begin_at
+        kind = read_ipv4(self.cursor)
+        if kind < 0:
+            return kind
+        header_end = self.cursor.at - self.begin_at
+        self.copy(at, at + 10)
+        addresses = self._addresses(at + 12, 4)
+        old_checksum = self._word(at + 10)
+        if old_checksum and header_end == at + IPV4_BYTES:
+            # Only the addresses differ: update the checksum by the difference (RFC 1624).
+            difference = addresses.new_sum - addresses.sum
+            self._put_word(at + 10, right_checksum(difference - old_checksum, old_checksum))
+        else:
+            self.add_sum(at, header_end, 10, None, 0)
+        if self._word(at + 6) & FRAGMENT_BITS:
+            return DROPPED
+        return self._inside(kind, addresses)
+
+    def _ipv6(self) -> int:
+        """Write an IPv6 header and its extensions; return as for IPv4."""
+        at = self.cursor.at - self.begin_at
+        protocol = self._byte(at + 6) if at + IPV6_BYTES <= self._size else -1
+        next_at = at + IPV6_BYTES
+        kind = read_ipv6(self.cursor)
+        if protocol < 0 or self._byte(at) >> 4 != 6:
+            return kind
+        # The flow label, which may be a hash of the addresses, is left out.
+        self._put_word(at, self._word(at) & 0xFFF0)
+        self.copy(at + 4, at + 8)
+        addresses = self._addresses(at + 8, 16)
+        header_end = min(self.cursor.at - self.begin_at, self._size)
+        while next_at + 8 <= header_end:
+            is_fragment = protocol == FRAGMENT_HEADER
+            self.copy(next_at, next_at + (8 if is_fragment else 2))
+            if is_fragment and self._word(next_at + 2) & OFFSET_AND_MORE:
+                return DROPPED
+            size = self._byte(next_at + 1)
+            size = 4 * size + 8 if protocol == AUTHENTICATION else 8 * size + 8
+            protocol = self._byte(next_at)
+            next_at += 8 if is_fragment else size
+        return self._inside(kind, addresses) if kind >= 0 else kind
+
+    def _addresses(self, at: int, size: int) -> Addresses:
+        """Write the stand-ins of the two addresses at ``at``, each of ``size`` bytes."""
+        both = self._bytes(at, 2 * size)
+        addresses = self._known.get(both)
+        if addresses is None:
+            addresses = Addresses(both, self.stand_ins)
+            remember(self._known, both, addresses, _MAX_KNOWN)
+        self.put(at, addresses.new)
+        return addresses
+
+    def _inside(self, kind: int, addresses: Addresses) -> int:
+        """Write the header inside IP; return the kind of the header inside a tunnel."""
+        if kind != TCP:
+            return self.other_inside(kind, addresses)
+        at = self.cursor.at - self.begin_at
+        end = self.cursor.ip_end - self.begin_at
+        if end >= at:
+            self._tcp(at, end, addresses)
+        return DROPPED
+
+    def other_inside(self, kind: int, addresses: Addresses) -> int:
+        """Write a header inside IP that is not TCP; return the kind of that inside a tunnel."""
+        raise NotImplementedError
+
+    # -- TCP --------------------------------------------------------------------------------------
+
+    def _tcp(self, at: int, end: int, addresses: Addresses) -> None:
+        if at + TCP_BYTES > self._size:
+            return
+        payload_at = at + (self._byte(at + 12) >> 4) * 4
+        self.copy(at, at + 16)
+        self.copy(at + 18, at + 20)
+        self.add_sum(at, end, 16, addresses, TCP_PROTOCOL)
+        length = end - payload_at
+        if payload_at < at + TCP_BYTES or length < 0 or payload_at > self._size:
+            return
+        if payload_at == at + TCP_BYTES + TIMESTAMPS_BYTES and (
+            self._word(at + TCP_BYTES) == TWO_NOPS
+            and self._word(at + TCP_BYTES + 2) == TIMESTAMPS_HEAD
+        ):
+            self.copy(at + TCP_BYTES, payload_at)  # the options of most packets
+        elif payload_at > at + TCP_BYTES:
+            self.put(at + TCP_BYTES, options(self.data[at + TCP_BYTES : payload_at]))
+        if length:
+            self._payload(at, payload_at, length, addresses)
+
+    def _payload(self, at: int, payload_at: int, length: int, addresses: Addresses) -> None:
+        sequence = self._word(at + 4) << 16 | self._word(at + 6)
+        if self._byte(at + 13) & SYN:
+            sequence += 1
+        ports = self._bytes(at, 4)
+        payload = self._payloads.payload(*addresses.ends, ports, sequence, length, self._packet)
+        if payload is not None:
+            self.put(payload_at, payload)
+            if self._cuts:
+                self._cut_at = payload_at + self._payloads.kept_bytes
+        elif length == ALERT_BYTES and _CLEAR_ALERT.fullmatch(
+            self.data, payload_at, payload_at + length
+        ):
+            self.copy(payload_at, payload_at + length)
+
+
+def ones_sum(data: bytes | bytearray | memoryview, begin: int, end: int) -> int:
     """Return the ones' complement sum of the 16-bit words; 0, not 65535, for both forms of zero."""
     even = odd = 0
     last = end - 1
@@ -1099,8 +1179,6 @@ def right_checksum(total: int, old_checksum: int) -> int:
 
 def options(kinds: bytes) -> bytes:
     """Return TCP options; those that do not stay are replaced by NOPs."""
-    if len(kinds) == _TIMESTAMPS_BYTES and kinds.startswith(_TIMESTAMPS):
-        return kinds
     out = bytearray(_NO_OPTION * len(kinds))
     at = 0
     while at < len(kinds):

@@ -284,20 +284,20 @@ class FoundStreams:
             max(each.furthest, each.wire_bytes) >= _NEVER_WRAPS_BYTES for each in found
         )
         """Whether a stream may have so many bytes that a sequence number is in it twice."""
-        self.packet = 0
-        """Number of the current packet."""
-        self.kept_bytes: int | None = None
-        """Bytes of the current packet's payload to keep; None to keep all."""
-
-    def begin(self, packet: int) -> None:
-        """Make the packet with this number the current one."""
-        self.packet, self.kept_bytes = packet, None
+        self.kept_bytes = 0
+        """Bytes of the payload returned last to keep, if records are to be left out."""
 
     def payload(
-        self, source: bytes, destination: bytes, ports: bytes, sequence: int, length: int
+        self,
+        source: bytes,
+        destination: bytes,
+        ports: bytes,
+        sequence: int,
+        length: int,
+        packet: int,
     ) -> bytes | None:
         """See :class:`~kanalyze.anonymization.rewriting.Payloads`."""
-        place = self._places.find(source, destination, ports, sequence, self.packet)
+        place = self._places.find(source, destination, ports, sequence, packet)
         if place is None:
             return None
         number, offset = place

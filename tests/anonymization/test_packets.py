@@ -24,9 +24,16 @@ class Fixed:
     def __init__(self, payload: bytes | None) -> None:
         self.calls: list[Any] = []
         self._payload = payload
+        self.kept_bytes = 0
 
     def payload(
-        self, source: bytes, destination: bytes, ports: bytes, sequence: int, length: int
+        self,
+        source: bytes,
+        destination: bytes,
+        ports: bytes,
+        sequence: int,
+        length: int,
+        _packet: int,
     ) -> bytes | None:
         self.calls.append((source, destination, ports, sequence, length))
         return None if self._payload is None else self._payload[:length]
@@ -39,8 +46,7 @@ def batch_of(data: bytes, link: int = 1, wire: int = 0) -> PacketBatch:
 
 def anonymous(data: bytes, payload: bytes | None = None, link: int = 1, wire: int = 0) -> bytes:
     packets = PacketAnonymizer(STAND_INS, Fixed(payload))
-    packets.begin(batch_of(data, link, wire))
-    made = bytes(packets.packet(0))
+    made = bytes(packets.batch(batch_of(data, link, wire)).buffer)
     assert len(made) == len(data)
     assert SECRET not in made
     return made
@@ -121,16 +127,13 @@ def test_ports_sequence_and_flags_stay_and_addresses_are_stand_ins() -> None:
 def test_the_payload_is_requested_by_addresses_and_sequence_number() -> None:
     fixed = Fixed(b"y" * 99)
     packets = PacketAnonymizer(STAND_INS, fixed)
-    packets.begin(batch_of(V4))
-    made = packets.packet(0)
+    made = bytes(packets.batch(batch_of(V4)).buffer)
     source = ipaddress.ip_address("203.0.113.5").packed
     ports = struct.pack(">HH", 50000, 9092)
     assert fixed.calls[0][0] == source
     assert fixed.calls[0][2:] == (ports, 7, len(SECRET))
-    assert packets.payload_at == 54
     assert bytes(made).endswith(b"y" * len(SECRET))
-    packets.begin(batch_of(ethernet(ipv4(tcp(seq=7, flags=2, payload=b"fast")))))
-    packets.packet(0)
+    packets.batch(batch_of(ethernet(ipv4(tcp(seq=7, flags=2, payload=b"fast")))))
     assert fixed.calls[1][3] == 8
 
 

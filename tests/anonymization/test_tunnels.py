@@ -48,8 +48,7 @@ WIRELESS = [name for name in WITH_MORE if not any(each in name for each in OTHER
 
 def made(each: Wrapped) -> bytes:
     packets = PacketAnonymizer(STAND_INS, Fixed(b"x" * len(PAYLOAD)))
-    packets.begin(batch_of(each.data, each.link_type))
-    found = bytes(packets.packet(0))
+    found = bytes(packets.batch(batch_of(each.data, each.link_type)).buffer)
     assert len(found) == len(each.data)
     return found
 
@@ -123,8 +122,7 @@ def test_truncated_packets_raise_nothing(name: str) -> None:
     whole = WRAPPED[name].data
     for cut in range(len(whole)):
         packets = PacketAnonymizer(STAND_INS, Fixed(None))
-        packets.begin(batch_of(whole[:cut], wire=len(whole)))
-        assert len(packets.packet(0)) == cut
+        assert len(packets.batch(batch_of(whole[:cut], wire=len(whole))).buffer) == cut
 
 
 def test_an_unset_checksum_stays_unset() -> None:
