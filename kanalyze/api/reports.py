@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kanalyze.queries.compare.comparison import Thresholds
     from kanalyze.queries.compare.sides import Side
     from kanalyze.queries.engine import QueryEngine
+    from kanalyze.queries.files import Query
     from kanalyze.queries.findings import FindingKind
     from kanalyze.runtime.pipeline import Analysis
 
@@ -48,9 +49,17 @@ def names_of(kinds: Iterable[FindingKind], *, has_page: bool) -> frozenset[str] 
         has_page: whether the queries of the page are included.
     """
     folders = ("tables", "report", "findings", *(("page",) if has_page else ()))
-    queries = [query for folder in folders for query in built_in(folder).values()]
+    queries = _queries_in(*folders)
     if not all(kind.query in queries for kind in kinds):
         return None
+    return _words_of_all(queries)
+
+
+def _queries_in(*folders: str) -> list[Query]:
+    return [query for folder in folders for query in built_in(folder).values()]
+
+
+def _words_of_all(queries: Iterable[Query]) -> frozenset[str]:
     return frozenset[str]().union(*(words_of(query.sql) for query in queries))
 
 
@@ -145,12 +154,15 @@ def compare_inputs(
 
     memory_bytes = (max_memory_bytes or DEFAULT_MEMORY_BYTES) // 2
     reports = [report_in(source) for source in (a, b)]
+    names = _words_of_all(_queries_in("tables", "compare"))
     with ExitStack() as stack:
 
         def opened(source: object, name: str) -> OpenedTables:
             analysis = analysis_of(source)
             tables = opened_tables(
                 analysis,
+                names=names,
+                others=False,
                 max_memory_bytes=memory_bytes,
                 threads=threads,
                 progress=watched(analysis, name) if watched else None,

@@ -60,6 +60,7 @@ def opened_tables(
     usual_memory_bytes: int | None = None,
     threads: int = 1,
     progress: AbstractContextManager[None] | None = None,
+    others: bool = True,
 ) -> Iterator[OpenedTables]:
     """Run an analysis, and provide its tables in a database inside a ``with`` block.
 
@@ -71,6 +72,7 @@ def opened_tables(
         usual_memory_bytes: see :class:`~kanalyze.queries.database.Database`.
         threads: number of threads of a query.
         progress: a context manager that is entered while the analysis runs.
+        others: see :func:`fill`.
 
     Raises what :func:`fill` raises.
     """
@@ -83,7 +85,7 @@ def opened_tables(
         closing(analysis),
     ):
         with progress or nullcontext():
-            fill(database, analysis, tables, names)
+            fill(database, analysis, tables, names, others=others)
         yield OpenedTables(database, analysis.quality, analysis.row_filter.conditions)
 
 
@@ -92,6 +94,8 @@ def fill(
     analysis: Analysis | SavedAnalysis,
     tables: Iterable[str] = (),
     names: Container[str] | None = None,
+    *,
+    others: bool = True,
 ) -> None:
     """Put the rows of an analysis into tables.
 
@@ -101,6 +105,8 @@ def fill(
         tables: tables to fill, besides :data:`kanalyze.spec.rows.tables.ALWAYS`.
         names: names of columns that are needed; None for all. Planning a query takes longer with
             each column of its tables, most of all with timestamps.
+        others: whether the rows of connections and anomalies are needed: without them, their tables
+            may be empty.
 
     Raises:
         KanalyzeError: a capture cannot be read.
@@ -113,7 +119,8 @@ def fill(
             database.attach(analysis.files, names)
             return
     makers = create_tables(database, {table.name: table.columns for table in chosen}, names)
-    for rows in analysis.table_rows(set(makers).difference((*ALWAYS, QUALITY))):
+    more = set(makers).difference((*ALWAYS, QUALITY))
+    for rows in analysis.table_rows(more, others=others):
         for name, block in rows.blocks():
             database.insert(name, makers[name].of_block(block))
     if QUALITY in makers:

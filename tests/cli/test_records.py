@@ -32,7 +32,7 @@ class FakeAnalysis:
     def __init__(self, captures, *, row_filter, keep, **_others) -> None:
         self.row_filter, self.keep = row_filter, keep
 
-    def exchange_blocks(self, note_rows):
+    def exchange_blocks(self, note_rows, **_):
         assert self.keep(0)
         assert self.keep(1)
         assert not self.keep(3)
