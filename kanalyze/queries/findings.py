@@ -34,7 +34,7 @@ from kanalyze.queries.conditions import promising
 from kanalyze.queries.files import built_in, read_queries
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from kanalyze.queries.engine import FailedQueries, QueryEngine
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Finding",
     "FindingKind",
+    "asked_for",
     "finding_kinds",
     "findings_of",
     "kind_of_finding",
@@ -155,10 +156,9 @@ def findings_of(
         QueryError: a query fails.
         UsageError: a threshold is unknown, or the columns of a result are not those of a finding.
     """
-    found = (
-        _findings(database, kind)
-        for kind in _worth_a_search(database, with_thresholds(kinds, thresholds or {}))
-    )
+    chosen = with_thresholds(kinds, thresholds or {})
+    queries = promising(database, asked_for(database, chosen))
+    found = [_findings(database, kind) for kind in chosen if kind.query in queries]
     return sorted((finding for each in found for finding in each), key=_by_severity)
 
 
@@ -167,10 +167,13 @@ def search(
 ) -> list[Finding]:
     """Return the findings, the most severe first; a kind whose query fails is added to ``failed``.
 
-    See :func:`findings_of`.
+    Args:
+        database: see :func:`findings_of`.
+        kinds: the kinds to search for, whose queries are all run.
+        failed: kinds whose query fails are added.
     """
     findings: list[Finding] = []
-    for kind in _worth_a_search(database, kinds):
+    for kind in kinds:
         try:
             findings += _findings(database, kind)
         except UsageError as error:
@@ -178,11 +181,11 @@ def search(
     return sorted(findings, key=_by_severity)
 
 
-def _worth_a_search(database: QueryEngine, kinds: Iterable[FindingKind]) -> list[FindingKind]:
-    """Return the kinds that the tables can have findings of."""
-    possible = [kind for kind in kinds if kind.tables <= database.tables]
-    queries = promising(database, ((kind.query, kind.thresholds) for kind in possible))
-    return [kind for kind in possible if kind.query in queries]
+def asked_for(
+    database: QueryEngine, kinds: Iterable[FindingKind]
+) -> Iterator[tuple[Query, Mapping[str, float]]]:
+    """Yield the queries of kinds with their thresholds, without those that need a missing table."""
+    return ((kind.query, kind.thresholds) for kind in kinds if kind.tables <= database.tables)
 
 
 def _findings(database: QueryEngine, kind: FindingKind) -> list[Finding]:

@@ -18,13 +18,14 @@ from kanalyze.model.tcp import Endpoint
 from kanalyze.queries.conditions import promising
 from kanalyze.queries.engine import FailedQueries, QueryError
 from kanalyze.queries.files import built_in
-from kanalyze.queries.findings import search, unfiltered_only, with_thresholds
+from kanalyze.queries.findings import asked_for, search, unfiltered_only, with_thresholds
 from kanalyze.spec.report import TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from kanalyze.queries.engine import QueryEngine
+    from kanalyze.queries.files import Query
     from kanalyze.queries.findings import FindingKind
     from kanalyze.tables.quality import CaptureQuality
 
@@ -73,11 +74,15 @@ def report_with_findings(
 
     Raises UsageError for an unknown threshold.
     """
-    report = report_of(database, quality, conditions, most_slowest=most_slowest)
     chosen = with_thresholds(kinds, thresholds or {})
     not_searched = [kind for kind in chosen if unfiltered_only(kind, conditions or {})]
+    searched = [kind for kind in chosen if kind not in not_searched]
+    parameters = _parameters(MAX_KEYS, most_slowest)
+    # One look at each table for both.
+    queries = promising(database, [*_asked(parameters), *asked_for(database, searched)])
+    report = _report_of(database, quality, conditions or {}, parameters, queries)
     failed = FailedQueries()
-    findings = search(database, [kind for kind in chosen if kind not in not_searched], failed)
+    findings = search(database, [kind for kind in searched if kind.query in queries], failed)
     report["findings"] = [finding.to_dict() for finding in findings]
     if not_searched:
         report["findings_left_out"] = sorted(kind.query.name for kind in not_searched)
@@ -102,9 +107,32 @@ def report_of(
         most_keys: lines of a table; the rest is summed up in one more line, with ``other``.
         most_slowest: number of the slowest requests to list.
     """
-    ask = _Asker(database, {"most_keys": most_keys, "most": most_slowest})
+    parameters = _parameters(most_keys, most_slowest)
+    queries = promising(database, _asked(parameters))
+    return _report_of(database, quality, conditions or {}, parameters, queries)
+
+
+def _parameters(most_keys: int, most_slowest: int) -> dict[str, int]:
+    """Return the parameters of the queries of a report."""
+    return {"most_keys": most_keys, "most": most_slowest}
+
+
+def _asked(parameters: Mapping[str, object]) -> Iterator[tuple[Query, Mapping[str, object]]]:
+    """Yield the queries of a report with their parameters."""
+    return ((query, parameters) for query in built_in("report").values())
+
+
+def _report_of(
+    database: QueryEngine,
+    quality: CaptureQuality,
+    conditions: Mapping[str, Any],
+    parameters: Mapping[str, int],
+    queries: Collection[Query],
+) -> dict[str, Any]:
+    """Return the report; only ``queries`` have anything to say."""
+    ask = _Asker(database, parameters, queries)
     has_connections = "connections" in database.tables
-    makers = _makers(most_keys)
+    makers = _makers(parameters["most_keys"])
     *tables, slowest = (
         (name, ask.table(*makers.get(name, (_each(bounded_line), name))))
         if has_connections or name not in _OF_CONNECTIONS
@@ -114,7 +142,7 @@ def report_of(
     report = {
         "schema": SCHEMA,
         "capture": quality.extent(),
-        "filter": dict(conditions or {}),
+        "filter": dict(conditions),
         "quality": quality.to_dict(),
         "totals": ask.table(_totals, "totals", *(["hidden_records"] if has_connections else [])),
         **dict(tables),
@@ -140,11 +168,15 @@ _Made = TypeVar("_Made")
 class _Asker:
     """Makes tables of the results of queries."""
 
-    def __init__(self, database: QueryEngine, parameters: Mapping[str, object]) -> None:
+    def __init__(
+        self,
+        database: QueryEngine,
+        parameters: Mapping[str, object],
+        queries: Collection[Query],
+    ) -> None:
         self._database = database
         self._parameters = parameters
-        asked = ((query, parameters) for query in built_in("report").values())
-        self._worth_asking = promising(database, asked)
+        self._queries = queries
         self._results: dict[str, _Lines | None] = {}
         self.failed = FailedQueries()
 
@@ -157,7 +189,7 @@ class _Asker:
         if name not in self._results:
             query = built_in("report")[name]
             try:
-                is_asked = query in self._worth_asking
+                is_asked = query in self._queries
                 lines = self._database.answer(query, self._parameters) if is_asked else []
                 # Most tables have nothing nested, and may have 10,000 lines.
                 if any("." in column for column in (lines[0] if lines else ())):

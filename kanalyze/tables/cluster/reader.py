@@ -7,6 +7,7 @@ another process; then blocks of lines for the rows that passed a filter.
 from __future__ import annotations
 
 from array import array
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kanalyze.common.named_tuples import NamedTuple
@@ -51,6 +52,7 @@ _METADATA_COLUMNS = columns_of(MetadataEntry)
 _OFFSET_AT = len(GroupEvent._fields) - len(OFFSET_FIELDS)
 _EVENT_COLUMNS = columns_of(GroupEvent)[:_OFFSET_AT]
 _OFFSET_COLUMNS = columns_of(GroupEvent)[_OFFSET_AT:]
+_TOPIC = attrgetter("topic")
 
 _NamedT = TypeVar("_NamedT", GroupEvent, AssignedPartition, PartitionOffset, MetadataEntry)
 """Values that may name a topic."""
@@ -187,7 +189,8 @@ class ClusterLines:
                 before = len(offsets)
                 if isinstance(item, OffsetEvents):
                     events.append(item.event)
-                    offsets += map(self._named, item.offsets)
+                    has_names = None not in map(_TOPIC, item.offsets)
+                    offsets += item.offsets if has_names else map(self._named, item.offsets)
                 else:
                     events.append(self._named_event(item))
                     offsets.append(PartitionOffset._make(events[-1][_OFFSET_AT:]))

@@ -4,7 +4,7 @@
 -- sure: likely: no response was captured before the connection closed, and nothing of the connection is missing.
 -- why: The client waits for its request.timeout.ms, closes the connection, and tries again elsewhere.
 -- repair: Look at what the broker did at that time: a long garbage collection, a full request queue, a disk that hangs, a crash (kernel log, out of memory).
--- only if requests: bool_or(status = 'unanswered' OR response_start_ns - request_end_ns >= $least_wait_s * 1000000000 + CAST(coalesce(max_wait_ms, 0) AS BIGINT) * 1000000)
+-- only if requests: bool_or(api_name NOT IN ('JoinGroup', 'SyncGroup') AND (status = 'unanswered' OR response_start_ns - request_end_ns >= $least_wait_s * 1000000000 + CAST(coalesce(max_wait_ms, 0) AS BIGINT) * 1000000))
 -- only if connections: bool_or(closed_by IS NOT NULL)
 -- parameter least_wait_s = 1: minimum seconds that the client waited; for a Fetch, in addition to its max.wait
 -- parameter most_retransmissions = 2: maximum number of packets that the client retransmitted; with more it is `sent_into_nothing`
