@@ -20,7 +20,17 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-__all__ = ["cython", "is_compiled", "is_pure_wanted", "prefer_sources"]
+__all__ = [
+    "cells_from",
+    "copy_bytes",
+    "cython",
+    "is_compiled",
+    "is_pure_wanted",
+    "prefer_sources",
+    "start_of",
+    "texts_from",
+    "words_of",
+]
 
 
 class cython:  # noqa: N801 - it stands for the package of that name
@@ -40,6 +50,27 @@ class cython:  # noqa: N801 - it stands for the package of that name
     def address(value: Any) -> Any:
         """Return the value: only compiled code needs its address."""
         return value
+
+
+def start_of(view: bytes | memoryview) -> bytes | memoryview:
+    """Stand for the address of a view's first element: the view. See ``machine.pxd``."""
+    return view
+
+
+words_of = start_of
+
+
+def cells_from(view: memoryview, at: int) -> memoryview:
+    """Stand for the address of an element: the view from there on."""
+    return view[at:]
+
+
+texts_from = cells_from
+
+
+def copy_bytes(to: memoryview, at: int, data: bytes | memoryview, pos: int, count: int) -> None:
+    """Copy bytes from one place to another."""
+    to[at : at + count] = data[pos : pos + count]
 
 
 class _Sources:

@@ -11,6 +11,7 @@ from kanalyze.kafka.codec.machine cimport (
     MISSING_RECORDS,
     RECORDS_CELLS,
     RUNNING,
+    Tape,
     TRUNCATED,
     TRUNCATED_RECORDS,
 )
@@ -45,19 +46,6 @@ cdef class Shape:
     cdef readonly dict tags
     cdef readonly object unknown
     cdef readonly long long cells
-
-
-cdef class Tape:
-    cdef long long[::1] cells
-    cdef unsigned char[::1] arena
-    cdef long long used
-    cdef long long arena_used
-
-    cpdef bint has_room(self, long long cells, long long arena_bytes)
-    @cython.locals(at=cython.longlong, i=cython.longlong)
-    cdef add(self, const long long[::1] cells, long long begin, long long count)
-    @cython.locals(at=cython.longlong, i=cython.longlong)
-    cdef add_bytes(self, const unsigned char[::1] arena, long long begin, long long count)
 
 
 cdef class EncodedFields:
@@ -119,8 +107,8 @@ cdef class TapeCursor:
     cdef list uuids
 
     cdef _share(self, TapeCursor other)
-    @cython.locals(tape=Tape)
     cdef begin(self, EncodedFields encoded)
+    cdef _go_to(self, Tape tape, long long at, long long arena_at)
     cdef long long number(self) except? -7
     cdef long long peek(self, long long at) except? -7
     @cython.locals(size=cython.longlong, begin=cython.longlong)
@@ -141,7 +129,13 @@ cdef class TapeReader(TapeCursor):
     @cython.locals(machine=Machine)
     cpdef value(self, Shape shape)
     cdef decoded(self, EncodedFields encoded)
-    @cython.locals(machine=Machine, encoded=EncodedFields)
+    @cython.locals(
+        machine=Machine,
+        encoded=EncodedFields,
+        own=Tape,
+        begin=cython.longlong,
+        size=cython.longlong,
+    )
     cdef EncodedFields take(self, Shape shape, Tape tape)
     @cython.locals(
         kind=cython.int,
@@ -219,6 +213,9 @@ cdef class CellChecker:
     cdef _pass_struct(self, Shape shape, bint is_dict)
     @cython.locals(begin=cython.Py_ssize_t, codecs=cython.longlong, _i=cython.longlong)
     cdef _pass_records(self)
+
+
+cpdef Tape shared_tape(long long cells=*, long long arena_bytes=*)
 
 
 cdef class BodyDecoder:

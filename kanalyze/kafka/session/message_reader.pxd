@@ -1,8 +1,16 @@
 # The C types of message_reader.py.
 cimport cython
 
-from kanalyze.kafka.codec.machine cimport int16_at, int32_at, varint_at, varint_width
-from kanalyze.kafka.codec.values cimport BodyDecoder, EncodedFields, Tape, Texts
+from kanalyze.kafka.codec.machine cimport (
+    int16_at,
+    int16_in,
+    int32_at,
+    start_of,
+    Tape,
+    varint_at,
+    varint_width,
+)
+from kanalyze.kafka.codec.values cimport BodyDecoder, EncodedFields, Texts
 from kanalyze.kafka.framing.frame cimport Frame, request_header_of, RequestHeader
 from kanalyze.kafka.session.decode_plans cimport (
     API_VERSIONS,
@@ -93,7 +101,7 @@ cdef bint _has_no_tags(Frame frame) except -1
 cdef long long _acks(Frame frame, long long at, long long version) except? -7
 @cython.locals(width=cython.longlong)
 cdef long long _acks_at(
-    const unsigned char[::1] data, long long at, long long limit, long long version
+    const unsigned char* data, long long at, long long limit, long long version
 ) except? -7
 
 

@@ -30,7 +30,8 @@ from kanalyze.kafka.codec.failures import (
     locate_failure,
     unknown_version,
 )
-from kanalyze.kafka.codec.values import Tape, Texts
+from kanalyze.kafka.codec.machine import Tape
+from kanalyze.kafka.codec.values import Texts
 from kanalyze.kafka.framing.frame import (
     RequestHeader,
     parse_request_header,
@@ -54,7 +55,8 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.kafka.codec.machine import int16_at, int32_at, varint_at, varint_width
+    from kanalyze.common.compiled import start_of
+    from kanalyze.kafka.codec.machine import int16_at, int16_in, int32_at, varint_at, varint_width
     from kanalyze.kafka.framing.frame import request_header_of
     from kanalyze.kafka.session.decode_plans import API_VERSIONS, PRODUCE, UNSUPPORTED_VERSION
     from kanalyze.kafka.session.exchange import NO_API, NO_VERSION
@@ -571,11 +573,11 @@ def _acks(frame: Frame, at: int, version: int) -> int:
     else:
         data, begin = frame.contiguous(at), 0
         limit = len(data)
-    end = _acks_at(data, begin, limit, version)
+    end = _acks_at(start_of(data), begin, limit, version)
     while end + 2 > limit:  # twice, if the length of the transactional id was not there either
         data = frame.read(at, end - begin + 2)
         begin, limit = 0, len(data)
-        end = _acks_at(data, begin, limit, version)
+        end = _acks_at(start_of(data), begin, limit, version)
     return int16_at(data, end)
 
 
@@ -584,7 +586,7 @@ def _acks_at(data: memoryview, at: int, limit: int, version: int) -> int:
     if version < 3:
         return at
     if version < 9:
-        return at + 2 + (max(int16_at(data, at), 0) if at + 2 <= limit else 0)
+        return at + 2 + (max(int16_in(data, at), 0) if at + 2 <= limit else 0)
     width = varint_width(data, at, limit)
     if width < 0:
         raise Malformed("a varint of more than 5 bytes")
