@@ -1,6 +1,6 @@
 # The C types of machine.py. The numbers are those of opcodes.py: tests/kafka/codec/test_opcodes.py.
 cimport cython
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy
 
 cdef enum:
     END = 0
@@ -95,12 +95,24 @@ cdef inline unsigned char* texts_from(unsigned char[::1] view, long long at) noe
     return &view[0] + at
 
 
+cdef inline const unsigned char* bytes_from(
+    const unsigned char* data, long long at
+) noexcept nogil:
+    return data + at
+
+
 cdef inline int copy_bytes(
     unsigned char* to, long long at, const unsigned char* data, long long pos, long long count
 ) noexcept nogil:
     if count > 0:
         memcpy(to + at, data + pos, count)
     return 0
+
+
+cdef inline bint are_equal(
+    const unsigned char* data, long long pos, const unsigned char* other, long long count
+) noexcept nogil:
+    return memcmp(data + pos, other, count) == 0
 
 
 cdef class Tape:
@@ -110,6 +122,7 @@ cdef class Tape:
     cdef long long arena_used
 
     cpdef bint has_room(self, long long cells, long long arena_bytes)
+    cdef keep(self, long long cells, long long arena_bytes)
     @cython.locals(at=cython.longlong, i=cython.longlong)
     cdef add(self, const long long[::1] cells, long long begin, long long count)
     @cython.locals(at=cython.longlong, i=cython.longlong)
@@ -149,20 +162,15 @@ cdef class Machine:
 
     cpdef begin(self, int address, int stack_cells, long long body_bytes, Tape tape=*)
     cdef _write_to(self, Tape tape)
-    cdef int keep(self) except -1
     cpdef Py_ssize_t feed(
         self, const unsigned char[::1] data, long long pos, long long end
     ) except -1
-    @cython.locals(used=cython.longlong)
+    @cython.locals(used=cython.longlong, i=cython.longlong)
     cdef Py_ssize_t feed_at(
         self, const unsigned char* data, long long pos, long long end
     ) except -1 nogil
     @cython.locals(used=cython.longlong, old=cython.longlong, take=cython.longlong, i=cython.longlong)
     cdef Py_ssize_t _feed_carried(
-        self, const unsigned char* data, long long pos, long long end
-    ) except -1 nogil
-    @cython.locals(i=cython.longlong)
-    cdef int _carry_on(
         self, const unsigned char* data, long long pos, long long end
     ) except -1 nogil
     @cython.locals(records_bytes=cython.longlong)

@@ -134,6 +134,11 @@ class Tape:
             self.arena
         )
 
+    def keep(self, cells: int, arena_bytes: int) -> None:
+        """Let what a machine has written stay there: the next body is written behind it."""
+        self.used += cells
+        self.arena_used += arena_bytes
+
     def add(self, cells: memoryview, begin: int, count: int) -> None:
         """Add cells of another tape; the caller has checked that there is room."""
         at = self.used
@@ -192,7 +197,7 @@ class Machine:
         """Begin a body of ``body_bytes`` with the program at an address; forget the last body.
 
         ``stack_cells`` is the most that the program needs of the stack. The body is written behind
-        those on ``tape``, which :meth:`keep` makes stay there; without one, to a tape of its own.
+        those on ``tape``, which ``Tape.keep`` makes stay there; without one, to a tape of its own.
         """
         if stack_cells > len(self.stack):
             self.stack = memoryview(array("q", [0] * stack_cells))
@@ -223,11 +228,6 @@ class Machine:
         self.cells = cells_from(tape.cells, tape.used)
         self.texts = texts_from(tape.arena, tape.arena_used)
 
-    def keep(self) -> None:
-        """Let the body stay on the tape: the next one is written behind it."""
-        self.tape.used = self.begin_at + self.used
-        self.tape.arena_used = self.arena_begin + self.arena_used
-
     def feed(self, data: bytes | memoryview, pos: int, end: int) -> int:
         """Read the body's next bytes, ``data[pos:end]``; return the index where reading stopped.
 
@@ -245,7 +245,9 @@ class Machine:
             return pos
         used = self._run(data, pos, end)
         if self.status == RUNNING:
-            self._carry_on(data, used, end)
+            for i in range(end - used):  # of a value that continues in the next piece
+                self.carry[i] = data[used + i]
+            self.carried = end - used
             used = end
         return used
 
@@ -268,12 +270,6 @@ class Machine:
                         self.carry[i] = self.carry[used + i]
                     self.carried = old + take - used
         return pos
-
-    def _carry_on(self, data: bytes | memoryview, pos: int, end: int) -> None:
-        """Keep the bytes of a value that continues in the next piece."""
-        for i in range(end - pos):
-            self.carry[i] = data[pos + i]
-        self.carried = end - pos
 
     def skip_missing_records(self) -> bool:
         """Continue after a records field in which the capture lacks a batch header.

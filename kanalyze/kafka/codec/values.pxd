@@ -2,6 +2,7 @@
 cimport cython
 
 from kanalyze.kafka.codec.machine cimport (
+    are_equal,
     CONTROL,
     DONE,
     HIDDEN_COUNT,
@@ -11,6 +12,7 @@ from kanalyze.kafka.codec.machine cimport (
     MISSING_RECORDS,
     RECORDS_CELLS,
     RUNNING,
+    start_of,
     Tape,
     TRUNCATED,
     TRUNCATED_RECORDS,
@@ -51,7 +53,7 @@ cdef class Shape:
 cdef class EncodedFields:
     cdef TapeReader reader
     cdef readonly Shape shape
-    cdef readonly Tape tape
+    cdef public Tape tape
     cdef long long at
     cdef readonly long long cells
     cdef long long arena_at
@@ -80,15 +82,14 @@ cdef class _Text:
     cdef const unsigned char[::1] data
     cdef str text
 
-    @cython.locals(i=cython.longlong)
-    cdef bint is_at(self, const unsigned char[::1] data, long long begin, long long end) except -1
+    cdef bint is_at(self, const unsigned char* data, long long begin, long long end) except -1
 
 
 cdef class Texts:
     cdef list _known
 
     @cython.locals(slot=cython.longlong, i=cython.longlong, entry=_Text)
-    cpdef str text(self, const unsigned char[::1] data, long long begin, long long end)
+    cdef str text(self, const unsigned char* data, long long begin, long long end)
 
 
 cdef class _UuidEntry:
@@ -234,6 +235,8 @@ cdef class BodyDecoder:
     cpdef of_frame(self, Frame frame, long long at)
     @cython.locals(machine=Machine)
     cpdef EncodedFields take(self, Tape tape)
+    @cython.locals(machine=Machine, encoded=EncodedFields)
+    cdef EncodedFields left_on_tape(self)
     @cython.locals(machine=Machine, segments=Segments, frame_bytes=cython.longlong)
     cdef run(self, Frame frame, long long at)
     cdef _failure(self)

@@ -24,6 +24,7 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
+    from kanalyze.common.compiled import are_equal, start_of
     from kanalyze.kafka.codec.opcodes import (
         CONTROL,
         HIDDEN_COUNT,
@@ -218,14 +219,12 @@ class _Text:
         self.data = memoryview(data)
         self.text = str(data, "utf-8", "backslashreplace")
 
-    def is_at(self, data: memoryview, begin: int, end: int) -> bool:
+    def is_at(self, data: bytes | memoryview, begin: int, end: int) -> bool:
         """Return true if ``data[begin:end]`` are this text's bytes."""
-        if end - begin != len(self.data):
-            return False
-        for i in range(end - begin):  # noqa: SIM110 - compiled, this is faster
-            if data[begin + i] != self.data[i]:
-                return False
-        return True
+        size = len(self.data)
+        return end - begin == size and (
+            size == 0 or are_equal(data, begin, start_of(self.data), size)
+        )
 
 
 class Texts:
@@ -234,8 +233,11 @@ class Texts:
     def __init__(self) -> None:
         self._known: list[_Text | None] = [None] * _MAX_KNOWN
 
-    def text(self, data: memoryview, begin: int, end: int) -> str:
-        """Return the text of some bytes; bytes that are no UTF-8 become escapes."""
+    def text(self, data: bytes | memoryview, begin: int, end: int) -> str:
+        """Return the text of some bytes; bytes that are no UTF-8 become escapes.
+
+        The caller has seen that they are there.
+        """
         if end - begin > _LONGEST_KNOWN_BYTES:
             return str(bytes(data[begin:end]), "utf-8", "backslashreplace")
         slot = 0
@@ -312,7 +314,9 @@ class TapeCursor:
         if size < 0:
             return None
         begin = self.arena_at + self.number()
-        return self.texts.text(self.arena, begin, begin + size)
+        if begin < 0 or size > len(self.arena) - begin:
+            raise IndexError("a text outside of its arena")
+        return self.texts.text(start_of(self.arena), begin, begin + size)
 
     def uuid(self) -> bytes:
         """Return the next 16 bytes, and move past them."""
@@ -713,6 +717,14 @@ class BodyDecoder:
     def fields_from_state(self, state: object) -> EncodedFields:
         """Return decoded values from their state; raises ValueError for any other value."""
         return EncodedFields.from_state(state, self.reader, self.shape)
+
+    def left_on_tape(self) -> EncodedFields:
+        """Return the last decoded values where they are; ``Tape.keep`` lets them stay there."""
+        machine = self.machine
+        encoded = new_fields(self.reader, self.shape, machine.tape)
+        encoded.at, encoded.cells = machine.begin_at, machine.used
+        encoded.arena_at, encoded.arena_bytes = machine.arena_begin, machine.arena_used
+        return encoded
 
     def run(self, frame: Frame, at: int) -> WireError | None:
         """Decode as :meth:`of_frame`; the values stay on the machine's tape.

@@ -182,7 +182,7 @@ def test_any_segmentation_skips_the_same_bytes(sizes: list[int]) -> None:
     stream = frame_of(b"before") + alert + frame_of(b"MARK after")
     cutter = FrameCutter(marked)
     found = cutter.feed([chunk(cut(stream, sizes))])
-    found.frames += cutter.finish().frames
+    found.extend(cutter.finish())
     assert [frame.stream_offset for frame in found.frames] == [0, 10 + len(alert)]
     assert cutter.skipped_bytes == len(alert)
 
