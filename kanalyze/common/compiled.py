@@ -59,7 +59,7 @@ class cython:  # noqa: N801 - it stands for the package of that name
         return value
 
 
-def start_of(view: bytes | memoryview) -> bytes | memoryview:
+def start_of(view: bytes | memoryview) -> Any:
     """Stand for the address of a view's first element: the view. See ``machine.pxd``."""
     return view
 
@@ -67,7 +67,7 @@ def start_of(view: bytes | memoryview) -> bytes | memoryview:
 words_of = start_of
 
 
-def cells_from(view: memoryview, at: int) -> memoryview:
+def cells_from(view: memoryview, at: int) -> Any:
     """Stand for the address of an element: the view from there on."""
     return view[at:]
 

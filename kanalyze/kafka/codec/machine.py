@@ -15,7 +15,7 @@ before anything is allocated or skipped.
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 try:
     import cython
@@ -599,7 +599,7 @@ class Machine:
         self.stack[at + 4] = size
         return width + more
 
-    def _selected_tag(self, code: memoryview, at: int) -> int:
+    def _selected_tag(self, code: Any, at: int) -> int:
         """Put the tag just read on the tape if it is selected; return where its address is.
 
         That is an index in ``code``. Returns 0 if the tag is not selected, and -1 if the definition

@@ -27,7 +27,12 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.common.compiled import bytes_from, more_frames, start_of
+    from kanalyze.common.compiled import (
+        bytes_from,
+        cython,  # addresses of structs are the structs
+        more_frames,
+        start_of,
+    )
     from kanalyze.common.compiled import nothing_kept as free_frames
     from kanalyze.common.compiled import nothing_kept as prefetch_head
     from kanalyze.kafka.codec.machine import int32_in
@@ -516,7 +521,7 @@ class CutFrames:
 
     def __init__(self) -> None:
         if not cython.compiled:
-            self.items = None
+            self.items: Any = None
         self.count = 0
         self._room = 0
         self._sources: list[Any] = []

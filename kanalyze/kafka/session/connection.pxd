@@ -36,5 +36,5 @@ cdef class KafkaConnection:
 
 
 cdef int _prefetch(CutFrames cut, Py_ssize_t index) except -1
-@cython.locals(frame="CutFrame*")
+@cython.locals(frame="CutFrame*", packet=cython.longlong)
 cdef long long _completion_packet(CutFrames cut, Py_ssize_t index) except? -2

@@ -27,6 +27,7 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
+    from kanalyze.common.compiled import cython  # addresses of structs are the structs
     from kanalyze.common.compiled import nothing_kept as prefetch_message
     from kanalyze.kafka.framing.frame import AHEAD, NO_PACKET
 
@@ -406,4 +407,7 @@ def _prefetch(cut: CutFrames, index: int) -> None:
 def _completion_packet(cut: CutFrames, index: int) -> int:
     """As :meth:`Frame.completion_packet`, of a frame that was cut."""
     frame = cython.address(cut.items[index])
-    return frame.start_packet if frame.last_packet == NO_PACKET else frame.last_packet
+    packet: int = frame.last_packet
+    if packet == NO_PACKET:
+        packet = frame.start_packet
+    return packet

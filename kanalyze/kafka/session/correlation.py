@@ -45,6 +45,8 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
+    from kanalyze.common.compiled import cython  # addresses of structs are the structs
+
     FEW = 8
 
 if TYPE_CHECKING:

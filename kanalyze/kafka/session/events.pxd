@@ -36,7 +36,7 @@ cdef class SessionEvents:
     cpdef add(self, ConnectionEvents events)
 
 
-@cython.locals(message="MessageRecord*")
+@cython.locals(message="MessageRecord*", packet=cython.longlong)
 cdef long long _completion_packet(Exchange exchange) except? -1
 
 

@@ -22,6 +22,7 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
+    from kanalyze.common.compiled import cython  # addresses of structs are the structs
     from kanalyze.kafka.framing.frame import NO_PACKET
 
 
@@ -266,7 +267,10 @@ def _completion_packet(exchange: Exchange) -> int:
         message = exchange.request_record()
     if message is cython.NULL:
         return 0
-    return message.start_packet if message.last_packet == NO_PACKET else message.last_packet
+    packet: int = message.last_packet
+    if packet == NO_PACKET:
+        packet = message.start_packet
+    return packet
 
 
 _new = tuple.__new__

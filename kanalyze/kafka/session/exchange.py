@@ -17,7 +17,10 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.common.compiled import new_record
+    from kanalyze.common.compiled import (
+        cython,  # addresses of structs are the structs
+        new_record,
+    )
     from kanalyze.common.compiled import nothing_kept as untrack
     from kanalyze.kafka.codec.values import new_fields
     from kanalyze.kafka.framing.frame import NO_PACKET

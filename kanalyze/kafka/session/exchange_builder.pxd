@@ -107,4 +107,5 @@ cdef class ExchangeBuilder(_Completion):
 cdef Exchange _exchange_with(Peers peers, Frame frame, RequestHeader header)
 @cython.locals(cut=CutFrames)
 cdef CutFrames _cut_of(Frame frame)
+@cython.locals(packet=cython.longlong)
 cdef long long _completion_packet(CutFrame* frame) noexcept

@@ -38,7 +38,10 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.common.compiled import new_record
+    from kanalyze.common.compiled import (
+        cython,  # addresses of structs are the structs
+        new_record,
+    )
     from kanalyze.kafka.framing.frame import NO_PACKET, request_header_of
     from kanalyze.kafka.session.decode_plans import (
         API_VERSIONS,
@@ -585,4 +588,7 @@ def _cut_of(frame: Frame) -> CutFrames:
 
 def _completion_packet(frame: Any) -> int:
     """As :meth:`Frame.completion_packet`."""
-    return frame.start_packet if frame.last_packet == NO_PACKET else frame.last_packet
+    packet: int = frame.last_packet
+    if packet == NO_PACKET:
+        packet = frame.start_packet
+    return packet

@@ -55,7 +55,10 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.common.compiled import start_of
+    from kanalyze.common.compiled import (
+        cython,  # addresses of structs are the structs
+        start_of,
+    )
     from kanalyze.kafka.codec.machine import int16_at, int32_at
     from kanalyze.kafka.framing.frame import request_header_of
     from kanalyze.kafka.session.decode_plans import API_VERSIONS, PRODUCE, UNSUPPORTED_VERSION

@@ -20,7 +20,12 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.common.compiled import bytes_from, new_record, start_of
+    from kanalyze.common.compiled import (
+        bytes_from,
+        cython,  # addresses of structs are the structs
+        new_record,
+        start_of,
+    )
     from kanalyze.kafka.codec.machine import int16_in, int32_in, varint_at, varint_width
     from kanalyze.kafka.codec.values import DONE, RUNNING, shared_tape
     from kanalyze.kafka.framing.frame import request_header_of
