@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # see kanalyze/cli/interruption.py
@@ -21,7 +22,22 @@ if TYPE_CHECKING:  # see kanalyze/cli/interruption.py
     from types import ModuleType
     from typing import Any
 
-__all__ = ["cython", "is_compiled", "is_pure_wanted", "prefer_sources"]
+__all__ = [
+    "are_equal",
+    "bytes_from",
+    "cells_from",
+    "copy_bytes",
+    "cython",
+    "is_compiled",
+    "is_pure_wanted",
+    "more_frames",
+    "new_record",
+    "nothing_kept",
+    "prefer_sources",
+    "start_of",
+    "texts_from",
+    "words_of",
+]
 
 
 class cython:  # noqa: N801 - it stands for the package of that name
@@ -31,6 +47,7 @@ class cython:  # noqa: N801 - it stands for the package of that name
     nogil = nullcontext()
     gil = nullcontext()
     int = int
+    NULL = None
 
     @staticmethod
     def cast(_kind: Any, value: Any) -> Any:
@@ -41,6 +58,47 @@ class cython:  # noqa: N801 - it stands for the package of that name
     def address(value: Any) -> Any:
         """Return the value: only compiled code needs its address."""
         return value
+
+
+def start_of(view: bytes | memoryview) -> Any:
+    """Stand for the address of a view's first element: the view. See ``machine.pxd``."""
+    return view
+
+
+words_of = start_of
+
+
+def cells_from(view: memoryview, at: int) -> Any:
+    """Stand for the address of an element: the view from there on."""
+    return view[at:]
+
+
+texts_from = bytes_from = cells_from
+
+
+def copy_bytes(to: memoryview, at: int, data: bytes | memoryview, pos: int, count: int) -> None:
+    """Copy bytes from one place to another."""
+    to[at : at + count] = data[pos : pos + count]
+
+
+def are_equal(data: bytes | memoryview, pos: int, other: memoryview, count: int) -> bool:
+    """Return true if bytes from a place on are others, from their first on."""
+    return data[pos : pos + count] == other[:count]
+
+
+def new_record(**members: Any) -> SimpleNamespace:
+    """Stand for a C struct."""
+    return SimpleNamespace(**members)
+
+
+def more_frames(old: list[SimpleNamespace] | None, room: int) -> list[SimpleNamespace]:
+    """Stand for an array of structs with room for more. See ``frame.pxd``."""
+    kept = old or []
+    return kept + [new_record() for _ in range(room - len(kept))]
+
+
+def nothing_kept(_value: object) -> None:
+    """Stand for a function that releases memory, or takes an object from the garbage collector."""
 
 
 class _Sources:

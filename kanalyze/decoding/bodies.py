@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from kanalyze.decoding.secrets import RedactionPlan
     from kanalyze.kafka.codec.compiler import Decoder, Decoders
     from kanalyze.kafka.codec.interpreter import TraceNode
-    from kanalyze.kafka.codec.values import BodyDecoder, EncodedFields, Tape
+    from kanalyze.kafka.codec.machine import Tape
+    from kanalyze.kafka.codec.values import BodyDecoder, EncodedFields
     from kanalyze.kafka.schema.catalog import Catalog, Kind
     from kanalyze.kafka.schema.schema_ast import MessageSpec as Definition
     from kanalyze.kafka.session.exchange import Exchange, Message

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.framing.frame import Frame
-from kanalyze.kafka.framing.framer import FrameCutter
+from kanalyze.kafka.framing.framer import CutFrames, FrameCutter
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.kafka.session.exchange import Exchange, Message, Peers
 from kanalyze.kafka.session.message_reader import MessageReader
@@ -33,6 +33,19 @@ def frame_of(data: bytes, sizes: Iterable[int] = ()) -> Frame:
     cutter = FrameCutter(lambda view: (None, len(view)), smallest_bytes=0)
     (frame,) = cutter.feed([chunk(cut(data, sizes))]).frames
     return frame
+
+
+def cut_of(data: bytes, sizes: Iterable[int] = ()) -> CutFrames:
+    """A complete frame in segments of these sizes, as it is cut."""
+    cutter = FrameCutter(lambda view: (None, len(view)), smallest_bytes=0)
+    return cutter.feed([chunk(cut(data, sizes))])
+
+
+def cut_frame(frame: Frame) -> CutFrames:
+    """A frame as one that was cut."""
+    frames = CutFrames()
+    frames.add(frame)
+    return frames
 
 
 def begun(data: bytes) -> Frame:

@@ -73,6 +73,7 @@ class _SkippedBytesReader(MessageReader):
 
     def __init__(self, catalog: Catalog, decoders: Decoders, needed_fields: FieldSelection) -> None:
         super().__init__(catalog, decoders, needed_fields)
+        self.whole.reads_bodies = False
         self._unread: dict[MessageKind, list[_UnreadRange]] = {"request": [], "response": []}
 
     def unread(self, kind: MessageKind) -> list[_UnreadRange]:

@@ -1,5 +1,6 @@
 # The C types of machine.py. The numbers are those of opcodes.py: tests/kafka/codec/test_opcodes.py.
 cimport cython
+from libc.string cimport memcmp, memcpy
 
 cdef enum:
     END = 0
@@ -59,7 +60,6 @@ cdef enum:
     CONTROL_BIT = 32
     NO_TIMESTAMP = -1
     TAG_CELLS = 5
-    FEW_BYTES = 48
     MAX_NOTES = 65536
 
 
@@ -68,6 +68,65 @@ cdef class Programs:
     cdef readonly int size
     cdef object words
     cdef int[::1] code
+
+
+# The first element of a view, for code that compares every position with the end itself.
+cdef inline const unsigned char* start_of(const unsigned char[::1] view) noexcept nogil:
+    if view.shape[0] == 0:
+        return NULL
+    return &view[0]
+
+
+cdef inline const int* words_of(const int[::1] view) noexcept nogil:
+    if view.shape[0] == 0:
+        return NULL
+    return &view[0]
+
+
+cdef inline long long* cells_from(long long[::1] view, long long at) noexcept nogil:
+    if view.shape[0] == 0:
+        return NULL
+    return &view[0] + at
+
+
+cdef inline unsigned char* texts_from(unsigned char[::1] view, long long at) noexcept nogil:
+    if view.shape[0] == 0:
+        return NULL
+    return &view[0] + at
+
+
+cdef inline const unsigned char* bytes_from(
+    const unsigned char* data, long long at
+) noexcept nogil:
+    return data + at
+
+
+cdef inline int copy_bytes(
+    unsigned char* to, long long at, const unsigned char* data, long long pos, long long count
+) noexcept nogil:
+    if count > 0:
+        memcpy(to + at, data + pos, count)
+    return 0
+
+
+cdef inline bint are_equal(
+    const unsigned char* data, long long pos, const unsigned char* other, long long count
+) noexcept nogil:
+    return memcmp(data + pos, other, count) == 0
+
+
+cdef class Tape:
+    cdef long long[::1] cells
+    cdef unsigned char[::1] arena
+    cdef long long used
+    cdef long long arena_used
+
+    cpdef bint has_room(self, long long cells, long long arena_bytes)
+    cdef keep(self, long long cells, long long arena_bytes)
+    @cython.locals(at=cython.longlong, i=cython.longlong)
+    cdef add(self, const long long[::1] cells, long long begin, long long count)
+    @cython.locals(at=cython.longlong, i=cython.longlong)
+    cdef add_bytes(self, const unsigned char[::1] arena, long long begin, long long count)
 
 
 @cython.final
@@ -87,33 +146,39 @@ cdef class Machine:
     cdef long long records_at
     cdef long long[::1] stack
     cdef int depth
-    cdef long long[::1] tape
-    cdef unsigned char[::1] arena
+    cdef Tape own_tape
+    cdef readonly Tape tape
+    cdef long long begin_at
+    cdef long long arena_begin
+    cdef long long* cells
+    cdef unsigned char* texts
+    cdef long long room
+    cdef long long arena_room
     cdef unsigned char[::1] carry
     cdef public bint noting
     cdef readonly long long batches
     cdef readonly long long noted
     cdef readonly long long[::1] notes
 
-    cpdef begin(self, int address, int stack_cells, long long body_bytes)
-    @cython.locals(used=cython.longlong)
+    cpdef begin(self, int address, int stack_cells, long long body_bytes, Tape tape=*)
+    cdef _write_to(self, Tape tape)
     cpdef Py_ssize_t feed(
         self, const unsigned char[::1] data, long long pos, long long end
     ) except -1
+    @cython.locals(used=cython.longlong, i=cython.longlong)
+    cdef Py_ssize_t feed_at(
+        self, const unsigned char* data, long long pos, long long end
+    ) except -1 nogil
     @cython.locals(used=cython.longlong, old=cython.longlong, take=cython.longlong, i=cython.longlong)
     cdef Py_ssize_t _feed_carried(
-        self, const unsigned char[::1] data, long long pos, long long end
-    ) except -1
-    @cython.locals(i=cython.longlong)
-    cdef int _carry_on(
-        self, const unsigned char[::1] data, long long pos, long long end
-    ) except -1
+        self, const unsigned char* data, long long pos, long long end
+    ) except -1 nogil
     @cython.locals(records_bytes=cython.longlong)
     cpdef bint skip_missing_records(self) except -1
     cpdef pass_skipped(self, long long count)
 
     @cython.locals(
-        code="int[::1]",
+        code="const int*",
         pc=cython.int,
         op=cython.int,
         flags=cython.int,
@@ -129,16 +194,16 @@ cdef class Machine:
         i=cython.int,
     )
     cdef Py_ssize_t _run(
-        self, const unsigned char[::1] data, long long pos, long long end
+        self, const unsigned char* data, long long pos, long long end
     ) except -1 nogil
     @cython.locals(
         width=cython.longlong, more=cython.longlong, tag=cython.longlong, size=cython.longlong
     )
     cdef int _next_tag(
-        self, const unsigned char[::1] data, long long pos, long long stop, int at
+        self, const unsigned char* data, long long pos, long long stop, int at
     ) except -9 nogil
     @cython.locals(pc=cython.int, tag=cython.longlong, address_index=cython.int, i=cython.int)
-    cdef int _selected_tag(self, int[::1] code, int at) except -9 nogil
+    cdef int _selected_tag(self, const int* code, int at) except -9 nogil
 
     cdef int _put_records(self, long long length) except -1 nogil
     @cython.locals(
@@ -149,14 +214,14 @@ cdef class Machine:
         least=cython.longlong,
     )
     cdef int _entry(
-        self, const unsigned char[::1] data, long long pos, long long end, long long left
+        self, const unsigned char* data, long long pos, long long end, long long left
     ) except -1 nogil
     @cython.locals(at=cython.longlong, attributes=cython.int, count=cython.longlong)
     cdef int _batch(
-        self, const unsigned char[::1] data, long long pos, long long size
+        self, const unsigned char* data, long long pos, long long size
     ) except -1 nogil
     @cython.locals(at=cython.longlong, attributes=cython.int, time=cython.longlong)
-    cdef int _message(self, const unsigned char[::1] data, long long pos, int magic) except -1 nogil
+    cdef int _message(self, const unsigned char* data, long long pos, int magic) except -1 nogil
     @cython.locals(at=cython.longlong)
     cdef int _note_batch(
         self, long long offset, int codec, long long first, long long last
@@ -164,12 +229,11 @@ cdef class Machine:
     cdef int _end_records(self, int flag) except -1 nogil
 
     cdef int _put(self, long long value) except -1 nogil
-    @cython.locals(i=cython.longlong, at=cython.longlong)
     cdef int _copy_bytes(
-        self, const unsigned char[::1] data, long long pos, long long count
+        self, const unsigned char* data, long long pos, long long count
     ) except -1 nogil
-    cdef _grow_tape(self)
-    cdef _grow_arena(self, long long least)
+    @cython.locals(old=Tape, tape=Tape)
+    cdef int _make_room(self, long long cells, long long arena_bytes) except -1
 
 
 @cython.locals(larger="long long[::1]")
@@ -179,15 +243,15 @@ cdef long long int16_of(long long first, long long second) noexcept nogil
 cdef long long int32_of(
     long long first, long long second, long long third, long long fourth
 ) noexcept nogil
-cdef long long int16_at(const unsigned char[::1] data, long long pos) except? -1 nogil
+cdef long long int16_in(const unsigned char* data, long long pos) noexcept nogil
 @cython.locals(value=cython.longlong)
-cdef long long uint32_at(const unsigned char[::1] data, long long pos) except? -1 nogil
-cdef long long int32_at(const unsigned char[::1] data, long long pos) except? -1 nogil
+cdef long long uint32_in(const unsigned char* data, long long pos) noexcept nogil
+cdef long long int32_in(const unsigned char* data, long long pos) noexcept nogil
 @cython.locals(high=cython.longlong)
-cdef long long int64_at(const unsigned char[::1] data, long long pos) except? -1 nogil
+cdef long long int64_in(const unsigned char* data, long long pos) noexcept nogil
+cdef long long int16_at(const unsigned char[::1] data, long long pos) except? -1 nogil
+cdef long long int32_at(const unsigned char[::1] data, long long pos) except? -1 nogil
 @cython.locals(k=cython.longlong)
-cdef long long varint_width(
-    const unsigned char[::1] data, long long pos, long long stop
-) except -9 nogil
+cdef long long varint_width(const unsigned char* data, long long pos, long long stop) noexcept nogil
 @cython.locals(value=cython.longlong, byte=cython.longlong, scale=cython.longlong)
-cdef long long varint_at(const unsigned char[::1] data, long long pos) except? -1 nogil
+cdef long long varint_at(const unsigned char* data, long long pos) noexcept nogil

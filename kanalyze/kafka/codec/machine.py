@@ -15,7 +15,7 @@ before anything is allocated or skipped.
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 try:
     import cython
@@ -23,6 +23,7 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
+    from kanalyze.common.compiled import cells_from, copy_bytes, start_of, texts_from, words_of
     from kanalyze.kafka.codec.opcodes import (
         ARRAY,
         COMPACT,
@@ -72,12 +73,11 @@ if not cython.compiled:
     NO_TIMESTAMP = -1
     TAG_CELLS = 5
     MAX_NOTES = 65536
-    FEW_BYTES = 48  # up to here a loop copies as fast as a slice, which takes 0.1 us
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Machine", "Programs", "Status"]
+__all__ = ["Machine", "Programs", "Status", "Tape"]
 
 
 class Status:
@@ -118,15 +118,58 @@ class Programs:
         return address
 
 
+class Tape:
+    """The output of machines for many bodies: cells, and the bytes of texts."""
+
+    def __init__(self, cells: int, arena_bytes: int) -> None:
+        """Make room for ``cells`` and ``arena_bytes``; a tape does not grow."""
+        self.cells = memoryview(array("q", [0]) * cells)
+        self.arena = memoryview(bytearray(arena_bytes))
+        self.used = 0
+        self.arena_used = 0
+
+    def has_room(self, cells: int, arena_bytes: int) -> bool:
+        """Return true if there is room for more cells and bytes."""
+        return self.used + cells <= len(self.cells) and self.arena_used + arena_bytes <= len(
+            self.arena
+        )
+
+    def keep(self, cells: int, arena_bytes: int) -> None:
+        """Let what a machine has written stay there: the next body is written behind it."""
+        self.used += cells
+        self.arena_used += arena_bytes
+
+    def add(self, cells: memoryview, begin: int, count: int) -> None:
+        """Add cells of another tape; the caller has checked that there is room."""
+        at = self.used
+        for i in range(count):
+            self.cells[at + i] = cells[begin + i]
+        self.used = at + count
+
+    def add_bytes(self, arena: memoryview, begin: int, count: int) -> None:
+        """Add bytes of another tape; the caller has checked that there is room."""
+        at = self.arena_used
+        for i in range(count):
+            self.arena[at + i] = arena[begin + i]
+        self.arena_used = at + count
+
+
 class Machine:
     """Runs one program at a time over one body at a time.
+
+    Bytes, cells and texts are pointers in compiled code: what :meth:`feed` is given, and the tape,
+    are checked once, and then every position is compared with the end of the piece or the tape.
 
     Attributes:
         status: one of :class:`Status`.
         skip: bytes that come next and are not read.
         remaining_bytes: bytes of the body that were not consumed yet, with those carried.
         carried: bytes kept from the last piece, of a value that continues in the next one.
-        used: cells on the tape. ``arena_used``: bytes in the arena.
+        tape: the tape that it writes to, from ``begin_at`` and ``arena_begin`` on: its own, or one
+            that many bodies share. A body for which it has no room continues on a new tape.
+        cells, texts: where the body begins on the tape and in its arena.
+        used: cells of the body. ``arena_used``: bytes of its texts.
+        room, arena_room: how many cells and bytes there may be.
         pc: address of the next instruction.
         inside: how many tagged fields the position is inside of.
         floor: bytes of the body that come after the innermost of them.
@@ -144,15 +187,17 @@ class Machine:
         self.noting = False
         self.notes = memoryview(array("q", [0] * 16))
         self.stack = memoryview(array("q", [0] * 16))
-        self.tape = memoryview(array("q", [0] * 64))
-        self.arena = memoryview(bytearray(256))
+        self.own_tape = Tape(_OWN_CELLS, _OWN_BYTES)
         self.carry = memoryview(bytearray(CARRY_BYTES))
         self.begin(0, 0, 0)
 
-    def begin(self, address: int, stack_cells: int, body_bytes: int) -> None:
+    def begin(
+        self, address: int, stack_cells: int, body_bytes: int, tape: Tape | None = None
+    ) -> None:
         """Begin a body of ``body_bytes`` with the program at an address; forget the last body.
 
-        ``stack_cells`` is the most that the program needs of the stack.
+        ``stack_cells`` is the most that the program needs of the stack. The body is written behind
+        those on ``tape``, which ``Tape.keep`` makes stay there; without one, to a tape of its own.
         """
         if stack_cells > len(self.stack):
             self.stack = memoryview(array("q", [0] * stack_cells))
@@ -170,19 +215,39 @@ class Machine:
         self.arena_used = 0
         self.carried = 0
         self.batches = self.noted = 0
+        if tape is None:
+            tape = self.own_tape
+        self._write_to(tape)
+
+    def _write_to(self, tape: Tape) -> None:
+        """Write the body behind those on a tape."""
+        self.tape = tape
+        self.begin_at, self.arena_begin = tape.used, tape.arena_used
+        self.room = len(tape.cells) - tape.used
+        self.arena_room = len(tape.arena) - tape.arena_used
+        self.cells = cells_from(tape.cells, tape.used)
+        self.texts = texts_from(tape.arena, tape.arena_used)
 
     def feed(self, data: bytes | memoryview, pos: int, end: int) -> int:
         """Read the body's next bytes, ``data[pos:end]``; return the index where reading stopped.
 
         That is ``end``, unless the body ends before.
         """
+        if not 0 <= pos <= end <= len(data):
+            raise IndexError("a piece of a body outside of its bytes")
+        return self.feed_at(start_of(data), pos, end)
+
+    def feed_at(self, data: bytes | memoryview, pos: int, end: int) -> int:
+        """As :meth:`feed`, of bytes that the caller has seen to be there."""
         if self.carried > 0:
             pos = self._feed_carried(data, pos, end)
         if self.status != RUNNING or (pos >= end and self.remaining_bytes > 0):
             return pos
         used = self._run(data, pos, end)
         if self.status == RUNNING:
-            self._carry_on(data, used, end)
+            for i in range(end - used):  # of a value that continues in the next piece
+                self.carry[i] = data[used + i]
+            self.carried = end - used
             used = end
         return used
 
@@ -193,7 +258,7 @@ class Machine:
             take = min(end - pos, CARRY_BYTES - old)
             for i in range(take):
                 self.carry[old + i] = data[pos + i]
-            used = self._run(self.carry, 0, old + take)
+            used = self._run(start_of(self.carry), 0, old + take)
             if used >= old:
                 self.carried = 0
                 pos += used - old
@@ -205,12 +270,6 @@ class Machine:
                         self.carry[i] = self.carry[used + i]
                     self.carried = old + take - used
         return pos
-
-    def _carry_on(self, data: bytes | memoryview, pos: int, end: int) -> None:
-        """Keep the bytes of a value that continues in the next piece."""
-        for i in range(end - pos):
-            self.carry[i] = data[pos + i]
-        self.carried = end - pos
 
     def skip_missing_records(self) -> bool:
         """Continue after a records field in which the capture lacks a batch header.
@@ -237,10 +296,9 @@ class Machine:
         """Run over bytes; return the index where more are needed, or where the body ended.
 
         This is one long function, and a switch on the opcode when compiled: calls between
-        instructions would cost more than most instructions do. Functions called from here get
-        single bytes: passing a view (200 bytes) took a third of the time.
+        instructions would cost more than most instructions do.
         """
-        code = self.programs.code
+        code = words_of(self.programs.code)
         pc = self.pc
         frame_end = pos + self.remaining_bytes
         bound = frame_end - self.floor  # no value goes beyond the tagged field, or the body
@@ -272,24 +330,21 @@ class Machine:
             if op == INT32:
                 need = 4
                 if pos + 4 <= stop:
-                    value = int32_of(data[pos], data[pos + 1], data[pos + 2], data[pos + 3])
-                    self._put(value)
+                    self._put(int32_in(data, pos))
                     pos += 4
                     pc += 1
                     continue
             elif op == INT16:
                 need = 2
                 if pos + 2 <= stop:
-                    self._put(int16_of(data[pos], data[pos + 1]))
+                    self._put(int16_in(data, pos))
                     pos += 2
                     pc += 1
                     continue
             elif op == INT64:
                 need = 8
                 if pos + 8 <= stop:
-                    value = int32_of(data[pos], data[pos + 1], data[pos + 2], data[pos + 3])
-                    value = value * 0x10000 + data[pos + 4] * 0x100 + data[pos + 5]
-                    self._put(value * 0x10000 + data[pos + 6] * 0x100 + data[pos + 7])
+                    self._put(int64_in(data, pos))
                     pos += 8
                     pc += 1
                     continue
@@ -323,12 +378,12 @@ class Machine:
                     width = 4 if pos + 4 <= stop else 0
                     need = 4
                     if width:
-                        value = int32_of(data[pos], data[pos + 1], data[pos + 2], data[pos + 3])
+                        value = int32_in(data, pos)
                 else:
                     width = 2 if pos + 2 <= stop else 0
                     need = 2
                     if width:
-                        value = int16_of(data[pos], data[pos + 1])
+                        value = int16_in(data, pos)
                 if width > 0:
                     if value < 0:
                         if value < -1 or not flags & NULLS:
@@ -489,8 +544,8 @@ class Machine:
             elif op == UUID:
                 need = 16
                 if pos + 16 <= stop:
-                    self._put(int64_at(data, pos))
-                    self._put(int64_at(data, pos + 8))
+                    self._put(int64_in(data, pos))
+                    self._put(int64_in(data, pos + 8))
                     pos += 16
                     pc += 1
                     continue
@@ -505,7 +560,7 @@ class Machine:
             elif op == UINT32:
                 need = 4
                 if pos + 4 <= stop:
-                    self._put(uint32_at(data, pos))
+                    self._put(uint32_in(data, pos))
                     pos += 4
                     pc += 1
                     continue
@@ -544,7 +599,7 @@ class Machine:
         self.stack[at + 4] = size
         return width + more
 
-    def _selected_tag(self, code: memoryview, at: int) -> int:
+    def _selected_tag(self, code: Any, at: int) -> int:
         """Put the tag just read on the tape if it is selected; return where its address is.
 
         That is an index in ``code``. Returns 0 if the tag is not selected, and -1 if the definition
@@ -557,7 +612,7 @@ class Machine:
             if code[pc + 3 + 2 * i] == tag:
                 address_index = pc + 4 + 2 * i
         if address_index != 0:
-            self.tape[self.stack[at + 3]] += 1
+            self.cells[self.stack[at + 3]] += 1
             self._put(tag)
         return address_index
 
@@ -591,7 +646,7 @@ class Machine:
         if end - pos < need:
             return 0
         magic = data[pos + MAGIC_AT]
-        size = int32_at(data, pos + 8)
+        size = int32_in(data, pos + 8)
         if magic == 2:
             if remaining_bytes < BATCH_HEADER_BYTES:
                 return self._end_records(TRUNCATED_RECORDS)
@@ -625,51 +680,51 @@ class Machine:
         """Note the header of a whole batch (KIP-98)."""
         at = self.records_at
         attributes = data[pos + 22]
-        count = int32_at(data, pos + 57)
+        count = int32_in(data, pos + 57)
         self._note_batch(
-            int64_at(data, pos), attributes & CODEC_BITS, int64_at(data, pos + 27),
-            int64_at(data, pos + 35),
+            int64_in(data, pos), attributes & CODEC_BITS, int64_in(data, pos + 27),
+            int64_in(data, pos + 35),
         )  # fmt: skip
         if attributes & CONTROL_BIT:
-            self.tape[at + 7] |= CONTROL
+            self.cells[at + 7] |= CONTROL
         elif count < 0 or (
             attributes & CODEC_BITS == 0 and count * MIN_RECORD_BYTES > size - MIN_BATCH_LENGTH
         ):
             # It is safe to continue: the sizes are sound, only the number of records is not.
-            self.tape[at + 7] |= MALFORMED_RECORDS
+            self.cells[at + 7] |= MALFORMED_RECORDS
         else:
-            self.tape[at + 1] += count
+            self.cells[at + 1] += count
         return 0
 
     def _message(self, data: bytes | memoryview, pos: int, magic: int) -> int:
         """Note the head of a whole message of magic 0 or 1 (KIP-32)."""
         at = self.records_at
         attributes = data[pos + 17]
-        time = int64_at(data, pos + MESSAGE_HEAD_BYTES) if magic else NO_TIMESTAMP
-        if attributes & CODEC_BITS and self.tape[at + 4] == 0:
-            self.tape[at + 7] |= HIDDEN_FIRST
-        self._note_batch(int64_at(data, pos), attributes & CODEC_BITS, time, time)
+        time = int64_in(data, pos + MESSAGE_HEAD_BYTES) if magic else NO_TIMESTAMP
+        if attributes & CODEC_BITS and self.cells[at + 4] == 0:
+            self.cells[at + 7] |= HIDDEN_FIRST
+        self._note_batch(int64_in(data, pos), attributes & CODEC_BITS, time, time)
         if attributes & CODEC_BITS:
-            self.tape[at + 7] |= HIDDEN_COUNT
+            self.cells[at + 7] |= HIDDEN_COUNT
         else:
-            self.tape[at + 1] += 1
+            self.cells[at + 1] += 1
         return 0
 
     def _note_batch(self, offset: int, codec: int, first: int, last: int) -> int:
         """Note what batches and messages have in common: offset, codec, first and last time."""
         at = self.records_at
-        if self.tape[at + 4] == 0:
-            self.tape[at + 2] = offset
-            self.tape[at + 5] = first
-        self.tape[at + 4] += 1
-        self.tape[at + 3] |= 1 << codec
-        if last > self.tape[at + 6]:
-            self.tape[at + 6] = last
+        if self.cells[at + 4] == 0:
+            self.cells[at + 2] = offset
+            self.cells[at + 5] = first
+        self.cells[at + 4] += 1
+        self.cells[at + 3] |= 1 << codec
+        if last > self.cells[at + 6]:
+            self.cells[at + 6] = last
         return 0
 
     def _end_records(self, flag: int) -> int:
         """Skip the rest of a records field, and set a flag that says why; return 1."""
-        self.tape[self.records_at + 7] |= flag
+        self.cells[self.records_at + 7] |= flag
         self.skip = self.records
         self.records = 0
         return 1
@@ -677,33 +732,37 @@ class Machine:
     # -- the tape ---------------------------------------------------------------------------------
 
     def _put(self, value: int) -> int:
-        if self.used >= len(self.tape):
+        if self.used >= self.room:
             with cython.gil:
-                self._grow_tape()
-        self.tape[self.used] = value
+                self._make_room(1, 0)
+        self.cells[self.used] = value
         self.used += 1
         return 0
 
     def _copy_bytes(self, data: bytes | memoryview, pos: int, count: int) -> int:
-        if self.arena_used + count > len(self.arena):
+        if count > self.arena_room - self.arena_used:
             with cython.gil:
-                self._grow_arena(self.arena_used + count)
-        at = self.arena_used
-        if count > FEW_BYTES:
-            self.arena[at : at + count] = data[pos : pos + count]
-        else:
-            for i in range(count):
-                self.arena[at + i] = data[pos + i]
+                self._make_room(0, count)
+        copy_bytes(self.texts, self.arena_used, data, pos, count)
         self.arena_used += count
         return 0
 
-    def _grow_tape(self) -> None:
-        self.tape = doubled(self.tape)
+    def _make_room(self, cells: int, arena_bytes: int) -> None:
+        """Continue the body on a new tape with room for more cells and bytes."""
+        old, is_own = self.tape, self.tape is self.own_tape
+        tape = Tape(
+            max(2 * (self.used + cells), len(old.cells)),
+            max(2 * (self.arena_used + arena_bytes), len(old.arena)),
+        )
+        tape.add(old.cells, self.begin_at, self.used)
+        tape.add_bytes(old.arena, self.arena_begin, self.arena_used)
+        tape.used = tape.arena_used = 0
+        self._write_to(tape)
+        if is_own:
+            self.own_tape = tape
 
-    def _grow_arena(self, least: int) -> None:
-        larger = memoryview(bytearray(max(least, 2 * len(self.arena))))
-        larger[: self.arena_used] = self.arena[: self.arena_used]
-        self.arena = larger
+
+_OWN_CELLS, _OWN_BYTES = 64, 256
 
 
 def doubled(cells: memoryview) -> memoryview:
@@ -724,27 +783,37 @@ def int32_of(first: int, second: int, third: int, fourth: int) -> int:
     return high * 0x1000000 + (second * 0x10000 + third * 0x100 + fourth)
 
 
-def int16_at(data: bytes | memoryview, pos: int) -> int:
-    """Read a big-endian int16."""
+def int16_in(data: bytes | memoryview, pos: int) -> int:
+    """Read a big-endian int16; as all functions that end in ``_in``, without a check."""
     return int16_of(data[pos], data[pos + 1])
 
 
-def uint32_at(data: bytes | memoryview, pos: int) -> int:
+def uint32_in(data: bytes | memoryview, pos: int) -> int:
     """Read a big-endian uint32."""
     value = data[pos]
     return value * 0x1000000 + (data[pos + 1] * 0x10000 + data[pos + 2] * 0x100 + data[pos + 3])
 
 
-def int32_at(data: bytes | memoryview, pos: int) -> int:
+def int32_in(data: bytes | memoryview, pos: int) -> int:
     """Read a big-endian int32."""
     return int32_of(data[pos], data[pos + 1], data[pos + 2], data[pos + 3])
 
 
-def int64_at(data: bytes | memoryview, pos: int) -> int:
+def int64_in(data: bytes | memoryview, pos: int) -> int:
     """Read a big-endian int64."""
     # Two factors: a literal above 2^31 would be a Python object in compiled code.
-    high = int32_at(data, pos)
-    return high * 0x10000 * 0x10000 + uint32_at(data, pos + 4)
+    high = int32_in(data, pos)
+    return high * 0x10000 * 0x10000 + uint32_in(data, pos + 4)
+
+
+def int16_at(data: memoryview, pos: int) -> int:
+    """Read a big-endian int16; as :func:`int32_at`, it raises IndexError if it is not there."""
+    return int16_of(data[pos], data[pos + 1])
+
+
+def int32_at(data: memoryview, pos: int) -> int:
+    """Read a big-endian int32."""
+    return int32_of(data[pos], data[pos + 1], data[pos + 2], data[pos + 3])
 
 
 def varint_width(data: bytes | memoryview, pos: int, stop: int) -> int:

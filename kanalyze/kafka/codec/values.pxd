@@ -2,6 +2,7 @@
 cimport cython
 
 from kanalyze.kafka.codec.machine cimport (
+    are_equal,
     CONTROL,
     DONE,
     HIDDEN_COUNT,
@@ -11,6 +12,8 @@ from kanalyze.kafka.codec.machine cimport (
     MISSING_RECORDS,
     RECORDS_CELLS,
     RUNNING,
+    start_of,
+    Tape,
     TRUNCATED,
     TRUNCATED_RECORDS,
 )
@@ -47,23 +50,10 @@ cdef class Shape:
     cdef readonly long long cells
 
 
-cdef class Tape:
-    cdef long long[::1] cells
-    cdef unsigned char[::1] arena
-    cdef long long used
-    cdef long long arena_used
-
-    cpdef bint has_room(self, long long cells, long long arena_bytes)
-    @cython.locals(at=cython.longlong, i=cython.longlong)
-    cdef add(self, const long long[::1] cells, long long begin, long long count)
-    @cython.locals(at=cython.longlong, i=cython.longlong)
-    cdef add_bytes(self, const unsigned char[::1] arena, long long begin, long long count)
-
-
 cdef class EncodedFields:
     cdef TapeReader reader
     cdef readonly Shape shape
-    cdef readonly Tape tape
+    cdef public Tape tape
     cdef long long at
     cdef readonly long long cells
     cdef long long arena_at
@@ -92,15 +82,14 @@ cdef class _Text:
     cdef const unsigned char[::1] data
     cdef str text
 
-    @cython.locals(i=cython.longlong)
-    cdef bint is_at(self, const unsigned char[::1] data, long long begin, long long end) except -1
+    cdef bint is_at(self, const unsigned char* data, long long begin, long long end) except -1
 
 
 cdef class Texts:
     cdef list _known
 
     @cython.locals(slot=cython.longlong, i=cython.longlong, entry=_Text)
-    cpdef str text(self, const unsigned char[::1] data, long long begin, long long end)
+    cdef str text(self, const unsigned char* data, long long begin, long long end)
 
 
 cdef class _UuidEntry:
@@ -119,8 +108,8 @@ cdef class TapeCursor:
     cdef list uuids
 
     cdef _share(self, TapeCursor other)
-    @cython.locals(tape=Tape)
     cdef begin(self, EncodedFields encoded)
+    cdef _go_to(self, Tape tape, long long at, long long arena_at)
     cdef long long number(self) except? -7
     cdef long long peek(self, long long at) except? -7
     @cython.locals(size=cython.longlong, begin=cython.longlong)
@@ -141,7 +130,13 @@ cdef class TapeReader(TapeCursor):
     @cython.locals(machine=Machine)
     cpdef value(self, Shape shape)
     cdef decoded(self, EncodedFields encoded)
-    @cython.locals(machine=Machine, encoded=EncodedFields)
+    @cython.locals(
+        machine=Machine,
+        encoded=EncodedFields,
+        own=Tape,
+        begin=cython.longlong,
+        size=cython.longlong,
+    )
     cdef EncodedFields take(self, Shape shape, Tape tape)
     @cython.locals(
         kind=cython.int,
@@ -221,6 +216,9 @@ cdef class CellChecker:
     cdef _pass_records(self)
 
 
+cpdef Tape shared_tape(long long cells=*, long long arena_bytes=*)
+
+
 cdef class BodyDecoder:
     cdef readonly int address
     cdef readonly int stack_cells
@@ -237,6 +235,8 @@ cdef class BodyDecoder:
     cpdef of_frame(self, Frame frame, long long at)
     @cython.locals(machine=Machine)
     cpdef EncodedFields take(self, Tape tape)
+    @cython.locals(machine=Machine, encoded=EncodedFields)
+    cdef EncodedFields left_on_tape(self)
     @cython.locals(machine=Machine, segments=Segments, frame_bytes=cython.longlong)
     cdef run(self, Frame frame, long long at)
     cdef _failure(self)

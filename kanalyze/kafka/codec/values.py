@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields, items
-from kanalyze.kafka.codec.machine import Machine
+from kanalyze.kafka.codec.machine import Machine, Tape
 from kanalyze.kafka.records.types import RecordsSummary
 from kanalyze.kafka.wire import Malformed, MissingBytes, Source, Truncated, WireError
 
@@ -24,6 +24,7 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
+    from kanalyze.common.compiled import are_equal, start_of
     from kanalyze.kafka.codec.opcodes import (
         CONTROL,
         HIDDEN_COUNT,
@@ -51,10 +52,10 @@ __all__ = [
     "EncodedFields",
     "Program",
     "Shape",
-    "Tape",
     "TapeCursor",
     "TapeReader",
     "Texts",
+    "shared_tape",
 ]
 
 KINDS = {
@@ -144,37 +145,6 @@ class Program(NamedTuple):
     """The shape of the values that it puts on the tape."""
 
 
-class Tape:
-    """The output of machines for many bodies: cells, and the bytes of texts."""
-
-    def __init__(self, cells: int, arena_bytes: int) -> None:
-        """Make room for ``cells`` and ``arena_bytes``; a tape does not grow."""
-        self.cells = memoryview(array("q", [0]) * cells)
-        self.arena = memoryview(bytearray(arena_bytes))
-        self.used = 0
-        self.arena_used = 0
-
-    def has_room(self, cells: int, arena_bytes: int) -> bool:
-        """Return true if there is room for more cells and bytes."""
-        return self.used + cells <= len(self.cells) and self.arena_used + arena_bytes <= len(
-            self.arena
-        )
-
-    def add(self, cells: memoryview, begin: int, count: int) -> None:
-        """Add cells of another tape; the caller has checked that there is room."""
-        at = self.used
-        for i in range(count):
-            self.cells[at + i] = cells[begin + i]
-        self.used = at + count
-
-    def add_bytes(self, arena: memoryview, begin: int, count: int) -> None:
-        """Add bytes of another tape; the caller has checked that there is room."""
-        at = self.arena_used
-        for i in range(count):
-            self.arena[at + i] = arena[begin + i]
-        self.arena_used = at + count
-
-
 class EncodedFields:
     """The selected fields of one body: a part of a tape, and its shape.
 
@@ -249,14 +219,12 @@ class _Text:
         self.data = memoryview(data)
         self.text = str(data, "utf-8", "backslashreplace")
 
-    def is_at(self, data: memoryview, begin: int, end: int) -> bool:
+    def is_at(self, data: bytes | memoryview, begin: int, end: int) -> bool:
         """Return true if ``data[begin:end]`` are this text's bytes."""
-        if end - begin != len(self.data):
-            return False
-        for i in range(end - begin):  # noqa: SIM110 - compiled, this is faster
-            if data[begin + i] != self.data[i]:
-                return False
-        return True
+        size = len(self.data)
+        return end - begin == size and (
+            size == 0 or are_equal(data, begin, start_of(self.data), size)
+        )
 
 
 class Texts:
@@ -265,8 +233,11 @@ class Texts:
     def __init__(self) -> None:
         self._known: list[_Text | None] = [None] * _MAX_KNOWN
 
-    def text(self, data: memoryview, begin: int, end: int) -> str:
-        """Return the text of some bytes; bytes that are no UTF-8 become escapes."""
+    def text(self, data: bytes | memoryview, begin: int, end: int) -> str:
+        """Return the text of some bytes; bytes that are no UTF-8 become escapes.
+
+        The caller has seen that they are there.
+        """
         if end - begin > _LONGEST_KNOWN_BYTES:
             return str(bytes(data[begin:end]), "utf-8", "backslashreplace")
         slot = 0
@@ -317,13 +288,15 @@ class TapeCursor:
 
     def begin(self, encoded: EncodedFields) -> None:
         """Go to the first cell of a body."""
-        tape = encoded.tape
+        self._go_to(encoded.tape, encoded.at, encoded.arena_at)
+
+    def _go_to(self, tape: Tape, at: int, arena_at: int) -> None:
         if tape is not self.current_tape:  # assigning a view takes longer than the rest of this
             self.current_tape = tape
             self.tape = tape.cells
             self.arena = tape.arena
-        self.at = encoded.at
-        self.arena_at = encoded.arena_at
+        self.at = at
+        self.arena_at = arena_at
 
     def number(self) -> int:
         """Return the next cell, and move past it."""
@@ -341,7 +314,9 @@ class TapeCursor:
         if size < 0:
             return None
         begin = self.arena_at + self.number()
-        return self.texts.text(self.arena, begin, begin + size)
+        if begin < 0 or size > len(self.arena) - begin:
+            raise IndexError("a text outside of its arena")
+        return self.texts.text(start_of(self.arena), begin, begin + size)
 
     def uuid(self) -> bytes:
         """Return the next 16 bytes, and move past them."""
@@ -403,17 +378,11 @@ class TapeReader(TapeCursor):
     def __init__(self, machine: Machine, shared: TapeCursor | None = None) -> None:
         super().__init__(shared)
         self.machine = machine
-        self.tape = self.machine.tape
-        self.arena = self.machine.arena
 
     def value(self, shape: Shape) -> Any:
-        """Return the value of the whole tape."""
+        """Return the value that the machine read last."""
         machine = self.machine
-        self.current_tape = None
-        self.tape = machine.tape
-        self.at = 0
-        self.arena = machine.arena
-        self.arena_at = 0
+        self._go_to(machine.tape, machine.begin_at, machine.arena_begin)
         return self._value(shape)
 
     def decoded(self, encoded: EncodedFields) -> Any:
@@ -422,10 +391,11 @@ class TapeReader(TapeCursor):
         return self._value(encoded.shape)
 
     def take(self, shape: Shape, tape: Tape) -> EncodedFields:
-        """Copy the machine's whole tape to one that has room for it."""
+        """Copy what the machine read last to a tape that has room for it."""
         machine = self.machine
-        encoded = new_fields(self, shape, tape)
-        encoded.take(machine.tape, 0, machine.used, machine.arena, 0, machine.arena_used)
+        encoded, own = new_fields(self, shape, tape), machine.tape
+        begin, size = machine.arena_begin, machine.arena_used
+        encoded.take(own.cells, machine.begin_at, machine.used, own.arena, begin, size)
         return encoded
 
     def _value(self, shape: Shape) -> Any:  # noqa: C901 - one switch
@@ -680,6 +650,11 @@ _TAPE_CELLS, _TAPE_BYTES = 1 << 14, 1 << 14
 """Size of a tape that many bodies share: 128 KiB of cells, and 16 KiB of texts."""
 
 
+def shared_tape(cells: int = 0, arena_bytes: int = 0) -> Tape:
+    """Make a tape for many bodies, with room for at least these."""
+    return Tape(max(cells, _TAPE_CELLS), max(arena_bytes, _TAPE_BYTES))
+
+
 class BodyDecoder:
     """Decodes bodies of one message in one version; not from several threads at once."""
 
@@ -736,13 +711,20 @@ class BodyDecoder:
         """Copy the last decoded values to the tape if it has room, else to a new one."""
         machine = self.machine
         if tape is None or not tape.has_room(machine.used, machine.arena_used):
-            cells = max(machine.used, _TAPE_CELLS)
-            tape = Tape(cells, max(machine.arena_used, _TAPE_BYTES))
+            tape = shared_tape(machine.used, machine.arena_used)
         return self.reader.take(self.shape, tape)
 
     def fields_from_state(self, state: object) -> EncodedFields:
         """Return decoded values from their state; raises ValueError for any other value."""
         return EncodedFields.from_state(state, self.reader, self.shape)
+
+    def left_on_tape(self) -> EncodedFields:
+        """Return the last decoded values where they are; ``Tape.keep`` lets them stay there."""
+        machine = self.machine
+        encoded = new_fields(self.reader, self.shape, machine.tape)
+        encoded.at, encoded.cells = machine.begin_at, machine.used
+        encoded.arena_at, encoded.arena_bytes = machine.arena_begin, machine.arena_used
+        return encoded
 
     def run(self, frame: Frame, at: int) -> WireError | None:
         """Decode as :meth:`of_frame`; the values stay on the machine's tape.

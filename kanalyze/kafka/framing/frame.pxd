@@ -1,7 +1,63 @@
 # The C types of frame.py.
 cimport cython
+from libc.stdlib cimport free, realloc
 
 from kanalyze.model.streams cimport Segments
+
+# A frame that was cut: as numbers, if its bytes lie whole in consecutive segments of one batch, from
+# byte `skip` of the segment `first` on, `contiguous` of them at `data`; or as an object, the one with
+# the number `source`.
+cdef struct CutFrame:
+    long long length
+    long long stream_offset
+    long long start_ns
+    long long start_packet
+    long long last_ns
+    long long last_packet
+    const unsigned char* data
+    long long contiguous
+    long long first
+    long long skip
+    Py_ssize_t source
+    bint is_object
+
+
+cdef extern from *:
+    """
+    #if defined(__GNUC__) || defined(__clang__)
+    #define kanalyze_prefetch(address) __builtin_prefetch(address)
+    #else
+    #define kanalyze_prefetch(address) ((void) (address))
+    #endif
+    """
+    void kanalyze_prefetch(const void* address) noexcept nogil
+
+cdef enum:
+    AHEAD = 6
+
+
+# Bytes of packets are mostly in no cache yet: to wait for them takes as long as to read a message.
+# They are fetched AHEAD segments, or messages, before they are read, in lines of 64 bytes.
+cdef inline void prefetch_head(const unsigned char* data) noexcept nogil:
+    kanalyze_prefetch(data)
+
+
+cdef inline void prefetch_message(const unsigned char* data) noexcept nogil:
+    kanalyze_prefetch(data)
+    kanalyze_prefetch(data + 64)
+    kanalyze_prefetch(data + 128)
+    kanalyze_prefetch(data + 192)
+
+
+cdef inline CutFrame* more_frames(CutFrame* old, Py_ssize_t room) except NULL:
+    cdef CutFrame* frames = <CutFrame*> realloc(old, room * sizeof(CutFrame))
+    if frames is NULL:
+        raise MemoryError()
+    return frames
+
+
+cdef inline void free_frames(CutFrame* frames) noexcept:
+    free(frames)
 
 
 cdef class SegmentSpan:

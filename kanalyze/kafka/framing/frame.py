@@ -27,6 +27,7 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
 
 if not cython.compiled:
     NO_PACKET = -1  # in place of a packet's number, where there is none
+    AHEAD = 6  # how many segments or messages before they are read their bytes are fetched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

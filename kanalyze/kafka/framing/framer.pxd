@@ -1,12 +1,17 @@
 # The C types of framer.py.
 cimport cython
 
-from kanalyze.kafka.codec.machine cimport int32_at
+from kanalyze.kafka.codec.machine cimport bytes_from, int32_in, start_of
 from kanalyze.kafka.framing.frame cimport (
+    AHEAD,
+    CutFrame,
     Frame,
     frame_begun,
     frame_in_segment,
+    free_frames,
+    more_frames,
     NO_PACKET,
+    prefetch_head,
     SegmentSpan,
     spread_of,
 )
@@ -72,9 +77,38 @@ cdef list _NO_ITEMS
 
 @cython.final
 cdef class CutFrames:
-    cdef public list frames
+    cdef CutFrame* items
+    cdef readonly Py_ssize_t count
+    cdef Py_ssize_t _room
+    cdef list _sources
     cdef public list losses
     cdef public list rest
+
+    cdef CutFrame* _next(self) except NULL
+    cdef Segments segments(self, Py_ssize_t index)
+    @cython.locals(frame="CutFrame*")
+    cdef int put(
+        self,
+        Segments segments,
+        long long first,
+        long long skip,
+        long long length,
+        long long stream_offset,
+        long long last,
+    ) except -1
+    @cython.locals(cut="CutFrame*")
+    cpdef add(self, Frame frame)
+    @cython.locals(cut="CutFrame*", made=Frame, segments=Segments)
+    cpdef Frame frame(self, Py_ssize_t index)
+    @cython.locals(
+        index=cython.Py_ssize_t, before=cython.Py_ssize_t, cut="CutFrame*", to="CutFrame*"
+    )
+    cpdef extend(self, CutFrames later)
+    cpdef clear(self)
+
+
+@cython.locals(start=cython.longlong, captured=cython.longlong)
+cdef int _check(Segments segments, long long index) except -1
 
 
 @cython.final
@@ -88,9 +122,10 @@ cdef class SizeLimits:
 
 cdef class FrameCutter:
     cdef public SizeLimits _sizes
-    cdef public list _frames
+    cdef CutFrames _cut_so_far
     cdef public list _losses
     cdef public BoundarySearch _search
+    cdef long long _begun
     cdef public long long _search_from
     cdef public PartialFrame partial
     cdef public SplitPrefix _prefix
@@ -115,8 +150,29 @@ cdef class FrameCutter:
         skip=cython.longlong,
         added_bytes=cython.longlong,
         length=cython.longlong,
+        after=cython.longlong,
+        end=cython.longlong,
     )
     cdef list _cut(self, chunk)
+    @cython.locals(
+        length=cython.longlong,
+        after=cython.longlong,
+        time_ns=cython.longlong,
+        packet=cython.longlong,
+    )
+    cdef long long _cut_begun(
+        self, Segments segments, long long first, long long last, long long offset, long long skip
+    ) except -2
+    @cython.locals(index=cython.longlong, end=cython.longlong)
+    cdef long long _end_of_begun(
+        self,
+        Segments segments,
+        long long first,
+        long long last,
+        long long offset,
+        long long skip,
+        long long length,
+    ) except -2
     @cython.locals(
         length=cython.longlong,
         start=cython.longlong,
@@ -124,6 +180,7 @@ cdef class FrameCutter:
         size=cython.longlong,
         time_ns=cython.longlong,
         packet=cython.longlong,
+        ahead=cython.longlong,
     )
     cdef long long _cut_segment(
         self, Segments segments, long long index, long long offset, long long used

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import struct
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.saved import Saved
@@ -27,8 +27,22 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.kafka.codec.machine import int32_at
-    from kanalyze.kafka.framing.frame import NO_PACKET, frame_begun, frame_in_segment, spread_of
+    from kanalyze.common.compiled import (
+        bytes_from,
+        cython,  # addresses of structs are the structs
+        more_frames,
+        start_of,
+    )
+    from kanalyze.common.compiled import nothing_kept as free_frames
+    from kanalyze.common.compiled import nothing_kept as prefetch_head
+    from kanalyze.kafka.codec.machine import int32_in
+    from kanalyze.kafka.framing.frame import (
+        AHEAD,
+        NO_PACKET,
+        frame_begun,
+        frame_in_segment,
+        spread_of,
+    )
 
 if TYPE_CHECKING:
     from kanalyze.kafka.framing.frame import SegmentSpan
@@ -499,13 +513,121 @@ _NO_ITEMS: list[StreamItem] = []
 
 
 class CutFrames:
-    """The results of one step of a :class:`FrameCutter`, in stream order."""
+    """The results of one step of a :class:`FrameCutter`, in stream order.
 
-    def __init__(self, frames: list[Frame], losses: list[SyncLoss], rest: list[StreamItem]) -> None:
-        self.frames = frames
-        self.losses = losses
-        self.rest = rest
+    A frame whose bytes lie whole in segments of the batch is a few numbers (``items``): what is
+    read of it needs no object. :meth:`frame` makes one, for all that is rare.
+    """
+
+    def __init__(self) -> None:
+        if not cython.compiled:
+            self.items: Any = None
+        self.count = 0
+        self._room = 0
+        self._sources: list[Any] = []
+        """Segments of frames, and frames that are objects."""
+        self.losses = _NO_LOSSES
+        self.rest = _NO_ITEMS
         """Items to feed next: the step ended because sync was lost."""
+
+    def __dealloc__(self) -> None:
+        free_frames(self.items)
+
+    @property
+    def frames(self) -> list[Frame]:
+        """All frames, as objects."""
+        return [self.frame(index) for index in range(self.count)]
+
+    def _next(self) -> Any:
+        if self.count == self._room:
+            self._room = 2 * self._room + 8
+            self.items = more_frames(self.items, self._room)
+        self.count += 1
+        return cython.address(self.items[self.count - 1])
+
+    def put(
+        self,
+        segments: Segments,
+        first: int,
+        skip: int,
+        length: int,
+        stream_offset: int,
+        last: int,
+    ) -> None:
+        """Add a frame of ``length`` bytes from byte ``skip`` of the segment ``first`` on.
+
+        All of it was captured; it ends in the segment ``last``.
+        """
+        if not self._sources or self._sources[-1] is not segments:
+            self._sources.append(segments)
+        frame = self._next()
+        frame.is_object = False
+        frame.source = len(self._sources) - 1
+        frame.length, frame.stream_offset = length, stream_offset
+        frame.start_ns, frame.start_packet = segments.times[first], segments.packets[first]
+        frame.last_ns, frame.last_packet = segments.times[last], segments.packets[last]
+        frame.first, frame.skip = first, skip
+        frame.data = bytes_from(start_of(segments.data), segments.starts[first] + skip)
+        frame.contiguous = min(segments.lengths[first] - skip, length)
+
+    def segments(self, index: int) -> Segments:
+        """Return the segments of a frame that is no object."""
+        segments: Segments = self._sources[self.items[index].source]
+        return segments
+
+    def add(self, frame: Frame) -> None:
+        """Add a frame that is an object."""
+        self._sources.append(frame)
+        cut = self._next()
+        cut.is_object = True
+        cut.source = len(self._sources) - 1
+        cut.length, cut.stream_offset = frame.length, frame.stream_offset
+        cut.start_ns, cut.start_packet = frame.start_time_ns, frame.start_packet
+        cut.last_ns, cut.last_packet = frame.last_time_ns, frame.last_packet
+        cut.contiguous = 0
+
+    def frame(self, index: int) -> Frame:
+        """Return a frame as an object; always the same one."""
+        cut = cython.address(self.items[index])
+        if cut.is_object:
+            frame: Frame = self._sources[cut.source]
+            return frame
+        segments = self.segments(index)
+        if cut.contiguous == cut.length:
+            made = frame_in_segment(segments, cut.first, cut.skip, cut.length, cut.stream_offset)
+        else:
+            made = frame_begun(cut.length, cut.stream_offset, cut.start_ns, cut.start_packet)
+            made.add_spread(0, spread_of(segments, cut.first, cut.skip, cut.length))
+            made.end_with(cut.last_ns, cut.last_packet)
+        self._sources.append(made)
+        cut.is_object, cut.source = True, len(self._sources) - 1
+        return made
+
+    def extend(self, later: CutFrames) -> None:
+        """Add the frames of a later step."""
+        before = len(self._sources)
+        self._sources += later._sources
+        for index in range(later.count):
+            cut, to = cython.address(later.items[index]), self._next()
+            to.length, to.stream_offset = cut.length, cut.stream_offset
+            to.start_ns, to.start_packet = cut.start_ns, cut.start_packet
+            to.last_ns, to.last_packet = cut.last_ns, cut.last_packet
+            to.is_object, to.source = cut.is_object, before + cut.source
+            to.contiguous = cut.contiguous
+            if not cut.is_object:
+                to.data, to.first, to.skip = cut.data, cut.first, cut.skip
+
+    def clear(self) -> None:
+        """Drop the frames."""
+        self.count = 0
+        self._sources = []
+
+
+def _check(segments: Segments, index: int) -> None:
+    """Raise IndexError if the bytes of a segment are not in its buffer."""
+    start, captured = segments.starts[index], segments.captureds[index]
+    if start < 0 or captured < 0 or start + captured > len(segments.data):
+        raise IndexError("a segment outside of its buffer")
 
 
 class SizeLimits:
@@ -537,7 +659,7 @@ class SizeLimits:
 class FrameCutter:
     """Cuts one direction of a connection into frames; a state machine without I/O."""
 
-    _NOT_SAVED = ("_frames", "_losses")
+    _NOT_SAVED = ("_begun", "_cut_so_far", "_losses")
     _SAVED = Saved("_search:here _search_from:count _sizes:here partial:here _prefix:here")
 
     def __init__(
@@ -557,8 +679,11 @@ class FrameCutter:
             smallest_bytes: a declared size below it is not a message; 4 is a correlation id.
         """
         self._sizes = SizeLimits(smallest_bytes, largest_bytes)
-        self._frames: list[Frame] = []
+        self._cut_so_far = CutFrames()
         self._losses: list[SyncLoss] = []
+        self._begun = 0
+        """Length of the frame that begins where cutting stopped, and continues in the next segment;
+        0 if there is none."""
         self._search = BoundarySearch(locator, is_on=not in_sync)
         self._search_from = 0
         self._prefix = SplitPrefix()
@@ -610,8 +735,8 @@ class FrameCutter:
         cut = self.feed_until_loss(items)
         while cut.rest:
             more = self.feed_until_loss(cut.rest)
-            cut.frames += more.frames
-            cut.losses += more.losses
+            cut.extend(more)
+            cut.losses = cut.losses + more.losses
             cut.rest = more.rest
         return cut
 
@@ -641,9 +766,11 @@ class FrameCutter:
 
     def _cut_frames(self, rest: list[StreamItem]) -> CutFrames:
         """Return the results so far, and begin new ones."""
-        cut = CutFrames(self._frames, self._losses or _NO_LOSSES, rest)
-        self._frames = []
+        cut = self._cut_so_far
+        cut.rest = rest
+        self._cut_so_far = CutFrames()
         if self._losses:
+            cut.losses = self._losses
             self._losses = []
         return cut
 
@@ -701,6 +828,12 @@ class FrameCutter:
                     return [Chunk(offset, segments, index, last), before]
             else:
                 used = self._cut_segment(segments, index, offset, used)
+                end = offset + used + self._begun
+                after = self._cut_begun(segments, index, last, offset, used)
+                while index < after:
+                    offset += lengths[index]
+                    index += 1
+                    used = end - offset
             if self._search.is_on:
                 return _from(chunk, index, offset, self._search_from)
             if index < last and used == lengths[index]:
@@ -708,12 +841,54 @@ class FrameCutter:
                 index, used = index + 1, 0
         return []
 
+    def _cut_begun(self, segments: Segments, first: int, last: int, offset: int, skip: int) -> int:
+        """Cut the frame that has begun, if one has; return in which segment it ends.
+
+        -1 if there is none, or if it ends in none of these.
+        """
+        if self._begun == 0:
+            return -1
+        length, self._begun = self._begun, 0
+        after = self._end_of_begun(segments, first, last, offset, skip, length)
+        if after < 0:
+            time_ns, packet = segments.times[first], segments.packets[first]
+            self.partial.frame = frame_begun(length, offset + skip, time_ns, packet)
+            self.partial.remaining = length
+        else:
+            self._cut_so_far.put(segments, first, skip, length, offset + skip, after)
+        return after
+
+    def _end_of_begun(
+        self, segments: Segments, first: int, last: int, offset: int, skip: int, length: int
+    ) -> int:
+        """Return in which segment the frame ends that began at byte ``skip`` of ``first``.
+
+        -1 if that is not in these segments, if a byte of it was not captured, or if a search found
+        it: then a :class:`Frame` has to keep what there is of it.
+        """
+        if offset + skip == self._search._candidate_offset:
+            return -1
+        index, end = first, -skip
+        while index < last:
+            _check(segments, index)
+            end += segments.lengths[index]
+            if segments.captureds[index] < segments.lengths[index]:
+                return -1
+            if end >= length:
+                return index
+            index += 1
+        return -1
+
     def _cut_segment(self, segments: Segments, index: int, offset: int, used: int) -> int:
         """Cut a segment, which begins at stream ``offset``, from its byte ``used`` on.
 
         Returns the byte where cutting stopped: the segment's end, the begin of a frame that
-        continues in the next segment, or the place where sync was lost.
+        continues in the next segment (``_begun``), or the place where sync was lost.
         """
+        _check(segments, index)
+        if index + AHEAD < len(segments.starts):
+            ahead = segments.starts[index + AHEAD]
+            prefetch_head(bytes_from(start_of(segments.data), ahead))
         length = segments.lengths[index]
         start, captured = segments.starts[index], segments.captureds[index]
         time_ns, packet = segments.times[index], segments.packets[index]
@@ -726,15 +901,18 @@ class FrameCutter:
                 end = offset + length
                 self._out_of_sync(offset + used, None, time_ns, packet, search_from=end)
                 return length
-            size = int32_at(segments.data, start + used)
+            size = int32_in(start_of(segments.data), start + used)
             if not self._sizes.accepts(size):
                 self._out_of_sync(offset + used, size, time_ns, packet)
                 return used
             if used + size + 4 > length:
-                self.partial.frame = frame_begun(size + 4, offset + used, time_ns, packet)
-                self.partial.remaining = size + 4
+                self._begun = size + 4
                 return used
-            self._frames.append(frame_in_segment(segments, index, used, size + 4, offset + used))
+            if used + size + 4 > captured:
+                frame = frame_in_segment(segments, index, used, size + 4, offset + used)
+                self._cut_so_far.add(frame)
+            else:
+                self._cut_so_far.put(segments, index, used, size + 4, offset + used, index)
             used += size + 4
         return used
 
@@ -744,7 +922,7 @@ class FrameCutter:
         if frame is None:
             return
         if self._search.confirms(frame):
-            self._frames.append(frame)
+            self._cut_so_far.add(frame)
         else:
             self._reject(frame)
 

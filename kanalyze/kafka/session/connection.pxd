@@ -1,7 +1,7 @@
 # The C types of connection.py.
 cimport cython
 
-from kanalyze.kafka.framing.frame cimport Frame
+from kanalyze.kafka.framing.frame cimport AHEAD, CutFrame, Frame, NO_PACKET, prefetch_message
 from kanalyze.kafka.framing.framer cimport CutFrames, FrameCutter
 from kanalyze.kafka.session.events cimport ConnectionEvents
 from kanalyze.kafka.session.exchange_builder cimport ExchangeBuilder
@@ -23,14 +23,18 @@ cdef class KafkaConnection:
 
     @cython.locals(cut=CutFrames, request=Frame, response=Frame)
     cpdef ConnectionEvents feed(self, tuple items)
-    @cython.locals(cutter=FrameCutter, responses=list, cut=CutFrames)
-    cdef _feed_responses(self, list items, list requests, ConnectionEvents events)
+    @cython.locals(cutter=FrameCutter, responses=CutFrames, cut=CutFrames)
+    cdef _feed_responses(self, list items, CutFrames requests, ConnectionEvents events)
     @cython.locals(
         builder=ExchangeBuilder,
         position=cython.Py_ssize_t,
         count=cython.Py_ssize_t,
+        index=cython.Py_ssize_t,
         completed=cython.longlong,
-        request=Frame,
-        response=Frame,
     )
-    cdef _pair(self, list requests, list responses, ConnectionEvents events)
+    cdef _pair(self, CutFrames requests, CutFrames responses, ConnectionEvents events)
+
+
+cdef int _prefetch(CutFrames cut, Py_ssize_t index) except -1
+@cython.locals(frame="CutFrame*", packet=cython.longlong)
+cdef long long _completion_packet(CutFrames cut, Py_ssize_t index) except? -2

@@ -15,11 +15,21 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, TypeAlias
 
 from kanalyze.common.saved import Saved
-from kanalyze.kafka.framing.framer import FrameCutter
+from kanalyze.kafka.framing.framer import CutFrames, FrameCutter
 from kanalyze.kafka.session.events import ConnectionEvents, incomplete_frame_anomaly, shed
 from kanalyze.kafka.session.exchange_builder import ExchangeBuilder
 from kanalyze.kafka.session.resync import ResponseLocator
 from kanalyze.model.streams import Chunk, Gap
+
+try:
+    import cython
+except ModuleNotFoundError:  # uncompiled, this stand-in is enough
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.common.compiled import cython  # addresses of structs are the structs
+    from kanalyze.common.compiled import nothing_kept as prefetch_message
+    from kanalyze.kafka.framing.frame import AHEAD, NO_PACKET
 
 if TYPE_CHECKING:
     from kanalyze.kafka.framing.frame import Frame
@@ -300,7 +310,7 @@ class KafkaConnection:
         cut = self._requests.feed(items[self.client_index])
         if cut.losses:
             self._builder.losses.add(cut.losses, self.client_index, events)
-        self._feed_responses(items[1 - self.client_index], cut.frames, events)
+        self._feed_responses(items[1 - self.client_index], cut, events)
         request, response = self._requests.partial.frame, self._responses.partial.frame
         if request is not None:
             self._builder.trim_request(request, events)
@@ -316,13 +326,13 @@ class KafkaConnection:
         events = ConnectionEvents()
         requests = self._requests.finish()
         if self._responses.needs_locator:
-            self._pair(requests.frames, [], events)
-            requests.frames = []
+            self._pair(requests, CutFrames(), events)
+            requests.clear()
             self._response_locator.expect(self._builder.correlator.pending.apis())
         responses = self._responses.finish()
         self._builder.losses.add(requests.losses, self.client_index, events)
         self._builder.losses.add(responses.losses, 1 - self.client_index, events)
-        self._pair(requests.frames, responses.frames, events)
+        self._pair(requests, responses, events)
         request = self._end_within(self._requests, self.client_index, events)
         if request is not None:
             self._builder.add_incomplete_request(request, events)
@@ -333,45 +343,47 @@ class KafkaConnection:
         return events
 
     def _feed_responses(
-        self, items: list[StreamItem], requests: list[Frame], events: ConnectionEvents
+        self, items: list[StreamItem], requests: CutFrames, events: ConnectionEvents
     ) -> None:
         """Cut responses, and pair all frames.
 
         A search for responses looks for the ids of pending requests: those have to be known first.
         """
         cutter = self._responses
-        responses: list[Frame] = []
+        responses: CutFrames | None = None
         while True:
             if items and cutter.needs_locator:
-                self._pair(requests, responses, events)
-                requests, responses = [], []
+                self._pair(requests, responses or CutFrames(), events)
+                requests.clear()
+                responses = None
                 self._response_locator.expect(self._builder.correlator.pending.apis())
             cut = cutter.feed_until_loss(items)
             if cut.losses:
                 self._builder.losses.add(cut.losses, 1 - self.client_index, events)
-            responses = responses + cut.frames if responses else cut.frames
+            if responses is None:
+                responses = cut
+            else:
+                responses.extend(cut)
             items = cut.rest
             if not items:
                 break
         self._pair(requests, responses, events)
 
-    def _pair(
-        self, requests: list[Frame], responses: list[Frame], events: ConnectionEvents
-    ) -> None:
+    def _pair(self, requests: CutFrames, responses: CutFrames, events: ConnectionEvents) -> None:
         """Read frames of both directions in the order of the packets that completed them."""
         builder = self._builder
-        position, count = 0, len(requests)
-        for response in responses:
-            completed = response.completion_packet()
-            while position < count:
-                request = requests[position]
-                if request.completion_packet() >= completed:
-                    break
-                builder.add_request(request, events)
+        position, count = 0, requests.count
+        for index in range(responses.count):
+            completed = _completion_packet(responses, index)
+            while position < count and _completion_packet(requests, position) < completed:
+                _prefetch(requests, position + AHEAD)
+                builder.add_request(requests, position, events)
                 position += 1
-            builder.add_response(response, events)
+            _prefetch(responses, index + AHEAD)
+            builder.add_response(responses, index, events)
         while position < count:
-            builder.add_request(requests[position], events)
+            _prefetch(requests, position + AHEAD)
+            builder.add_request(requests, position, events)
             position += 1
 
     def _end_within(
@@ -384,3 +396,18 @@ class KafkaConnection:
             anomaly = incomplete_frame_anomaly(self.peers.tcp, frame, seen_bytes, direction)
             events.anomalies.append(anomaly)
         return frame
+
+
+def _prefetch(cut: CutFrames, index: int) -> None:
+    """Bring the beginning of a frame that is read soon into the cache."""
+    if index < cut.count and not cut.items[index].is_object:
+        prefetch_message(cut.items[index].data)
+
+
+def _completion_packet(cut: CutFrames, index: int) -> int:
+    """As :meth:`Frame.completion_packet`, of a frame that was cut."""
+    frame = cython.address(cut.items[index])
+    packet: int = frame.last_packet
+    if packet == NO_PACKET:
+        packet = frame.start_packet
+    return packet

@@ -1,21 +1,31 @@
 # The C types of correlation.py.
 cimport cython
 
-from kanalyze.kafka.session.exchange cimport Exchange, Message
+from kanalyze.kafka.session.exchange cimport Exchange, MessageRecord
+
+cdef enum:
+    FEW = 8
 
 
 @cython.final
 cdef class PendingRequests:
     cdef public long long _most
     cdef public dict _by_id
-    cdef public Exchange _only
+    cdef list _few
+    cdef long long[::1] _ids
+    cdef public bint _is_in_table
     cdef readonly long long size
 
+    @cython.locals(exchange=Exchange)
     cdef _put_in_table(self)
+    @cython.locals(few=cython.Py_ssize_t)
     cpdef add(self, Exchange exchange)
+    @cython.locals(index=cython.Py_ssize_t)
+    cdef Py_ssize_t _place(self, long long correlation_id) except -2
+    @cython.locals(index=cython.Py_ssize_t)
     cpdef oldest(self, long long correlation_id)
     cpdef Exchange first(self)
-    @cython.locals(only=Exchange)
+    @cython.locals(index=cython.Py_ssize_t, few=Exchange)
     cpdef pop(self, long long correlation_id)
     cpdef remove(self, Exchange exchange)
 
@@ -41,10 +51,10 @@ cdef class Correlator:
     cpdef add(self, Exchange exchange)
     cpdef bint is_ambiguous(self) except -1
     cpdef match(self, long long correlation_id, long long packet)
-    @cython.locals(asked=cython.longlong, answered=cython.longlong, is_late=cython.bint)
-    cpdef bint follow_order(self, Message request, Message response) except -1
-    @cython.locals(earliest=Exchange)
-    cpdef bint overtakes(self, Message request) except -1
+    @cython.locals(is_late=cython.bint)
+    cpdef bint follow_order(self, long long asked, long long answered) except -1
+    @cython.locals(earliest=Exchange, waiting="MessageRecord*")
+    cpdef bint overtakes(self, long long asked) except -1
     cdef _match_unique(self, long long correlation_id, long long packet)
 
 
@@ -63,6 +73,7 @@ cdef class _UsedIds:
 cdef long long _NO_ID
 
 
+@cython.locals(request="MessageRecord*")
 cdef long long _start_packet(Exchange exchange) except? -1
 
 

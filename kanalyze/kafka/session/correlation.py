@@ -27,6 +27,7 @@ response comes for long, the broker counts as one that sends none, and later req
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections import deque
 from typing import TYPE_CHECKING
@@ -38,12 +39,22 @@ from kanalyze.kafka.framing.frame import Frame
 from kanalyze.kafka.session.exchange import Exchange
 from kanalyze.model.packets import NO_TIME
 
+try:
+    import cython
+except ModuleNotFoundError:  # uncompiled, this stand-in is enough
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.common.compiled import cython  # addresses of structs are the structs
+
+    FEW = 8
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.session.decode_plans import MessageChecks
-    from kanalyze.kafka.session.exchange import ExchangeOwner, Message
+    from kanalyze.kafka.session.exchange import ExchangeOwner
 
 __all__ = [
     "Correlator",
@@ -59,16 +70,20 @@ __all__ = [
 class PendingRequests:
     """Exchanges without a response by correlation id, at most ``most`` of them.
 
-    Most clients have one request in flight: a single one is not put into the table. ``most`` is 1
-    or more.
+    Most clients have up to five requests in flight: a few with different ids are in a list, oldest
+    first, which is faster than the table. ``most`` is 1 or more.
     """
 
-    _NOT_SAVED = ("_by_id", "_most", "_only", "size")
+    _NOT_SAVED = ("_by_id", "_few", "_ids", "_is_in_table", "_most", "size")
     """The state has the exchanges, one by one."""
 
     def __init__(self, most: int = 10_000) -> None:
         self._most = most
-        self._only: Exchange | None = None
+        self._few: list[Exchange] = []
+        self._ids = memoryview(array("q", bytes(8 * FEW)))
+        """The ids of the few."""
+        self._is_in_table = False
+        """True from when the table is needed until nothing is pending."""
         self._by_id: dict[int, Exchange | deque[Exchange]] = {}
         self.size = 0
 
@@ -84,10 +99,18 @@ class PendingRequests:
                 yield waiting
 
     def _put_in_table(self) -> None:
-        """Move a single request into the table."""
-        if self._only is not None:
-            self._by_id[self._only.correlation] = self._only
-            self._only = None
+        """Move the few into the table."""
+        for exchange in self._few:
+            self._by_id[exchange.correlation] = exchange
+        self._few.clear()
+        self._is_in_table = self.size > 0
+
+    def _place(self, correlation_id: int) -> int:
+        """Return the place of an id among the few; -1 if it is not there."""
+        for index in range(len(self._few)):
+            if self._ids[index] == correlation_id:
+                return index
+        return -1
 
     def state(self, context: ExchangeOwner) -> State:
         """Return what :meth:`load_state` takes."""
@@ -104,10 +127,15 @@ class PendingRequests:
     def add(self, exchange: Exchange) -> Exchange | None:
         """Add an exchange; return the oldest one if there are too many."""
         if self.size == 0:
-            self._only = exchange
-            self.size = 1
-            return None
-        self._put_in_table()
+            self._is_in_table = False
+        if not self._is_in_table:
+            few = len(self._few)
+            if few < FEW and few < self._most and self._place(exchange.correlation) < 0:
+                self._few.append(exchange)
+                self._ids[few] = exchange.correlation
+                self.size += 1
+                return None
+            self._put_in_table()
         waiting = self._by_id.setdefault(exchange.correlation, exchange)
         if isinstance(waiting, deque):
             waiting.append(exchange)
@@ -121,14 +149,16 @@ class PendingRequests:
 
     def oldest(self, correlation_id: int) -> Exchange | None:
         """Return the oldest exchange with this id."""
-        self._put_in_table()
+        if not self._is_in_table:
+            index = self._place(correlation_id)
+            return None if index < 0 else self._few[index]
         waiting = self._by_id.get(correlation_id)
         return waiting[0] if isinstance(waiting, deque) else waiting
 
     def first(self) -> Exchange | None:
         """Return the exchange that was added first; the first of any id, if ids are used twice."""
-        if self._only is not None:
-            return self._only
+        if self._few:
+            return self._few[0]
         for waiting in self._by_id.values():
             return waiting[0] if isinstance(waiting, deque) else waiting
         return None
@@ -143,13 +173,16 @@ class PendingRequests:
 
     def pop(self, correlation_id: int) -> Exchange | None:
         """Remove and return the oldest exchange with this id; None if there is none."""
-        only = self._only
-        if only is not None:
-            if only.correlation != correlation_id:
+        if not self._is_in_table:
+            index = self._place(correlation_id)
+            if index < 0:
                 return None
-            self._only = None
-            self.size = 0
-            return only
+            few = self._few.pop(index)
+            self.size -= 1
+            while index < self.size:
+                self._ids[index] = self._ids[index + 1]
+                index += 1
+            return few
         waiting = self._by_id.get(correlation_id)
         if waiting is None:
             return None
@@ -189,7 +222,8 @@ class PendingRequests:
         requests = list(self)
         self._by_id.clear()
         self.size = 0
-        requests.sort(key=lambda exchange: exchange.request.start_packet if exchange.request else 0)
+        self._is_in_table = False
+        requests.sort(key=_start_packet)
         return requests
 
 
@@ -309,9 +343,11 @@ class Correlator:
             self._pipelined = self._sent_between(_start_packet(exchange), packet)
         return exchange
 
-    def follow_order(self, request: Message, response: Message) -> bool:
-        """Note which request was answered; return true if a later one was answered before it."""
-        asked, answered = request.stream_offset, response.stream_offset
+    def follow_order(self, asked: int, answered: int) -> bool:
+        """Note which request was answered; return true if a later one was answered before it.
+
+        Both are stream offsets.
+        """
         if asked > self._last_answered_offset:
             self._last_answered_offset, self._last_answer_offset = asked, answered
             return False
@@ -320,13 +356,18 @@ class Correlator:
             self.keeps_order = False
         return is_late
 
-    def overtakes(self, request: Message) -> bool:
-        """Return true if an earlier request still waits, though its response was not lost."""
+    def overtakes(self, asked: int) -> bool:
+        """Return true if a request before a stream offset still waits for its response.
+
+        One whose response was lost does not.
+        """
         earliest = self.pending.first() if self.pending.size else None
+        if earliest is None:
+            return False
+        waiting = earliest.request_record()
         return (
-            earliest is not None
-            and earliest.request is not None
-            and earliest.request.stream_offset < request.stream_offset
+            waiting is not cython.NULL
+            and waiting.stream_offset < asked
             and not self.lost.has_response_to(earliest)
         )
 
@@ -431,7 +472,8 @@ _NO_ID = 1 << 31
 
 
 def _start_packet(exchange: Exchange) -> int:
-    return exchange.request.start_packet if exchange.request is not None else 0
+    request = exchange.request_record()
+    return 0 if request is cython.NULL else request.start_packet
 
 
 _MAX_RESPONSES = 64

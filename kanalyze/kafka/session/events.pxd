@@ -2,7 +2,7 @@
 cimport cython
 
 from kanalyze.kafka.framing.frame cimport NO_PACKET, Frame
-from kanalyze.kafka.session.exchange cimport Exchange, Message
+from kanalyze.kafka.session.exchange cimport Exchange, MessageRecord
 
 
 @cython.final
@@ -26,17 +26,17 @@ cdef class ConnectionEvents:
 @cython.final
 cdef class SessionEvents:
     cdef public list exchanges
-    cdef public list completion_packets
     cdef public list anomalies
     cdef public list token_bytes
     cdef public list summaries
     cdef public dict closed_clients
+    cdef int _parts
 
     @cython.locals(latest=cython.longlong, packet=cython.longlong, exchange=Exchange)
     cpdef add(self, ConnectionEvents events)
 
 
-@cython.locals(message=Message)
+@cython.locals(message="MessageRecord*", packet=cython.longlong)
 cdef long long _completion_packet(Exchange exchange) except? -1
 
 

@@ -7,6 +7,7 @@ connections in a batch, in the order of completion; a summary of each connection
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
@@ -21,6 +22,7 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
+    from kanalyze.common.compiled import cython  # addresses of structs are the structs
     from kanalyze.kafka.framing.frame import NO_PACKET
 
 
@@ -213,14 +215,19 @@ class SessionEvents:
 
     def __init__(self) -> None:
         self.exchanges: list[Exchange] = []
-        self.completion_packets: list[int] = []
-        """For each exchange, the packet with which it counts as complete."""
         self.anomalies: list[Anomaly] = []
         self.token_bytes: list[TokenBytes] = []
         self.summaries: list[ConnectionSummary] = []
         """Of the connections that closed; empty unless the tracker collects summaries."""
         self.closed_clients: dict[int, int | None] = {}
         """Which end of the connections that closed is the client, by serial; None if unknown."""
+        self._parts = 0
+        """How many times exchanges were added."""
+
+    @property
+    def completion_packets(self) -> list[int]:
+        """For each exchange, the packet with which it counts as complete."""
+        return [exchange.completed for exchange in self.exchanges]
 
     def add(self, events: ConnectionEvents) -> None:
         """Add the events of a connection in one step.
@@ -233,27 +240,37 @@ class SessionEvents:
             packet = _completion_packet(exchange)
             if packet > latest:  # max() would make objects
                 latest = packet
-            self.completion_packets.append(latest)
-        self.exchanges += events.exchanges
-        self.anomalies += events.anomalies
-        self.token_bytes += events.token_bytes
+            exchange.completed = latest
+        if events.exchanges:
+            self._parts += 1
+            self.exchanges += events.exchanges
+        if events.anomalies:
+            self.anomalies += events.anomalies
+        if events.token_bytes:
+            self.token_bytes += events.token_bytes
 
     def sort(self) -> None:
         """Put the exchanges in the order of completion."""
-        packets, exchanges = self.completion_packets, self.exchanges
-        # Equal packets are of one connection, whose order stays.
-        order = sorted(range(len(packets)), key=packets.__getitem__)
-        self.exchanges = [exchanges[index] for index in order]
-        self.completion_packets = [packets[index] for index in order]
+        if self._parts > 1:
+            # Equal packets are of one connection, whose order stays.
+            self.exchanges.sort(key=_completed)
+
+
+_completed = operator.attrgetter("completed")
 
 
 def _completion_packet(exchange: Exchange) -> int:
     if exchange.settled != NO_PACKET:
         return exchange.settled
-    message = exchange.request if exchange.response is None else exchange.response
-    if message is None:
+    message = exchange.response_record()
+    if message is cython.NULL:
+        message = exchange.request_record()
+    if message is cython.NULL:
         return 0
-    return message.start_packet if message.last_packet == NO_PACKET else message.last_packet
+    packet: int = message.last_packet
+    if packet == NO_PACKET:
+        packet = message.start_packet
+    return packet
 
 
 _new = tuple.__new__

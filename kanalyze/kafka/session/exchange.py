@@ -17,6 +17,12 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
+    from kanalyze.common.compiled import (
+        cython,  # addresses of structs are the structs
+        new_record,
+    )
+    from kanalyze.common.compiled import nothing_kept as untrack
+    from kanalyze.kafka.codec.values import new_fields
     from kanalyze.kafka.framing.frame import NO_PACKET
 
     NO_VERSION = -1  # in place of the version a body was read as
@@ -24,7 +30,8 @@ if not cython.compiled:
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
-    from kanalyze.kafka.codec.values import EncodedFields
+    from kanalyze.kafka.codec.machine import Machine, Tape
+    from kanalyze.kafka.codec.values import BodyDecoder, EncodedFields, Shape, TapeReader
     from kanalyze.kafka.framing.frame import Frame
     from kanalyze.model.anomalies import AnomalyKind
     from kanalyze.model.tcp import Endpoint, TcpConnection
@@ -39,7 +46,7 @@ __all__ = [
     "Message",
     "Peers",
     "exchange_of",
-    "message_of",
+    "set_times",
 ]
 
 
@@ -129,6 +136,9 @@ class Message:
     """One request or response: its times, its size, and its decoded fields.
 
     For compiled modules a number stands in place of None; Python sees None.
+
+    An exchange makes one of its record (:meth:`Exchange.request_message`) for all that is not read
+    from records.
 
     Attributes:
         start_ns, start_packet: of the packet with the first byte.
@@ -245,11 +255,20 @@ class Exchange:
     ``api_version`` are None too.
 
     Compiled modules read numbers: ``key`` and ``key_version`` (``NO_API`` for None),
-    ``correlation`` (``NO_ID`` in Kafka 0.7), ``settled`` (``NO_PACKET`` for None). ``_anomalies``
-    is None while there are none; ``anomalies`` makes the list when first used.
+    ``correlation`` (``NO_ID`` in Kafka 0.7), ``settled`` (``NO_PACKET`` for None), and of the
+    messages a :class:`Message` is not needed for: ``req`` and ``resp`` (``MessageRecord`` in
+    ``exchange.pxd``), and where their fields are. ``request`` and ``response`` are made of these
+    when they are asked for; from then on a message may be changed, and
+    :meth:`request_record` and :meth:`response_record` bring the records up to date.
+
+    ``_anomalies`` is None while there are none; ``anomalies`` makes the list when first used.
+    ``completed`` is the packet with which it counts as complete, once it is in ``SessionEvents``.
     """
 
-    _NOT_SAVED = ("previous_ns",)
+    _NOT_SAVED = (
+        *("completed", "previous_ns", "req_reader", "req_shape", "req_tape"),
+        *("resp_reader", "resp_shape", "resp_tape"),
+    )
 
     def __init__(
         self,
@@ -265,12 +284,12 @@ class Exchange:
     ) -> None:
         self._begin(
             peers,
-            request,
             NO_API if api_key is None else api_key,
             NO_API if api_version is None else api_version,
             NO_ID if correlation_id is None else correlation_id,
             client_id,
         )
+        self.request = request
         self.response = response
         self.one_way = one_way
         """No response is expected: Produce with acks=0."""
@@ -280,16 +299,24 @@ class Exchange:
     def _begin(
         self,
         peers: Peers,
-        request: Message | None,
         key: int,
         key_version: int,
         correlation: int,
         client_id: str | None,
     ) -> None:
+        if not cython.compiled:
+            self.req, self.resp = (new_record(is_there=False, cells=-1) for _ in range(2))
         self.peers = peers
         """The ends, as known when the request was read; for a response alone, when that was."""
-        self.request = request
-        self.response = None
+        self.req.is_there = self.resp.is_there = False
+        self.req_tape: Tape | None = None
+        self.resp_tape: Tape | None = None
+        self.req_reader: TapeReader | None = None
+        self.resp_reader: TapeReader | None = None
+        self.req_shape: Shape | None = None
+        self.resp_shape: Shape | None = None
+        self._request: Message | None = None
+        self._response: Message | None = None
         self.key = key
         self.key_version = key_version
         self.correlation = correlation
@@ -302,10 +329,119 @@ class Exchange:
         """When bytes were last missing before the request or the response in its stream; None if
         none were, or without a response."""
         self.settled = NO_PACKET
+        self.completed = 0
         self.previous_ns = 0
         """When the response before this one ended; 0 if there was none, if its end was lost, or if
         responses do not come in the order of their requests."""
         self.wire = "kafka"
+
+    @property
+    def request(self) -> Message | None:
+        """The request; None if it was not seen."""
+        return self.request_message()
+
+    @request.setter
+    def request(self, message: Message | None) -> None:
+        self._request = message
+        self.req.is_there = message is not None
+
+    @property
+    def response(self) -> Message | None:
+        """The response; None if there is none."""
+        return self.response_message()
+
+    @response.setter
+    def response(self, message: Message | None) -> None:
+        self._response = message
+        self.resp.is_there = message is not None
+
+    def request_message(self) -> Message | None:
+        """Return :attr:`request`; fast from compiled modules."""
+        if self._request is None and self.req.is_there:
+            record = cython.address(self.req)
+            self._request = _message_of(record, self.req_tape, self.req_reader, self.req_shape)
+        return self._request
+
+    def response_message(self) -> Message | None:
+        """Return :attr:`response`; fast from compiled modules."""
+        if self._response is None and self.resp.is_there:
+            record = cython.address(self.resp)
+            self._response = _message_of(record, self.resp_tape, self.resp_reader, self.resp_shape)
+        return self._response
+
+    # -- for compiled modules ---------------------------------------------------------------------
+
+    def request_record(self) -> Any:
+        """Return what is known of the request; NULL if it was not seen."""
+        if self._request is not None:
+            encoded = self._request.encoded_fields
+            _set_message(cython.address(self.req), self._request)
+            if encoded is not None:
+                self.req_tape, self.req_reader = encoded.tape, encoded.reader
+                self.req_shape = encoded.shape
+        return cython.address(self.req) if self.req.is_there else cython.NULL
+
+    def response_record(self) -> Any:
+        """Return what is known of the response; NULL if there is none."""
+        if self._response is not None:
+            encoded = self._response.encoded_fields
+            _set_message(cython.address(self.resp), self._response)
+            if encoded is not None:
+                self.resp_tape, self.resp_reader = encoded.tape, encoded.reader
+                self.resp_shape = encoded.shape
+        return cython.address(self.resp) if self.resp.is_there else cython.NULL
+
+    def set_request_fields(self, encoded: EncodedFields | None, read_as: int) -> None:
+        """Note what was read of the request, and as which version."""
+        if encoded is not None:
+            self.req_tape, self.req_reader = encoded.tape, encoded.reader
+            self.req_shape = encoded.shape
+            _set_fields(cython.address(self.req), encoded)
+        self.req.read_as = read_as
+        if self._request is not None:
+            self._request.encoded_fields, self._request.read_as = encoded, read_as
+
+    def set_response_fields(self, encoded: EncodedFields | None, read_as: int) -> None:
+        """As :meth:`set_request_fields`, of the response."""
+        if encoded is not None:
+            self.resp_tape, self.resp_reader = encoded.tape, encoded.reader
+            self.resp_shape = encoded.shape
+            _set_fields(cython.address(self.resp), encoded)
+        self.resp.read_as = read_as
+        if self._response is not None:
+            self._response.encoded_fields, self._response.read_as = encoded, read_as
+
+    def read_request(self, decode: BodyDecoder, read_as: int) -> None:
+        """As :meth:`set_request_fields`, of what a decoder has left on its tape."""
+        if self._request is not None:
+            self.set_request_fields(decode.left_on_tape(), read_as)
+            return
+        self.req_tape, self.req_reader = decode.machine.tape, decode.reader
+        self.req_shape = decode.shape
+        _set_body(cython.address(self.req), decode.machine, read_as)
+
+    def read_response(self, decode: BodyDecoder, read_as: int) -> None:
+        """As :meth:`read_request`, of the response."""
+        if self._response is not None:
+            self.set_response_fields(decode.left_on_tape(), read_as)
+            return
+        self.resp_tape, self.resp_reader = decode.machine.tape, decode.reader
+        self.resp_shape = decode.shape
+        _set_body(cython.address(self.resp), decode.machine, read_as)
+
+    def move_request(self, tape: Tape) -> None:
+        """Move what was read of the request to another tape, which has room for it."""
+        record = cython.address(self.req)
+        assert self.req_tape is not None
+        at, arena_at = tape.used, tape.arena_used
+        tape.add(self.req_tape.cells, record.cells_at, record.cells)
+        tape.add_bytes(self.req_tape.arena, record.arena_at, record.arena_bytes)
+        record.cells_at, record.arena_at, self.req_tape = at, arena_at, tape
+        if self._request is not None and self._request.encoded_fields is not None:
+            encoded = self._request.encoded_fields
+            encoded.tape, encoded.at, encoded.arena_at = tape, at, arena_at
+
+    # -- for Python -------------------------------------------------------------------------------
 
     @property
     def api_key(self) -> int | None:
@@ -382,11 +518,11 @@ class Exchange:
         exchange.malformed, exchange.lost_ns, exchange.settled_packet = values[6:9]
         exchange.anomalies = [kind_of(kind) for kind in items(anomalies, "s")]
         if messages[0] is not None:
-            exchange.request = Message.from_state(messages[0])
-            owner.body_states.load_body_state(exchange.request, messages[1], api_key, "request")
+            request = exchange.request = Message.from_state(messages[0])
+            owner.body_states.load_body_state(request, messages[1], api_key, "request")
         if messages[2] is not None:
-            exchange.response = Message.from_state(messages[2])
-            owner.body_states.load_body_state(exchange.response, messages[3], api_key, "response")
+            response = exchange.response = Message.from_state(messages[2])
+            owner.body_states.load_body_state(response, messages[3], api_key, "response")
         return exchange
 
 
@@ -401,22 +537,65 @@ def _is_int32(number: int | None) -> bool:
     return number is None or -(1 << 31) <= number < 1 << 31
 
 
-def message_of(frame: Frame) -> Message:
-    """Make a :class:`Message`; fast from compiled modules."""
+def set_times(record: Any, frame: Any) -> None:
+    """Begin a message with the times, the place and the size of a frame."""
+    record.is_there = True
+    record.start_ns, record.start_packet = frame.start_ns, frame.start_packet
+    record.last_ns, record.last_packet = frame.last_ns, frame.last_packet
+    record.length, record.stream_offset = frame.length, frame.stream_offset
+    record.read_as, record.cells = NO_VERSION, -1
+
+
+def _set_message(record: Any, message: Message) -> None:
+    """Bring a record up to date with the message that was made of it."""
+    record.start_ns, record.start_packet = message.start_ns, message.start_packet
+    record.last_ns, record.last_packet = message.last_ns, message.last_packet
+    record.length, record.stream_offset = message.length, message.stream_offset
+    record.read_as, record.cells = message.read_as, -1
+    if message.encoded_fields is not None:
+        _set_fields(record, message.encoded_fields)
+
+
+def _set_fields(record: Any, encoded: EncodedFields) -> None:
+    record.cells_at, record.cells = encoded.at, encoded.cells
+    record.arena_at, record.arena_bytes = encoded.arena_at, encoded.arena_bytes
+
+
+def _set_body(record: Any, machine: Machine, read_as: int) -> None:
+    record.cells_at, record.cells = machine.begin_at, machine.used
+    record.arena_at, record.arena_bytes = machine.arena_begin, machine.arena_used
+    record.read_as = read_as
+
+
+def _message_of(
+    record: Any, tape: Tape | None, reader: TapeReader | None, shape: Shape | None
+) -> Message:
     message = Message.__new__(Message)
-    message._of_frame(frame)
+    message.start_ns, message.start_packet = record.start_ns, record.start_packet
+    message.last_ns, message.last_packet = record.last_ns, record.last_packet
+    message.length, message.stream_offset = record.length, record.stream_offset
+    message.read_as = record.read_as
+    message.encoded_fields = message._values = message.data = message.pieces = None
+    if record.cells >= 0:
+        assert tape is not None
+        assert reader is not None
+        assert shape is not None
+        encoded = new_fields(reader, shape, tape)
+        encoded.at, encoded.cells = record.cells_at, record.cells
+        encoded.arena_at, encoded.arena_bytes = record.arena_at, record.arena_bytes
+        message.encoded_fields = encoded
     return message
 
 
 def exchange_of(
     peers: Peers,
-    request: Message,
     key: int,
     key_version: int,
     correlation: int,
     client_id: str | None,
 ) -> Exchange:
-    """Make an :class:`Exchange` of a request; fast from compiled modules."""
+    """Make an :class:`Exchange` without messages; fast from compiled modules."""
     exchange = Exchange.__new__(Exchange)
-    exchange._begin(peers, request, key, key_version, correlation, client_id)
+    exchange._begin(peers, key, key_version, correlation, client_id)
+    untrack(exchange)
     return exchange

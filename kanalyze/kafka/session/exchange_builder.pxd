@@ -1,7 +1,14 @@
 # The C types of exchange_builder.py.
 cimport cython
 
-from kanalyze.kafka.framing.frame cimport Frame, NO_PACKET, RequestHeader
+from kanalyze.kafka.framing.frame cimport (
+    CutFrame,
+    Frame,
+    NO_PACKET,
+    request_header_of,
+    RequestHeader,
+)
+from kanalyze.kafka.framing.framer cimport CutFrames
 from kanalyze.kafka.session.correlation cimport Correlator, EarlyResponses, OneWayRequests
 from kanalyze.kafka.session.decode_plans cimport (
     API_VERSIONS,
@@ -10,9 +17,17 @@ from kanalyze.kafka.session.decode_plans cimport (
     SASL_HANDSHAKE,
 )
 from kanalyze.kafka.session.events cimport ConnectionEvents, frame_anomaly, TokenRanges
-from kanalyze.kafka.session.exchange cimport Exchange, exchange_of, Message, message_of, Peers
+from kanalyze.kafka.session.exchange cimport (
+    Exchange,
+    exchange_of,
+    MessageRecord,
+    NO_ID,
+    Peers,
+    set_times,
+)
 from kanalyze.kafka.session.login cimport Login
 from kanalyze.kafka.session.message_reader cimport MessageBodies, MessageReader
+from kanalyze.kafka.session.whole_messages cimport RequestHead, WholeMessages
 
 
 @cython.final
@@ -26,6 +41,7 @@ cdef class SyncLosses:
     cdef public object lost_ns
     cdef public tuple _times
 
+    @cython.locals(request="MessageRecord*", response="MessageRecord*")
     cpdef lost_before(self, Exchange exchange)
     cpdef add(self, list losses, int direction, ConnectionEvents events)
     cpdef end_before(self, Frame frame, int direction, ConnectionEvents events)
@@ -36,6 +52,7 @@ cdef class _Completion:
     cdef int _client_index
     cdef int _broker_index
     cdef MessageReader _reader
+    cdef WholeMessages _whole
     cdef public OneWayRequests _one_way
     cdef public EarlyResponses _early
     cdef public long long _previous_ns
@@ -45,26 +62,50 @@ cdef class _Completion:
     cdef readonly MessageBodies bodies
     cdef readonly Login login
 
-    @cython.locals(message=Message, request=Message)
-    cdef _complete(self, Exchange exchange, Frame frame, ConnectionEvents events)
-    cdef _check_order(
-        self, Exchange exchange, Message request, Message response, ConnectionEvents events
+    @cython.locals(frame="CutFrame*", request="MessageRecord*")
+    cdef _complete(
+        self, Exchange exchange, CutFrames cut, Py_ssize_t index, ConnectionEvents events
     )
+    @cython.locals(
+        request="MessageRecord*",
+        response="MessageRecord*",
+        asked=cython.longlong,
+        answered=cython.longlong,
+    )
+    cdef _check_order(self, Exchange exchange, ConnectionEvents events)
 
 
 @cython.final
 cdef class ExchangeBuilder(_Completion):
-    @cython.locals(header=RequestHeader, message=Message, exchange=Exchange, key=cython.int)
-    cpdef add_request(self, Frame frame, ConnectionEvents events)
+    cdef RequestHead _head
+
+    @cython.locals(
+        head="RequestHead*",
+        frame="CutFrame*",
+        header=RequestHeader,
+        exchange=Exchange,
+        key=cython.int,
+        is_usual=cython.bint,
+    )
+    cpdef add_request(self, CutFrames cut, Py_ssize_t index, ConnectionEvents events)
     cdef _add_readable(self, Frame frame, int direction, ConnectionEvents events)
     @cython.locals(header=RequestHeader)
     cdef RequestHeader _header_of(self, Frame frame, ConnectionEvents events)
     cdef _add_pending(self, Exchange exchange, ConnectionEvents events)
     @cython.locals(
-        correlation_id=cython.longlong, previous_ns=cython.longlong, exchange=Exchange
+        frame="CutFrame*",
+        correlation_id=cython.longlong,
+        previous_ns=cython.longlong,
+        exchange=Exchange,
+        request="MessageRecord*",
     )
-    cpdef add_response(self, Frame frame, ConnectionEvents events)
-    cdef Exchange _match(self, Frame frame, long long correlation_id, ConnectionEvents events)
+    cpdef add_response(self, CutFrames cut, Py_ssize_t index, ConnectionEvents events)
+    cdef Exchange _match(self, long long packet, long long correlation_id, ConnectionEvents events)
 
 
-cdef Exchange _exchange_with(Peers peers, Message request, RequestHeader header)
+@cython.locals(exchange=Exchange)
+cdef Exchange _exchange_with(Peers peers, Frame frame, RequestHeader header)
+@cython.locals(cut=CutFrames)
+cdef CutFrames _cut_of(Frame frame)
+@cython.locals(packet=cython.longlong)
+cdef long long _completion_packet(CutFrame* frame) noexcept

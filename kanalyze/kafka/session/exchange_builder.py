@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from bisect import insort
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.saved import Saved
+from kanalyze.kafka.framing.framer import CutFrames
 from kanalyze.kafka.session.correlation import (
     Correlator,
     EarlyResponse,
@@ -37,14 +38,17 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.kafka.framing.frame import NO_PACKET
+    from kanalyze.common.compiled import (
+        cython,  # addresses of structs are the structs
+        new_record,
+    )
+    from kanalyze.kafka.framing.frame import NO_PACKET, request_header_of
     from kanalyze.kafka.session.decode_plans import (
         API_VERSIONS,
-        PRODUCE,
         SASL_AUTHENTICATE,
         SASL_HANDSHAKE,
     )
-    from kanalyze.kafka.session.exchange import exchange_of, message_of
+    from kanalyze.kafka.session.exchange import NO_ID, exchange_of, set_times
 
 
 if TYPE_CHECKING:
@@ -104,12 +108,11 @@ class SyncLosses:
         if self.lost_ns is None:
             return None
         times = []
-        for direction in (0, 1):
-            is_client = direction == self._client_index
-            message = exchange.request if is_client else exchange.response
-            if message is not None:
-                end = message.stream_offset
-                times += [time_ns for offset, time_ns in self._times[direction] if offset <= end]
+        request, response = exchange.request_record(), exchange.response_record()
+        if request is not cython.NULL:
+            times += _times_before(self._times[self._client_index], request.stream_offset)
+        if response is not cython.NULL:
+            times += _times_before(self._times[1 - self._client_index], response.stream_offset)
         return max(times, default=None)
 
     @property
@@ -186,6 +189,11 @@ class SyncLosses:
         self.has_open = bool(self._open[0] or self._open[1])
 
 
+def _times_before(losses: list[tuple[int, int]], end: int) -> list[int]:
+    """Return the times of the losses up to a stream offset."""
+    return [time_ns for offset, time_ns in losses if offset <= end]
+
+
 PENDING_BYTES = 2048
 """Approximate memory of a pending request: an exchange, a message, its values."""
 _RESPONSE_HEAD_BYTES = 8
@@ -211,6 +219,7 @@ class _Completion:
         """Take the arguments of ``KafkaConnection``."""
         self._client_index, self._broker_index = client_index, 1 - client_index
         self._reader = reader
+        self._whole = reader.whole
         self._one_way = OneWayRequests()
         self._previous_ns = 0
         """When the last response ended; 0 if there was none, or its end was lost."""
@@ -231,41 +240,43 @@ class _Completion:
         """What saves and loads the bodies of its messages."""
         return self._reader
 
-    def _complete(self, exchange: Exchange, frame: Frame, events: ConnectionEvents) -> None:
+    def _complete(
+        self, exchange: Exchange, cut: CutFrames, index: int, events: ConnectionEvents
+    ) -> None:
         """Complete an exchange with its response."""
-        direction = self._broker_index
-        message = message_of(frame)
-        exchange.response = message
+        direction, frame = self._broker_index, cython.address(cut.items[index])
+        set_times(cython.address(exchange.resp), frame)
         if exchange.key == SASL_AUTHENTICATE:
-            token = self._reader.fields.token_in_response(frame, exchange.key_version)
-            events.token_bytes.append(self.tokens.of_frame(frame, direction, *token))
-        request = exchange.request
-        if request is not None:
-            self._check_order(exchange, request, message, events)
+            whole = cut.frame(index)
+            token = self._reader.fields.token_in_response(whole, exchange.key_version)
+            events.token_bytes.append(self.tokens.of_frame(whole, direction, *token))
+        request = exchange.request_record()
+        if request is not cython.NULL:
+            self._check_order(exchange, events)
         if exchange.one_way:
-            kind = AnomalyKind.UNSOLICITED_RESPONSE
-            tcp = exchange.peers.tcp
-            events.anomalies.append(frame_anomaly(kind, tcp, frame, direction, "", exchange))
-        if frame.missing_bytes:
-            self.losses.note_missing(frame, direction, exchange)
-        self.bodies.read_response(frame, exchange, message, direction, events)
+            kind, tcp = AnomalyKind.UNSOLICITED_RESPONSE, exchange.peers.tcp
+            anomaly = frame_anomaly(kind, tcp, cut.frame(index), direction, "", exchange)
+            events.anomalies.append(anomaly)
+        if frame.is_object and cut.frame(index).missing_bytes:
+            self.losses.note_missing(cut.frame(index), direction, exchange)
+        self.bodies.read_response(cut, index, exchange, direction, events)
         if self.login.raw is not None:
-            self.login.follow_response(exchange, frame)
+            self.login.follow_response(exchange, cut.frame(index))
         exchange.lost_ns = self.losses.lost_before(exchange)
         events.exchanges.append(exchange)
 
-    def _check_order(
-        self, exchange: Exchange, request: Message, response: Message, events: ConnectionEvents
-    ) -> None:
+    def _check_order(self, exchange: Exchange, events: ConnectionEvents) -> None:
         """Report a response that came too early or too late."""
+        request, response = exchange.request_record(), exchange.response_record()
         if response.start_packet < request.start_packet:
             # Only packets are compared: which of the two was read first depends on the batches.
             kind = AnomalyKind.RESPONSE_BEFORE_REQUEST
             events.anomalies.append(exchange_anomaly(kind, exchange))
-        if self.correlator.follow_order(request, response):
+        asked, answered = request.stream_offset, response.stream_offset
+        if self.correlator.follow_order(asked, answered):
             kind = AnomalyKind.RESPONSE_OUT_OF_ORDER
             events.anomalies.append(exchange_anomaly(kind, exchange))
-        if not self.correlator.keeps_order or self.correlator.overtakes(request):
+        if not self.correlator.keeps_order or self.correlator.overtakes(asked):
             # This request was not held up by the one whose response came before.
             exchange.previous_ns = 0
 
@@ -304,7 +315,9 @@ class _Completion:
 class ExchangeBuilder(_Completion):
     """Pairs requests and responses of one connection, and reads their bodies."""
 
-    _NOT_SAVED = ("_broker_index", "_client_index", "_reader")
+    if not cython.compiled:
+        _head = new_record()
+    _NOT_SAVED = ("_broker_index", "_client_index", "_reader", "_whole")
     _SAVED = Saved(
         "login:here bodies:here tokens:here losses:here _early:here correlator:here _one_way:here "
         "_previous_ns:int",
@@ -331,28 +344,42 @@ class ExchangeBuilder(_Completion):
 
     # -- requests ---------------------------------------------------------------------------------
 
-    def add_request(self, frame: Frame, events: ConnectionEvents) -> None:
+    def add_request(self, cut: CutFrames, index: int, events: ConnectionEvents) -> None:
         """Read a frame of the client."""
-        self._add_readable(frame, self._client_index, events)
-        header = self._header_of(frame, events)
-        if header is None:
-            return
-        key = header.api_key
+        head, frame = cython.address(self._head), cython.address(cut.items[index])
+        if self.losses.has_open or self.tokens.has_partial:
+            self._add_readable(cut.frame(index), self._client_index, events)
+        is_usual = self.login.raw is None and self._whole.head(cut, index, head)
+        if is_usual:
+            client_id = self._whole.client_id(cut, index, head)
+        else:
+            header = self._header_of(cut.frame(index), events)
+            if header is None:
+                return
+            head.api_key, head.api_version = header.api_key, header.api_version
+            head.correlation_id, head.body = header.correlation_id, header.body
+            client_id = header.client_id
+        key = head.api_key
         if key in (API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE) or not self._reader.has_api(
             key
         ):
-            self._follow(frame, header, events)
-        message = message_of(frame)
-        exchange = _exchange_with(self.login.peers, message, header)
-        if frame.missing_bytes:
-            self.losses.note_missing(frame, self._client_index, exchange)
-        self.bodies.read_request(frame, header, exchange, message, self._client_index, events)
-        if key == PRODUCE and self._reader.acks(frame, header) == 0:
-            exchange.one_way = True
+            header = request_header_of(
+                key, head.api_version, head.correlation_id, client_id, head.body
+            )
+            self._follow(cut.frame(index), header, events)
+        exchange = exchange_of(
+            self.login.peers, key, head.api_version, head.correlation_id, client_id
+        )
+        set_times(cython.address(exchange.req), frame)
+        if frame.is_object and cut.frame(index).missing_bytes:
+            self.losses.note_missing(cut.frame(index), self._client_index, exchange)
+        exchange.one_way = self.bodies.read_request(
+            cut, index, head, exchange, self._client_index, events
+        )
         if self._early.has_any() and self._match_early(exchange, events):
             return
         if exchange.one_way:
-            _end_one_way(self._one_way.add(exchange), frame.completion_packet(), events)
+            _end_one_way(self._one_way.add(exchange), _completion_packet(frame), events)
         else:
             self._add_pending(exchange, events)
 
@@ -363,7 +390,7 @@ class ExchangeBuilder(_Completion):
         except WireError:
             return
         if self.login.raw is None or self.login.may_be_request(header):
-            exchange = _exchange_with(self.login.peers, Message(frame), header)
+            exchange = _exchange_with(self.login.peers, frame, header)
             exchange.anomalies.append(AnomalyKind.INCOMPLETE_FRAME)
             self._add_pending(exchange, events)
 
@@ -410,40 +437,45 @@ class ExchangeBuilder(_Completion):
             return False
         exchange.previous_ns = response.previous_ns
         events.token_bytes.append(self.tokens.of_none(response.frame, self._broker_index))
-        self._complete(exchange, response.frame, events)
+        self._complete(exchange, _cut_of(response.frame), 0, events)
         return True
 
     # -- responses --------------------------------------------------------------------------------
 
-    def add_response(self, frame: Frame, events: ConnectionEvents) -> None:
+    def add_response(self, cut: CutFrames, index: int, events: ConnectionEvents) -> None:
         """Read a frame of the broker."""
-        direction = self._broker_index
-        self._add_readable(frame, direction, events)
+        direction, frame = self._broker_index, cython.address(cut.items[index])
+        if self.losses.has_open or self.tokens.has_partial:
+            self._add_readable(cut.frame(index), direction, events)
         previous_ns = self._previous_ns
-        self._previous_ns = 0 if frame.last_packet == NO_PACKET else frame.last_time_ns
+        self._previous_ns = 0 if frame.last_packet == NO_PACKET else frame.last_ns
         try:
-            correlation_id = self._reader.correlation_id(frame)
+            correlation_id = self._whole.correlation_id(cut, index)
+            if correlation_id == NO_ID:
+                correlation_id = self._reader.correlation_id(cut.frame(index))
         except WireError:
-            if not self._add_brokers_token(frame, events):
-                self._add_unreadable(frame, direction, "correlation id", events)
+            if not self._add_brokers_token(cut.frame(index), events):
+                self._add_unreadable(cut.frame(index), direction, "correlation id", events)
             return
-        exchange = self._match(frame, correlation_id, events)
+        exchange = self._match(frame.start_packet, correlation_id, events)
         if exchange is None and self._one_way.has_any():
-            exchange = self._one_way.match(frame, correlation_id, self._reader.checks)
+            exchange = self._one_way.match(cut.frame(index), correlation_id, self._reader.checks)
         if exchange is not None:
             exchange.previous_ns = previous_ns
             if self._early.has_any():
                 for earlier in self._early.drop_before(frame.stream_offset):
-                    self._end_orphan(earlier, frame.completion_packet(), events)
-            if self._one_way.has_any() and exchange.request is not None:
-                begin, unsure = exchange.request.start_packet, self.correlator.lost.unsure_before
+                    self._end_orphan(earlier, _completion_packet(frame), events)
+            request = exchange.request_record()
+            if self._one_way.has_any() and request is not cython.NULL:
+                begin, unsure = request.start_packet, self.correlator.lost.unsure_before
                 passed = self._one_way.drop_before(begin, unsure)
-                _end_one_way(passed, frame.completion_packet(), events)
-            self._complete(exchange, frame, events)
-        elif not self._add_brokers_token(frame, events):
-            events.token_bytes.append(self.tokens.of_frame(frame, direction, _RESPONSE_HEAD_BYTES))
-            for dropped in self._early.add(EarlyResponse(frame, correlation_id, previous_ns)):
-                self._end_orphan(dropped, frame.completion_packet(), events)
+                _end_one_way(passed, _completion_packet(frame), events)
+            self._complete(exchange, cut, index, events)
+        elif not self._add_brokers_token(cut.frame(index), events):
+            whole = cut.frame(index)
+            events.token_bytes.append(self.tokens.of_frame(whole, direction, _RESPONSE_HEAD_BYTES))
+            for dropped in self._early.add(EarlyResponse(whole, correlation_id, previous_ns)):
+                self._end_orphan(dropped, _completion_packet(frame), events)
 
     def add_incomplete_response(self, frame: Frame, events: ConnectionEvents) -> None:
         """Read a response that the stream ended within."""
@@ -451,7 +483,7 @@ class ExchangeBuilder(_Completion):
             correlation_id = self._reader.correlation_id(frame)
         except WireError:
             return
-        exchange = self._match(frame, correlation_id, events)
+        exchange = self._match(frame.start_packet, correlation_id, events)
         if exchange is not None:
             exchange.response = Message(frame)
             exchange.malformed = True
@@ -459,13 +491,12 @@ class ExchangeBuilder(_Completion):
             exchange.lost_ns = self.losses.lost_before(exchange)
             events.exchanges.append(exchange)
 
-    def _match(
-        self, frame: Frame, correlation_id: int, events: ConnectionEvents
-    ) -> Exchange | None:
+    def _match(self, packet: int, correlation_id: int, events: ConnectionEvents) -> Exchange | None:
+        """Return the request of a response that begins in ``packet``; None if it is not certain."""
         if self.correlator.is_ambiguous():
-            for dropped in self.correlator.drop_ambiguous(correlation_id, frame.start_packet):
+            for dropped in self.correlator.drop_ambiguous(correlation_id, packet):
                 self._end_unanswered(dropped, events)
-        return self.correlator.match(correlation_id, frame.start_packet)
+        return self.correlator.match(correlation_id, packet)
 
     # -- completion -------------------------------------------------------------------------------
 
@@ -540,12 +571,24 @@ def _end_one_way(exchanges: list[Exchange], packet: int | None, events: Connecti
         events.exchanges.append(exchange)
 
 
-def _exchange_with(peers: Peers, request: Message, header: RequestHeader) -> Exchange:
-    return exchange_of(
-        peers,
-        request,
-        header.api_key,
-        header.api_version,
-        header.correlation_id,
-        header.client_id,
+def _exchange_with(peers: Peers, frame: Frame, header: RequestHeader) -> Exchange:
+    exchange = exchange_of(
+        peers, header.api_key, header.api_version, header.correlation_id, header.client_id
     )
+    exchange.request = Message(frame)
+    return exchange
+
+
+def _cut_of(frame: Frame) -> CutFrames:
+    """Return a frame as one that was cut."""
+    cut = CutFrames()
+    cut.add(frame)
+    return cut
+
+
+def _completion_packet(frame: Any) -> int:
+    """As :meth:`Frame.completion_packet`."""
+    packet: int = frame.last_packet
+    if packet == NO_PACKET:
+        packet = frame.start_packet
+    return packet

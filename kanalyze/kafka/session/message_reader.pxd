@@ -1,9 +1,10 @@
 # The C types of message_reader.py.
 cimport cython
 
-from kanalyze.kafka.codec.machine cimport int16_at, int32_at, varint_at, varint_width
-from kanalyze.kafka.codec.values cimport BodyDecoder, EncodedFields, Tape, Texts
+from kanalyze.kafka.codec.machine cimport int16_at, int32_at, start_of, Tape
+from kanalyze.kafka.codec.values cimport BodyDecoder, EncodedFields
 from kanalyze.kafka.framing.frame cimport Frame, request_header_of, RequestHeader
+from kanalyze.kafka.framing.framer cimport CutFrames
 from kanalyze.kafka.session.decode_plans cimport (
     API_VERSIONS,
     DecodePlan,
@@ -13,13 +14,15 @@ from kanalyze.kafka.session.decode_plans cimport (
     UNSUPPORTED_VERSION,
 )
 from kanalyze.kafka.session.events cimport ConnectionEvents, frame_anomaly
-from kanalyze.kafka.session.exchange cimport Exchange, Message, NO_API, NO_VERSION
+from kanalyze.kafka.session.exchange cimport Exchange, Message, MessageRecord, NO_API, NO_VERSION
+from kanalyze.kafka.session.whole_messages cimport (
+    acks_at,
+    LARGEST_BODY_BYTES,
+    NOT_THERE,
+    RequestHead,
+    WholeMessages,
+)
 from kanalyze.model.streams cimport Segments
-
-cdef enum:
-    MIN_HEADER_BYTES = 14
-    LARGEST_BODY_BYTES = 16777216
-
 
 @cython.final
 cdef class DecodedBody:
@@ -36,25 +39,12 @@ cdef class MessageReader:
     cdef bint _checks_crc
     cdef readonly DecodePlans _plans
     cdef object _failures
-    cdef Texts _client_ids
     cdef Tape _tape
+    cdef readonly WholeMessages whole
     cdef readonly MessageChecks checks
     cdef readonly object fields
 
     cpdef RequestHeader request_header(self, Frame frame)
-    @cython.locals(
-        segments=Segments,
-        data="const unsigned char[::1]",
-        begin=cython.longlong,
-        limit=cython.longlong,
-        length=cython.longlong,
-        end=cython.longlong,
-        api_key=cython.int,
-        version=cython.int,
-        correlation_id=cython.longlong,
-        plan=DecodePlan,
-    )
-    cdef RequestHeader _usual_header(self, Frame frame)
     @cython.locals(plan=DecodePlan, body=DecodedBody)
     cpdef DecodedBody request_body(self, Frame frame, RequestHeader header)
     cpdef bint has_api(self, int api_key) except -1
@@ -91,50 +81,62 @@ cdef bint _has_no_tags(Frame frame) except -1
     end=cython.longlong,
 )
 cdef long long _acks(Frame frame, long long at, long long version) except? -7
-@cython.locals(width=cython.longlong)
-cdef long long _acks_at(
-    const unsigned char[::1] data, long long at, long long limit, long long version
-) except? -7
-
-
 @cython.final
 cdef class MessageBodies:
     cdef MessageReader _reader
+    cdef WholeMessages _whole
     cdef object _keep
     cdef list _undetached
     cdef public long long decoded_bytes
     cdef public long long undecoded_bytes
     cdef public object batches
 
-    @cython.locals(body=DecodedBody)
-    cdef read_request(
+    @cython.locals(
+        body=DecodedBody,
+        decode=BodyDecoder,
+        frame=Frame,
+        header=RequestHeader,
+        acks=cython.longlong,
+        key=cython.int,
+        version=cython.int,
+    )
+    cdef bint read_request(
         self,
-        Frame frame,
-        RequestHeader header,
+        CutFrames cut,
+        Py_ssize_t index,
+        RequestHead* head,
         Exchange exchange,
-        Message message,
         int direction,
         ConnectionEvents events,
+    ) except -1
+    @cython.locals(
+        body=DecodedBody, decode=BodyDecoder, frame=Frame, key=cython.int, version=cython.int
     )
-    @cython.locals(body=DecodedBody, key=cython.int, version=cython.int)
     cdef read_response(
-        self, Frame frame, Exchange exchange, Message message, int direction, ConnectionEvents events
+        self,
+        CutFrames cut,
+        Py_ssize_t index,
+        Exchange exchange,
+        int direction,
+        ConnectionEvents events,
     )
     cpdef bint keeps_bytes(self, int api_key) except -1
     @cython.locals(
         index=cython.Py_ssize_t,
         exchange=Exchange,
-        request=Message,
+        pending=list,
+        request="MessageRecord*",
         cells=cython.longlong,
         arena_bytes=cython.longlong,
     )
     cpdef detach_pending(self)
     cdef bint _keeps_records(self, int api_key) except -1
+    @cython.locals(message=Message)
     cdef _record(
         self,
         Frame frame,
         Exchange exchange,
-        Message message,
+        bint is_request,
         DecodedBody body,
         int direction,
         ConnectionEvents events,

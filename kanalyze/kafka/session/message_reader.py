@@ -30,7 +30,7 @@ from kanalyze.kafka.codec.failures import (
     locate_failure,
     unknown_version,
 )
-from kanalyze.kafka.codec.values import Tape, Texts
+from kanalyze.kafka.codec.machine import Tape
 from kanalyze.kafka.framing.frame import (
     RequestHeader,
     parse_request_header,
@@ -45,7 +45,8 @@ from kanalyze.kafka.session.decode_plans import (
     response_body_at,
 )
 from kanalyze.kafka.session.events import frame_anomaly
-from kanalyze.kafka.wire import Malformed, WireError
+from kanalyze.kafka.session.whole_messages import WholeMessages
+from kanalyze.kafka.wire import WireError
 from kanalyze.model.anomalies import AnomalyKind
 
 try:
@@ -54,16 +55,15 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.kafka.codec.machine import int16_at, int32_at, varint_at, varint_width
+    from kanalyze.common.compiled import (
+        cython,  # addresses of structs are the structs
+        start_of,
+    )
+    from kanalyze.kafka.codec.machine import int16_at, int32_at
     from kanalyze.kafka.framing.frame import request_header_of
     from kanalyze.kafka.session.decode_plans import API_VERSIONS, PRODUCE, UNSUPPORTED_VERSION
     from kanalyze.kafka.session.exchange import NO_API, NO_VERSION
-
-    MIN_HEADER_BYTES = 14  # size, key, version, correlation id, length of a client id
-
-    # Without record data. Values take up to 43 times as much (measured over all messages); the
-    # metadata of 200,000 partitions is about 10 MB.
-    LARGEST_BODY_BYTES = 16 * 1024 * 1024
+    from kanalyze.kafka.session.whole_messages import LARGEST_BODY_BYTES, NOT_THERE, acks_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.codec.compiler import Decoders
     from kanalyze.kafka.codec.values import BodyDecoder, EncodedFields
     from kanalyze.kafka.framing.frame import Frame
+    from kanalyze.kafka.framing.framer import CutFrames
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.batch_checks import BatchChecks
     from kanalyze.kafka.session.decode_plans import DecodePlan, FieldSelection, MessageKind
@@ -144,7 +145,6 @@ _INT16 = struct.Struct(">h").unpack_from
 _INT32 = struct.Struct(">i").unpack_from
 _CODE_AT = 8
 """Position of an error code after a response header of version 0."""
-_LONGEST_VARINT_BYTES = 5
 _CHECKED_APIS = frozenset({0, 1, 78})
 """Keys of the APIs whose batches of records are checked: Produce, Fetch, ShareFetch."""
 _RECORDS_WITHIN_BYTES = 640
@@ -208,8 +208,8 @@ class MessageReader:
         self._checks_crc = checks_crc
         self._plans = DecodePlans(catalog, decoders, selection)
         self._failures = FailureDetails()
-        self._client_ids = Texts()
         self._tape: Tape | None = None
+        self.whole = WholeMessages(self._plans, reads_bodies=not checks_crc)
         self.checks = MessageChecks(self._plans, decoders)
         self.fields = SessionFields(catalog, self._plans, decoders)
 
@@ -225,32 +225,8 @@ class MessageReader:
         Raises:
             WireError: the frame has no room for it, or its bytes are not there.
         """
-        header = self._usual_header(frame)
+        header = self.whole.header_of(frame)
         return self.parse_header(self.beginning(frame), frame.size) if header is None else header
-
-    def _usual_header(self, frame: Frame) -> RequestHeader | None:
-        """Read a header that is contiguous and in order; None for any other."""
-        segments, limit = frame.segments, frame.begin + frame.contiguous_bytes
-        if segments is None or frame.contiguous_bytes < MIN_HEADER_BYTES:
-            return None
-        data, begin = segments.data, frame.begin
-        api_key, version = int16_at(data, begin + 4), int16_at(data, begin + 6)
-        plan = self._plans.request(api_key, version)
-        length = int16_at(data, begin + 12)
-        if plan.definition is None or plan.header_version == 0 or length < -1:
-            return None
-        client_id, end = None, begin + MIN_HEADER_BYTES
-        if length >= 0:
-            end += length
-            if end > limit:
-                return None
-            client_id = self._client_ids.text(data, end - length, end)
-        if plan.header_version == 2:
-            if end >= limit or data[end] != 0:
-                return None
-            end += 1
-        correlation_id = int32_at(data, begin + 8)
-        return request_header_of(api_key, version, correlation_id, client_id, end - begin)
 
     @staticmethod
     def beginning(frame: Frame) -> memoryview:
@@ -571,26 +547,12 @@ def _acks(frame: Frame, at: int, version: int) -> int:
     else:
         data, begin = frame.contiguous(at), 0
         limit = len(data)
-    end = _acks_at(data, begin, limit, version)
+    end = acks_at(start_of(data), begin, limit, version)
     while end + 2 > limit:  # twice, if the length of the transactional id was not there either
         data = frame.read(at, end - begin + 2)
         begin, limit = 0, len(data)
-        end = _acks_at(data, begin, limit, version)
+        end = acks_at(start_of(data), begin, limit, version)
     return int16_at(data, end)
-
-
-def _acks_at(data: memoryview, at: int, limit: int, version: int) -> int:
-    """Return the index of ``acks`` in a body at ``data[at:limit]``, which may be incomplete."""
-    if version < 3:
-        return at
-    if version < 9:
-        return at + 2 + (max(int16_at(data, at), 0) if at + 2 <= limit else 0)
-    width = varint_width(data, at, limit)
-    if width < 0:
-        raise Malformed("a varint of more than 5 bytes")
-    if width == 0:
-        return at + _LONGEST_VARINT_BYTES
-    return at + width + max(varint_at(data, at) - 1, 0)
 
 
 KeepsBytes: TypeAlias = "Callable[[int], bool]"
@@ -607,11 +569,12 @@ _TOO_LARGE = DecodedBody(
 class MessageBodies:
     """Reads the bodies of one connection; counts bytes by whether the body was read."""
 
-    _NOT_SAVED = ("_keep", "_reader", "_undetached")
+    _NOT_SAVED = ("_keep", "_reader", "_undetached", "_whole")
     _SAVED = Saved("decoded_bytes:count undecoded_bytes:count", added="batches:here")
 
     def __init__(self, reader: MessageReader, keep: KeepsBytes | None) -> None:
         self._reader = reader
+        self._whole = reader.whole
         self._keep = keep
         self._undetached: list[Exchange] = []
         """Exchanges of the current feed; the values of their messages are on the shared tape."""
@@ -622,26 +585,42 @@ class MessageBodies:
 
     def read_request(
         self,
-        frame: Frame,
-        header: RequestHeader,
+        cut: CutFrames,
+        index: int,
+        head: Any,
         exchange: Exchange,
-        message: Message,
         direction: int,
         events: ConnectionEvents,
-    ) -> None:
-        """Read the body of an exchange's request."""
+    ) -> bool:
+        """Read the body of an exchange's request; return whether acks say that none comes back."""
         self._undetached.append(exchange)
-        if frame.buffered_bytes > LARGEST_BODY_BYTES and not self._keeps_records(header.api_key):
+        if self._keep is None:
+            decode = self._whole.request(cut, index, head)
+            if decode is not None:
+                exchange.read_request(decode, head.api_version)
+                self.decoded_bytes += cut.items[index].length
+                if head.api_key != PRODUCE:
+                    return False
+                acks = self._whole.acks(cut, index, head)
+                if acks != NOT_THERE:
+                    return acks == 0
+                header = request_header_of(PRODUCE, head.api_version, 0, None, head.body)
+                return self._reader.acks(cut.frame(index), header) == 0
+        frame = cut.frame(index)
+        key, version = head.api_key, head.api_version
+        header = request_header_of(key, version, head.correlation_id, exchange.client_id, head.body)
+        if frame.buffered_bytes > LARGEST_BODY_BYTES and not self._keeps_records(head.api_key):
             body = _TOO_LARGE
         else:
             body = self._reader.request_body(frame, header)
-        self._record(frame, exchange, message, body, direction, events)
+        self._record(frame, exchange, True, body, direction, events)
+        return head.api_key == PRODUCE and self._reader.acks(frame, header) == 0
 
     def read_response(
         self,
-        frame: Frame,
+        cut: CutFrames,
+        index: int,
         exchange: Exchange,
-        message: Message,
         direction: int,
         events: ConnectionEvents,
     ) -> None:
@@ -649,11 +628,18 @@ class MessageBodies:
         key, version = exchange.key, exchange.key_version
         if key == NO_API or version == NO_API:
             return
+        if self._keep is None:
+            decode = self._whole.response(cut, index, key, version)
+            if decode is not None:
+                exchange.read_response(decode, version)
+                self.decoded_bytes += cut.items[index].length
+                return
+        frame = cut.frame(index)
         if frame.buffered_bytes > LARGEST_BODY_BYTES and not self._keeps_records(key):
             body = _TOO_LARGE
         else:
             body = self._reader.response_body(frame, key, version)
-        self._record(frame, exchange, message, body, direction, events)
+        self._record(frame, exchange, False, body, direction, events)
 
     def keeps_bytes(self, api_key: int) -> bool:
         """Return true if the bytes of an API's messages are kept."""
@@ -661,24 +647,21 @@ class MessageBodies:
 
     def detach_pending(self) -> None:
         """Copy the values of requests without a response: all connections share one tape."""
-        pending: list[Message] = []
+        pending: list[Exchange] = []
         cells = arena_bytes = 0
         for index in range(len(self._undetached)):
             exchange = self._undetached[index]
-            request = exchange.request
-            if (
-                exchange.response is None
-                and request is not None
-                and request.encoded_fields is not None
-            ):
-                pending.append(request)
-                cells += request.encoded_fields.cells
-                arena_bytes += request.encoded_fields.arena_bytes
+            if exchange.response_record() is not cython.NULL:
+                continue
+            request = exchange.request_record()
+            if request is not cython.NULL and request.cells >= 0:
+                pending.append(exchange)
+                cells += request.cells
+                arena_bytes += request.arena_bytes
         if pending:
             tape = Tape(cells, arena_bytes)
-            for request in pending:
-                if request.encoded_fields is not None:
-                    request.encoded_fields = request.encoded_fields.moved(tape)
+            for exchange in pending:
+                exchange.move_request(tape)
         if self._undetached:
             self._undetached = []
 
@@ -693,19 +676,24 @@ class MessageBodies:
         self,
         frame: Frame,
         exchange: Exchange,
-        message: Message,
+        is_request: bool,
         body: DecodedBody,
         direction: int,
         events: ConnectionEvents,
     ) -> None:
         """Put the values into the message, and count the frame."""
-        message.encoded_fields, message.read_as = body.encoded_fields, body.read_as
+        if is_request:
+            exchange.set_request_fields(body.encoded_fields, body.read_as)
+        else:
+            exchange.set_response_fields(body.encoded_fields, body.read_as)
         if self._keep is not None and self._keep(exchange.key):
+            message = exchange.request_message() if is_request else exchange.response_message()
+            assert message is not None
             if frame.missing_bytes:
                 message.pieces = save(frame.in_pieces())
             else:
                 message.data = bytes(frame.read(0, frame.length))
-        if message.read_as == NO_VERSION:
+        if body.read_as == NO_VERSION:
             self.undecoded_bytes += frame.length
         else:
             self.decoded_bytes += frame.length - body.left_over

@@ -182,7 +182,7 @@ def test_any_segmentation_skips_the_same_bytes(sizes: list[int]) -> None:
     stream = frame_of(b"before") + alert + frame_of(b"MARK after")
     cutter = FrameCutter(marked)
     found = cutter.feed([chunk(cut(stream, sizes))])
-    found.frames += cutter.finish().frames
+    found.extend(cutter.finish())
     assert [frame.stream_offset for frame in found.frames] == [0, 10 + len(alert)]
     assert cutter.skipped_bytes == len(alert)
 
@@ -379,3 +379,19 @@ def test_inconsistent_states_are_refused() -> None:
     for wrong_prefix in ((b"", frame), (b"12", None), (b"1234", frame), (b"12", frame)):
         with pytest.raises(ValueError, match="a split size prefix"):
             load(SplitPrefix(), wrong_prefix)
+
+
+@given(st.lists(st.integers(1, 9), max_size=12))
+def test_a_frame_that_was_cut_is_made_into_one_object_however_often_it_is_asked_for(
+    sizes: list[int],
+) -> None:
+    bodies = [b"first", b"", b"third frame"]
+    stream = b"".join([frame_of(body) for body in bodies])
+    found = FrameCutter(marked).feed([chunk(cut(stream, sizes))])
+    assert found.frame(2) is found.frame(2)
+    joined = FrameCutter(marked).feed([chunk(cut(stream, [3, *sizes]))])
+    joined.extend(found)
+    assert joined.frame(5) is found.frame(2)
+    assert [bytes(each.read(4, each.size)) for each in joined.frames] == bodies * 2
+    found.clear()
+    assert (found.count, found.frames) == (0, [])

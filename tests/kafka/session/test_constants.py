@@ -12,10 +12,10 @@ from tests.support.uncompiled import uncompiled
 
 ROOT = Path(kanalyze.__file__).parent
 MODULES = (
+    "kanalyze.kafka.session.correlation",
     "kanalyze.kafka.session.exchange",
-    "kanalyze.kafka.session.message_reader",
     "kanalyze.kafka.session.decode_plans",
-    "kanalyze.kafka.session.message_reader",
+    "kanalyze.kafka.session.whole_messages",
     "kanalyze.kafka.framing.frame",
 )
 

@@ -13,7 +13,7 @@ from kanalyze.kafka.session.exchange_builder import PENDING_BYTES, ExchangeBuild
 from kanalyze.kafka.session.resync import RequestLocator
 from kanalyze.model.anomalies import AnomalyKind
 from tests.support import kafka as k
-from tests.support.session import CATALOG, READER, TCP, begun, exchange, frame_of
+from tests.support.session import CATALOG, READER, TCP, begun, cut_frame, cut_of, exchange, frame_of
 from tests.support.streams import TIME_NS
 from tests.support.talk import BROKER, CLIENT
 
@@ -30,10 +30,10 @@ def new_builder(*, tokens_first: bool = False) -> ExchangeBuilder:
 
 def test_a_request_waits_and_its_response_completes_it() -> None:
     builder, events = new_builder(), ConnectionEvents()
-    builder.add_request(frame_of(k.heartbeat(7)), events)
+    builder.add_request(cut_of(k.heartbeat(7)), 0, events)
     assert events.exchanges == []
     assert builder.buffered_bytes == PENDING_BYTES
-    builder.add_response(frame_of(k.heartbeat_answer(7)), events)
+    builder.add_response(cut_of(k.heartbeat_answer(7)), 0, events)
     (exchange,) = events.exchanges
     assert exchange.response is not None
     assert (exchange.lost_ns, builder.buffered_bytes, events.anomalies) == (None, 0, [])
@@ -43,8 +43,8 @@ def test_a_request_waits_and_its_response_completes_it() -> None:
 
 def test_a_token_is_counted_and_makes_no_exchange() -> None:
     builder, events = new_builder(tokens_first=True), ConnectionEvents()
-    builder.add_request(frame_of(TOKEN), events)
-    builder.add_response(frame_of(TOKEN), events)
+    builder.add_request(cut_of(TOKEN), 0, events)
+    builder.add_response(cut_of(TOKEN), 0, events)
     assert (events.exchanges, events.anomalies) == ([], [])
     assert [each[1:5] for each in events.token_bytes] == [
         (CLIENT, 0, 4, len(TOKEN)),
@@ -57,8 +57,8 @@ def test_a_frame_without_a_header_is_unreadable_and_may_be_a_token() -> None:
     builder, events = new_builder(), ConnectionEvents()
     holed = frame_of(b"\0\0\0\1x")
     holed.missing_bytes = 3
-    builder.add_request(frame_of(struct.pack(">ihhih", 12, 3, 1, 2, -7) + b"??"), events)
-    builder.add_response(holed, events)
+    builder.add_request(cut_of(struct.pack(">ihhih", 12, 3, 1, 2, -7) + b"??"), 0, events)
+    builder.add_response(cut_frame(holed), 0, events)
     assert [(each.kind, each.direction, each.detail) for each in events.anomalies] == [
         (AnomalyKind.MALFORMED_BODY, CLIENT, "request header"),
         (AnomalyKind.MISSING_BYTES, BROKER, "correlation id"),
@@ -69,9 +69,9 @@ def test_a_frame_without_a_header_is_unreadable_and_may_be_a_token() -> None:
 
 def test_an_early_response_keeps_the_connection_unsettled() -> None:
     builder, events = new_builder(), ConnectionEvents()
-    builder.add_response(frame_of(k.heartbeat_answer(7)), events)
+    builder.add_response(cut_of(k.heartbeat_answer(7)), 0, events)
     assert not builder.is_settled
-    builder.add_request(frame_of(k.heartbeat(7)), events)
+    builder.add_request(cut_of(k.heartbeat(7)), 0, events)
     assert builder.is_settled
     assert len(events.exchanges) == 1
 
@@ -79,8 +79,8 @@ def test_an_early_response_keeps_the_connection_unsettled() -> None:
 def test_at_the_end_every_exchange_is_complete() -> None:
     builder, events = new_builder(), ConnectionEvents()
     for request in (k.heartbeat(1), k.produce(2, acks=0), k.heartbeat(4)):
-        builder.add_request(frame_of(request), events)
-    builder.add_response(frame_of(k.heartbeat_answer(9)), events)
+        builder.add_request(cut_of(request), 0, events)
+    builder.add_response(cut_of(k.heartbeat_answer(9)), 0, events)
     builder.add_incomplete_request(frame_of(k.heartbeat(3)), events)
     builder.add_incomplete_response(frame_of(k.heartbeat_answer(4)), events)
     builder.close(events)
@@ -94,9 +94,9 @@ def test_at_the_end_every_exchange_is_complete() -> None:
 
 def test_a_state_has_pending_requests_and_early_responses() -> None:
     builder, other, events = new_builder(), new_builder(), ConnectionEvents()
-    builder.add_request(frame_of(k.heartbeat(1)), events)
-    builder.add_request(frame_of(k.produce(2, acks=0)), events)
-    builder.add_response(frame_of(k.heartbeat_answer(9)), events)
+    builder.add_request(cut_of(k.heartbeat(1)), 0, events)
+    builder.add_request(cut_of(k.produce(2, acks=0)), 0, events)
+    builder.add_response(cut_of(k.heartbeat_answer(9)), 0, events)
     load(other, save(builder))
     assert save(other) == save(builder)
     assert other.buffered_bytes == builder.buffered_bytes
@@ -124,13 +124,13 @@ def test_an_incomplete_request_of_an_unknown_api_may_hold_a_token() -> None:
 
 def test_an_incomplete_response_may_hold_a_token_unless_its_request_is_known() -> None:
     builder, events = new_builder(), ConnectionEvents()
-    builder.add_request(frame_of(k.heartbeat(1)), events)
+    builder.add_request(cut_of(k.heartbeat(1)), 0, events)
     for number, end, count in ((1, -1, 0), (2, -1, 1), (1, 6, 1)):
         builder.trim_response(begun(k.heartbeat_answer(number)[:end]), events)
         assert len(events.token_bytes) == count
     # Complete, it is known that the second one has none.
-    builder.add_request(frame_of(k.heartbeat(2)), events)
-    builder.add_response(frame_of(k.heartbeat_answer(2)), events)
+    builder.add_request(cut_of(k.heartbeat(2)), 0, events)
+    builder.add_response(cut_of(k.heartbeat_answer(2)), 0, events)
     assert events.token_bytes[-1][3:5] == (0, 0)
 
 

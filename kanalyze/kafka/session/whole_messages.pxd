@@ -1,0 +1,81 @@
+# The C types of whole_messages.py.
+cimport cython
+
+from kanalyze.kafka.codec.machine cimport (
+    bytes_from,
+    int16_in,
+    int32_in,
+    Machine,
+    start_of,
+    Tape,
+    varint_at,
+    varint_width,
+)
+from kanalyze.kafka.codec.machine cimport DONE, RUNNING
+from kanalyze.kafka.codec.values cimport BodyDecoder, shared_tape, Texts
+from kanalyze.kafka.framing.frame cimport CutFrame, Frame, request_header_of, RequestHeader
+from kanalyze.kafka.framing.framer cimport CutFrames
+from kanalyze.kafka.session.decode_plans cimport API_VERSIONS, DecodePlan, DecodePlans
+from kanalyze.kafka.session.exchange cimport NO_ID
+from kanalyze.model.streams cimport Segments
+
+cdef enum:
+    MIN_HEADER_BYTES = 14
+    LARGEST_BODY_BYTES = 16777216
+    NOT_THERE = -9
+
+# A request's header; the client id is at `text_at`, up to `text_end` (-1: null).
+cdef struct RequestHead:
+    int api_key
+    int api_version
+    long long correlation_id
+    long long body
+    long long text_at
+    long long text_end
+
+
+@cython.final
+cdef class WholeMessages:
+    cdef DecodePlans _plans
+    cdef Texts _client_ids
+    cdef Tape _tape
+    cdef public bint reads_bodies
+    cdef RequestHead _head
+
+    @cython.locals(
+        segments=Segments,
+        head="RequestHead*",
+        data="const unsigned char*",
+        begin=cython.longlong,
+    )
+    cdef RequestHeader header_of(self, Frame frame)
+    @cython.locals(frame="CutFrame*")
+    cdef bint head(self, CutFrames cut, Py_ssize_t index, RequestHead* head) except -1
+    cdef str client_id(self, CutFrames cut, Py_ssize_t index, RequestHead* head)
+    @cython.locals(length=cython.longlong, end=cython.longlong, plan=DecodePlan)
+    cdef bint _parse(self, const unsigned char* data, long long limit, RequestHead* head) except -1
+    cdef BodyDecoder request(self, CutFrames cut, Py_ssize_t index, RequestHead* head)
+    @cython.locals(frame="CutFrame*", end=cython.longlong)
+    cdef int acks(self, CutFrames cut, Py_ssize_t index, RequestHead* head) except? -7
+    @cython.locals(frame="CutFrame*")
+    cdef long long correlation_id(self, CutFrames cut, Py_ssize_t index) noexcept
+    @cython.locals(plan=DecodePlan, frame="CutFrame*")
+    cdef BodyDecoder response(self, CutFrames cut, Py_ssize_t index, int api_key, int api_version)
+    @cython.locals(decode=BodyDecoder, machine=Machine, frame="CutFrame*")
+    cdef BodyDecoder _whole(self, CutFrames cut, Py_ssize_t index, long long at, DecodePlan plan)
+
+
+@cython.locals(
+    data="const unsigned char*",
+    lengths="const long long[::1]",
+    index=cython.longlong,
+    at=cython.longlong,
+    begin=cython.longlong,
+    end=cython.longlong,
+    start=cython.longlong,
+)
+cdef int _feed(Machine machine, CutFrame* frame, Segments segments) except -1
+@cython.locals(width=cython.longlong)
+cdef long long acks_at(
+    const unsigned char* data, long long at, long long limit, long long version
+) except -1
