@@ -134,9 +134,9 @@ cdef class RecordColumns:
     cdef Py_ssize_t _next_row(self) except -1
     @cython.locals(first=cython.Py_ssize_t)
     cdef _end(self)
-    cdef _fill(self, Py_ssize_t first, tuple cells, Py_ssize_t column)
 
 
+cdef _fill(list buffers, Py_ssize_t column, tuple cells, Py_ssize_t first, Py_ssize_t end)
 @cython.locals(code=cython.int, at=cython.Py_ssize_t)
 cdef int _fill_words(WordBuffer buffer, Py_ssize_t first, Py_ssize_t end, word) except -1
 @cython.locals(at=cython.Py_ssize_t)

@@ -430,23 +430,26 @@ class RecordColumns:
         first, self._first = self._first, self._rows
         if first == self._rows:
             return
-        self._fill(first, self._cells, 0)
-        self._fill(first, self._more_cells, len(self._cells))
+        _fill(self._shared, 0, self._cells, first, self._rows)
+        _fill(self._shared, len(self._cells), self._more_cells, first, self._rows)
         for at in self._wrong_crcs:
             self._crc_ok.put(at, 0)
         self._wrong_crcs.clear()
 
-    def _fill(self, first: int, cells: tuple[Any, ...], column: int) -> None:
-        """Write cells of the shared columns from ``column`` on to the rows from ``first`` on."""
-        for cell in cells:
-            buffer = self._shared[column]
-            column += 1
-            if cell is None:
-                continue
-            if isinstance(buffer, WordBuffer):
-                _fill_words(buffer, first, self._rows, cell)
-            else:
-                _fill_ints(buffer, first, self._rows, cell)
+
+def _fill(
+    buffers: list[IntBuffer | WordBuffer], column: int, cells: tuple[Any, ...], first: int, end: int
+) -> None:
+    """Write a cell to some rows of each of the buffers from ``column`` on."""
+    for cell in cells:
+        buffer = buffers[column]
+        column += 1
+        if cell is None:
+            continue
+        if isinstance(buffer, WordBuffer):
+            _fill_words(buffer, first, end, cell)
+        else:
+            _fill_ints(buffer, first, end, cell)
 
 
 def _fill_words(buffer: WordBuffer, first: int, end: int, word: str) -> None:
