@@ -15,54 +15,47 @@ from tests.support.uncompiled import uncompiled
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from kanalyze.kafka.session.exchange import Exchange
+
 _MODULES = (
     *("columns.block", "columns.buffers"),
     *("requests.extract", "requests.row_assembler", "requests.row_columns"),
-)
-_EXCHANGE = (
-    *("api_key", "api_version", "client_id", "correlation", "key", "key_version", "lost_ns"),
-    *("malformed", "one_way", "peers", "previous_ns", "wire"),
-)
-_MESSAGE = (
-    *(
-        "start_ns",
-        "start_packet",
-        "last_ns",
-        "last_packet",
-        "length",
-        "read_as",
-        "encoded_fields",
-        "values",
-    ),
-    "stream_offset",
 )
 _BESIDES = ("kanalyze.tables.columns.block",)
 
 
 def _named(modules: dict[str, ModuleType]) -> SimpleNamespace:
     own = {name.partition(".")[2]: modules[f"kanalyze.tables.{name}"] for name in _MODULES}
-    values = modules["kanalyze.kafka.codec.values"]
     return SimpleNamespace(
         **own,
         int_columns=modules["kanalyze.common.int_columns"],
-        given=lambda exchange: _uncompiled(exchange, values),
+        given=lambda exchange: _uncompiled(exchange, modules),
     )
 
 
-def _uncompiled(exchange: Any, values: Any) -> Any:
+def _uncompiled(exchange: Exchange, modules: dict[str, ModuleType]) -> Any:
     """Return an exchange whose bodies are on tapes that uncompiled modules can read."""
-    made = SimpleNamespace(**{name: getattr(exchange, name) for name in _EXCHANGE})
-    made._anomalies = exchange.anomalies
-    for kind in ("request", "response"):
-        message = getattr(exchange, kind)
+    kinds, values = (
+        modules["kanalyze.kafka.session.exchange"],
+        modules["kanalyze.kafka.codec.values"],
+    )
+    messages = []
+    for message in (exchange.request, exchange.response):
+        made = None
         if message is not None:
-            message = SimpleNamespace(**{name: getattr(message, name) for name in _MESSAGE})
-            if message.encoded_fields is not None:
-                encoded = message.encoded_fields
-                message.encoded_fields = values.EncodedFields.from_state(
+            end = message.end_ns, message.end_packet, message.length
+            others = message.values, message.version, message.stream_offset
+            made = kinds.Message.read(message.start_ns, message.start_packet, *end, *others)
+            encoded = message.encoded_fields
+            if encoded is not None:
+                made.encoded_fields = values.EncodedFields.from_state(
                     encoded.state(), None, encoded.shape
                 )
-        setattr(made, kind, message)
+        messages.append(made)
+    api = exchange.api_key, exchange.api_version, exchange.correlation_id
+    made = kinds.Exchange(exchange.peers, *messages, *api, exchange.client_id)
+    for name in ("anomalies", "lost_ns", "malformed", "one_way", "previous_ns", "wire"):
+        setattr(made, name, getattr(exchange, name))
     return made
 
 

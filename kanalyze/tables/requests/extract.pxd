@@ -29,7 +29,7 @@ from kanalyze.tables.requests.summaries cimport (
 )
 from kanalyze.tables.requests.topics cimport NO_TOPIC, TopicTable
 from kanalyze.kafka.codec.values cimport EncodedFields
-from kanalyze.kafka.session.exchange cimport NO_API
+from kanalyze.kafka.session.exchange cimport Exchange, MessageRecord, NO_API
 
 cdef enum:
     OF_PRODUCE = 0
@@ -53,7 +53,7 @@ cdef class Extractors:
     cdef readonly TopicTable topics
     cdef dict _extractors
     cdef _Extractor _last
-    cdef long long _last_key
+    cdef int _last_key
     cdef FetchSessionUpdate _session
     cdef ExchangeSummary _summary
     cdef PartitionColumns _requested
@@ -64,15 +64,20 @@ cdef class Extractors:
 
     @cython.locals(extractor=_Extractor)
     cpdef needed_fields(self, api_key, kind)
+    @cython.locals(key=cython.int, extractor=_Extractor, summary=ExchangeSummary)
     cpdef ExchangeSummary summary(self, api_key, EncodedFields request, EncodedFields response)
     @cython.locals(
         extractor=_Extractor,
         summary=ExchangeSummary,
-        requested=PartitionColumns,
-        responded=PartitionColumns,
-        special_key=cython.int,
+        request="MessageRecord*",
+        response="MessageRecord*",
+        has_request=cython.bint,
+        has_response=cython.bint,
     )
-    cdef ExchangeSummary of_key(self, int key, EncodedFields request, EncodedFields response)
+    cdef ExchangeSummary of_exchange(self, Exchange exchange)
+    cdef ExchangeSummary _begin(self, int key)
+    @cython.locals(extractor=_Extractor, summary=ExchangeSummary, special_key=cython.int)
+    cdef _combine(self, int key, bint has_request, bint has_response)
     @cython.locals(extractor=_Extractor)
     cdef _Extractor _of(self, api_key)
     @cython.locals(

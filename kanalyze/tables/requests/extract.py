@@ -33,6 +33,7 @@ except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
+    from kanalyze.common.compiled import cython  # addresses of structs are the structs
     from kanalyze.kafka.session.exchange import NO_API
     from kanalyze.tables.requests.summaries import (
         BASE_OFFSET,
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
 
     from kanalyze.kafka.codec.values import EncodedFields
     from kanalyze.kafka.schema.catalog import Catalog
+    from kanalyze.kafka.session.exchange import Exchange
 
 __all__ = ["FETCH", "PRODUCE", "SHARE_FETCH", "Extractors"]
 
@@ -231,7 +233,7 @@ class Extractors:
         """The numbers of topics in summaries."""
         self._extractors: dict[int, _Extractor] = {}
         self._last: _Extractor | None = None
-        self._last_key = -1
+        self._last_key = NO_API
         self._summary = ExchangeSummary(self.topics)
         self._requested, self._responded, self._both, self._forgotten = (
             PartitionColumns(self.topics) for _ in range(4)
@@ -250,43 +252,75 @@ class Extractors:
 
         It is the same object each time; its values are valid until the next call.
         """
-        return self.of_key(NO_API if api_key is None else api_key, request, response)
+        key = NO_API if api_key is None else api_key
+        summary, extractor = self._begin(key), self._last
+        if extractor is not None and request is not None and extractor.request is not None:
+            extractor.request.read(request, summary, self._requested, self._forgotten)
+        if extractor is not None and response is not None and extractor.response is not None:
+            extractor.response.read(response, summary, self._responded, self._forgotten)
+        self._combine(key, request is not None, response is not None)
+        return summary
 
-    def of_key(
-        self, key: int, request: EncodedFields | None, response: EncodedFields | None
-    ) -> ExchangeSummary:
-        """Return the summary as :meth:`summary` does; ``NO_API`` is in place of None."""
-        summary, requested, responded = self._summary, self._requested, self._responded
-        requested.clear()
-        responded.clear()
-        summary.clear(requested)
-        if key == NO_API:
-            return summary
-        if self._last is None or key != self._last_key:  # it is often that of the one before
-            self._last, self._last_key = self._of(key), key
-        extractor = self._last
-        if request is not None and extractor.request is not None:
-            self._forgotten.clear()
-            extractor.request.read(request, summary, requested, self._forgotten)
-        if response is not None and extractor.response is not None:
-            extractor.response.read(response, summary, responded, self._forgotten)
+    def of_exchange(self, exchange: Exchange) -> ExchangeSummary:
+        """Return the summary of an exchange as :meth:`summary` does."""
+        summary, extractor = self._begin(exchange.key), self._last
+        request, response = exchange.request_record(), exchange.response_record()
+        has_request = request is not cython.NULL and request.cells >= 0
+        has_response = response is not cython.NULL and response.cells >= 0
+        if extractor is not None and has_request and extractor.request is not None:
+            extractor.request.read_cells(
+                exchange.req_shape,
+                exchange.req_tape,
+                request.cells_at,
+                request.arena_at,
+                summary,
+                self._requested,
+                self._forgotten,
+            )
+        if extractor is not None and has_response and extractor.response is not None:
+            extractor.response.read_cells(
+                exchange.resp_shape,
+                exchange.resp_tape,
+                response.cells_at,
+                response.arena_at,
+                summary,
+                self._responded,
+                self._forgotten,
+            )
+        self._combine(exchange.key, has_request, has_response)
+        return summary
+
+    def _begin(self, key: int) -> ExchangeSummary:
+        """Clear the summary; find the extractor of an API, None for ``NO_API``."""
+        self._requested.clear()
+        self._responded.clear()
+        self._forgotten.clear()
+        self._summary.clear(self._requested)
+        if key != self._last_key:  # it is often that of the one before
+            self._last, self._last_key = None if key == NO_API else self._of(key), key
+        return self._summary
+
+    def _combine(self, key: int, has_request: bool, has_response: bool) -> None:
+        """Combine what was read of a request and of its response."""
+        extractor, summary = self._last, self._summary
+        if extractor is None:
+            return
         special_key = extractor.api_key
         if special_key == OF_PRODUCE:
-            self._produce(summary, request is not None)
+            self._produce(summary, has_request)
         elif special_key == OF_FETCH:
-            self._fetch(summary, request is not None)
+            self._fetch(summary, has_request)
         elif special_key in (OF_LIST_OFFSETS, OF_OFFSET_FETCH):
             # The response has all partitions of the request, so the request's are not needed.
-            summary.partitions = requested if response is None else responded
+            summary.partitions = self._responded if has_response else self._requested
             if special_key == OF_OFFSET_FETCH:
                 _set_group(summary)
         elif special_key == OF_FIND_COORDINATOR:
             _set_key(summary)
         else:
             self._each_once(summary)
-            if extractor.delivers and response is not None:
-                summary.delivery = _delivery(key, summary, responded)
-        return summary
+            if extractor.delivers and has_response:
+                summary.delivery = _delivery(key, summary, self._responded)
 
     def _of(self, api_key: int) -> _Extractor:
         extractor = self._extractors.get(api_key)

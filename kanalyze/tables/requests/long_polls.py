@@ -587,9 +587,7 @@ class LongPollDetector:
         self._log_ends[at], self._log_ends[at + 1] = index, high_watermark
         self._ends_count += 1
 
-    def _add_higher(
-        self, partitions: PartitionColumns, connection: int, request_ns: int
-    ) -> None:
+    def _add_higher(self, partitions: PartitionColumns, connection: int, request_ns: int) -> None:
         """Add the logs whose high watermark rose: that is news for a replica, without data."""
         for number in range(self._ends_count):
             index, high_watermark = self._log_ends[2 * number], self._log_ends[2 * number + 1]

@@ -9,7 +9,7 @@ An exchange is written directly into columns. Neither a row nor a partition beco
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.plain_values import fields
 from kanalyze.common.saved import load, save
@@ -52,6 +52,7 @@ except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
+    from kanalyze.common.compiled import cython  # addresses of structs are the structs
     from kanalyze.kafka.framing.frame import NO_PACKET
     from kanalyze.kafka.session.exchange import NO_API, NO_ID, NO_VERSION
     from kanalyze.model.packets import NO_TIME
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
     from kanalyze.capture.merge import PacketLocations
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.schema.catalog import Catalog
-    from kanalyze.kafka.session.exchange import Exchange, Message
+    from kanalyze.kafka.session.exchange import Exchange
     from kanalyze.tables.columns.block import ColumnValues, Ints
     from kanalyze.tables.requests.extract import Extractors
     from kanalyze.tables.requests.summaries import ExchangeSummary
@@ -193,7 +194,7 @@ class RowAssembler:
         if self._rows == self._room:
             self._make_row_room()
         at = self._rows
-        request, response = exchange.request, exchange.response
+        request, response = exchange.request_record(), exchange.response_record()
         api = self._apis.of(exchange)
         summary: ExchangeSummary = self.summary(exchange)
         if summary.pairs:
@@ -204,7 +205,7 @@ class RowAssembler:
         serial = peers.serial
         self._put_head(at, api, exchange)
         self._put_messages(at, request, response)
-        if request is not None:
+        if request is not cython.NULL:
             self._latency_parts.put(at, peers, exchange, request, response)
         self._put_errors(at, api, summary, exchange)
         if summary.partitions.count:
@@ -250,26 +251,21 @@ class RowAssembler:
 
     def summary(self, exchange: Exchange) -> ExchangeSummary:
         """Return the summary of the bodies of an exchange; it is valid until the next call."""
-        request, response = exchange.request, exchange.response
         if exchange.wire != "kafka":
             partitions = other_wire(exchange.wire).partitions(exchange)
             return summary_without_ids(self._topics, partitions)
-        return self._extractors.of_key(
-            exchange.key,
-            None if request is None else request.encoded_fields,
-            None if response is None else response.encoded_fields,
-        )
+        return self._extractors.of_exchange(exchange)
 
-    def _put_messages(self, at: int, request: Message | None, response: Message | None) -> None:
+    def _put_messages(self, at: int, request: Any, response: Any) -> None:
         """Write times, sizes and packets; packet numbers are still those over all captures."""
-        if request is not None:
+        if request is not cython.NULL:
             if request.start_ns != NO_TIME:
                 self._request_start_ns.put(at, request.start_ns)
             if request.last_packet != NO_PACKET and request.last_ns != NO_TIME:
                 self._request_end_ns.put(at, request.last_ns)
             self._request_bytes.put(at, request.length)
             self._request_packet.put(at, request.start_packet)
-        if response is None:
+        if response is cython.NULL:
             return
         if response.start_ns != NO_TIME:
             self._response_start_ns.put(at, response.start_ns)
@@ -277,7 +273,7 @@ class RowAssembler:
             self._response_end_ns.put(at, response.last_ns)
         self._response_bytes.put(at, response.length)
         self._response_packet.put(at, response.start_packet)
-        if request is None:
+        if request is cython.NULL:
             return
         sent_ns, answered_ns = request.last_ns, response.start_ns
         if request.last_packet != NO_PACKET and sent_ns != NO_TIME and answered_ns != NO_TIME:
@@ -290,22 +286,20 @@ class RowAssembler:
         self, at: int, api: RowApi, summary: ExchangeSummary, exchange: Exchange
     ) -> None:
         """Write the status, every error code, and the first of them."""
-        response = exchange.response
+        response = exchange.response_record()
         if summary.errors:
             for topic, topic_id, partition, code in summary.errors:
                 self._errors.put(topic, topic_id, partition, code, api.error_name(code))
         self._errors.end_row(at)
         self._status.put(at, _status(exchange, bool(summary.errors)))
         # Errors are unknown without a decoded response. A 0 would claim that there were none.
-        if response is None or response.read_as == NO_VERSION:
+        if response is cython.NULL or response.read_as == NO_VERSION:
             return
         first = summary.errors[0][3] if summary.errors else 0
         self._error_code.put_any(at, first)
         self._error_name.put_code(at, self._apis.error_name_code(api, first))
 
-    def _put_sums(
-        self, at: int, api: RowApi, summary: ExchangeSummary, response: Message | None
-    ) -> None:
+    def _put_sums(self, at: int, api: RowApi, summary: ExchangeSummary, response: Any) -> None:
         """Write the sums over partitions; null if there are no partitions, or one is unknown."""
         with_bytes = count = size = 0
         is_counted = True
@@ -320,7 +314,7 @@ class RowAssembler:
             else:
                 is_counted = False
         # An answered fetch has a known number of records, even if that is 0.
-        is_read = response is not None and response.encoded_fields is not None
+        is_read = response is not cython.NULL and response.cells >= 0
         if with_bytes == 0 and (api.is_produce or not is_read):
             return
         self._record_bytes.put(at, size)
@@ -343,8 +337,10 @@ class RowAssembler:
             self._waited.put(at, 0)
             self._latency_parts.put_no_wait(at)
             return
-        request, response = exchange.request, exchange.response
-        if request is None or response is None or request.last_packet == NO_PACKET:
+        request, response = exchange.request_record(), exchange.response_record()
+        if request is cython.NULL or response is cython.NULL:
+            return
+        if request.last_packet == NO_PACKET:
             return
         long_polls = self.long_polls
         was_held = _was_held_back(long_polls, exchange, serial, api, summary, request, response)
@@ -466,8 +462,8 @@ def _was_held_back(
     serial: int,
     api: RowApi,
     summary: ExchangeSummary,
-    request: Message,
-    response: Message,
+    request: Any,
+    response: Any,
 ) -> int:
     """Return 1 if the broker delayed the response on purpose, else 0; ``NOT_KNOWN`` if unknown."""
     request_ns, response_ns = request.last_ns, response.start_ns
@@ -500,14 +496,15 @@ def _nearest(late_ns: int, early_ns: int) -> int:
 
 
 def _status(exchange: Exchange, failed: bool) -> str:
-    if exchange.request is None:
+    if exchange.request_record() is cython.NULL:
         return "orphan_response"
     if failed:
         # The error code of the response counts, even if the request is incomplete.
         return "error"
     if exchange.malformed:
         return "malformed"
-    if exchange.response is None:
+    response = exchange.response_record()
+    if response is cython.NULL:
         return "one_way" if exchange.one_way else "unanswered"
     # Whatever the reason is that a body was not read: without its codes nothing is known to be ok.
-    return "malformed" if exchange.response.read_as == NO_VERSION else "ok"
+    return "malformed" if response.read_as == NO_VERSION else "ok"

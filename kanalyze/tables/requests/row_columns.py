@@ -70,7 +70,7 @@ round trip to it is below 1 ms and below a quarter of the round trip to the othe
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kanalyze.kafka.codec.values import SEEN_CODECS
 from kanalyze.kafka.other_wires import other_wire
@@ -88,6 +88,7 @@ except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
+    from kanalyze.common.compiled import cython  # addresses of structs are the structs
     from kanalyze.kafka.framing.frame import NO_PACKET
     from kanalyze.kafka.session.exchange import NO_API
     from kanalyze.model.packets import NO_TIME
@@ -115,7 +116,7 @@ if TYPE_CHECKING:
 
     from kanalyze.capture.merge import PacketLocations
     from kanalyze.kafka.schema.catalog import Catalog
-    from kanalyze.kafka.session.exchange import Exchange, Message, Peers
+    from kanalyze.kafka.session.exchange import Exchange, Peers
     from kanalyze.model.tcp import NetworkPath
     from kanalyze.tables.requests.long_polls import FetchSession
     from kanalyze.tables.requests.summaries import ExchangeSummary, PartitionColumns
@@ -692,8 +693,8 @@ class PartsWriter:
         at: int,
         peers: RowPeers,
         exchange: Exchange,
-        request: Message,
-        response: Message | None,
+        request: Any,
+        response: Any,
     ) -> None:
         """Write the parts of an exchange, all but the wait: see :meth:`put_wait`."""
         self._rest_ns, self._network_ns = -1, 0
@@ -701,7 +702,7 @@ class PartsWriter:
             return
         if request.last_ns >= request.start_ns:
             self._request_send_ns.put(at, request.last_ns - request.start_ns)
-        if response is None:
+        if response is cython.NULL:
             return
         path: NetworkPath = peers.path
         to_broker, to_client = (
@@ -728,7 +729,7 @@ class PartsWriter:
         ):
             self._put_latency(at, peers, exchange, broker_ns, retransmitted > 0)
 
-    def _put_counts(self, at: int, path: NetworkPath, request: Message, response: Message) -> int:
+    def _put_counts(self, at: int, path: NetworkPath, request: Any, response: Any) -> int:
         """Write the numbers of retransmitted packets and zero windows; return the former.
 
         Writes nothing and returns a negative number if the path no longer has the events of this
@@ -757,9 +758,7 @@ class PartsWriter:
         has_resent: bool,
     ) -> None:
         """Write the parts of the latency; ``broker_ns`` is the round trip to the broker."""
-        request, response = exchange.request, exchange.response
-        assert request is not None
-        assert response is not None
+        request, response = exchange.request_record(), exchange.response_record()
         unexplained_ns = response.start_ns - request.last_ns
         network_ns = min(broker_ns, unexplained_ns)
         self._broker_network_ns.put(at, network_ns)
@@ -798,7 +797,7 @@ class PartsWriter:
         """Write that the broker did not hold the last row's response back."""
         self._waited_ns.put(at, 0)
 
-    def put_wait(self, at: int, request: Message, response: Message, limit_ns: int) -> bool:
+    def put_wait(self, at: int, request: Any, response: Any, limit_ns: int) -> bool:
         """Write how long the broker held the last row's response back.
 
         Args:
@@ -837,13 +836,13 @@ def capture_point(client_ns: int, broker_ns: int) -> str | None:
     return "client" if near_ns == client_ns else "broker"
 
 
-def _is_near(request: Message, response: Message | None) -> bool:
+def _is_near(request: Any, response: Any) -> bool:
     """Return true if all times are known, and so near to 0 that differences fit in 64 bits."""
     if request.start_ns == NO_TIME or request.last_ns == NO_TIME:
         return False
     if not (-_FAR_NS < request.start_ns < _FAR_NS and -_FAR_NS < request.last_ns < _FAR_NS):
         return False
-    if response is None:
+    if response is cython.NULL:
         return True
     if response.start_ns == NO_TIME or response.last_ns == NO_TIME:
         return False

@@ -7,6 +7,8 @@ from kanalyze.kafka.codec.machine cimport (
     HIDDEN_FIRST,
     MISSING_RECORDS,
     RECORDS_CELLS,
+    start_of,
+    Tape,
 )
 from kanalyze.kafka.codec.values cimport (
     AS_ARRAY,
@@ -16,7 +18,6 @@ from kanalyze.kafka.codec.values cimport (
     AS_TEXT,
     EncodedFields,
     Shape,
-    Tape,
 )
 from kanalyze.tables.requests.topics cimport FAILED, KeyTable, NO_TOPIC, TopicTable
 
@@ -221,7 +222,6 @@ cdef class BodyWalk:
     cdef long long _records_at
     cdef long long _code
 
-    @cython.locals(plan=_StructPlan, code=cython.longlong)
     cpdef read(
         self,
         EncodedFields encoded,
@@ -229,6 +229,17 @@ cdef class BodyWalk:
         PartitionColumns partitions,
         PartitionColumns forgotten,
     )
+    @cython.locals(plan=_StructPlan, code=cython.longlong)
+    cdef int read_cells(
+        self,
+        Shape shape,
+        Tape tape,
+        long long at,
+        long long arena_at,
+        ExchangeSummary summary,
+        PartitionColumns partitions,
+        PartitionColumns forgotten,
+    ) except -1
     cdef _StructPlan _plan_of(self, Shape shape)
     @cython.locals(
         first=cython.Py_ssize_t,

@@ -25,6 +25,7 @@ except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
+    from kanalyze.common.compiled import start_of
     from kanalyze.kafka.codec.machine import doubled
     from kanalyze.kafka.codec.opcodes import (
         HIDDEN_COUNT,
@@ -57,7 +58,8 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kanalyze.kafka.codec.values import EncodedFields, Shape, Tape
+    from kanalyze.kafka.codec.machine import Tape
+    from kanalyze.kafka.codec.values import EncodedFields, Shape
     from kanalyze.tables.requests.field_selection import FieldRoles
 
 __all__ = [
@@ -607,18 +609,42 @@ class BodyWalk:
 
         Topics and partitions that a fetch removes from its session are added to ``forgotten``.
         """
+        self.read_cells(
+            encoded.shape,
+            encoded.tape,
+            encoded.at,
+            encoded.arena_at,
+            summary,
+            partitions,
+            forgotten,
+        )
+
+    def read_cells(
+        self,
+        shape: Shape,
+        tape: Tape,
+        at: int,
+        arena_at: int,
+        summary: ExchangeSummary,
+        partitions: PartitionColumns,
+        forgotten: PartitionColumns,
+    ) -> None:
+        """Add the values of a body as :meth:`read` does.
+
+        Its cells begin at index ``at`` of a tape, its texts at index ``arena_at`` of the arena.
+        """
         if self._generation != self._topics.generation:  # plans have numbers of topics too
             self._generation = self._topics.generation
             self._plans, self._last_shape = {}, None
-        if encoded.shape is not self._last_shape:  # consecutive messages often have one version
-            self._last_plan, self._last_shape = self._plan_of(encoded.shape), encoded.shape
+        if shape is not self._last_shape:  # consecutive messages often have one version
+            self._last_plan, self._last_shape = self._plan_of(shape), shape
         plan = self._last_plan
         self._summary, self._partitions, self._forgotten = summary, partitions, forgotten
-        if encoded.tape is not self._tape:  # assigning a view takes longer than the rest of this
-            self._tape = encoded.tape
-            self._cells = encoded.tape.cells
-            self._arena = encoded.tape.arena
-        self._at, self._arena_at = encoded.at, encoded.arena_at
+        if tape is not self._tape:  # assigning a view takes longer than the rest of this
+            self._tape = tape
+            self._cells = tape.cells
+            self._arena = tape.arena
+        self._at, self._arena_at = at, arena_at
         self._used = 0
         code = self._struct(plan, NO_TOPIC, 0, 0, False)
         if not self._is_request:
@@ -768,7 +794,7 @@ class BodyWalk:
         if size < 0:
             return None
         begin = self._arena_at + self._cells[at + 1]
-        return self._topics.texts.text(self._arena, begin, begin + size)
+        return self._topics.texts.text(start_of(self._arena), begin, begin + size)
 
     def _add_topic(
         self, plan: _StructPlan, before: int, topic: int, topic_id: int, code: int

@@ -275,11 +275,7 @@ class TopicTable:
         mixed = (mixed ^ mixed >> 29 ^ (low & LOW_64_BITS)) * MIX_OTHER & LOW_64_BITS
         slot = (mixed >> 40) & (CACHED - 1)
         number = self._cached_ids[slot]
-        if (
-            number == 0
-            or self._halves[2 * number] != high
-            or self._halves[2 * number + 1] != low
-        ):
+        if number == 0 or self._halves[2 * number] != high or self._halves[2 * number + 1] != low:
             number = self.number_of_id(
                 (high & LOW_64_BITS).to_bytes(8, "big") + (low & LOW_64_BITS).to_bytes(8, "big")
             )
