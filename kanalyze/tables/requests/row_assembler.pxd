@@ -136,4 +136,5 @@ cdef object _was_held_back(
     Message response,
 )
 cdef long long _nearest(long long late_ns, long long early_ns) except? -1
+@cython.locals(response=Message)
 cdef str _status(Exchange exchange, bint failed)

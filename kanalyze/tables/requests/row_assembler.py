@@ -189,7 +189,7 @@ class RowAssembler:
         if self._rows == self._room:
             self._make_row_room()
         at = self._rows
-        request, response = exchange.request, exchange.response
+        request, response = exchange.request_message(), exchange.response_message()
         api = self._apis.of(exchange)
         summary: ExchangeSummary = self.summary(exchange)
         if summary.names:
@@ -244,7 +244,7 @@ class RowAssembler:
 
     def summary(self, exchange: Exchange) -> ExchangeSummary:
         """Return the summary of the bodies of an exchange; it is valid until the next call."""
-        request, response = exchange.request, exchange.response
+        request, response = exchange.request_message(), exchange.response_message()
         if exchange.wire != "kafka":
             return summary_without_ids(other_wire(exchange.wire).partitions(exchange))
         return self._extractors.summary(
@@ -283,7 +283,7 @@ class RowAssembler:
         self, at: int, api: RowApi, summary: ExchangeSummary, exchange: Exchange
     ) -> None:
         """Write the status, every error code, and the first of them."""
-        response = exchange.response
+        response = exchange.response_message()
         if summary.errors:
             for topic, topic_id, partition, code in summary.errors:
                 self._errors.put(topic, topic_id, partition, code, api.error_name(code))
@@ -336,7 +336,7 @@ class RowAssembler:
             self._waited.put(at, 0)
             self._latency_parts.put_no_wait(at)
             return
-        request, response = exchange.request, exchange.response
+        request, response = exchange.request_message(), exchange.response_message()
         if request is None or response is None or request.last_packet == NO_PACKET:
             return
         long_polls = self.long_polls
@@ -481,14 +481,15 @@ def _nearest(late_ns: int, early_ns: int) -> int:
 
 
 def _status(exchange: Exchange, failed: bool) -> str:
-    if exchange.request is None:
+    if exchange.request_message() is None:
         return "orphan_response"
     if failed:
         # The error code of the response counts, even if the request is incomplete.
         return "error"
     if exchange.malformed:
         return "malformed"
-    if exchange.response is None:
+    response = exchange.response_message()
+    if response is None:
         return "one_way" if exchange.one_way else "unanswered"
     # Whatever the reason is that a body was not read: without its codes nothing is known to be ok.
-    return "malformed" if exchange.response.read_as == NO_VERSION else "ok"
+    return "malformed" if response.read_as == NO_VERSION else "ok"

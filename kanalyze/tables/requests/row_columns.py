@@ -760,7 +760,7 @@ class PartsWriter:
         has_resent: bool,
     ) -> None:
         """Write the parts of the latency; ``broker_ns`` is the round trip to the broker."""
-        request, response = exchange.request, exchange.response
+        request, response = exchange.request_message(), exchange.response_message()
         assert request is not None
         assert response is not None
         unexplained_ns = response.start_ns - request.last_ns
