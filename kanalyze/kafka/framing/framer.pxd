@@ -75,6 +75,10 @@ cdef list _NO_LOSSES
 cdef list _NO_ITEMS
 
 
+@cython.locals(packet=cython.longlong)
+cdef long long completion_packet(CutFrame* frame) noexcept
+
+
 @cython.final
 cdef class CutFrames:
     cdef CutFrame* items

@@ -57,6 +57,7 @@ __all__ = [
     "PartialFrame",
     "SplitPrefix",
     "SyncLoss",
+    "completion_packet",
 ]
 
 _SIZE = struct.Struct(">i").unpack_from
@@ -510,6 +511,14 @@ class SyncLoss(NamedTuple):
 _NO_LOSSES: list[SyncLoss] = []
 _NO_ITEMS: list[StreamItem] = []
 """Shared by the many steps that have no losses and no items left; nothing is ever added to them."""
+
+
+def completion_packet(frame: Any) -> int:
+    """As :meth:`Frame.completion_packet`, of a frame that was cut."""
+    packet: int = frame.last_packet
+    if packet == NO_PACKET:
+        packet = frame.start_packet
+    return packet
 
 
 class CutFrames:

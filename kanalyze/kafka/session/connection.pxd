@@ -1,8 +1,8 @@
 # The C types of connection.py.
 cimport cython
 
-from kanalyze.kafka.framing.frame cimport AHEAD, CutFrame, Frame, NO_PACKET, prefetch_message
-from kanalyze.kafka.framing.framer cimport CutFrames, FrameCutter
+from kanalyze.kafka.framing.frame cimport AHEAD, Frame, prefetch_message
+from kanalyze.kafka.framing.framer cimport completion_packet, CutFrames, FrameCutter
 from kanalyze.kafka.session.events cimport ConnectionEvents
 from kanalyze.kafka.session.exchange_builder cimport ExchangeBuilder
 from kanalyze.model.streams cimport Segments
@@ -36,5 +36,3 @@ cdef class KafkaConnection:
 
 
 cdef int _prefetch(CutFrames cut, Py_ssize_t index) except -1
-@cython.locals(frame="CutFrame*", packet=cython.longlong)
-cdef long long _completion_packet(CutFrames cut, Py_ssize_t index) except? -2

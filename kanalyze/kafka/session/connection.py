@@ -29,7 +29,8 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
 if not cython.compiled:
     from kanalyze.common.compiled import cython  # addresses of structs are the structs
     from kanalyze.common.compiled import nothing_kept as prefetch_message
-    from kanalyze.kafka.framing.frame import AHEAD, NO_PACKET
+    from kanalyze.kafka.framing.frame import AHEAD
+    from kanalyze.kafka.framing.framer import completion_packet
 
 if TYPE_CHECKING:
     from kanalyze.kafka.framing.frame import Frame
@@ -374,8 +375,10 @@ class KafkaConnection:
         builder = self._builder
         position, count = 0, requests.count
         for index in range(responses.count):
-            completed = _completion_packet(responses, index)
-            while position < count and _completion_packet(requests, position) < completed:
+            completed = completion_packet(cython.address(responses.items[index]))
+            while position < count:
+                if completion_packet(cython.address(requests.items[position])) >= completed:
+                    break
                 _prefetch(requests, position + AHEAD)
                 builder.add_request(requests, position, events)
                 position += 1
@@ -402,12 +405,3 @@ def _prefetch(cut: CutFrames, index: int) -> None:
     """Bring the beginning of a frame that is read soon into the cache."""
     if index < cut.count and not cut.items[index].is_object:
         prefetch_message(cut.items[index].data)
-
-
-def _completion_packet(cut: CutFrames, index: int) -> int:
-    """As :meth:`Frame.completion_packet`, of a frame that was cut."""
-    frame = cython.address(cut.items[index])
-    packet: int = frame.last_packet
-    if packet == NO_PACKET:
-        packet = frame.start_packet
-    return packet

@@ -8,7 +8,7 @@ from kanalyze.kafka.framing.frame cimport (
     request_header_of,
     RequestHeader,
 )
-from kanalyze.kafka.framing.framer cimport CutFrames
+from kanalyze.kafka.framing.framer cimport completion_packet, CutFrames
 from kanalyze.kafka.session.correlation cimport Correlator, EarlyResponses, OneWayRequests
 from kanalyze.kafka.session.decode_plans cimport (
     API_VERSIONS,
@@ -107,5 +107,3 @@ cdef class ExchangeBuilder(_Completion):
 cdef Exchange _exchange_with(Peers peers, Frame frame, RequestHeader header)
 @cython.locals(cut=CutFrames)
 cdef CutFrames _cut_of(Frame frame)
-@cython.locals(packet=cython.longlong)
-cdef long long _completion_packet(CutFrame* frame) noexcept

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import insort
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kanalyze.common.saved import Saved
 from kanalyze.kafka.framing.framer import CutFrames
@@ -43,6 +43,7 @@ if not cython.compiled:
         new_record,
     )
     from kanalyze.kafka.framing.frame import NO_PACKET, request_header_of
+    from kanalyze.kafka.framing.framer import completion_packet
     from kanalyze.kafka.session.decode_plans import (
         API_VERSIONS,
         SASL_AUTHENTICATE,
@@ -379,7 +380,7 @@ class ExchangeBuilder(_Completion):
         if self._early.has_any() and self._match_early(exchange, events):
             return
         if exchange.one_way:
-            _end_one_way(self._one_way.add(exchange), _completion_packet(frame), events)
+            _end_one_way(self._one_way.add(exchange), completion_packet(frame), events)
         else:
             self._add_pending(exchange, events)
 
@@ -464,18 +465,18 @@ class ExchangeBuilder(_Completion):
             exchange.previous_ns = previous_ns
             if self._early.has_any():
                 for earlier in self._early.drop_before(frame.stream_offset):
-                    self._end_orphan(earlier, _completion_packet(frame), events)
+                    self._end_orphan(earlier, completion_packet(frame), events)
             request = exchange.request_record()
             if self._one_way.has_any() and request is not cython.NULL:
                 begin, unsure = request.start_packet, self.correlator.lost.unsure_before
                 passed = self._one_way.drop_before(begin, unsure)
-                _end_one_way(passed, _completion_packet(frame), events)
+                _end_one_way(passed, completion_packet(frame), events)
             self._complete(exchange, cut, index, events)
         elif not self._add_brokers_token(cut.frame(index), events):
             whole = cut.frame(index)
             events.token_bytes.append(self.tokens.of_frame(whole, direction, _RESPONSE_HEAD_BYTES))
             for dropped in self._early.add(EarlyResponse(whole, correlation_id, previous_ns)):
-                self._end_orphan(dropped, _completion_packet(frame), events)
+                self._end_orphan(dropped, completion_packet(frame), events)
 
     def add_incomplete_response(self, frame: Frame, events: ConnectionEvents) -> None:
         """Read a response that the stream ended within."""
@@ -584,11 +585,3 @@ def _cut_of(frame: Frame) -> CutFrames:
     cut = CutFrames()
     cut.add(frame)
     return cut
-
-
-def _completion_packet(frame: Any) -> int:
-    """As :meth:`Frame.completion_packet`."""
-    packet: int = frame.last_packet
-    if packet == NO_PACKET:
-        packet = frame.start_packet
-    return packet

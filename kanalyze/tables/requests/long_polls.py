@@ -373,7 +373,7 @@ class LongPollDetector:
         if any(len(known) > MAX_LOG_ENDS for known in self._ends.values()):
             raise ValueError("too many log ends")
 
-    # -- what is known of logs and connections ------------------------------------------------------
+    # -- what is known of logs and connections ----------------------------------------------------
 
     def _learn_of(
         self,
