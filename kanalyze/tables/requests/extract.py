@@ -268,6 +268,8 @@ class Extractors:
         has_request = request is not cython.NULL and request.cells >= 0
         has_response = response is not cython.NULL and response.cells >= 0
         if extractor is not None and has_request and extractor.request is not None:
+            assert exchange.req_shape is not None
+            assert exchange.req_tape is not None
             extractor.request.read_cells(
                 exchange.req_shape,
                 exchange.req_tape,
@@ -278,6 +280,8 @@ class Extractors:
                 self._forgotten,
             )
         if extractor is not None and has_response and extractor.response is not None:
+            assert exchange.resp_shape is not None
+            assert exchange.resp_tape is not None
             extractor.response.read_cells(
                 exchange.resp_shape,
                 exchange.resp_tape,

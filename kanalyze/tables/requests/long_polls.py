@@ -279,7 +279,7 @@ class LongPollDetector:
         self._topics = TopicTable() if topics is None else topics
         self._emptied: dict[Hashable, int] = {}
         """By connection and API: time of the last response with all available data; else -1."""
-        self._join_ms: dict[Hashable, int] = {}
+        self._join_ms: dict[int, int] = {}
         """By connection: the longest wait of the last JoinGroup."""
         self._logs = KeyTable()
         """The logs of which ends are known; ``_known`` has ``LOG_CELLS`` numbers of each."""

@@ -89,10 +89,10 @@ except ModuleNotFoundError:  # the stand-in for an environment without Cython
 
 if not cython.compiled:
     from kanalyze.common.compiled import cython  # addresses of structs are the structs
+    from kanalyze.kafka.codec.machine import doubled
     from kanalyze.kafka.framing.frame import NO_PACKET
     from kanalyze.kafka.session.exchange import NO_API
     from kanalyze.model.packets import NO_TIME
-    from kanalyze.kafka.codec.machine import doubled
     from kanalyze.tables.requests.summaries import (
         BASE_OFFSET,
         CODEC,
@@ -846,4 +846,4 @@ def _is_near(request: Any, response: Any) -> bool:
         return True
     if response.start_ns == NO_TIME or response.last_ns == NO_TIME:
         return False
-    return -_FAR_NS < response.start_ns < _FAR_NS and -_FAR_NS < response.last_ns < _FAR_NS
+    return bool(-_FAR_NS < response.start_ns < _FAR_NS and -_FAR_NS < response.last_ns < _FAR_NS)

@@ -715,7 +715,7 @@ class BodyWalk:
                 at = self._read_value(plan, place, at + 1)
         self._at = at
 
-    def _read_value(self, plan: _StructPlan, index: int, at: int) -> int:
+    def _read_value(self, plan: _StructPlan, index: int, at: int) -> int:  # noqa: C901 - one switch
         """Read a value, or skip it if the second walk reads it; return the index of the next."""
         role, cells = plan.roles[index], self._cells
         if role == AT_ERROR:
