@@ -3,9 +3,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.net.headers import HeaderReader, read_headers
+from kanalyze.net.headers import HeaderReader, read_headers, shard_of, shards_of
 from kanalyze.net.layer_stats import LayerStats
-from kanalyze.net.segment_columns import Shard, shard_of, shards_of
+from kanalyze.net.segment_columns import Shard
 from tests.support.packets import make_batch, segment, timed
 
 HALVES = st.sampled_from([0, 1, 5, 2**32 - 1, 2**63, 2**64 - 1])

@@ -3,7 +3,7 @@
 In: packet batches. Out: blocks (:class:`SegmentBlock`), each with segments of one bucket;
 anomalies; statistics of the packets.
 
-A bucket is a hash of the connection (:func:`~kanalyze.net.segment_columns.shards_of`), the same in
+A bucket is a hash of the connection (:func:`~kanalyze.net.headers.shards_of`), the same in
 every capture.
 """
 
@@ -28,9 +28,8 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.kafka.session.events import ConnectionCounts
 from kanalyze.model.packets import PacketBatch
 from kanalyze.net.fragments import FragmentLimits, count_lost
-from kanalyze.net.headers import HeaderReader, read_headers
+from kanalyze.net.headers import HeaderReader, read_headers, shards_of
 from kanalyze.net.layer_stats import LayerStats
-from kanalyze.net.segment_columns import shards_of
 from kanalyze.runtime.one_pass import count_packets
 from kanalyze.tables.quality import CaptureQuality
 

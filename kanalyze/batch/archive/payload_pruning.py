@@ -24,8 +24,8 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.kafka.session.message_reader import DecodedBody, MessageReader
 from kanalyze.kafka.session.tracker import ConnectionTracker
 from kanalyze.model.streams import Chunk
+from kanalyze.net.headers import shards_of
 from kanalyze.net.proxy.streams import StreamsBehindProxies
-from kanalyze.net.segment_columns import shards_of
 from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
 
 if TYPE_CHECKING:
