@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,7 @@ def _uncompiled(exchange: Any, values: Any) -> Any:
                     encoded.state(), None, encoded.shape
                 )
         setattr(made, kind, message)
+        setattr(made, f"{kind}_message", partial(getattr, made, kind))
     return made
 
 
