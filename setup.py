@@ -53,13 +53,16 @@ HOT = {
     "kanalyze.export.text",
     "kanalyze.kafka.codec.machine",
     "kanalyze.kafka.codec.values",
+    "kanalyze.kafka.framing.framer",
     "kanalyze.kafka.session.exchange",
     "kanalyze.net.header_cursor",
     "kanalyze.net.headers",
     "kanalyze.net.tcp.connection",
     "kanalyze.net.tcp.segment_iterator",
     "kanalyze.tables.columns.buffers",
+    "kanalyze.tables.requests.row_columns",
     "kanalyze.tables.requests.summaries",
+    "kanalyze.tables.requests.topics",
 }
 
 DIRECTIVES = {

@@ -25,7 +25,6 @@ from kanalyze.kafka.session.exchange cimport (
     Peers,
     set_times,
 )
-from kanalyze.kafka.session.login cimport Login
 from kanalyze.kafka.session.message_reader cimport MessageBodies, MessageReader
 from kanalyze.kafka.session.whole_messages cimport RequestHead, WholeMessages
 
@@ -60,7 +59,7 @@ cdef class _Completion:
     cdef readonly TokenRanges tokens
     cdef readonly SyncLosses losses
     cdef readonly MessageBodies bodies
-    cdef readonly Login login
+    cdef readonly object login
 
     @cython.locals(frame="CutFrame*", request="MessageRecord*")
     cdef _complete(

@@ -16,19 +16,6 @@ from kanalyze.kafka.session.events import PREFIX_BYTES
 from kanalyze.kafka.session.heuristics import is_plausible_client_id
 from kanalyze.kafka.wire import WireError
 
-try:
-    import cython
-except ModuleNotFoundError:  # uncompiled, this stand-in is enough
-    from kanalyze.common.compiled import cython
-
-if not cython.compiled:
-    from kanalyze.kafka.session.decode_plans import (
-        API_VERSIONS,
-        SASL_AUTHENTICATE,
-        SASL_HANDSHAKE,
-    )
-
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -39,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ClientFrameKind", "Login", "RawLogin", "looks_like_gssapi", "principal_of"]
 
+_SASL_HANDSHAKE, _API_VERSIONS, _SASL_AUTHENTICATE = 17, 18, 36
 _LONGEST_NAME_BYTES = 1024
 _MAX_TOKENS = 16
 """A SASL login takes a few round trips; more frames that are no requests are something else."""
@@ -276,16 +264,16 @@ class Login:
     def follow_request(self, frame: Frame, header: RequestHeader) -> None:
         """Read the client's software from a request, or its mechanism and user."""
         key, read = header.api_key, self._reader.fields.of_request
-        if key == API_VERSIONS and header.api_version >= 3:
+        if key == _API_VERSIONS and header.api_version >= 3:
             software = read(frame, header, "ClientSoftwareName", "ClientSoftwareVersion")
             if software is not None:
                 self.peers = self.peers.with_software(*software)
-        elif key == SASL_HANDSHAKE:
+        elif key == _SASL_HANDSHAKE:
             mechanism = read(frame, header, "Mechanism")
             self._mechanism = None if mechanism is None else mechanism[0]
             if header.api_version == 0:
                 self.raw = RawLogin(self._mechanism)
-        elif key == SASL_AUTHENTICATE:
+        elif key == _SASL_AUTHENTICATE:
             token = read(frame, header, "AuthBytes")
             if token is not None:
                 self._learn_principal(token[0])
@@ -294,8 +282,8 @@ class Login:
         """Note the response to a handshake: after a refused one no login follows."""
         if self.raw is None:
             return
-        if exchange.api_key == SASL_HANDSHAKE and exchange.api_version == 0:
-            values = self._reader.fields.of_response(frame, SASL_HANDSHAKE, 0, "ErrorCode")
+        if exchange.api_key == _SASL_HANDSHAKE and exchange.api_version == 0:
+            values = self._reader.fields.of_response(frame, _SASL_HANDSHAKE, 0, "ErrorCode")
             if values is not None and values[0] != 0:
                 self.raw = None
         else:
@@ -362,7 +350,7 @@ class Login:
             (api_key,) = _INT16(request.read(PREFIX_BYTES, 2))
         except WireError:
             return request.missing_bytes > 0
-        return api_key == SASL_AUTHENTICATE or not self._reader.has_api(api_key)
+        return api_key == _SASL_AUTHENTICATE or not self._reader.has_api(api_key)
 
     def _accepts(
         self, frame: Frame, header: RequestHeader | None, token: bytes | None, *, is_lossy: bool

@@ -446,9 +446,9 @@ class Extractors:
 def _join(partitions: PartitionColumns, to: int, source: PartitionColumns, at: int) -> None:
     """Add the values of the same partition in another message; the first error code counts."""
     if partitions.number(to, TOPIC) <= 0:
-        partitions.set_topic(to, TOPIC, source.number(at, TOPIC))
+        partitions.put(to, TOPIC, source.number(at, TOPIC))
     if partitions.number(to, TOPIC_ID) == 0:
-        partitions.set_topic(to, TOPIC_ID, source.number(at, TOPIC_ID))
+        partitions.put(to, TOPIC_ID, source.number(at, TOPIC_ID))
     for column in (
         RECORD_COUNT,
         RECORD_BYTES,

@@ -45,12 +45,41 @@ cdef long long apart(long long late_ns, long long early_ns) noexcept
 
 
 @cython.final
+cdef class LogEnds:
+    cdef readonly KeyTable keys
+    cdef long long[::1] known
+
+    cdef Py_ssize_t find(
+        self, long long connection, PartitionColumns partitions, Py_ssize_t index
+    ) except -2
+    @cython.locals(entry=cython.Py_ssize_t)
+    cdef int learn(
+        self,
+        long long connection,
+        PartitionColumns partitions,
+        Py_ssize_t index,
+        long long high_watermark,
+        long long time_ns,
+    ) except -1
+    @cython.locals(entry=cython.Py_ssize_t)
+    cpdef Py_ssize_t entry(
+        self, long long connection, long long topic, long long topic_id, long long partition
+    ) except -2
+    @cython.locals(
+        at=cython.longlong, known="long long[::1]", count=cython.longlong, cell=cython.longlong
+    )
+    cpdef int add(self, Py_ssize_t entry, long long high_watermark, long long time_ns) except -1
+    @cython.locals(begin=cython.longlong, at=cython.longlong)
+    cdef long long before(self, long long entry, long long time_ns) except FAILED
+    cpdef list ends(self, Py_ssize_t entry)
+
+
+@cython.final
 cdef class LongPollDetector:
     cdef TopicTable _topics
     cdef public dict _emptied
     cdef public dict _join_ms
-    cdef KeyTable _logs
-    cdef long long[::1] _known
+    cdef LogEnds _logs
     cdef KeyTable _connections
     cdef long long[::1] _records
     cdef long long[::1] _news
@@ -62,28 +91,6 @@ cdef class LongPollDetector:
     cdef bint _failed
     cdef bint _is_ended
 
-    @cython.locals(entry=cython.Py_ssize_t)
-    cpdef Py_ssize_t _log(
-        self, long long connection, long long topic, long long topic_id, long long partition
-    ) except -2
-    @cython.locals(
-        at=cython.longlong, known="long long[::1]", count=cython.longlong, cell=cython.longlong
-    )
-    cpdef int _learn(self, Py_ssize_t entry, long long high_watermark, long long time_ns) except -1
-    @cython.locals(entry=cython.Py_ssize_t)
-    cdef int _learn_of(
-        self,
-        long long connection,
-        PartitionColumns partitions,
-        Py_ssize_t index,
-        long long high_watermark,
-        long long time_ns,
-    ) except -1
-    cdef Py_ssize_t _entry_of(
-        self, long long connection, PartitionColumns partitions, Py_ssize_t index
-    ) except -2
-    @cython.locals(begin=cython.longlong, at=cython.longlong)
-    cdef long long _before(self, long long entry, long long time_ns) except FAILED
     @cython.locals(entry=cython.Py_ssize_t, at=cython.longlong)
     cpdef long long _connection(self, long long connection) except FAILED
     cpdef int _set_session(
@@ -141,6 +148,7 @@ cdef class LongPollDetector:
         index=cython.Py_ssize_t,
         high_watermark=cython.longlong,
         known=cython.longlong,
+        logs=LogEnds,
     )
     cdef int _add_higher(
         self, PartitionColumns partitions, long long connection, long long request_ns
@@ -162,6 +170,7 @@ cdef class LongPollDetector:
         quiet_ns=cython.longlong,
         known_ns=cython.longlong,
         known=cython.longlong,
+        logs=LogEnds,
     )
     cdef bint _waited_itself(
         self, long long request_ns, long long response_ns, long long max_wait_ms, bint is_full

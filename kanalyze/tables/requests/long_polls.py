@@ -258,11 +258,91 @@ def may_be_held_back(api_key: int, summary: ExchangeSummary, *, start_ns: int, n
     return start_ns + (longest_wait_ms(summary) or 0) * _NS_PER_MS >= now_ns
 
 
-class LongPollDetector:
-    """Decides which responses were delayed on purpose; keeps log ends of each connection.
+class LogEnds:
+    """The latest ends of the logs of connections, as time and high watermark.
 
-    The logs of a connection are those of its partitions: by the names, ids and numbers in messages.
+    A log is a partition by the name, the id and the number that the messages of its connection
+    have. At most :data:`_MAX_PARTITIONS` logs are known; beyond, all are forgotten.
     """
+
+    def __init__(self) -> None:
+        self.keys = KeyTable()
+        self.known = memoryview(array("q", bytes(8 * LOG_CELLS * 16)))
+
+    def find(self, connection: int, partitions: PartitionColumns, index: int) -> int:
+        """Return the entry of the log of a partition; -1 if nothing is known of it."""
+        return self.keys.find(
+            connection,
+            partitions.number(index, TOPIC),
+            partitions.number(index, TOPIC_ID),
+            partitions.partition(index),
+        )
+
+    def learn(
+        self,
+        connection: int,
+        partitions: PartitionColumns,
+        index: int,
+        high_watermark: int,
+        time_ns: int,
+    ) -> None:
+        """Note where the log of a partition ended at a time."""
+        entry = self.entry(
+            connection,
+            partitions.number(index, TOPIC),
+            partitions.number(index, TOPIC_ID),
+            partitions.partition(index),
+        )
+        self.add(entry, high_watermark, time_ns)
+
+    def entry(self, connection: int, topic: int, topic_id: int, partition: int) -> int:
+        """Return the entry of a log; if it is new, nothing is known of it."""
+        entry = self.keys.find(connection, topic, topic_id, partition)
+        if entry < 0:
+            if self.keys.count >= _MAX_PARTITIONS:
+                self.keys.clear()
+            entry = self.keys.add(connection, topic, topic_id, partition)
+            while (entry + 1) * LOG_CELLS > len(self.known):
+                self.known = doubled(self.known)
+            self.known[entry * LOG_CELLS] = 0
+        return entry
+
+    def add(self, entry: int, high_watermark: int, time_ns: int) -> None:
+        """Note where a log ended at a time; the oldest of too many ends is forgotten."""
+        at, known = entry * LOG_CELLS, self.known
+        count = known[at]
+        if count == MAX_LOG_ENDS:
+            for cell in range(at + 1, at + 2 * count - 1):
+                known[cell] = known[cell + 2]
+            count -= 1
+        known[at + 1 + 2 * count] = time_ns
+        known[at + 2 + 2 * count] = high_watermark
+        known[at] = count + 1
+
+    def before(self, entry: int, time_ns: int) -> int:
+        """Return the index of the latest log end that is known up to a time; -1 for none.
+
+        There is its time, and after it its high watermark. ``entry`` may be -1.
+        """
+        if entry < 0:
+            return -1
+        begin = entry * LOG_CELLS + 1
+        at = begin + 2 * self.known[begin - 1] - 2
+        while at >= begin:
+            if self.known[at] <= time_ns:
+                return at
+            at -= 2
+        return -1
+
+    def ends(self, entry: int) -> list[tuple[int, int]]:
+        """Return the known ends of a log, as time and high watermark."""
+        at = entry * LOG_CELLS
+        pairs = range(at + 1, at + 1 + 2 * self.known[at], 2)
+        return [(self.known[pair], self.known[pair + 1]) for pair in pairs]
+
+
+class LongPollDetector:
+    """Decides which responses were delayed on purpose; keeps log ends of each connection."""
 
     _SAVED = Saved(
         "_ends:dict[(count,str?,bytes?,int),list[(int,int)]] _fetches:dict[count,(int,int)] "
@@ -270,7 +350,7 @@ class LongPollDetector:
         added="_sessions:dict[count,(int,int,int)] _join_ms:dict[count,count]",
     )
     _NOT_SAVED = (
-        *("_connections", "_ends_count", "_failed", "_is_ended", "_known", "_learned_ns"),
+        *("_connections", "_ends_count", "_failed", "_is_ended", "_learned_ns"),
         *("_log_ends", "_logs", "_news", "_news_count", "_record_bytes", "_records", "_topics"),
     )
 
@@ -281,9 +361,7 @@ class LongPollDetector:
         """By connection and API: time of the last response with all available data; else -1."""
         self._join_ms: dict[int, int] = {}
         """By connection: the longest wait of the last JoinGroup."""
-        self._logs = KeyTable()
-        """The logs of which ends are known; ``_known`` has ``LOG_CELLS`` numbers of each."""
-        self._known = memoryview(array("q", bytes(8 * LOG_CELLS * 16)))
+        self._logs = LogEnds()
         self._connections = KeyTable()
         """The connections with fetches; ``_records`` has ``CONNECTION_CELLS`` numbers of each."""
         self._records = memoryview(array("q", bytes(8 * CONNECTION_CELLS * 16)))
@@ -296,32 +374,30 @@ class LongPollDetector:
 
     def forget_topics(self) -> None:
         """Forget what is known of logs, because topics get other numbers."""
-        self._logs.clear()
+        self._logs.keys.clear()
 
     # -- state ------------------------------------------------------------------------------------
 
     @property
     def _ends(self) -> dict[tuple[int, str | None, bytes, int], list[tuple[int, int]]]:
         """By connection and partition: the latest log ends, as time and high watermark."""
-        ends = {}
-        for entry, (connection, topic, topic_id, partition) in enumerate(self._logs):
-            at = entry * LOG_CELLS
-            pairs = range(at + 1, at + 1 + 2 * self._known[at], 2)
-            key = connection, self._topics.name(topic), self._topics.id(topic_id), partition
-            ends[key] = [(self._known[pair], self._known[pair + 1]) for pair in pairs]
+        topics, ends = self._topics, {}
+        for entry, (connection, topic, topic_id, partition) in enumerate(self._logs.keys):
+            key = connection, topics.name(topic), topics.id(topic_id), partition
+            ends[key] = self._logs.ends(entry)
         return ends
 
     @_ends.setter
     def _ends(
         self, ends: dict[tuple[int, str | None, bytes | None, int], list[tuple[int, int]]]
     ) -> None:
-        topics = self._topics
-        self._logs.clear()
+        topics, logs = self._topics, self._logs
+        logs.keys.clear()
         for (connection, topic, topic_id, partition), pairs in ends.items():
             number = topics.number_of_id(bytes(16) if topic_id is None else topic_id)
-            entry = self._log(connection, topics.number_of(topic), number, partition)
+            entry = logs.entry(connection, topics.number_of(topic), number, partition)
             for time_ns, high_watermark in pairs:
-                self._learn(entry, high_watermark, time_ns)
+                logs.add(entry, high_watermark, time_ns)
 
     @property
     def _fetches(self) -> dict[int, tuple[int, int]]:
@@ -373,68 +449,7 @@ class LongPollDetector:
         if any(len(known) > MAX_LOG_ENDS for known in self._ends.values()):
             raise ValueError("too many log ends")
 
-    # -- what is known of logs and connections ----------------------------------------------------
-
-    def _learn_of(
-        self,
-        connection: int,
-        partitions: PartitionColumns,
-        index: int,
-        high_watermark: int,
-        time_ns: int,
-    ) -> None:
-        """Note where the log of a partition ended at a time."""
-        entry = self._log(
-            connection,
-            partitions.number(index, TOPIC),
-            partitions.number(index, TOPIC_ID),
-            partitions.partition(index),
-        )
-        self._learn(entry, high_watermark, time_ns)
-
-    def _entry_of(self, connection: int, partitions: PartitionColumns, index: int) -> int:
-        """Return the entry of the log of a partition; -1 if nothing is known of it."""
-        return self._logs.find(
-            connection,
-            partitions.number(index, TOPIC),
-            partitions.number(index, TOPIC_ID),
-            partitions.partition(index),
-        )
-
-    def _log(self, connection: int, topic: int, topic_id: int, partition: int) -> int:
-        """Return the entry of a log; if it is new, nothing is known of it."""
-        entry = self._logs.find(connection, topic, topic_id, partition)
-        if entry < 0:
-            if self._logs.count >= _MAX_PARTITIONS:
-                self._logs.clear()
-            entry = self._logs.add(connection, topic, topic_id, partition)
-            while (entry + 1) * LOG_CELLS > len(self._known):
-                self._known = doubled(self._known)
-            self._known[entry * LOG_CELLS] = 0
-        return entry
-
-    def _learn(self, entry: int, high_watermark: int, time_ns: int) -> None:
-        at, known = entry * LOG_CELLS, self._known
-        count = known[at]
-        if count == MAX_LOG_ENDS:
-            for cell in range(at + 1, at + 2 * count - 1):
-                known[cell] = known[cell + 2]
-            count -= 1
-        known[at + 1 + 2 * count] = time_ns
-        known[at + 2 + 2 * count] = high_watermark
-        known[at] = count + 1
-
-    def _before(self, entry: int, time_ns: int) -> int:
-        """Return the index of the latest log end that is known up to a time; -1 for none."""
-        if entry < 0:
-            return -1
-        begin = entry * LOG_CELLS + 1
-        at = begin + 2 * self._known[begin - 1] - 2
-        while at >= begin:
-            if self._known[at] <= time_ns:
-                return at
-            at -= 2
-        return -1
+    # -- what is known of connections --------------------------------------------------------------
 
     def _connection(self, connection: int) -> int:
         """Return where the numbers of a connection begin."""
@@ -520,7 +535,7 @@ class LongPollDetector:
                 delayed_until = response_ns
         self._records[at + DELAYED_UNTIL], self._records[at + LAST] = delayed_until, response_ns
         for index in range(self._ends_count):
-            self._learn_of(
+            self._logs.learn(
                 connection,
                 summary.partitions,
                 self._log_ends[2 * index],
@@ -576,7 +591,7 @@ class LongPollDetector:
         at = 3 * self._news_count
         if at + 3 > len(self._news):
             self._news = doubled(self._news)
-        self._news[at] = self._entry_of(connection, partitions, index)
+        self._news[at] = self._logs.find(connection, partitions, index)
         self._news[at + 1], self._news[at + 2] = offset, absent_ns
         self._news_count += 1
 
@@ -589,10 +604,11 @@ class LongPollDetector:
 
     def _add_higher(self, partitions: PartitionColumns, connection: int, request_ns: int) -> None:
         """Add the logs whose high watermark rose: that is news for a replica, without data."""
+        logs = self._logs
         for number in range(self._ends_count):
             index, high_watermark = self._log_ends[2 * number], self._log_ends[2 * number + 1]
-            known = self._before(self._entry_of(connection, partitions, index), request_ns)
-            if known >= 0 and high_watermark > self._known[known + 1]:
+            known = logs.before(logs.find(connection, partitions, index), request_ns)
+            if known >= 0 and high_watermark > logs.known[known + 1]:
                 self._add_news(connection, partitions, index, high_watermark, -1)
 
     def _follow_session(self, summary: ExchangeSummary, connection: int, response_ns: int) -> int:
@@ -630,18 +646,18 @@ class LongPollDetector:
             is_full: whether the response has what the request waited for. Then ``_learned_ns``
                 becomes the time of the log ends that prove it, -1 if a needed one is unknown.
         """
-        latency_ns = apart(response_ns, request_ns)
+        logs, latency_ns = self._logs, apart(response_ns, request_ns)
         if not is_full:
             return latency_ns + _TIMER_NS >= max_wait_ms * _NS_PER_MS
         newest_ns = -1
         for number in range(self._news_count):
             quiet_ns = self._news[3 * number + 2]
             known_ns = quiet_ns if quiet_ns <= request_ns else -1
-            known = self._before(self._news[3 * number], request_ns)
+            known = logs.before(self._news[3 * number], request_ns)
             if known >= 0:
-                if self._news[3 * number + 1] < self._known[known + 1]:
+                if self._news[3 * number + 1] < logs.known[known + 1]:
                     return False
-                known_ns = max(known_ns, self._known[known])
+                known_ns = max(known_ns, logs.known[known])
             if known_ns < 0:
                 self._learned_ns = -1
                 return False

@@ -70,7 +70,6 @@ cdef class PartitionColumns:
     cdef Py_ssize_t add(self, long long topic, long long topic_id) except -1
     @cython.locals(begin=cython.Py_ssize_t)
     cdef int put(self, Py_ssize_t at, int column, long long value) except -1
-    cdef int set_topic(self, Py_ssize_t at, int column, long long number) except -1
     cdef int forget(self, Py_ssize_t at, int column) except -1
     cdef long long present_columns(self, Py_ssize_t at) except? FAILED
     cdef bint has(self, Py_ssize_t at, int column) except -1
@@ -88,9 +87,6 @@ cdef class PartitionColumns:
         index=cython.Py_ssize_t,
     )
     cdef Py_ssize_t index_of(self, PartitionColumns other, Py_ssize_t at, Py_ssize_t within) except -2
-    cdef Py_ssize_t _looked_up(
-        self, long long topic, long long topic_id, long long partition, Py_ssize_t within
-    ) except -2
     @cython.locals(index=cython.Py_ssize_t)
     cdef int _note_first(self, Py_ssize_t within) except -1
     cdef Py_ssize_t note_all(self) except -1
@@ -99,9 +95,11 @@ cdef class PartitionColumns:
     @cython.locals(entry=cython.Py_ssize_t)
     cdef int note(self, long long topic, long long topic_id, Py_ssize_t index) except -1
     cpdef tuple key_of(self, Py_ssize_t at)
-    cdef object _partition_at(self, Py_ssize_t at)
     @cython.locals(at=cython.Py_ssize_t)
     cpdef add_partition(self, summary)
+
+
+cdef object _partition_at(PartitionColumns columns, Py_ssize_t at)
 
 
 @cython.final

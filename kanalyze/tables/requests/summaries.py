@@ -193,10 +193,6 @@ class PartitionColumns:
         self.cells[begin] |= 1 << column
         self.cells[begin + column] = value
 
-    def set_topic(self, at: int, column: int, number: int) -> None:
-        """Set the number of the topic or of its id."""
-        self.cells[at * CELLS + column] = number
-
     def forget(self, at: int, column: int) -> None:
         """Make the value of a column unknown."""
         self.cells[at * CELLS] &= ~(1 << column)
@@ -246,7 +242,9 @@ class PartitionColumns:
         topic, topic_id = other.number(at, TOPIC), other.number(at, TOPIC_ID)
         partition = other.partition(at)
         if within > _FEW:
-            return self._looked_up(topic, topic_id, partition, within)
+            if self._indexed != within:
+                self._note_first(within)
+            return self.noted(topic, topic_id, partition)
         for index in range(within - 1, -1, -1):
             if (
                 self.partition(index) == partition
@@ -255,11 +253,6 @@ class PartitionColumns:
             ):
                 return index
         return -1
-
-    def _looked_up(self, topic: int, topic_id: int, partition: int, within: int) -> int:
-        if self._indexed != within:
-            self._note_first(within)
-        return self.noted(topic, topic_id, partition)
 
     def _note_first(self, within: int) -> None:
         self._entries.clear()
@@ -298,22 +291,7 @@ class PartitionColumns:
 
     def __iter__(self) -> Iterator[PartitionSummary]:
         """Iterate over all entries as :class:`PartitionSummary`; this is slow."""
-        return iter([self._partition_at(at) for at in range(self.count)])
-
-    def _partition_at(self, at: int) -> PartitionSummary:
-        codec = self.get(at, CODEC)
-        return PartitionSummary(
-            self.topics.name(self.number(at, TOPIC)),
-            self.topics.id(self.number(at, TOPIC_ID)),
-            self.get(at, PARTITION),
-            self.get(at, RECORD_COUNT),
-            self.get(at, RECORD_BYTES),
-            self.get(at, BASE_OFFSET),
-            self.get(at, HIGH_WATERMARK),
-            None if codec is None else SEEN_CODECS[codec],
-            self.get(at, ERROR_CODE),
-            self.get(at, LAST_OFFSET),
-        )
+        return iter([_partition_at(self, at) for at in range(self.count)])
 
     def add_partition(self, summary: PartitionSummary) -> None:
         """Append a partition or topic with all its values."""
@@ -332,6 +310,22 @@ class PartitionColumns:
         ):
             if value is not None:
                 self.put(at, column, value)
+
+
+def _partition_at(columns: PartitionColumns, at: int) -> PartitionSummary:
+    codec = columns.get(at, CODEC)
+    return PartitionSummary(
+        columns.topics.name(columns.number(at, TOPIC)),
+        columns.topics.id(columns.number(at, TOPIC_ID)),
+        columns.get(at, PARTITION),
+        columns.get(at, RECORD_COUNT),
+        columns.get(at, RECORD_BYTES),
+        columns.get(at, BASE_OFFSET),
+        columns.get(at, HIGH_WATERMARK),
+        None if codec is None else SEEN_CODECS[codec],
+        columns.get(at, ERROR_CODE),
+        columns.get(at, LAST_OFFSET),
+    )
 
 
 SessionPartition: TypeAlias = tuple[str | None, bytes, int]
