@@ -222,7 +222,10 @@ def _union(connection: duckdb.DuckDBPyConnection, files: Sequence[_Attached]) ->
 
 
 def shown_columns(table: str, names: Container[str] | None = None) -> list[tuple[str, str | None]]:
-    """Return the columns of a table for :func:`view_of`; only those with ``names``, if given."""
+    """Return the columns of a table for :func:`view_of`; only those with ``names``, if given.
+
+    All of them where no column has one of the names: a view has to have a column.
+    """
     names_and_times: list[tuple[str, str | None]] = []
     for column in stored_columns(table):
         time = time_name(column.name) if column.is_time else None
@@ -230,7 +233,7 @@ def shown_columns(table: str, names: Container[str] | None = None) -> list[tuple
             names_and_times.append((column.name, time))
         elif column.name in names:
             names_and_times.append((column.name, time if time in names else None))
-    return names_and_times
+    return names_and_times or shown_columns(table)
 
 
 def _types_of(connection: duckdb.DuckDBPyConnection, columns: Sequence[Column]) -> tuple[str, ...]:

@@ -58,7 +58,7 @@ class FakeAnalysis:
         if self.error is not None:
             raise self.error
 
-    def table_rows(self, tables=()):
+    def table_rows(self, tables=(), **others):
         assert not set(tables) - TABLES.keys()
         for block in self.batches():
             yield TableRows([block], [], [])

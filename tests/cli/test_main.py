@@ -55,7 +55,7 @@ def shell(command: str, batches: int = 20, **settings) -> subprocess.CompletedPr
         "    def close(self): pass\n"
         "    def batches(self):\n"
         f"        for _ in range({batches}): yield RowBlock.of_rows(plain_traffic(500))\n"
-        "    def table_rows(self, tables):\n"
+        "    def table_rows(self, tables, **others):\n"
         "        for block in self.batches(): yield TableRows([block], [], [])\n"
         "analyze.Analysis = Fake\n"
         f"{WITH_FEW_FINDINGS}"
