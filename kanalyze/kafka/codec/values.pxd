@@ -111,17 +111,10 @@ cdef class TapeCursor:
     cdef begin(self, EncodedFields encoded)
     cdef _go_to(self, Tape tape, long long at, long long arena_at)
     cdef long long number(self) except? -7
-    cdef long long peek(self, long long at) except? -7
     @cython.locals(size=cython.longlong, begin=cython.longlong)
     cdef str text(self)
     @cython.locals(high=cython.longlong, low=cython.longlong, entry=_UuidEntry)
     cdef bytes uuid(self)
-    @cython.locals(kind=cython.int)
-    cdef pass_value(self, Shape shape)
-    @cython.locals(count=cython.longlong, _i=cython.longlong)
-    cdef _pass_array(self, Shape inner)
-    @cython.locals(inner=Shape, count=cython.longlong, _i=cython.longlong, index_and_shape=tuple)
-    cdef _pass_struct(self, Shape shape)
 
 
 cdef class TapeReader(TapeCursor):

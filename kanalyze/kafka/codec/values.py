@@ -304,10 +304,6 @@ class TapeCursor:
         self.at += 1
         return value
 
-    def peek(self, at: int) -> int:
-        """Return the cell at an index, without moving."""
-        return self.tape[at]
-
     def text(self) -> str | None:
         """Return the next text, None for null, and move past it."""
         size = self.number()
@@ -329,47 +325,6 @@ class TapeCursor:
         if entry is None or entry.high != high or entry.low != low:
             entry = self.uuids[slot] = _UuidEntry(high, low)
         return entry.data
-
-    def pass_value(self, shape: Shape) -> None:
-        """Move past a value of a shape."""
-        if shape.cells >= 0:
-            self.at += shape.cells
-            return
-        kind = shape.kind
-        if kind in (AS_TEXT, AS_BYTES):
-            self.at += 1 if self.tape[self.at] < 0 else 2
-        elif kind == AS_RECORDS:
-            self.at += 1 if self.tape[self.at] < 0 else RECORDS_CELLS
-        elif kind == AS_ARRAY:
-            self._pass_array(_inner(shape))
-        elif kind == AS_NULLABLE:
-            if self.number() >= 0:
-                self.pass_value(_inner(shape))
-        else:
-            self._pass_struct(shape)
-
-    def _pass_array(self, inner: Shape) -> None:
-        count = self.number()
-        if count <= 0:
-            return
-        if inner.cells >= 0:
-            self.at += count * inner.cells
-            return
-        for _i in range(count):
-            self.pass_value(inner)
-
-    def _pass_struct(self, shape: Shape) -> None:
-        for inner in shape.shapes:
-            self.pass_value(inner)
-        if shape.tags is None:
-            return
-        count = self.number()
-        for _i in range(count):
-            index_and_shape = shape.tags.get(self.number())
-            if index_and_shape is not None:
-                self.pass_value(index_and_shape[1])
-            else:
-                self.at += 2  # length and index: a dict keeps unknown fields
 
 
 class TapeReader(TapeCursor):
