@@ -32,7 +32,7 @@ ABI3 = os.environ.get("KANALYZE_ABI3") == "1"
 SANITIZE = os.environ.get("KANALYZE_SANITIZE") == "1"
 OLDEST = (3, 11)
 CORES = os.cpu_count() or 1
-CPU_SECONDS = 120
+CPU_SECONDS = 140
 """What gcc takes for all modules, on the processor that the README's figures are of."""
 SHARED = "kanalyze._cyutility"
 """What Cython adds to every module, once: a third of the time to compile and to import them."""
