@@ -30,7 +30,7 @@ def test_several_captures_have_the_day_of_the_first(monkeypatch):
     both = [str(path("groups")), str(BASICS)]
     rows = list(kanalyze.requests(*both, **OF_DAY))
     assert rows == list(kanalyze.requests(*both[::-1], **DATED))
-    monkeypatch.setattr("kanalyze.runtime.workers._MIN_BYTES", 0)
+    monkeypatch.setattr("kanalyze.common.forked._MIN_BYTES", 0)
     assert list(kanalyze.requests(*both, **OF_DAY, jobs=2)) == rows
 
 

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
 from kanalyze.anonymization.check import EncryptedCaptures, OutputCheck
 from kanalyze.anonymization.messages import MessageAnonymizer
 from kanalyze.anonymization.packets import PacketAnonymizer
-from kanalyze.anonymization.processes import Forked, usable_processes
 from kanalyze.anonymization.stand_ins import StandIns, new_key
 from kanalyze.anonymization.streams import Collection, FoundMessages, FoundStreams
 from kanalyze.capture.formats.pcapng_encoder import (
@@ -36,6 +35,7 @@ from kanalyze.capture.formats.pcapng_encoder import (
     interface_description,
     section_header,
 )
+from kanalyze.common.forked import Forked, usable_processes
 from kanalyze.common.garbage_collection import no_collection
 from kanalyze.common.int_columns import total
 from kanalyze.common.named_tuples import NamedTuple

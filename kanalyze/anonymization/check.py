@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from kanalyze.anonymization.processes import Forked, usable_processes
 from kanalyze.capture.merge import MergedCaptures
+from kanalyze.common.forked import Forked, usable_processes
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.net.segment_columns import Shard

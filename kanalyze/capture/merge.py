@@ -35,7 +35,7 @@ from kanalyze.model.packets import NO_TIME, PacketBatch
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kanalyze.capture.reader import CaptureReader
+    from kanalyze.capture.reader import CaptureReader, NewBuffer
 
 __all__ = [
     "UNKNOWN_CAPTURE",
@@ -47,6 +47,7 @@ __all__ = [
     "PacketIndex",
     "PacketLocations",
     "PacketRun",
+    "PacketRuns",
     "first_packets",
     "slice_of",
 ]
@@ -80,6 +81,11 @@ class PacketLocations(Protocol):
         None if there are more than ``most``, or if a packet has no number in its capture.
         """
         ...
+
+
+PacketRuns: TypeAlias = tuple["array[int]", "array[int]", "array[int]", int]
+"""What :meth:`PacketIndex.add_runs` takes: where runs begin, their captures, the numbers of their
+first packets there; and the number of packets."""
 
 
 class PacketIndex:
@@ -149,6 +155,18 @@ class PacketIndex:
         self._within += within[skip:]
         self._end += count
         self._drop_oldest()
+
+    def runs_from(self, number: int) -> PacketRuns:
+        """Return where the packets from a number on are, as :meth:`add_runs` takes it.
+
+        The packet must be in the table.
+        """
+        index = bisect_right(self._first, number) - 1
+        starts = shifted(self._first[index:], -number)
+        within = self._within[index:]
+        within[0] -= starts[0]
+        starts[0] = 0
+        return starts, self._capture[index:], within, self._end - number
 
     def find(self, number: int) -> tuple[int, int] | None:
         """Return the index of a packet's capture and its number there; None when dropped."""
@@ -422,7 +440,10 @@ class MergedCaptures(ClosedAtEnd):
         rereadable, self._single = _split_by_rereading(inputs)
         self._pending = rereadable[::-1]
         """Captures to be merged that are not open yet; the next one is last."""
-        self._is_alone = len(names) + len(rereadable) + len(self._single) == 1
+        self.is_alone = len(names) + len(rereadable) + len(self._single) == 1
+        """Whether there is only one capture."""
+        self.new_buffer: NewBuffer | None = None
+        """Gives the buffers if there is only one capture; None for one that is used again."""
         self.can_be_read_again = not self._single
         """Whether all inputs are files with names, which another object can read again."""
         self._open: list[OpenCapture] = []
@@ -452,7 +473,7 @@ class MergedCaptures(ClosedAtEnd):
         file. For an earlier packet the number is None, and the name is ``UNKNOWN_CAPTURE`` unless
         there is only one capture.
         """
-        return self._packet_index.locate(number, self.names, is_alone=self._is_alone)
+        return self._packet_index.locate(number, self.names, is_alone=self.is_alone)
 
     def runs_between(self, low: int, high: int, most: int) -> list[PacketRun] | None:
         """Return the runs of packets from ``low`` to ``high``, each in one capture.
@@ -460,6 +481,10 @@ class MergedCaptures(ClosedAtEnd):
         None if there are more than ``most``, or if a packet has no number in its capture.
         """
         return self._packet_index.runs_between(low, high, most, self.names)
+
+    def runs_from(self, number: int) -> PacketRuns:
+        """Return where the packets from a number on are, by the index of their capture's name."""
+        return self._packet_index.runs_from(number)
 
     def close(self) -> None:
         """Close all captures; binary files that were passed in stay open."""
@@ -548,8 +573,9 @@ class MergedCaptures(ClosedAtEnd):
             buffer_bytes=min(size, self._buffer_bytes),
             description=self.description,
             stores=self._stores,
+            new_buffer=self.new_buffer if self.is_alone else None,
         )
-        if self._is_alone and self.can_be_read_again:
+        if self.is_alone and self.can_be_read_again:
             self._total_bytes = reader.total_bytes
         batches = reader.batches()
         if most_packets is not None:

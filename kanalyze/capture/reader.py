@@ -9,7 +9,7 @@ the order of the file and numbered on, and an anomaly says where another one beg
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kanalyze.capture.file_metadata import FileMetadata
 from kanalyze.capture.formats.parser import (
@@ -28,7 +28,7 @@ from kanalyze.errors import CaptureError
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from kanalyze.capture.formats.parser import CaptureParser, Parsed
     from kanalyze.capture.io.source import BinaryFile, ByteSource, PathLike
@@ -61,6 +61,15 @@ class DamagedCaptureError(NotACaptureError):
     """A compressed file that is damaged at its beginning, so that its format is unknown."""
 
 
+NewBuffer: TypeAlias = "Callable[[int], memoryview]"
+"""Returns a buffer of a size in bytes. With one, each reading fills another buffer, and batches are
+valid as long as who gives the buffers says."""
+
+
+def _own_buffer(size: int) -> memoryview:
+    return memoryview(bytearray(size))
+
+
 def open_capture(
     path: PathLike | BinaryFile,
     *,
@@ -68,19 +77,20 @@ def open_capture(
     buffer_bytes: int = DEFAULT_BUFFER_BYTES,
     description: FileMetadata | None = None,
     stores: Stores | None = None,
+    new_buffer: NewBuffer | None = None,
 ) -> CaptureReader:
     """Open a capture and read its header.
 
     ``path`` is a path, ``-`` for standard input, a URL, or a binary file (which is not closed).
     ``name`` is for messages. ``buffer_bytes`` are read at once; the buffer only grows if a single
     packet needs it. ``description`` collects the metadata of several captures; ``stores`` are
-    connected file systems.
+    connected file systems. For ``new_buffer`` see :data:`NewBuffer`.
 
     Raises :class:`CaptureError` if it cannot be opened or is no capture.
     """
     source = open_source(path, name, stores)
     try:
-        return CaptureReader(source, buffer_bytes, description)
+        return CaptureReader(source, buffer_bytes, description, new_buffer)
     except BaseException:
         source.close()
         raise
@@ -121,6 +131,7 @@ class CaptureReader(ClosedAtEnd):
         source: FileSource,
         buffer_bytes: int = DEFAULT_BUFFER_BYTES,
         description: FileMetadata | None = None,
+        new_buffer: NewBuffer | None = None,
     ) -> None:
         self.description = FileMetadata() if description is None else description
         """Metadata of the capture, as far as it has been read."""
@@ -132,9 +143,11 @@ class CaptureReader(ClosedAtEnd):
         self._file = source
         self._source: ByteSource = source
         self._buffer_bytes = max(buffer_bytes, MIN_BUFFER_BYTES)
+        self._is_buffer_kept = new_buffer is None
+        self._new_buffer = _own_buffer if new_buffer is None else new_buffer
         # A smaller buffer for a small file: allocating a whole one takes some milliseconds.
         needed = self._buffer_bytes if source.total_bytes is None else source.total_bytes
-        self._buffer = memoryview(bytearray(max(min(needed, self._buffer_bytes), MIN_BUFFER_BYTES)))
+        self._buffer = self._new_buffer(max(min(needed, self._buffer_bytes), MIN_BUFFER_BYTES))
         self._start = 0
         self._end = 0
         self._buffer_offset = 0
@@ -254,7 +267,7 @@ class CaptureReader(ClosedAtEnd):
         if outer is None:
             return magic
         self._source = DecompressedSource(_Rest(bytes(self._buffer[: self._end]), self._source))
-        self._buffer = memoryview(bytearray(self._buffer_bytes))
+        self._buffer = self._new_buffer(self._buffer_bytes)
         self._end = 0
         self._at_end = False
         self._fill(_MAGIC_BYTES)
@@ -315,10 +328,13 @@ class CaptureReader(ClosedAtEnd):
         return self._read()
 
     def _make_room(self) -> None:
-        """Move the unread bytes to the beginning of the buffer, and let it grow if it is full."""
+        """Move the unread bytes to the beginning of a buffer, and let it grow if it is full."""
         unread = self._end - self._start
         if self._start:
-            self._buffer[:unread] = self._buffer[self._start : self._end]
+            size = len(self._buffer)
+            buffer = self._buffer if self._is_buffer_kept else self._new_buffer(size)
+            buffer[:unread] = self._buffer[self._start : self._end]
+            self._buffer = buffer
             self._buffer_offset += self._start
             self._start, self._end = 0, unread
         if unread == len(self._buffer):
@@ -326,7 +342,7 @@ class CaptureReader(ClosedAtEnd):
 
     def _grow(self) -> None:
         """Double the buffer: memory is allocated for bytes that came, not for lengths in a file."""
-        larger = memoryview(bytearray(2 * len(self._buffer)))
+        larger = self._new_buffer(2 * len(self._buffer))
         larger[: self._end] = self._buffer[: self._end]
         self._buffer = larger
 

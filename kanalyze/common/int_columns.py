@@ -28,9 +28,11 @@ __all__ = [
     "joined",
     "picked",
     "picked_types",
+    "places_of",
     "repeated",
     "rising",
     "shifted",
+    "sorted_into",
     "take_turns",
     "total",
 ]
@@ -168,7 +170,7 @@ def take_turns(keys: array[int], begins: Sequence[int]) -> Turns:
 
 
 def copy_ranges(
-    target: bytearray,
+    target: bytearray | memoryview,
     places: _Longs,
     data: memoryview | bytes,
     begins: _Longs,
@@ -181,7 +183,7 @@ def copy_ranges(
         places: index in it of the first byte of each range; an array of 64-bit integers.
         data: the buffer to read.
         begins: index in it of the first byte of each range.
-        sizes: number of bytes of each; 0 or more.
+        sizes: number of bytes of each; 0 or more. Nothing is asked of the indices of no bytes.
 
     Raises:
         IndexError: a buffer lacks some of it.
@@ -190,9 +192,53 @@ def copy_ranges(
     room, size = len(written), len(source)
     for index in range(len(counts)):
         to, first, count = tos[index], firsts[index], counts[index]
+        if count == 0:
+            continue
         if count < 0 or min(to, first) < 0 or to > room - count or first > size - count:
             raise IndexError("bytes that are not in the buffer")
         written[to : to + count] = source[first : first + count]
+
+
+def places_of(sizes: array[int], first: int = 0) -> array[int]:
+    """Return where ranges of some sizes begin that follow each other, the first at ``first``.
+
+    One entry more than there are sizes: where the last range ends.
+    """
+    numbers = sizes
+    count = len(numbers)
+    result = array("q", [0]) * (count + 1)
+    target = result
+    place = first
+    for index in range(count):
+        target[index] = place
+        place += numbers[index]
+    target[count] = place
+    return result
+
+
+def sorted_into(groups: array[int], count: int) -> list[array[int]]:
+    """Return for each group, 0 up to ``count``, the indices at which it is, ascending.
+
+    Raises:
+        IndexError: a number is not a group.
+    """
+    numbers = groups
+    ends = array("q", [0]) * (count + 1)
+    at = ends
+    for index in range(len(numbers)):
+        if not 0 <= numbers[index] < count:
+            raise IndexError("not a group")
+        at[numbers[index] + 1] += 1
+    for group in range(count):
+        at[group + 1] += at[group]
+    begins = list(ends)
+    order = array("q", [0]) * len(numbers)
+    positions = order
+    for index in range(len(numbers)):
+        group = numbers[index]
+        positions[at[group]] = index
+        at[group] += 1
+    return [order[begins[group] : begins[group + 1]] for group in range(count)]
 
 
 def joined(data: memoryview, begins: Sequence[int], ends: Sequence[int]) -> bytearray:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kanalyze.tables.quality import CaptureQuality
     from kanalyze.tables.requests.topic_names import TopicNames
 
-__all__ = ["OnePass", "count_packets"]
+__all__ = ["OnePass", "count_captures", "count_packets"]
 
 
 class OnePass:
@@ -84,7 +84,7 @@ class OnePass:
             _count_events(quality, events)
             yield events, self._maker.rows(events)
         if is_first:
-            _count_captures(quality, self._captures)
+            count_captures(quality, self._captures)
         self._count_stages(quality)
 
     def close(self, quality: CaptureQuality) -> Iterator[TableRows]:
@@ -125,7 +125,8 @@ def _count_events(quality: CaptureQuality, events: BatchEvents) -> None:
             quality.count_anomaly(anomaly.kind, anomaly.length or 0)
 
 
-def _count_captures(quality: CaptureQuality, captures: Captures) -> None:
+def count_captures(quality: CaptureQuality, captures: Captures) -> None:
+    """Count captures that were read to their end."""
     quality.captures.extend(captures.names)
     quality.dropped_packets = captures.dropped_packets
     if captures.description is not None:

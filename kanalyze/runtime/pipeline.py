@@ -18,6 +18,8 @@ from __future__ import annotations
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
+from kanalyze.capture.merge import MergedCaptures
+from kanalyze.common.forked import usable_processes
 from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.net.segment_columns import ALL_CONNECTIONS, Shard
@@ -39,14 +41,12 @@ from kanalyze.runtime.table_rows import (
     anomaly_rows,
     row_of_connection,
 )
-from kanalyze.runtime.workers import Workers, WorkerTask, usable_workers
 from kanalyze.tables.filters import RowFilter
 from kanalyze.tables.requests.extract import Extractors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from kanalyze.capture.merge import MergedCaptures
     from kanalyze.common.paths import FileIdentity
     from kanalyze.kafka.session.exchange import Exchange
     from kanalyze.kafka.session.message_reader import KeepsBytes
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from kanalyze.model.streams import TokenBytes
     from kanalyze.runtime.stages import Captures
     from kanalyze.runtime.state import ResumableRun
+    from kanalyze.runtime.workers import Workers
     from kanalyze.spec.rows.anomalies import AnomalyRow
     from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.tables.columns.block import RowBlock
@@ -158,8 +159,7 @@ class Analysis(RowSource):
     @property
     def progress(self) -> tuple[int, int | None]:
         """Bytes read so far, and bytes in all; the latter is None if an input is a pipe."""
-        workers = self._workers  # read once: a progress bar calls this from another thread
-        return self._context.inputs.progress if workers is None else workers.progress
+        return self._context.inputs.progress
 
     @property
     def key_logs(self) -> list[str]:
@@ -297,11 +297,13 @@ class Analysis(RowSource):
         if tables.anomalies and settings.shard.is_first and inputs.left_out:
             anomalies = anomaly_rows(inputs.left_out, settings, captures)
             unreadable = [TableRows(anomalies=anomalies)]
-        total_bytes = captures.progress[1] if captures.can_be_read_again else None
-        jobs = usable_workers(self._jobs, total_bytes) if tables.can_be_shared else 1
-        if jobs > 1:
-            task = WorkerTask(inputs.captures, inputs.stores, settings, tables)
-            self._workers = Workers(task, jobs, context.names, context.quality)
+        jobs = usable_processes(self._jobs, captures.progress[1]) if tables.can_be_shared else 1
+        if jobs > 1 and isinstance(captures, MergedCaptures) and captures.can_be_read_again:
+            from kanalyze.runtime.workers import Workers  # imported late: for large captures
+
+            self._workers = Workers(
+                captures, settings, tables, jobs, context.names, context.quality
+            )
             return chain(unreadable, self._workers.rows())
         run = OnePass(captures, settings, tables, context.names, context.quality)
         return chain(unreadable, self._read(run))

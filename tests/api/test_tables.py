@@ -10,10 +10,10 @@ import kanalyze
 from kanalyze.api.inputs import make_filter
 from kanalyze.api.saved import SavedAnalysis
 from kanalyze.api.tables import fill, opened_tables
+from kanalyze.common import forked
 from kanalyze.errors import UsageError
 from kanalyze.queries.database import Database
 from kanalyze.queries.report import report_of
-from kanalyze.runtime import workers
 from kanalyze.runtime.pipeline import Analysis
 from tests.support.captures import NAMES, often, path
 
@@ -53,7 +53,7 @@ def test_tables_of_one_run_match_separate_runs(name: str) -> None:
 
 
 def test_workers_fill_the_same_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_MIN_BYTES", 0)
+    monkeypatch.setattr(forked, "_MIN_BYTES", 0)
     alone, divided = tables(path("basics")), tables(path("basics"), jobs=3)
     assert divided["requests"] == alone["requests"]
     for table in ("connections", "anomalies"):

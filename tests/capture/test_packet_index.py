@@ -46,6 +46,20 @@ def test_each_packet_is_found_however_captures_take_turns(batches):
     assert index.runs == (changes + 1 if expected else 0)
 
 
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=40), st.data())
+def test_another_table_is_told_the_runs_from_a_packet_on(owners, data):
+    index, other, told = PacketIndex(), PacketIndex(), 0
+    for number, owner in enumerate(owners, 1):
+        index.add(owner, number, 1)
+        if number == len(owners) or data.draw(st.booleans()):
+            other.add_runs(*index.runs_from(told + 1))
+            told = number
+    assert [other.find(n) for n in range(len(owners) + 2)] == [
+        index.find(n) for n in range(len(owners) + 2)
+    ]
+    assert other.runs == index.runs
+
+
 NAMES = ("a.pcap", "b.pcap", "c.pcap", "d.pcap")
 
 

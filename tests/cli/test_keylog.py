@@ -10,8 +10,8 @@ import pytest
 
 import kanalyze
 from kanalyze.cli.main import main
+from kanalyze.common import forked
 from kanalyze.errors import UsageError
-from kanalyze.runtime import workers
 from kanalyze.tls import keylog
 from tests.support import tls_captures
 
@@ -87,7 +87,7 @@ def test_compare_decrypts_its_captures(capsys):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no workers here")
 def test_workers_decrypt_as_one_process_does(capsys, monkeypatch):
-    monkeypatch.setattr(workers, "_MIN_BYTES", 0)
+    monkeypatch.setattr(forked, "_MIN_BYTES", 0)
     argv = ["requests", *JSON_LINES, "--keylog", KEYS, CAPTURE]
     of_one_process = lines(capsys, *argv, "--jobs", "1")
     assert lines(capsys, *argv, "--jobs", "2") == of_one_process

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kanalyze.cli.main import main
-from kanalyze.runtime import stages, workers
+from kanalyze.common import forked
+from kanalyze.runtime import stages
 from kanalyze.tls import keylog
 from tests.support import tls_captures
 
@@ -72,7 +73,7 @@ def test_queries_and_comparisons_count_them_too(
 def test_workers_count_as_one_process_does(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "_MIN_BYTES", 0)
+    monkeypatch.setattr(forked, "_MIN_BYTES", 0)
     file = str(tls_captures.path(CLIENTS))
     keys = file.replace(".pcap", ".java.keys")
     assert NO_SECRET in said(capsys, "requests", "--jobs", "2", file, "--keylog", keys)

@@ -51,7 +51,7 @@ def test_ten_of_many_unreadable_files_are_named(folder, capsys):
 
 
 def test_workers_count_an_unreadable_file_once(folder, monkeypatch):
-    monkeypatch.setattr("kanalyze.runtime.workers._MIN_BYTES", 0)
+    monkeypatch.setattr("kanalyze.common.forked._MIN_BYTES", 0)
     report = kanalyze.report(str(folder), jobs=2)
     assert report["quality"]["anomalies"]["capture_unreadable"]["count"] == 1
 

@@ -11,13 +11,15 @@ import pytest
 from benchmarks.repeat import repeat
 from kanalyze.api.inputs import read_key_logs
 from kanalyze.capture.merge import MergedCaptures
+from kanalyze.common import forked as forked_module
+from kanalyze.common.forked import usable_processes
 from kanalyze.errors import CaptureError, KanalyzeError, UsageError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.net.segment_columns import Shard
-from kanalyze.runtime import workers as workers_module
+from kanalyze.runtime import dealing
 from kanalyze.runtime.one_pass import OnePass
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.runtime.workers import Workers, usable_workers
+from kanalyze.runtime.workers import Workers
 from kanalyze.spec.rows.tables import TABLES
 from tests.support import tls_captures
 from tests.support.captures import NAMES, in_turn, path
@@ -29,7 +31,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no wo
 @pytest.fixture
 def allow_small(monkeypatch):
     """Use workers for small captures too."""
-    monkeypatch.setattr(workers_module, "_MIN_BYTES", 0)
+    monkeypatch.setattr(forked_module, "_MIN_BYTES", 0)
 
 
 def read(*captures: str, **settings):
@@ -142,7 +144,7 @@ def test_progress_ends_at_the_size_of_the_captures(allow_small):
 
 
 def test_an_open_file_is_read_by_one_process():
-    assert usable_workers(4, None) == 1
+    assert usable_processes(4, None) == 1
     with path("mock").open("rb") as file:
         run = Analysis([file], jobs=4)
         batches = run.batches()
@@ -151,9 +153,9 @@ def test_an_open_file_is_read_by_one_process():
 
 
 def test_small_captures_have_no_workers():
-    assert usable_workers(4, 50_000_000) == 1
-    assert usable_workers(4, 100_000_000) == 4
-    assert usable_workers(1, 100_000_000) == 1
+    assert usable_processes(4, 5_000_000) == 1
+    assert usable_processes(4, 20_000_000) == 4
+    assert usable_processes(1, 20_000_000) == 1
 
 
 @pytest.mark.parametrize("jobs", [0, -1])
@@ -179,11 +181,11 @@ def test_started_workers_end_if_another_cannot_be_started(monkeypatch, allow_sma
     started = []
     start = Workers._start
 
-    def fail_at_second(self, task, shard):
-        if shard.index == 1:
+    def fail_at_second(self, captures, settings):
+        if settings.shard.index == 1:
             raise BlockingIOError(11, "Resource temporarily unavailable")
-        start(self, task, shard)
-        started.extend(self._processes)
+        start(self, captures, settings)
+        started.extend(active_children())
 
     monkeypatch.setattr(Workers, "_start", fail_at_second)
     with pytest.raises(BlockingIOError):
@@ -201,6 +203,51 @@ def test_workers_read_the_same_batches_as_one_process(tmp_path, allow_small):
         batches = sum(1 for _ in captures.batches())
     assert batches > 2
     assert read(str(long), jobs=2) == read(str(long), jobs=1)
+
+
+@pytest.mark.parametrize("place_bytes", [1, 4096, 1 << 16])
+def test_batches_for_which_there_is_no_room_are_read_too(place_bytes, tmp_path, monkeypatch):
+    # Some of the batches fit, some do not, in every order.
+    long = tmp_path / "long.pcap"
+    repeat(path("basics"), 24, long)
+    alone = read(str(long), str(path("any")))
+    monkeypatch.setattr(forked_module, "_MIN_BYTES", 0)
+    monkeypatch.setattr(dealing, "_PLACE_BYTES", place_bytes)
+    assert read(str(long), str(path("any")), jobs=3) == alone
+    assert read(str(long), jobs=3) == read(str(long), jobs=1)
+
+
+def test_the_buffer_of_one_capture_is_shared(tmp_path, allow_small, monkeypatch):
+    """Batches of a buffer are read while the next ones are filled."""
+    long = tmp_path / "long.pcap"
+    repeat(path("basics"), 24, long)
+    alone = read(str(long), jobs=1)
+    sent = []
+    new = dealing.SharedBuffers.new
+    monkeypatch.setattr(
+        dealing.SharedBuffers, "new", lambda self, size: sent.append(size) or new(self, 4096)
+    )
+    assert read(str(long), jobs=2) == alone
+    assert len(sent) > 100
+
+
+def test_an_error_after_some_rows_comes_after_them(monkeypatch, allow_small):
+    """What was read before a capture became unreadable is not lost."""
+    batches = MergedCaptures.batches
+
+    def some(self):
+        yield from batches(self)
+        raise CaptureError("the disk is gone")
+
+    monkeypatch.setattr(MergedCaptures, "batches", some)
+    found = []
+    for jobs in (1, 2):
+        run, rows = Analysis([str(path("basics"))], jobs=jobs), []
+        with pytest.raises(CaptureError, match="the disk is gone"):
+            rows.extend(row for batch in run.batches() for row in batch.rows())
+        found.append(rows)
+    alone, together = found
+    assert together == alone != []
 
 
 def test_topic_names_seen_by_another_worker_are_used(allow_small):

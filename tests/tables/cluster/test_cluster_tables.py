@@ -12,9 +12,9 @@ import pytest
 import kanalyze
 from kanalyze.api.inputs import make_filter
 from kanalyze.api.tables import fill
+from kanalyze.common import forked
 from kanalyze.queries.database import Database
 from kanalyze.queries.saved import ROWS
-from kanalyze.runtime import workers
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spec.rows.cluster import CARRIED_NAMES
 from kanalyze.tables.cluster import fields
@@ -118,7 +118,7 @@ def test_events_of_groups_match_the_log_of_the_broker() -> None:
 def test_a_line_is_selected_with_its_request(
     conditions: dict[str, Any], jobs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "_MIN_BYTES", 0)
+    monkeypatch.setattr(forked, "_MIN_BYTES", 0)
     row_filter = make_filter(None, **conditions)
     rows = list(kanalyze.requests(path("groups")))
     chosen = [row_filter.matches(row) for row in rows]
@@ -139,7 +139,7 @@ def test_a_line_is_selected_with_its_request(
 @pytest.mark.few(2)
 @pytest.mark.parametrize(("name", "jobs"), in_turn(["basics", "codecs", "errors"], [1, 2]))
 def test_records_match_their_command(name: str, jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_MIN_BYTES", 0)
+    monkeypatch.setattr(forked, "_MIN_BYTES", 0)
     found = tables(name, "records", jobs=jobs)["records"]
     assert found == stored(kanalyze.records(path(name)), found)
     assert found
@@ -169,7 +169,7 @@ def test_rows_of_requests_are_the_same_with_every_table(name: str) -> None:
 def test_the_library_gives_the_same_rows(
     table: str, jobs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "_MIN_BYTES", 0)
+    monkeypatch.setattr(forked, "_MIN_BYTES", 0)
     rows = getattr(kanalyze, table)(path("groups"), client_id="member-*", jobs=jobs)
     found = tables("groups", table, row_filter=make_filter(None, client_id=("member-*",)))[table]
     assert found

@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from kanalyze.errors import KanalyzeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from multiprocessing.connection import Connection
     from typing import Self
 
 __all__ = ["Forked", "usable_processes"]
 
 _T = TypeVar("_T")
-_MIN_BYTES: Final = 8 << 20
+_PIPE_BYTES: Final = 1 << 20
+"""Size of a pipe's buffer: a process continues while what it sent is not read."""
+_MIN_BYTES: Final = 16 << 20
 """Of captures: for smaller ones, processes take longer than they save."""
 _ENDED: Final = None
 _ERRORS: Final = (KanalyzeError, OSError, MemoryError, ModuleNotFoundError)
@@ -42,18 +44,31 @@ def usable_processes(requested: int, total_bytes: int | None) -> int:
 class Forked(Generic[_T]):
     """Yields what an iterator yields in another process. Close it, or read it to its end."""
 
-    def __init__(self, produce: Callable[[], Iterator[_T]]) -> None:
-        """Start the process; it calls ``produce``. Raises OSError if the system cannot."""
+    def __init__(
+        self, produce: Callable[[], Iterator[_T]], unneeded: Sequence[Connection] = ()
+    ) -> None:
+        """Start the process.
+
+        Args:
+            produce: is called in the process.
+            unneeded: pipes that are closed there. Those to other processes have to be among them:
+                the end of a pipe is seen only when nobody has its other end open.
+
+        Raises:
+            OSError: the system cannot start a process.
+        """
         from multiprocessing import get_context  # imported late: only needed for processes
 
         context = get_context("fork")
-        self._pipe, other_end = context.Pipe(duplex=False)
+        self.pipe, other_end = context.Pipe(duplex=False)
+        """Where the items come from."""
+        _enlarge(other_end.fileno())
         # Garbage collection in the process would copy every page of objects that it visits.
         was_frozen = gc.get_freeze_count() > 0
         gc.freeze()
         try:
             self._process = context.Process(
-                target=_work, args=(produce, other_end, self._pipe), daemon=True
+                target=_work, args=(produce, other_end, [self.pipe, *unneeded]), daemon=True
             )
             with warnings.catch_warnings():
                 # The fork is safe: the threads that there are (NumPy's, a progress bar) hold no
@@ -78,9 +93,9 @@ class Forked(Generic[_T]):
         import pickle  # imported late: only needed for processes
 
         try:
-            message: Any = pickle.loads(self._pipe.recv_bytes())  # noqa: S301 - our own wrote it
+            message: Any = pickle.loads(self.pipe.recv_bytes())  # noqa: S301 - our own wrote it
         except EOFError as error:
-            raise KanalyzeError("a process died; try --jobs 1") from error
+            raise KanalyzeError("a worker process died; try --jobs 1") from error
         if message is _ENDED:
             self.close()
             raise StopIteration
@@ -91,18 +106,31 @@ class Forked(Generic[_T]):
 
     def close(self) -> None:
         """End the process, even if it is not finished."""
-        self._pipe.close()
+        self.pipe.close()
         self._process.terminate()
         self._process.join()
 
 
-def _work(produce: Callable[[], Iterator[object]], pipe: Connection, other_end: Connection) -> None:
+def _enlarge(descriptor: int) -> None:
+    """Enlarge the buffer of a pipe, if the system can."""
+    try:
+        import fcntl
+
+        fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    except (ImportError, AttributeError, OSError):
+        return  # the small buffer works too, but more slowly
+
+
+def _work(
+    produce: Callable[[], Iterator[object]], pipe: Connection, unneeded: Sequence[Connection]
+) -> None:
     """Send what an iterator yields, from inside the process."""
     import signal  # imported late: only needed for processes
 
     # The parent process handles an interrupt, and ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    other_end.close()
+    for other_pipe in unneeded:
+        other_pipe.close()
     try:
         for item in produce():
             _send(pipe, item)

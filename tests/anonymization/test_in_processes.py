@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kanalyze.anonymization import processes as processes_module
 from kanalyze.anonymization import streams as streams_module
 from kanalyze.anonymization.anonymize import Anonymization
 from kanalyze.anonymization.check import OutputCheck
-from kanalyze.anonymization.processes import Forked, usable_processes
+from kanalyze.common import forked as forked_module
+from kanalyze.common.forked import Forked, usable_processes
 from kanalyze.errors import CaptureError, KanalyzeError
 from kanalyze.export.files import OutputFile
 from tests.support.anonymous import KEY
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no pr
 @pytest.fixture
 def allow_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use processes for small captures too."""
-    monkeypatch.setattr(processes_module, "_MIN_BYTES", 0)
+    monkeypatch.setattr(forked_module, "_MIN_BYTES", 0)
 
 
 def made(
