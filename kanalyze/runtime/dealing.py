@@ -14,7 +14,7 @@ import mmap
 from collections import deque
 from contextlib import suppress
 from itertools import count
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kanalyze.capture.file_metadata import FileMetadata
 from kanalyze.capture.merge import PacketIndex
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from kanalyze.spec.rows.anomalies import AnomalyRow
     from kanalyze.tables.quality import CaptureQuality
 
-__all__ = ["Dealer", "DealtCaptures", "SharedMemory"]
+__all__ = ["Dealer", "DealtCaptures", "Packed", "SharedMemory"]
 
 _PLACES: Final = 3
 """Batches that a worker has room for."""
 _PLACE_BYTES: Final = 16 << 20
 """Size of the room for one batch. Those of one capture fit: 8 MiB of packets, and the columns of
-32,768 segments, 144 bytes each. Larger ones, of many captures at once, are sent by the pipe."""
+32,768 segments, 144 bytes each; their rows follow. What is larger is sent by the pipe."""
 
 
 class SharedMemory:
@@ -106,6 +106,24 @@ class _Part(NamedTuple):
     """All of it, if it is not in the shared memory."""
     buffer: int | None
     """Number of the shared buffer that has the payload; None if it is beside the columns."""
+
+
+class Packed(NamedTuple):
+    """What a worker sends about a batch of packets; its large buffers are in shared memory."""
+
+    data: bytes
+    """What :meth:`unpack` returns, pickled without these buffers."""
+    batch: int
+    ranges: list[tuple[int, int]]
+    """Where they begin and end in the batch's place."""
+
+    def unpack(self, memory: SharedMemory) -> Any:
+        """Return what was packed; nothing of it is in the memory, which may be used again."""
+        import pickle  # imported late: only needed for workers
+
+        place = memory.place(self.batch)
+        buffers = [place[begin:end] for begin, end in self.ranges]
+        return pickle.loads(self.data, buffers=buffers)  # noqa: S301 - our own process wrote it
 
 
 _Context: TypeAlias = tuple["PacketRuns", list[str], "list[DecryptionSecrets]"]
@@ -266,6 +284,8 @@ class DealtCaptures:
         self._is_alone = is_alone
         self._index = PacketIndex()
         self._opened: list[str] = []
+        self._batch = self._used = 0
+        """Number of the present batch, and how much of its place is used."""
 
     def locate(self, number: int) -> tuple[str, int | None]:
         """Return the name of a packet's capture, and the packet's number in it."""
@@ -281,14 +301,35 @@ class DealtCaptures:
         They are valid until the next batch is read. Raises BrokenPipeError if the process that
         deals has ended.
         """
-        for batch in count():
+        for self._batch in count():
             part = self._next_part()
+            self._used = 0 if part is None or part.sent is not None else part.end
             if part is None:
                 return
-            place = self._memory.place(batch) if part.sent is None else memoryview(part.sent)
+            place = self._memory.place(self._batch)
+            if part.sent is not None:
+                place = memoryview(part.sent)
             self._take(place[part.segment_bytes : part.end])
             buffer = None if part.buffer is None else self._buffers.at(part.buffer)
             yield unpacked(place[: part.segment_bytes], part.segments, buffer)
+
+    def packed(self, value: object) -> Packed:
+        """Pack what is sent about the present batch; if there is room, beside its segments."""
+        import pickle  # imported late: only needed for workers
+
+        buffers: list[pickle.PickleBuffer] = []
+        data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL, buffer_callback=buffers.append)
+        views = [buffer.raw() for buffer in buffers]
+        place = self._memory.place(self._batch)
+        if sum(map(len, views)) > len(place) - self._used:
+            return Packed(pickle.dumps(value, pickle.HIGHEST_PROTOCOL), 0, [])
+        ranges = []
+        for view in views:
+            end = self._used + len(view)
+            place[self._used : end] = view
+            ranges.append((self._used, end))
+            self._used = end
+        return Packed(data, self._batch, ranges)
 
     def _next_part(self) -> _Part | None:
         try:

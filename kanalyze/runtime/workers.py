@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kanalyze.common.forked import Forked
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.net.segment_columns import Shard
-from kanalyze.runtime.dealing import Dealer, DealtCaptures, SharedMemory
+from kanalyze.runtime.dealing import Dealer, DealtCaptures, Packed, SharedMemory
 from kanalyze.runtime.one_pass import OnePass
 from kanalyze.runtime.table_rows import TableRows
 from kanalyze.tables.columns.block import RowBlock
@@ -65,7 +65,8 @@ class _BatchEnd(NamedTuple):
     anomalies: list[AnomalyRow]
 
 
-_Sent: TypeAlias = "_RowsSent | _BatchEnd | CaptureQuality"
+_Sent: TypeAlias = "Packed | _BatchEnd | CaptureQuality"
+"""``Packed`` are :class:`_RowsSent`."""
 
 
 class Workers:
@@ -98,6 +99,7 @@ class Workers:
         self._tables = tables
         self._dealer = Dealer(captures, settings, tables, quality)
         self._workers: list[Forked[_Sent]] = []
+        self._memories: list[SharedMemory] = []
         self._ends: list[Connection] = []
         """Pipes to the workers."""
         try:
@@ -111,6 +113,7 @@ class Workers:
         from multiprocessing import Pipe  # imported late: only needed for workers
 
         memory = SharedMemory()
+        self._memories.append(memory)
         their_end, our_end = Pipe(duplex=False)
         self._ends.append(our_end)
         buffers = self._dealer.buffers
@@ -141,7 +144,7 @@ class Workers:
                 dealer.deal_ahead()
                 if dealer.error is not None and not dealer.unfinished:
                     raise dealer.error
-                batch = _BatchMerge(self._workers, self._names)
+                batch = _BatchMerge(self._workers, self._memories, self._names)
                 if dealer.unfinished:
                     batch.anomalies += dealer.unfinished[0]
                 yield batch
@@ -165,8 +168,14 @@ class Workers:
 class _BatchMerge:
     """Merges the rows of all workers for one batch of packets."""
 
-    def __init__(self, workers: Sequence[Iterator[_Sent]], names: TopicNames) -> None:
+    def __init__(
+        self,
+        workers: Sequence[Iterator[_Sent]],
+        memories: Sequence[SharedMemory],
+        names: TopicNames,
+    ) -> None:
         self._workers = workers
+        self._memories = memories
         self._names = names
         self._unmerged: dict[int, _RowsSent] = {}
         """Rows that were received but not merged yet, by number of the worker."""
@@ -198,9 +207,10 @@ class _BatchMerge:
 
     def _receive(self, index: int) -> None:
         message = next(self._workers[index])
-        if isinstance(message, _RowsSent):
-            self._unmerged[index] = message
-            for topic_id, name in message.names:
+        if isinstance(message, Packed):
+            rows: _RowsSent = message.unpack(self._memories[index])
+            self._unmerged[index] = rows
+            for topic_id, name in rows.names:
                 self._names.learn(topic_id, name)
         elif isinstance(message, _BatchEnd):
             self.connections += message.connections
@@ -220,10 +230,10 @@ def _merged(rows: list[_RowsSent]) -> _RowsSent:
     """Return the rows of several workers, in the order of the packets that completed them."""
     if len(rows) == 1:
         return rows[0]
-    block = RowBlock.joined([part.block for part in rows])
-    latest = [packet for part in rows for packet in part.latest]
     # All exchanges that one packet completed belong to one connection, and so to one worker.
-    order = sorted(range(len(latest)), key=latest.__getitem__)
+    block, latest, order = RowBlock.merged(
+        [part.block for part in rows], [part.latest for part in rows]
+    )
     facts, first = [], 0
     for part in rows:
         facts += [fact._replace(row=first + fact.row) for fact in part.facts]
@@ -231,7 +241,7 @@ def _merged(rows: list[_RowsSent]) -> _RowsSent:
     if facts:
         new_rows = {old_row: new_row for new_row, old_row in enumerate(order)}
         facts = sorted([fact._replace(row=new_rows[fact.row]) for fact in facts], key=_row_of)
-    return _RowsSent(block.take(order), array("q", sorted(latest)), [], facts)
+    return _RowsSent(block, latest, [], facts)
 
 
 def _row_of(facts: ClusterFacts) -> int:
@@ -273,7 +283,7 @@ def _sent(captures: DealtCaptures, settings: AnalysisSettings, tables: Tables) -
             for block in rows.requests:
                 latest = array("q", step.completion_packets[first : first + len(block)])
                 first += len(block)
-                yield _RowsSent(block, latest, names.drain(), rows.facts)
+                yield captures.packed(_RowsSent(block, latest, names.drain(), rows.facts))
             connections += rows.connections
             anomalies += rows.anomalies
         yield _BatchEnd(connections, anomalies)
