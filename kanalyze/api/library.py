@@ -230,6 +230,11 @@ def requests(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[Row
             - ``client_id``, ``topic``, ``group``: globs, case-sensitive.
             - ``partition``: numbers of partitions; if ``topic`` is given too, of those topics. Or
               texts such as ``"orders-3"``.
+            - ``connection``: connections, such as ``"10.0.0.7:51812>10.0.0.2:9092"``, or their
+              clients' ends, such as ``"10.0.0.7:51812"``.
+            - ``packet``: numbers of packets, from 1, in which a request or its response begins.
+            - ``correlation_id``: numbers.
+            - ``anomaly``: kinds of anomalies, such as ``"malformed_body"``.
             - ``status``: ``"ok"``, ``"error"``, ``"one_way"``, ``"unanswered"``,
               ``"orphan_response"`` or ``"malformed"``.
             - ``error``: error codes, as numbers or names such as ``"NOT_LEADER_OR_FOLLOWER"``; 0

@@ -77,6 +77,7 @@ class EndOptions(TypedDict, total=False):
     client_ip: Addresses
     broker: Addresses
     port: Ports
+    connection: Texts
     since: Moment
     until: Moment
     definitions: FileName
@@ -103,6 +104,9 @@ class MessageOptions(ConnectionOptions, total=False):
     topic: Texts
     partition: Numbers
     group: Texts
+    packet: Numbers
+    correlation_id: Numbers
+    anomaly: Texts
     status: Texts
     error: Numbers
     errors: bool

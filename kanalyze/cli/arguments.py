@@ -227,6 +227,8 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "max_records": _record_limit,
     "port": _port,
     "partition": str,
+    "packet": str,
+    "correlation_id": str,
     "TIMES": _number,
     "MS": _number,
     "PERCENT": _number,

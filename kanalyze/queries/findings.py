@@ -58,7 +58,10 @@ MAX_OF_A_KIND = 20
 _FIELD = re.compile(r"(severity|sure|why|repair|show|tables|needs): (.+)")
 _ALL_REQUESTS = "all requests"
 _SOME_REQUESTS = frozenset(
-    {"api", "topic", "partition", "status", "error", "errors", "slower_than_ns"}
+    {
+        *("api", "topic", "partition", "packet", "correlation_id", "anomaly"),
+        *("status", "error", "errors", "slower_than_ns"),
+    }
 )
 """Filters that select some requests of a client but not others."""
 _SEVERITY = re.compile(r"^severity: ", re.MULTILINE)

@@ -63,6 +63,7 @@ _DECODE_EXAMPLES = """\
 examples:
   kanalyze decode broker.pcap | jq 'select(.status == "error")'
   kanalyze decode --format text --api JoinGroup broker.pcap
+  kanalyze decode --format text --packet 4711 broker.pcap
   kanalyze decode --format text --all --client-id 'billing-*' -o billing.txt broker.pcap
 """
 
@@ -275,12 +276,16 @@ _FILTERS_OF_REQUESTS = (
     "topic",
     "partition",
     "group",
+    "connection",
+    "packet",
+    "correlation_id",
+    "anomaly",
     "status",
     "error",
     "errors",
 )
 _REQUEST_FILTERS: Group = group_of(*_FILTERS_OF_REQUESTS, "slower_than", "client_ip", "broker")
-_END_FILTERS = ("client_ip", "broker", "since", "until")
+_END_FILTERS = ("client_ip", "broker", "connection", "since", "until")
 _READING: Mapping[str, Group] = {
     **_SETTINGS,
     _FILTERS: {**_REQUEST_FILTERS, **group_of("since", "until")},

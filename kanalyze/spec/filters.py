@@ -79,6 +79,27 @@ FILTERS = {
             meaning="consumer groups; * and ? stand for any text",
         ),
         Filter(
+            "--connection TEXT ...",
+            "connection, such as '10.0.0.7:51812>10.0.0.2:9092', or its client's end alone",
+            meaning="connections, or the clients' ends of connections",
+        ),
+        Filter(
+            "--packet N ...",
+            "the request or response that begins in this packet, as Wireshark numbers it",
+            meaning="numbers of packets that requests or responses begin in",
+        ),
+        Filter(
+            "--correlation-id N ...",
+            "correlation id",
+            label="correlation id",
+            meaning="correlation ids",
+        ),
+        Filter(
+            "--anomaly KIND ...",
+            "requests with an anomaly of this kind, such as malformed_body",
+            meaning="kinds of anomalies that requests have",
+        ),
+        Filter(
             "--status WORD ...",
             "ok, error, one_way (no response is due), unanswered, orphan_response or malformed",
             meaning="statuses of rows",

@@ -163,6 +163,10 @@ SHARED = {
             topic? texts topics; * and ? stand for any text
             partition? texts partitions, as N or TOPIC-N
             group? texts consumer groups; * and ? stand for any text
+            connection? texts connections, or the clients' ends of connections
+            packet? integers numbers of packets that requests or responses begin in
+            correlation_id? integers correlation ids
+            anomaly? texts kinds of anomalies that requests have
             status? texts statuses of rows
             error? texts names of error codes in the response
             errors? bool only requests with an error code, or whose response was not read; never \

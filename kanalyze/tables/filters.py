@@ -32,7 +32,15 @@ from kanalyze.tables.columns.block import Lists, RowBlock
 
 if TYPE_CHECKING:
     import ipaddress
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import (
+        Callable,
+        Collection,
+        Container,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
 
     from kanalyze.spec.rows.anomalies import AnomalyRow
     from kanalyze.spec.rows.connections import ConnectionRow
@@ -130,6 +138,13 @@ def parse_partition(text: str) -> NamedPartition:
     if (topic or not dash) and _is_number(number) and int(number) <= _MAX_PARTITION:
         return NamedPartition(topic if dash else None, int(number))
     raise UsageError(f"not a partition: {text!r} (such as 3 or orders-3)")
+
+
+def parse_number(text: str) -> int:
+    """Parse a number, such as a correlation id; raises UsageError for any other text."""
+    if _is_number(text.removeprefix("-")):
+        return int(text)
+    raise UsageError(f"not a number: {text!r}")
 
 
 def parse_status(text: str) -> str:
@@ -350,6 +365,16 @@ def _each(parse: Callable[[str], Any], texts: Iterable[str]) -> tuple[Any, ...]:
     return tuple(map(parse, texts))
 
 
+def _parse_kinds(names: Iterable[str]) -> frozenset[str]:
+    from kanalyze.tables.anomalies import parse_kinds  # imported late: a large table
+
+    return parse_kinds(names)
+
+
+def _set_of(parse: Callable[[str], Any], texts: Iterable[str]) -> frozenset[Any]:
+    return frozenset(map(parse, texts))
+
+
 def _texts(values: Iterable[Any]) -> list[str]:
     return list(map(str, values))
 
@@ -467,6 +492,21 @@ def _is_any_of(wanted: Container[Any], value: Any) -> bool:
     return value in wanted
 
 
+def _has_any_of(wanted: frozenset[Any], *values: Any) -> bool:
+    return not wanted.isdisjoint(values)
+
+
+def _is_connection(wanted: Collection[str], connection: str | None) -> bool:
+    """Return true if a connection, or its client's end, is one of those wanted."""
+    return connection is not None and (
+        connection in wanted or connection.partition(">")[0] in wanted
+    )
+
+
+def _has_anomaly(wanted: frozenset[str], anomalies: Sequence[str]) -> bool:
+    return not wanted.isdisjoint(anomalies)
+
+
 def _fits_glob(globs: Sequence[str], text: str | None) -> bool:
     return text is not None and any(fnmatchcase(text, glob) for glob in globs)
 
@@ -542,7 +582,7 @@ _CONDITIONS = {
     "status": _Condition(
         _is_any_of,
         ("status",),
-        lambda texts: frozenset(map(parse_status, texts)),
+        partial(_set_of, parse_status),
         sorted,
     ),
     "errors": _Condition(
@@ -551,7 +591,7 @@ _CONDITIONS = {
     "error": _Condition(
         _has_error,
         ("codes", "error_code"),
-        lambda texts: frozenset(map(parse_error, texts)),
+        partial(_set_of, parse_error),
         lambda codes: list(map(error_name, sorted(codes))),
     ),
     "slower_than": _Condition(_is_slower, ("latency_ns", "waited"), parse_duration_ns, int),
@@ -566,15 +606,25 @@ _CONDITIONS = {
         _is_broker, ("broker_ip", "broker_port"), partial(_each, parse_broker), _texts
     ),
     "port": _Condition(_is_any_of, ("broker_port",), frozenset, sorted),
+    "connection": _Condition(_is_connection, ("connection",)),
+    "packet": _Condition(
+        _has_any_of, ("request_packet", "response_packet"), partial(_set_of, parse_number), sorted
+    ),
+    "correlation_id": _Condition(
+        _has_any_of, ("correlation_id",), partial(_set_of, parse_number), sorted
+    ),
     "client_id": _Condition(_fits_glob, ("client_id",)),
     "group": _Condition(_fits_glob, ("group_id",)),
+    "anomaly": _Condition(_has_anomaly, ("anomalies",), _parse_kinds, sorted),
     "topic": _Condition(_has_topic, ("items",)),
     "partition": _Condition(
         _has_partition, ("items",), partial(_each, parse_partition), _texts, others=("topic",)
     ),
 }
 """The conditions by name of the filter, those that are fast to test first."""
-_END_COLUMNS = {name: _CONDITIONS[name].columns for name in ("client_ip", "broker", "port")}
+_END_COLUMNS = {
+    name: _CONDITIONS[name].columns for name in ("client_ip", "broker", "port", "connection")
+}
 _CONNECTION_COLUMNS = _END_COLUMNS | {
     "client_id": ("client_id",),
     "since": ("end_ns",),

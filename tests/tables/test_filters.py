@@ -64,6 +64,22 @@ def names(*changes: str | None, column: str = "client_id") -> list[Row]:
     return [row(**{column: value}) for value in changes]
 
 
+CONNECTIONS = names("10.0.0.7:51>10.0.0.2:92", "10.0.0.7:5>[::1]:92", None, column="connection")
+CONNECTIONS_FOUND = [
+    ("10.0.0.7:51>10.0.0.2:92", "100"),
+    ("10.0.0.7:51", "100"),
+    ("10.0.0.7:5", "010"),
+    ("10.0.0.2:92", "000"),
+    ("10.0.0.7:5*", "000"),
+]
+PACKETS = [
+    row(request_packet=request, response_packet=response)
+    for request, response in ((7, 8), (1, 9), (8, None), (None, 9))
+]
+CORRELATION_IDS = [row(correlation_id=number) for number in (-1, 2**31 - 1, 1, None)]
+WITH_ANOMALIES = [row(anomalies=kinds) for kinds in (["lost_bytes", "x"], ["malformed_body"], [])]
+
+
 @for_each(
     "case",
     [
@@ -93,6 +109,14 @@ def names(*changes: str | None, column: str = "client_id") -> list[Row]:
         # A broker without a port has every port.
         ({"broker": ["10.0.0.9"]}, [row(broker_port=1), row(broker_ip="10.0.0.8")], "10"),
         ({"broker": ["10.0.0.9:9092"]}, [row(broker_port=9092), row(broker_port=9093)], "10"),
+        # A connection, or all of a client's end.
+        *(({"connection": [text]}, CONNECTIONS, found) for text, found in CONNECTIONS_FOUND),
+        # The packets that messages begin in; a null is no packet.
+        ({"packet": ["7", "9"]}, PACKETS, "1101"),
+        ({"packet": ["0"]}, PACKETS, "0000"),
+        ({"correlation_id": ["-1", "2147483647"]}, CORRELATION_IDS, "1100"),
+        # Any of the kinds.
+        ({"anomaly": ["malformed_body", "lost_bytes"]}, WITH_ANOMALIES, "110"),
         # Topics of partitions and of errors; one without a name has its id.
         ({"topic": ["o*"]}, PARTITIONS, "111010"),
         ({"topic": [ID]}, PARTITIONS, "000100"),
@@ -160,6 +184,12 @@ def test_rows_match_the_conditions_one_by_one_and_as_a_block(case: Any) -> None:
         ),
         ({"error": ["NOT_LEADER_FOLLOWER"]}, "did you mean NOT_LEADER_OR_FOLLOWER"),
         ({"status": ["fine"]}, "unknown status: 'fine'; there are ok, error, one_way,"),
+        *(
+            ({name: [text]}, "not a number: ")
+            for name in ("packet", "correlation_id")
+            for text in ("", "x", "1.5", "--1", "\u00b2", "9" * 5000)
+        ),
+        ({"anomaly": ["malformed"]}, "unknown kind of anomaly: 'malformed'"),
         *(
             ({"partition": [text]}, "not a partition: ")
             for text in ("", "x", "-3", "orders-", "orders-x", "2147483648", "9" * 5000)
