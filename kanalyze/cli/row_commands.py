@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kanalyze.api.saved import SavedAnalysis
     from kanalyze.runtime.pipeline import Analysis
     from kanalyze.spec.rows.anomalies import AnomalyRow
+    from kanalyze.tables.columns.block import RowBlock
 
 __all__ = ["anomalies", "connections", "requests"]
 
@@ -32,11 +33,24 @@ def requests(arguments: argparse.Namespace) -> None:
         return
     with closing(rows_of(arguments)) as analysis:
         # Workers read while the output is opened, which takes long for Parquet.
-        blocks = analysis.batches()
+        blocks = _chosen(arguments, analysis.batches())
         with opened_output(arguments, analysis) as sink:
             for block in blocks:
                 sink.write_block(block)
     report_unread(sink.rows, arguments, analysis)
+
+
+def _chosen(arguments: argparse.Namespace, blocks: Iterator[RowBlock]) -> Iterator[RowBlock]:
+    """Return the rows that ``--sort`` and ``--limit`` choose."""
+    if arguments.limit is None:
+        if arguments.sort is not None:
+            raise UsageError("--sort needs --limit: sorted rows are kept in memory")
+        return blocks
+    from kanalyze.tables.columns.first_rows import first_rows, limited, sort_column
+
+    if arguments.sort is None:
+        return limited(blocks, arguments.limit)
+    return first_rows(blocks, sort_column(arguments.sort), arguments.limit)
 
 
 def _write_display_filters(arguments: argparse.Namespace) -> None:
@@ -54,10 +68,12 @@ def _write_display_filters(arguments: argparse.Namespace) -> None:
         progress.shown(),
         progress.reading(analysis),
     ):
-        for rows in analysis.row_batches():
-            requests += len(rows)
-            packets += [(row.capture, row.request_packet) for row in rows]
-            packets += [(row.capture, row.response_packet) for row in rows]
+        for block in _chosen(arguments, analysis.batches()):
+            requests += len(block)
+            for piece in block.pieces():
+                rows = piece.rows()
+                packets += [(row.capture, row.request_packet) for row in rows]
+                packets += [(row.capture, row.response_packet) for row in rows]
         for line in filter_lines(packets):
             output.file.write(f"{line}\n".encode())
     report_unread(requests, arguments, analysis)

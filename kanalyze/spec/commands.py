@@ -46,6 +46,7 @@ examples:
   kanalyze requests --api Fetch --slower-than 10ms broker.pcap
   kanalyze requests -o requests.parquet captures/
   kanalyze requests --format jsonl broker.pcap | jq .client_id
+  kanalyze requests --sort latency_ns --limit 20 broker.pcap
   kanalyze requests --columns client_id,api_name,latency_ns --format csv broker.pcap
 """
 
@@ -371,6 +372,9 @@ COMMANDS = {
             "--format {table,csv,jsonl,parquet,perfetto}": "default: by the ending of FILE; table "
             "on standard output; perfetto: a trace for ui.perfetto.dev and chrome://tracing",
             **_COLUMNS,
+            "--sort COLUMN": "sort rows by this column: largest numbers first, texts in "
+            "alphabetical order; needs --limit",
+            "--limit N": "write at most N rows",
             "--wireshark": "instead of rows, write the display filter that shows their packets in "
             "Wireshark; one filter for each capture",
             **_INPUT,

@@ -211,3 +211,40 @@ def test_tables_and_files_of_anomalies_have_the_detail(tmp_path, capsys) -> None
     with target.open() as file:
         details = [row["detail"] for row in csv.DictReader(file)]
     assert "topics, byte 22: an array of more elements than there are bytes" in details
+
+
+def _rows_of(capsys, *options: str) -> list[dict[str, str]]:
+    assert main(["requests", str(path("errors")), "--format", "csv", *options]) == 0
+    return list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+
+
+def test_the_first_rows_by_a_column(capsys):
+    every = _rows_of(capsys)
+    slowest = sorted(every, key=lambda row: -int(row["latency_ns"] or -1))
+    assert _rows_of(capsys, "--sort", "latency_ns", "--limit", "7") == slowest[:7]
+    assert _rows_of(capsys, "--limit", "7") == every[:7]
+    clients = sorted(row["client_id"] for row in every)
+    found = _rows_of(capsys, "--sort", "client_id", "--limit", "65536")
+    assert [row["client_id"] for row in found] == clients
+
+
+def test_the_packets_of_the_first_rows_by_a_column(capsys):
+    (slowest,) = _rows_of(capsys, "--sort", "latency_ns", "--limit", "1")
+    argv = ["requests", str(path("errors")), "--wireshark", "--sort", "latency_ns", "--limit", "1"]
+    assert main(argv) == 0
+    shown = capsys.readouterr().out
+    for packet in (slowest["request_packet"], slowest["response_packet"]):
+        assert packet in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--sort", "latency_ns"], "--sort needs --limit"),
+        (["--sort", "errors", "--limit", "1"], "cannot be sorted by errors"),
+        (["--sort", "latency", "--limit", "1"], "unknown column: 'latency'"),
+    ],
+)
+def test_rows_that_cannot_be_sorted(options, message, capsys):
+    assert main(["requests", str(path("errors")), *options]) == 2
+    assert message in capsys.readouterr().err
