@@ -337,7 +337,7 @@ def parse_condition(name: str, value: Any, api_names: Mapping[str, int] | None =
     """Return the value of a filter from texts, for :class:`RowFilter`; see its ``parse``."""
     if name == "api":
         return _parse_apis(value, api_names) if value else None
-    return None if value is None else _CONDITIONS[name].parse(value)
+    return _CONDITIONS[name].parse(value) if value or isinstance(value, str) else None
 
 
 def _parse_apis(texts: Iterable[str], api_names: Mapping[str, int] | None) -> NamedApis:
