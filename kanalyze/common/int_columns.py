@@ -41,7 +41,7 @@ Turns: TypeAlias = tuple["array[int]", "array[int]", "array[int]"]
 
 def rising(first: int, count: int) -> array[int]:
     """Return ``count`` numbers that rise by one."""
-    column = array("q", bytes(8 * count))
+    column = array("q", [0]) * count
     numbers = column
     for index in range(count):
         numbers[index] = first + index
@@ -57,7 +57,7 @@ def picked(column: array[int], rows: Sequence[int]) -> array[int]:
     """Return the numbers at the indices ``rows``, an array of 64-bit integers."""
     numbers, indices = column, rows
     count = len(indices)
-    result = array("q", bytes(8 * count))
+    result = array("q", [0]) * count
     target = result
     for index in range(count):
         target[index] = numbers[indices[index]]
@@ -68,7 +68,7 @@ def picked_types(column: array[int], rows: Sequence[int]) -> array[int]:
     """Return the 32-bit numbers at the indices ``rows``, an array of 64-bit integers."""
     numbers, indices = column, rows
     count = len(indices)
-    result = array("i", bytes(4 * count))
+    result = array("i", [0]) * count
     target = result
     for index in range(count):
         target[index] = numbers[indices[index]]
@@ -79,7 +79,7 @@ def shifted(column: array[int], by: int) -> array[int]:
     """Return the numbers, each larger by ``by``."""
     numbers = column
     count = len(numbers)
-    result = array("q", bytes(8 * count))
+    result = array("q", [0]) * count
     target = result
     for index in range(count):
         target[index] = numbers[index] + by
@@ -112,7 +112,7 @@ def earliest_from(times: array[int]) -> array[int]:
     """Return for each time the least of it and all later entries: a column that never falls."""
     numbers = times
     count = len(numbers)
-    result = array("q", bytes(8 * count))
+    result = array("q", [0]) * count
     target = result
     earliest = 0
     for back in range(count):
@@ -135,7 +135,7 @@ def take_turns(keys: array[int], begins: Sequence[int]) -> Turns:
     values = keys
     ends = array("q", begins[1:])
     at = array("q", begins[: len(begins) - 1])
-    order = array("q", bytes(8 * len(values)))
+    order = array("q", [0]) * len(values)
     starts, owners = order[:], order[:]
     positions, heads, limits, run_starts, run_owners = order, at, ends, starts, owners
     parts = len(heads)

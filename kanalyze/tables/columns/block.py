@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from itertools import chain, pairwise
+from itertools import accumulate, chain, pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kanalyze.common.int_columns import picked, picked_types, shifted
+from kanalyze.common.int_columns import picked, picked_types, shifted, take_turns
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.spec.rows.requests import COLUMNS, Row
 from kanalyze.tables.columns.buffers import (
@@ -41,6 +41,7 @@ __all__ = [
     "ColumnValues",
     "Ints",
     "Lists",
+    "MergedRows",
     "RowBlock",
     "Words",
     "bytes_of_row",
@@ -119,6 +120,32 @@ class RowBlock:
             {name: _joined([block.columns[name] for block in blocks]) for name in names},
         )
 
+    @classmethod
+    def merged(cls, blocks: Sequence[RowBlock], keys: Sequence[array[int]]) -> MergedRows:
+        """Return the rows of all given blocks, of which there is at least one, by ascending key.
+
+        ``keys`` has for each block the keys of its rows, of type code q and ascending. Of rows with
+        equal keys, those of the earlier block come first.
+        """
+        all_keys = _end_to_end("q", keys)
+        order = take_turns(all_keys, list(accumulate(map(len, blocks), initial=0)))[0]
+        block = cls.joined(blocks).take(order)
+        return MergedRows(block, picked(all_keys, order), order)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        """Return the block for pickle: its numbers are one buffer, not an object for each column.
+
+        From protocol 5 on, the buffer can be sent without another copy (``buffer_callback``).
+        """
+        numbers: list[array[int] | bytearray] = []
+        layout = {name: _layout(values, numbers) for name, values in self.columns.items()}
+        data: Any = b"".join(numbers)
+        if protocol >= 5:
+            from pickle import PickleBuffer  # imported late: only needed between processes
+
+            data = PickleBuffer(data)
+        return _unpacked, (self.n, layout, data)
+
     def __len__(self) -> int:
         return self.n
 
@@ -134,8 +161,11 @@ class RowBlock:
         return RowBlock(end - first, columns)
 
     def take(self, numbers: Sequence[int]) -> RowBlock:
-        """Return the rows at these positions (counted from 0), in this order."""
-        rows = array("q", numbers)
+        """Return the rows at these positions (counted from 0), in this order.
+
+        An array of positions has type code q.
+        """
+        rows = numbers if isinstance(numbers, array) else array("q", numbers)
         columns = {name: _picked(values, rows) for name, values in self.columns.items()}
         return RowBlock(len(rows), columns)
 
@@ -165,6 +195,16 @@ class RowBlock:
     def values(self, columns: Sequence[Column]) -> list[list[Any]]:
         """Return a list for each column, with its values: numbers, texts, lists of items."""
         return [_values_of(column, self.columns[column.name]) for column in columns]
+
+
+class MergedRows(NamedTuple):
+    """The rows of several blocks in one order."""
+
+    block: RowBlock
+    keys: array[int]
+    """The key of each row, ascending."""
+    order: array[int]
+    """The position of each row among those of all blocks, one block after another."""
 
 
 # -- columns from rows ----------------------------------------------------------------------------
@@ -321,6 +361,59 @@ def _end_to_end(kind: str, parts: Sequence[array[int]]) -> array[int]:
     joined = array(kind)
     joined.frombytes(b"".join(parts))
     return joined
+
+
+# -- between processes ----------------------------------------------------------------------------
+
+_Layout: TypeAlias = "bool | list[str] | dict[str, _Layout]"
+"""What is not numbers: whether a column of integers has nulls, the words of texts, fields of lists.
+"""
+
+
+def _layout(values: ColumnValues, numbers: list[array[int] | bytearray]) -> _Layout:
+    """Return the layout of a column, and append its numbers."""
+    if isinstance(values, Lists):
+        numbers.append(values.offsets)
+        return {name: _layout(field, numbers) for name, field in values.fields.items()}
+    if isinstance(values, Words):
+        codes, words = words_in_use(values)
+        numbers.append(codes)
+        return words
+    numbers.append(values.values)
+    if values.valid is None:
+        return False
+    numbers.append(values.valid)
+    return True
+
+
+def _unpacked(n: int, layout: dict[str, _Layout], data: bytes) -> RowBlock:
+    """Return the block whose layout and numbers these are."""
+    rest = memoryview(data)
+
+    def next_bytes(size: int) -> memoryview:
+        nonlocal rest
+        taken, rest = rest[:size], rest[size:]
+        return taken
+
+    def next_numbers(kind: str, count: int) -> array[int]:
+        numbers = array(kind)
+        numbers.frombytes(next_bytes(count * numbers.itemsize))
+        return numbers
+
+    def next_items(count: int, layout: _Layout) -> Ints | Words:
+        if isinstance(layout, list):
+            return Words(next_numbers("i", count), layout)
+        values = next_numbers("q", count)
+        return Ints(values, bytearray(next_bytes(count)) if layout else None)
+
+    def next_column(layout: _Layout) -> ColumnValues:
+        if not isinstance(layout, dict):
+            return next_items(n, layout)
+        offsets = next_numbers("q", n + 1)
+        items = {name: next_items(offsets[-1], field) for name, field in layout.items()}
+        return Lists(offsets, items)
+
+    return RowBlock(n, {name: next_column(column) for name, column in layout.items()})
 
 
 # -- rows from columns ----------------------------------------------------------------------------

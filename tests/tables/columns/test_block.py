@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import pickle
 from array import array
+from operator import itemgetter
 from unittest.mock import patch
 
 import pytest
@@ -129,3 +131,40 @@ def test_a_response_without_a_request_counts_by_its_own_time():
     rows[3] = rows[3]._replace(request_start_ns=None, response_start_ns=None)
     assert [row.began_ns for row in rows] == [times[0], 7, 5, None]
     assert all_began_ns(RowBlock.of_rows(rows)).tolist() == [times[0], 7, 5, 0]
+
+
+@settings(max_examples=examples(50))
+@given(st.lists(st.lists(st.tuples(st.integers(0, 9), rows()), max_size=4), min_size=1, max_size=4))
+def test_merged_rows_are_in_the_order_of_a_stable_sort_by_key(parts):
+    parts = [sorted(part, key=itemgetter(0)) for part in parts]
+    keys = [array("q", [key for key, _ in part]) for part in parts]
+    blocks_of_parts = [RowBlock.of_rows([made for _, made in part]) for part in parts]
+    merged = RowBlock.merged(blocks_of_parts, keys)
+    numbered = list(enumerate(item for part in parts for item in part))
+    expected = sorted(numbered, key=lambda item: item[1][0])
+    assert merged.block.rows() == [made for _, (_, made) in expected]
+    assert merged.keys.tolist() == [key for _, (key, _) in expected]
+    assert merged.order.tolist() == [number for number, _ in expected]
+
+
+@settings(max_examples=examples(50))
+@given(st.lists(rows(), max_size=6), st.integers(0, pickle.HIGHEST_PROTOCOL), st.booleans())
+def test_a_block_can_be_sent_to_another_process(given_rows, protocol, apart):
+    block = RowBlock.of_rows(given_rows)
+    buffers: list[pickle.PickleBuffer] = []
+    callback = buffers.append if apart and protocol >= 5 else None
+    sent = pickle.dumps(block, protocol, buffer_callback=callback)
+    assert len(buffers) == (callback is not None)
+    received = pickle.loads(sent, buffers=buffers)
+    assert received.columns == block.columns
+    assert len(received) == len(block)
+    assert received.rows() == given_rows
+
+
+def test_a_block_is_sent_without_the_words_of_other_blocks():
+    words = [f"client-{number}" for number in range(1000)]
+    plain = RowBlock.of_rows([row(), row()])
+    texts = Words(array("i", [700, -1]), words)
+    block = RowBlock(2, {**plain.columns, "client_id": texts})
+    received = pickle.loads(pickle.dumps(block))
+    assert received.columns["client_id"] == Words(array("i", [0, -1]), ["client-700"])
