@@ -260,6 +260,18 @@ class PartitionColumns:
             self.note(self.number(index, TOPIC), self.number(index, TOPIC_ID), index)
         self._indexed = within
 
+    def entry_in(self, keys: KeyTable, first: int, at: int, adds: bool) -> int:
+        """Return the entry of a partition in a table, under ``first`` and its own key.
+
+        If it is not there, it is added, or -1 is returned.
+        """
+        topic, topic_id = self.number(at, TOPIC), self.number(at, TOPIC_ID)
+        partition = self.partition(at)
+        entry = keys.find(first, topic, topic_id, partition)
+        if entry < 0 and adds:
+            entry = keys.add(first, topic, topic_id, partition)
+        return entry
+
     def note_all(self) -> int:
         """Note the index of every partition; return how many different ones there are."""
         if self._indexed != self.count:
