@@ -96,6 +96,10 @@ cpdef bits_of_longs(const long long[::1] values)
     count=cython.Py_ssize_t,
     out="unsigned char[::1]",
     nulls=cython.Py_ssize_t,
+    at=cython.Py_ssize_t,
+    first=cython.Py_ssize_t,
+    byte=cython.int,
+    bit=cython.int,
     i=cython.Py_ssize_t,
 )
 cpdef bits_of_codes(const int[::1] codes)

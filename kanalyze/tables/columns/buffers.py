@@ -342,15 +342,21 @@ def bits_of_longs(values: Longs) -> bytearray:
 def bits_of_codes(codes: Longs) -> bytearray | None:
     """Return one bit per 32-bit code: 0 for null (-1); None if no code is null."""
     count = len(codes)
-    result = bytearray((count + 7) // 8)
-    out = memoryview(result)
     nulls = 0
     for i in range(count):
-        if codes[i] >= 0:
-            out[i >> 3] |= 1 << (i & 7)
-        else:
-            nulls += 1
-    return result if nulls else None
+        nulls += codes[i] < 0
+    if nulls == 0:  # most columns
+        return None
+    result = bytearray((count + 7) // 8)
+    out = memoryview(result)
+    for at in range(len(result)):
+        first = 8 * at
+        byte = 0
+        for i in range(first, min(first + 8, count)):
+            bit = codes[i] >= 0
+            byte |= bit << (i - first)
+        out[at] = byte
+    return result
 
 
 # -- sizes ----------------------------------------------------------------------------------------

@@ -69,7 +69,7 @@ cdef class LogEnds:
     cdef int _make_room(self) except -1
     cdef int _begin(self, Py_ssize_t entry) except -1
     @cython.locals(
-        at=cython.longlong, known="long long[::1]", count=cython.longlong, cell=cython.longlong
+        at=cython.longlong, count=cython.longlong, cell=cython.longlong
     )
     cpdef int add(self, Py_ssize_t entry, long long high_watermark, long long time_ns) except -1
     @cython.locals(begin=cython.longlong, at=cython.longlong)

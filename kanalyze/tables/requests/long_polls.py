@@ -310,15 +310,15 @@ class LogEnds:
 
     def add(self, entry: int, high_watermark: int, time_ns: int) -> None:
         """Note where a log ended at a time; the oldest of too many ends is forgotten."""
-        at, known = entry * LOG_CELLS, self.known
-        count = known[at]
+        at = entry * LOG_CELLS
+        count = self.known[at]
         if count == MAX_LOG_ENDS:
             for cell in range(at + 1, at + 2 * count - 1):
-                known[cell] = known[cell + 2]
+                self.known[cell] = self.known[cell + 2]
             count -= 1
-        known[at + 1 + 2 * count] = time_ns
-        known[at + 2 + 2 * count] = high_watermark
-        known[at] = count + 1
+        self.known[at + 1 + 2 * count] = time_ns
+        self.known[at + 2 + 2 * count] = high_watermark
+        self.known[at] = count + 1
 
     def before(self, entry: int, time_ns: int) -> int:
         """Return the index of the latest log end that is known up to a time; -1 for none.

@@ -104,12 +104,18 @@ cdef class ApiDirectory:
 
 
 cdef class FieldWriter:
-    cdef int[::1] _number_fields
-    cdef int[::1] _text_fields
+    cdef long long[::1] _number_fields
+    cdef long long[::1] _text_fields
     cdef list _number_buffers
     cdef list _text_buffers
 
-    @cython.locals(index=cython.Py_ssize_t, field=cython.int, ints=IntBuffer, words=WordBuffer)
+    @cython.locals(
+        known=cython.longlong,
+        index=cython.Py_ssize_t,
+        field=cython.longlong,
+        ints=IntBuffer,
+        words=WordBuffer,
+    )
     cdef put(self, Py_ssize_t at, ExchangeSummary summary)
 
 

@@ -357,22 +357,23 @@ class FieldWriter:
         fields = {FIELD_NUMBERS[name]: buffers[name] for name in names}
         numbers = {at: ints for at, ints in fields.items() if isinstance(ints, IntBuffer)}
         texts = {at: words for at, words in fields.items() if isinstance(words, WordBuffer)}
-        self._number_fields = memoryview(array("i", numbers))
-        self._text_fields = memoryview(array("i", texts))
+        self._number_fields = memoryview(array("q", numbers))
+        self._text_fields = memoryview(array("q", texts))
         self._number_buffers, self._text_buffers = [*numbers.values()], [*texts.values()]
 
     def put(self, at: int, summary: ExchangeSummary) -> None:
         """Write the fields of an exchange that have a value."""
+        known = summary.known
         for index in range(len(self._number_fields)):
-            field = self._number_fields[index]
-            if summary.has(field):
+            field = self._number_fields[index] - FIRST_TEXT
+            if known >> field & 1:
                 ints: IntBuffer = self._number_buffers[index]
-                ints.put(at, summary.numbers[field - FIRST_TEXT])
+                ints.put(at, summary.numbers[field])
         for index in range(len(self._text_fields)):
-            field = self._text_fields[index]
-            if summary.has(field):
+            field = self._text_fields[index] - FIRST_TEXT
+            if known >> field & 1:
                 words: WordBuffer = self._text_buffers[index]
-                words.put(at, summary.texts[field - FIRST_TEXT])
+                words.put(at, summary.texts[field])
 
 
 # -- lists ----------------------------------------------------------------------------------------

@@ -271,7 +271,7 @@ cdef class BodyWalk:
         _i=cython.longlong,
     )
     cdef int _read_values(self, _StructPlan plan, Py_ssize_t first) except -1
-    @cython.locals(role=cython.int, kind=cython.int, cells="long long[::1]")
+    @cython.locals(role=cython.int, kind=cython.int)
     cdef long long _read_value(self, _StructPlan plan, Py_ssize_t index, long long at) except FAILED
     @cython.locals(kind=cython.int, count=cython.longlong, inner=Shape, _i=cython.longlong)
     cdef long long _after(self, Shape shape, long long at) except FAILED
@@ -333,7 +333,6 @@ cdef class BodyWalk:
     ) except -1
     @cython.locals(
         partitions=PartitionColumns,
-        cells="long long[::1]",
         size=cython.longlong,
         flags=cython.longlong,
         column=cython.int,
