@@ -41,6 +41,7 @@ cdef class NetworkPath:
     cdef public object _begins
     cdef public object _ends
     cdef public object _are_tails
+    cdef object _resent
     cdef public long long _first
     cdef public long long _last
     cdef public long long _forgotten
@@ -50,15 +51,22 @@ cdef class NetworkPath:
     cpdef long long retransmissions(self, long long first, long long last, long long span_ns) except? -2
     cpdef long long zero_windows(self, long long first, long long last, long long span_ns) except? -2
     @cython.locals(
+        packets="const long long[::1]",
+        resent="const long long[::1]",
         begin=cython.Py_ssize_t,
         end=cython.Py_ssize_t,
-        index=cython.Py_ssize_t,
         count=cython.longlong,
     )
     cdef long long _count(
         self, long long first, long long last, long long span_ns, bint has_bytes
     ) except? -2
+    cdef long long _resent_before(self) except -1
     @cython.locals(
+        times="const long long[::1]",
+        senders="const long long[::1]",
+        begins="const long long[::1]",
+        ends="const long long[::1]",
+        are_tails="const long long[::1]",
         least=cython.Py_ssize_t,
         index=cython.Py_ssize_t,
         time_ns=cython.longlong,
@@ -75,3 +83,7 @@ cdef class NetworkPath:
         long long sent_ns,
         long long until_ns,
     ) except? -2
+
+
+@cython.locals(low=cython.Py_ssize_t, high=cython.Py_ssize_t, middle=cython.Py_ssize_t)
+cdef Py_ssize_t _first_from(const long long[::1] packets, long long number) except -1

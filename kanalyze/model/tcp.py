@@ -11,8 +11,9 @@ in its batch.
 from __future__ import annotations
 
 import functools
+import itertools
+import operator
 from array import array
-from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final, TypeVar, get_args
 
 from kanalyze.common.named_tuples import NamedTuple
@@ -322,7 +323,7 @@ class NetworkPath:
         has_events: whether a packet was ever sent again, or announced a window of 0.
     """
 
-    _NOT_SAVED = ("_quiet_after", "_quiet_before")
+    _NOT_SAVED = ("_quiet_after", "_quiet_before", "_resent")
     _SAVED = Saved(
         "round_trips:2*here has_events:bool _first:int _last:int _forgotten:int "
         "_packets:array[int] _times:array[int] _senders:array[int] _begins:array[int] "
@@ -335,6 +336,8 @@ class NetworkPath:
         # Columns with one entry per event; a zero window has an empty range of bytes.
         self._packets = self._times = self._senders = _NOTHING
         self._begins = self._ends = self._are_tails = _NOTHING
+        self._resent = _NOTHING
+        """How many events up to each one, itself included, are retransmissions."""
         self._first = self._last = self._forgotten = NOT_KNOWN
         """Packets of the first event, of the last, and of the last forgotten one."""
         self._quiet_after = self._quiet_before = NOT_KNOWN
@@ -346,6 +349,8 @@ class NetworkPath:
         lengths = {len(column) for column in (*columns, self._are_tails)}
         if len(lengths) != 1 or len(self._packets) > MAX_EVENTS:
             raise ValueError("columns of events that are not of one length")
+        are_resent = map(operator.gt, self._ends, self._begins)
+        self._resent = array("q", itertools.accumulate(are_resent))
 
     @property
     def events(self) -> int:
@@ -380,6 +385,7 @@ class NetworkPath:
         if len(self._packets) == 0:
             self._packets, self._times, self._senders = array("q"), array("q"), array("q")
             self._begins, self._ends, self._are_tails = array("q"), array("q"), array("q")
+            self._resent = array("q")
         elif len(self._packets) >= MAX_EVENTS:
             self._forget(MAX_EVENTS // 2)
         self._last = packet
@@ -390,6 +396,8 @@ class NetworkPath:
         self._begins.append(begin)
         self._ends.append(end)
         self._are_tails.append(is_tail)
+        before = self._resent[-1] if len(self._resent) else 0
+        self._resent.append(before + (end > begin))
 
     def forget_before(self, time_ns: int) -> None:
         """Forget the oldest events, up to the first that is not before ``time_ns``."""
@@ -417,10 +425,11 @@ class NetworkPath:
         self._forgotten = self._packets[count - 1]
         if count == len(self._packets):
             self._packets = self._times = self._senders = _NOTHING
-            self._begins = self._ends = self._are_tails = _NOTHING
+            self._begins = self._ends = self._are_tails = self._resent = _NOTHING
             return
         del self._packets[:count], self._times[:count], self._senders[:count]
         del self._begins[:count], self._ends[:count], self._are_tails[:count]
+        del self._resent[:count]
 
     def retransmissions(self, first: int, last: int, span_ns: int) -> int:
         """Return how many packets from ``first`` to ``last``, both included, were sent again.
@@ -444,15 +453,20 @@ class NetworkPath:
             return 0
         if first <= self._forgotten:
             return NOT_KNOWN
-        begin, end = bisect_left(self._packets, first), bisect_right(self._packets, last)
+        packets = self._packets
+        begin, end = _first_from(packets, first), _first_from(packets, last + 1)
         if begin == end:
-            self._quiet_after = self._packets[begin - 1] if begin else self._forgotten
-            self._quiet_before = self._packets[end] if end < len(self._packets) else _NEVER
+            self._quiet_after = packets[begin - 1] if begin else self._forgotten
+            self._quiet_before = packets[end] if end < len(packets) else _NEVER
             return 0
-        count = 0
-        for index in range(begin, end):
-            count += (self._ends[index] > self._begins[index]) == has_bytes
-        return count
+        resent = self._resent
+        count = resent[end - 1] - (resent[begin - 1] if begin else self._resent_before())
+        return count if has_bytes else end - begin - count
+
+    def _resent_before(self) -> int:
+        """Return how many retransmissions were counted before the first event."""
+        is_resent = self._ends[0] > self._begins[0]
+        return self._resent[0] - is_resent
 
     def last_resent_ns(
         self,
@@ -483,23 +497,34 @@ class NetworkPath:
             The time in ns; ``sent_ns`` if they were not sent again; ``NOT_KNOWN`` if packets of
             this sender were sent again and their ranges are forgotten.
         """
-        least = bisect_left(self._packets, first)
-        index = bisect_right(self._packets, last) - 1
+        # Compiled, these are views: no number becomes an object.
+        times, senders, are_tails = self._times, self._senders, self._are_tails
+        begins, ends = self._begins, self._ends
+        least = _first_from(self._packets, first)
+        index = _first_from(self._packets, last + 1) - 1
         while index >= least:
-            time_ns = self._times[index]
-            if self._begins[index] < 0 and self._senders[index] == sender:
-                return NOT_KNOWN
-            is_of_range = self._begins[index] < end and self._ends[index] > begin
-            is_probe = self._are_tails[index] and time_ns - sent_ns < MAX_DELAY_NS
-            if (
-                is_of_range
-                and time_ns <= until_ns
-                and self._senders[index] == sender
-                and not is_probe
-            ):
-                return max(time_ns, sent_ns)
+            if senders[index] == sender:
+                if begins[index] < 0:
+                    return NOT_KNOWN
+                is_of_range = begins[index] < end and ends[index] > begin
+                time_ns = times[index]
+                is_probe = are_tails[index] and time_ns - sent_ns < MAX_DELAY_NS
+                if is_of_range and time_ns <= until_ns and not is_probe:
+                    return max(time_ns, sent_ns)
             index -= 1
         return sent_ns
+
+
+def _first_from(packets: array[int], number: int) -> int:
+    """Return the index of the first packet from a number on; their count if there is none."""
+    low, high = 0, len(packets)
+    while low < high:
+        middle = (low + high) // 2
+        if packets[middle] < number:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 class TcpConnection:

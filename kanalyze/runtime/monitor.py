@@ -187,7 +187,7 @@ class RunMonitor:
             return False
         if request.start_ns >= now_ns:  # most requests end here; only old ones are decoded
             return True
-        summary = self._settings.extractors.summary(api_key, request.encoded_fields, None)
+        summary = self._settings.extractors.of_exchange(exchange)
         return may_be_held_back(api_key, summary, start_ns=request.start_ns, now_ns=now_ns)
 
     def _api_name(self, api_key: int) -> str | None:

@@ -52,6 +52,35 @@ def test_packets_are_counted_between_two_others():
     assert [path.zero_windows(first, last, 10) for first, last in ((1, 3), (4, 9))] == [0, 1]
 
 
+EVENTS = st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=30)
+
+
+@settings(deadline=None)
+@given(EVENTS, st.integers(0, 30), st.booleans(), st.booleans(), st.data())
+def test_any_events_are_counted_between_any_packets(events, forgotten, saves, encrypts, data):
+    path, packet = NetworkPath(), 0
+    packets: list[tuple[int, bool]] = []
+    for time_ns, (step, is_resent) in enumerate(events):
+        packet += step
+        packets.append((packet, is_resent))
+        if is_resent:
+            path.add_retransmission(0, time_ns, time_ns + 1, False, time_ns, packet)
+        else:
+            path.add_zero_window(1, time_ns, packet)
+    path.forget_before(forgotten)
+    if encrypts:
+        path.forget_ranges()
+    if saves:
+        path = make(NetworkPath, save(path))
+    last_forgotten = max((number for number, _ in packets[:forgotten]), default=-1)
+    for _query in range(4):
+        first = data.draw(st.integers(last_forgotten + 1, packet + 2))
+        last = data.draw(st.integers(first, packet + 3))
+        expected = [are for number, are in packets[forgotten:] if first <= number <= last]
+        assert path.retransmissions(first, last, 0) == sum(expected)
+        assert path.zero_windows(first, last, 0) == len(expected) - sum(expected)
+
+
 def test_events_of_a_request_that_took_too_long_are_unknown():
     path = NetworkPath()
     path.add_retransmission(0, 0, 10, False, 50, 3)

@@ -1,6 +1,11 @@
 # The C types of buffers.py.
 cimport cython
 
+cdef enum:
+    FAILED = -2  # a literal in a final class becomes a wrong literal of C (Cython 3.3.1)
+
+
+@cython.final
 cdef class IntBuffer:
     cdef object numbers
     cdef object is_known
@@ -15,12 +20,13 @@ cdef class IntBuffer:
     @cython.locals(at=cython.Py_ssize_t)
     cpdef int shift(self, Py_ssize_t count, long long shift) except -1
     @cython.locals(at=cython.Py_ssize_t, least=cython.longlong)
-    cpdef long long least(self, Py_ssize_t count) except? -1
+    cpdef long long least(self, Py_ssize_t count) except? FAILED
     @cython.locals(at=cython.Py_ssize_t, largest=cython.longlong)
-    cpdef long long largest(self, Py_ssize_t count) except? -1
+    cpdef long long largest(self, Py_ssize_t count) except? FAILED
     cpdef drain(self, Py_ssize_t count)
 
 
+@cython.final
 cdef class WordBuffer:
     cdef readonly list words
     cdef dict codes_by_word
@@ -90,6 +96,10 @@ cpdef bits_of_longs(const long long[::1] values)
     count=cython.Py_ssize_t,
     out="unsigned char[::1]",
     nulls=cython.Py_ssize_t,
+    at=cython.Py_ssize_t,
+    first=cython.Py_ssize_t,
+    byte=cython.int,
+    bit=cython.int,
     i=cython.Py_ssize_t,
 )
 cpdef bits_of_codes(const int[::1] codes)

@@ -56,10 +56,13 @@ class IntBuffer:
 
     def make_room(self, size: int) -> None:
         """Make room for ``size`` positions, which must be more than before."""
-        more = size - len(self.is_known)
-        # Make new arrays: an array cannot grow while there is a memoryview of it.
-        self.numbers = self.numbers + array("q", [0]) * more
-        self.is_known = self.is_known + bytes(more)
+        if len(self.is_known) == 0:
+            self.numbers, self.is_known = array("q", [0]) * size, bytearray(size)
+        else:
+            # Make new arrays: an array cannot grow while there is a memoryview of it.
+            more = size - len(self.is_known)
+            self.numbers = self.numbers + array("q", [0]) * more
+            self.is_known = self.is_known + bytes(more)
         self.values = memoryview(self.numbers)
         self.valid = memoryview(self.is_known)
 
@@ -107,11 +110,13 @@ class IntBuffer:
 
     def drain(self, count: int) -> tuple[array[int], bytearray | None]:
         """Return the first ``count`` numbers, and begin an empty column without room."""
-        values, valid = self.numbers[:count], self.is_known[:count]
+        values, valid = self.numbers, self.is_known
         self.numbers = array("q")
         self.is_known = bytearray()
         self.values = memoryview(self.numbers)
         self.valid = memoryview(self.is_known)
+        # What was not written is given back in place.
+        del values[count:], valid[count:]
         return values, valid if 0 in valid else None
 
 
@@ -132,8 +137,8 @@ class WordBuffer:
 
     def make_room(self, size: int) -> None:
         """Make room for ``size`` positions, which must be more than before."""
-        more = size - len(self.numbers)
-        self.numbers = self.numbers + array("i", [-1]) * more
+        more = array("i", [-1]) * (size - len(self.numbers))
+        self.numbers = self.numbers + more if len(self.numbers) else more
         self.codes = memoryview(self.numbers)
 
     def code(self, word: str | None) -> int:
@@ -163,9 +168,10 @@ class WordBuffer:
 
     def drain(self, count: int) -> tuple[array[int], list[str]]:
         """Return the first ``count`` texts, and begin an empty column; words keep their numbers."""
-        codes = self.numbers[:count]
+        codes = self.numbers
         self.numbers = array("i")
         self.codes = memoryview(self.numbers)
+        del codes[count:]  # in place
         return codes, self.words
 
     def forget(self) -> None:
@@ -336,15 +342,21 @@ def bits_of_longs(values: Longs) -> bytearray:
 def bits_of_codes(codes: Longs) -> bytearray | None:
     """Return one bit per 32-bit code: 0 for null (-1); None if no code is null."""
     count = len(codes)
-    result = bytearray((count + 7) // 8)
-    out = memoryview(result)
     nulls = 0
     for i in range(count):
-        if codes[i] >= 0:
-            out[i >> 3] |= 1 << (i & 7)
-        else:
-            nulls += 1
-    return result if nulls else None
+        nulls += codes[i] < 0
+    if nulls == 0:  # most columns
+        return None
+    result = bytearray((count + 7) // 8)
+    out = memoryview(result)
+    for at in range(len(result)):
+        first = 8 * at
+        byte = 0
+        for i in range(first, min(first + 8, count)):
+            bit = codes[i] >= 0
+            byte |= bit << (i - first)
+        out[at] = byte
+    return result
 
 
 # -- sizes ----------------------------------------------------------------------------------------

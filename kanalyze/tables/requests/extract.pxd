@@ -28,7 +28,6 @@ from kanalyze.tables.requests.summaries cimport (
     TRANSACTIONAL_ID,
 )
 from kanalyze.tables.requests.topics cimport NO_TOPIC, TopicTable
-from kanalyze.kafka.codec.values cimport EncodedFields
 from kanalyze.kafka.session.exchange cimport Exchange, MessageRecord, NO_API
 
 cdef enum:
@@ -64,8 +63,6 @@ cdef class Extractors:
 
     @cython.locals(extractor=_Extractor)
     cpdef needed_fields(self, api_key, kind)
-    @cython.locals(key=cython.int, extractor=_Extractor, summary=ExchangeSummary)
-    cpdef ExchangeSummary summary(self, api_key, EncodedFields request, EncodedFields response)
     @cython.locals(
         extractor=_Extractor,
         summary=ExchangeSummary,
@@ -74,7 +71,7 @@ cdef class Extractors:
         has_request=cython.bint,
         has_response=cython.bint,
     )
-    cdef ExchangeSummary of_exchange(self, Exchange exchange)
+    cpdef ExchangeSummary of_exchange(self, Exchange exchange)
     cdef ExchangeSummary _begin(self, int key)
     @cython.locals(extractor=_Extractor, summary=ExchangeSummary, special_key=cython.int)
     cdef _combine(self, int key, bint has_request, bint has_response)

@@ -64,7 +64,6 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kanalyze.kafka.codec.values import EncodedFields
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.exchange import Exchange
 
@@ -245,24 +244,11 @@ class Extractors:
         extractor = self._of(api_key)
         return extractor.request_fields if kind == "request" else extractor.response_fields
 
-    def summary(
-        self, api_key: int | None, request: EncodedFields | None, response: EncodedFields | None
-    ) -> ExchangeSummary:
-        """Return the summary of an exchange; a body that was not decoded is None.
+    def of_exchange(self, exchange: Exchange) -> ExchangeSummary:
+        """Return the summary of an exchange.
 
         It is the same object each time; its values are valid until the next call.
         """
-        key = NO_API if api_key is None else api_key
-        summary, extractor = self._begin(key), self._last
-        if extractor is not None and request is not None and extractor.request is not None:
-            extractor.request.read(request, summary, self._requested, self._forgotten)
-        if extractor is not None and response is not None and extractor.response is not None:
-            extractor.response.read(response, summary, self._responded, self._forgotten)
-        self._combine(key, request is not None, response is not None)
-        return summary
-
-    def of_exchange(self, exchange: Exchange) -> ExchangeSummary:
-        """Return the summary of an exchange as :meth:`summary` does."""
         summary, extractor = self._begin(exchange.key), self._last
         request, response = exchange.request_record(), exchange.response_record()
         has_request = request is not cython.NULL and request.cells >= 0

@@ -37,6 +37,7 @@ cdef enum:
 cdef long long _ANY_OFFSET, _LONGEST_NS, _TIMER_NS, _NS_PER_MS, _HIGHEST_EPOCH
 cdef long long _FINAL_EPOCH, _MAX_PARTITIONS, _MAX_CONNECTIONS, _MAX_SESSION_PARTITIONS
 
+@cython.locals(session=FetchSessionUpdate)
 cdef long long longest_wait(ExchangeSummary summary) except FAILED
 @cython.locals(partitions=PartitionColumns, index=cython.Py_ssize_t, topic=cython.longlong)
 cpdef bint is_replication(ExchangeSummary summary) except -1
@@ -65,8 +66,10 @@ cdef class LogEnds:
     cpdef Py_ssize_t entry(
         self, long long connection, long long topic, long long topic_id, long long partition
     ) except -2
+    cdef int _make_room(self) except -1
+    cdef int _begin(self, Py_ssize_t entry) except -1
     @cython.locals(
-        at=cython.longlong, known="long long[::1]", count=cython.longlong, cell=cython.longlong
+        at=cython.longlong, count=cython.longlong, cell=cython.longlong
     )
     cpdef int add(self, Py_ssize_t entry, long long high_watermark, long long time_ns) except -1
     @cython.locals(begin=cython.longlong, at=cython.longlong)
@@ -181,6 +184,7 @@ cdef class LongPollDetector:
 @cython.final
 cdef class FetchSession:
     cdef TopicTable _topics
+    cdef public long long used
     cdef public long long next_epoch
     cdef readonly KeyTable keys
     cdef public long long changes
@@ -189,30 +193,37 @@ cdef class FetchSession:
     cdef Py_ssize_t change(
         self, PartitionColumns added, PartitionColumns forgotten
     ) except? -7
-    @cython.locals(
-        grown=cython.Py_ssize_t,
-        index=cython.Py_ssize_t,
-        topic=cython.longlong,
-        topic_id=cython.longlong,
-    )
+    @cython.locals(grown=cython.Py_ssize_t, index=cython.Py_ssize_t)
     cdef Py_ssize_t add(self, PartitionColumns added) except -1
-    @cython.locals(topic=cython.longlong, topic_id=cython.longlong)
-    cdef Py_ssize_t _entry_of(self, PartitionColumns partitions, Py_ssize_t index) except -2
 
 
+@cython.final
 cdef class FetchSessions:
     cdef TopicTable _topics
     cdef FetchSession _none
-    cdef public object _sessions
-    cdef public Py_ssize_t _most_sessions
-    cdef public Py_ssize_t _most_partitions
-    cdef public Py_ssize_t _partitions
+    cdef KeyTable _keys
+    cdef list _sessions
+    cdef list _queue
+    cdef long long _fetches
+    cdef Py_ssize_t _most_sessions
+    cdef Py_ssize_t _most_partitions
+    cdef Py_ssize_t _partitions
 
-    cpdef FetchSession follow(self, connection, FetchSessionUpdate fetch)
+    cpdef FetchSession follow(self, long long connection, FetchSessionUpdate fetch)
     @cython.locals(session=FetchSession)
-    cdef _begin(self, tuple key, PartitionColumns named)
-    @cython.locals(session=FetchSession)
-    cdef FetchSession _incremental(self, tuple key, FetchSessionUpdate fetch)
-    @cython.locals(session=FetchSession)
-    cdef _forget(self, tuple key)
+    cdef _begin(self, long long connection, long long session_id, PartitionColumns named)
+    @cython.locals(removed=cython.Py_ssize_t)
+    cdef _put(self, long long connection, long long session_id, FetchSession session)
+    cdef _use(self, FetchSession session)
+    @cython.locals(session=FetchSession, entry=cython.Py_ssize_t)
+    cdef FetchSession _incremental(self, long long connection, FetchSessionUpdate fetch)
+    @cython.locals(session=FetchSession, entry=cython.Py_ssize_t)
+    cdef _forget(self, long long connection, long long session_id)
+    @cython.locals(
+        session=FetchSession,
+        entry=cython.Py_ssize_t,
+        used=cython.longlong,
+        connection=cython.longlong,
+        session_id=cython.longlong,
+    )
     cdef _drop_oldest(self)

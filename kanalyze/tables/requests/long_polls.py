@@ -63,7 +63,7 @@ partitions are unknown and it is empty here.
 from __future__ import annotations
 
 from array import array
-from collections import OrderedDict
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kanalyze.common.plain_values import fields, items
@@ -271,12 +271,7 @@ class LogEnds:
 
     def find(self, connection: int, partitions: PartitionColumns, index: int) -> int:
         """Return the entry of the log of a partition; -1 if nothing is known of it."""
-        return self.keys.find(
-            connection,
-            partitions.number(index, TOPIC),
-            partitions.number(index, TOPIC_ID),
-            partitions.partition(index),
-        )
+        return partitions.entry_in(self.keys, connection, index, False)
 
     def learn(
         self,
@@ -287,37 +282,43 @@ class LogEnds:
         time_ns: int,
     ) -> None:
         """Note where the log of a partition ended at a time."""
-        entry = self.entry(
-            connection,
-            partitions.number(index, TOPIC),
-            partitions.number(index, TOPIC_ID),
-            partitions.partition(index),
-        )
+        entry = self.find(connection, partitions, index)
+        if entry < 0:
+            self._make_room()
+            entry = partitions.entry_in(self.keys, connection, index, True)
+            self._begin(entry)
         self.add(entry, high_watermark, time_ns)
 
     def entry(self, connection: int, topic: int, topic_id: int, partition: int) -> int:
         """Return the entry of a log; if it is new, nothing is known of it."""
         entry = self.keys.find(connection, topic, topic_id, partition)
         if entry < 0:
-            if self.keys.count >= _MAX_PARTITIONS:
-                self.keys.clear()
+            self._make_room()
             entry = self.keys.add(connection, topic, topic_id, partition)
-            while (entry + 1) * LOG_CELLS > len(self.known):
-                self.known = doubled(self.known)
-            self.known[entry * LOG_CELLS] = 0
+            self._begin(entry)
         return entry
+
+    def _make_room(self) -> None:
+        if self.keys.count >= _MAX_PARTITIONS:
+            self.keys.clear()
+
+    def _begin(self, entry: int) -> None:
+        """Begin a log of which nothing is known."""
+        while (entry + 1) * LOG_CELLS > len(self.known):
+            self.known = doubled(self.known)
+        self.known[entry * LOG_CELLS] = 0
 
     def add(self, entry: int, high_watermark: int, time_ns: int) -> None:
         """Note where a log ended at a time; the oldest of too many ends is forgotten."""
-        at, known = entry * LOG_CELLS, self.known
-        count = known[at]
+        at = entry * LOG_CELLS
+        count = self.known[at]
         if count == MAX_LOG_ENDS:
             for cell in range(at + 1, at + 2 * count - 1):
-                known[cell] = known[cell + 2]
+                self.known[cell] = self.known[cell + 2]
             count -= 1
-        known[at + 1 + 2 * count] = time_ns
-        known[at + 2 + 2 * count] = high_watermark
-        known[at] = count + 1
+        self.known[at + 1 + 2 * count] = time_ns
+        self.known[at + 2 + 2 * count] = high_watermark
+        self.known[at] = count + 1
 
     def before(self, entry: int, time_ns: int) -> int:
         """Return the index of the latest log end that is known up to a time; -1 for none.
@@ -719,6 +720,7 @@ _MAX_SESSIONS = 10_000
 _MAX_SESSION_PARTITIONS = 500_000
 """Most partitions in all sessions together."""
 _NO_SESSION = 0
+_MIN_QUEUE = 64
 
 
 class FetchSession:
@@ -726,10 +728,12 @@ class FetchSession:
 
     _SAVED = Saved("next_epoch:count changes:count partitions:dict[(str?,bytes?,int)]")
 
-    _NOT_SAVED = ("_topics", "keys")
+    _NOT_SAVED = ("_topics", "keys", "used")
 
     def __init__(self, topics: TopicTable) -> None:
         self._topics = topics
+        self.used = 0
+        """The later its last fetch, the higher."""
         self.next_epoch = 1
         self.keys = KeyTable()
         """The topic, its id and the partition of each, as numbers."""
@@ -756,7 +760,7 @@ class FetchSession:
         """Add and remove partitions; return by how much their number grew."""
         grown = 0
         for index in range(forgotten.count):
-            entry = self._entry_of(forgotten, index)
+            entry = forgotten.entry_in(self.keys, 0, index, False)
             if entry >= 0:
                 self.keys.remove(entry)
                 grown -= 1
@@ -770,16 +774,11 @@ class FetchSession:
         """
         grown = 0
         for index in range(added.count):
-            if self._entry_of(added, index) < 0:
-                topic, topic_id = added.number(index, TOPIC), added.number(index, TOPIC_ID)
-                self.keys.add(0, topic, topic_id, added.partition(index))
+            if added.entry_in(self.keys, 0, index, False) < 0:
+                added.entry_in(self.keys, 0, index, True)
                 grown += 1
                 self.changes += 1
         return grown
-
-    def _entry_of(self, partitions: PartitionColumns, index: int) -> int:
-        topic, topic_id = partitions.number(index, TOPIC), partitions.number(index, TOPIC_ID)
-        return self.keys.find(0, topic, topic_id, partitions.partition(index))
 
 
 class FetchSessions:
@@ -789,7 +788,10 @@ class FetchSessions:
     session.
     """
 
-    _NOT_SAVED = ("_most_partitions", "_most_sessions", "_none", "_partitions", "_topics")
+    _NOT_SAVED = (
+        *("_fetches", "_keys", "_most_partitions", "_most_sessions", "_none", "_partitions"),
+        *("_queue", "_sessions", "_topics"),
+    )
 
     def __init__(
         self,
@@ -801,7 +803,14 @@ class FetchSessions:
         """``topics`` numbers the topics of the summaries; None for a table of its own."""
         self._topics = TopicTable() if topics is None else topics
         self._none = FetchSession(self._topics)
-        self._sessions: OrderedDict[tuple[Hashable, int], FetchSession] = OrderedDict()
+        self._keys = KeyTable()
+        """Connection and session id of each session."""
+        self._sessions: list[FetchSession | None] = []
+        """By entry of ``_keys``; None for one that was removed."""
+        self._queue: list[tuple[int, int, int]] = []
+        """A heap of the sessions by use, as use, connection and id. The use is the last or one
+        before it: only a session that is about to be dropped has its last one looked up."""
+        self._fetches = 0
         self._most_sessions = most_sessions
         self._most_partitions = most_partitions
         self._partitions = 0
@@ -809,80 +818,124 @@ class FetchSessions:
     def state(self, connections: Collection[int]) -> State:
         """Return what :meth:`from_state` takes: the sessions of some connections."""
         states: list[State] = []
-        for (connection, session_id), session in self._sessions.items():
+        for _, connection, session_id in sorted(self._uses()):
             if connection in connections:
+                session = self._sessions[self._keys.find(connection, session_id, 0, 0)]
                 states.append((connection, session_id, save(session)))
         return tuple(states)
 
+    def _uses(self) -> list[tuple[int, int, int]]:
+        """Return the last use, the connection and the id of each session."""
+        known = [session for session in self._sessions if session is not None]
+        return [
+            (session.used, key[0], key[1]) for session, key in zip(known, self._keys, strict=True)
+        ]
+
     def forget_topics(self) -> None:
         """Forget all sessions, because topics get other numbers."""
-        self._sessions.clear()
+        self._keys.clear()
+        self._sessions, self._queue = [], []
         self._partitions = 0
 
     @classmethod
     def from_state(cls, state: object, topics: TopicTable) -> FetchSessions:
         """Make the sessions from a state; raises ValueError for any other value."""
         sessions = cls(topics)
-        for item in items(state, "t"):
-            connection, session_id, session_state = fields(item, "nit")
-            session = FetchSession(topics)
-            load(session, session_state)
-            sessions._sessions[connection, session_id] = session
-            sessions._partitions += len(session.keys)
-        if (
-            sessions._partitions > sessions._most_partitions
-            or len(sessions) > sessions._most_sessions
-        ):
-            raise ValueError("too many fetch sessions")
+        sessions._load(state)
         return sessions
 
-    def __len__(self) -> int:
-        return len(self._sessions)
+    def _load(self, state: object) -> None:
+        """Add the sessions of a state; raises ValueError for any other value."""
+        for item in items(state, "t"):
+            connection, session_id, session_state = fields(item, "nit")
+            session = FetchSession(self._topics)
+            load(session, session_state)
+            self._forget(connection, session_id)
+            self._put(connection, session_id, session)
+        if self._partitions > self._most_partitions or len(self) > self._most_sessions:
+            raise ValueError("too many fetch sessions")
 
-    def follow(self, connection: Hashable, fetch: FetchSessionUpdate) -> FetchSession:
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def follow(self, connection: int, fetch: FetchSessionUpdate) -> FetchSession:
         """Apply a fetch to its session; return the session, which is valid until the next call.
 
         The session is empty for a full fetch, which names all its partitions, and if its partitions
         are unknown.
         """
         if fetch.epoch > 0:
-            return self._incremental((connection, fetch.session_id), fetch)
+            return self._incremental(connection, fetch)
         if fetch.session_id != _NO_SESSION:
-            self._forget((connection, fetch.session_id))
+            self._forget(connection, fetch.session_id)
         if fetch.epoch != _FINAL_EPOCH and fetch.has_new_id() and fetch.error_code == 0:
-            self._begin((connection, fetch.response_session_id), fetch.named)
+            self._begin(connection, fetch.response_session_id, fetch.named)
         return self._none
 
-    def _begin(self, key: tuple[Hashable, int], named: PartitionColumns) -> None:
-        self._forget(key)
+    def _begin(self, connection: int, session_id: int, named: PartitionColumns) -> None:
+        self._forget(connection, session_id)
         if named.count > self._most_partitions:
             return
-        session = self._sessions[key] = FetchSession(self._topics)
-        self._partitions += session.add(named)
+        session = FetchSession(self._topics)
+        session.add(named)
         session.changes = 0
+        self._put(connection, session_id, session)
         self._drop_oldest()
 
-    def _incremental(self, key: tuple[Hashable, int], fetch: FetchSessionUpdate) -> FetchSession:
-        session = self._sessions.get(key)
-        if session is None:
+    def _put(self, connection: int, session_id: int, session: FetchSession) -> None:
+        """Add a session that is not there."""
+        removed = self._keys.removed
+        self._keys.add(connection, session_id, 0, 0)
+        if removed > self._keys.removed:  # entries have new numbers, without gaps
+            self._sessions = [each for each in self._sessions if each is not None]
+        self._sessions.append(session)
+        self._use(session)
+        self._partitions += len(session.keys)
+        if len(self._queue) > 2 * len(self) + _MIN_QUEUE:  # most of them are of removed sessions
+            self._queue = self._uses()
+            heapify(self._queue)
+        else:
+            heappush(self._queue, (session.used, connection, session_id))
+
+    def _use(self, session: FetchSession) -> None:
+        self._fetches += 1
+        session.used = self._fetches
+
+    def _incremental(self, connection: int, fetch: FetchSessionUpdate) -> FetchSession:
+        entry = self._keys.find(connection, fetch.session_id, 0, 0)
+        if entry < 0:
             return self._none
+        session = self._sessions[entry]
+        assert session is not None
         if fetch.error_code != 0 or fetch.epoch != session.next_epoch:
             # The broker refused the fetch, or an earlier fetch of the session was not captured.
-            self._forget(key)
+            self._forget(connection, fetch.session_id)
             return self._none
         session.next_epoch = 1 if fetch.epoch == _HIGHEST_EPOCH else fetch.epoch + 1
-        self._sessions.move_to_end(key)
+        self._use(session)
         if fetch.named.count or fetch.forgotten.count:
             self._partitions += session.change(fetch.named, fetch.forgotten)
             self._drop_oldest()
         return session
 
-    def _forget(self, key: tuple[Hashable, int]) -> None:
-        session = self._sessions.pop(key, None)
-        if session is not None:
-            self._partitions -= len(session.keys)
+    def _forget(self, connection: int, session_id: int) -> None:
+        entry = self._keys.find(connection, session_id, 0, 0)
+        if entry < 0:
+            return
+        session, self._sessions[entry] = self._sessions[entry], None
+        assert session is not None
+        self._keys.remove(entry)
+        self._partitions -= len(session.keys)
 
     def _drop_oldest(self) -> None:
         """Drop the least recently used sessions while there are too many sessions or partitions."""
-        while len(self._sessions) > self._most_sessions or self._partitions > self._most_partitions:
-            self._forget(next(iter(self._sessions)))
+        while len(self) > self._most_sessions or self._partitions > self._most_partitions:
+            used, connection, session_id = heappop(self._queue)
+            entry = self._keys.find(connection, session_id, 0, 0)
+            session = self._sessions[entry] if entry >= 0 else None
+            if session is None:
+                continue  # it was removed
+            if session.used == used:
+                self._forget(connection, session_id)
+            else:
+                heappush(self._queue, (session.used, connection, session_id))

@@ -94,6 +94,7 @@ cdef class RowAssembler:
     )
     cpdef add(self, Exchange exchange)
     cdef _put_head(self, Py_ssize_t at, RowApi api, Exchange exchange)
+    @cython.locals(items=cython.Py_ssize_t)
     cdef Py_ssize_t _buffered_bytes(self) except -1
     @cython.locals(index=cython.Py_ssize_t)
     cpdef Py_ssize_t add_until_full(self, list exchanges, Py_ssize_t first) except -1
@@ -105,8 +106,9 @@ cdef class RowAssembler:
         ended_ns=cython.longlong,
     )
     cdef _put_messages(self, Py_ssize_t at, MessageRecord* request, MessageRecord* response)
-    @cython.locals(response="MessageRecord*")
-    cdef _put_errors(self, Py_ssize_t at, RowApi api, ExchangeSummary summary, Exchange exchange)
+    cdef _put_errors(
+        self, Py_ssize_t at, RowApi api, ExchangeSummary summary, MessageRecord* response
+    )
     @cython.locals(
         with_bytes=cython.Py_ssize_t,
         count=cython.longlong,
@@ -118,16 +120,21 @@ cdef class RowAssembler:
     )
     cdef _put_sums(self, Py_ssize_t at, RowApi api, ExchangeSummary summary, MessageRecord* response)
     @cython.locals(
-        request="MessageRecord*",
-        response="MessageRecord*",
         is_within=cython.bint,
         was_held=cython.int,
         long_polls=LongPollDetector,
     )
     cdef _put_waited(
-        self, Py_ssize_t at, Exchange exchange, long long serial, RowApi api, ExchangeSummary summary
+        self,
+        Py_ssize_t at,
+        Exchange exchange,
+        long long serial,
+        RowApi api,
+        ExchangeSummary summary,
+        MessageRecord* request,
+        MessageRecord* response,
     )
-    cdef _make_row_room(self)
+    cdef _make_row_room(self, Py_ssize_t rows)
     cdef bint _has_many_words(self) except *
     cdef _forget_words(self)
     cdef _forget_topics(self)
@@ -150,5 +157,6 @@ cdef int _was_held_back(
     MessageRecord* response,
 ) except -2
 cdef long long _nearest(long long late_ns, long long early_ns) except? -1
-@cython.locals(response="MessageRecord*")
-cdef str _status(Exchange exchange, bint failed)
+cdef str _status(
+    Exchange exchange, MessageRecord* request, MessageRecord* response, bint failed
+)

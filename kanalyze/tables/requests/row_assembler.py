@@ -127,8 +127,8 @@ class RowAssembler:
         self._peers = PeersWriter(buffers)
         self._apis = ApiDirectory(catalog, buffers)
         self._fields = FieldWriter(buffers)
-        self._partitions = PartitionWriter(buffers, topics, self._lookup)
-        self._errors = ErrorWriter(buffers, self._lookup)
+        self._partitions = PartitionWriter(buffers, topics, self._lookup, self.names)
+        self._errors = ErrorWriter(buffers, self.names)
         self._anomalies = ListWriter(buffers, "anomalies")
         self._latency_parts = PartsWriter(buffers)
         self._packets = PacketNumbers(buffers, locations)
@@ -192,7 +192,8 @@ class RowAssembler:
     def add(self, exchange: Exchange) -> None:
         """Write the row of an exchange."""
         if self._rows == self._room:
-            self._make_row_room()
+            # This block will most likely have as many rows as the one before.
+            self._make_row_room(max(_MIN_ROOM, 2 * self._room, self._last_rows))
         at = self._rows
         request, response = exchange.request_record(), exchange.response_record()
         api = self._apis.of(exchange)
@@ -200,14 +201,15 @@ class RowAssembler:
         if summary.pairs:
             for topic_id, name in summary.names:
                 self.names.learn(topic_id, name)
-        self._lookup.refresh()
+            self._lookup.refresh()
         peers: RowPeers = self._peers.put(at, exchange.peers)
         serial = peers.serial
         self._put_head(at, api, exchange)
         self._put_messages(at, request, response)
         if request is not cython.NULL:
             self._latency_parts.put(at, peers, exchange, request, response)
-        self._put_errors(at, api, summary, exchange)
+        self._put_errors(at, api, summary, response)
+        self._status.put(at, _status(exchange, request, response, bool(summary.errors)))
         if summary.partitions.count:
             self._partitions.put_all(summary.partitions)
         if summary.session is not None:
@@ -218,7 +220,7 @@ class RowAssembler:
         if api.has_records:
             self._put_sums(at, api, summary, response)
         self._fields.put(at, summary)
-        self._put_waited(at, exchange, serial, api, summary)
+        self._put_waited(at, exchange, serial, api, summary, request, response)
         if exchange._anomalies:
             for kind in exchange._anomalies:
                 self._anomaly.put(self._anomalies.next_item(), kind.value)
@@ -241,6 +243,9 @@ class RowAssembler:
         """Write rows from exchange number ``first`` on; return the number of the next exchange."""
         if self._generation != self._topics.generation:
             self._forget_topics()
+        self._lookup.refresh()
+        if self._room == 0:
+            self._make_row_room(min(len(exchanges) - first, self._most_bytes // _ROW_BYTES + 1))
         index = first
         while index < len(exchanges):
             self.add(exchanges[index])
@@ -282,22 +287,22 @@ class RowAssembler:
         if response.last_packet != NO_PACKET and began_ns != NO_TIME and ended_ns != NO_TIME:
             self._total_time_ns.put(at, _nearest(ended_ns, began_ns))
 
-    def _put_errors(
-        self, at: int, api: RowApi, summary: ExchangeSummary, exchange: Exchange
-    ) -> None:
-        """Write the status, every error code, and the first of them."""
-        response = exchange.response_record()
+    def _put_errors(self, at: int, api: RowApi, summary: ExchangeSummary, response: Any) -> None:
+        """Write every error code, and the first of them."""
         if summary.errors:
             for topic, topic_id, partition, code in summary.errors:
                 self._errors.put(topic, topic_id, partition, code, api.error_name(code))
         self._errors.end_row(at)
-        self._status.put(at, _status(exchange, bool(summary.errors)))
         # Errors are unknown without a decoded response. A 0 would claim that there were none.
         if response is cython.NULL or response.read_as == NO_VERSION:
             return
-        first = summary.errors[0][3] if summary.errors else 0
-        self._error_code.put_any(at, first)
-        self._error_name.put_code(at, self._apis.error_name_code(api, first))
+        if summary.errors:
+            first = summary.errors[0][3]
+            self._error_code.put_any(at, first)
+            self._error_name.put_code(at, self._apis.error_name_code(api, first))
+        else:
+            self._error_code.put(at, 0)
+            self._error_name.put_code(at, self._apis.no_error_code(api))
 
     def _put_sums(self, at: int, api: RowApi, summary: ExchangeSummary, response: Any) -> None:
         """Write the sums over partitions; null if there are no partitions, or one is unknown."""
@@ -328,6 +333,8 @@ class RowAssembler:
         serial: int,
         api: RowApi,
         summary: ExchangeSummary,
+        request: Any,
+        response: Any,
     ) -> None:
         """Write whether the broker delayed the response on purpose, and for how long.
 
@@ -337,7 +344,6 @@ class RowAssembler:
             self._waited.put(at, 0)
             self._latency_parts.put_no_wait(at)
             return
-        request, response = exchange.request_record(), exchange.response_record()
         if request is cython.NULL or response is cython.NULL:
             return
         if request.last_packet == NO_PACKET:
@@ -386,9 +392,8 @@ class RowAssembler:
             self._topics.clear()
         return RowBlock(count, columns)
 
-    def _make_row_room(self) -> None:
-        # This block will most likely have as many rows as the one before.
-        self._room = max(_MIN_ROOM, 2 * self._room, self._last_rows)
+    def _make_row_room(self, rows: int) -> None:
+        self._room = rows
         for name in self._of_rows:
             self._columns[name].make_room(self._room)
         self._partitions.make_row_room(self._room)
@@ -495,15 +500,14 @@ def _nearest(late_ns: int, early_ns: int) -> int:
     return max(_MIN_INT64, min(_LARGEST_INT64, difference))
 
 
-def _status(exchange: Exchange, failed: bool) -> str:
-    if exchange.request_record() is cython.NULL:
+def _status(exchange: Exchange, request: Any, response: Any, failed: bool) -> str:
+    if request is cython.NULL:
         return "orphan_response"
     if failed:
         # The error code of the response counts, even if the request is incomplete.
         return "error"
     if exchange.malformed:
         return "malformed"
-    response = exchange.response_record()
     if response is cython.NULL:
         return "one_way" if exchange.one_way else "unanswered"
     # Whatever the reason is that a body was not read: without its codes nothing is known to be ok.

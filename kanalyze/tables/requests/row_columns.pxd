@@ -81,6 +81,7 @@ cdef class RowApi:
     cdef bint never_waits
     cdef object error_name
     cdef dict error_codes
+    cdef int no_error
 
 
 cdef class ApiDirectory:
@@ -99,15 +100,22 @@ cdef class ApiDirectory:
     cdef RowApi of(self, Exchange exchange)
     cdef RowApi _new(self, wire, api_key)
     cdef int error_name_code(self, RowApi api, code) except -2
+    cdef int no_error_code(self, RowApi api) except -2
 
 
 cdef class FieldWriter:
-    cdef int[::1] _number_fields
-    cdef int[::1] _text_fields
+    cdef long long[::1] _number_fields
+    cdef long long[::1] _text_fields
     cdef list _number_buffers
     cdef list _text_buffers
 
-    @cython.locals(index=cython.Py_ssize_t, field=cython.int, ints=IntBuffer, words=WordBuffer)
+    @cython.locals(
+        known=cython.longlong,
+        index=cython.Py_ssize_t,
+        field=cython.longlong,
+        ints=IntBuffer,
+        words=WordBuffer,
+    )
     cdef put(self, Py_ssize_t at, ExchangeSummary summary)
 
 
@@ -134,13 +142,11 @@ cdef class TopicLookup:
     cdef refresh(self)
     @cython.locals(number=cython.longlong)
     cdef long long number(self, long long topic, long long topic_id) except FAILED
-    cdef object name(self, topic, topic_id)
-    cdef object text(self, topic_id)
     cdef forget(self)
 
 
 cdef class ErrorWriter(ListWriter):
-    cdef TopicLookup _topics
+    cdef object _names
     cdef WordBuffer _topic
     cdef WordBuffer _topic_id
     cdef IntBuffer _partition
@@ -154,6 +160,7 @@ cdef class ErrorWriter(ListWriter):
 cdef class PartitionWriter(ListWriter):
     cdef TopicTable _topics
     cdef TopicLookup _lookup
+    cdef object _names
     cdef WordBuffer _topic
     cdef WordBuffer _topic_id
     cdef IntBuffer _partition
@@ -274,8 +281,6 @@ cdef class PartsWriter:
         self, Py_ssize_t at, NetworkPath path, MessageRecord* request, MessageRecord* response
     ) except? FAILED
     @cython.locals(
-        request="MessageRecord*",
-        response="MessageRecord*",
         unexplained_ns=cython.longlong,
         network_ns=cython.longlong,
         wait_ns=cython.longlong,
@@ -287,6 +292,8 @@ cdef class PartsWriter:
         Py_ssize_t at,
         RowPeers peers,
         Exchange exchange,
+        MessageRecord* request,
+        MessageRecord* response,
         long long broker_ns,
         bint has_resent,
     )

@@ -259,7 +259,8 @@ class RowApi:
         wire: number of the text of ``wire``; ``name``: number of the API's name.
         like: the API's key; for Kafka 0.7, the key of the corresponding later API.
         error_name: returns the names of its error codes.
-        error_codes: for each code seen, the number of its name's text.
+        error_codes: for each code seen, the number of its name's text; ``no_error``: that of code
+            0, -1 before it was seen.
         never_waits: whether no broker holds back its responses on purpose; false if the API is not
             known.
     """
@@ -282,6 +283,7 @@ class RowApi:
         self.never_waits = never_waits
         self.error_name = error_name
         self.error_codes: dict[int, int] = {}
+        self.no_error = -1
 
 
 class ApiDirectory:
@@ -337,6 +339,12 @@ class ApiDirectory:
             word_code = api.error_codes[code] = self._error_name.code(api.error_name(code))
         return word_code
 
+    def no_error_code(self, api: RowApi) -> int:
+        """Return the number of the text of the name of code 0."""
+        if api.no_error < 0:
+            api.no_error = self.error_name_code(api, 0)
+        return api.no_error
+
 
 # -- fields of messages ---------------------------------------------------------------------------
 
@@ -349,22 +357,23 @@ class FieldWriter:
         fields = {FIELD_NUMBERS[name]: buffers[name] for name in names}
         numbers = {at: ints for at, ints in fields.items() if isinstance(ints, IntBuffer)}
         texts = {at: words for at, words in fields.items() if isinstance(words, WordBuffer)}
-        self._number_fields = memoryview(array("i", numbers))
-        self._text_fields = memoryview(array("i", texts))
+        self._number_fields = memoryview(array("q", numbers))
+        self._text_fields = memoryview(array("q", texts))
         self._number_buffers, self._text_buffers = [*numbers.values()], [*texts.values()]
 
     def put(self, at: int, summary: ExchangeSummary) -> None:
         """Write the fields of an exchange that have a value."""
+        known = summary.known
         for index in range(len(self._number_fields)):
-            field = self._number_fields[index]
-            if summary.has(field):
+            field = self._number_fields[index] - FIRST_TEXT
+            if known >> field & 1:
                 ints: IntBuffer = self._number_buffers[index]
-                ints.put(at, summary.numbers[field - FIRST_TEXT])
+                ints.put(at, summary.numbers[field])
         for index in range(len(self._text_fields)):
-            field = self._text_fields[index]
-            if summary.has(field):
+            field = self._text_fields[index] - FIRST_TEXT
+            if known >> field & 1:
                 words: WordBuffer = self._text_buffers[index]
-                words.put(at, summary.texts[field - FIRST_TEXT])
+                words.put(at, summary.texts[field])
 
 
 # -- lists ----------------------------------------------------------------------------------------
@@ -422,7 +431,7 @@ class TopicLookup:
         self._by_id = memoryview(array("q", bytes(8 * 64)))
 
     def refresh(self) -> None:
-        """Clear the cache if a topic got a name, or another one; called before each row."""
+        """Clear the cache if a topic got a name, or another one."""
         if self._changes != self._names.changes:
             self._changes = self._names.changes
             self.forget()
@@ -445,21 +454,13 @@ class TopicLookup:
             self._by_id[topic_id] = number + 1
         return number
 
-    def name(self, topic: str | None, topic_id: bytes) -> str | None:
-        """Return the name of a topic; if the message has only the id, the name known for the id."""
-        return self._names.name(topic, topic_id)
-
-    def text(self, topic_id: bytes) -> str | None:
-        """Return the text of a topic id in Kafka's notation."""
-        return self._names.text(topic_id)
-
 
 class ErrorWriter(ListWriter):
     """Writes the column ``errors``."""
 
-    def __init__(self, buffers: Mapping[str, IntBuffer | WordBuffer], topics: TopicLookup) -> None:
+    def __init__(self, buffers: Mapping[str, IntBuffer | WordBuffer], names: TopicNames) -> None:
         super().__init__(buffers, "errors")
-        self._topics = topics
+        self._names = names
         self._topic: WordBuffer = words_of(buffers, "errors.topic")
         self._topic_id: WordBuffer = words_of(buffers, ERROR_IDS)
         self._partition: IntBuffer = ints_of(buffers, "errors.partition")
@@ -471,9 +472,9 @@ class ErrorWriter(ListWriter):
     ) -> None:
         """Write an error code with its name."""
         at = self.next_item()
-        self._topic.put(at, topic or self._topics.name(topic, topic_id))
+        self._topic.put(at, self._names.name(topic, topic_id))
         if not topic:
-            self._topic_id.put(at, self._topics.text(topic_id))
+            self._topic_id.put(at, self._names.text(topic_id))
         self._partition.put_any(at, partition)
         self._code.put_any(at, code)
         self._name.put(at, name)
@@ -487,10 +488,12 @@ class PartitionWriter(ListWriter):
         buffers: Mapping[str, IntBuffer | WordBuffer],
         topics: TopicTable,
         lookup: TopicLookup,
+        names: TopicNames,
     ) -> None:
         super().__init__(buffers, "partitions")
         self._topics = topics
         self._lookup = lookup
+        self._names = names
         self._topic: WordBuffer = words_of(buffers, "partitions.topic")
         self._topic_id: WordBuffer = words_of(buffers, "partitions.topic_id")
         self._partition: IntBuffer = ints_of(buffers, "partitions.partition")
@@ -585,7 +588,7 @@ class PartitionWriter(ListWriter):
         while topic_id >= len(self._topic_id_codes):
             self._topic_id_codes = doubled(self._topic_id_codes)
         if self._topic_id_codes[topic_id] == 0:
-            text = self._lookup.text(self._topics.id(topic_id))
+            text = self._names.text(self._topics.id(topic_id))
             self._topic_id_codes[topic_id] = self._topic_id.code(text) + 1
         return self._topic_id_codes[topic_id] - 1
 
@@ -727,7 +730,7 @@ class PartsWriter:
         if request.start_ns <= request.last_ns <= response.start_ns and (
             not is_ended or response.start_ns <= response.last_ns
         ):
-            self._put_latency(at, peers, exchange, broker_ns, retransmitted > 0)
+            self._put_latency(at, peers, exchange, request, response, broker_ns, retransmitted > 0)
 
     def _put_counts(self, at: int, path: NetworkPath, request: Any, response: Any) -> int:
         """Write the numbers of retransmitted packets and zero windows; return the former.
@@ -754,11 +757,12 @@ class PartsWriter:
         at: int,
         peers: RowPeers,
         exchange: Exchange,
+        request: Any,
+        response: Any,
         broker_ns: int,
         has_resent: bool,
     ) -> None:
         """Write the parts of the latency; ``broker_ns`` is the round trip to the broker."""
-        request, response = exchange.request_record(), exchange.response_record()
         unexplained_ns = response.start_ns - request.last_ns
         network_ns = min(broker_ns, unexplained_ns)
         self._broker_network_ns.put(at, network_ns)

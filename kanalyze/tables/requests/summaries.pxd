@@ -65,7 +65,7 @@ cdef class PartitionColumns:
     cdef long long[::1] _places
     cdef Py_ssize_t _indexed
 
-    cdef clear(self)
+    cpdef clear(self)
     @cython.locals(at=cython.Py_ssize_t, begin=cython.Py_ssize_t)
     cdef Py_ssize_t add(self, long long topic, long long topic_id) except -1
     @cython.locals(begin=cython.Py_ssize_t)
@@ -89,6 +89,15 @@ cdef class PartitionColumns:
     cdef Py_ssize_t index_of(self, PartitionColumns other, Py_ssize_t at, Py_ssize_t within) except -2
     @cython.locals(index=cython.Py_ssize_t)
     cdef int _note_first(self, Py_ssize_t within) except -1
+    @cython.locals(
+        topic=cython.longlong,
+        topic_id=cython.longlong,
+        partition=cython.longlong,
+        entry=cython.Py_ssize_t,
+    )
+    cdef Py_ssize_t entry_in(
+        self, KeyTable keys, long long first, Py_ssize_t at, bint adds
+    ) except -2
     cdef Py_ssize_t note_all(self) except -1
     @cython.locals(entry=cython.Py_ssize_t)
     cdef Py_ssize_t noted(self, long long topic, long long topic_id, long long partition) except -2
@@ -133,7 +142,7 @@ cdef class ExchangeSummary:
     cdef long long[::1] numbers
     cdef list texts
 
-    cdef clear(self, PartitionColumns partitions)
+    cpdef clear(self, PartitionColumns partitions)
     cpdef int set_number(self, int field, long long value) except -1
     cpdef int set_text(self, int field, value) except -1
     cdef bint has(self, int field) except -1
@@ -262,7 +271,7 @@ cdef class BodyWalk:
         _i=cython.longlong,
     )
     cdef int _read_values(self, _StructPlan plan, Py_ssize_t first) except -1
-    @cython.locals(role=cython.int, kind=cython.int, cells="long long[::1]")
+    @cython.locals(role=cython.int, kind=cython.int)
     cdef long long _read_value(self, _StructPlan plan, Py_ssize_t index, long long at) except FAILED
     @cython.locals(kind=cython.int, count=cython.longlong, inner=Shape, _i=cython.longlong)
     cdef long long _after(self, Shape shape, long long at) except FAILED
@@ -324,7 +333,6 @@ cdef class BodyWalk:
     ) except -1
     @cython.locals(
         partitions=PartitionColumns,
-        cells="long long[::1]",
         size=cython.longlong,
         flags=cython.longlong,
         column=cython.int,

@@ -4,7 +4,8 @@ In: a :class:`~kanalyze.kafka.codec.values.EncodedFields`, and the role of each 
 (:class:`~kanalyze.tables.requests.field_selection.FieldRoles`). Out: numbers, texts, errors and
 names in an :class:`ExchangeSummary`, topics and partitions in its :class:`PartitionColumns`.
 
-A :class:`BodyWalk` reads the cells of the tape in place, without making tuples or lists. It walks a
+A :class:`BodyWalk` reads the cells of the tape in place, without making tuples or lists; and from
+its own view of them, because to make a local one of it takes as long as to read a value. It walks a
 struct twice, because a nested struct may come before the topic that it belongs to: first it reads
 the struct's own values, then, in the same order, its error codes and nested structs.
 """
@@ -259,6 +260,18 @@ class PartitionColumns:
         for index in range(within):
             self.note(self.number(index, TOPIC), self.number(index, TOPIC_ID), index)
         self._indexed = within
+
+    def entry_in(self, keys: KeyTable, first: int, at: int, adds: bool) -> int:
+        """Return the entry of a partition in a table, under ``first`` and its own key.
+
+        If it is not there, it is added, or -1 is returned.
+        """
+        topic, topic_id = self.number(at, TOPIC), self.number(at, TOPIC_ID)
+        partition = self.partition(at)
+        entry = keys.find(first, topic, topic_id, partition)
+        if entry < 0 and adds:
+            entry = keys.add(first, topic, topic_id, partition)
+        return entry
 
     def note_all(self) -> int:
         """Note the index of every partition; return how many different ones there are."""
@@ -711,36 +724,36 @@ class BodyWalk:
 
     def _read_value(self, plan: _StructPlan, index: int, at: int) -> int:  # noqa: C901 - one switch
         """Read a value, or skip it if the second walk reads it; return the index of the next."""
-        role, cells = plan.roles[index], self._cells
+        role = plan.roles[index]
         if role == AT_ERROR:
             if self._code == 0:
-                self._code = cells[at]
+                self._code = self._cells[at]
         elif role == AT_PARTITION:
-            self._partition = cells[at]
+            self._partition = self._cells[at]
         elif role == AT_TOPIC:
             self._topic = self._topic_at(at)
         elif role == AT_TOPIC_ID:
-            self._topic_id = self._topics.id_number(cells[at], cells[at + 1])
+            self._topic_id = self._topics.id_number(self._cells[at], self._cells[at + 1])
         elif role == AT_OFFSET:
-            self._offset = cells[at]
+            self._offset = self._cells[at]
         elif role == AT_HIGH_WATERMARK:
-            self._high_watermark = cells[at]
+            self._high_watermark = self._cells[at]
         elif role >= FIRST_NUMBER:
-            self._summary.set_number(role, cells[at])
+            self._summary.set_number(role, self._cells[at])
         elif role >= FIRST_TEXT:
             self._set_text(role, self._text_at(at))
         elif role == AT_RECORDS:
             self._records_at = at
         elif role == AT_OLD_OFFSETS:
-            if cells[at] > 0:
-                self._offset = cells[at + 1]  # the first offset is the newest
+            if self._cells[at] > 0:
+                self._offset = self._cells[at + 1]  # the first offset is the newest
         elif role in (AT_ASSIGNMENTS, AT_KEYS, AT_REQUESTED_GROUP):
             self._read_rare(role, at)
         if plan.cells[index] >= 0:
             return at + plan.cells[index]
         kind = plan.kinds[index]
         if kind in (AS_TEXT, AS_BYTES):
-            return at + 1 if cells[at] < 0 else at + 2
+            return at + 1 if self._cells[at] < 0 else at + 2
         return self._after(plan.shapes[index], at)
 
     def _after(self, shape: Shape, at: int) -> int:
@@ -884,18 +897,18 @@ class BodyWalk:
 
     def _add_records(self, index: int, at: int, offset: int) -> None:
         """Set the records of a partition; without records, set its offset."""
-        partitions, cells = self._partitions, self._cells
-        size = cells[at] if at >= 0 else -1
+        partitions = self._partitions
+        size = self._cells[at] if at >= 0 else -1
         if size >= 0:
             partitions.put(index, RECORD_BYTES, size)
-            flags = cells[at + 7]
+            flags = self._cells[at + 7]
             if not flags & (HIDDEN_COUNT | MISSING_RECORDS):
-                partitions.put(index, RECORD_COUNT, cells[at + 1])
-            if cells[at + 4] > 0:
+                partitions.put(index, RECORD_COUNT, self._cells[at + 1])
+            if self._cells[at + 4] > 0:
                 column = LAST_OFFSET if flags & HIDDEN_FIRST else BASE_OFFSET
-                partitions.put(index, column, cells[at + 2])
-            if cells[at + 3]:
-                partitions.put(index, CODEC, cells[at + 3])
+                partitions.put(index, column, self._cells[at + 2])
+            if self._cells[at + 3]:
+                partitions.put(index, CODEC, self._cells[at + 3])
         elif at >= 0 and self._by_hand:
             partitions.put(index, RECORD_COUNT, 0)
             partitions.put(index, RECORD_BYTES, 0)

@@ -18,7 +18,7 @@ from kanalyze.errors import UsageError
 from kanalyze.kafka.codec.compiler import Projection
 from kanalyze.kafka.codec.values import NO_UUID
 from kanalyze.tables.requests.field_selection import field_roles, projection_of
-from kanalyze.tables.requests.summaries import BodyWalk, ExchangeSummary, PartitionColumns
+from kanalyze.tables.requests.summaries import BodyWalk, ExchangeSummary
 from kanalyze.tables.requests.topics import METADATA_TOPIC, METADATA_TOPIC_ID, TopicTable
 
 if TYPE_CHECKING:
@@ -205,6 +205,9 @@ class NameReader:
         """Make a reader; the definitions of an API are read when it is first needed."""
         self._catalog = catalog
         self._topics = TopicTable()
+        # Of the message that is read.
+        self._summary = ExchangeSummary(self._topics)
+        self._partitions = self._summary.partitions
         self._walks: dict[tuple[int, str], BodyWalk | None] = {}
 
     def needed_fields(self, api_key: int, kind: MessageKind) -> Projection:
@@ -234,10 +237,10 @@ class NameReader:
             return []
         if self._topics.is_full:
             self._topics.clear()
-        summary = ExchangeSummary(self._topics)
-        partitions = PartitionColumns(self._topics)
-        walk.read(encoded, summary, partitions, partitions)
-        return summary.names
+        self._partitions.clear()
+        self._summary.clear(self._partitions)
+        walk.read(encoded, self._summary, self._partitions, self._partitions)
+        return self._summary.names
 
     def _walk(self, api_key: int, kind: MessageKind) -> BodyWalk | None:
         if self._catalog.api(api_key) is None:

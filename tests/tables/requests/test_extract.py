@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from struct import pack
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
@@ -16,6 +17,7 @@ from kanalyze.tables.requests.summaries import PartitionSummary as Part
 from kanalyze.tables.requests.topic_names import topic_id_text
 from tests.support.batches import batch
 from tests.support.cases import for_each
+from tests.support.decoding import exchange
 from tests.support.messages import Generator, Writer
 from tests.support.vectors import definition_of, read_vectors
 
@@ -70,9 +72,21 @@ def summary(
     request: dict[str, Any] | None = None,
     response: dict[str, Any] | None = None,
 ) -> ExchangeSummary:
-    return EXTRACTORS.summary(
+    return summary_of(
         key, read(key, "request", version, request), read(key, "response", version, response)
     )
+
+
+def summary_of(
+    key: int, request: EncodedFields | None, response: EncodedFields | None
+) -> ExchangeSummary:
+    """Return the summary of an exchange with these bodies; None is one that was not decoded."""
+    header = pack(">ihh", 4, key, 0)
+    made = exchange(header, header)
+    for message, encoded in ((made.request, request), (made.response, response)):
+        assert message is not None
+        message.encoded_fields = encoded
+    return EXTRACTORS.of_exchange(made)
 
 
 def values(found: ExchangeSummary, *names: str) -> tuple[int | str | None, ...]:
@@ -355,7 +369,7 @@ def test_messages_of_kafkas_serializer_have_the_partitions_of_their_json() -> No
         decode(vector.content, 0, 0, None)
         encoded = decode.take(None)
         pair = (encoded, None) if vector.kind == "request" else (None, encoded)
-        found = EXTRACTORS.summary(vector.api_key, *pair)
+        found = summary_of(vector.api_key, *pair)
         # The message may contain the name of a topic id elsewhere.
         names = {topic_id_text(topic_id): name for topic_id, name in found.names}
         ours = {
@@ -390,7 +404,7 @@ def _has_topics(fields: tuple[Field, ...]) -> bool:
 
 
 def test_an_unknown_api_has_no_facts() -> None:
-    found = EXTRACTORS.summary(999, None, None)
+    found = summary_of(999, None, None)
     assert (list(found.partitions), found.errors) == ([], [])
     assert values(found, "group_id") == (None,)
     assert EXTRACTORS.needed_fields(999, "request").paths == ()

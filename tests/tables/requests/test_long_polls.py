@@ -6,6 +6,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kanalyze.tables.requests.long_polls import (
     FetchSessions,
@@ -22,7 +24,7 @@ from kanalyze.tables.requests.summaries import (
     SessionPartition,
 )
 from kanalyze.tables.requests.topics import TopicTable
-from tests.support.cases import for_each
+from tests.support.cases import examples, for_each
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -232,13 +234,13 @@ def test_group_members_except_the_leader_wait_without_a_limit() -> None:
 
 # -- fetch sessions (KIP-227) ----------------------------------------------------------------------
 
-BROKER = ("10.0.0.2", 9092)
+CONNECTION, OTHER = 1, 2
 
 
 def open_session(requested: list[SessionPartition], **bounds: int) -> FetchSessions:
     sessions = FetchSessions(TOPICS, **bounds)
     assert (
-        list(sessions.follow(BROKER, update(0, 0, requested, response_session_id=7)).partitions)
+        list(sessions.follow(CONNECTION, update(0, 0, requested, response_session_id=7)).partitions)
         == []
     )
     return sessions
@@ -266,33 +268,73 @@ def open_session(requested: list[SessionPartition], **bounds: int) -> FetchSessi
 def test_a_session_has_the_partitions_that_its_fetches_named(steps: Any) -> None:
     sessions = open_session([A, B])
     for change, expected in steps:
-        assert list(sessions.follow(BROKER, change).partitions) == expected
+        assert list(sessions.follow(CONNECTION, change).partitions) == expected
 
 
-def test_ids_belong_to_one_broker() -> None:
-    assert list(open_session([A]).follow(("10.0.0.3", 9092), update(7, 1)).partitions) == []
+def test_ids_belong_to_one_connection() -> None:
+    assert list(open_session([A]).follow(OTHER, update(7, 1)).partitions) == []
 
 
 def test_epochs_continue_at_1_after_the_highest() -> None:
-    sessions = open_session([A])
-    sessions._sessions[BROKER, 7].next_epoch = 2**31 - 1
-    assert list(sessions.follow(BROKER, update(7, 2**31 - 1)).partitions) == [A]
-    assert list(sessions.follow(BROKER, update(7, 1)).partitions) == [A]
+    ((connection, session_id, session),) = open_session([A]).state([CONNECTION])
+    state = connection, session_id, (2**31 - 1, *session[1:])
+    sessions = FetchSessions.from_state((state,), TOPICS)
+    assert list(sessions.follow(CONNECTION, update(7, 2**31 - 1)).partitions) == [A]
+    assert list(sessions.follow(CONNECTION, update(7, 1)).partitions) == [A]
 
 
 def test_sessions_are_bounded_and_the_least_recently_used_is_dropped_first() -> None:
     sessions = open_session([A], most_sessions=2)
-    sessions.follow(BROKER, update(0, 0, [B], response_session_id=8))
-    sessions.follow(BROKER, update(7, 1))
-    sessions.follow(BROKER, update(0, 0, [C], response_session_id=9))
-    assert list(sessions.follow(BROKER, update(8, 1)).partitions) == []
-    assert list(sessions.follow(BROKER, update(7, 2)).partitions) == [A]
+    sessions.follow(CONNECTION, update(0, 0, [B], response_session_id=8))
+    sessions.follow(CONNECTION, update(7, 1))
+    sessions.follow(CONNECTION, update(0, 0, [C], response_session_id=9))
+    assert list(sessions.follow(CONNECTION, update(8, 1)).partitions) == []
+    assert list(sessions.follow(CONNECTION, update(7, 2)).partitions) == [A]
 
 
 def test_partitions_in_all_sessions_are_bounded() -> None:
     sessions = open_session([A, B], most_partitions=3)
-    sessions.follow(BROKER, update(0, 0, [A, B], response_session_id=8))
+    sessions.follow(CONNECTION, update(0, 0, [A, B], response_session_id=8))
     assert len(sessions) == 1
-    sessions.follow(BROKER, update(8, 1, [place("t", n) for n in range(9)]))
-    sessions.follow(BROKER, update(0, 0, [place("t", n) for n in range(9)], response_session_id=9))
+    sessions.follow(CONNECTION, update(8, 1, [place("t", n) for n in range(9)]))
+    sessions.follow(
+        CONNECTION, update(0, 0, [place("t", n) for n in range(9)], response_session_id=9)
+    )
     assert len(sessions) == 0
+
+
+@settings(max_examples=examples(100))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("bfc"), st.integers(1, 2), st.integers(1, 40), st.booleans()),
+        max_size=200,
+    ),
+    st.integers(1, 6),
+)
+def test_the_least_recently_used_sessions_are_dropped_whatever_came_before(steps, most):
+    sessions = FetchSessions(TOPICS, most_sessions=most)
+    epochs: dict[tuple[int, int], int] = {}  # the next one of each, in the order of use
+    for kind, connection, session_id, goes_on in steps:
+        key = connection, session_id
+        if kind == "b":
+            sessions.follow(connection, update(0, 0, [A], response_session_id=session_id))
+            epochs.pop(key, None)
+            epochs[key] = 1
+            if len(epochs) > most:
+                del epochs[next(iter(epochs))]
+        elif kind == "c":
+            sessions.follow(connection, update(session_id, -1, response_session_id=0))
+            epochs.pop(key, None)
+        else:
+            is_followed = goes_on and key in epochs
+            epoch = epochs.pop(key, 1)
+            change = update(session_id, epoch if goes_on else epoch + 1)
+            followed = sessions.follow(connection, change)
+            assert list(followed.partitions) == ([A] if is_followed else [])
+            if is_followed:
+                epochs[key] = epoch + 1
+        assert len(sessions) == len(epochs)
+        assert [tuple(state[:2]) for state in sessions.state([1, 2])] == list(epochs)
+    assert sessions.state([3]) == ()
+    restored = FetchSessions.from_state(sessions.state([1, 2]), TOPICS)
+    assert restored.state([1, 2]) == sessions.state([1, 2])

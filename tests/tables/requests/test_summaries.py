@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from kanalyze.kafka.schema.catalog import Catalog
-from kanalyze.tables.requests.extract import Extractors
-from kanalyze.tables.requests.summaries import FIELD_NUMBERS
+from kanalyze.tables.requests.summaries import FIELD_NUMBERS, ExchangeSummary
+from kanalyze.tables.requests.topics import TopicTable
 
 
 def test_every_field_keeps_its_own_value_until_the_summary_is_cleared():
-    summary = Extractors(Catalog()).summary(None, None, None)
+    summary = ExchangeSummary(TopicTable())
     texts = {name for name, field in FIELD_NUMBERS.items() if field < FIELD_NUMBERS["max_wait_ms"]}
     for name, field in FIELD_NUMBERS.items():
         assert (summary.number(field), summary.text(field)) == (None, None)
