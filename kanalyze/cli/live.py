@@ -19,6 +19,7 @@ from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.live.privileges import give_up_root
 from kanalyze.live.run import IDLE_NS, LiveRun
+from kanalyze.live.window.snapshot import PIPE
 from kanalyze.queries.findings import finding_kinds, with_thresholds
 from kanalyze.render.json import summary_json
 from kanalyze.runtime.pipeline import Analysis
@@ -54,6 +55,8 @@ def live(arguments: argparse.Namespace) -> None:
 
     from kanalyze.live.view.terminal import can_draw
 
+    if arguments.interface == PIPE:
+        arguments.interface = None  # as tshark and tcpdump take it
     console = Console(markup=False, emoji=False, highlight=False)
     output_format = arguments.format or ("view" if can_draw(console) else "jsonl")
     _check_arguments(arguments, output_format)

@@ -246,7 +246,8 @@ _JOBS: Group = {
     "--jobs N": "number of processes for large files (default: number of cores); the result is the "
     "same"
 }
-_INPUT: Group = {**_CAPTURES, **_NO_PROGRESS}
+_FILES: Group = {**_CAPTURES, **_NO_PROGRESS}
+_INPUT: Group = {**_CAPTURES_OR_PIPE, **_NO_PROGRESS}
 _DEFINITIONS: Group = {
     "--definitions DIR": "a folder of message definitions (*.json in Kafka's format) to add to the "
     "built-in ones, for example of another release, a fork or a vendor"
@@ -414,7 +415,7 @@ COMMANDS = {
     "connections": Command(
         "write one row per TCP connection",
         _CONNECTIONS_EXAMPLES,
-        {**_OUTPUT, **_CAPTURES_OR_PIPE, **_NO_PROGRESS},
+        {**_OUTPUT, **_INPUT},
         {
             **_SETTINGS,
             _FILTERS: {
@@ -426,7 +427,7 @@ COMMANDS = {
     "anomalies": Command(
         "write one row per anomaly: what is missing or wrong, and where",
         _ANOMALIES_EXAMPLES,
-        {**_OUTPUT, **_CAPTURES_OR_PIPE, **_NO_PROGRESS},
+        {**_OUTPUT, **_INPUT},
         {
             **_SETTINGS,
             _FILTERS: {
@@ -455,7 +456,7 @@ COMMANDS = {
             **_OUTPUT_FILE,
             "--format {table,csv,jsonl,parquet}": "default: from the ending of FILE; table on "
             "standard output",
-            "[CAPTURE ...]": f"{_CAPTURES['CAPTURE ...']}; then the query, if --query is not given",
+            "[CAPTURE ...]": f"{_CAPTURES_OR_PIPE['CAPTURE ...']}; then the query, if --query is not given",
             **_NO_PROGRESS,
             **_JOBS,
         },
@@ -508,7 +509,7 @@ COMMANDS = {
             "ApiVersions, SASL",
             "--whole-connections": "all packets of the connections that have selected requests",
             **_with_secrets("the file"),
-            **_INPUT,
+            **_FILES,
             **_JOBS,
         },
         _READING,
@@ -547,7 +548,8 @@ COMMANDS = {
         "show the requests on an interface now",
         _LIVE_EXAMPLES,
         {
-            "-i, --interface IFACE": "capture on this interface; on Linux any is all of them",
+            "-i, --interface IFACE": "capture on this interface; on Linux any is all of them; - is "
+            "standard input",
             "--list": "list the interfaces",
             "[-]": "read a capture from standard input",
         },
@@ -606,7 +608,7 @@ COMMANDS = {
             "--out PATH": "output folder, which all workers can reach, or a URL",
             "--format {text,json,md}": "format of the report on standard output (default: text)",
             **_REPORT,
-            **_INPUT,
+            **_FILES,
         },
         {
             **{title: group for title, group in _READING.items() if title != "TLS"},

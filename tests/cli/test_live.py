@@ -342,6 +342,14 @@ def test_the_report_says_that_a_capture_is_cut(tmp_path, run_live):
     assert expected.items() <= report_in(report).items()
 
 
+def test_the_interface_may_be_standard_input(run_live):
+    """As tshark and tcpdump take it."""
+    data = path("basics").read_bytes()
+    assert run_live("-i", "-", "--format", "rows", data=data) == run_live(
+        "-", "--format", "rows", data=data
+    )
+
+
 def test_the_last_line_of_rates_counts_all_rows(run_live):
     done = run_live("-", data=path("basics").read_bytes())
     assert (done.returncode, done.stderr) == (0, b"")
