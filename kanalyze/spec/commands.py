@@ -456,7 +456,8 @@ COMMANDS = {
             **_OUTPUT_FILE,
             "--format {table,csv,jsonl,parquet}": "default: from the ending of FILE; table on "
             "standard output",
-            "[CAPTURE ...]": f"{_CAPTURES_OR_PIPE['CAPTURE ...']}; then the query, if --query is not given",
+            "[CAPTURE ...]": f"{_CAPTURES_OR_PIPE['CAPTURE ...']}; then the query, if --query is "
+            "not given",
             **_NO_PROGRESS,
             **_JOBS,
         },
