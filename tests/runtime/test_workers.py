@@ -217,18 +217,29 @@ def test_batches_for_which_there_is_no_room_are_read_too(place_bytes, tmp_path, 
     assert read(str(long), jobs=3) == read(str(long), jobs=1)
 
 
-def test_the_buffer_of_one_capture_is_shared(tmp_path, allow_small, monkeypatch):
+@pytest.mark.parametrize(("others", "is_shared"), [((), True), (("any",), False)])
+def test_the_buffers_of_one_capture_are_shared(
+    others, is_shared, tmp_path, allow_small, monkeypatch
+):
     """Batches of a buffer are read while the next ones are filled."""
     long = tmp_path / "long.pcap"
     repeat(path("basics"), 24, long)
-    alone = read(str(long), jobs=1)
-    sent = []
-    new = dealing.SharedBuffers.new
-    monkeypatch.setattr(
-        dealing.SharedBuffers, "new", lambda self, size: sent.append(size) or new(self, 4096)
-    )
-    assert read(str(long), jobs=2) == alone
-    assert len(sent) > 100
+    captures = [str(long), *(str(path(name)) for name in others)]
+    alone = read(*captures, jobs=1)
+    new, number_of, numbers = dealing.SharedBuffers.new, dealing.SharedBuffers.number_of, []
+
+    def noted(self, buffer):
+        numbers.append(number_of(self, buffer))
+        return numbers[-1]
+
+    monkeypatch.setattr(dealing.SharedBuffers, "new", lambda self, size: new(self, 1 << 16))
+    monkeypatch.setattr(dealing.SharedBuffers, "number_of", noted)
+    assert read(*captures, jobs=2) == alone
+    if is_shared:
+        assert set(numbers) == {0, 1, 2}
+        assert len(numbers) > 100
+    else:
+        assert set(numbers) == {None}
 
 
 def test_an_error_after_some_rows_comes_after_them(monkeypatch, allow_small):
