@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from itertools import chain, pairwise
-from operator import attrgetter
+from itertools import chain, pairwise, repeat
+from operator import attrgetter, is_not
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.common.int_columns import picked, picked_types, shifted
@@ -190,9 +190,9 @@ def _column_of(column: Column, values: Sequence[Any]) -> ColumnValues:
 
 
 def _ints_of(values: Sequence[int | None]) -> Ints:
-    valid = None
-    if None in values:
-        valid = bytearray(value is not None for value in values)
+    if None not in values:
+        return Ints(array("q", values), None)
+    valid = bytearray(map(is_not, values, repeat(None)))
     return Ints(array("q", [value or 0 for value in values]), valid)
 
 
