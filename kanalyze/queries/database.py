@@ -6,9 +6,9 @@ because the import takes 0.1 s.
 As long as they are few, rows may be kept as they come, in files that are mapped into memory
 (``mapped_rows.py``). When they become more, all are compressed into a file, a row group at a time,
 so that memory and room are bounded. Rows that do not fill a row group are buffered
-(``row_buffers.py``) until a query is made. They are committed then, because a query that fails while
-it runs would undo uncommitted rows. The files, and all that queries write, are in a folder of their
-own, which is removed at the end.
+(``row_buffers.py``) until a query is made. They are committed then, because a query that fails
+while it runs would undo uncommitted rows. The files, and all that queries write, are in a folder of
+their own, which is removed at the end.
 
 Every row of ``requests`` gets a number, ``request_id``, unless it has one: from 1, in the order of
 the rows. ``partitions`` and ``errors`` refer to their request by it. Rows are in the schema

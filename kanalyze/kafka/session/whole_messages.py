@@ -72,7 +72,9 @@ class WholeMessages:
         self._plans = plans
         self._client_ids = Texts()
         self._tape: Tape | None = None
-        self._checksum = self._crc32c = None
+        self._checksum: Any = None
+        self._crc32c: Any = None
+        """``running_checksum``, and the checksum of one piece, if batches are checked."""
         if checks_crc:
             # imported late: not always used
             from kanalyze.kafka.records.compression import crc32c_of_view, running_checksum

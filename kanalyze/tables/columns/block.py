@@ -190,9 +190,9 @@ def _column_of(column: Column, values: Sequence[Any]) -> ColumnValues:
 
 
 def _ints_of(values: Sequence[int | None]) -> Ints:
-    if None not in values:
-        return Ints(array("q", values), None)
-    valid = bytearray(map(is_not, values, repeat(None)))
+    valid = None
+    if None in values:
+        valid = bytearray(map(is_not, values, repeat(None)))
     return Ints(array("q", [value or 0 for value in values]), valid)
 
 
