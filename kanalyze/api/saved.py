@@ -138,11 +138,18 @@ class SavedAnalysis(RowSource):
             if kept := self._matching(rows, self._filter.matches_anomaly):
                 yield kept
 
-    def table_rows(self, more: Collection[str] = (), *, others: bool = True) -> Iterator[TableRows]:
+    def table_rows(
+        self,
+        more: Collection[str] = (),
+        *,
+        others: bool = True,
+        offsets: bool = True,  # noqa: ARG002 - they are in the file
+    ) -> Iterator[TableRows]:
         """Yield the rows of several tables that match the filter.
 
-        See :meth:`kanalyze.runtime.pipeline.Analysis.table_rows` for the arguments. Raises what
-        :meth:`batches` raises, and UsageError for a table that the files do not have.
+        See :meth:`kanalyze.runtime.pipeline.Analysis.table_rows` for the arguments; lines of
+        offsets come in any case. Raises what :meth:`batches` raises, and UsageError for a table
+        that the files do not have.
         """
         request_ids = array("q")
         for block, numbers in self._requests():

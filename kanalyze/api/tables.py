@@ -18,6 +18,7 @@ from kanalyze.export.files import OutputFile
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
 from kanalyze.spec.columns import time_name
 from kanalyze.spec.rows.anomalies import QUALITY
+from kanalyze.spec.rows.cluster import OFFSETS
 from kanalyze.spec.rows.tables import ALWAYS, choose_tables
 from kanalyze.tables.quality import quality_facts
 from kanalyze.version import __version__
@@ -39,6 +40,11 @@ __all__ = [
     "opened_tables",
     "save_tables",
 ]
+
+
+_MAPPED_BYTES = 160 << 20
+"""Up to so many bytes, of some 400,000 requests, rows are not compressed before they are queried. A
+query has up to two thirds of them in memory."""
 
 
 class OpenedTables(NamedTuple):
@@ -80,6 +86,7 @@ def opened_tables(
         Database(
             max_memory_bytes=max_memory_bytes,
             usual_memory_bytes=usual_memory_bytes,
+            mapped_bytes=_MAPPED_BYTES,
             threads=threads,
         ) as database,
         closing(analysis),
@@ -104,7 +111,9 @@ def fill(
         analysis: an analysis of captures or of saved files.
         tables: tables to fill, besides :data:`kanalyze.spec.rows.tables.ALWAYS`.
         names: names of columns that are needed; None for all. Planning a query takes longer with
-            each column of its tables, most of all with timestamps.
+            each column of its tables, most of all with timestamps. Without a name of
+            ``OFFSETS``, ``groups`` need not have the lines of offsets, which may be as many as
+            all other rows.
         others: whether the rows of connections and anomalies are needed: without them, their tables
             may be empty.
 
@@ -120,7 +129,8 @@ def fill(
             return
     makers = create_tables(database, {table.name: table.columns for table in chosen}, names)
     more = set(makers).difference((*ALWAYS, QUALITY))
-    for rows in analysis.table_rows(more, others=others):
+    offsets = any(_is_named(name, names) for name in OFFSETS)
+    for rows in analysis.table_rows(more, others=others, offsets=offsets):
         for name, block in rows.blocks():
             database.insert(name, makers[name].of_block(block))
     if QUALITY in makers:

@@ -3,11 +3,12 @@
 In: Arrow batches of rows. Out: results as Arrow tables. DuckDB is imported when a database is made,
 because the import takes 0.1 s.
 
-Rows are compressed into a file, a row group at a time: queries are faster than on rows in memory,
-and memory is bounded. Rows that do not fill a row group are buffered (``row_buffers.py``) until a
-query is made. They are committed then, because a query that fails while it runs would undo
-uncommitted rows. The file, and all that queries write, is in a folder of its own, which is removed
-at the end.
+As long as they are few, rows may be kept as they come, in files that are mapped into memory
+(``mapped_rows.py``). When they become more, all are compressed into a file, a row group at a time,
+so that memory and room are bounded. Rows that do not fill a row group are buffered
+(``row_buffers.py``) until a query is made. They are committed then, because a query that fails
+while it runs would undo uncommitted rows. The files, and all that queries write, are in a folder of
+their own, which is removed at the end.
 
 Every row of ``requests`` gets a number, ``request_id``, unless it has one: from 1, in the order of
 the rows. ``partitions`` and ``errors`` refer to their request by it. Rows are in the schema
@@ -31,6 +32,7 @@ from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.errors import KanalyzeError
 from kanalyze.queries.engine import QueryError
 from kanalyze.queries.files import built_in, words_of
+from kanalyze.queries.mapped_rows import MappedRows
 from kanalyze.queries.row_buffers import ROW_GROUP, RowBuffers
 from kanalyze.queries.saved import (
     ROWS,
@@ -118,6 +120,8 @@ _NO_ROOM = "failed to pin block"
 """Part of DuckDB's messages if a block does not fit into memory. A commit that fails for that
 reason is another kind of error than a query that does."""
 
+_LEAST_BYTES = 16 << 20
+"""The least usual limit for queries of rows that are mapped."""
 _FILLING_BYTES = 32 << 20
 """The limit while tables are filled. DuckDB would use more memory only to cache rows that are in
 the file already. The analysis needs memory at that time, and has freed it when queries begin."""
@@ -141,6 +145,7 @@ class MemoryLimit:
         self._usual_bytes = min(usual_bytes or most_bytes, most_bytes)
         self._most_bytes = most_bytes
         self.limit_bytes = min(self._usual_bytes, _FILLING_BYTES)
+        self._is_filling = True
 
     def begin_insert(self, connection: duckdb.DuckDBPyConnection, incoming_bytes: int) -> None:
         """Set a limit that is enough to write rows of this size.
@@ -151,13 +156,22 @@ class MemoryLimit:
         if needed_bytes > self.limit_bytes:
             self._set(connection, needed_bytes)
 
-    def begin_queries(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Set the usual limit for queries, unless it is set."""
-        if self.limit_bytes < self._usual_bytes:
-            import pyarrow as pa
+    def begin_queries(self, connection: duckdb.DuckDBPyConnection, mapped_bytes: int) -> None:
+        """Set the usual limit for queries, once.
 
-            pa.default_memory_pool().release_unused()
-            self._set(connection, self._usual_bytes)
+        A part of it is left to rows that are mapped: a query has up to two thirds of them in
+        memory, and keeps no copy.
+        """
+        if not self._is_filling:
+            return
+        self._is_filling = False
+        import pyarrow as pa
+
+        pa.default_memory_pool().release_unused()
+        least_bytes = min(self._usual_bytes, _LEAST_BYTES)
+        usual_bytes = max(self._usual_bytes - mapped_bytes // 3, least_bytes)
+        if self.limit_bytes < usual_bytes or mapped_bytes:
+            self._set(connection, usual_bytes)
 
     def run(self, connection: duckdb.DuckDBPyConnection, run: Callable[[], _Result]) -> _Result:
         """Return what ``run`` returns; it runs again with more memory as long as it lacks some.
@@ -235,6 +249,8 @@ REPORT_MEMORY_BYTES = 64 << 20
 for more rows."""
 
 _INCOMING = "incoming"
+_MAPPED = "mapped_"
+"""How the names of tables begin that are mapped."""
 _COPY_OPTIONS = {
     "csv": "FORMAT csv, HEADER true",
     "jsonl": "FORMAT json, ARRAY false",
@@ -263,6 +279,7 @@ class Database(ClosedAtEnd):
         max_memory_bytes: int,
         threads: int,
         usual_memory_bytes: int | None = None,
+        mapped_bytes: int = 0,
         file: str | None = None,
     ) -> None:
         """Make an empty database.
@@ -272,6 +289,7 @@ class Database(ClosedAtEnd):
             threads: number of threads of a query.
             usual_memory_bytes: the limit as long as it is enough for :meth:`answer`; None for
                 ``max_memory_bytes``.
+            mapped_bytes: up to how many bytes of rows are kept as they come.
             file: path of a new file that keeps the tables; see :meth:`finish`. None for none.
         """
         import duckdb
@@ -300,6 +318,9 @@ class Database(ClosedAtEnd):
         self._connection.execute(f"ATTACH '{path}' AS {_TABLES} ({options})")
         self._connection.execute(f"USE {_TABLES}")
         self._buffers = RowBuffers()
+        self._columns: dict[str, list[tuple[str, str | None]]] = {}
+        self._mapped: dict[str, MappedRows] = {}
+        self._most_mapped_bytes = mapped_bytes
         self._derived = DerivedViews(self._connection)
         self.headers: list[dict[str, Any]] = []
         """The headers of the attached saved files."""
@@ -334,6 +355,8 @@ class Database(ClosedAtEnd):
     def close(self) -> None:
         """Discard all tables and remove all files; a second call does nothing."""
         self._connection.close()
+        for mapped in self._mapped.values():
+            mapped.close()
         self._folder.close()
 
     def create(self, table: str, schema: pa.Schema) -> None:
@@ -344,8 +367,10 @@ class Database(ClosedAtEnd):
         # Not schema.empty_table(): if pandas is installed, that imports it.
         empty = pa.Table.from_batches([], schema)
         self._run_with(empty, f"CREATE TABLE {ROWS}.{table} AS FROM {_INCOMING}")
-        columns = [(field.name, _timestamp_name(field)) for field in schema]
-        self._connection.execute(view_of(table, columns))
+        self._columns[table] = [(field.name, _timestamp_name(field)) for field in schema]
+        self._connection.execute(view_of(table, self._columns[table]))
+        if self._most_mapped_bytes:
+            self._mapped[table] = MappedRows(self._folder.path / f"{table}.arrow", schema)
 
     @property
     def tables(self) -> frozenset[str]:
@@ -355,9 +380,33 @@ class Database(ClosedAtEnd):
     def insert(self, table: str, batch: pa.RecordBatch) -> None:
         """Add rows to a table; the batch must have the table's columns."""
         self._derived.drop()
+        batch = self._buffers.numbered(table, batch)
+        if self._mapped_bytes() + batch.nbytes > self._most_mapped_bytes:
+            self._compress_mapped()
+        if self._mapped:
+            self._mapped[table].add(batch)
+        else:
+            self._compress(table, batch)
+
+    def _compress(self, table: str, batch: pa.RecordBatch) -> None:
         rows = self._buffers.add(table, batch)
         if rows is not None:
             self._run_with(rows, f"INSERT INTO {ROWS}.{table} FROM {_INCOMING}")
+
+    def _mapped_bytes(self) -> int:
+        return sum(mapped.bytes for mapped in self._mapped.values())
+
+    def _compress_mapped(self) -> None:
+        """Compress the rows that are mapped, and from now on all rows."""
+        mapped_tables, self._mapped = self._mapped, {}
+        self._most_mapped_bytes = 0
+        for table, mapped in mapped_tables.items():
+            self._connection.execute(f"DROP VIEW IF EXISTS temp.{table}")
+            self._connection.unregister(f"{_MAPPED}{table}")
+            if mapped.rows:
+                for batch in mapped.table().to_batches():
+                    self._compress(table, batch)
+            mapped.close()
 
     def insert_files(self, table: str, files: Sequence[str]) -> None:
         """Add the rows of Parquet files to a table, in half the time of :meth:`insert`.
@@ -371,6 +420,7 @@ class Database(ClosedAtEnd):
             KanalyzeError: a file cannot be read.
         """
         self._derived.drop()
+        self._compress_mapped()
         names = ", ".join(map(quoted, self._buffers.columns(table)))
         sql = f"""
             INSERT INTO {ROWS}.{table} SELECT {names}
@@ -484,6 +534,8 @@ class Database(ClosedAtEnd):
             return self._memory.run(self._connection, lines)
         except self._errors as error:
             raise QueryError(_one_line(error), query.name) from None
+        finally:
+            self._release_mapped()
 
     def interrupt(self) -> None:
         """Interrupt the query of another thread, if there is one; it raises a QueryError there."""
@@ -508,10 +560,24 @@ class Database(ClosedAtEnd):
         """Write all buffered rows, and let queries take the memory that they may."""
         for table, rows in self._buffers.take_all():
             self._run_with(rows, f"INSERT INTO {ROWS}.{table} FROM {_INCOMING}")
-        self._memory.begin_queries(self._connection)
+        for table, mapped in self._mapped.items():
+            if mapped.is_changed:
+                self._show_mapped(table, mapped)
+        self._memory.begin_queries(self._connection, self._mapped_bytes())
         if self._query_threads > 1:
             self._connection.execute(f"SET threads = {self._query_threads}")
             self._query_threads = 1
+
+    def _show_mapped(self, table: str, mapped: MappedRows) -> None:
+        """Make the view of a table whose rows are mapped."""
+        name = f"{_MAPPED}{table}"
+        self._connection.register(name, mapped.table())
+        self._connection.execute(view_of(table, self._columns[table], name))
+
+    def _release_mapped(self) -> None:
+        """Give back the memory that the rows of the last query took."""
+        for mapped in self._mapped.values():
+            mapped.release()
 
     def _run_with(self, incoming: pa.Table, sql: str) -> None:
         """Run a statement that reads ``incoming``."""

@@ -55,10 +55,14 @@ class RowBuffers:
         """Return the names of a table's columns."""
         return self._buffers[table].columns
 
-    def add(self, table: str, batch: pa.RecordBatch) -> pa.Table | None:
-        """Add rows to a table; return the rows that are to be written now, if any."""
+    def numbered(self, table: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the next rows of a table: requests get their numbers, unless they have them."""
         if table == "requests" and self._numbers is not None:
-            batch = self._numbers.added_to(batch)
+            return self._numbers.added_to(batch)
+        return batch
+
+    def add(self, table: str, batch: pa.RecordBatch) -> pa.Table | None:
+        """Add rows of :meth:`numbered` to a table; return those to be written now, if any."""
         return self._buffers[table].add(batch)
 
     def take_all(self) -> Iterator[tuple[str, pa.Table]]:

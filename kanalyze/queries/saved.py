@@ -62,12 +62,16 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def view_of(table: str, columns: Iterable[tuple[str, str | None]]) -> str:
+def view_of(
+    table: str, columns: Iterable[tuple[str, str | None]], source: str | None = None
+) -> str:
     """Return the SQL of a view of a table's rows, with timestamps beside Unix times.
 
     Args:
         table: name of the table.
         columns: name of each column, and of its timestamp column (in UTC) or None.
+        source: what the rows are read from, in a view that hides the one of all rows that are
+            stored; None for that one.
     """
     expressions = []
     for name, time in columns:
@@ -76,7 +80,10 @@ def view_of(table: str, columns: Iterable[tuple[str, str | None]]) -> str:
             # DuckDB's timestamps use the largest number for infinity.
             ns = f"nullif({quoted(name)}, 9223372036854775807)"
             expressions.append(f"make_timestamp_ns({ns}) AS {quoted(time)}")
-    return f"CREATE VIEW main.{table} AS SELECT {', '.join(expressions)} FROM {ROWS}.{table}"
+    listed = ", ".join(expressions)
+    if source is None:
+        return f"CREATE VIEW main.{table} AS SELECT {listed} FROM {ROWS}.{table}"
+    return f"CREATE OR REPLACE TEMP VIEW {table} AS SELECT {listed} FROM {source}"
 
 
 def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:

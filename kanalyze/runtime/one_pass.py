@@ -51,7 +51,7 @@ class OnePass:
                 anomalies, or rows come with exchanges that have them.
             with_ids: see :meth:`.RowAssembler.drain`.
         """
-        settings = settings.with_tables(tables.more)
+        settings = settings.with_tables(tables.more, offsets=tables.offsets)
         if checks_crc is None:
             checks_crc = tables.anomalies or (tables.exchanges and tables.exchanges_have_crcs)
         self.settings = settings

@@ -199,18 +199,24 @@ class Analysis(RowSource):
         return (block for rows in self._rows(Tables()) for block in rows.requests)
 
     def table_rows(
-        self, more: Collection[str] = (), *, others: bool = True, anomalies: bool = True
+        self,
+        more: Collection[str] = (),
+        *,
+        others: bool = True,
+        anomalies: bool = True,
+        offsets: bool = True,
     ) -> Iterator[TableRows]:
         """Return the rows of several tables in one pass, as they are found.
 
         These are requests and, with ``others``, connections and ``anomalies``, to which the
         filter's conditions on clients, brokers and times apply. ``more`` names tables whose lines
         belong to requests (``groups``, ``metadata``, ``records``); a line comes together with its
-        request. Without anomalies, CRCs of batches of records are not checked.
+        request. Without anomalies, CRCs of batches of records are not checked. Without
+        ``offsets``, ``groups`` has no lines of committed and fetched offsets.
         Opens and raises what :meth:`batches` does.
         """
         tables = _tables(more, others=others)
-        return self._rows(tables._replace(anomalies=others and anomalies))
+        return self._rows(tables._replace(anomalies=others and anomalies, offsets=offsets))
 
     def exchange_blocks(
         self, note: Callable[[RowBlock], object] | None = None, *, checks_crc: bool = True

@@ -80,8 +80,11 @@ class AnalysisSettings(NamedTuple):
             keylog=self.keylog,
         )
 
-    def with_tables(self, tables: Collection[str]) -> Self:
-        """Return settings that also decode the fields of tables whose lines belong to requests."""
+    def with_tables(self, tables: Collection[str], *, offsets: bool = True) -> Self:
+        """Return settings that also decode the fields of tables whose lines belong to requests.
+
+        For ``offsets`` see :class:`~kanalyze.runtime.table_rows.Tables`.
+        """
         if not tables:
             return self
         from kanalyze.tables.cluster.reader import fields_of
@@ -93,14 +96,14 @@ class AnalysisSettings(NamedTuple):
             keep = has_records
             if user_keep is not None:
                 keep = lambda key: has_records(key) or user_keep(key)  # noqa: E731
-        extractors = Extractors(self.catalog, fields_of(tables))
+        extractors = Extractors(self.catalog, fields_of(tables, offsets=offsets))
         return self._replace(keep=keep, extractors=extractors)
 
-    def cluster_reader(self, tables: Collection[str]) -> ClusterReader:
+    def cluster_reader(self, tables: Collection[str], *, offsets: bool) -> ClusterReader:
         """Return a reader of the facts that some tables need."""
         from kanalyze.tables.cluster.reader import ClusterReader  # imported late: for other tables
 
-        return ClusterReader(self.catalog, self.extractors, tables)
+        return ClusterReader(self.catalog, self.extractors, tables, offsets=offsets)
 
     def name_stages(self, names: NameReader) -> Stages:
         """Return new stages that decode only the names of topics."""

@@ -69,6 +69,8 @@ class Tables(NamedTuple):
     anomalies: bool = False
     more: frozenset[str] = frozenset()
     """Names of tables whose lines belong to requests."""
+    offsets: bool = True
+    """Whether ``groups`` has a line for each partition of a commit and of fetched offsets."""
     exchanges: bool = False
     """Whether rows of requests come with their exchanges, in blocks that are small enough for all
     of their rows to be in memory as objects."""
@@ -134,7 +136,9 @@ class RowMaker:
         self._captures = captures
         self._assembler = assembler
         self._with_ids = with_ids
-        self._reader = settings.cluster_reader(tables.more) if tables.more else None
+        self._reader = None
+        if tables.more:
+            self._reader = settings.cluster_reader(tables.more, offsets=tables.offsets)
         self._reported_anomalies = 0
         """Number of the anomalies of captures that have rows."""
 
@@ -316,7 +320,9 @@ class RowSource:
         """Return rows of requests by column, in blocks."""
         raise NotImplementedError
 
-    def table_rows(self, more: Collection[str] = (), *, others: bool = True) -> Iterator[TableRows]:
+    def table_rows(
+        self, more: Collection[str] = (), *, others: bool = True, offsets: bool = True
+    ) -> Iterator[TableRows]:
         """Return the rows of several tables in one pass."""
         raise NotImplementedError
 

@@ -8,19 +8,21 @@ Each figure is defined in :class:`kanalyze.model.TcpConnection` and
 
 from __future__ import annotations
 
+from functools import cache
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.model.packets import known_time
 from kanalyze.model.tls import ENCRYPTED, TlsConnection
-from kanalyze.spec.rows.connections import ConnectionRow
+from kanalyze.spec.rows.connections import CONNECTION_COLUMNS, ConnectionRow
 from kanalyze.tables.requests.row_columns import capture_point
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kanalyze.kafka.session.events import ConnectionSummary
-    from kanalyze.model.tcp import RoundTrips, TcpConnection
+    from kanalyze.model.tcp import Endpoint, RoundTrips, TcpConnection
     from kanalyze.model.tls import CertificateFacts, SentAlert
     from kanalyze.spec.rows.connections import End
 
@@ -48,45 +50,49 @@ def connection_row(
         index = client_index
     is_kafka = summary.protocol.startswith("kafka")
     client, broker = tcp.endpoint_and_peer(index)
-    figures: dict[str, Any] = {
-        **_handshake(tcp, index),
-        **_round_trips(tcp, index),
-        **_network(tcp, index),
-        **_counters(tcp, index),
-        **tls_columns(tcp, index, summary.protocol),
-    }
-    proxy = tcp.proxy
-    return ConnectionRow(
-        capture=capture,
-        connection=f"{client}>{broker}",
-        connection_number=tcp.connection_number,
-        client_ip=client.ip,
-        client_port=client.port,
-        broker_ip=broker.ip,
-        broker_port=broker.port,
-        client_known=client_index is not None,
-        protocol=summary.protocol,
-        client_id=summary.client_id,
-        client_software_name=summary.software_name,
-        client_software_version=summary.software_version,
-        principal=summary.principal,
-        requests=summary.requests if is_kafka else None,
-        first_packet=first_packet,
-        start_ns=start_ns,
-        end_ns=known_time(tcp.last_time_ns),
-        duration_ns=None if start_ns is None else tcp.last_time_ns - start_ns,
-        opened_by=_end_name(tcp.opened_by, index),
-        closed_by=_end_name(tcp.closed_by, index),
-        closed_ns=None if tcp.measures is None else tcp.measures.closed_time_ns,
-        end=tcp.end or "open",
-        **figures,
-        decoded_bytes=summary.decoded_bytes if is_kafka else None,
-        skipped_bytes=summary.skipped_bytes if is_kafka else None,
-        proxy=None if proxy is None else proxy.kind,
-        proxied_client_ip=None if proxy is None else proxy.client_ip,
-        proxied_client_port=None if proxy is None else proxy.client_port,
-        proxied_target=None if proxy is None else proxy.target,
+    values = (
+        *(capture, f"{client}>{broker}", tcp.connection_number),
+        *(client.ip, client.port, broker.ip, broker.port, client_index is not None),
+        *(summary.protocol, summary.client_id, summary.software_name, summary.software_version),
+        summary.principal,
+        summary.requests if is_kafka else None,
+        *(first_packet, start_ns, known_time(tcp.last_time_ns)),
+        None if start_ns is None else tcp.last_time_ns - start_ns,
+        *(_end_name(tcp.opened_by, index), _end_name(tcp.closed_by, index)),
+        None if tcp.measures is None else tcp.measures.closed_time_ns,
+        tcp.end or "open",
+        summary.decoded_bytes if is_kafka else None,
+        summary.skipped_bytes if is_kafka else None,
+        *_handshake(tcp, index),
+        *_round_trips(tcp, index),
+        *_network(tcp, index, client, broker),
+        *_counters(tcp, index),
+        *_tls(tcp, index, summary.protocol),
+        *(_NO_PROXY if tcp.proxy is None else tcp.proxy),
     )
+    return ConnectionRow._make(_in_order()(values))
+
+
+_OWN: Final = (
+    *("capture", "connection", "connection_number"),
+    *("client_ip", "client_port", "broker_ip", "broker_port", "client_known"),
+    *("protocol", "client_id", "client_software_name", "client_software_version", "principal"),
+    *("requests", "first_packet", "start_ns", "end_ns", "duration_ns", "opened_by", "closed_by"),
+    *("closed_ns", "end", "decoded_bytes", "skipped_bytes"),
+)
+_PROXY: Final = ("proxy", "proxied_client_ip", "proxied_client_port", "proxied_target")
+_NO_PROXY: Final = (None,) * len(_PROXY)
+
+
+@cache
+def _in_order() -> itemgetter[tuple[Any, ...]]:
+    """Return what puts the values of a row, which come in groups, into the order of its columns.
+
+    A dictionary with the name of each of 80 values would take ten times as long.
+    """
+    legs = (*_leg_names("broker"), *_leg_names("client"))
+    names = (*_OWN, *_HANDSHAKE, *legs, *_NETWORK, *_COUNTER_NAMES, *_TLS_LISTS, *_PROXY)
+    return itemgetter(*map(names.index, ConnectionRow._fields))
 
 
 def _end_name(index: int | None, client_index: int) -> End | None:
@@ -95,83 +101,89 @@ def _end_name(index: int | None, client_index: int) -> End | None:
     return "client" if index == client_index else "broker"
 
 
-def _handshake(tcp: TcpConnection, client_index: int) -> dict[str, int | None]:
+def _handshake(tcp: TcpConnection, client_index: int) -> tuple[int | None, ...]:
     measures = tcp.measures
     if measures is None:
-        return dict.fromkeys(_HANDSHAKE)
-    halves = (measures.answer_rtt_ns, measures.opener_rtt_ns)
+        return (None,) * len(_HANDSHAKE)
+    first_ns, second_ns = measures.answer_rtt_ns, measures.opener_rtt_ns
     # The first half is the round trip to the end that did not open the connection.
-    broker_ns, client_ns = halves if measures.opened_by == client_index else halves[::-1]
-    figures = (measures.handshake_rtt_ns, broker_ns, client_ns)
-    return dict(zip(_HANDSHAKE, figures, strict=True))
+    if measures.opened_by == client_index:
+        return measures.handshake_rtt_ns, first_ns, second_ns
+    return measures.handshake_rtt_ns, second_ns, first_ns
 
 
-_HANDSHAKE = ("handshake_rtt_ns", "broker_handshake_rtt_ns", "client_handshake_rtt_ns")
+_HANDSHAKE: Final = ("handshake_rtt_ns", "broker_handshake_rtt_ns", "client_handshake_rtt_ns")
 
 
-def _round_trips(tcp: TcpConnection, client_index: int) -> dict[str, int | None]:
-    broker: RoundTrips | None = None
-    client: RoundTrips | None = None
-    if tcp.measures is not None:
-        # The broker acknowledges what the client sends.
-        broker = tcp.measures.round_trips[client_index]
-        client = tcp.measures.round_trips[1 - client_index]
-    return {**_leg("broker", broker), **_leg("client", client)}
+def _round_trips(tcp: TcpConnection, client_index: int) -> tuple[int | None, ...]:
+    if tcp.measures is None:
+        return (*_leg(None), *_leg(None))
+    # The broker acknowledges what the client sends.
+    trips = tcp.measures.round_trips
+    return (*_leg(trips[client_index]), *_leg(trips[1 - client_index]))
 
 
-def _network(tcp: TcpConnection, client_index: int) -> dict[str, int | str | None]:
+def _leg(trips: RoundTrips | None) -> tuple[int | None, ...]:
+    if trips is None:
+        return (None,) * 4
+    return trips.least_ns, trips.mean_ns, trips.most_ns, trips.samples
+
+
+def _leg_names(end: End) -> list[str]:
+    """Return the names of the values of :func:`_leg`."""
+    return [f"{end}_rtt_{name}" for name in ("min_ns", "mean_ns", "max_ns", "samples")]
+
+
+def _network(
+    tcp: TcpConnection, client_index: int, client: Endpoint, broker: Endpoint
+) -> tuple[int | str | None, ...]:
     """Return the network's share of all round trips, and where the capture was taken by them."""
-    client, broker = tcp.endpoint_and_peer(client_index)
-    to_broker, to_client = (
-        tcp.path.round_trips[index].least_at(_AFTER_ALL_PACKETS)
-        for index in (client_index, 1 - client_index)
+    trips = tcp.path.round_trips
+    to_broker = trips[client_index].least_at(_AFTER_ALL_PACKETS)
+    to_client = trips[1 - client_index].least_at(_AFTER_ALL_PACKETS)
+    return (
+        to_broker if to_broker >= 0 else None,
+        to_client if to_client >= 0 else None,
+        "host" if client.ip == broker.ip else capture_point(to_client, to_broker),
     )
-    is_one_host = client.ip == broker.ip
-    return {
-        "broker_rtt_ns": to_broker if to_broker >= 0 else None,
-        "client_rtt_ns": to_client if to_client >= 0 else None,
-        "capture_point": "host" if is_one_host else capture_point(to_client, to_broker),
-    }
 
 
-def _leg(end: End, trips: RoundTrips | None) -> dict[str, int | None]:
-    return {
-        f"{end}_rtt_min_ns": None if trips is None else trips.least_ns,
-        f"{end}_rtt_mean_ns": None if trips is None else trips.mean_ns,
-        f"{end}_rtt_max_ns": None if trips is None else trips.most_ns,
-        f"{end}_rtt_samples": None if trips is None else trips.samples,
-    }
+_NETWORK: Final = ("broker_rtt_ns", "client_rtt_ns", "capture_point")
 
 
-def _counters(tcp: TcpConnection, client_index: int) -> dict[str, int | None]:
-    """Return the columns of counts that come in pairs, named as in :data:`_PAIRS`."""
-    columns: dict[str, int | None] = {}
-    for name, attribute, is_measured in _PAIRS:
-        source = tcp.measures if is_measured else tcp
-        pair = (None, None) if source is None else getattr(source, attribute)
-        columns[f"client_{name}"] = pair[client_index]
-        columns[f"broker_{name}"] = pair[1 - client_index]
-    return columns
+def _counters(tcp: TcpConnection, client_index: int) -> list[int | None]:
+    """Return the counts that come in pairs: the client's, then the broker's."""
+    pairs = _COUNTED(tcp)
+    measured = _NOT_MEASURED if tcp.measures is None else _MEASURED(tcp.measures)
+    return [pair[index] for index in (client_index, 1 - client_index) for pair in pairs + measured]
 
 
-_PAIRS = (
-    ("packets", "packets", False),
-    ("payload_bytes", "payload_bytes", False),
-    ("duplicate_packets", "duplicate_packets", True),
-    ("duplicate_bytes", "duplicate_bytes", False),
-    ("retransmitted_packets", "retransmitted_packets", True),
-    ("retransmitted_bytes", "retransmitted_bytes", False),
-    ("out_of_order_packets", "out_of_order_packets", False),
-    ("lost_bytes", "lost_bytes", False),
-    ("snapped_bytes", "snapped_bytes", False),
-    ("zero_windows", "zero_window_packets", True),
-    ("keep_alives", "keep_alive_packets", True),
-    ("resets", "reset_packets", True),
-    ("fins", "fin_packets", True),
-    ("syn_retransmissions", "syn_retransmissions", True),
+_COUNTED_NAMES: Final = {
+    "packets": "packets",
+    "payload_bytes": "payload_bytes",
+    "duplicate_bytes": "duplicate_bytes",
+    "retransmitted_bytes": "retransmitted_bytes",
+    "out_of_order_packets": "out_of_order_packets",
+    "lost_bytes": "lost_bytes",
+    "snapped_bytes": "snapped_bytes",
+}
+"""By the common part of the names of two columns: the attribute of the connection."""
+_MEASURED_NAMES: Final = {
+    "duplicate_packets": "duplicate_packets",
+    "retransmitted_packets": "retransmitted_packets",
+    "zero_windows": "zero_window_packets",
+    "keep_alives": "keep_alive_packets",
+    "resets": "reset_packets",
+    "fins": "fin_packets",
+    "syn_retransmissions": "syn_retransmissions",
+}
+"""The same, of its ``measures``."""
+_COUNTED: Final = attrgetter(*_COUNTED_NAMES.values())
+_MEASURED: Final = attrgetter(*_MEASURED_NAMES.values())
+_NOT_MEASURED: Final = ((None, None),) * len(_MEASURED_NAMES)
+_COUNTER_NAMES: Final = tuple(
+    f"{end}_{name}" for end in ("client", "broker") for name in (*_COUNTED_NAMES, *_MEASURED_NAMES)
 )
-"""For each pair of columns: the common part of the names, the field with the counts, and whether
-that field is in ``measures``."""
 
 
 # -- TLS -------------------------------------------------------------------------------------------
@@ -190,6 +202,22 @@ class _Failure(NamedTuple):
     reason: str
     direction: int | None
     """Index of the end that sent the alert, or that closed the connection."""
+
+
+def _tls(tcp: TcpConnection, client_index: int, protocol: str) -> list[Any]:
+    """Return the values of the columns about TLS, in the order of :data:`_TLS_LISTS`."""
+    if tcp.tls is None and protocol != "tls":
+        return [[] if is_list else None for is_list in _TLS_LISTS.values()]
+    columns = tls_columns(tcp, client_index, protocol)
+    return [columns[name] for name in _TLS_LISTS]
+
+
+_TLS_LISTS: Final = {
+    column.name: column.type.startswith("list<")
+    for column in CONNECTION_COLUMNS
+    if column.name.startswith(("tls_", "client_tls_", "broker_tls_", "estimated_"))
+}
+"""The columns about TLS: whether they are lists."""
 
 
 def tls_columns(tcp: TcpConnection, client_index: int, protocol: str) -> dict[str, Any]:

@@ -196,6 +196,23 @@ def test_rows_may_be_inserted_between_queries(database: Database) -> None:
         }
 
 
+@pytest.mark.parametrize("mapped_rows", [0, 1, 20_000, 30_000, 100_000])
+def test_rows_are_the_same_mapped_and_compressed(mapped_rows: int) -> None:
+    most_bytes = mapped_rows * batch(0, 1000).nbytes // 1000
+    with Database(max_memory_bytes=64 << 20, threads=2, mapped_bytes=most_bytes) as database:
+        database.create("things", SCHEMA)
+        database.create("others", SCHEMA)
+        assert database.ask("SELECT count(*) AS n FROM things")["n"].to_pylist() == [0]
+        for first in range(0, 50_000, 10_000):
+            database.insert("things", batch(first, 10_000, str(first)))
+            found = database.ask("FROM things").to_pydict()
+            assert found["number"] == list(range(first + 10_000))
+            assert found["text"] == [str(n // 10_000 * 10_000) for n in found["number"]]
+        database.insert("others", batch(7, 1))
+        assert database.ask("FROM others")["number"].to_pylist() == [7]
+        assert bool(database._mapped) == (mapped_rows > 50_000)
+
+
 def test_rows_of_files_are_inserted_in_order(database: Database, tmp_path: Path) -> None:
     files = [str(tmp_path / f"it's {number}.parquet") for number in range(2)]
     for file, first in zip(files, (5, 1), strict=True):

@@ -444,6 +444,19 @@ def growing_lag() -> Any:
     return [fetched(0, 0, 10), fetched(S, 10, 1020)], []
 
 
+@pytest.mark.parametrize("api", ["OffsetCommit", "TxnOffsetCommit"])
+def test_lag_is_told_from_the_last_commit_too(api: str) -> None:
+    def committed(at_ns: int, offset: int, error_code: int | None) -> Row:
+        part = made.partition(base_offset=offset, error_code=error_code)
+        return request(at_ns, api_name=api, group_id="g", partitions=[part])
+
+    rows, _ = growing_lag()
+    commits = [committed(0, 10, 0), committed(1, 20, 0), committed(2, 99, 27)]
+    commits += [committed(3, 99, None), committed(4, -1, 0)]
+    (found,) = findings([*rows, *commits], only=["growing_lag"])
+    assert found.what.endswith("; 1000 behind what group g committed")
+
+
 @pytest.mark.few(14)
 @pytest.mark.parametrize("kind", sorted(FAULTS))
 def test_a_fault_is_found_and_described_with_its_figures(kind: str) -> None:

@@ -56,14 +56,15 @@ def test_large_rows_are_written_before_a_row_group_is_full() -> None:
 def test_requests_are_numbered_from_1_unless_they_have_ids() -> None:
     buffers = RowBuffers()
     assert buffers.create("requests", SCHEMA).names == ["request_id", "number"]
-    buffers.add("requests", batch(10, 2))
-    buffers.add("requests", batch(12, 1))
+    for rows in (batch(10, 2), batch(12, 1)):
+        buffers.add("requests", buffers.numbered("requests", rows))
     ((_, rows),) = buffers.take_all()
     assert rows.to_pydict() == {"request_id": [1, 2, 3], "number": [10, 11, 12]}
 
     numbered = pa.schema([("request_id", pa.int64())])
     buffers = RowBuffers()
     assert buffers.create("requests", numbered) == numbered
-    buffers.add("requests", pa.RecordBatch.from_pydict({"request_id": [7]}, numbered))
+    rows = pa.RecordBatch.from_pydict({"request_id": [7]}, numbered)
+    buffers.add("requests", buffers.numbered("requests", rows))
     ((_, rows),) = buffers.take_all()
     assert rows.to_pydict() == {"request_id": [7]}

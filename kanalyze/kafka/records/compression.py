@@ -22,7 +22,7 @@ import zlib
 from struct import Struct
 from typing import TYPE_CHECKING, TypeAlias
 
-from crc32c import crc32c as _crc32c
+from crc32c import crc32c as crc32c_of_view
 
 from kanalyze.common import decompressors
 from kanalyze.common.named_tuples import NamedTuple
@@ -38,6 +38,7 @@ __all__ = [
     "Decompressed",
     "crc32",
     "crc32c",
+    "crc32c_of_view",
     "decompress",
     "lz4_header_checksum",
     "running_checksum",
@@ -54,7 +55,7 @@ def crc32(data: bytes | bytearray | memoryview, start: int, end: int) -> int:
 
 def crc32c(data: bytes | bytearray | memoryview, start: int, end: int) -> int:
     """Return the CRC-32C (Castagnoli, RFC 3720) of ``data[start:end]``."""
-    return int(_crc32c(memoryview(data)[start:end]))
+    return int(crc32c_of_view(memoryview(data)[start:end]))
 
 
 def running_checksum(magic: int, views: Sequence[memoryview], value: int) -> int:
@@ -62,7 +63,7 @@ def running_checksum(magic: int, views: Sequence[memoryview], value: int) -> int
 
     Segments are joined first, some of them at a time: both checksums are slow for short pieces.
     """
-    checksum = _crc32c if magic == 2 else zlib.crc32
+    checksum = crc32c_of_view if magic == 2 else zlib.crc32
     for first in range(0, len(views), _AT_ONCE):
         some = views[first : first + _AT_ONCE]
         value = checksum(b"".join(some) if len(some) > 1 else some[0], value)

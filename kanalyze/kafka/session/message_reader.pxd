@@ -17,6 +17,7 @@ from kanalyze.kafka.session.events cimport ConnectionEvents, frame_anomaly
 from kanalyze.kafka.session.exchange cimport Exchange, Message, MessageRecord, NO_API, NO_VERSION
 from kanalyze.kafka.session.whole_messages cimport (
     acks_at,
+    has_checked_batches,
     LARGEST_BODY_BYTES,
     NOT_THERE,
     RequestHead,
@@ -131,6 +132,7 @@ cdef class MessageBodies:
     )
     cpdef detach_pending(self)
     cdef bint _keeps_records(self, int api_key) except -1
+    cdef _count_batches(self)
     @cython.locals(message=Message)
     cdef _record(
         self,

@@ -63,7 +63,12 @@ if not cython.compiled:
     from kanalyze.kafka.framing.frame import request_header_of
     from kanalyze.kafka.session.decode_plans import API_VERSIONS, PRODUCE, UNSUPPORTED_VERSION
     from kanalyze.kafka.session.exchange import NO_API, NO_VERSION
-    from kanalyze.kafka.session.whole_messages import LARGEST_BODY_BYTES, NOT_THERE, acks_at
+    from kanalyze.kafka.session.whole_messages import (
+        LARGEST_BODY_BYTES,
+        NOT_THERE,
+        acks_at,
+        has_checked_batches,
+    )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -145,8 +150,6 @@ _INT16 = struct.Struct(">h").unpack_from
 _INT32 = struct.Struct(">i").unpack_from
 _CODE_AT = 8
 """Position of an error code after a response header of version 0."""
-_CHECKED_APIS = frozenset({0, 1, 78})
-"""Keys of the APIs whose batches of records are checked: Produce, Fetch, ShareFetch."""
 _RECORDS_WITHIN_BYTES = 640
 """Within how many bytes of a Produce request's body the first records begin: only two names come
 before them."""
@@ -209,7 +212,7 @@ class MessageReader:
         self._plans = DecodePlans(catalog, decoders, selection)
         self._failures = FailureDetails()
         self._tape: Tape | None = None
-        self.whole = WholeMessages(self._plans, reads_bodies=not checks_crc)
+        self.whole = WholeMessages(self._plans, checks_crc=checks_crc)
         self.checks = MessageChecks(self._plans, decoders)
         self.fields = SessionFields(catalog, self._plans, decoders)
 
@@ -473,12 +476,9 @@ def _needed(frame: Frame, at: int | None, plan: DecodePlan) -> Ranges | None:
 
 
 def _note_batches(plan: DecodePlan) -> bool:
-    """Make the decoder note batches of records if they are checked; return whether it does.
-
-    Snapshots (FetchSnapshot) are left out: they are sent in parts that begin within a batch.
-    """
+    """Make the decoder note batches of records if they are checked; return whether it does."""
     decode = plan.decode
-    if decode is None or plan.key >> 16 not in _CHECKED_APIS:
+    if decode is None or not has_checked_batches(plan.key >> 16):
         return False
     decode.machine.noting = True
     return True
@@ -495,7 +495,7 @@ def _summing(frame: Frame, plan: DecodePlan, is_checked: bool) -> Callable[[], N
 def _check_batches(body: DecodedBody, frame: Frame, plan: DecodePlan) -> None:
     """Check the batches of a body if it was read by the plan's decoder."""
     decode, encoded = plan.decode, body.encoded_fields
-    if decode is None or encoded is None or plan.key >> 16 not in _CHECKED_APIS:
+    if decode is None or encoded is None or not has_checked_batches(plan.key >> 16):
         return
     if decode.machine.batches > 0 and encoded.is_of(decode.shape):
         body.batches = checks_of(frame, decode.machine)
@@ -599,6 +599,7 @@ class MessageBodies:
             if decode is not None:
                 exchange.read_request(decode, head.api_version)
                 self.decoded_bytes += cut.items[index].length
+                self._count_batches()
                 if head.api_key != PRODUCE:
                     return False
                 acks = self._whole.acks(cut, index, head)
@@ -633,6 +634,7 @@ class MessageBodies:
             if decode is not None:
                 exchange.read_response(decode, version)
                 self.decoded_bytes += cut.items[index].length
+                self._count_batches()
                 return
         frame = cut.frame(index)
         if frame.buffered_bytes > LARGEST_BODY_BYTES and not self._keeps_records(key):
@@ -707,6 +709,12 @@ class MessageBodies:
             tcp = exchange.peers.tcp
             anomaly = frame_anomaly(problem, tcp, frame, direction, body.detail, exchange)
             events.anomalies.append(anomaly)
+
+    def _count_batches(self) -> None:
+        """Count the batches of a message that is whole, in order, and right."""
+        if self._whole.batches > 0:
+            self.batches.batches += self._whole.batches
+            self.batches.checked += self._whole.checked
 
     def _add_batches(
         self,

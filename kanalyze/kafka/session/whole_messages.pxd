@@ -24,6 +24,12 @@ cdef enum:
     LARGEST_BODY_BYTES = 16777216
     NOT_THERE = -9
 
+    MAGIC_AT = 16
+    CRC_AT = 17
+    SUMMED_FROM = 21
+    OLD_CRC_AT = 12
+    OLD_SUMMED_FROM = 16
+
 # A request's header; the client id is at `text_at`, up to `text_end` (-1: null).
 cdef struct RequestHead:
     int api_key
@@ -39,7 +45,11 @@ cdef class WholeMessages:
     cdef DecodePlans _plans
     cdef Texts _client_ids
     cdef Tape _tape
+    cdef object _checksum
+    cdef object _crc32c
     cdef public bint reads_bodies
+    cdef readonly long long batches
+    cdef readonly long long checked
     cdef RequestHead _head
 
     @cython.locals(
@@ -63,8 +73,36 @@ cdef class WholeMessages:
     cdef BodyDecoder response(self, CutFrames cut, Py_ssize_t index, int api_key, int api_version)
     @cython.locals(decode=BodyDecoder, machine=Machine, frame="CutFrame*")
     cdef BodyDecoder _whole(self, CutFrames cut, Py_ssize_t index, long long at, DecodePlan plan)
+    @cython.locals(
+        notes="const long long[::1]",
+        lengths="const long long[::1]",
+        starts="const long long[::1]",
+        start=cython.longlong,
+        crc=cython.longlong,
+        index=cython.longlong,
+        offset=cython.longlong,
+        number=cython.longlong,
+        at=cython.longlong,
+        end=cython.longlong,
+        begin=cython.longlong,
+        head="const unsigned char*",
+        joined="const unsigned char[::1]",
+        magic=cython.int,
+        expected=cython.longlong,
+    )
+    cdef bint _has_right_crcs(self, CutFrame* frame, Segments segments, Machine machine) except -1
 
 
+cdef bint has_checked_batches(long long api_key) noexcept
+@cython.locals(
+    starts="const long long[::1]",
+    lengths="const long long[::1]",
+    after=cython.longlong,
+    start=cython.longlong,
+)
+cdef list _views(
+    Segments segments, long long index, long long offset, long long begin, long long end
+)
 @cython.locals(
     data="const unsigned char*",
     lengths="const long long[::1]",

@@ -2,8 +2,8 @@
 
 In: frames that lie in segments of one batch (``CutFrame`` in ``frame.pxd``). Out: the header as
 numbers (``RequestHead`` in ``whole_messages.pxd``), and the selected fields of the body on a tape
-that all bodies share. All else, also whatever is wrong with a message, is left to
-:class:`~kanalyze.kafka.session.message_reader.MessageReader`, which reads it again.
+that all bodies share. All else, also whatever is wrong with a message or its batches of records, is
+left to :class:`~kanalyze.kafka.session.message_reader.MessageReader`, which reads it again.
 """
 
 from __future__ import annotations
@@ -40,6 +40,12 @@ if not cython.compiled:
 
     NOT_THERE = -9  # in place of acks
 
+    # Of a batch (magic 2), and of a message (magic 0 and 1): where its checksum is, and where the
+    # bytes begin that it is of.
+    MAGIC_AT = 16
+    CRC_AT, SUMMED_FROM = 17, 21
+    OLD_CRC_AT, OLD_SUMMED_FROM = 12, 16
+
 if TYPE_CHECKING:
     from kanalyze.kafka.codec.machine import Machine
     from kanalyze.kafka.codec.values import BodyDecoder
@@ -48,7 +54,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.decode_plans import DecodePlan, DecodePlans
     from kanalyze.model.streams import Segments
 
-__all__ = ["WholeMessages", "acks_at"]
+__all__ = ["WholeMessages", "acks_at", "has_checked_batches"]
 
 _LONGEST_VARINT_BYTES = 5
 
@@ -56,14 +62,26 @@ _LONGEST_VARINT_BYTES = 5
 class WholeMessages:
     """Reads headers and bodies; one for all connections.
 
-    ``reads_bodies`` is false where somebody needs more of a body than its fields.
+    Attributes:
+        reads_bodies: false where somebody needs more of a body than its fields.
+        batches: how many batches of records the last body has, if they are checked.
+        checked: how many of them were checked.
     """
 
-    def __init__(self, plans: DecodePlans, *, reads_bodies: bool) -> None:
+    def __init__(self, plans: DecodePlans, *, checks_crc: bool) -> None:
         self._plans = plans
         self._client_ids = Texts()
         self._tape: Tape | None = None
-        self.reads_bodies = reads_bodies
+        self._checksum: Any = None
+        self._crc32c: Any = None
+        """``running_checksum``, and the checksum of one piece, if batches are checked."""
+        if checks_crc:
+            # imported late: not always used
+            from kanalyze.kafka.records.compression import crc32c_of_view, running_checksum
+
+            self._checksum, self._crc32c = running_checksum, crc32c_of_view
+        self.reads_bodies = True
+        self.batches = self.checked = 0
         if not cython.compiled:
             self._head = new_record()
 
@@ -177,6 +195,8 @@ class WholeMessages:
         ):
             return None
         machine = decode.machine
+        if self._checksum is not None:
+            machine.noting = has_checked_batches(plan.key >> 16)
         if self._tape is None:
             self._tape = shared_tape()
         machine.begin(decode.address, decode.stack_cells, frame.length - at, self._tape)
@@ -186,9 +206,64 @@ class WholeMessages:
             _feed(machine, frame, cut.segments(index))
         if machine.status != DONE or machine.remaining_bytes != 0:
             return None
+        self.batches, self.checked = machine.batches, machine.noted
+        if machine.noted > 0 and not self._has_right_crcs(frame, cut.segments(index), machine):
+            return None
         self._tape = machine.tape
         self._tape.keep(machine.used, machine.arena_used)
         return decode
+
+    def _has_right_crcs(self, frame: Any, segments: Segments, machine: Machine) -> bool:
+        """Check the batches that a machine has noted in a frame; false if one is wrong."""
+        notes, lengths, starts = machine.notes, segments.lengths, segments.starts
+        index, offset = frame.first, -frame.skip
+        for number in range(machine.noted):
+            at = frame.length - notes[2 * number]
+            end = at + notes[2 * number + 1]
+            while offset + lengths[index] <= at:
+                offset += lengths[index]
+                index += 1
+            if end <= offset + lengths[index]:
+                start = starts[index] - offset
+                head = bytes_from(start_of(segments.data), start + at)
+                if head[MAGIC_AT] == 2:  # nearly all batches; this takes half the time
+                    crc = self._crc32c(segments.buffer[start + at + SUMMED_FROM : start + end])
+                    if crc != int32_in(head, CRC_AT) & 0xFFFFFFFF:
+                        return False
+                    continue
+            joined = b"".join(_views(segments, index, offset, at, at + SUMMED_FROM))
+            head = start_of(joined)
+            magic = head[MAGIC_AT]
+            begin = at + (SUMMED_FROM if magic == 2 else OLD_SUMMED_FROM)
+            expected = int32_in(head, CRC_AT if magic == 2 else OLD_CRC_AT) & 0xFFFFFFFF
+            if self._checksum(magic, _views(segments, index, offset, begin, end), 0) != expected:
+                return False
+        return True
+
+
+def has_checked_batches(api_key: int) -> bool:
+    """Return whether the batches of an API's messages are checked: Produce, Fetch, ShareFetch.
+
+    Snapshots (FetchSnapshot) are left out: they are sent in parts that begin within a batch.
+    """
+    return api_key in (0, 1, 78)
+
+
+def _views(segments: Segments, index: int, offset: int, begin: int, end: int) -> list[memoryview]:
+    """Return the bytes of a frame from position ``begin`` to ``end``; all are in segments.
+
+    The segment ``index`` begins at position ``offset`` of the frame.
+    """
+    starts, lengths = segments.starts, segments.lengths
+    views: list[memoryview] = []
+    while offset < end:
+        after = offset + lengths[index]
+        if after > begin:
+            start = starts[index] - offset
+            views.append(segments.buffer[start + max(offset, begin) : start + min(after, end)])
+        offset = after
+        index += 1
+    return views
 
 
 def _feed(machine: Machine, frame: Any, segments: Segments) -> None:

@@ -17,6 +17,7 @@ __all__ = [
     "CARRIED_NAMES",
     "GROUP_COLUMNS",
     "METADATA_COLUMNS",
+    "OFFSETS",
     "REQUEST_ID",
     "AssignedPartition",
     "GroupEvent",
@@ -123,6 +124,10 @@ class GroupEvent(NamedTuple):
         "response could be read",
     ] = None
     error_name: Annotated[str | None, "its name; NONE for 0"] = None
+
+
+OFFSETS = ("committed_offset", "committed_leader_epoch")
+"""The fields of an event that only lines of offsets have."""
 
 
 class MetadataEntry(NamedTuple):

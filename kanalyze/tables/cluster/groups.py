@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GROUP_FIELDS",
+    "HEARTBEAT",
     "MAX_LISTED",
+    "OFFSET_APIS",
     "OFFSET_FIELDS",
     "OffsetEvents",
     "PartitionOffset",
@@ -66,6 +68,8 @@ MAX_LISTED = 1000
 """Number of topics or partitions that one line lists."""
 _LONGEST_TEXT = 1000
 _CONSUMER = "consumer"
+HEARTBEAT = 12
+"""The API key of the heartbeats of classic groups: only those that failed have facts."""
 
 _COMMITTED = (
     *("GroupId", "GenerationIdOrMemberEpoch", "MemberId", "GroupInstanceId"),
@@ -105,7 +109,7 @@ GROUP_FIELDS: FieldPaths = {
         ),
         ("ErrorCode", "GenerationId", "ProtocolName", "Leader", "MemberId", "Members.MemberId"),
     ),
-    12: (_GENERATION, ("ErrorCode",)),
+    HEARTBEAT: (_GENERATION, ("ErrorCode",)),
     13: (
         (
             *("GroupId", "MemberId", "Members.MemberId", "Members.GroupInstanceId"),
@@ -131,6 +135,8 @@ GROUP_FIELDS: FieldPaths = {
     88: ((*_MEMBER, "InstanceId", "RebalanceTimeoutMs", *_TASKS), (*_NEWER_ANSWER, *_TASKS)),
 }
 """The fields to decode of the APIs whose messages have facts about groups."""
+OFFSET_APIS = frozenset({8, 9, 28})
+"""Those whose facts are offsets: OffsetCommit, OffsetFetch, TxnOffsetCommit."""
 
 _Values: TypeAlias = "dict[str, Any]"
 _Event: TypeAlias = "GroupEvent | OffsetEvents"
@@ -444,7 +450,7 @@ _EVENTS: dict[int, Callable[[_Values, _Values | None], Iterator[_Event]]] = {
     28: _commit,
     9: _fetch_offsets,
     11: _join,
-    12: _heartbeat,
+    HEARTBEAT: _heartbeat,
     13: _leave,
     14: _sync,
     68: _newer_heartbeat,

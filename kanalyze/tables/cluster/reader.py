@@ -23,6 +23,8 @@ from kanalyze.tables.cluster.brokers import METADATA_FIELDS, SeenMetadata, hinti
 from kanalyze.tables.cluster.fields import BodyFields, more_fields
 from kanalyze.tables.cluster.groups import (
     GROUP_FIELDS,
+    HEARTBEAT,
+    OFFSET_APIS,
     OFFSET_FIELDS,
     OffsetEvents,
     PartitionOffset,
@@ -73,36 +75,59 @@ class ClusterFacts(NamedTuple):
     subject and values."""
 
 
-def fields_of(tables: Collection[str]) -> dict[tuple[int, str], Projection]:
+def fields_of(
+    tables: Collection[str], *, offsets: bool = True
+) -> dict[tuple[int, str], Projection]:
     """Return the fields to decode for these tables in addition to those of rows.
 
-    Other names than :data:`CLUSTER_TABLES` are ignored.
+    Other names than :data:`CLUSTER_TABLES` are ignored. Without ``offsets``, ``groups`` has no
+    lines of committed and fetched offsets.
     """
-    return more_fields([_FIELDS[table] for table in sorted(CLUSTER_TABLES & {*tables})])
+    fields = {**_FIELDS, _GROUPS: _group_fields(offsets=offsets)}
+    return more_fields([fields[table] for table in sorted(CLUSTER_TABLES & {*tables})])
+
+
+def _group_fields(*, offsets: bool) -> FieldPaths:
+    """Return the fields of the APIs that ``groups`` has lines of."""
+    if offsets:
+        return GROUP_FIELDS
+    return {key: paths for key, paths in GROUP_FIELDS.items() if key not in OFFSET_APIS}
 
 
 class ClusterReader:
     """Reads the facts about groups and the cluster in exchanges, for some tables."""
 
-    def __init__(self, catalog: Catalog, extractors: Extractors, tables: Collection[str]) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        extractors: Extractors,
+        tables: Collection[str],
+        *,
+        offsets: bool = True,
+    ) -> None:
         """Make one; ``extractors`` must decode the fields of :func:`fields_of`."""
         self._bodies = BodyFields(catalog, extractors)
-        self._has_groups, self._has_metadata = _GROUPS in tables, _METADATA in tables
+        self._group_apis = frozenset(_group_fields(offsets=offsets) if _GROUPS in tables else ())
+        self._has_metadata = _METADATA in tables
 
     def read(self, exchanges: Iterable[Exchange], block: RowBlock) -> list[ClusterFacts]:
         """Return the facts in exchanges, in their order; ``block`` has their rows."""
-        if not (self._has_groups or self._has_metadata):
+        if not (self._group_apis or self._has_metadata):
             return []
         status = block.columns["status"]
         assert isinstance(status, Words)
-        failed = status.words.index("error") if "error" in status.words else -2
+        failed, fine = (
+            status.words.index(word) if word in status.words else -2 for word in ("error", "ok")
+        )
         facts: list[ClusterFacts] = []
         for row, exchange in enumerate(exchanges):
             key = exchange.key
             if exchange.wire != "kafka":
                 continue
-            if self._has_groups and key in GROUP_FIELDS:
-                self._add(facts, row, _GROUPS, exchange)
+            if key in self._group_apis:
+                # Most are heartbeats without an error, which have no lines.
+                if key != HEARTBEAT or status.codes[row] != fine:
+                    self._add(facts, row, _GROUPS, exchange)
             elif (
                 self._has_metadata
                 and key in METADATA_FIELDS

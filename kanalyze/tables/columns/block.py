@@ -13,8 +13,12 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate
+from itertools import chain
+from itertools import pairwise
 from operator import attrgetter
+from itertools import repeat
+from operator import is_not
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.common.int_columns import picked, picked_types, shifted, take_turns
@@ -232,7 +236,7 @@ def _column_of(column: Column, values: Sequence[Any]) -> ColumnValues:
 def _ints_of(values: Sequence[int | None]) -> Ints:
     valid = None
     if None in values:
-        valid = bytearray(value is not None for value in values)
+        valid = bytearray(map(is_not, values, repeat(None)))
     return Ints(array("q", [value or 0 for value in values]), valid)
 
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import struct
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from crc32c import crc32c
 
 from kanalyze.common.saved import save
+from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.session.events import ConnectionEvents
 from kanalyze.kafka.session.exchange import Peers
 from kanalyze.kafka.session.exchange_builder import ExchangeBuilder
+from kanalyze.kafka.session.message_reader import MessageReader
 from kanalyze.kafka.session.resync import RequestLocator
+from kanalyze.tables.requests.extract import Extractors
+from tests.support import batches as made
 from tests.support import kafka as k
 from tests.support.session import CATALOG, READER, TCP, cut_of
 from tests.support.talk import CLIENT
@@ -23,16 +29,23 @@ if TYPE_CHECKING:
 LOCATOR = RequestLocator(READER, CATALOG)
 
 
-def new_builder() -> ExchangeBuilder:
+CHECKING = MessageReader(
+    CATALOG, Decoders(CATALOG), Extractors(CATALOG).needed_fields, checks_crc=True
+)
+
+
+def new_builder(reader: MessageReader) -> ExchangeBuilder:
     peers = Peers(TCP, *TCP.endpoints)
     return ExchangeBuilder(
-        *(peers, CLIENT, READER, LOCATOR), from_start=True, keep=None, tokens_first=False
+        *(peers, CLIENT, reader, LOCATOR), from_start=True, keep=None, tokens_first=False
     )
 
 
-def outcome(messages: list[tuple[str, CutFrames]], *, as_objects: bool) -> Any:
+def outcome(
+    messages: list[tuple[str, CutFrames]], *, as_objects: bool, reader: MessageReader = READER
+) -> Any:
     """Read messages; return exchanges, anomalies and what is left, as plain values."""
-    builder, events = new_builder(), ConnectionEvents()
+    builder, events = new_builder(reader), ConnectionEvents()
     for kind, cut in messages:
         if as_objects:
             assert len(cut.frames) == cut.count
@@ -47,9 +60,20 @@ def outcome(messages: list[tuple[str, CutFrames]], *, as_objects: bool) -> Any:
         [None if message is None else message.values for message in (each.request, each.response)]
         for each in events.exchanges
     ]
-    counts = builder.bodies.decoded_bytes, builder.bodies.undecoded_bytes
+    bodies = builder.bodies
+    batches = bodies.batches.batches, bodies.batches.checked, bodies.batches.wrong
+    counts = bodies.decoded_bytes, bodies.undecoded_bytes, batches
     anomalies = [(each.kind, each.detail, each.stream_offset) for each in events.anomalies]
     return waiting, exchanges, values, counts, anomalies
+
+
+def sound_batches() -> bytes:
+    """Return batches with right CRCs, which are longer than a segment together."""
+    contents = [made.batch(payload=payload) for payload in (0, 100, 700, 2000)]
+    return b"".join(
+        content[:17] + struct.pack(">I", crc32c(content[21:])) + content[21:]
+        for content in contents
+    )
 
 
 def conversations() -> list[tuple[bytes, bytes]]:
@@ -62,6 +86,7 @@ def conversations() -> list[tuple[bytes, bytes]]:
             k.produce_answer(7, version=7),
         ),
         (k.produce(8, acks=0, version=3, records=k.record_batch(2)), k.heartbeat_answer(9)),
+        (k.produce(9, 1, version=7, records=sound_batches()), k.produce_answer(9, version=7)),
         (k.api_versions(2, 3), k.api_versions_answer_v0(2, 35)),
     ]
     bodies: dict[tuple[int, int], dict[str, bytes]] = {}
@@ -84,8 +109,11 @@ def in_segments(data: bytes, random: Random) -> CutFrames:
     return cut_of(data, sizes)
 
 
+@pytest.mark.parametrize("reader", [READER, CHECKING], ids=["", "checking CRCs"])
 @pytest.mark.parametrize("damage", [0, 1, 3])
-def test_structs_and_objects_of_a_message_give_the_same_exchange(damage: int) -> None:
+def test_structs_and_objects_of_a_message_give_the_same_exchange(
+    damage: int, reader: MessageReader
+) -> None:
     random = Random(damage)
     pairs = conversations()
     assert len(pairs) > 50
@@ -104,7 +132,7 @@ def test_structs_and_objects_of_a_message_give_the_same_exchange(damage: int) ->
                 (kind, in_segments(data, again))
                 for kind, data in zip(("request", "response"), changed, strict=True)
             ]
-            results.append(outcome(messages, as_objects=as_objects))
+            results.append(outcome(messages, as_objects=as_objects, reader=reader))
         assert results[0] == results[1], changed
 
 

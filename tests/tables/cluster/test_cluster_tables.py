@@ -17,6 +17,7 @@ from kanalyze.queries.database import Database
 from kanalyze.queries.saved import ROWS
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spec.rows.cluster import CARRIED_NAMES
+from kanalyze.spec.rows.tables import TABLES
 from kanalyze.tables.cluster import fields
 from tests.support.captures import NAMES, in_turn, often, path, request_log
 from tests.support.plain_cluster import (
@@ -68,6 +69,19 @@ def lines_of(table: str, lines: list[dict[str, Any]]) -> list[tuple[int, dict[st
         (line["request_id"], {name: line[name] for name in CHECKED_COLUMNS[table]})
         for line in lines
     ]
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("name", often(NAMES, OFTEN))
+def test_lines_of_offsets_are_left_out_if_no_column_of_them_is_needed(name: str) -> None:
+    with Database(max_memory_bytes=1 << 28, threads=1) as database:
+        names = {column.name for table in TABLES.values() for column in table.columns}
+        names -= {"committed_offset", "committed_leader_epoch"}
+        fill(database, Analysis([path(name)]), ["groups"], names)
+        left = database.ask("SELECT event, group_id, error_code FROM groups").to_pylist()
+    lines = tables(name, "groups")["groups"]
+    others = [line for line in lines if line["event"] not in ("commit", "fetch_offsets")]
+    assert left == [{key: line[key] for key in left[0]} for line in others] if left else not others
 
 
 @pytest.mark.few(3)

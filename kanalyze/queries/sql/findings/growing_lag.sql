@@ -1,7 +1,6 @@
 -- Consumers that fall behind.
 --
 -- severity: 55
--- tables: groups
 -- sure: likely: the high watermark is compared with the end of the fetched records, early and late in the capture, and with the last commit.
 -- why: Records are consumed later and later, and are lost to the consumer when retention removes them.
 -- repair: Use more members (up to one per partition), process each record faster, or fetch more at once (fetch.min.bytes, max.partition.fetch.bytes).
@@ -49,9 +48,10 @@ commits AS (
         topic,
         "partition",
         min(group_id) AS group_id,
-        max(committed_offset) AS committed_offset
-    FROM groups
-    WHERE event = 'commit' AND error_code = 0 AND committed_offset >= 0
+        max(base_offset) AS next_offset
+    FROM partitions
+    WHERE
+        api_name IN ('OffsetCommit', 'TxnOffsetCommit') AND error_code = 0 AND base_offset >= 0
     GROUP BY client_id, topic, "partition"
 )
 SELECT
@@ -61,9 +61,9 @@ SELECT
         number_text(sum(last_lag), 'record'), ' behind in ', number_text(count(*), 'partition'), ', ', sum(last_lag - first_lag),
         ' more than ', in_s(max(last_time_ns) - min(first_time_ns)), ' s before',
         CASE
-            WHEN count(commits.committed_offset) = 0 THEN ''
+            WHEN count(commits.next_offset) = 0 THEN ''
             ELSE concat(
-                '; ', sum(greatest(ends.high_watermark - commits.committed_offset, 0)),
+                '; ', sum(greatest(ends.high_watermark - commits.next_offset, 0)),
                 ' behind what group ', min(commits.group_id), ' committed'
             )
         END
