@@ -71,7 +71,6 @@ cdef class PartitionColumns:
     @cython.locals(begin=cython.Py_ssize_t)
     cdef int put(self, Py_ssize_t at, int column, long long value) except -1
     cdef int forget(self, Py_ssize_t at, int column) except -1
-    cdef long long present_columns(self, Py_ssize_t at) except? FAILED
     cdef bint has(self, Py_ssize_t at, int column) except -1
     cdef long long number(self, Py_ssize_t at, int column) except? FAILED
     cdef object get(self, Py_ssize_t at, int column)
@@ -80,13 +79,11 @@ cdef class PartitionColumns:
     cdef insert(self, Py_ssize_t at, long long topic, long long topic_id)
     @cython.locals(to=cython.Py_ssize_t, column=cython.int)
     cdef Py_ssize_t copy(self, PartitionColumns other, Py_ssize_t at) except -1
-    @cython.locals(
-        topic=cython.longlong,
-        topic_id=cython.longlong,
-        partition=cython.longlong,
-        index=cython.Py_ssize_t,
-    )
     cdef Py_ssize_t index_of(self, PartitionColumns other, Py_ssize_t at, Py_ssize_t within) except -2
+    @cython.locals(index=cython.Py_ssize_t)
+    cdef Py_ssize_t index_of_key(
+        self, long long topic, long long topic_id, long long partition, Py_ssize_t within
+    ) except -2
     @cython.locals(index=cython.Py_ssize_t)
     cdef int _note_first(self, Py_ssize_t within) except -1
     @cython.locals(
@@ -186,6 +183,8 @@ cdef class _StructPlan:
     cdef Py_ssize_t untagged
     cdef Py_ssize_t nested_tail
     cdef bint goes_below
+    cdef int[::1] nested
+    cdef Py_ssize_t nested_count
     cdef bint has_topic
     cdef bint has_topic_id
     cdef bint has_partition
@@ -294,6 +293,7 @@ cdef class BodyWalk:
     @cython.locals(
         role=cython.int,
         partitions=PartitionColumns,
+        place=cython.Py_ssize_t,
         index=cython.Py_ssize_t,
         at=cython.longlong,
         value=cython.longlong,
@@ -306,6 +306,7 @@ cdef class BodyWalk:
         long long topic_id,
         long long partition,
         bint in_partition,
+        bint has_errors,
     ) except -1
     @cython.locals(
         nested=_StructPlan, kind=cython.int, count=cython.longlong, _i=cython.longlong
