@@ -67,14 +67,14 @@ cdef class PartitionColumns:
 
     cpdef clear(self)
     @cython.locals(at=cython.Py_ssize_t, begin=cython.Py_ssize_t)
-    cdef Py_ssize_t add(self, long long topic, long long topic_id) except -1
+    cdef inline Py_ssize_t add(self, long long topic, long long topic_id) except -1
     @cython.locals(begin=cython.Py_ssize_t)
-    cdef int put(self, Py_ssize_t at, int column, long long value) except -1
+    cdef inline int put(self, Py_ssize_t at, int column, long long value) except -1
     cdef int forget(self, Py_ssize_t at, int column) except -1
-    cdef bint has(self, Py_ssize_t at, int column) except -1
-    cdef long long number(self, Py_ssize_t at, int column) except? FAILED
+    cdef inline bint has(self, Py_ssize_t at, int column) except -1
+    cdef inline long long number(self, Py_ssize_t at, int column) except? FAILED
     cdef object get(self, Py_ssize_t at, int column)
-    cdef long long partition(self, Py_ssize_t at) except? FAILED
+    cdef inline long long partition(self, Py_ssize_t at) except? FAILED
     @cython.locals(begin=cython.Py_ssize_t, cell=cython.Py_ssize_t)
     cdef insert(self, Py_ssize_t at, long long topic, long long topic_id)
     @cython.locals(to=cython.Py_ssize_t, column=cython.int)
@@ -271,7 +271,7 @@ cdef class BodyWalk:
     )
     cdef int _read_values(self, _StructPlan plan, Py_ssize_t first) except -1
     @cython.locals(role=cython.int, kind=cython.int)
-    cdef long long _read_value(self, _StructPlan plan, Py_ssize_t index, long long at) except FAILED
+    cdef inline long long _read_value(self, _StructPlan plan, Py_ssize_t index, long long at) except FAILED
     @cython.locals(kind=cython.int, count=cython.longlong, inner=Shape, _i=cython.longlong)
     cdef long long _after(self, Shape shape, long long at) except FAILED
     @cython.locals(inner=Shape, count=cython.longlong, _i=cython.longlong)
@@ -311,7 +311,7 @@ cdef class BodyWalk:
     @cython.locals(
         nested=_StructPlan, kind=cython.int, count=cython.longlong, _i=cython.longlong
     )
-    cdef int _below(
+    cdef inline int _below(
         self,
         _StructPlan plan,
         Py_ssize_t index,
@@ -338,7 +338,7 @@ cdef class BodyWalk:
         flags=cython.longlong,
         column=cython.int,
     )
-    cdef int _add_records(self, Py_ssize_t index, long long at, long long offset) except -1
+    cdef inline int _add_records(self, Py_ssize_t index, long long at, long long offset) except -1
     cdef _set_absent(self, _StructPlan plan)
     cdef _set_text(self, int field, text)
     @cython.locals(summary=ExchangeSummary)
