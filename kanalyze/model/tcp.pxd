@@ -2,6 +2,7 @@
 cimport cython
 
 cdef enum:
+    FAILED = -2  # a literal in a final class becomes a wrong literal of C (Cython 3.3.1)
     NOT_KNOWN = -1
     MAX_FALLS = 64
     MAX_DELAY_NS = 200000000
@@ -18,6 +19,7 @@ cdef class RoundTrips:
     cpdef add(self, long long elapsed_ns)
 
 
+@cython.final
 cdef class RoundTripHistory:
     cdef public long long least_ns
     cdef public long long prompt_ns
@@ -29,9 +31,10 @@ cdef class RoundTripHistory:
     @cython.locals(current_ns=cython.longlong, last_ns=cython.longlong, count=cython.Py_ssize_t)
     cpdef add(self, long long elapsed_ns, bint is_prompt, long long packet)
     @cython.locals(index=cython.Py_ssize_t)
-    cpdef long long least_at(self, long long packet) except? -2
+    cpdef long long least_at(self, long long packet) except? FAILED
 
 
+@cython.final
 cdef class NetworkPath:
     cdef readonly tuple round_trips
     cdef public bint has_events
@@ -48,8 +51,27 @@ cdef class NetworkPath:
     cdef long long _quiet_after
     cdef long long _quiet_before
 
-    cpdef long long retransmissions(self, long long first, long long last, long long span_ns) except? -2
-    cpdef long long zero_windows(self, long long first, long long last, long long span_ns) except? -2
+    cpdef add_retransmission(
+        self,
+        long long sender,
+        long long begin,
+        long long end,
+        bint is_tail,
+        long long time_ns,
+        long long packet,
+    )
+    cpdef add_zero_window(self, long long sender, long long time_ns, long long packet)
+    cdef _add(
+        self,
+        long long sender,
+        long long begin,
+        long long end,
+        bint is_tail,
+        long long time_ns,
+        long long packet,
+    )
+    cpdef long long retransmissions(self, long long first, long long last, long long span_ns) except? FAILED
+    cpdef long long zero_windows(self, long long first, long long last, long long span_ns) except? FAILED
     @cython.locals(
         packets="const long long[::1]",
         resent="const long long[::1]",
@@ -59,8 +81,8 @@ cdef class NetworkPath:
     )
     cdef long long _count(
         self, long long first, long long last, long long span_ns, bint has_bytes
-    ) except? -2
-    cdef long long _resent_before(self) except -1
+    ) except? FAILED
+    cdef long long _resent_before(self) except? FAILED
     @cython.locals(
         times="const long long[::1]",
         senders="const long long[::1]",
@@ -82,7 +104,7 @@ cdef class NetworkPath:
         long long last,
         long long sent_ns,
         long long until_ns,
-    ) except? -2
+    ) except? FAILED
 
 
 @cython.locals(low=cython.Py_ssize_t, high=cython.Py_ssize_t, middle=cython.Py_ssize_t)

@@ -129,11 +129,11 @@ class ColumnMaker:
 
     def _make_room(self, more: int) -> None:
         # New arrays: nobody else has a view of them.
-        self._time_ns = self._times = self._time_ns + array("q", bytes(8 * more))
-        self._offset = self._offsets = self._offset + array("q", bytes(8 * more))
-        self._captured = self._captureds = self._captured + array("q", bytes(8 * more))
-        self._wire = self._wires = self._wire + array("q", bytes(8 * more))
-        self._link_type = self._link_types = self._link_type + array("i", bytes(4 * more))
+        self._time_ns = self._times = self._time_ns + array("q", [0]) * more
+        self._offset = self._offsets = self._offset + array("q", [0]) * more
+        self._captured = self._captureds = self._captured + array("q", [0]) * more
+        self._wire = self._wires = self._wire + array("q", [0]) * more
+        self._link_type = self._link_types = self._link_type + array("i", [0]) * more
         self._room += more
 
 

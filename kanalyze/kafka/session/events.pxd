@@ -36,6 +36,15 @@ cdef class SessionEvents:
     cpdef add(self, ConnectionEvents events)
 
 
+@cython.locals(
+    exchange=Exchange,
+    first=cython.longlong,
+    last=cython.longlong,
+    packet=cython.longlong,
+    before="long long[::1]",
+    index=cython.Py_ssize_t,
+)
+cdef list _in_order(list exchanges)
 @cython.locals(message="MessageRecord*", packet=cython.longlong)
 cdef long long _completion_packet(Exchange exchange) except? -1
 

@@ -8,6 +8,7 @@ connections in a batch, in the order of completion; a summary of each connection
 from __future__ import annotations
 
 import operator
+from array import array
 from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
@@ -253,10 +254,38 @@ class SessionEvents:
         """Put the exchanges in the order of completion."""
         if self._parts > 1:
             # Equal packets are of one connection, whose order stays.
-            self.exchanges.sort(key=_completed)
+            self.exchanges = _in_order(self.exchanges)
 
 
 _completed = operator.attrgetter("completed")
+_MOST_PACKETS = 8
+"""Packets of a batch for each of its exchanges, up to which they are put in order by counting."""
+
+
+def _in_order(exchanges: list[Exchange]) -> list[Exchange]:
+    """Return the exchanges in the order of completion, in the order given where that is equal."""
+    first = last = exchanges[0].completed
+    for exchange in exchanges:
+        packet = exchange.completed
+        if packet < first:
+            first = packet
+        elif packet > last:
+            last = packet
+    if last - first >= _MOST_PACKETS * len(exchanges):
+        return sorted(exchanges, key=_completed)
+    # How many were complete before each packet: a number becomes no object, as it would as a key.
+    column = array("q", [0]) * (last - first + 2)
+    before = memoryview(column)
+    for exchange in exchanges:
+        before[exchange.completed - first + 1] += 1
+    for index in range(1, len(before)):
+        before[index] += before[index - 1]
+    ordered = exchanges[:]
+    for exchange in exchanges:
+        index = exchange.completed - first
+        ordered[before[index]] = exchange
+        before[index] += 1
+    return ordered
 
 
 def _completion_packet(exchange: Exchange) -> int:

@@ -37,10 +37,8 @@ if not cython.compiled:
     from kanalyze.kafka.session.exchange import NO_API
     from kanalyze.tables.requests.summaries import (
         BASE_OFFSET,
-        CODEC,
         ERROR_CODE,
         GROUP_ID,
-        HIGH_WATERMARK,
         KEY,
         KEY_TYPE,
         LAST_OFFSET,
@@ -48,7 +46,6 @@ if not cython.compiled:
         MAX_RECORDS,
         MIN_BYTES,
         NO_NUMBER,
-        RECORD_BYTES,
         RECORD_COUNT,
         RESPONSE_SESSION_ID,
         SESSION_EPOCH,
@@ -404,7 +401,7 @@ class Extractors:
         for partitions in (requested, responded):
             for at in range(partitions.count):
                 topic, topic_id = partitions.number(at, TOPIC), partitions.number(at, TOPIC_ID)
-                if topic <= 0:
+                if topic <= 0 and summary.pairs:
                     topic = names.get(topic_id, NO_TOPIC)
                 if topic > 0:
                     topic_id = 0
@@ -435,15 +432,7 @@ def _join(partitions: PartitionColumns, to: int, source: PartitionColumns, at: i
         partitions.put(to, TOPIC, source.number(at, TOPIC))
     if partitions.number(to, TOPIC_ID) == 0:
         partitions.put(to, TOPIC_ID, source.number(at, TOPIC_ID))
-    for column in (
-        RECORD_COUNT,
-        RECORD_BYTES,
-        BASE_OFFSET,
-        HIGH_WATERMARK,
-        CODEC,
-        ERROR_CODE,
-        LAST_OFFSET,
-    ):
+    for column in range(RECORD_COUNT, LAST_OFFSET + 1):
         is_open = not partitions.has(to, column)
         if column == ERROR_CODE and not is_open:
             is_open = partitions.number(to, column) == 0

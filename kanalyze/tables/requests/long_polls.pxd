@@ -68,11 +68,11 @@ cdef class LogEnds:
     ) except -2
     cdef int _make_room(self) except -1
     cdef int _begin(self, Py_ssize_t entry) except -1
-    @cython.locals(
-        at=cython.longlong, count=cython.longlong, cell=cython.longlong
-    )
+    @cython.locals(at=cython.longlong, count=cython.longlong, place=cython.longlong)
     cpdef int add(self, Py_ssize_t entry, long long high_watermark, long long time_ns) except -1
-    @cython.locals(begin=cython.longlong, at=cython.longlong)
+    @cython.locals(
+        at=cython.longlong, count=cython.longlong, number=cython.longlong, place=cython.longlong
+    )
     cdef long long before(self, long long entry, long long time_ns) except FAILED
     cpdef list ends(self, Py_ssize_t entry)
 

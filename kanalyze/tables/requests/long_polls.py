@@ -96,7 +96,7 @@ if not cython.compiled:
 
     NO_WAIT_KNOWN = NOT_KNOWN = -1
     MAX_LOG_ENDS = 4
-    LOG_CELLS = 9  # how many ends of a log are known, then the time and the high watermark of each
+    LOG_CELLS = 9  # how many ends a log had; time and high watermark of the last, at number % 4
     # Of a connection: until when its last fetch was delayed, when the last response came; its fetch
     # session, the next epoch, and when the last response came: -1 for a session that is not known.
     DELAYED_UNTIL, LAST, SESSION, NEXT_EPOCH, SESSION_LAST, CONNECTION_CELLS = range(6)
@@ -309,15 +309,11 @@ class LogEnds:
         self.known[entry * LOG_CELLS] = 0
 
     def add(self, entry: int, high_watermark: int, time_ns: int) -> None:
-        """Note where a log ended at a time; the oldest of too many ends is forgotten."""
+        """Note where a log ended at a time; the oldest of too many ends is overwritten."""
         at = entry * LOG_CELLS
         count = self.known[at]
-        if count == MAX_LOG_ENDS:
-            for cell in range(at + 1, at + 2 * count - 1):
-                self.known[cell] = self.known[cell + 2]
-            count -= 1
-        self.known[at + 1 + 2 * count] = time_ns
-        self.known[at + 2 + 2 * count] = high_watermark
+        place = at + 1 + 2 * (count % MAX_LOG_ENDS)
+        self.known[place], self.known[place + 1] = time_ns, high_watermark
         self.known[at] = count + 1
 
     def before(self, entry: int, time_ns: int) -> int:
@@ -327,19 +323,21 @@ class LogEnds:
         """
         if entry < 0:
             return -1
-        begin = entry * LOG_CELLS + 1
-        at = begin + 2 * self.known[begin - 1] - 2
-        while at >= begin:
-            if self.known[at] <= time_ns:
-                return at
-            at -= 2
+        at = entry * LOG_CELLS
+        count = self.known[at]
+        for number in range(count - 1, max(count - MAX_LOG_ENDS, 0) - 1, -1):
+            place = at + 1 + 2 * (number % MAX_LOG_ENDS)
+            if self.known[place] <= time_ns:
+                return place
         return -1
 
     def ends(self, entry: int) -> list[tuple[int, int]]:
-        """Return the known ends of a log, as time and high watermark."""
+        """Return the known ends of a log, as time and high watermark, the oldest first."""
         at = entry * LOG_CELLS
-        pairs = range(at + 1, at + 1 + 2 * self.known[at], 2)
-        return [(self.known[pair], self.known[pair + 1]) for pair in pairs]
+        count = self.known[at]
+        numbers = range(max(count - MAX_LOG_ENDS, 0), count)
+        places = [at + 1 + 2 * (number % MAX_LOG_ENDS) for number in numbers]
+        return [(self.known[place], self.known[place + 1]) for place in places]
 
 
 class LongPollDetector:

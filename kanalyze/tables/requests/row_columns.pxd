@@ -10,6 +10,7 @@ from kanalyze.kafka.codec.machine cimport doubled
 from kanalyze.tables.requests.long_polls cimport FetchSession
 from kanalyze.tables.requests.summaries cimport (
     BASE_OFFSET,
+    CELLS,
     CODEC,
     ERROR_CODE,
     ExchangeSummary,
@@ -175,13 +176,19 @@ cdef class PartitionWriter(ListWriter):
     cdef int[::1] _codec_codes
 
     cdef forget(self)
-    @cython.locals(at=cython.Py_ssize_t, index=cython.Py_ssize_t, columns=cython.longlong)
+    @cython.locals(
+        at=cython.Py_ssize_t,
+        index=cython.Py_ssize_t,
+        begin=cython.Py_ssize_t,
+        columns=cython.longlong,
+    )
     cdef put_all(self, PartitionColumns partitions)
     @cython.locals(
         keys=KeyTable,
         room=cython.Py_ssize_t,
         listed=cython.Py_ssize_t,
-        has_named=cython.bint,
+        most=cython.Py_ssize_t,
+        named=cython.Py_ssize_t,
         entry=cython.Py_ssize_t,
         at=cython.longlong,
         topic=cython.longlong,

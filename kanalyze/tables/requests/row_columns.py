@@ -95,6 +95,7 @@ if not cython.compiled:
     from kanalyze.model.packets import NO_TIME
     from kanalyze.tables.requests.summaries import (
         BASE_OFFSET,
+        CELLS,
         CODEC,
         ERROR_CODE,
         FIRST_TEXT,
@@ -515,24 +516,25 @@ class PartitionWriter(ListWriter):
     def put_all(self, partitions: PartitionColumns) -> None:
         """Write the partitions of an exchange."""
         for index in range(partitions.count):
+            begin = index * CELLS
             at = self._put_topic(
-                partitions.number(index, TOPIC), partitions.number(index, TOPIC_ID)
+                partitions.cells[begin + TOPIC], partitions.cells[begin + TOPIC_ID]
             )
-            columns = partitions.present_columns(index)
+            columns = partitions.cells[begin]
             if columns & (1 << PARTITION):
-                self._partition.put(at, partitions.number(index, PARTITION))
+                self._partition.put(at, partitions.cells[begin + PARTITION])
             if columns & (1 << RECORD_COUNT):
-                self._record_count.put(at, partitions.number(index, RECORD_COUNT))
+                self._record_count.put(at, partitions.cells[begin + RECORD_COUNT])
             if columns & (1 << RECORD_BYTES):
-                self._record_bytes.put(at, partitions.number(index, RECORD_BYTES))
+                self._record_bytes.put(at, partitions.cells[begin + RECORD_BYTES])
             if columns & (1 << BASE_OFFSET):
-                self._base_offset.put(at, partitions.number(index, BASE_OFFSET))
+                self._base_offset.put(at, partitions.cells[begin + BASE_OFFSET])
             if columns & (1 << HIGH_WATERMARK):
-                self._high_watermark.put(at, partitions.number(index, HIGH_WATERMARK))
+                self._high_watermark.put(at, partitions.cells[begin + HIGH_WATERMARK])
             if columns & (1 << CODEC):
-                self._codec.put_code(at, self._codec_code(partitions.number(index, CODEC)))
+                self._codec.put_code(at, self._codec_code(partitions.cells[begin + CODEC]))
             if columns & (1 << ERROR_CODE):
-                self._error_code.put(at, partitions.number(index, ERROR_CODE))
+                self._error_code.put(at, partitions.cells[begin + ERROR_CODE])
 
     def put_session(self, session: FetchSession, partitions: PartitionColumns) -> None:
         """Write the partitions of a fetch session that neither request nor response names.
@@ -540,19 +542,19 @@ class PartitionWriter(ListWriter):
         ``partitions`` are those that request or response names.
         """
         keys: KeyTable = session.keys
-        room, listed = MAX_LISTED, 0
-        has_named = partitions.count > 0
-        if has_named:
+        most, listed, named = MAX_LISTED, 0, partitions.count
+        room = most
+        if named + keys.count > most:  # otherwise there is room for all
             room -= partitions.note_all()
         for entry in range(keys.count):
             if keys.is_removed(entry):
                 continue
-            if listed == MAX_LISTED or room <= 0:
+            if listed == most or room <= 0:
                 break
             listed += 1
             at = entry * KEY_CELLS
             topic, topic_id, partition = keys.keys[at + 1], keys.keys[at + 2], keys.keys[at + 3]
-            if has_named and partitions.noted(topic, topic_id, partition) >= 0:
+            if partitions.index_of_key(topic, topic_id, partition, named) >= 0:
                 continue
             self._partition.put(self._put_topic(topic, topic_id), partition)
             room -= 1

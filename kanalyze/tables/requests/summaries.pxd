@@ -67,26 +67,23 @@ cdef class PartitionColumns:
 
     cpdef clear(self)
     @cython.locals(at=cython.Py_ssize_t, begin=cython.Py_ssize_t)
-    cdef Py_ssize_t add(self, long long topic, long long topic_id) except -1
+    cdef inline Py_ssize_t add(self, long long topic, long long topic_id) except -1
     @cython.locals(begin=cython.Py_ssize_t)
-    cdef int put(self, Py_ssize_t at, int column, long long value) except -1
+    cdef inline int put(self, Py_ssize_t at, int column, long long value) except -1
     cdef int forget(self, Py_ssize_t at, int column) except -1
-    cdef long long present_columns(self, Py_ssize_t at) except? FAILED
-    cdef bint has(self, Py_ssize_t at, int column) except -1
-    cdef long long number(self, Py_ssize_t at, int column) except? FAILED
+    cdef inline bint has(self, Py_ssize_t at, int column) except -1
+    cdef inline long long number(self, Py_ssize_t at, int column) except? FAILED
     cdef object get(self, Py_ssize_t at, int column)
-    cdef long long partition(self, Py_ssize_t at) except? FAILED
+    cdef inline long long partition(self, Py_ssize_t at) except? FAILED
     @cython.locals(begin=cython.Py_ssize_t, cell=cython.Py_ssize_t)
     cdef insert(self, Py_ssize_t at, long long topic, long long topic_id)
     @cython.locals(to=cython.Py_ssize_t, column=cython.int)
     cdef Py_ssize_t copy(self, PartitionColumns other, Py_ssize_t at) except -1
-    @cython.locals(
-        topic=cython.longlong,
-        topic_id=cython.longlong,
-        partition=cython.longlong,
-        index=cython.Py_ssize_t,
-    )
     cdef Py_ssize_t index_of(self, PartitionColumns other, Py_ssize_t at, Py_ssize_t within) except -2
+    @cython.locals(index=cython.Py_ssize_t)
+    cdef Py_ssize_t index_of_key(
+        self, long long topic, long long topic_id, long long partition, Py_ssize_t within
+    ) except -2
     @cython.locals(index=cython.Py_ssize_t)
     cdef int _note_first(self, Py_ssize_t within) except -1
     @cython.locals(
@@ -186,6 +183,8 @@ cdef class _StructPlan:
     cdef Py_ssize_t untagged
     cdef Py_ssize_t nested_tail
     cdef bint goes_below
+    cdef int[::1] nested
+    cdef Py_ssize_t nested_count
     cdef bint has_topic
     cdef bint has_topic_id
     cdef bint has_partition
@@ -272,7 +271,7 @@ cdef class BodyWalk:
     )
     cdef int _read_values(self, _StructPlan plan, Py_ssize_t first) except -1
     @cython.locals(role=cython.int, kind=cython.int)
-    cdef long long _read_value(self, _StructPlan plan, Py_ssize_t index, long long at) except FAILED
+    cdef inline long long _read_value(self, _StructPlan plan, Py_ssize_t index, long long at) except FAILED
     @cython.locals(kind=cython.int, count=cython.longlong, inner=Shape, _i=cython.longlong)
     cdef long long _after(self, Shape shape, long long at) except FAILED
     @cython.locals(inner=Shape, count=cython.longlong, _i=cython.longlong)
@@ -294,6 +293,7 @@ cdef class BodyWalk:
     @cython.locals(
         role=cython.int,
         partitions=PartitionColumns,
+        place=cython.Py_ssize_t,
         index=cython.Py_ssize_t,
         at=cython.longlong,
         value=cython.longlong,
@@ -306,11 +306,12 @@ cdef class BodyWalk:
         long long topic_id,
         long long partition,
         bint in_partition,
+        bint has_errors,
     ) except -1
     @cython.locals(
         nested=_StructPlan, kind=cython.int, count=cython.longlong, _i=cython.longlong
     )
-    cdef int _below(
+    cdef inline int _below(
         self,
         _StructPlan plan,
         Py_ssize_t index,
@@ -337,7 +338,7 @@ cdef class BodyWalk:
         flags=cython.longlong,
         column=cython.int,
     )
-    cdef int _add_records(self, Py_ssize_t index, long long at, long long offset) except -1
+    cdef inline int _add_records(self, Py_ssize_t index, long long at, long long offset) except -1
     cdef _set_absent(self, _StructPlan plan)
     cdef _set_text(self, int field, text)
     @cython.locals(summary=ExchangeSummary)

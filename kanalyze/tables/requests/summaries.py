@@ -198,10 +198,6 @@ class PartitionColumns:
         """Make the value of a column unknown."""
         self.cells[at * CELLS] &= ~(1 << column)
 
-    def present_columns(self, at: int) -> int:
-        """Return the bit mask of the columns whose values are known."""
-        return self.cells[at * CELLS]
-
     def has(self, at: int, column: int) -> bool:
         """Return true if the value of a column is known."""
         return self.cells[at * CELLS] & (1 << column) != 0
@@ -240,8 +236,12 @@ class PartitionColumns:
 
         If it is there more than once, return the last index.
         """
-        topic, topic_id = other.number(at, TOPIC), other.number(at, TOPIC_ID)
-        partition = other.partition(at)
+        return self.index_of_key(
+            other.number(at, TOPIC), other.number(at, TOPIC_ID), other.partition(at), within
+        )
+
+    def index_of_key(self, topic: int, topic_id: int, partition: int, within: int) -> int:
+        """Return the index of a key as :meth:`index_of` does that of a partition."""
         if within > _FEW:
             if self._indexed != within:
                 self._note_first(within)
@@ -503,7 +503,8 @@ class _StructPlan:
             :data:`_ROLES`; the kind of its shape; how many cells it takes, -1 if that depends; the
             shape; the plan of a nested struct, or of the structs in an array, None for others.
         tagged: by tag, the index of its value; None if there is no tag section.
-        goes_below: whether a nested struct has a field that a row needs.
+        goes_below: whether a nested struct has a field that a row needs; ``nested`` are the
+            ``nested_count`` indices of such structs.
         nested_tail: index of the last value if it is a nested struct and ends the struct, else -1.
             Such a struct need not be skipped before it is read.
         has_topic, has_topic_id, has_partition, has_code, has_high_watermark: whether the struct
@@ -544,7 +545,10 @@ class _StructPlan:
         self.roles = memoryview(array("i", numbers or [0]))
         self.kinds = memoryview(array("i", [each.kind for each in self.shapes] or [0]))
         self.cells = memoryview(array("i", [each.cells for each in self.shapes] or [0]))
-        self.goes_below = AT_BELOW in numbers or AT_FORGOTTEN in numbers
+        nested = [index for index, each in enumerate(numbers) if each in (AT_BELOW, AT_FORGOTTEN)]
+        self.goes_below = bool(nested)
+        self.nested = memoryview(array("i", nested or [0]))
+        self.nested_count = len(nested)
         is_last_below = bool(numbers) and numbers[-1] in (AT_BELOW, AT_FORGOTTEN)
         self.nested_tail = self.count - 1 if is_last_below and shape.tags is None else -1
         defaults = {
@@ -691,7 +695,7 @@ class BodyWalk:
         if has_topic and plan.has_lists:
             self._lists(plan, first, AT_PARTITIONS, topic, topic_id)
         if plan.goes_below or code != 0:
-            self._read_nested(plan, first, topic, topic_id, partition, in_partition)
+            self._read_nested(plan, first, topic, topic_id, partition, in_partition, code != 0)
         if plan.nested_tail < 0:
             self._at = end
         if has_topic and plan.opens_topic and (code != 0 or self._partitions.count == before):
@@ -833,9 +837,11 @@ class BodyWalk:
         topic_id: int,
         partition: int,
         in_partition: bool,
+        has_errors: bool,
     ) -> None:
-        """Read the error codes of a struct and its nested structs, in their order."""
-        for index in range(plan.count):
+        """Read the error codes of a struct, if one is not 0, and its nested structs, in order."""
+        for place in range(plan.count if has_errors else plan.nested_count):
+            index = place if has_errors else plan.nested[place]
             at, role = self._marks[first + index], plan.roles[index]
             if at < 0:
                 continue

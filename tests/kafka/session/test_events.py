@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from kanalyze.kafka.session.events import ConnectionEvents, SessionEvents
 from kanalyze.kafka.session.exchange import Exchange, Message, Peers
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
+from tests.support.cases import examples
 from tests.support.session import TCP
 
 
@@ -39,6 +45,25 @@ def test_exchanges_come_in_the_order_of_the_packets_that_completed_them() -> Non
     )
     assert ids_of(found) == [2, 3, 1]
     assert found.completion_packets == [4, 5, 9]
+
+
+NEAR_AND_FAR = st.integers(0, 20) | st.integers(0, 2**62)
+
+
+@settings(max_examples=examples(100))
+@given(st.lists(st.lists(NEAR_AND_FAR, max_size=5), max_size=6))
+def test_any_exchanges_are_in_the_order_of_a_stable_sort(parts) -> None:
+    made = [
+        [
+            exchange(100 * number + at, request_packet=0, response_packet=packet)
+            for at, packet in enumerate(packets)
+        ]
+        for number, packets in enumerate(parts)
+    ]
+    found = sorted_events(*made)
+    expected = sorted((each for part in made for each in part), key=attrgetter("completed"))
+    assert ids_of(found) == [each.correlation_id for each in expected]
+    assert found.completion_packets == sorted(found.completion_packets)
 
 
 def test_exchanges_of_one_connection_keep_their_order() -> None:
