@@ -69,7 +69,11 @@ def payload_bytes(items: BothItems) -> int:
 
 def has_loss(items: BothItems) -> bool:
     """Return true if bytes are missing among the items."""
-    return any(isinstance(item, Gap) for direction in items for item in direction)
+    for direction in items:
+        for item in direction:
+            if isinstance(item, Gap):
+                return True
+    return False
 
 
 class LossSteps:

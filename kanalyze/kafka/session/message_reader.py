@@ -20,6 +20,7 @@ import struct
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kanalyze.common.caches import remember
 from kanalyze.common.plain_values import fields
 from kanalyze.common.saved import Saved, save
 from kanalyze.kafka.codec.byte_ranges_read import byte_ranges_read, drop_unread_bytes
@@ -94,18 +95,26 @@ _EXPLAINED_BYTES = 1 << 20
 """How many bytes of malformed messages the interpreter reads in all, at 5 us a byte. A capture may
 contain nothing else; later messages get the reason without the field."""
 
+_CODE_AT = 8
+"""Position of an error code after a response header of version 0."""
 _REMEMBERED_BYTES, _MAX_REMEMBERED = 256, 256
 """Up to which size in bytes, and for how many different messages, details are remembered."""
 
 
 class FailureDetails:
-    """Explains malformed bodies; one for all connections."""
+    """Explains malformed bodies; one for all connections.
 
-    __slots__ = ("_explained_bytes", "_remembered")
+    A client or a broker that writes a wrong message mostly writes it again and again, so what is
+    said of small ones is remembered.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_catalog", "_explained_bytes", "_guesses", "_remembered")
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
         self._explained_bytes = 0
         self._remembered: dict[tuple[DecodePlan, int, bytes], str] = {}
+        self._guesses: dict[tuple[str, int, int, bytes], str] = {}
 
     def explain(self, frame: Frame, at: int, plan: DecodePlan, reason: str) -> str:
         """Say where the body at ``at`` cannot be read, and why; the reason alone if it is large.
@@ -114,7 +123,6 @@ class FailureDetails:
         """
         if frame.length > _REMEMBERED_BYTES or frame.missing_bytes:
             return self._explain(frame, at, plan, reason)
-        # A client or a broker that writes a wrong message mostly writes it again and again.
         try:
             key = (plan, at, bytes(frame.read(at, frame.length - at)))
         except WireError:  # the header takes up the frame, or bytes were dropped
@@ -125,6 +133,28 @@ class FailureDetails:
             if len(self._remembered) < _MAX_REMEMBERED:
                 self._remembered[key] = detail
         return detail
+
+    def with_guess(self, reason: str, frame: Frame, api_key: int, api_version: int) -> str:
+        """Return why a response was not read, and which error it probably has."""
+        try:
+            data = MessageReader.beginning(frame)[: frame.length]
+        except WireError:  # the first bytes are missing
+            return reason
+        if not _CODE_AT <= len(data) == frame.length <= _REMEMBERED_BYTES:
+            return self._guess(reason, frame, api_key, api_version, data)
+        key = (reason, api_key, api_version, bytes(data[_CODE_AT:]))
+        guess = self._guesses.get(key)
+        if guess is None:
+            guess = self._guess(reason, frame, api_key, api_version, data)
+            remember(self._guesses, key, guess, _MAX_REMEMBERED)
+        return guess
+
+    def _guess(
+        self, reason: str, frame: Frame, api_key: int, api_version: int, data: memoryview
+    ) -> str:
+        from kanalyze.kafka.codec.failures import with_probable_error  # imported late: rare
+
+        return with_probable_error(reason, self._catalog, api_key, api_version, data, frame.length)
 
     def _explain(self, frame: Frame, at: int, plan: DecodePlan, reason: str) -> str:
         length = frame.length
@@ -143,8 +173,6 @@ class FailureDetails:
 
 _INT16 = struct.Struct(">h").unpack_from
 _INT32 = struct.Struct(">i").unpack_from
-_CODE_AT = 8
-"""Position of an error code after a response header of version 0."""
 _CHECKED_APIS = frozenset({0, 1, 78})
 """Keys of the APIs whose batches of records are checked: Produce, Fetch, ShareFetch."""
 _RECORDS_WITHIN_BYTES = 640
@@ -207,7 +235,7 @@ class MessageReader:
         self._catalog = catalog
         self._checks_crc = checks_crc
         self._plans = DecodePlans(catalog, decoders, selection)
-        self._failures = FailureDetails()
+        self._failures = FailureDetails(catalog)
         self._tape: Tape | None = None
         self.whole = WholeMessages(self._plans, reads_bodies=not checks_crc)
         self.checks = MessageChecks(self._plans, decoders)
@@ -290,7 +318,8 @@ class MessageReader:
             else:
                 body = self._body(frame, at, plan)
         if body.read_as == NO_VERSION:
-            return _with_guess(body, self._catalog, frame, api_key, api_version)
+            detail = self._failures.with_guess(body.detail, frame, api_key, api_version)
+            return DecodedBody(None, None, body.problem, detail)
         if self._checks_crc:
             _check_batches(body, frame, plan)
         return body
@@ -439,21 +468,6 @@ def _read_body(encoded: EncodedFields, version: int | None) -> DecodedBody:
     body.left_over = 0
     body.batches = None
     return body
-
-
-def _with_guess(
-    body: DecodedBody, catalog: Catalog, frame: Frame, api_key: int, api_version: int
-) -> DecodedBody:
-    """Say which error a response that was not read probably has."""
-    try:
-        data = MessageReader.beginning(frame)[: frame.length]
-    except WireError:  # the first bytes are missing
-        return body
-    from kanalyze.kafka.codec.failures import with_probable_error  # imported late: rare
-
-    reason = body.detail
-    detail = with_probable_error(reason, catalog, api_key, api_version, data, frame.length)
-    return DecodedBody(None, None, body.problem, detail)
 
 
 def _skim(
