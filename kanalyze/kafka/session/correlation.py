@@ -45,8 +45,6 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.common.compiled import cython  # addresses of structs are the structs
-
     FEW = 8
 
 if TYPE_CHECKING:
@@ -364,9 +362,9 @@ class Correlator:
         earliest = self.pending.first() if self.pending.size else None
         if earliest is None:
             return False
-        waiting = earliest.request_record()
+        waiting = earliest.request
         return (
-            waiting is not cython.NULL
+            waiting is not None
             and waiting.stream_offset < asked
             and not self.lost.has_response_to(earliest)
         )
@@ -472,8 +470,8 @@ _NO_ID = 1 << 31
 
 
 def _start_packet(exchange: Exchange) -> int:
-    request = exchange.request_record()
-    return 0 if request is cython.NULL else request.start_packet
+    request = exchange.request
+    return 0 if request is None else request.start_packet
 
 
 _MAX_RESPONSES = 64

@@ -2,7 +2,7 @@
 cimport cython
 
 from kanalyze.kafka.framing.frame cimport NO_PACKET, Frame
-from kanalyze.kafka.session.exchange cimport Exchange, MessageRecord
+from kanalyze.kafka.session.exchange cimport Exchange, Message
 
 
 @cython.final
@@ -36,7 +36,7 @@ cdef class SessionEvents:
     cpdef add(self, ConnectionEvents events)
 
 
-@cython.locals(message="MessageRecord*", packet=cython.longlong)
+@cython.locals(message=Message)
 cdef long long _completion_packet(Exchange exchange) except? -1
 
 

@@ -22,7 +22,6 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.common.compiled import cython  # addresses of structs are the structs
     from kanalyze.kafka.framing.frame import NO_PACKET
 
 
@@ -262,15 +261,10 @@ _completed = operator.attrgetter("completed")
 def _completion_packet(exchange: Exchange) -> int:
     if exchange.settled != NO_PACKET:
         return exchange.settled
-    message = exchange.response_record()
-    if message is cython.NULL:
-        message = exchange.request_record()
-    if message is cython.NULL:
+    message = exchange.request if exchange.response is None else exchange.response
+    if message is None:
         return 0
-    packet: int = message.last_packet
-    if packet == NO_PACKET:
-        packet = message.start_packet
-    return packet
+    return message.start_packet if message.last_packet == NO_PACKET else message.last_packet
 
 
 _new = tuple.__new__

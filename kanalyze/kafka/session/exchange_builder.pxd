@@ -20,10 +20,9 @@ from kanalyze.kafka.session.events cimport ConnectionEvents, frame_anomaly, Toke
 from kanalyze.kafka.session.exchange cimport (
     Exchange,
     exchange_of,
-    MessageRecord,
+    Message,
+    message_of,
     NO_ID,
-    Peers,
-    set_times,
 )
 from kanalyze.kafka.session.message_reader cimport MessageBodies, MessageReader
 from kanalyze.kafka.session.whole_messages cimport RequestHead, WholeMessages
@@ -40,7 +39,7 @@ cdef class SyncLosses:
     cdef public object lost_ns
     cdef public tuple _times
 
-    @cython.locals(request="MessageRecord*", response="MessageRecord*")
+    @cython.locals(request=Message, response=Message)
     cpdef lost_before(self, Exchange exchange)
     cpdef add(self, list losses, int direction, ConnectionEvents events)
     cpdef end_before(self, Frame frame, int direction, ConnectionEvents events)
@@ -61,17 +60,14 @@ cdef class _Completion:
     cdef readonly MessageBodies bodies
     cdef readonly object login
 
-    @cython.locals(frame="CutFrame*", request="MessageRecord*")
+    @cython.locals(frame="CutFrame*", request=Message, response=Message)
     cdef _complete(
         self, Exchange exchange, CutFrames cut, Py_ssize_t index, ConnectionEvents events
     )
-    @cython.locals(
-        request="MessageRecord*",
-        response="MessageRecord*",
-        asked=cython.longlong,
-        answered=cython.longlong,
+    @cython.locals(asked=cython.longlong, answered=cython.longlong)
+    cdef _check_order(
+        self, Exchange exchange, Message request, Message response, ConnectionEvents events
     )
-    cdef _check_order(self, Exchange exchange, ConnectionEvents events)
 
 
 @cython.final
@@ -96,13 +92,11 @@ cdef class ExchangeBuilder(_Completion):
         correlation_id=cython.longlong,
         previous_ns=cython.longlong,
         exchange=Exchange,
-        request="MessageRecord*",
+        request=Message,
     )
     cpdef add_response(self, CutFrames cut, Py_ssize_t index, ConnectionEvents events)
     cdef Exchange _match(self, long long packet, long long correlation_id, ConnectionEvents events)
 
 
-@cython.locals(exchange=Exchange)
-cdef Exchange _exchange_with(Peers peers, Frame frame, RequestHeader header)
 @cython.locals(cut=CutFrames)
 cdef CutFrames _cut_of(Frame frame)

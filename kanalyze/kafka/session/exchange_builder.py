@@ -49,7 +49,7 @@ if not cython.compiled:
         SASL_AUTHENTICATE,
         SASL_HANDSHAKE,
     )
-    from kanalyze.kafka.session.exchange import NO_ID, exchange_of, set_times
+    from kanalyze.kafka.session.exchange import NO_ID, exchange_of, message_of
 
 
 if TYPE_CHECKING:
@@ -109,10 +109,10 @@ class SyncLosses:
         if self.lost_ns is None:
             return None
         times = []
-        request, response = exchange.request_record(), exchange.response_record()
-        if request is not cython.NULL:
+        request, response = exchange.request, exchange.response
+        if request is not None:
             times += _times_before(self._times[self._client_index], request.stream_offset)
-        if response is not cython.NULL:
+        if response is not None:
             times += _times_before(self._times[1 - self._client_index], response.stream_offset)
         return max(times, default=None)
 
@@ -246,14 +246,14 @@ class _Completion:
     ) -> None:
         """Complete an exchange with its response."""
         direction, frame = self._broker_index, cython.address(cut.items[index])
-        set_times(cython.address(exchange.resp), frame)
+        request, response = exchange.request, message_of(frame)
+        exchange.response = response
         if exchange.key == SASL_AUTHENTICATE:
             whole = cut.frame(index)
             token = self._reader.fields.token_in_response(whole, exchange.key_version)
             events.token_bytes.append(self.tokens.of_frame(whole, direction, *token))
-        request = exchange.request_record()
-        if request is not cython.NULL:
-            self._check_order(exchange, events)
+        if request is not None:
+            self._check_order(exchange, request, response, events)
         if exchange.one_way:
             kind, tcp = AnomalyKind.UNSOLICITED_RESPONSE, exchange.peers.tcp
             anomaly = frame_anomaly(kind, tcp, cut.frame(index), direction, "", exchange)
@@ -266,9 +266,10 @@ class _Completion:
         exchange.lost_ns = self.losses.lost_before(exchange)
         events.exchanges.append(exchange)
 
-    def _check_order(self, exchange: Exchange, events: ConnectionEvents) -> None:
+    def _check_order(
+        self, exchange: Exchange, request: Message, response: Message, events: ConnectionEvents
+    ) -> None:
         """Report a response that came too early or too late."""
-        request, response = exchange.request_record(), exchange.response_record()
         if response.start_packet < request.start_packet:
             # Only packets are compared: which of the two was read first depends on the batches.
             kind = AnomalyKind.RESPONSE_BEFORE_REQUEST
@@ -369,9 +370,13 @@ class ExchangeBuilder(_Completion):
             )
             self._follow(cut.frame(index), header, events)
         exchange = exchange_of(
-            self.login.peers, key, head.api_version, head.correlation_id, client_id
+            self.login.peers,
+            message_of(frame),
+            key,
+            head.api_version,
+            head.correlation_id,
+            client_id,
         )
-        set_times(cython.address(exchange.req), frame)
         if frame.is_object and cut.frame(index).missing_bytes:
             self.losses.note_missing(cut.frame(index), self._client_index, exchange)
         exchange.one_way = self.bodies.read_request(
@@ -391,7 +396,14 @@ class ExchangeBuilder(_Completion):
         except WireError:
             return
         if self.login.raw is None or self.login.may_be_request(header):
-            exchange = _exchange_with(self.login.peers, frame, header)
+            exchange = exchange_of(
+                self.login.peers,
+                Message(frame),
+                header.api_key,
+                header.api_version,
+                header.correlation_id,
+                header.client_id,
+            )
             exchange.anomalies.append(AnomalyKind.INCOMPLETE_FRAME)
             self._add_pending(exchange, events)
 
@@ -466,8 +478,8 @@ class ExchangeBuilder(_Completion):
             if self._early.has_any():
                 for earlier in self._early.drop_before(frame.stream_offset):
                     self._end_orphan(earlier, completion_packet(frame), events)
-            request = exchange.request_record()
-            if self._one_way.has_any() and request is not cython.NULL:
+            request = exchange.request
+            if self._one_way.has_any() and request is not None:
                 begin, unsure = request.start_packet, self.correlator.lost.unsure_before
                 passed = self._one_way.drop_before(begin, unsure)
                 _end_one_way(passed, completion_packet(frame), events)
@@ -570,14 +582,6 @@ def _end_one_way(exchanges: list[Exchange], packet: int | None, events: Connecti
     for exchange in exchanges:
         exchange.settled_packet = packet
         events.exchanges.append(exchange)
-
-
-def _exchange_with(peers: Peers, frame: Frame, header: RequestHeader) -> Exchange:
-    exchange = exchange_of(
-        peers, header.api_key, header.api_version, header.correlation_id, header.client_id
-    )
-    exchange.request = Message(frame)
-    return exchange
 
 
 def _cut_of(frame: Frame) -> CutFrames:

@@ -14,7 +14,7 @@ from kanalyze.kafka.session.decode_plans cimport (
     UNSUPPORTED_VERSION,
 )
 from kanalyze.kafka.session.events cimport ConnectionEvents, frame_anomaly
-from kanalyze.kafka.session.exchange cimport Exchange, Message, MessageRecord, NO_API, NO_VERSION
+from kanalyze.kafka.session.exchange cimport Exchange, Message, NO_API, NO_VERSION
 from kanalyze.kafka.session.whole_messages cimport (
     acks_at,
     LARGEST_BODY_BYTES,
@@ -96,6 +96,7 @@ cdef class MessageBodies:
         decode=BodyDecoder,
         frame=Frame,
         header=RequestHeader,
+        message=Message,
         acks=cython.longlong,
         key=cython.int,
         version=cython.int,
@@ -110,7 +111,12 @@ cdef class MessageBodies:
         ConnectionEvents events,
     ) except -1
     @cython.locals(
-        body=DecodedBody, decode=BodyDecoder, frame=Frame, key=cython.int, version=cython.int
+        body=DecodedBody,
+        decode=BodyDecoder,
+        frame=Frame,
+        message=Message,
+        key=cython.int,
+        version=cython.int,
     )
     cdef read_response(
         self,
@@ -125,18 +131,17 @@ cdef class MessageBodies:
         index=cython.Py_ssize_t,
         exchange=Exchange,
         pending=list,
-        request="MessageRecord*",
+        request=Message,
         cells=cython.longlong,
         arena_bytes=cython.longlong,
     )
     cpdef detach_pending(self)
     cdef bint _keeps_records(self, int api_key) except -1
-    @cython.locals(message=Message)
     cdef _record(
         self,
         Frame frame,
         Exchange exchange,
-        bint is_request,
+        Message message,
         DecodedBody body,
         int direction,
         ConnectionEvents events,

@@ -608,10 +608,12 @@ class MessageBodies:
     ) -> bool:
         """Read the body of an exchange's request; return whether acks say that none comes back."""
         self._undetached.append(exchange)
+        message = exchange.request
+        assert message is not None
         if self._keep is None:
             decode = self._whole.request(cut, index, head)
             if decode is not None:
-                exchange.read_request(decode, head.api_version)
+                message.take(decode, head.api_version)
                 self.decoded_bytes += cut.items[index].length
                 if head.api_key != PRODUCE:
                     return False
@@ -627,7 +629,7 @@ class MessageBodies:
             body = _TOO_LARGE
         else:
             body = self._reader.request_body(frame, header)
-        self._record(frame, exchange, True, body, direction, events)
+        self._record(frame, exchange, message, body, direction, events)
         return head.api_key == PRODUCE and self._reader.acks(frame, header) == 0
 
     def read_response(
@@ -639,13 +641,14 @@ class MessageBodies:
         events: ConnectionEvents,
     ) -> None:
         """Read the body of an exchange's response, if its API and version are known."""
-        key, version = exchange.key, exchange.key_version
+        key, version, message = exchange.key, exchange.key_version, exchange.response
         if key == NO_API or version == NO_API:
             return
+        assert message is not None
         if self._keep is None:
             decode = self._whole.response(cut, index, key, version)
             if decode is not None:
-                exchange.read_response(decode, version)
+                message.take(decode, version)
                 self.decoded_bytes += cut.items[index].length
                 return
         frame = cut.frame(index)
@@ -653,7 +656,7 @@ class MessageBodies:
             body = _TOO_LARGE
         else:
             body = self._reader.response_body(frame, key, version)
-        self._record(frame, exchange, False, body, direction, events)
+        self._record(frame, exchange, message, body, direction, events)
 
     def keeps_bytes(self, api_key: int) -> bool:
         """Return true if the bytes of an API's messages are kept."""
@@ -661,21 +664,19 @@ class MessageBodies:
 
     def detach_pending(self) -> None:
         """Copy the values of requests without a response: all connections share one tape."""
-        pending: list[Exchange] = []
+        pending: list[Message] = []
         cells = arena_bytes = 0
         for index in range(len(self._undetached)):
             exchange = self._undetached[index]
-            if exchange.response_record() is not cython.NULL:
-                continue
-            request = exchange.request_record()
-            if request is not cython.NULL and request.cells >= 0:
-                pending.append(exchange)
+            request = exchange.request
+            if exchange.response is None and request is not None and request.cells >= 0:
+                pending.append(request)
                 cells += request.cells
                 arena_bytes += request.arena_bytes
         if pending:
             tape = Tape(cells, arena_bytes)
-            for exchange in pending:
-                exchange.move_request(tape)
+            for request in pending:
+                request.move(tape)
         if self._undetached:
             self._undetached = []
 
@@ -690,19 +691,15 @@ class MessageBodies:
         self,
         frame: Frame,
         exchange: Exchange,
-        is_request: bool,
+        message: Message,
         body: DecodedBody,
         direction: int,
         events: ConnectionEvents,
     ) -> None:
         """Put the values into the message, and count the frame."""
-        if is_request:
-            exchange.set_request_fields(body.encoded_fields, body.read_as)
-        else:
-            exchange.set_response_fields(body.encoded_fields, body.read_as)
+        message.set_fields(body.encoded_fields)
+        message.read_as = body.read_as
         if self._keep is not None and self._keep(exchange.key):
-            message = exchange.request_message() if is_request else exchange.response_message()
-            assert message is not None
             if frame.missing_bytes:
                 message.pieces = save(frame.in_pieces())
             else:

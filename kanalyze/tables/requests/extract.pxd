@@ -29,7 +29,7 @@ from kanalyze.tables.requests.summaries cimport (
 )
 from kanalyze.tables.requests.topics cimport NO_TOPIC, TopicTable
 from kanalyze.kafka.codec.values cimport EncodedFields
-from kanalyze.kafka.session.exchange cimport Exchange, MessageRecord, NO_API
+from kanalyze.kafka.session.exchange cimport Exchange, Message, NO_API
 
 cdef enum:
     OF_PRODUCE = 0
@@ -69,8 +69,8 @@ cdef class Extractors:
     @cython.locals(
         extractor=_Extractor,
         summary=ExchangeSummary,
-        request="MessageRecord*",
-        response="MessageRecord*",
+        request=Message,
+        response=Message,
         has_request=cython.bint,
         has_response=cython.bint,
     )

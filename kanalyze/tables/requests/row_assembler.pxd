@@ -29,7 +29,7 @@ from kanalyze.tables.requests.row_columns cimport (
     TopicLookup,
 )
 from kanalyze.tables.requests.topics cimport TopicTable
-from kanalyze.kafka.session.exchange cimport Exchange, MessageRecord, NO_API, NO_ID, NO_VERSION
+from kanalyze.kafka.session.exchange cimport Exchange, Message, NO_API, NO_ID, NO_VERSION
 from kanalyze.kafka.framing.frame cimport NO_PACKET
 from kanalyze.model.streams cimport NO_TIME
 
@@ -85,8 +85,8 @@ cdef class RowAssembler:
     cdef _name_columns(self)
     @cython.locals(
         at=cython.Py_ssize_t,
-        request="MessageRecord*",
-        response="MessageRecord*",
+        request=Message,
+        response=Message,
         api=RowApi,
         peers=RowPeers,
         summary=ExchangeSummary,
@@ -104,8 +104,8 @@ cdef class RowAssembler:
         began_ns=cython.longlong,
         ended_ns=cython.longlong,
     )
-    cdef _put_messages(self, Py_ssize_t at, MessageRecord* request, MessageRecord* response)
-    @cython.locals(response="MessageRecord*")
+    cdef _put_messages(self, Py_ssize_t at, Message request, Message response)
+    @cython.locals(response=Message)
     cdef _put_errors(self, Py_ssize_t at, RowApi api, ExchangeSummary summary, Exchange exchange)
     @cython.locals(
         with_bytes=cython.Py_ssize_t,
@@ -116,10 +116,10 @@ cdef class RowAssembler:
         partitions=PartitionColumns,
         index=cython.Py_ssize_t,
     )
-    cdef _put_sums(self, Py_ssize_t at, RowApi api, ExchangeSummary summary, MessageRecord* response)
+    cdef _put_sums(self, Py_ssize_t at, RowApi api, ExchangeSummary summary, Message response)
     @cython.locals(
-        request="MessageRecord*",
-        response="MessageRecord*",
+        request=Message,
+        response=Message,
         is_within=cython.bint,
         was_held=cython.int,
         long_polls=LongPollDetector,
@@ -146,9 +146,9 @@ cdef int _was_held_back(
     long long serial,
     RowApi api,
     ExchangeSummary summary,
-    MessageRecord* request,
-    MessageRecord* response,
+    Message request,
+    Message response,
 ) except -2
 cdef long long _nearest(long long late_ns, long long early_ns) except? -1
-@cython.locals(response="MessageRecord*")
+@cython.locals(response=Message)
 cdef str _status(Exchange exchange, bint failed)

@@ -702,7 +702,7 @@ class PartsWriter:
             return
         if request.last_ns >= request.start_ns:
             self._request_send_ns.put(at, request.last_ns - request.start_ns)
-        if response is cython.NULL:
+        if response is None:
             return
         path: NetworkPath = peers.path
         to_broker, to_client = (
@@ -758,7 +758,9 @@ class PartsWriter:
         has_resent: bool,
     ) -> None:
         """Write the parts of the latency; ``broker_ns`` is the round trip to the broker."""
-        request, response = exchange.request_record(), exchange.response_record()
+        request, response = exchange.request, exchange.response
+        assert request is not None
+        assert response is not None
         unexplained_ns = response.start_ns - request.last_ns
         network_ns = min(broker_ns, unexplained_ns)
         self._broker_network_ns.put(at, network_ns)
@@ -842,7 +844,7 @@ def _is_near(request: Any, response: Any) -> bool:
         return False
     if not (-_FAR_NS < request.start_ns < _FAR_NS and -_FAR_NS < request.last_ns < _FAR_NS):
         return False
-    if response is cython.NULL:
+    if response is None:
         return True
     if response.start_ns == NO_TIME or response.last_ns == NO_TIME:
         return False
