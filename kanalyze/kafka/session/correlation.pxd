@@ -12,7 +12,7 @@ cdef class PendingRequests:
     cdef public long long _most
     cdef public dict _by_id
     cdef list _few
-    cdef long long[::1] _ids
+    cdef long long _ids[FEW]
     cdef public bint _is_in_table
     cdef readonly long long size
 

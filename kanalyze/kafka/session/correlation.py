@@ -27,7 +27,6 @@ response comes for long, the broker counts as one that sends none, and later req
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_right
 from collections import deque
 from typing import TYPE_CHECKING
@@ -78,8 +77,8 @@ class PendingRequests:
     def __init__(self, most: int = 10_000) -> None:
         self._most = most
         self._few: list[Exchange] = []
-        self._ids = memoryview(array("q", bytes(8 * FEW)))
-        """The ids of the few."""
+        if not cython.compiled:
+            self._ids = [0] * FEW  # the ids of the few
         self._is_in_table = False
         """True from when the table is needed until nothing is pending."""
         self._by_id: dict[int, Exchange | deque[Exchange]] = {}

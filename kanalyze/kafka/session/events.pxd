@@ -9,7 +9,6 @@ from kanalyze.kafka.session.exchange cimport Exchange, Message
 cdef class TokenRanges:
     cdef public object _tcp
     cdef public list _partial_offsets
-    cdef readonly bint has_partial
 
     cpdef bint was_partial(self, Frame frame, int direction) except -1
 

@@ -54,18 +54,17 @@ _NONE = -1
 class TokenRanges:
     """Reports where tokens are. A later range of the same message replaces an earlier one."""
 
-    _NOT_SAVED = ("_tcp", "has_partial")
+    _NOT_SAVED = ("_tcp",)
     _SAVED = Saved("_partial_offsets:2*int")
 
     def __init__(self, tcp: TcpConnection) -> None:
         self._tcp = tcp
         self._partial_offsets = [_NONE, _NONE]
-        """By direction: stream offset of the incomplete frame that may have a token."""
-        self.has_partial = False
-        """True if there ever was one: checked for each message, and few connections have one."""
+        """By direction: stream offset of the last incomplete frame that might have a token."""
 
-    def _after_load(self) -> None:
-        self.has_partial = self._partial_offsets != [_NONE, _NONE]
+    def has_partial(self, direction: int) -> bool:
+        """Return true if an incomplete frame of a direction was ever reported."""
+        return self._partial_offsets[direction] != _NONE
 
     def of_frame(
         self, frame: Frame, direction: int, begin: int = PREFIX_BYTES, end: int | None = None
@@ -82,7 +81,6 @@ class TokenRanges:
     def of_partial(self, frame: Frame, direction: int) -> TokenBytes:
         """Report that an incomplete frame may have a token, until that is known."""
         self._partial_offsets[direction] = frame.stream_offset
-        self.has_partial = True
         return self.of_frame(frame, direction)
 
     def of_unread(self, direction: int, stream_offset: int, end: int | None = None) -> TokenBytes:

@@ -14,6 +14,7 @@ ROOT = Path(kanalyze.__file__).parent
 MODULES = (
     "kanalyze.kafka.session.correlation",
     "kanalyze.kafka.session.exchange",
+    "kanalyze.kafka.session.exchange_builder",
     "kanalyze.kafka.session.decode_plans",
     "kanalyze.kafka.session.whole_messages",
     "kanalyze.kafka.framing.frame",
