@@ -30,6 +30,8 @@ from kanalyze.kafka.session.whole_messages cimport RequestHead, WholeMessages
 
 cdef enum:
     IN_SYNC = 0
+    LOGIN = 2
+    LOST_IN_LOGIN = 4
 
 
 @cython.final
@@ -64,7 +66,10 @@ cdef class SlowPath:
     cdef readonly int request_state
     cdef readonly int response_state
 
+    cdef bint is_login(self) noexcept
     cdef _note(self, int direction, event)
+    @cython.locals(is_login=cython.bint)
+    cdef _follow_login(self)
     cdef lose(self, list losses, int direction, ConnectionEvents events)
     cdef pass_losses(self, Frame frame, int direction, ConnectionEvents events)
     cdef close(self, ConnectionEvents events)

@@ -29,7 +29,7 @@ from kanalyze.kafka.session.events import (
 from kanalyze.kafka.session.exchange import Exchange, Message
 from kanalyze.kafka.session.login import Login
 from kanalyze.kafka.session.message_reader import MessageBodies
-from kanalyze.kafka.session.states import StreamEvent, StreamState, after
+from kanalyze.kafka.session.states import StreamEvent, after
 from kanalyze.kafka.wire import WireError
 from kanalyze.model.anomalies import AnomalyKind
 
@@ -52,7 +52,7 @@ if not cython.compiled:
     )
     from kanalyze.kafka.session.exchange import NO_ID, exchange_of, message_of
 
-    IN_SYNC = 0  # the state of a direction in which messages need no more ado
+    IN_SYNC, LOGIN, LOST_IN_LOGIN = 0, 2, 4  # of StreamState
 
 
 if TYPE_CHECKING:
@@ -246,10 +246,9 @@ class SlowPath:
                 self._note(direction, StreamEvent.SYNC_LOST)
         self._follow_login()
 
-    @property
     def is_login(self) -> bool:
-        """True if raw tokens may come."""
-        return self.request_state in (StreamState.LOGIN, StreamState.LOST_IN_LOGIN)
+        """Return true if raw tokens may come."""
+        return self.request_state == LOGIN or self.request_state == LOST_IN_LOGIN
 
     @property
     def is_settled(self) -> bool:
@@ -265,7 +264,7 @@ class SlowPath:
     def _follow_login(self) -> None:
         """Note it if a login with raw tokens has begun or ended, which both ends do together."""
         is_login = self.login.raw is not None
-        if is_login != self.is_login:
+        if is_login != self.is_login():
             event = StreamEvent.LOGIN_BEGAN if is_login else StreamEvent.LOGIN_ENDED
             self._note(0, event)
             self._note(1, event)
@@ -312,7 +311,7 @@ class SlowPath:
             header = self._reader.request_header(frame)
         except WireError:
             header = None
-        if self.is_login:
+        if self.is_login():
             kind = self.login.classify(frame, header, is_lossy=self._correlator.lost.any)
             self._follow_login()
             if kind == "token":
@@ -377,7 +376,7 @@ class SlowPath:
         response before it ended.
         """
         direction, is_lossy = self._broker_index, self._correlator.lost.requests
-        if self.is_login and self.login.accepts_response(frame, is_lossy=is_lossy):
+        if self.is_login() and self.login.accepts_response(frame, is_lossy=is_lossy):
             self._follow_login()
             self._add_no_message(frame, direction, "", events)
         elif correlation_id == NO_ID:
@@ -402,8 +401,9 @@ class SlowPath:
 
     def end_early(self, events: ConnectionEvents) -> None:
         """Complete the responses whose request has not come."""
-        for frame in self.early.drop_all():
-            self._end_orphan(frame, None, events)
+        if self.early.has_any():
+            for frame in self.early.drop_all():
+                self._end_orphan(frame, None, events)
 
     def _end_orphan(self, frame: Frame, packet: int | None, events: ConnectionEvents) -> None:
         """Complete a response whose request was not seen; None if no ``packet`` showed it."""
@@ -549,7 +549,7 @@ class ExchangeBuilder:
         except WireError:
             return
         login = self._slow.login
-        if not self._slow.is_login or login.may_be_request(header):
+        if not self._slow.is_login() or login.may_be_request(header):
             exchange = exchange_of(
                 login.peers,
                 Message(frame),
@@ -638,7 +638,7 @@ class ExchangeBuilder:
         if frame.is_object and cut.frame(index).missing_bytes:
             slow.losses.note_missing(cut.frame(index), direction, exchange)
         self.bodies.read_response(cut, index, exchange, direction, events)
-        if slow.response_state != IN_SYNC and slow.is_login:
+        if slow.response_state != IN_SYNC and slow.is_login():
             slow.follow_response(exchange, cut.frame(index))
         exchange.lost_ns = slow.losses.lost_before(exchange)
         events.exchanges.append(exchange)
@@ -679,7 +679,7 @@ class ExchangeBuilder:
         try:
             correlation_id = self._reader.correlation_id(frame)
         except WireError:
-            if self._slow.is_login or frame.missing_bytes > 0:
+            if self._slow.is_login() or frame.missing_bytes > 0:
                 self._slow.suspect(frame, self._broker_index, events)
             return
         request = self.correlator.pending.oldest(correlation_id)
