@@ -285,7 +285,7 @@ class KafkaConnection:
 
     def in_flight(self) -> list[Exchange]:
         """Return the requests whose response is still to come."""
-        return self._builder.in_flight()
+        return self._builder.correlator.in_flight()
 
     def begin(self) -> ConnectionEvents:
         """Return the events before the first bytes: a direction may begin out of sync."""
@@ -327,9 +327,7 @@ class KafkaConnection:
         events = ConnectionEvents()
         requests = self._requests.finish()
         if self._responses.needs_locator:
-            self._pair(requests, CutFrames(), events)
-            requests.clear()
-            self._response_locator.expect(self._builder.correlator.pending.apis())
+            self._pair_before_search(requests, CutFrames(), events)
         responses = self._responses.finish()
         self._builder.lose(requests.losses, self.client_index, events)
         self._builder.lose(responses.losses, 1 - self.client_index, events)
@@ -346,18 +344,13 @@ class KafkaConnection:
     def _feed_responses(
         self, items: list[StreamItem], requests: CutFrames, events: ConnectionEvents
     ) -> None:
-        """Cut responses, and pair all frames.
-
-        A search for responses looks for the ids of pending requests: those have to be known first.
-        """
+        """Cut responses, and pair all frames."""
         cutter = self._responses
         responses: CutFrames | None = None
         while True:
             if items and cutter.needs_locator:
-                self._pair(requests, responses or CutFrames(), events)
-                requests.clear()
+                self._pair_before_search(requests, responses or CutFrames(), events)
                 responses = None
-                self._response_locator.expect(self._builder.correlator.pending.apis())
             cut = cutter.feed_until_loss(items)
             self._builder.lose(cut.losses, 1 - self.client_index, events)
             if responses is None:
@@ -368,6 +361,14 @@ class KafkaConnection:
             if not items:
                 break
         self._pair(requests, responses, events)
+
+    def _pair_before_search(
+        self, requests: CutFrames, responses: CutFrames, events: ConnectionEvents
+    ) -> None:
+        """Pair the frames so far; a search for responses looks for the ids of pending requests."""
+        self._pair(requests, responses, events)
+        requests.clear()
+        self._response_locator.expect(self._builder.correlator.pending.apis())
 
     def _pair(self, requests: CutFrames, responses: CutFrames, events: ConnectionEvents) -> None:
         """Read frames of both directions in the order of the packets that completed them."""

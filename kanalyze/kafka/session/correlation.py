@@ -374,6 +374,8 @@ class Correlator:
 
     def in_flight(self) -> list[Exchange]:
         """Return the requests whose response may still come."""
+        if self.pending.size == 0:
+            return []
         lost = self.lost
         return [exchange for exchange in self.pending if not lost.has_response_to(exchange)]
 

@@ -109,6 +109,8 @@ cdef class ExchangeBuilder:
         header=RequestHeader,
         exchange=Exchange,
         key=cython.int,
+        number=cython.longlong,
+        request=Message,
     )
     cpdef add_request(self, CutFrames cut, Py_ssize_t index, ConnectionEvents events)
     cdef _add_pending(self, Exchange exchange, ConnectionEvents events)

@@ -491,10 +491,6 @@ class ExchangeBuilder:
         if losses:
             self._slow.lose(losses, direction, events)
 
-    def in_flight(self) -> list[Exchange]:
-        """Return the requests whose response is still to come."""
-        return self.correlator.in_flight() if self.correlator.pending.size else []
-
     # -- requests ---------------------------------------------------------------------------------
 
     def add_request(self, cut: CutFrames, index: int, events: ConnectionEvents) -> None:
@@ -518,14 +514,8 @@ class ExchangeBuilder:
                 key, head.api_version, head.correlation_id, client_id, head.body
             )
             slow.follow_request(cut.frame(index), header, events)
-        exchange = exchange_of(
-            slow.login.peers,
-            message_of(frame),
-            key,
-            head.api_version,
-            head.correlation_id,
-            client_id,
-        )
+        peers, request, number = slow.login.peers, message_of(frame), head.correlation_id
+        exchange = exchange_of(peers, request, key, head.api_version, number, client_id)
         if frame.is_object and cut.frame(index).missing_bytes:
             slow.losses.note_missing(cut.frame(index), self._client_index, exchange)
         exchange.one_way = self.bodies.read_request(
@@ -550,14 +540,8 @@ class ExchangeBuilder:
             return
         login = self._slow.login
         if not self._slow.is_login() or login.may_be_request(header):
-            exchange = exchange_of(
-                login.peers,
-                Message(frame),
-                header.api_key,
-                header.api_version,
-                header.correlation_id,
-                header.client_id,
-            )
+            api = header.api_key, header.api_version, header.correlation_id
+            exchange = Exchange(login.peers, Message(frame), None, *api, header.client_id)
             exchange.anomalies.append(AnomalyKind.INCOMPLETE_FRAME)
             self._add_pending(exchange, events)
 

@@ -140,21 +140,17 @@ class FailureDetails:
             data = MessageReader.beginning(frame)[: frame.length]
         except WireError:  # the first bytes are missing
             return reason
-        if not _CODE_AT <= len(data) == frame.length <= _REMEMBERED_BYTES:
-            return self._guess(reason, frame, api_key, api_version, data)
-        key = (reason, api_key, api_version, bytes(data[_CODE_AT:]))
-        guess = self._guesses.get(key)
+        is_small = _CODE_AT <= len(data) == frame.length <= _REMEMBERED_BYTES
+        key = (reason, api_key, api_version, bytes(data[_CODE_AT:])) if is_small else None
+        guess = None if key is None else self._guesses.get(key)
         if guess is None:
-            guess = self._guess(reason, frame, api_key, api_version, data)
-            remember(self._guesses, key, guess, _MAX_REMEMBERED)
+            from kanalyze.kafka.codec.failures import with_probable_error  # imported late: rare
+
+            api = self._catalog, api_key, api_version
+            guess = with_probable_error(reason, *api, data, frame.length)
+            if key is not None:
+                remember(self._guesses, key, guess, _MAX_REMEMBERED)
         return guess
-
-    def _guess(
-        self, reason: str, frame: Frame, api_key: int, api_version: int, data: memoryview
-    ) -> str:
-        from kanalyze.kafka.codec.failures import with_probable_error  # imported late: rare
-
-        return with_probable_error(reason, self._catalog, api_key, api_version, data, frame.length)
 
     def _explain(self, frame: Frame, at: int, plan: DecodePlan, reason: str) -> str:
         length = frame.length

@@ -53,43 +53,19 @@ class StreamEvent(IntEnum):
     """The connection has ended."""
 
 
+_S = StreamState
+_ROWS = {  # SYNC_LOST, READ, SUSPECTED, LOGIN_BEGAN, LOGIN_ENDED, ENDED
+    _S.IN_SYNC: (_S.LOST, None, _S.SUSPECT, _S.LOGIN, None, _S.CLOSED),
+    _S.SUSPECT: (_S.LOST, _S.IN_SYNC, _S.SUSPECT, _S.LOGIN, None, _S.CLOSED),
+    # A frame of this direction may be incomplete, and reported, when the other one ends the login.
+    _S.LOGIN: (_S.LOST_IN_LOGIN, _S.LOGIN, _S.LOGIN, None, _S.SUSPECT, _S.CLOSED),
+    _S.LOST: (_S.LOST, _S.IN_SYNC, _S.LOST, _S.LOST_IN_LOGIN, None, _S.CLOSED),
+    _S.LOST_IN_LOGIN: (_S.LOST_IN_LOGIN, _S.LOGIN, _S.LOST_IN_LOGIN, None, _S.LOST, _S.CLOSED),
+    _S.CLOSED: (None, None, None, None, None, None),
+}
 TRANSITIONS: Final[Mapping[int, Mapping[StreamEvent, StreamState]]] = {
-    StreamState.IN_SYNC: {
-        StreamEvent.SYNC_LOST: StreamState.LOST,
-        StreamEvent.SUSPECTED: StreamState.SUSPECT,
-        StreamEvent.LOGIN_BEGAN: StreamState.LOGIN,
-        StreamEvent.ENDED: StreamState.CLOSED,
-    },
-    StreamState.SUSPECT: {
-        StreamEvent.SYNC_LOST: StreamState.LOST,
-        StreamEvent.READ: StreamState.IN_SYNC,
-        StreamEvent.SUSPECTED: StreamState.SUSPECT,
-        StreamEvent.LOGIN_BEGAN: StreamState.LOGIN,
-        StreamEvent.ENDED: StreamState.CLOSED,
-    },
-    StreamState.LOGIN: {
-        StreamEvent.SYNC_LOST: StreamState.LOST_IN_LOGIN,
-        StreamEvent.READ: StreamState.LOGIN,
-        StreamEvent.SUSPECTED: StreamState.LOGIN,
-        # A token of this direction may be incomplete when the other one shows that it is over.
-        StreamEvent.LOGIN_ENDED: StreamState.SUSPECT,
-        StreamEvent.ENDED: StreamState.CLOSED,
-    },
-    StreamState.LOST: {
-        StreamEvent.SYNC_LOST: StreamState.LOST,
-        StreamEvent.READ: StreamState.IN_SYNC,
-        StreamEvent.SUSPECTED: StreamState.LOST,
-        StreamEvent.LOGIN_BEGAN: StreamState.LOST_IN_LOGIN,
-        StreamEvent.ENDED: StreamState.CLOSED,
-    },
-    StreamState.LOST_IN_LOGIN: {
-        StreamEvent.SYNC_LOST: StreamState.LOST_IN_LOGIN,
-        StreamEvent.READ: StreamState.LOGIN,
-        StreamEvent.SUSPECTED: StreamState.LOST_IN_LOGIN,
-        StreamEvent.LOGIN_ENDED: StreamState.LOST,
-        StreamEvent.ENDED: StreamState.CLOSED,
-    },
-    StreamState.CLOSED: {},
+    state: {event: end for event, end in zip(StreamEvent, ends, strict=True) if end is not None}
+    for state, ends in _ROWS.items()
 }
 
 
