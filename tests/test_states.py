@@ -6,6 +6,7 @@ import ast
 import enum
 import importlib
 import io
+import operator
 import os
 import subprocess
 import sys
@@ -167,9 +168,13 @@ def parts_of(value: Any) -> Iterator[Any]:
     elif type(value).__module__.startswith("kanalyze"):
         name = f"{type(value).__module__}.{type(value).__qualname__}"
         if name in STATEFUL:
-            left_out = getattr(type(value), "_NOT_SAVED", ())
-            for attribute in attributes_of(name, STATEFUL[name]) - set(left_out):
+            layout = getattr(type(value), "_SAVED", None)
+            inner = {each for each in layout.names if "." in each} if layout else set()
+            left_out = {*getattr(type(value), "_NOT_SAVED", ()), *(n.split(".")[0] for n in inner)}
+            for attribute in attributes_of(name, STATEFUL[name]) - left_out:
                 yield getattr(value, attribute, None)
+            for attribute in inner:  # parts of an object that is made again with its owner
+                yield operator.attrgetter(attribute)(value)
 
 
 def without_state(kinds: set[type]) -> set[type]:

@@ -10,6 +10,7 @@ from kanalyze.model.streams cimport Segments
 
 @cython.locals(segments=Segments, index=cython.Py_ssize_t, total=cython.longlong)
 cpdef long long payload_bytes(tuple items) except -1
+cpdef bint has_loss(tuple items) except -1
 
 
 @cython.final

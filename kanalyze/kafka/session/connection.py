@@ -69,7 +69,11 @@ def payload_bytes(items: BothItems) -> int:
 
 def has_loss(items: BothItems) -> bool:
     """Return true if bytes are missing among the items."""
-    return any(isinstance(item, Gap) for direction in items for item in direction)
+    for direction in items:
+        for item in direction:
+            if isinstance(item, Gap):
+                return True
+    return False
 
 
 class LossSteps:
@@ -238,15 +242,15 @@ class KafkaConnection:
             client_index,
             reader,
             locator,
-            from_start=from_start,
-            keep=keep,
-            tokens_first=tokens_first,
+            from_start,
+            keep,
+            tokens_first,
         )
 
     @property
     def peers(self) -> Peers:
         """The two ends, with their names and versions so far."""
-        return self._builder.login.peers
+        return self._builder.peers
 
     @property
     def decoded_bytes(self) -> int:
@@ -281,15 +285,12 @@ class KafkaConnection:
 
     def in_flight(self) -> list[Exchange]:
         """Return the requests whose response is still to come."""
-        correlator = self._builder.correlator
-        return correlator.in_flight() if len(correlator.pending) else []
+        return self._builder.correlator.in_flight()
 
     def begin(self) -> ConnectionEvents:
         """Return the events before the first bytes: a direction may begin out of sync."""
         both = self._requests.in_sync, self._responses.in_sync
-        in_sync = both if self.client_index == 0 else both[::-1]
-        is_whole = all(in_sync) and not self._builder.correlator.lost.requests
-        return self._builder.losses.begin(in_sync, is_whole=is_whole)
+        return self._builder.begin(both if self.client_index == 0 else both[::-1])
 
     def expire(self, before_ns: int) -> ConnectionEvents:
         """Complete the requests that have waited for long; return the events."""
@@ -309,8 +310,7 @@ class KafkaConnection:
         """Read the new items of both directions; return the events."""
         events = ConnectionEvents()
         cut = self._requests.feed(items[self.client_index])
-        if cut.losses:
-            self._builder.losses.add(cut.losses, self.client_index, events)
+        self._builder.lose(cut.losses, self.client_index, events)
         self._feed_responses(items[1 - self.client_index], cut, events)
         request, response = self._requests.partial.frame, self._responses.partial.frame
         if request is not None:
@@ -327,12 +327,10 @@ class KafkaConnection:
         events = ConnectionEvents()
         requests = self._requests.finish()
         if self._responses.needs_locator:
-            self._pair(requests, CutFrames(), events)
-            requests.clear()
-            self._response_locator.expect(self._builder.correlator.pending.apis())
+            self._pair_before_search(requests, CutFrames(), events)
         responses = self._responses.finish()
-        self._builder.losses.add(requests.losses, self.client_index, events)
-        self._builder.losses.add(responses.losses, 1 - self.client_index, events)
+        self._builder.lose(requests.losses, self.client_index, events)
+        self._builder.lose(responses.losses, 1 - self.client_index, events)
         self._pair(requests, responses, events)
         request = self._end_within(self._requests, self.client_index, events)
         if request is not None:
@@ -346,21 +344,15 @@ class KafkaConnection:
     def _feed_responses(
         self, items: list[StreamItem], requests: CutFrames, events: ConnectionEvents
     ) -> None:
-        """Cut responses, and pair all frames.
-
-        A search for responses looks for the ids of pending requests: those have to be known first.
-        """
+        """Cut responses, and pair all frames."""
         cutter = self._responses
         responses: CutFrames | None = None
         while True:
             if items and cutter.needs_locator:
-                self._pair(requests, responses or CutFrames(), events)
-                requests.clear()
+                self._pair_before_search(requests, responses or CutFrames(), events)
                 responses = None
-                self._response_locator.expect(self._builder.correlator.pending.apis())
             cut = cutter.feed_until_loss(items)
-            if cut.losses:
-                self._builder.losses.add(cut.losses, 1 - self.client_index, events)
+            self._builder.lose(cut.losses, 1 - self.client_index, events)
             if responses is None:
                 responses = cut
             else:
@@ -369,6 +361,14 @@ class KafkaConnection:
             if not items:
                 break
         self._pair(requests, responses, events)
+
+    def _pair_before_search(
+        self, requests: CutFrames, responses: CutFrames, events: ConnectionEvents
+    ) -> None:
+        """Pair the frames so far; a search for responses looks for the ids of pending requests."""
+        self._pair(requests, responses, events)
+        requests.clear()
+        self._response_locator.expect(self._builder.correlator.pending.apis())
 
     def _pair(self, requests: CutFrames, responses: CutFrames, events: ConnectionEvents) -> None:
         """Read frames of both directions in the order of the packets that completed them."""

@@ -1,7 +1,7 @@
 # The C types of correlation.py.
 cimport cython
 
-from kanalyze.kafka.session.exchange cimport Exchange, MessageRecord
+from kanalyze.kafka.session.exchange cimport Exchange, Message
 
 cdef enum:
     FEW = 8
@@ -12,7 +12,7 @@ cdef class PendingRequests:
     cdef public long long _most
     cdef public dict _by_id
     cdef list _few
-    cdef long long[::1] _ids
+    cdef long long _ids[FEW]
     cdef public bint _is_in_table
     cdef readonly long long size
 
@@ -53,7 +53,7 @@ cdef class Correlator:
     cpdef match(self, long long correlation_id, long long packet)
     @cython.locals(is_late=cython.bint)
     cpdef bint follow_order(self, long long asked, long long answered) except -1
-    @cython.locals(earliest=Exchange, waiting="MessageRecord*")
+    @cython.locals(earliest=Exchange, waiting=Message)
     cpdef bint overtakes(self, long long asked) except -1
     cdef _match_unique(self, long long correlation_id, long long packet)
 
@@ -73,7 +73,7 @@ cdef class _UsedIds:
 cdef long long _NO_ID
 
 
-@cython.locals(request="MessageRecord*")
+@cython.locals(request=Message)
 cdef long long _start_packet(Exchange exchange) except? -1
 
 

@@ -27,7 +27,6 @@ response comes for long, the broker counts as one that sends none, and later req
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_right
 from collections import deque
 from typing import TYPE_CHECKING
@@ -45,8 +44,6 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.common.compiled import cython  # addresses of structs are the structs
-
     FEW = 8
 
 if TYPE_CHECKING:
@@ -80,8 +77,8 @@ class PendingRequests:
     def __init__(self, most: int = 10_000) -> None:
         self._most = most
         self._few: list[Exchange] = []
-        self._ids = memoryview(array("q", bytes(8 * FEW)))
-        """The ids of the few."""
+        if not cython.compiled:
+            self._ids = [0] * FEW  # the ids of the few
         self._is_in_table = False
         """True from when the table is needed until nothing is pending."""
         self._by_id: dict[int, Exchange | deque[Exchange]] = {}
@@ -364,9 +361,9 @@ class Correlator:
         earliest = self.pending.first() if self.pending.size else None
         if earliest is None:
             return False
-        waiting = earliest.request_record()
+        waiting = earliest.request
         return (
-            waiting is not cython.NULL
+            waiting is not None
             and waiting.stream_offset < asked
             and not self.lost.has_response_to(earliest)
         )
@@ -377,6 +374,8 @@ class Correlator:
 
     def in_flight(self) -> list[Exchange]:
         """Return the requests whose response may still come."""
+        if self.pending.size == 0:
+            return []
         lost = self.lost
         return [exchange for exchange in self.pending if not lost.has_response_to(exchange)]
 
@@ -472,8 +471,8 @@ _NO_ID = 1 << 31
 
 
 def _start_packet(exchange: Exchange) -> int:
-    request = exchange.request_record()
-    return 0 if request is cython.NULL else request.start_packet
+    request = exchange.request
+    return 0 if request is None else request.start_packet
 
 
 _MAX_RESPONSES = 64

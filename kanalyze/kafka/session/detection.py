@@ -28,7 +28,7 @@ from kanalyze.kafka.session.request_scan import (
     RequestScanner,
     ScanState,
 )
-from kanalyze.kafka.session.resync import RequestLocator
+from kanalyze.kafka.session.resync import RequestLocator, may_begin_tls
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.packets import NO_TIME
 from kanalyze.model.streams import Chunk
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.message_reader import MessageReader
     from kanalyze.kafka.session.request_scan import Wire
-    from kanalyze.model.streams import Segments, StreamItem, StreamUpdate
+    from kanalyze.model.streams import StreamItem, StreamUpdate
     from kanalyze.model.tcp import TcpConnection
 
 __all__ = [
@@ -269,16 +269,11 @@ class ProtocolDetector:
         """
         tcp = update.connection
         direction = client_index if client_index is not None else tcp.opened_by or 0
-        if not tcp.start_seen[direction] or not update.items[direction]:
+        items, other = update.items[direction], update.items[1 - direction]
+        if not (tcp.start_seen[direction] and items and self._first.settles(items)):
             return None
-        first, other = _first_captured(update.items[direction]), update.items[1 - direction]
-        if first is None or not self._first.settles(first.segments, first.first):
+        if other and may_begin_tls(other):
             return None
-        if other:
-            first_answer = _first_captured(other)
-            answer = _NO_BYTES if first_answer is None else _first_segment(first_answer)
-            if len(answer) < HEADER_BYTES or looks_like_record(answer):
-                return None
         return _AT_FIRST_SIGHT[direction]
 
     def find(self, state: UndecidedConnection, *, last: bool = False) -> KafkaMatch | None:
@@ -416,27 +411,6 @@ class ProtocolDetector:
         if True in verdicts:
             return True
         return None if None in verdicts else False
-
-
-def _first_captured(items: list[StreamItem]) -> Chunk | None:
-    """Return the first chunk; None if bytes before it or of its first segment are missing."""
-    item = items[0]
-    if not isinstance(item, Chunk) or not _is_captured(item.segments, item.first):
-        return None
-    return item
-
-
-def _is_captured(segments: Segments, index: int) -> bool:
-    return segments.captured[index] >= segments.length[index]
-
-
-def _first_segment(chunk: Chunk) -> memoryview:
-    """Return the bytes of a chunk's first segment."""
-    begin = chunk.segments.start[chunk.first]
-    return chunk.segments.view(begin, begin + chunk.segments.length[chunk.first])
-
-
-_NO_BYTES = memoryview(b"")
 
 
 def _is_long(buffer: ReplayBuffer) -> bool:

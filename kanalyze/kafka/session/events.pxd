@@ -2,14 +2,13 @@
 cimport cython
 
 from kanalyze.kafka.framing.frame cimport NO_PACKET, Frame
-from kanalyze.kafka.session.exchange cimport Exchange, MessageRecord
+from kanalyze.kafka.session.exchange cimport Exchange, Message
 
 
 @cython.final
 cdef class TokenRanges:
     cdef public object _tcp
     cdef public list _partial_offsets
-    cdef readonly bint has_partial
 
     cpdef bint was_partial(self, Frame frame, int direction) except -1
 
@@ -45,7 +44,7 @@ cdef class SessionEvents:
     index=cython.Py_ssize_t,
 )
 cdef list _in_order(list exchanges)
-@cython.locals(message="MessageRecord*", packet=cython.longlong)
+@cython.locals(message=Message, packet=cython.longlong)
 cdef long long _completion_packet(Exchange exchange) except? -1
 
 

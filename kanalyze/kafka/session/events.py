@@ -23,7 +23,6 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.common.compiled import cython  # addresses of structs are the structs
     from kanalyze.kafka.framing.frame import NO_PACKET
 
 
@@ -56,18 +55,17 @@ _NONE = -1
 class TokenRanges:
     """Reports where tokens are. A later range of the same message replaces an earlier one."""
 
-    _NOT_SAVED = ("_tcp", "has_partial")
+    _NOT_SAVED = ("_tcp",)
     _SAVED = Saved("_partial_offsets:2*int")
 
     def __init__(self, tcp: TcpConnection) -> None:
         self._tcp = tcp
         self._partial_offsets = [_NONE, _NONE]
-        """By direction: stream offset of the incomplete frame that may have a token."""
-        self.has_partial = False
-        """True if there ever was one: checked for each message, and few connections have one."""
+        """By direction: stream offset of the last incomplete frame that might have a token."""
 
-    def _after_load(self) -> None:
-        self.has_partial = self._partial_offsets != [_NONE, _NONE]
+    def has_partial(self, direction: int) -> bool:
+        """Return true if an incomplete frame of a direction was ever reported."""
+        return self._partial_offsets[direction] != _NONE
 
     def of_frame(
         self, frame: Frame, direction: int, begin: int = PREFIX_BYTES, end: int | None = None
@@ -84,7 +82,6 @@ class TokenRanges:
     def of_partial(self, frame: Frame, direction: int) -> TokenBytes:
         """Report that an incomplete frame may have a token, until that is known."""
         self._partial_offsets[direction] = frame.stream_offset
-        self.has_partial = True
         return self.of_frame(frame, direction)
 
     def of_unread(self, direction: int, stream_offset: int, end: int | None = None) -> TokenBytes:
@@ -291,15 +288,10 @@ def _in_order(exchanges: list[Exchange]) -> list[Exchange]:
 def _completion_packet(exchange: Exchange) -> int:
     if exchange.settled != NO_PACKET:
         return exchange.settled
-    message = exchange.response_record()
-    if message is cython.NULL:
-        message = exchange.request_record()
-    if message is cython.NULL:
+    message = exchange.request if exchange.response is None else exchange.response
+    if message is None:
         return 0
-    packet: int = message.last_packet
-    if packet == NO_PACKET:
-        packet = message.start_packet
-    return packet
+    return message.start_packet if message.last_packet == NO_PACKET else message.last_packet
 
 
 _new = tuple.__new__

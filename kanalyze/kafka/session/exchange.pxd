@@ -11,25 +11,11 @@ cdef extern from "Python.h":
     void PyObject_GC_UnTrack(PyObject* op)
 
 
-# No exchange is part of a cycle, and there are very many: the garbage collector need not look.
-cdef inline void untrack(Exchange exchange) noexcept:
-    PyObject_GC_UnTrack(<PyObject*> exchange)
+# No message and no exchange is part of a cycle, and there are very many: the garbage collector need
+# not look.
+cdef inline void untrack(object made) noexcept:
+    PyObject_GC_UnTrack(<PyObject*> made)
 
-# What is known of a message. Of the fields that were read, `cells` are on the tape from `cells_at`
-# on (-1: there are none), and `arena_bytes` in its arena from `arena_at` on.
-cdef struct MessageRecord:
-    long long start_ns
-    long long start_packet
-    long long last_ns
-    long long last_packet
-    long long length
-    long long stream_offset
-    long long cells_at
-    long long cells
-    long long arena_at
-    long long arena_bytes
-    int read_as
-    bint is_there
 
 cdef enum:
     NO_VERSION = -1
@@ -56,28 +42,53 @@ cdef class Message:
     cdef public long long last_packet
     cdef public long long length
     cdef public long long stream_offset
-    cdef public EncodedFields encoded_fields
-    cdef object _values
+    cdef readonly long long cells_at
+    cdef readonly long long cells
+    cdef readonly long long arena_at
+    cdef readonly long long arena_bytes
     cdef public int read_as
+    cdef Tape tape
+    cdef TapeReader reader
+    cdef Shape shape
+    cdef object _values
     cdef public object data
     cdef public object pieces
 
-    cdef _of_frame(self, Frame frame)
+    cdef _begin(
+        self,
+        long long start_ns,
+        long long start_packet,
+        long long last_ns,
+        long long last_packet,
+        long long length,
+        long long stream_offset,
+    )
+    @cython.locals(encoded=EncodedFields)
+    cdef EncodedFields _encoded(self)
+    cdef set_fields(self, EncodedFields encoded)
+    @cython.locals(machine=Machine)
+    cdef take(self, BodyDecoder decode, int read_as)
+    @cython.locals(at=cython.longlong, arena_at=cython.longlong)
+    cdef move(self, Tape tape)
+
+
+cdef Message message_of(CutFrame* frame)
+@cython.locals(message=Message)
+cdef Message _message(
+    long long start_ns,
+    long long start_packet,
+    long long last_ns,
+    long long last_packet,
+    long long length,
+    long long stream_offset,
+)
 
 
 @cython.final
 cdef class Exchange:
     cdef public Peers peers
-    cdef MessageRecord req
-    cdef MessageRecord resp
-    cdef Tape req_tape
-    cdef Tape resp_tape
-    cdef TapeReader req_reader
-    cdef TapeReader resp_reader
-    cdef Shape req_shape
-    cdef Shape resp_shape
-    cdef Message _request
-    cdef Message _response
+    cdef public Message request
+    cdef public Message response
     cdef readonly int key
     cdef readonly int key_version
     cdef readonly long long correlation
@@ -91,39 +102,18 @@ cdef class Exchange:
     cdef public long long completed
     cdef public object wire
 
-    cdef _begin(self, Peers peers, int key, int key_version, long long correlation, client_id)
-    # What is known of the messages; NULL for none. Tape, reader and shape of what was read of them
-    # are the members beside the records; they are right once these were called.
-    @cython.locals(encoded=EncodedFields)
-    cdef MessageRecord* request_record(self) except? NULL
-    @cython.locals(encoded=EncodedFields)
-    cdef MessageRecord* response_record(self) except? NULL
-    @cython.locals(record="MessageRecord*")
-    cpdef Message request_message(self)
-    @cython.locals(record="MessageRecord*")
-    cpdef Message response_message(self)
-    cdef set_request_fields(self, EncodedFields encoded, int read_as)
-    cdef set_response_fields(self, EncodedFields encoded, int read_as)
-    cdef read_request(self, BodyDecoder decode, int read_as)
-    cdef read_response(self, BodyDecoder decode, int read_as)
-    @cython.locals(
-        record="MessageRecord*",
-        encoded=EncodedFields,
-        at=cython.longlong,
-        arena_at=cython.longlong,
+    cdef _begin(
+        self,
+        Peers peers,
+        Message request,
+        int key,
+        int key_version,
+        long long correlation,
+        client_id,
     )
-    cdef move_request(self, Tape tape)
 
 
-cdef int set_times(MessageRecord* record, CutFrame* frame) except -1
-cdef int _set_message(MessageRecord* record, Message message) except -1
-@cython.locals(encoded=EncodedFields)
-cdef int _set_fields(MessageRecord* record, EncodedFields encoded) except -1
-@cython.locals(machine=Machine)
-cdef int _set_body(MessageRecord* record, Machine machine, int read_as) except -1
-@cython.locals(message=Message, encoded=EncodedFields)
-cdef Message _message_of(MessageRecord* record, Tape tape, TapeReader reader, Shape shape)
 @cython.locals(exchange=Exchange)
 cdef Exchange exchange_of(
-    Peers peers, int key, int key_version, long long correlation, client_id
+    Peers peers, Message request, int key, int key_version, long long correlation, client_id
 )

@@ -17,10 +17,6 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.common.compiled import (
-        cython,  # addresses of structs are the structs
-        new_record,
-    )
     from kanalyze.common.compiled import nothing_kept as untrack
     from kanalyze.kafka.codec.values import new_fields
     from kanalyze.kafka.framing.frame import NO_PACKET
@@ -30,7 +26,7 @@ if not cython.compiled:
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
-    from kanalyze.kafka.codec.machine import Machine, Tape
+    from kanalyze.kafka.codec.machine import Tape
     from kanalyze.kafka.codec.values import BodyDecoder, EncodedFields, Shape, TapeReader
     from kanalyze.kafka.framing.frame import Frame
     from kanalyze.model.anomalies import AnomalyKind
@@ -46,7 +42,7 @@ __all__ = [
     "Message",
     "Peers",
     "exchange_of",
-    "set_times",
+    "message_of",
 ]
 
 
@@ -135,10 +131,9 @@ class Peers:
 class Message:
     """One request or response: its times, its size, and its decoded fields.
 
-    For compiled modules a number stands in place of None; Python sees None.
-
-    An exchange makes one of its record (:meth:`Exchange.request_message`) for all that is not read
-    from records.
+    For compiled modules a number stands in place of None; Python sees None. The fields that were
+    read stay where the machine wrote them; ``encoded_fields`` and ``values`` are made of them when
+    somebody asks.
 
     Attributes:
         start_ns, start_packet: of the packet with the first byte.
@@ -146,36 +141,54 @@ class Message:
             ``last_packet`` is ``NO_PACKET``. For Python: ``end_ns``, ``end_packet``.
         length: bytes with the 4-byte size prefix.
         stream_offset: of the first byte.
-        encoded_fields: the selected fields as they were decoded; None when the body was not
-            decoded, or its values were set.
         read_as: API version that the body was read as, ``NO_VERSION`` when it was not read. For
             Python: ``version``.
+        tape, reader, shape: where the fields are that were read, and what makes values of them.
+        cells_at, cells: which cells of the tape they are; ``cells`` is -1 if there are none.
+        arena_at, arena_bytes: which bytes of the tape's arena.
         data: the whole frame from its size prefix on, if it is to be kept and is complete.
         pieces: the captured bytes of the frame, if it is to be kept and is incomplete, as
             :meth:`~kanalyze.kafka.framing.frame.FramePieces.state` returns them.
     """
 
-    _NOT_SAVED = ("_values", "pieces", "encoded_fields")
+    _NOT_SAVED = (
+        *("_values", "pieces", "tape", "reader", "shape"),
+        *("cells_at", "cells", "arena_at", "arena_bytes"),
+    )
 
     def __init__(self, frame: Frame) -> None:
-        self._of_frame(frame)
+        self._begin(
+            frame.start_time_ns,
+            frame.start_packet,
+            frame.last_time_ns,
+            frame.last_packet,
+            frame.length,
+            frame.stream_offset,
+        )
 
-    def _of_frame(self, frame: Frame) -> None:
-        self.start_ns = frame.start_time_ns
-        self.start_packet = frame.start_packet
-        self.last_ns = frame.last_time_ns
-        self.last_packet = frame.last_packet
-        self.length = frame.length
-        self.stream_offset = frame.stream_offset
-        self.encoded_fields: EncodedFields | None = None
-        self._values: Any = None
-        self.read_as = NO_VERSION
-        self.data: bytes | None = None
-        self.pieces: tuple[tuple[int, ...], tuple[bytes, ...]] | None = None
+    def _begin(
+        self,
+        start_ns: int,
+        start_packet: int,
+        last_ns: int,
+        last_packet: int,
+        length: int,
+        stream_offset: int,
+    ) -> None:
+        self.start_ns, self.start_packet = start_ns, start_packet
+        self.last_ns, self.last_packet = last_ns, last_packet
+        self.length, self.stream_offset = length, stream_offset
+        self.read_as, self.cells = NO_VERSION, -1
+        if not cython.compiled:
+            self.tape: Tape | None = None
+            self.reader: TapeReader | None = None
+            self.shape: Shape | None = None
+            self._values: Any = None
+            self.data: bytes | None = None
+            self.pieces: tuple[tuple[int, ...], tuple[bytes, ...]] | None = None
 
-    @classmethod
+    @staticmethod
     def read(
-        cls,
         start_ns: int,
         start_packet: int,
         end_ns: int | None,
@@ -188,12 +201,8 @@ class Message:
         """Make one from its parts; raises ValueError for an end without time or packet."""
         if (end_ns is None) != (end_packet is None):
             raise ValueError("end time and end packet must come together")
-        message = cls.__new__(cls)
-        message.start_ns, message.start_packet = start_ns, start_packet
-        message.last_ns = 0 if end_ns is None else end_ns
-        message.last_packet = NO_PACKET if end_packet is None else end_packet
-        message.length, message.stream_offset = length, stream_offset
-        message.encoded_fields = message.data = message.pieces = None
+        last_ns, last_packet = end_ns or 0, NO_PACKET if end_packet is None else end_packet
+        message = _message(start_ns, start_packet, last_ns, last_packet, length, stream_offset)
         message.version = version
         message.values = values
         return message
@@ -217,11 +226,59 @@ class Message:
     def version(self, version: int | None) -> None:
         self.read_as = NO_VERSION if version is None else version
 
+    # -- what was read of the body ----------------------------------------------------------------
+
+    @property
+    def encoded_fields(self) -> EncodedFields | None:
+        """The selected fields; None when the body was not decoded, or its values were set."""
+        return self._encoded()
+
+    @encoded_fields.setter
+    def encoded_fields(self, encoded: EncodedFields | None) -> None:
+        self.set_fields(encoded)
+
+    def _encoded(self) -> EncodedFields | None:
+        if self.cells < 0:
+            return None
+        assert self.reader is not None
+        assert self.shape is not None
+        assert self.tape is not None
+        encoded = new_fields(self.reader, self.shape, self.tape)
+        encoded.at, encoded.cells = self.cells_at, self.cells
+        encoded.arena_at, encoded.arena_bytes = self.arena_at, self.arena_bytes
+        return encoded
+
+    def set_fields(self, encoded: EncodedFields | None) -> None:
+        """Set :attr:`encoded_fields`; fast from compiled modules."""
+        if encoded is None:
+            self.cells = -1
+            return
+        self.tape, self.reader, self.shape = encoded.tape, encoded.reader, encoded.shape
+        self.cells_at, self.cells = encoded.at, encoded.cells
+        self.arena_at, self.arena_bytes = encoded.arena_at, encoded.arena_bytes
+
+    def take(self, decode: BodyDecoder, read_as: int) -> None:
+        """Note the fields that a decoder has left on its tape, and the version it is for."""
+        machine = decode.machine
+        self.tape, self.reader, self.shape = machine.tape, decode.reader, decode.shape
+        self.cells_at, self.cells = machine.begin_at, machine.used
+        self.arena_at, self.arena_bytes = machine.arena_begin, machine.arena_used
+        self.read_as = read_as
+
+    def move(self, tape: Tape) -> None:
+        """Move what was read to another tape, which has room for it."""
+        assert self.tape is not None
+        at, arena_at = tape.used, tape.arena_used
+        tape.add(self.tape.cells, self.cells_at, self.cells)
+        tape.add_bytes(self.tape.arena, self.arena_at, self.arena_bytes)
+        self.cells_at, self.arena_at, self.tape = at, arena_at, tape
+
     @property
     def values(self) -> Any:
         """The values of the selected fields; None when the body was not read."""
-        if self._values is None and self.encoded_fields is not None:
-            self._values = self.encoded_fields.values()
+        if self._values is None:
+            encoded = self.encoded_fields
+            self._values = None if encoded is None else encoded.values()
         return self._values
 
     @values.setter
@@ -235,16 +292,42 @@ class Message:
             *(self.version, self.data, self.stream_offset),
         )
 
-    @classmethod
-    def from_state(cls, state: object) -> Message:
+    @staticmethod
+    def from_state(state: object) -> Message:
         """Make one from a state; raises ValueError for any other value."""
         start_ns, start_packet, end_ns, end_packet, length, *others = fields(state, "inINnNYi")
         version, data, offset = others
-        message = cls.read(
+        message = Message.read(
             start_ns, start_packet, end_ns, end_packet, length, None, version, offset
         )
         message.data = data
         return message
+
+
+def message_of(frame: Any) -> Message:
+    """Make the message of a frame that was cut (``CutFrame`` in ``frame.pxd``)."""
+    return _message(
+        frame.start_ns,
+        frame.start_packet,
+        frame.last_ns,
+        frame.last_packet,
+        frame.length,
+        frame.stream_offset,
+    )
+
+
+def _message(
+    start_ns: int,
+    start_packet: int,
+    last_ns: int,
+    last_packet: int,
+    length: int,
+    stream_offset: int,
+) -> Message:
+    message = Message.__new__(Message)
+    message._begin(start_ns, start_packet, last_ns, last_packet, length, stream_offset)
+    untrack(message)
+    return message
 
 
 class Exchange:
@@ -255,20 +338,13 @@ class Exchange:
     ``api_version`` are None too.
 
     Compiled modules read numbers: ``key`` and ``key_version`` (``NO_API`` for None),
-    ``correlation`` (``NO_ID`` in Kafka 0.7), ``settled`` (``NO_PACKET`` for None), and of the
-    messages a :class:`Message` is not needed for: ``req`` and ``resp`` (``MessageRecord`` in
-    ``exchange.pxd``), and where their fields are. ``request`` and ``response`` are made of these
-    when they are asked for; from then on a message may be changed, and
-    :meth:`request_record` and :meth:`response_record` bring the records up to date.
+    ``correlation`` (``NO_ID`` in Kafka 0.7), ``settled`` (``NO_PACKET`` for None).
 
     ``_anomalies`` is None while there are none; ``anomalies`` makes the list when first used.
     ``completed`` is the packet with which it counts as complete, once it is in ``SessionEvents``.
     """
 
-    _NOT_SAVED = (
-        *("completed", "previous_ns", "req_reader", "req_shape", "req_tape"),
-        *("resp_reader", "resp_shape", "resp_tape"),
-    )
+    _NOT_SAVED = ("completed", "previous_ns")
 
     def __init__(
         self,
@@ -284,12 +360,12 @@ class Exchange:
     ) -> None:
         self._begin(
             peers,
+            request,
             NO_API if api_key is None else api_key,
             NO_API if api_version is None else api_version,
             NO_ID if correlation_id is None else correlation_id,
             client_id,
         )
-        self.request = request
         self.response = response
         self.one_way = one_way
         """No response is expected: Produce with acks=0."""
@@ -299,24 +375,16 @@ class Exchange:
     def _begin(
         self,
         peers: Peers,
+        request: Message | None,
         key: int,
         key_version: int,
         correlation: int,
         client_id: str | None,
     ) -> None:
-        if not cython.compiled:
-            self.req, self.resp = (new_record(is_there=False, cells=-1) for _ in range(2))
         self.peers = peers
         """The ends, as known when the request was read; for a response alone, when that was."""
-        self.req.is_there = self.resp.is_there = False
-        self.req_tape: Tape | None = None
-        self.resp_tape: Tape | None = None
-        self.req_reader: TapeReader | None = None
-        self.resp_reader: TapeReader | None = None
-        self.req_shape: Shape | None = None
-        self.resp_shape: Shape | None = None
-        self._request: Message | None = None
-        self._response: Message | None = None
+        self.request = request
+        self.response = None
         self.key = key
         self.key_version = key_version
         self.correlation = correlation
@@ -334,114 +402,6 @@ class Exchange:
         """When the response before this one ended; 0 if there was none, if its end was lost, or if
         responses do not come in the order of their requests."""
         self.wire = "kafka"
-
-    @property
-    def request(self) -> Message | None:
-        """The request; None if it was not seen."""
-        return self.request_message()
-
-    @request.setter
-    def request(self, message: Message | None) -> None:
-        self._request = message
-        self.req.is_there = message is not None
-
-    @property
-    def response(self) -> Message | None:
-        """The response; None if there is none."""
-        return self.response_message()
-
-    @response.setter
-    def response(self, message: Message | None) -> None:
-        self._response = message
-        self.resp.is_there = message is not None
-
-    def request_message(self) -> Message | None:
-        """Return :attr:`request`; fast from compiled modules."""
-        if self._request is None and self.req.is_there:
-            record = cython.address(self.req)
-            self._request = _message_of(record, self.req_tape, self.req_reader, self.req_shape)
-        return self._request
-
-    def response_message(self) -> Message | None:
-        """Return :attr:`response`; fast from compiled modules."""
-        if self._response is None and self.resp.is_there:
-            record = cython.address(self.resp)
-            self._response = _message_of(record, self.resp_tape, self.resp_reader, self.resp_shape)
-        return self._response
-
-    # -- for compiled modules ---------------------------------------------------------------------
-
-    def request_record(self) -> Any:
-        """Return what is known of the request; NULL if it was not seen."""
-        if self._request is not None:
-            encoded = self._request.encoded_fields
-            _set_message(cython.address(self.req), self._request)
-            if encoded is not None:
-                self.req_tape, self.req_reader = encoded.tape, encoded.reader
-                self.req_shape = encoded.shape
-        return cython.address(self.req) if self.req.is_there else cython.NULL
-
-    def response_record(self) -> Any:
-        """Return what is known of the response; NULL if there is none."""
-        if self._response is not None:
-            encoded = self._response.encoded_fields
-            _set_message(cython.address(self.resp), self._response)
-            if encoded is not None:
-                self.resp_tape, self.resp_reader = encoded.tape, encoded.reader
-                self.resp_shape = encoded.shape
-        return cython.address(self.resp) if self.resp.is_there else cython.NULL
-
-    def set_request_fields(self, encoded: EncodedFields | None, read_as: int) -> None:
-        """Note what was read of the request, and as which version."""
-        if encoded is not None:
-            self.req_tape, self.req_reader = encoded.tape, encoded.reader
-            self.req_shape = encoded.shape
-            _set_fields(cython.address(self.req), encoded)
-        self.req.read_as = read_as
-        if self._request is not None:
-            self._request.encoded_fields, self._request.read_as = encoded, read_as
-
-    def set_response_fields(self, encoded: EncodedFields | None, read_as: int) -> None:
-        """As :meth:`set_request_fields`, of the response."""
-        if encoded is not None:
-            self.resp_tape, self.resp_reader = encoded.tape, encoded.reader
-            self.resp_shape = encoded.shape
-            _set_fields(cython.address(self.resp), encoded)
-        self.resp.read_as = read_as
-        if self._response is not None:
-            self._response.encoded_fields, self._response.read_as = encoded, read_as
-
-    def read_request(self, decode: BodyDecoder, read_as: int) -> None:
-        """As :meth:`set_request_fields`, of what a decoder has left on its tape."""
-        if self._request is not None:
-            self.set_request_fields(decode.left_on_tape(), read_as)
-            return
-        self.req_tape, self.req_reader = decode.machine.tape, decode.reader
-        self.req_shape = decode.shape
-        _set_body(cython.address(self.req), decode.machine, read_as)
-
-    def read_response(self, decode: BodyDecoder, read_as: int) -> None:
-        """As :meth:`read_request`, of the response."""
-        if self._response is not None:
-            self.set_response_fields(decode.left_on_tape(), read_as)
-            return
-        self.resp_tape, self.resp_reader = decode.machine.tape, decode.reader
-        self.resp_shape = decode.shape
-        _set_body(cython.address(self.resp), decode.machine, read_as)
-
-    def move_request(self, tape: Tape) -> None:
-        """Move what was read of the request to another tape, which has room for it."""
-        record = cython.address(self.req)
-        assert self.req_tape is not None
-        at, arena_at = tape.used, tape.arena_used
-        tape.add(self.req_tape.cells, record.cells_at, record.cells)
-        tape.add_bytes(self.req_tape.arena, record.arena_at, record.arena_bytes)
-        record.cells_at, record.arena_at, self.req_tape = at, arena_at, tape
-        if self._request is not None and self._request.encoded_fields is not None:
-            encoded = self._request.encoded_fields
-            encoded.tape, encoded.at, encoded.arena_at = tape, at, arena_at
-
-    # -- for Python -------------------------------------------------------------------------------
 
     @property
     def api_key(self) -> int | None:
@@ -537,65 +497,16 @@ def _is_int32(number: int | None) -> bool:
     return number is None or -(1 << 31) <= number < 1 << 31
 
 
-def set_times(record: Any, frame: Any) -> None:
-    """Begin a message with the times, the place and the size of a frame."""
-    record.is_there = True
-    record.start_ns, record.start_packet = frame.start_ns, frame.start_packet
-    record.last_ns, record.last_packet = frame.last_ns, frame.last_packet
-    record.length, record.stream_offset = frame.length, frame.stream_offset
-    record.read_as, record.cells = NO_VERSION, -1
-
-
-def _set_message(record: Any, message: Message) -> None:
-    """Bring a record up to date with the message that was made of it."""
-    record.start_ns, record.start_packet = message.start_ns, message.start_packet
-    record.last_ns, record.last_packet = message.last_ns, message.last_packet
-    record.length, record.stream_offset = message.length, message.stream_offset
-    record.read_as, record.cells = message.read_as, -1
-    if message.encoded_fields is not None:
-        _set_fields(record, message.encoded_fields)
-
-
-def _set_fields(record: Any, encoded: EncodedFields) -> None:
-    record.cells_at, record.cells = encoded.at, encoded.cells
-    record.arena_at, record.arena_bytes = encoded.arena_at, encoded.arena_bytes
-
-
-def _set_body(record: Any, machine: Machine, read_as: int) -> None:
-    record.cells_at, record.cells = machine.begin_at, machine.used
-    record.arena_at, record.arena_bytes = machine.arena_begin, machine.arena_used
-    record.read_as = read_as
-
-
-def _message_of(
-    record: Any, tape: Tape | None, reader: TapeReader | None, shape: Shape | None
-) -> Message:
-    message = Message.__new__(Message)
-    message.start_ns, message.start_packet = record.start_ns, record.start_packet
-    message.last_ns, message.last_packet = record.last_ns, record.last_packet
-    message.length, message.stream_offset = record.length, record.stream_offset
-    message.read_as = record.read_as
-    message.encoded_fields = message._values = message.data = message.pieces = None
-    if record.cells >= 0:
-        assert tape is not None
-        assert reader is not None
-        assert shape is not None
-        encoded = new_fields(reader, shape, tape)
-        encoded.at, encoded.cells = record.cells_at, record.cells
-        encoded.arena_at, encoded.arena_bytes = record.arena_at, record.arena_bytes
-        message.encoded_fields = encoded
-    return message
-
-
 def exchange_of(
     peers: Peers,
+    request: Message | None,
     key: int,
     key_version: int,
     correlation: int,
     client_id: str | None,
 ) -> Exchange:
-    """Make an :class:`Exchange` without messages; fast from compiled modules."""
+    """Make an :class:`Exchange` that has no response yet; fast from compiled modules."""
     exchange = Exchange.__new__(Exchange)
-    exchange._begin(peers, key, key_version, correlation, client_id)
+    exchange._begin(peers, request, key, key_version, correlation, client_id)
     untrack(exchange)
     return exchange

@@ -20,13 +20,18 @@ from kanalyze.kafka.session.events cimport ConnectionEvents, frame_anomaly, Toke
 from kanalyze.kafka.session.exchange cimport (
     Exchange,
     exchange_of,
-    MessageRecord,
+    Message,
+    message_of,
     NO_ID,
-    Peers,
-    set_times,
 )
 from kanalyze.kafka.session.message_reader cimport MessageBodies, MessageReader
 from kanalyze.kafka.session.whole_messages cimport RequestHead, WholeMessages
+
+
+cdef enum:
+    IN_SYNC = 0
+    LOGIN = 2
+    LOST_IN_LOGIN = 4
 
 
 @cython.final
@@ -36,73 +41,102 @@ cdef class SyncLosses:
     cdef Correlator _correlator
     cdef TokenRanges _tokens
     cdef public tuple _open
-    cdef readonly bint has_open
     cdef public object lost_ns
     cdef public tuple _times
 
-    @cython.locals(request="MessageRecord*", response="MessageRecord*")
+    @cython.locals(request=Message, response=Message)
     cpdef lost_before(self, Exchange exchange)
-    cpdef add(self, list losses, int direction, ConnectionEvents events)
+    cpdef bint is_open(self, int direction) except -1
     cpdef end_before(self, Frame frame, int direction, ConnectionEvents events)
     cpdef note_missing(self, Frame frame, int direction, Exchange exchange)
 
 
-cdef class _Completion:
+@cython.final
+cdef class SlowPath:
     cdef int _client_index
     cdef int _broker_index
     cdef MessageReader _reader
-    cdef WholeMessages _whole
-    cdef public OneWayRequests _one_way
-    cdef public EarlyResponses _early
-    cdef public long long _previous_ns
-    cdef readonly Correlator correlator
+    cdef Correlator _correlator
+    cdef MessageBodies _bodies
+    cdef readonly object login
     cdef readonly TokenRanges tokens
     cdef readonly SyncLosses losses
-    cdef readonly MessageBodies bodies
-    cdef readonly object login
+    cdef readonly EarlyResponses early
+    cdef readonly OneWayRequests one_way
+    cdef readonly int request_state
+    cdef readonly int response_state
 
-    @cython.locals(frame="CutFrame*", request="MessageRecord*")
-    cdef _complete(
-        self, Exchange exchange, CutFrames cut, Py_ssize_t index, ConnectionEvents events
+    cdef bint is_login(self) noexcept
+    cdef _note(self, int direction, event)
+    @cython.locals(is_login=cython.bint)
+    cdef _follow_login(self)
+    cdef lose(self, list losses, int direction, ConnectionEvents events)
+    cdef pass_losses(self, Frame frame, int direction, ConnectionEvents events)
+    cdef close(self, ConnectionEvents events)
+    cdef RequestHeader request_header(self, Frame frame, ConnectionEvents events)
+    cdef follow_request(self, Frame frame, RequestHeader header, ConnectionEvents events)
+    cdef follow_response(self, Exchange exchange, Frame frame)
+    cdef add_unmatched(
+        self,
+        Frame frame,
+        long long correlation_id,
+        long long previous_ns,
+        ConnectionEvents events,
     )
-    @cython.locals(
-        request="MessageRecord*",
-        response="MessageRecord*",
-        asked=cython.longlong,
-        answered=cython.longlong,
+    cdef pass_over(
+        self, Message request, long long stream_offset, long long packet, ConnectionEvents events
     )
-    cdef _check_order(self, Exchange exchange, ConnectionEvents events)
+    cdef end_early(self, ConnectionEvents events)
 
 
 @cython.final
-cdef class ExchangeBuilder(_Completion):
+cdef class ExchangeBuilder:
+    cdef int _client_index
+    cdef int _broker_index
     cdef RequestHead _head
+    cdef MessageReader _reader
+    cdef WholeMessages _whole
+    cdef public long long _previous_ns
+    cdef readonly Correlator correlator
+    cdef readonly MessageBodies bodies
+    cdef readonly SlowPath _slow
 
+    cdef lose(self, list losses, int direction, ConnectionEvents events)
     @cython.locals(
         head="RequestHead*",
         frame="CutFrame*",
+        slow=SlowPath,
         header=RequestHeader,
         exchange=Exchange,
         key=cython.int,
-        is_usual=cython.bint,
+        number=cython.longlong,
+        request=Message,
     )
     cpdef add_request(self, CutFrames cut, Py_ssize_t index, ConnectionEvents events)
-    cdef _add_readable(self, Frame frame, int direction, ConnectionEvents events)
-    @cython.locals(header=RequestHeader)
-    cdef RequestHeader _header_of(self, Frame frame, ConnectionEvents events)
     cdef _add_pending(self, Exchange exchange, ConnectionEvents events)
     @cython.locals(
         frame="CutFrame*",
+        slow=SlowPath,
         correlation_id=cython.longlong,
         previous_ns=cython.longlong,
         exchange=Exchange,
-        request="MessageRecord*",
     )
     cpdef add_response(self, CutFrames cut, Py_ssize_t index, ConnectionEvents events)
     cdef Exchange _match(self, long long packet, long long correlation_id, ConnectionEvents events)
+    @cython.locals(frame="CutFrame*", slow=SlowPath, request=Message, response=Message)
+    cdef _complete(
+        self, Exchange exchange, CutFrames cut, Py_ssize_t index, ConnectionEvents events
+    )
+    cpdef close(self, ConnectionEvents events)
 
 
-@cython.locals(exchange=Exchange)
-cdef Exchange _exchange_with(Peers peers, Frame frame, RequestHeader header)
 @cython.locals(cut=CutFrames)
 cdef CutFrames _cut_of(Frame frame)
+@cython.locals(asked=cython.longlong, answered=cython.longlong)
+cdef _check_order(
+    Correlator correlator,
+    Exchange exchange,
+    Message request,
+    Message response,
+    ConnectionEvents events,
+)

@@ -29,6 +29,7 @@ from kanalyze.kafka.session.events import (
 from kanalyze.kafka.session.exchange import Exchange, Message
 from kanalyze.kafka.session.login import Login
 from kanalyze.kafka.session.message_reader import MessageBodies
+from kanalyze.kafka.session.states import StreamEvent, after
 from kanalyze.kafka.wire import WireError
 from kanalyze.model.anomalies import AnomalyKind
 
@@ -49,12 +50,15 @@ if not cython.compiled:
         SASL_AUTHENTICATE,
         SASL_HANDSHAKE,
     )
-    from kanalyze.kafka.session.exchange import NO_ID, exchange_of, set_times
+    from kanalyze.kafka.session.exchange import NO_ID, exchange_of, message_of
+
+    IN_SYNC, LOGIN, LOST_IN_LOGIN = 0, 2, 4  # of StreamState
 
 
 if TYPE_CHECKING:
     from kanalyze.kafka.framing.frame import Frame, RequestHeader
     from kanalyze.kafka.framing.framer import SyncLoss
+    from kanalyze.kafka.session.correlation import LostMessages
     from kanalyze.kafka.session.exchange import BodyStates, Peers
     from kanalyze.kafka.session.message_reader import KeepsBytes, MessageReader
     from kanalyze.kafka.session.resync import RequestLocator
@@ -63,6 +67,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PENDING_BYTES",
     "ExchangeBuilder",
+    "SlowPath",
     "SyncLosses",
 ]
 
@@ -73,7 +78,7 @@ _MAX_TIMES = 64
 class SyncLosses:
     """The losses of both directions since the last frame, and when bytes were missing so far."""
 
-    _NOT_SAVED = ("_client_index", "_correlator", "_tcp", "_tokens", "has_open")
+    _NOT_SAVED = ("_client_index", "_correlator", "_tcp", "_tokens")
     _SAVED = Saved(
         "lost_ns:int? _open:*(list[(count,int?)],list[(count,int?)])",
         added="_times:*(list[(count,int)],list[(count,int)])",
@@ -88,8 +93,6 @@ class SyncLosses:
         self._tokens = tokens
         self._open: tuple[list[tuple[int, int | None]], ...] = ([], [])
         """By direction: stream offset and time of each loss."""
-        self.has_open = False
-        """True if a loss is open: checked for each message, and few connections have one."""
         self.lost_ns: int | None = None
         """When bytes were last found missing; None while none were."""
         self._times: tuple[list[tuple[int, int]], ...] = ([], [])
@@ -98,7 +101,6 @@ class SyncLosses:
     def _after_load(self) -> None:
         if self.lost_ns is not None and not any(self._times):
             self._note(0, 0, self.lost_ns)  # a state that has no more than the last time
-        self._update()
 
     def lost_before(self, exchange: Exchange) -> int | None:
         """Return when bytes of a stream were last missing before a message of an exchange.
@@ -109,10 +111,10 @@ class SyncLosses:
         if self.lost_ns is None:
             return None
         times = []
-        request, response = exchange.request_record(), exchange.response_record()
-        if request is not cython.NULL:
+        request, response = exchange.request, exchange.response
+        if request is not None:
             times += _times_before(self._times[self._client_index], request.stream_offset)
-        if response is not cython.NULL:
+        if response is not None:
             times += _times_before(self._times[1 - self._client_index], response.stream_offset)
         return max(times, default=None)
 
@@ -121,9 +123,9 @@ class SyncLosses:
         """True if no frame has been read yet after a loss of bytes."""
         return any(time_ns is not None for losses in self._open for _, time_ns in losses)
 
-    def has_lost_responses(self) -> bool:
-        """Return true if responses may be lost at the end of the broker's stream."""
-        return bool(self._open[1 - self._client_index])
+    def is_open(self, direction: int) -> bool:
+        """Return true if no frame of a direction has been read yet after its last loss."""
+        return bool(self._open[direction])
 
     def begin(self, in_sync: tuple[bool, bool], *, is_whole: bool) -> ConnectionEvents:
         """Return the events of a connection that begins out of sync, or with missing bytes."""
@@ -159,7 +161,6 @@ class SyncLosses:
             events.token_bytes.append(unread)
             if time_ns is not None and direction != self._client_index:
                 self._correlator.lost.add_responses(frame.start_packet)
-        self._update()
 
     def note_missing(self, frame: Frame, direction: int, exchange: Exchange) -> None:
         """Note in an exchange that bytes of a frame are missing, though it may be readable."""
@@ -175,7 +176,6 @@ class SyncLosses:
         self, direction: int, stream_offset: int, time_ns: int | None, events: ConnectionEvents
     ) -> None:
         self._open[direction].append((stream_offset, time_ns))
-        self.has_open = True
         events.token_bytes.append(self._tokens.of_unread(direction, stream_offset))
 
     def _note(self, direction: int, stream_offset: int, time_ns: int) -> None:
@@ -185,9 +185,6 @@ class SyncLosses:
         if len(times) > _MAX_TIMES:
             (offset, first_ns), (_, second_ns) = times[:2]
             times[:2] = [(offset, max(first_ns, second_ns))]
-
-    def _update(self) -> None:
-        self.has_open = bool(self._open[0] or self._open[1])
 
 
 def _times_before(losses: list[tuple[int, int]], end: int) -> list[int]:
@@ -203,8 +200,16 @@ _AFTER_ALL = 1 << 62
 """A packet number above all others."""
 
 
-class _Completion:
-    """The parts of one connection, with which its exchanges are completed."""
+class SlowPath:
+    """All of one connection that is no message in order.
+
+    Tokens and other frames that are no messages, the first frame after a loss, responses before
+    their requests, requests that may get no response. :class:`ExchangeBuilder` gives it what it
+    does not read itself, and gets back what goes on as usual.
+
+    Attributes:
+        request_state, response_state: the states of the two directions (``StreamState``).
+    """
 
     def __init__(
         self,
@@ -212,7 +217,230 @@ class _Completion:
         client_index: int,
         reader: MessageReader,
         locator: RequestLocator,
-        *,
+        correlator: Correlator,
+        bodies: MessageBodies,
+        tokens_first: bool,
+    ) -> None:
+        """Take the arguments of ``KafkaConnection``, and parts of its :class:`ExchangeBuilder`."""
+        self._client_index, self._broker_index = client_index, 1 - client_index
+        self._reader = reader
+        self._correlator = correlator
+        self._bodies = bodies
+        self.login = Login(peers, reader, locator, tokens_first=tokens_first)
+        self.tokens = TokenRanges(peers.tcp)
+        self.losses = SyncLosses(peers.tcp, client_index, correlator, self.tokens)
+        self.early = EarlyResponses()
+        self.one_way = OneWayRequests()
+        self.request_state: int = IN_SYNC
+        self.response_state: int = IN_SYNC
+        if tokens_first:
+            self._follow_login()
+
+    def restore(self) -> None:
+        """Find the states again after the parts have been loaded."""
+        self.request_state = self.response_state = IN_SYNC
+        for direction in (0, 1):
+            if self.tokens.has_partial(direction):
+                self._note(direction, StreamEvent.SUSPECTED)
+            if self.losses.is_open(direction):
+                self._note(direction, StreamEvent.SYNC_LOST)
+        self._follow_login()
+
+    def is_login(self) -> bool:
+        """Return true if raw tokens may come."""
+        return self.request_state == LOGIN or self.request_state == LOST_IN_LOGIN
+
+    @property
+    def is_settled(self) -> bool:
+        """True if neither a loss nor a response without a request has an effect on later frames."""
+        return not (self.early.has_any() or self.losses.is_waiting)
+
+    def _note(self, direction: int, event: StreamEvent) -> None:
+        if direction == self._client_index:
+            self.request_state = after(self.request_state, event)
+        else:
+            self.response_state = after(self.response_state, event)
+
+    def _follow_login(self) -> None:
+        """Note it if a login with raw tokens has begun or ended, which both ends do together."""
+        is_login = self.login.raw is not None
+        if is_login != self.is_login():
+            event = StreamEvent.LOGIN_BEGAN if is_login else StreamEvent.LOGIN_ENDED
+            self._note(0, event)
+            self._note(1, event)
+
+    # -- losses -----------------------------------------------------------------------------------
+
+    def begin(self, in_sync: tuple[bool, bool], *, is_whole: bool) -> ConnectionEvents:
+        """Return the events of a connection that begins out of sync, or with missing bytes."""
+        for direction in (0, 1):
+            if not in_sync[direction]:
+                self._note(direction, StreamEvent.SYNC_LOST)
+        return self.losses.begin(in_sync, is_whole=is_whole)
+
+    def lose(self, losses: list[SyncLoss], direction: int, events: ConnectionEvents) -> None:
+        """Note where a direction lost sync."""
+        self.losses.add(losses, direction, events)
+        self._note(direction, StreamEvent.SYNC_LOST)
+
+    def pass_losses(self, frame: Frame, direction: int, events: ConnectionEvents) -> None:
+        """Note that a complete frame has come: losses before it are over."""
+        self.losses.end_before(frame, direction, events)
+        if self.tokens.was_partial(frame, direction):
+            events.token_bytes.append(self.tokens.of_none(frame, direction))
+        if not self.losses.is_open(direction):
+            self._note(direction, StreamEvent.READ)
+
+    def close(self, events: ConnectionEvents) -> None:
+        """Complete all that waits; note which responses the end of the stream may have had."""
+        self.end_early(events)
+        if self.losses.is_open(self._broker_index):
+            self._correlator.lost.add_responses(_AFTER_ALL)
+        end_one_way(self.one_way.drop_all(), None, events)
+        self._note(0, StreamEvent.ENDED)
+        self._note(1, StreamEvent.ENDED)
+
+    # -- frames that may be no messages -----------------------------------------------------------
+
+    def request_header(self, frame: Frame, events: ConnectionEvents) -> RequestHeader | None:
+        """Return the header of a request; for any other frame None, after counting that frame."""
+        if self.request_state != IN_SYNC:
+            self.pass_losses(frame, self._client_index, events)
+        header: RequestHeader | None
+        try:
+            header = self._reader.request_header(frame)
+        except WireError:
+            header = None
+        if self.is_login():
+            kind = self.login.classify(frame, header, is_lossy=self._correlator.lost.any)
+            self._follow_login()
+            if kind == "token":
+                self._add_no_message(frame, self._client_index, "", events)
+                return None
+            if kind == "unreadable":
+                header = None
+        if header is None:
+            self._add_no_message(frame, self._client_index, "request header", events)
+        return header
+
+    def follow_request(self, frame: Frame, header: RequestHeader, events: ConnectionEvents) -> None:
+        """Follow a request of the login, or of an unknown API, which may have a token too."""
+        self.login.follow_request(frame, header)
+        self._follow_login()
+        token = PREFIX_BYTES, frame.length
+        if header.api_key == SASL_AUTHENTICATE:
+            token = self._reader.fields.token_in_request(frame, header)
+        elif self._reader.has_api(header.api_key):
+            return
+        events.token_bytes.append(self.tokens.of_frame(frame, self._client_index, *token))
+
+    def follow_response(self, exchange: Exchange, frame: Frame) -> None:
+        """Note that a response has come while raw tokens may."""
+        self.login.follow_response(exchange, frame)
+        self._follow_login()
+
+    def suspect(self, frame: Frame, direction: int, events: ConnectionEvents) -> None:
+        """Report that an incomplete frame may have a token, until that is known."""
+        events.token_bytes.append(self.tokens.of_partial(frame, direction))
+        self._note(direction, StreamEvent.SUSPECTED)
+
+    def _add_no_message(
+        self, frame: Frame, direction: int, problem: str, events: ConnectionEvents
+    ) -> None:
+        """Count a frame that is no message: a token, or what may be one if there is a problem."""
+        events.token_bytes.append(self.tokens.of_frame(frame, direction))
+        if not problem:
+            self._bodies.decoded_bytes += frame.length
+            return
+        self._bodies.undecoded_bytes += frame.length
+        kind = AnomalyKind.MISSING_BYTES if frame.missing_bytes else AnomalyKind.MALFORMED_BODY
+        tcp = self.login.peers.tcp
+        events.anomalies.append(frame_anomaly(kind, tcp, frame, direction, problem))
+
+    # -- messages out of order --------------------------------------------------------------------
+
+    def early_response(self, exchange: Exchange, events: ConnectionEvents) -> EarlyResponse | None:
+        """Return the response to a request that was read before it; None if there is none."""
+        lost = self._correlator.lost.requests
+        response = self.early.match(exchange, self._reader.checks, requests_lost=lost)
+        if response is not None:
+            events.token_bytes.append(self.tokens.of_none(response.frame, self._broker_index))
+        return response
+
+    def add_unmatched(
+        self, frame: Frame, correlation_id: int, previous_ns: int, events: ConnectionEvents
+    ) -> None:
+        """Take a frame of the broker that answers no request so far.
+
+        ``correlation_id`` is ``NO_ID`` if it could not be read. ``previous_ns`` is when the
+        response before it ended.
+        """
+        direction, is_lossy = self._broker_index, self._correlator.lost.requests
+        if self.is_login() and self.login.accepts_response(frame, is_lossy=is_lossy):
+            self._follow_login()
+            self._add_no_message(frame, direction, "", events)
+        elif correlation_id == NO_ID:
+            self._add_no_message(frame, direction, "correlation id", events)
+        else:
+            events.token_bytes.append(self.tokens.of_frame(frame, direction, _RESPONSE_HEAD_BYTES))
+            for dropped in self.early.add(EarlyResponse(frame, correlation_id, previous_ns)):
+                self._end_orphan(dropped, frame.completion_packet(), events)
+
+    def pass_over(
+        self, request: Message | None, stream_offset: int, packet: int, events: ConnectionEvents
+    ) -> None:
+        """End what waits and is before a request, or before the stream offset of its response.
+
+        ``packet`` completed the response.
+        """
+        for earlier in self.early.drop_before(stream_offset):
+            self._end_orphan(earlier, packet, events)
+        if self.one_way.has_any() and request is not None:
+            unsure = self._correlator.lost.unsure_before
+            end_one_way(self.one_way.drop_before(request.start_packet, unsure), packet, events)
+
+    def end_early(self, events: ConnectionEvents) -> None:
+        """Complete the responses whose request has not come."""
+        if self.early.has_any():
+            for frame in self.early.drop_all():
+                self._end_orphan(frame, None, events)
+
+    def _end_orphan(self, frame: Frame, packet: int | None, events: ConnectionEvents) -> None:
+        """Complete a response whose request was not seen; None if no ``packet`` showed it."""
+        peers, correlation_id = self.login.peers, self._reader.correlation_id(frame)
+        exchange = Exchange(peers, None, Message(frame), None, None, correlation_id, None)
+        exchange.settled_packet = packet
+        self._bodies.undecoded_bytes += frame.length
+        kind, direction = AnomalyKind.ORPHAN_RESPONSE, self._broker_index
+        events.anomalies.append(frame_anomaly(kind, peers.tcp, frame, direction, "", exchange))
+        events.exchanges.append(exchange)
+
+
+def end_one_way(exchanges: list[Exchange], packet: int | None, events: ConnectionEvents) -> None:
+    """Complete requests that certainly get no response; None if no ``packet`` showed it."""
+    for exchange in exchanges:
+        exchange.settled_packet = packet
+        events.exchanges.append(exchange)
+
+
+class ExchangeBuilder:
+    """Pairs requests and responses of one connection, and reads their bodies."""
+
+    if not cython.compiled:
+        _head = new_record()
+    _NOT_SAVED = ("_broker_index", "_client_index", "_reader", "_whole")
+    _SAVED = Saved(
+        "_slow.login:here bodies:here _slow.tokens:here _slow.losses:here _slow.early:here "
+        "correlator:here _slow.one_way:here _previous_ns:int",
+        is_context=True,
+    )
+
+    def __init__(
+        self,
+        peers: Peers,
+        client_index: int,
+        reader: MessageReader,
+        locator: RequestLocator,
         from_start: bool,
         keep: KeepsBytes | None,
         tokens_first: bool,
@@ -221,140 +449,58 @@ class _Completion:
         self._client_index, self._broker_index = client_index, 1 - client_index
         self._reader = reader
         self._whole = reader.whole
-        self._one_way = OneWayRequests()
         self._previous_ns = 0
         """When the last response ended; 0 if there was none, or its end was lost."""
-        self._early = EarlyResponses()
         self.correlator = Correlator(from_start=from_start)
-        self.tokens = TokenRanges(peers.tcp)
-        self.losses = SyncLosses(peers.tcp, client_index, self.correlator, self.tokens)
         self.bodies = MessageBodies(reader, keep)
-        self.login = Login(peers, reader, locator, tokens_first=tokens_first)
+        self._slow = SlowPath(
+            peers, client_index, reader, locator, self.correlator, self.bodies, tokens_first
+        )
+
+    def _after_load(self) -> None:
+        self._slow.restore()
 
     @property
     def peers(self) -> Peers:
         """The ends of the connection, as known now."""
-        return self.login.peers
+        return self._slow.login.peers
 
     @property
     def body_states(self) -> BodyStates:
         """What saves and loads the bodies of its messages."""
         return self._reader
 
-    def _complete(
-        self, exchange: Exchange, cut: CutFrames, index: int, events: ConnectionEvents
-    ) -> None:
-        """Complete an exchange with its response."""
-        direction, frame = self._broker_index, cython.address(cut.items[index])
-        set_times(cython.address(exchange.resp), frame)
-        if exchange.key == SASL_AUTHENTICATE:
-            whole = cut.frame(index)
-            token = self._reader.fields.token_in_response(whole, exchange.key_version)
-            events.token_bytes.append(self.tokens.of_frame(whole, direction, *token))
-        request = exchange.request_record()
-        if request is not cython.NULL:
-            self._check_order(exchange, events)
-        if exchange.one_way:
-            kind, tcp = AnomalyKind.UNSOLICITED_RESPONSE, exchange.peers.tcp
-            anomaly = frame_anomaly(kind, tcp, cut.frame(index), direction, "", exchange)
-            events.anomalies.append(anomaly)
-        if frame.is_object and cut.frame(index).missing_bytes:
-            self.losses.note_missing(cut.frame(index), direction, exchange)
-        self.bodies.read_response(cut, index, exchange, direction, events)
-        if self.login.raw is not None:
-            self.login.follow_response(exchange, cut.frame(index))
-        exchange.lost_ns = self.losses.lost_before(exchange)
-        events.exchanges.append(exchange)
-
-    def _check_order(self, exchange: Exchange, events: ConnectionEvents) -> None:
-        """Report a response that came too early or too late."""
-        request, response = exchange.request_record(), exchange.response_record()
-        if response.start_packet < request.start_packet:
-            # Only packets are compared: which of the two was read first depends on the batches.
-            kind = AnomalyKind.RESPONSE_BEFORE_REQUEST
-            events.anomalies.append(exchange_anomaly(kind, exchange))
-        asked, answered = request.stream_offset, response.stream_offset
-        if self.correlator.follow_order(asked, answered):
-            kind = AnomalyKind.RESPONSE_OUT_OF_ORDER
-            events.anomalies.append(exchange_anomaly(kind, exchange))
-        if not self.correlator.keeps_order or self.correlator.overtakes(asked):
-            # This request was not held up by the one whose response came before.
-            exchange.previous_ns = 0
-
-    def _end_unanswered(self, exchange: Exchange, events: ConnectionEvents) -> None:
-        """Complete a request whose response never came."""
-        if self.correlator.lost.has_response_to(exchange):
-            exchange.anomalies.append(AnomalyKind.LOST_BYTES)
-        events.anomalies.append(exchange_anomaly(AnomalyKind.UNANSWERED_REQUEST, exchange))
-        events.exchanges.append(exchange)
-
-    def _end_orphan(self, frame: Frame, packet: int | None, events: ConnectionEvents) -> None:
-        """Complete a response whose request was not seen; None if no ``packet`` showed it."""
-        peers, correlation_id = self.login.peers, self._reader.correlation_id(frame)
-        exchange = Exchange(peers, None, Message(frame), None, None, correlation_id, None)
-        exchange.settled_packet = packet
-        self.bodies.undecoded_bytes += frame.length
-        kind, direction = AnomalyKind.ORPHAN_RESPONSE, self._broker_index
-        events.anomalies.append(frame_anomaly(kind, peers.tcp, frame, direction, "", exchange))
-        events.exchanges.append(exchange)
-
-    def _add_token(self, frame: Frame, direction: int, events: ConnectionEvents) -> None:
-        """Count a token of SASL, and report where it is."""
-        events.token_bytes.append(self.tokens.of_frame(frame, direction))
-        self.bodies.decoded_bytes += frame.length
-
-    def _add_unreadable(
-        self, frame: Frame, direction: int, detail: str, events: ConnectionEvents
-    ) -> None:
-        """Count and report a frame that cannot be read; it may be a token."""
-        events.token_bytes.append(self.tokens.of_frame(frame, direction))
-        self.bodies.undecoded_bytes += frame.length
-        kind = AnomalyKind.MISSING_BYTES if frame.missing_bytes else AnomalyKind.MALFORMED_BODY
-        events.anomalies.append(frame_anomaly(kind, self.peers.tcp, frame, direction, detail))
-
-
-class ExchangeBuilder(_Completion):
-    """Pairs requests and responses of one connection, and reads their bodies."""
-
-    if not cython.compiled:
-        _head = new_record()
-    _NOT_SAVED = ("_broker_index", "_client_index", "_reader", "_whole")
-    _SAVED = Saved(
-        "login:here bodies:here tokens:here losses:here _early:here correlator:here _one_way:here "
-        "_previous_ns:int",
-        is_context=True,
-    )
-
     @property
     def buffered_bytes(self) -> int:
         """About how much memory pending requests and early responses take."""
-        pending = len(self.correlator.pending) + len(self._one_way)
-        return self._early.buffered_bytes + pending * PENDING_BYTES
+        pending = self.correlator.pending.size + len(self._slow.one_way)
+        return self._slow.early.buffered_bytes + pending * PENDING_BYTES
 
     @property
     def is_settled(self) -> bool:
         """True if no loss is open and no early response waits for its request."""
-        return not (self._early.has_any() or self.losses.is_waiting)
+        return self._slow.is_settled
 
-    def _add_readable(self, frame: Frame, direction: int, events: ConnectionEvents) -> None:
-        """Note that a complete frame has come: losses before it are over."""
-        if self.losses.has_open:
-            self.losses.end_before(frame, direction, events)
-        if self.tokens.has_partial and self.tokens.was_partial(frame, direction):
-            events.token_bytes.append(self.tokens.of_none(frame, direction))
+    def begin(self, in_sync: tuple[bool, bool]) -> ConnectionEvents:
+        """Return the events of a connection that begins out of sync, or with missing bytes."""
+        is_whole = all(in_sync) and not self.correlator.lost.requests
+        return self._slow.begin(in_sync, is_whole=is_whole)
+
+    def lose(self, losses: list[SyncLoss], direction: int, events: ConnectionEvents) -> None:
+        """Note where a direction lost sync, if it did."""
+        if losses:
+            self._slow.lose(losses, direction, events)
 
     # -- requests ---------------------------------------------------------------------------------
 
     def add_request(self, cut: CutFrames, index: int, events: ConnectionEvents) -> None:
         """Read a frame of the client."""
         head, frame = cython.address(self._head), cython.address(cut.items[index])
-        if self.losses.has_open or self.tokens.has_partial:
-            self._add_readable(cut.frame(index), self._client_index, events)
-        is_usual = self.login.raw is None and self._whole.head(cut, index, head)
-        if is_usual:
+        slow = self._slow
+        if slow.request_state == IN_SYNC and self._whole.head(cut, index, head):
             client_id = self._whole.client_id(cut, index, head)
         else:
-            header = self._header_of(cut.frame(index), events)
+            header = slow.request_header(cut.frame(index), events)
             if header is None:
                 return
             head.api_key, head.api_version = header.api_key, header.api_version
@@ -367,20 +513,22 @@ class ExchangeBuilder(_Completion):
             header = request_header_of(
                 key, head.api_version, head.correlation_id, client_id, head.body
             )
-            self._follow(cut.frame(index), header, events)
-        exchange = exchange_of(
-            self.login.peers, key, head.api_version, head.correlation_id, client_id
-        )
-        set_times(cython.address(exchange.req), frame)
+            slow.follow_request(cut.frame(index), header, events)
+        peers, request, number = slow.login.peers, message_of(frame), head.correlation_id
+        exchange = exchange_of(peers, request, key, head.api_version, number, client_id)
         if frame.is_object and cut.frame(index).missing_bytes:
-            self.losses.note_missing(cut.frame(index), self._client_index, exchange)
+            slow.losses.note_missing(cut.frame(index), self._client_index, exchange)
         exchange.one_way = self.bodies.read_request(
             cut, index, head, exchange, self._client_index, events
         )
-        if self._early.has_any() and self._match_early(exchange, events):
-            return
+        if slow.early.has_any():
+            early = slow.early_response(exchange, events)
+            if early is not None:
+                exchange.previous_ns = early.previous_ns
+                self._complete(exchange, _cut_of(early.frame), 0, events)
+                return
         if exchange.one_way:
-            _end_one_way(self._one_way.add(exchange), completion_packet(frame), events)
+            end_one_way(slow.one_way.add(exchange), completion_packet(frame), events)
         else:
             self._add_pending(exchange, events)
 
@@ -390,93 +538,46 @@ class ExchangeBuilder(_Completion):
             header = self._reader.request_header(frame)
         except WireError:
             return
-        if self.login.raw is None or self.login.may_be_request(header):
-            exchange = _exchange_with(self.login.peers, frame, header)
+        login = self._slow.login
+        if not self._slow.is_login() or login.may_be_request(header):
+            api = header.api_key, header.api_version, header.correlation_id
+            exchange = Exchange(login.peers, Message(frame), None, *api, header.client_id)
             exchange.anomalies.append(AnomalyKind.INCOMPLETE_FRAME)
             self._add_pending(exchange, events)
-
-    def _header_of(self, frame: Frame, events: ConnectionEvents) -> RequestHeader | None:
-        """Return the header of a request; for any other frame None, after counting that frame."""
-        header: RequestHeader | None
-        try:
-            header = self._reader.request_header(frame)
-        except WireError:
-            header = None
-        if self.login.raw is not None:
-            kind = self.login.classify(frame, header, is_lossy=self.correlator.lost.any)
-            if kind == "token":
-                self._add_token(frame, self._client_index, events)
-                return None
-            if kind == "unreadable":
-                header = None
-        if header is None:
-            self._add_unreadable(frame, self._client_index, "request header", events)
-        return header
-
-    def _follow(self, frame: Frame, header: RequestHeader, events: ConnectionEvents) -> None:
-        """Follow a request of the login, or of an unknown API, which may have a token too."""
-        self.login.follow_request(frame, header)
-        token = PREFIX_BYTES, frame.length
-        if header.api_key == SASL_AUTHENTICATE:
-            token = self._reader.fields.token_in_request(frame, header)
-        elif self._reader.has_api(header.api_key):
-            return
-        events.token_bytes.append(self.tokens.of_frame(frame, self._client_index, *token))
 
     def _add_pending(self, exchange: Exchange, events: ConnectionEvents) -> None:
         dropped = self.correlator.add(exchange)
         if dropped is not None:
             events.anomalies.append(exchange_anomaly(AnomalyKind.PENDING_LIMIT, dropped))
-            self._end_unanswered(dropped, events)
-
-    def _match_early(self, exchange: Exchange, events: ConnectionEvents) -> bool:
-        """Pair a request with a response that was read before it, if there is one."""
-        requests_lost = self.correlator.lost.requests
-        checks = self._reader.checks
-        response = self._early.match(exchange, checks, requests_lost=requests_lost)
-        if response is None:
-            return False
-        exchange.previous_ns = response.previous_ns
-        events.token_bytes.append(self.tokens.of_none(response.frame, self._broker_index))
-        self._complete(exchange, _cut_of(response.frame), 0, events)
-        return True
+            _end_unanswered(dropped, self.correlator.lost, events)
 
     # -- responses --------------------------------------------------------------------------------
 
     def add_response(self, cut: CutFrames, index: int, events: ConnectionEvents) -> None:
         """Read a frame of the broker."""
-        direction, frame = self._broker_index, cython.address(cut.items[index])
-        if self.losses.has_open or self.tokens.has_partial:
-            self._add_readable(cut.frame(index), direction, events)
+        frame, slow = cython.address(cut.items[index]), self._slow
+        if slow.response_state != IN_SYNC:
+            slow.pass_losses(cut.frame(index), self._broker_index, events)
         previous_ns = self._previous_ns
         self._previous_ns = 0 if frame.last_packet == NO_PACKET else frame.last_ns
-        try:
-            correlation_id = self._whole.correlation_id(cut, index)
-            if correlation_id == NO_ID:
+        correlation_id = self._whole.correlation_id(cut, index)
+        if correlation_id == NO_ID:
+            with suppress(WireError):
                 correlation_id = self._reader.correlation_id(cut.frame(index))
-        except WireError:
-            if not self._add_brokers_token(cut.frame(index), events):
-                self._add_unreadable(cut.frame(index), direction, "correlation id", events)
+        exchange = None
+        if correlation_id != NO_ID:
+            exchange = self._match(frame.start_packet, correlation_id, events)
+            if exchange is None and slow.one_way.has_any():
+                whole, checks = cut.frame(index), self._reader.checks
+                exchange = slow.one_way.match(whole, correlation_id, checks)
+        if exchange is None:
+            slow.add_unmatched(cut.frame(index), correlation_id, previous_ns, events)
             return
-        exchange = self._match(frame.start_packet, correlation_id, events)
-        if exchange is None and self._one_way.has_any():
-            exchange = self._one_way.match(cut.frame(index), correlation_id, self._reader.checks)
-        if exchange is not None:
-            exchange.previous_ns = previous_ns
-            if self._early.has_any():
-                for earlier in self._early.drop_before(frame.stream_offset):
-                    self._end_orphan(earlier, completion_packet(frame), events)
-            request = exchange.request_record()
-            if self._one_way.has_any() and request is not cython.NULL:
-                begin, unsure = request.start_packet, self.correlator.lost.unsure_before
-                passed = self._one_way.drop_before(begin, unsure)
-                _end_one_way(passed, completion_packet(frame), events)
-            self._complete(exchange, cut, index, events)
-        elif not self._add_brokers_token(cut.frame(index), events):
-            whole = cut.frame(index)
-            events.token_bytes.append(self.tokens.of_frame(whole, direction, _RESPONSE_HEAD_BYTES))
-            for dropped in self._early.add(EarlyResponse(whole, correlation_id, previous_ns)):
-                self._end_orphan(dropped, completion_packet(frame), events)
+        exchange.previous_ns = previous_ns
+        if slow.early.has_any() or slow.one_way.has_any():
+            packet = completion_packet(frame)
+            slow.pass_over(exchange.request, frame.stream_offset, packet, events)
+        self._complete(exchange, cut, index, events)
 
     def add_incomplete_response(self, frame: Frame, events: ConnectionEvents) -> None:
         """Read a response that the stream ended within."""
@@ -489,51 +590,61 @@ class ExchangeBuilder(_Completion):
             exchange.response = Message(frame)
             exchange.malformed = True
             exchange.anomalies.append(AnomalyKind.INCOMPLETE_FRAME)
-            exchange.lost_ns = self.losses.lost_before(exchange)
+            exchange.lost_ns = self._slow.losses.lost_before(exchange)
             events.exchanges.append(exchange)
 
     def _match(self, packet: int, correlation_id: int, events: ConnectionEvents) -> Exchange | None:
         """Return the request of a response that begins in ``packet``; None if it is not certain."""
         if self.correlator.is_ambiguous():
             for dropped in self.correlator.drop_ambiguous(correlation_id, packet):
-                self._end_unanswered(dropped, events)
+                _end_unanswered(dropped, self.correlator.lost, events)
         return self.correlator.match(correlation_id, packet)
 
     # -- completion -------------------------------------------------------------------------------
 
+    def _complete(
+        self, exchange: Exchange, cut: CutFrames, index: int, events: ConnectionEvents
+    ) -> None:
+        """Complete an exchange with its response."""
+        direction, frame, slow = self._broker_index, cython.address(cut.items[index]), self._slow
+        request, response = exchange.request, message_of(frame)
+        exchange.response = response
+        if exchange.key == SASL_AUTHENTICATE:
+            whole = cut.frame(index)
+            token = self._reader.fields.token_in_response(whole, exchange.key_version)
+            events.token_bytes.append(slow.tokens.of_frame(whole, direction, *token))
+        if request is not None:
+            _check_order(self.correlator, exchange, request, response, events)
+        if exchange.one_way:
+            kind, tcp = AnomalyKind.UNSOLICITED_RESPONSE, exchange.peers.tcp
+            anomaly = frame_anomaly(kind, tcp, cut.frame(index), direction, "", exchange)
+            events.anomalies.append(anomaly)
+        if frame.is_object and cut.frame(index).missing_bytes:
+            slow.losses.note_missing(cut.frame(index), direction, exchange)
+        self.bodies.read_response(cut, index, exchange, direction, events)
+        if slow.response_state != IN_SYNC and slow.is_login():
+            slow.follow_response(exchange, cut.frame(index))
+        exchange.lost_ns = slow.losses.lost_before(exchange)
+        events.exchanges.append(exchange)
+
     def expire(self, before_ns: int, events: ConnectionEvents) -> None:
         """Complete requests that expect no response, if they had waited too long by a Unix time."""
-        if self._one_way.has_any():
-            _end_one_way(self._one_way.expire(before_ns), None, events)
+        if self._slow.one_way.has_any():
+            end_one_way(self._slow.one_way.expire(before_ns), None, events)
 
     def shed(self, events: ConnectionEvents) -> None:
         """Drop early responses and the older half of the pending requests."""
-        for frame in self._early.drop_all():
-            self._end_orphan(frame, None, events)
+        self._slow.end_early(events)
         for exchange in self.correlator.drop_oldest(len(self.correlator.pending) // 2):
             events.anomalies.append(exchange_anomaly(AnomalyKind.PENDING_LIMIT, exchange))
-            self._end_unanswered(exchange, events)
-        _end_one_way(self._one_way.drop_all(), None, events)
+            _end_unanswered(exchange, self.correlator.lost, events)
+        end_one_way(self._slow.one_way.drop_all(), None, events)
 
     def close(self, events: ConnectionEvents) -> None:
         """Complete all exchanges that are not complete: pending requests, early responses."""
-        for frame in self._early.drop_all():
-            self._end_orphan(frame, None, events)
-        if self.losses.has_lost_responses():
-            self.correlator.lost.add_responses(_AFTER_ALL)
-        _end_one_way(self._one_way.drop_all(), None, events)
+        self._slow.close(events)
         for exchange in self.correlator.pending.pop_all():
-            self._end_unanswered(exchange, events)
-
-    # -- frames that are no messages --------------------------------------------------------------
-
-    def _add_brokers_token(self, frame: Frame, events: ConnectionEvents) -> bool:
-        """Return true if a frame that answers no request is a token, and count it."""
-        is_lossy = self.correlator.lost.requests
-        is_token = self.login.accepts_response(frame, is_lossy=is_lossy)
-        if is_token:
-            self._add_token(frame, self._broker_index, events)
-        return is_token
+            _end_unanswered(exchange, self.correlator.lost, events)
 
     # -- frames that continue in the next batch ---------------------------------------------------
 
@@ -544,20 +655,20 @@ class ExchangeBuilder(_Completion):
                 header = self._reader.request_header(frame)
                 if not self.bodies.keeps_bytes(header.api_key):
                     self._reader.skim_request(frame, header)
-        if self.login.may_be_token(frame):
-            events.token_bytes.append(self.tokens.of_partial(frame, self._client_index))
+        if self._slow.login.may_be_token(frame):
+            self._slow.suspect(frame, self._client_index, events)
 
     def trim_response(self, frame: Frame, events: ConnectionEvents) -> None:
         """As :meth:`trim_request`, for a response."""
         try:
             correlation_id = self._reader.correlation_id(frame)
         except WireError:
-            if self.login.raw is not None or frame.missing_bytes > 0:
-                events.token_bytes.append(self.tokens.of_partial(frame, self._broker_index))
+            if self._slow.is_login() or frame.missing_bytes > 0:
+                self._slow.suspect(frame, self._broker_index, events)
             return
         request = self.correlator.pending.oldest(correlation_id)
         if request is None or request.api_key == SASL_AUTHENTICATE:
-            events.token_bytes.append(self.tokens.of_partial(frame, self._broker_index))
+            self._slow.suspect(frame, self._broker_index, events)
         if request is None or request.api_key is None or frame.buffered_bytes <= frame.skim_above:
             return
         if not self.bodies.keeps_bytes(request.api_key):
@@ -565,23 +676,37 @@ class ExchangeBuilder(_Completion):
                 self._reader.skim_response(frame, request.api_key, request.api_version or 0)
 
 
-def _end_one_way(exchanges: list[Exchange], packet: int | None, events: ConnectionEvents) -> None:
-    """Complete requests that certainly get no response; None if no ``packet`` showed it."""
-    for exchange in exchanges:
-        exchange.settled_packet = packet
-        events.exchanges.append(exchange)
-
-
-def _exchange_with(peers: Peers, frame: Frame, header: RequestHeader) -> Exchange:
-    exchange = exchange_of(
-        peers, header.api_key, header.api_version, header.correlation_id, header.client_id
-    )
-    exchange.request = Message(frame)
-    return exchange
-
-
 def _cut_of(frame: Frame) -> CutFrames:
     """Return a frame as one that was cut."""
     cut = CutFrames()
     cut.add(frame)
     return cut
+
+
+def _check_order(
+    correlator: Correlator,
+    exchange: Exchange,
+    request: Message,
+    response: Message,
+    events: ConnectionEvents,
+) -> None:
+    """Report a response that came too early or too late."""
+    if response.start_packet < request.start_packet:
+        # Only packets are compared: which of the two was read first depends on the batches.
+        kind = AnomalyKind.RESPONSE_BEFORE_REQUEST
+        events.anomalies.append(exchange_anomaly(kind, exchange))
+    asked, answered = request.stream_offset, response.stream_offset
+    if correlator.follow_order(asked, answered):
+        kind = AnomalyKind.RESPONSE_OUT_OF_ORDER
+        events.anomalies.append(exchange_anomaly(kind, exchange))
+    if not correlator.keeps_order or correlator.overtakes(asked):
+        # This request was not held up by the one whose response came before.
+        exchange.previous_ns = 0
+
+
+def _end_unanswered(exchange: Exchange, lost: LostMessages, events: ConnectionEvents) -> None:
+    """Complete a request whose response never came."""
+    if lost.has_response_to(exchange):
+        exchange.anomalies.append(AnomalyKind.LOST_BYTES)
+    events.anomalies.append(exchange_anomaly(AnomalyKind.UNANSWERED_REQUEST, exchange))
+    events.exchanges.append(exchange)

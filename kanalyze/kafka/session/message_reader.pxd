@@ -14,7 +14,7 @@ from kanalyze.kafka.session.decode_plans cimport (
     UNSUPPORTED_VERSION,
 )
 from kanalyze.kafka.session.events cimport ConnectionEvents, frame_anomaly
-from kanalyze.kafka.session.exchange cimport Exchange, Message, MessageRecord, NO_API, NO_VERSION
+from kanalyze.kafka.session.exchange cimport Exchange, Message, NO_API, NO_VERSION
 from kanalyze.kafka.session.whole_messages cimport (
     acks_at,
     has_checked_batches,
@@ -97,6 +97,7 @@ cdef class MessageBodies:
         decode=BodyDecoder,
         frame=Frame,
         header=RequestHeader,
+        message=Message,
         acks=cython.longlong,
         key=cython.int,
         version=cython.int,
@@ -111,7 +112,12 @@ cdef class MessageBodies:
         ConnectionEvents events,
     ) except -1
     @cython.locals(
-        body=DecodedBody, decode=BodyDecoder, frame=Frame, key=cython.int, version=cython.int
+        body=DecodedBody,
+        decode=BodyDecoder,
+        frame=Frame,
+        message=Message,
+        key=cython.int,
+        version=cython.int,
     )
     cdef read_response(
         self,
@@ -126,19 +132,18 @@ cdef class MessageBodies:
         index=cython.Py_ssize_t,
         exchange=Exchange,
         pending=list,
-        request="MessageRecord*",
+        request=Message,
         cells=cython.longlong,
         arena_bytes=cython.longlong,
     )
     cpdef detach_pending(self)
     cdef bint _keeps_records(self, int api_key) except -1
     cdef _count_batches(self)
-    @cython.locals(message=Message)
     cdef _record(
         self,
         Frame frame,
         Exchange exchange,
-        bint is_request,
+        Message message,
         DecodedBody body,
         int direction,
         ConnectionEvents events,

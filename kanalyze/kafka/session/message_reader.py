@@ -20,6 +20,7 @@ import struct
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kanalyze.common.caches import remember
 from kanalyze.common.plain_values import fields
 from kanalyze.common.saved import Saved, save
 from kanalyze.kafka.codec.byte_ranges_read import byte_ranges_read, drop_unread_bytes
@@ -99,18 +100,26 @@ _EXPLAINED_BYTES = 1 << 20
 """How many bytes of malformed messages the interpreter reads in all, at 5 us a byte. A capture may
 contain nothing else; later messages get the reason without the field."""
 
+_CODE_AT = 8
+"""Position of an error code after a response header of version 0."""
 _REMEMBERED_BYTES, _MAX_REMEMBERED = 256, 256
 """Up to which size in bytes, and for how many different messages, details are remembered."""
 
 
 class FailureDetails:
-    """Explains malformed bodies; one for all connections."""
+    """Explains malformed bodies; one for all connections.
 
-    __slots__ = ("_explained_bytes", "_remembered")
+    A client or a broker that writes a wrong message mostly writes it again and again, so what is
+    said of small ones is remembered.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_catalog", "_explained_bytes", "_guesses", "_remembered")
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
         self._explained_bytes = 0
         self._remembered: dict[tuple[DecodePlan, int, bytes], str] = {}
+        self._guesses: dict[tuple[str, int, int, bytes], str] = {}
 
     def explain(self, frame: Frame, at: int, plan: DecodePlan, reason: str) -> str:
         """Say where the body at ``at`` cannot be read, and why; the reason alone if it is large.
@@ -119,7 +128,6 @@ class FailureDetails:
         """
         if frame.length > _REMEMBERED_BYTES or frame.missing_bytes:
             return self._explain(frame, at, plan, reason)
-        # A client or a broker that writes a wrong message mostly writes it again and again.
         try:
             key = (plan, at, bytes(frame.read(at, frame.length - at)))
         except WireError:  # the header takes up the frame, or bytes were dropped
@@ -130,6 +138,24 @@ class FailureDetails:
             if len(self._remembered) < _MAX_REMEMBERED:
                 self._remembered[key] = detail
         return detail
+
+    def with_guess(self, reason: str, frame: Frame, api_key: int, api_version: int) -> str:
+        """Return why a response was not read, and which error it probably has."""
+        try:
+            data = MessageReader.beginning(frame)[: frame.length]
+        except WireError:  # the first bytes are missing
+            return reason
+        is_small = _CODE_AT <= len(data) == frame.length <= _REMEMBERED_BYTES
+        key = (reason, api_key, api_version, bytes(data[_CODE_AT:])) if is_small else None
+        guess = None if key is None else self._guesses.get(key)
+        if guess is None:
+            from kanalyze.kafka.codec.failures import with_probable_error  # imported late: rare
+
+            api = self._catalog, api_key, api_version
+            guess = with_probable_error(reason, *api, data, frame.length)
+            if key is not None:
+                remember(self._guesses, key, guess, _MAX_REMEMBERED)
+        return guess
 
     def _explain(self, frame: Frame, at: int, plan: DecodePlan, reason: str) -> str:
         length = frame.length
@@ -148,8 +174,6 @@ class FailureDetails:
 
 _INT16 = struct.Struct(">h").unpack_from
 _INT32 = struct.Struct(">i").unpack_from
-_CODE_AT = 8
-"""Position of an error code after a response header of version 0."""
 _RECORDS_WITHIN_BYTES = 640
 """Within how many bytes of a Produce request's body the first records begin: only two names come
 before them."""
@@ -210,7 +234,7 @@ class MessageReader:
         self._catalog = catalog
         self._checks_crc = checks_crc
         self._plans = DecodePlans(catalog, decoders, selection)
-        self._failures = FailureDetails()
+        self._failures = FailureDetails(catalog)
         self._tape: Tape | None = None
         self.whole = WholeMessages(self._plans, checks_crc=checks_crc)
         self.checks = MessageChecks(self._plans, decoders)
@@ -293,7 +317,8 @@ class MessageReader:
             else:
                 body = self._body(frame, at, plan)
         if body.read_as == NO_VERSION:
-            return _with_guess(body, self._catalog, frame, api_key, api_version)
+            detail = self._failures.with_guess(body.detail, frame, api_key, api_version)
+            return DecodedBody(None, None, body.problem, detail)
         if self._checks_crc:
             _check_batches(body, frame, plan)
         return body
@@ -444,21 +469,6 @@ def _read_body(encoded: EncodedFields, version: int | None) -> DecodedBody:
     return body
 
 
-def _with_guess(
-    body: DecodedBody, catalog: Catalog, frame: Frame, api_key: int, api_version: int
-) -> DecodedBody:
-    """Say which error a response that was not read probably has."""
-    try:
-        data = MessageReader.beginning(frame)[: frame.length]
-    except WireError:  # the first bytes are missing
-        return body
-    from kanalyze.kafka.codec.failures import with_probable_error  # imported late: rare
-
-    reason = body.detail
-    detail = with_probable_error(reason, catalog, api_key, api_version, data, frame.length)
-    return DecodedBody(None, None, body.problem, detail)
-
-
 def _skim(
     frame: Frame, at: int | None, plan: DecodePlan, *, is_checked: bool
 ) -> tuple[Ranges, int] | None:
@@ -594,10 +604,12 @@ class MessageBodies:
     ) -> bool:
         """Read the body of an exchange's request; return whether acks say that none comes back."""
         self._undetached.append(exchange)
+        message = exchange.request
+        assert message is not None
         if self._keep is None:
             decode = self._whole.request(cut, index, head)
             if decode is not None:
-                exchange.read_request(decode, head.api_version)
+                message.take(decode, head.api_version)
                 self.decoded_bytes += cut.items[index].length
                 self._count_batches()
                 if head.api_key != PRODUCE:
@@ -614,7 +626,7 @@ class MessageBodies:
             body = _TOO_LARGE
         else:
             body = self._reader.request_body(frame, header)
-        self._record(frame, exchange, True, body, direction, events)
+        self._record(frame, exchange, message, body, direction, events)
         return head.api_key == PRODUCE and self._reader.acks(frame, header) == 0
 
     def read_response(
@@ -626,13 +638,14 @@ class MessageBodies:
         events: ConnectionEvents,
     ) -> None:
         """Read the body of an exchange's response, if its API and version are known."""
-        key, version = exchange.key, exchange.key_version
+        key, version, message = exchange.key, exchange.key_version, exchange.response
         if key == NO_API or version == NO_API:
             return
+        assert message is not None
         if self._keep is None:
             decode = self._whole.response(cut, index, key, version)
             if decode is not None:
-                exchange.read_response(decode, version)
+                message.take(decode, version)
                 self.decoded_bytes += cut.items[index].length
                 self._count_batches()
                 return
@@ -641,7 +654,7 @@ class MessageBodies:
             body = _TOO_LARGE
         else:
             body = self._reader.response_body(frame, key, version)
-        self._record(frame, exchange, False, body, direction, events)
+        self._record(frame, exchange, message, body, direction, events)
 
     def keeps_bytes(self, api_key: int) -> bool:
         """Return true if the bytes of an API's messages are kept."""
@@ -649,21 +662,19 @@ class MessageBodies:
 
     def detach_pending(self) -> None:
         """Copy the values of requests without a response: all connections share one tape."""
-        pending: list[Exchange] = []
+        pending: list[Message] = []
         cells = arena_bytes = 0
         for index in range(len(self._undetached)):
             exchange = self._undetached[index]
-            if exchange.response_record() is not cython.NULL:
-                continue
-            request = exchange.request_record()
-            if request is not cython.NULL and request.cells >= 0:
-                pending.append(exchange)
+            request = exchange.request
+            if exchange.response is None and request is not None and request.cells >= 0:
+                pending.append(request)
                 cells += request.cells
                 arena_bytes += request.arena_bytes
         if pending:
             tape = Tape(cells, arena_bytes)
-            for exchange in pending:
-                exchange.move_request(tape)
+            for request in pending:
+                request.move(tape)
         if self._undetached:
             self._undetached = []
 
@@ -678,19 +689,15 @@ class MessageBodies:
         self,
         frame: Frame,
         exchange: Exchange,
-        is_request: bool,
+        message: Message,
         body: DecodedBody,
         direction: int,
         events: ConnectionEvents,
     ) -> None:
         """Put the values into the message, and count the frame."""
-        if is_request:
-            exchange.set_request_fields(body.encoded_fields, body.read_as)
-        else:
-            exchange.set_response_fields(body.encoded_fields, body.read_as)
+        message.set_fields(body.encoded_fields)
+        message.read_as = body.read_as
         if self._keep is not None and self._keep(exchange.key):
-            message = exchange.request_message() if is_request else exchange.response_message()
-            assert message is not None
             if frame.missing_bytes:
                 message.pieces = save(frame.in_pieces())
             else:

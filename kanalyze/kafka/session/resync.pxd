@@ -53,6 +53,12 @@ cdef list _responses(
 )
 
 
-@cython.locals(length=cython.longlong, size=cython.longlong)
-cdef Frame _whole_frame(Segments segments, Py_ssize_t index)
+@cython.locals(
+    segments=Segments, index=cython.Py_ssize_t, length=cython.longlong, size=cython.longlong
+)
+cdef Frame _first_frame(list items)
+@cython.locals(
+    segments=Segments, index=cython.Py_ssize_t, length=cython.longlong, begin=cython.longlong
+)
+cpdef bint may_begin_tls(list items) except -1
 cdef int _int16_in(Frame frame, long long at) except? -7

@@ -29,6 +29,9 @@ from kanalyze.kafka.session.heuristics import (
     is_plausible_version,
 )
 from kanalyze.kafka.wire import WireError
+from kanalyze.model.streams import Chunk
+from kanalyze.model.tls import HEADER_BYTES as TLS_HEADER_BYTES
+from kanalyze.model.tls import looks_like_record
 
 try:
     import cython
@@ -56,13 +59,14 @@ if TYPE_CHECKING:
     from kanalyze.kafka.framing.frame import Frame, RequestHeader
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.message_reader import MessageReader
-    from kanalyze.model.streams import Segments
+    from kanalyze.model.streams import StreamItem
 
 __all__ = [
     "MAX_UNCONFIRMED_BYTES",
     "RequestCandidates",
     "RequestLocator",
     "ResponseLocator",
+    "may_begin_tls",
     "responses",
 ]
 
@@ -266,6 +270,9 @@ class RequestLocator(FrameLocator):
         self._catalog = catalog
         self._candidates_in: RequestCandidates | None = None
         """Made when first needed: making it reads all APIs."""
+        self._last_near = -1
+        """Key and version of the last request that :meth:`is_near` was true for: nearly every
+        client begins with the same one."""
 
     def __call__(self, view: memoryview) -> tuple[int | None, int]:
         """Return (index of a request's first byte or None, index of the first byte to keep)."""
@@ -349,13 +356,14 @@ class RequestLocator(FrameLocator):
             return "perhaps"
         return "yes" if fits else "no"
 
-    def whole_request(self, segments: Segments, index: int) -> RequestHeader | None:
-        """Return the header of the request that a segment begins with, if its verdict is ``yes``.
+    def first_request(self, items: list[StreamItem]) -> RequestHeader | None:
+        """Return the header of the request that a stream begins with, if its verdict is ``yes``.
 
-        The segment was captured to its end. It is read in place: nearly every connection is
-        detected here, and views of its bytes would take as long as all the rest.
+        None if it does not lie in the first segment, captured to its end. It is read in place:
+        nearly every connection is detected here, and views of its bytes would take as long as all
+        the rest.
         """
-        frame = _whole_frame(segments, index)
+        frame = _first_frame(items)
         if frame is None or not self.is_near(_int16_in(frame, 4), _int16_in(frame, 6)):
             return None
         try:
@@ -380,7 +388,13 @@ class RequestLocator(FrameLocator):
 
     def is_near(self, api_key: int, api_version: int) -> bool:
         """Return true if the API is known, and the version is known or slightly newer."""
-        return is_plausible_version(self._catalog, api_key, api_version)
+        key = api_key * 65536 + api_version
+        if key == self._last_near:
+            return True
+        if not is_plausible_version(self._catalog, api_key, api_version):
+            return False
+        self._last_near = key
+        return True
 
     def _may_continue(self, view: memoryview, index: int) -> bool:
         """Return true if the next bytes may be another request: a single match may be chance.
@@ -567,15 +581,37 @@ def _accept_or_wait(
     return (perhaps if is_accepted else None), perhaps
 
 
-def _whole_frame(segments: Segments, index: int) -> Frame | None:
-    """Return the complete frame that a segment begins with, if its size may be a request's."""
+def _first_frame(items: list[StreamItem]) -> Frame | None:
+    """Return the frame that the first segment begins with, if it is complete and may be a request.
+
+    None too if bytes are missing before it, or of the segment.
+    """
+    chunk = items[0]
+    if not isinstance(chunk, Chunk):
+        return None
+    segments, index = chunk.segments, chunk.first
     length = segments.lengths[index]
-    if length < HEAD_BYTES:
+    if length < HEAD_BYTES or segments.captureds[index] < length:
         return None
     size = int32_at(segments.data, segments.starts[index])
     if not 8 <= size <= LARGEST_FRAME_BYTES or size + 4 > length:
         return None
     return frame_in_segment(segments, index, 0, size + 4, 0)
+
+
+def may_begin_tls(items: list[StreamItem]) -> bool:
+    """Return true unless the first segment of a stream shows that it does not begin with TLS."""
+    chunk = items[0]
+    if not isinstance(chunk, Chunk):
+        return True
+    segments, index = chunk.segments, chunk.first
+    length, begin = segments.lengths[index], segments.starts[index]
+    if length < TLS_HEADER_BYTES or segments.captureds[index] < length:
+        return True
+    # The high byte of a plausible size is no type of a record.
+    return segments.data[begin] > TOP_SIZE_BYTE and looks_like_record(
+        segments.view(begin, begin + length)
+    )
 
 
 def _int16_in(frame: Frame, at: int) -> int:

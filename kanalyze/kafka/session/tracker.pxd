@@ -1,7 +1,7 @@
 # The C types of tracker.py.
 cimport cython
 
-from kanalyze.kafka.session.connection cimport payload_bytes
+from kanalyze.kafka.session.connection cimport has_loss, KafkaConnection, payload_bytes
 from kanalyze.kafka.session.events cimport ConnectionEvents, SessionEvents
 from kanalyze.kafka.session.exchange cimport Exchange, Peers
 
@@ -30,6 +30,9 @@ cdef class KafkaConnections:
     cdef public dict _by_serial
 
     cpdef OpenKafkaConnection find(self, serial)
+    @cython.locals(opened=OpenKafkaConnection)
+    cpdef ConnectionEvents begin(self, tcp, start)
+    cdef OpenKafkaConnection _open(self, tcp, start, bint from_start)
     cpdef ConnectionEvents read(self, OpenKafkaConnection opened, tuple streams)
     @cython.locals(exchange=Exchange, events=ConnectionEvents)
     cpdef ConnectionEvents close(self, serial, OpenKafkaConnection opened, packet)
@@ -50,6 +53,11 @@ cdef class ConnectionTracker:
     cpdef SessionEvents feed(self, updates)
     @cython.locals(kafka=OpenKafkaConnection)
     cdef _feed(self, update, SessionEvents events)
+    @cython.locals(kafka=OpenKafkaConnection)
+    cdef _decide(self, update, SessionEvents events)
     cdef _finish_step(
         self, update, OpenKafkaConnection kafka, ConnectionEvents found, SessionEvents events
     )
+
+
+cdef ConnectionEvents _read_streams(KafkaConnection connection, tuple streams)

@@ -178,7 +178,8 @@ class KafkaConnections:
             if client_index > 1 or protocol not in ("kafka", "kafka-0.7"):
                 raise ValueError("not a protocol of Kafka, or no client")
             start = KafkaStart(client_index, protocol, (True, True), ([], []), 0)
-            load(self._open(open_connection(connections, serial), start), saved)
+            tcp = open_connection(connections, serial)
+            load(self._open(tcp, start, _is_from_start(tcp, start)), saved)
         self._buffered_bytes = sum([item.buffered_bytes for item in self._by_serial.values()])
 
     @property
@@ -209,18 +210,17 @@ class KafkaConnections:
 
     def begin(self, tcp: TcpConnection, start: KafkaStart) -> ConnectionEvents:
         """Begin to read a connection; return the events of its bytes so far."""
-        opened = self._open(tcp, start)
+        from_start = _is_from_start(tcp, start)
+        opened = self._open(tcp, start, from_start)
         connection = opened.connection
-        if (_is_from_start(tcp, start) and all(start.in_sync)) or not isinstance(
-            connection, KafkaConnection
-        ):
+        if (from_start and all(start.in_sync)) or not isinstance(connection, KafkaConnection):
             return self.read(opened, start.items)
         events = connection.begin()
         events.extend(self.read(opened, start.items))
         return events
 
-    def _open(self, tcp: TcpConnection, start: KafkaStart) -> OpenKafkaConnection:
-        client_index, from_start = start.client_index, _is_from_start(tcp, start)
+    def _open(self, tcp: TcpConnection, start: KafkaStart, from_start: bool) -> OpenKafkaConnection:
+        client_index = start.client_index
         peers = Peers(tcp, *tcp.endpoint_and_peer(client_index))
         connection: _Connection
         if start.wire == "kafka-0.7":
@@ -518,13 +518,13 @@ class ConnectionTracker:
             events.add(connection_events)
             self._kafka.account(kafka, events)
             return
-        tcp, counts = update.connection, self.counts
+        tcp, counts, connection = update.connection, self.counts, kafka.connection
         connection_events.extend(self._kafka.close(tcp.serial, kafka, update.closed_packet))
         events.add(connection_events)
-        counts.decoded_bytes += kafka.connection.decoded_bytes
-        counts.undecoded_bytes += kafka.connection.undecoded_bytes
-        counts.batches.add(kafka.connection.batches)
-        counts.skipped_bytes += kafka.connection.skipped_bytes + kafka.dropped_bytes
+        counts.decoded_bytes += connection.decoded_bytes
+        counts.undecoded_bytes += connection.undecoded_bytes
+        counts.batches.add(connection.batches)
+        counts.skipped_bytes += connection.skipped_bytes + kafka.dropped_bytes
         events.closed_clients[tcp.serial] = kafka.client_index
         if self._collect_summaries:
             events.summaries.append(kafka.summary(tcp))

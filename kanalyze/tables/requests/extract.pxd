@@ -25,7 +25,7 @@ from kanalyze.tables.requests.summaries cimport (
     TRANSACTIONAL_ID,
 )
 from kanalyze.tables.requests.topics cimport NO_TOPIC, TopicTable
-from kanalyze.kafka.session.exchange cimport Exchange, MessageRecord, NO_API
+from kanalyze.kafka.session.exchange cimport Exchange, Message, NO_API
 
 cdef enum:
     OF_PRODUCE = 0
@@ -63,8 +63,8 @@ cdef class Extractors:
     @cython.locals(
         extractor=_Extractor,
         summary=ExchangeSummary,
-        request="MessageRecord*",
-        response="MessageRecord*",
+        request=Message,
+        response=Message,
         has_request=cython.bint,
         has_response=cython.bint,
     )

@@ -247,15 +247,16 @@ class Extractors:
         It is the same object each time; its values are valid until the next call.
         """
         summary, extractor = self._begin(exchange.key), self._last
-        request, response = exchange.request_record(), exchange.response_record()
-        has_request = request is not cython.NULL and request.cells >= 0
-        has_response = response is not cython.NULL and response.cells >= 0
+        request, response = exchange.request, exchange.response
+        has_request = request is not None and request.cells >= 0
+        has_response = response is not None and response.cells >= 0
         if extractor is not None and has_request and extractor.request is not None:
-            assert exchange.req_shape is not None
-            assert exchange.req_tape is not None
+            assert request is not None
+            assert request.shape is not None
+            assert request.tape is not None
             extractor.request.read_cells(
-                exchange.req_shape,
-                exchange.req_tape,
+                request.shape,
+                request.tape,
                 request.cells_at,
                 request.arena_at,
                 summary,
@@ -263,11 +264,12 @@ class Extractors:
                 self._forgotten,
             )
         if extractor is not None and has_response and extractor.response is not None:
-            assert exchange.resp_shape is not None
-            assert exchange.resp_tape is not None
+            assert response is not None
+            assert response.shape is not None
+            assert response.tape is not None
             extractor.response.read_cells(
-                exchange.resp_shape,
-                exchange.resp_tape,
+                response.shape,
+                response.tape,
                 response.cells_at,
                 response.arena_at,
                 summary,

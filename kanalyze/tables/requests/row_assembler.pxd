@@ -29,7 +29,7 @@ from kanalyze.tables.requests.row_columns cimport (
     TopicLookup,
 )
 from kanalyze.tables.requests.topics cimport TopicTable
-from kanalyze.kafka.session.exchange cimport Exchange, MessageRecord, NO_API, NO_ID, NO_VERSION
+from kanalyze.kafka.session.exchange cimport Exchange, Message, NO_API, NO_ID, NO_VERSION
 from kanalyze.kafka.framing.frame cimport NO_PACKET
 from kanalyze.model.streams cimport NO_TIME
 
@@ -85,8 +85,8 @@ cdef class RowAssembler:
     cdef _name_columns(self)
     @cython.locals(
         at=cython.Py_ssize_t,
-        request="MessageRecord*",
-        response="MessageRecord*",
+        request=Message,
+        response=Message,
         api=RowApi,
         peers=RowPeers,
         summary=ExchangeSummary,
@@ -105,10 +105,8 @@ cdef class RowAssembler:
         began_ns=cython.longlong,
         ended_ns=cython.longlong,
     )
-    cdef _put_messages(self, Py_ssize_t at, MessageRecord* request, MessageRecord* response)
-    cdef _put_errors(
-        self, Py_ssize_t at, RowApi api, ExchangeSummary summary, MessageRecord* response
-    )
+    cdef _put_messages(self, Py_ssize_t at, Message request, Message response)
+    cdef _put_errors(self, Py_ssize_t at, RowApi api, ExchangeSummary summary, Message response)
     @cython.locals(
         with_bytes=cython.Py_ssize_t,
         count=cython.longlong,
@@ -118,7 +116,7 @@ cdef class RowAssembler:
         partitions=PartitionColumns,
         index=cython.Py_ssize_t,
     )
-    cdef _put_sums(self, Py_ssize_t at, RowApi api, ExchangeSummary summary, MessageRecord* response)
+    cdef _put_sums(self, Py_ssize_t at, RowApi api, ExchangeSummary summary, Message response)
     @cython.locals(
         is_within=cython.bint,
         was_held=cython.int,
@@ -131,8 +129,8 @@ cdef class RowAssembler:
         long long serial,
         RowApi api,
         ExchangeSummary summary,
-        MessageRecord* request,
-        MessageRecord* response,
+        Message request,
+        Message response,
     )
     cdef _make_row_room(self, Py_ssize_t rows)
     cdef bint _has_many_words(self) except *
@@ -153,10 +151,8 @@ cdef int _was_held_back(
     long long serial,
     RowApi api,
     ExchangeSummary summary,
-    MessageRecord* request,
-    MessageRecord* response,
+    Message request,
+    Message response,
 ) except -2
 cdef long long _nearest(long long late_ns, long long early_ns) except? -1
-cdef str _status(
-    Exchange exchange, MessageRecord* request, MessageRecord* response, bint failed
-)
+cdef str _status(Exchange exchange, Message request, Message response, bint failed)

@@ -195,7 +195,7 @@ class RowAssembler:
             # This block will most likely have as many rows as the one before.
             self._make_row_room(max(_MIN_ROOM, 2 * self._room, self._last_rows))
         at = self._rows
-        request, response = exchange.request_record(), exchange.response_record()
+        request, response = exchange.request, exchange.response
         api = self._apis.of(exchange)
         summary: ExchangeSummary = self.summary(exchange)
         if summary.pairs:
@@ -206,7 +206,7 @@ class RowAssembler:
         serial = peers.serial
         self._put_head(at, api, exchange)
         self._put_messages(at, request, response)
-        if request is not cython.NULL:
+        if request is not None:
             self._latency_parts.put(at, peers, exchange, request, response)
         self._put_errors(at, api, summary, response)
         self._status.put(at, _status(exchange, request, response, bool(summary.errors)))
@@ -263,14 +263,14 @@ class RowAssembler:
 
     def _put_messages(self, at: int, request: Any, response: Any) -> None:
         """Write times, sizes and packets; packet numbers are still those over all captures."""
-        if request is not cython.NULL:
+        if request is not None:
             if request.start_ns != NO_TIME:
                 self._request_start_ns.put(at, request.start_ns)
             if request.last_packet != NO_PACKET and request.last_ns != NO_TIME:
                 self._request_end_ns.put(at, request.last_ns)
             self._request_bytes.put(at, request.length)
             self._request_packet.put(at, request.start_packet)
-        if response is cython.NULL:
+        if response is None:
             return
         if response.start_ns != NO_TIME:
             self._response_start_ns.put(at, response.start_ns)
@@ -278,7 +278,7 @@ class RowAssembler:
             self._response_end_ns.put(at, response.last_ns)
         self._response_bytes.put(at, response.length)
         self._response_packet.put(at, response.start_packet)
-        if request is cython.NULL:
+        if request is None:
             return
         sent_ns, answered_ns = request.last_ns, response.start_ns
         if request.last_packet != NO_PACKET and sent_ns != NO_TIME and answered_ns != NO_TIME:
@@ -294,7 +294,7 @@ class RowAssembler:
                 self._errors.put(topic, topic_id, partition, code, api.error_name(code))
         self._errors.end_row(at)
         # Errors are unknown without a decoded response. A 0 would claim that there were none.
-        if response is cython.NULL or response.read_as == NO_VERSION:
+        if response is None or response.read_as == NO_VERSION:
             return
         if summary.errors:
             first = summary.errors[0][3]
@@ -319,7 +319,7 @@ class RowAssembler:
             else:
                 is_counted = False
         # An answered fetch has a known number of records, even if that is 0.
-        is_read = response is not cython.NULL and response.cells >= 0
+        is_read = response is not None and response.cells >= 0
         if with_bytes == 0 and (api.is_produce or not is_read):
             return
         self._record_bytes.put(at, size)
@@ -344,7 +344,7 @@ class RowAssembler:
             self._waited.put(at, 0)
             self._latency_parts.put_no_wait(at)
             return
-        if request is cython.NULL or response is cython.NULL:
+        if request is None or response is None:
             return
         if request.last_packet == NO_PACKET:
             return
@@ -501,14 +501,14 @@ def _nearest(late_ns: int, early_ns: int) -> int:
 
 
 def _status(exchange: Exchange, request: Any, response: Any, failed: bool) -> str:
-    if request is cython.NULL:
+    if request is None:
         return "orphan_response"
     if failed:
         # The error code of the response counts, even if the request is incomplete.
         return "error"
     if exchange.malformed:
         return "malformed"
-    if response is cython.NULL:
+    if response is None:
         return "one_way" if exchange.one_way else "unanswered"
     # Whatever the reason is that a body was not read: without its codes nothing is known to be ok.
     return "malformed" if response.read_as == NO_VERSION else "ok"

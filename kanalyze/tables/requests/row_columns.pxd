@@ -2,7 +2,7 @@
 cimport cython
 
 from kanalyze.kafka.framing.frame cimport NO_PACKET
-from kanalyze.kafka.session.exchange cimport Exchange, MessageRecord, NO_API, Peers
+from kanalyze.kafka.session.exchange cimport Exchange, Message, NO_API, Peers
 from kanalyze.model.streams cimport NO_TIME
 from kanalyze.model.tcp cimport NetworkPath, RoundTripHistory
 from kanalyze.tables.columns.buffers cimport IntBuffer, WordBuffer
@@ -262,7 +262,7 @@ cdef class PartsWriter:
         is_within=cython.bint,
     )
     cdef bint put_wait(
-        self, Py_ssize_t at, MessageRecord* request, MessageRecord* response, long long limit_ns
+        self, Py_ssize_t at, Message request, Message response, long long limit_ns
     ) except -1
     @cython.locals(
         path=NetworkPath,
@@ -274,7 +274,7 @@ cdef class PartsWriter:
         retransmitted=cython.longlong,
     )
     cdef put(
-        self, Py_ssize_t at, RowPeers peers, Exchange exchange, MessageRecord* request, MessageRecord* response
+        self, Py_ssize_t at, RowPeers peers, Exchange exchange, Message request, Message response
     )
     @cython.locals(
         is_ended=cython.bint,
@@ -285,7 +285,7 @@ cdef class PartsWriter:
         zero_windows=cython.longlong,
     )
     cdef long long _put_counts(
-        self, Py_ssize_t at, NetworkPath path, MessageRecord* request, MessageRecord* response
+        self, Py_ssize_t at, NetworkPath path, Message request, Message response
     ) except? FAILED
     @cython.locals(
         unexplained_ns=cython.longlong,
@@ -299,12 +299,12 @@ cdef class PartsWriter:
         Py_ssize_t at,
         RowPeers peers,
         Exchange exchange,
-        MessageRecord* request,
-        MessageRecord* response,
+        Message request,
+        Message response,
         long long broker_ns,
         bint has_resent,
     )
 
 
 cpdef object capture_point(long long client_ns, long long broker_ns)
-cdef bint _is_near(MessageRecord* request, MessageRecord* response) except -1
+cdef bint _is_near(Message request, Message response) except -1

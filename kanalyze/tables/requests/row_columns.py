@@ -707,7 +707,7 @@ class PartsWriter:
             return
         if request.last_ns >= request.start_ns:
             self._request_send_ns.put(at, request.last_ns - request.start_ns)
-        if response is cython.NULL:
+        if response is None:
             return
         path: NetworkPath = peers.path
         to_broker, to_client = (
@@ -848,7 +848,7 @@ def _is_near(request: Any, response: Any) -> bool:
         return False
     if not (-_FAR_NS < request.start_ns < _FAR_NS and -_FAR_NS < request.last_ns < _FAR_NS):
         return False
-    if response is cython.NULL:
+    if response is None:
         return True
     if response.start_ns == NO_TIME or response.last_ns == NO_TIME:
         return False

@@ -149,11 +149,11 @@ def test_a_loss_is_an_anomaly_and_its_bytes_are_unread_until_a_frame_is_read() -
     assert [each.kind for each in events.anomalies] == [AnomalyKind.NOT_IN_SYNC]
     assert [(each.stream_offset, each.end) for each in events.token_bytes] == [(0, None)]
     assert correlator.lost.requests
-    assert losses.has_open
+    assert losses.is_open(CLIENT)
     assert losses.is_waiting
     losses.end_before(frame_of(k.heartbeat(1)), CLIENT, events)
     assert [(each.stream_offset, each.end) for each in events.token_bytes] == [(0, None), (0, 0)]
-    assert not losses.has_open
+    assert not losses.is_open(CLIENT)
     assert losses.lost_ns == TIME_NS + 5
 
 
@@ -191,7 +191,7 @@ def test_after_a_loss_of_responses_earlier_requests_may_have_lost_theirs() -> No
     correlator, events = Correlator(from_start=True), ConnectionEvents()
     losses, request = new_losses(correlator), exchange(1, 0)
     losses.add([SyncLoss(0, None, TIME_NS, 1)], BROKER, events)
-    assert losses.has_lost_responses()
+    assert losses.is_open(BROKER)
     assert not correlator.lost.has_response_to(request)
     losses.end_before(frame_of(k.heartbeat_answer(1)), BROKER, events)
     assert correlator.lost.has_response_to(request)
@@ -201,7 +201,7 @@ def test_a_direction_that_begins_out_of_sync_is_unread_and_no_loss_of_requests()
     losses = new_losses()
     events = losses.begin((False, True), is_whole=False)
     assert [(each.direction, each.end) for each in events.token_bytes] == [(CLIENT, None)]
-    assert (losses.has_open, losses.is_waiting, losses.lost_ns) == (True, False, TIME_NS)
+    assert (losses.is_open(CLIENT), losses.is_waiting, losses.lost_ns) == (True, False, TIME_NS)
     assert new_losses().begin((True, False), is_whole=False).anomalies == []
     whole = new_losses()
     assert whole.begin((True, True), is_whole=True).token_bytes == []
@@ -221,6 +221,6 @@ def test_a_state_has_open_losses_and_an_older_one_the_last_of_them() -> None:
     losses, other, older = new_losses(), new_losses(), new_losses()
     losses.add([SyncLoss(7, None, TIME_NS, 3)], BROKER, ConnectionEvents())
     load(other, save(losses))
-    assert (other.has_open, save(other)) == (True, save(losses))
+    assert (other.is_open(BROKER), save(other)) == (True, save(losses))
     load(older, (TIME_NS, (), ()))
     assert older.lost_before(answered(0, 0)) == TIME_NS

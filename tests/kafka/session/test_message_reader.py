@@ -42,6 +42,31 @@ def test_a_message_is_read_the_same_from_any_segments(sizes: list[int]) -> None:
     assert READER.parse_header(READER.beginning(frame), frame.size) == head
 
 
+SMALL_RESPONSES = st.lists(
+    st.tuples(
+        st.integers(0, 3),  # correlation ids: what is said does not depend on them
+        st.sampled_from([(k.API_VERSIONS, 3), (k.METADATA, 12), (k.HEARTBEAT, 99), (999, 0)]),
+        st.sampled_from([b"", b"\0", b"\0\0"]),
+        st.sampled_from([0, 3, 35, 12345]),
+        st.binary(max_size=8),
+    ),
+    max_size=12,
+)
+
+
+@given(SMALL_RESPONSES)
+def test_what_is_said_of_a_response_is_the_same_when_it_comes_again(
+    responses: list[tuple[int, tuple[int, int], bytes, int, bytes]],
+) -> None:
+    one_for_all = MessageReader(CATALOG, Decoders(CATALOG), lambda _api, _kind: Projection.of())
+    for correlation_id, api, before, code, after in responses:
+        data = struct.pack(">i", correlation_id) + before + struct.pack(">h", code) + after
+        frame = frame_of(struct.pack(">i", len(data)) + data)
+        fresh = MessageReader(CATALOG, Decoders(CATALOG), lambda _api, _kind: Projection.of())
+        details = [reader.response_body(frame, *api).detail for reader in (one_for_all, fresh)]
+        assert details[0] == details[1]
+
+
 @pytest.mark.parametrize("length", range(10))
 def test_a_frame_without_room_for_a_header_is_refused(length: int) -> None:
     frame = frame_of(struct.pack(">i", length) + b"\0\x0c\0\0\0\0\0\1\0\5"[:length])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kanalyze.kafka.session.resync import RequestCandidates, RequestLocator, ResponseLocator
 from kanalyze.kafka.session.resync import responses as find_responses
-from kanalyze.model.streams import Segments
+from kanalyze.model.streams import Chunk, Segments
 from tests.support import kafka as k
 from tests.support.cases import for_each
 from tests.support.session import CATALOG, READER
@@ -49,7 +49,7 @@ def test_a_request_is_whole_if_its_verdict_is_yes() -> None:
     for data in (*frames, frame + b"more", newer, bytes(20), k.heartbeat(1, client_id="a\n")):
         view = memoryview(data)
         segments = Segments(view, [0], [len(view)], [len(view)], [0], [1])
-        header = REQUESTS.whole_request(segments, 0)
+        header = REQUESTS.first_request([Chunk(0, segments, 0, 1)])
         assert (header is not None) == (REQUESTS.verdict(view) == "yes"), data
         if header is not None:
             assert (header.api_key, header.correlation_id) == (k.HEARTBEAT, 7)
