@@ -13,12 +13,8 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from itertools import accumulate
-from itertools import chain
-from itertools import pairwise
-from operator import attrgetter
-from itertools import repeat
-from operator import is_not
+from itertools import accumulate, chain, pairwise, repeat
+from operator import attrgetter, is_not
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.common.int_columns import picked, picked_types, shifted, take_turns
