@@ -54,9 +54,13 @@ if TYPE_CHECKING:
     from kanalyze.batch.run_plan import InputFile, RunPlan, Settings
     from kanalyze.spec.rows.anomalies import AnomalyRow
 
-__all__ = ["REPORT", "run_batch"]
+__all__ = ["REPORT", "NoNewCapturesError", "run_batch"]
 
 REPORT: Final = "report.json"
+
+
+class NoNewCapturesError(KanalyzeError):
+    """A run that follows others has nothing to read."""
 
 
 def run_batch(
@@ -81,6 +85,8 @@ def run_batch(
     Raises:
         KanalyzeError: the run failed. Either no file of the archive has changed, or the run was
             committed, and the next run completes it.
+        NoNewCapturesError: there is nothing to read, and the settings are those of a run that
+            follows others.
     """
     out = engine.folder(settings.out)
     with only_run(out):
@@ -89,6 +95,8 @@ def run_batch(
             warn(f"{out.shown}: run {commits.last.run} had been interrupted, and is complete now")
         run = plan_run(engine.folder, plan, settings, out, commits, warn)
         if not run.is_needed:
+            if settings.follows:
+                raise NoNewCapturesError("no new captures")
             warn("no new captures")
         report_options = ReportOptions() if options is None else options
         batch = _BatchRun(engine, plan, settings, run, out, warn, report_phase, report_options)

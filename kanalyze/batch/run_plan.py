@@ -152,6 +152,8 @@ class Settings(NamedTuple):
     """Start over, and replace all rows."""
     settle_s: float = 60
     """With a checkpoint: a file is read if it was not written to for this time in s."""
+    follows: bool = False
+    """Whether runs follow each other, so that one without new captures makes no report."""
     buckets: int | None = None
     """The number of buckets; None for one that depends on the captures and cores."""
     split_bytes: int = 64 << 20

@@ -180,6 +180,7 @@ _BATCH_EXAMPLES = """\
 examples:
   kanalyze batch captures/ --out archive/
   kanalyze batch captures/ --out archive/ --checkpoint state/
+  kanalyze batch captures/ --out archive/ --checkpoint state/ --follow
   kanalyze batch captures/ --out archive/ --engine process
   kanalyze batch s3://bucket/captures/ --out s3a://bucket/archive --master yarn
 
@@ -611,6 +612,8 @@ COMMANDS = {
                 "from",
                 "--settle SECONDS": "leave files that changed less than this time ago to the next "
                 "run (default: 60)",
+                "--follow [SECONDS]": "run again this long after each run, until SIGINT or SIGTERM "
+                "(default: 60)",
                 "--finish": "the last run: read all files, and close open connections",
                 "--replace": "begin again: replace all rows of the folder, also those of other "
                 "captures or of another archive",
@@ -630,7 +633,7 @@ COMMANDS = {
                 "this size (default: 64M)",
             },
         },
-        defaults={"settle": 60.0, "engine": "spark", "split_size": 64 << 20},
+        defaults={"settle": 60.0, "follow": 60.0, "engine": "spark", "split_size": 64 << 20},
         required="out",
     ),
     "completion": Command(

@@ -6,7 +6,10 @@ import io
 import json
 import os
 import shutil
+import signal
 import struct
+import subprocess
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -20,6 +23,7 @@ import kanalyze
 from kanalyze.batch.checkpoint import _first_line
 from kanalyze.batch.commit import RECORD, STAGING, only_run
 from kanalyze.batch.shared_folder import SharedFolder
+from kanalyze.cli.interruption import Interrupted
 from kanalyze.cli.main import main
 from kanalyze.errors import UsageError
 from kanalyze.runtime.state import _digest
@@ -27,11 +31,13 @@ from kanalyze.spark.hadoop_folder import HadoopFolder
 from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS
 from kanalyze.spec.rows.cluster import CARRIED_NAMES
 from kanalyze.spec.rows.requests import COLUMNS
+from tests.support import tls_captures
 from tests.support.captures import NAMES, path
 from tests.support.cut_captures import cut, packets_of, write_pcap
 from tests.support.packets import ACK, RST, SYN, pcap_file, segment, timed
 from tests.support.quality import UNCHECKED_BATCHES
 from tests.support.spark_tables import as_on_spark
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -623,6 +629,111 @@ def assert_growing_archive_matches_one_run(
     result = run_with_more(run, archive, mock, end=4)
     assert result.status == 2
     assert "the archive was finished before 1 capture came; --replace starts over" in result.err
+
+
+class Waits:
+    """Stands for the time between runs: does something in each, and ends the run in the last."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *actions: Callable[[], object]) -> None:
+        self.actions = list(actions)
+        self.seconds: list[float] = []
+        monkeypatch.setattr("kanalyze.cli.batch.time.sleep", self)
+
+    def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+        if not self.actions:
+            raise Interrupted(signal.SIGTERM)
+        self.actions.pop(0)()
+
+
+@pytest.mark.usefixtures("few_findings")
+def test_runs_follow_each_other_until_a_signal(run, growing, tmp_path, monkeypatch):
+    growing.add(1, 0)
+    unsettled = growing.folder / "fresh.pcap"
+    unsettled.write_bytes(b"")
+    os.utime(unsettled, (time.time() + 3600, time.time() + 3600))
+    page, shown = tmp_path / "page.html", tmp_path / "shown.json"
+    states: list[bytes] = []
+
+    def remember() -> None:
+        states.append(page.read_bytes() + shown.read_bytes())
+
+    def add() -> None:
+        remember()
+        growing.add(2, 3, 4, 5)
+
+    waits = Waits(monkeypatch, remember, add, remember, lambda: None)
+    result = run(*growing.arguments, "--follow", 7, "--html", page, "--json", shown)
+    assert (result.status, waits.seconds) == (128 + signal.SIGTERM, [7] * 5)
+    # A run without new captures writes nothing, and says nothing that the run before said.
+    assert states[0] == states[1] != states[2]
+    assert result.err.count("may still be written: 1 capture") == 1
+    assert "no new captures" not in result.err
+    unsettled.unlink()
+    assert run(*growing.arguments, "--finish").status == 0
+    expected = Expected(tmp_path, growing.folder.iterdir())
+    for table, expected_rows in expected.tables.items():
+        assert rows(growing.out, table) == expected_rows
+    assert report(growing.out) == expected.report
+
+
+@pytest.mark.usefixtures("few_findings")
+def test_only_the_first_of_several_runs_replaces_the_rows(run, archive, monkeypatch):
+    Waits(monkeypatch, lambda: None)
+    assert run_with_more(run, archive, "--replace", "--follow").status == 128 + signal.SIGTERM
+    assert {name.split("/")[-1][:10] for name in row_files(archive.out)} >= {"run-000002"}
+    assert not [name for name in row_files(archive.out) if "-000003-" in name]
+
+
+@pytest.mark.usefixtures("few_findings")
+def test_key_logs_may_grow_between_runs_that_follow_each_other(run, tmp_path, monkeypatch):
+    name = "tls13-sasl"
+    keys, inbox, out = tmp_path / "keys", tmp_path / "in", tmp_path / "out"
+    for folder in (keys, inbox):
+        folder.mkdir()
+    lines = tls_captures.keylog(name).read_bytes().splitlines(keepends=True)
+    (keys / "first.keys").write_bytes(b"".join(lines[: len(lines) // 2]))
+
+    def add() -> None:
+        (keys / "second.keys").write_bytes(b"".join(lines[len(lines) // 2 :]))
+        shutil.copy(tls_captures.path(name), inbox)
+
+    Waits(monkeypatch, add)
+    options = ["--checkpoint", tmp_path / "state", "--settle", 0, "--keylog", keys]
+    assert run(inbox, "--out", out, *options, "--follow").status == 128 + signal.SIGTERM
+    expected = counted(kanalyze.requests(str(inbox), keylog=tls_captures.keylog(name)).to_arrow())
+    found = rows(out)
+    assert found
+    assert not found - expected
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--follow"], "--follow needs --checkpoint"),
+        (["--finish"], "--finish needs --checkpoint"),
+        (["--checkpoint", "s", "--follow", "1", "--finish"], "--finish is for the last run"),
+    ],
+)
+def test_options_of_growing_archives_that_do_not_go_together(options, message, run, tmp_path):
+    result = run(tmp_path, "--out", tmp_path / "out", *options)
+    assert (result.status, result.err.count("\n")) == (2, 1)
+    assert message in result.err
+
+
+def test_a_signal_ends_a_run_that_waits(growing, tmp_path):
+    growing.add(0)
+    arguments = ["--engine", "process", "--jobs", "1", "--follow", "600"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kanalyze", "batch", *map(str, growing.arguments), *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    wait_until(lambda: growing.state.exists() and not (growing.out / STAGING).exists())
+    process.terminate()
+    assert process.communicate()[1] == b""
+    assert process.returncode == 128 + signal.SIGTERM
+    assert not (growing.out / STAGING).exists()
 
 
 @pytest.mark.usefixtures("few_findings")

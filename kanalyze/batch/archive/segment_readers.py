@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from kanalyze.net.segment_columns import SegmentColumns, Shard
 
 __all__ = [
-    "ContinuedCaptures",
     "ShardReader",
     "ShuffleReader",
     "ShuffledBlock",
@@ -52,46 +51,6 @@ __all__ = [
 
 _MAX_RUNS: Final = 10_000
 """How many runs of the packet index are saved; each capture has one if captures do not overlap."""
-
-
-class ContinuedCaptures:
-    """Base of what reads such captures as :class:`~kanalyze.runtime.stages.Captures`."""
-
-    can_be_read_again = False
-    description = None
-
-    def __init__(self, captures: Sequence[FoundCapture], stores: Stores, state: str | None) -> None:
-        """Set up; nothing is opened yet.
-
-        Args:
-            captures: in the order of their first packets.
-            stores: file systems connected to before.
-            state: what :meth:`save_state` returned for the captures before these.
-
-        Raises:
-            BlockError: the state is damaged.
-        """
-        self._index, names = load_locations(state)
-        self._merged = MergedCaptures(
-            captures, stores=stores, packet_index=self._index, names=names
-        )
-
-    @property
-    def names(self) -> list[str]:
-        """The names in rows of the captures opened so far."""
-        return self._merged.names
-
-    def locate(self, number: int) -> tuple[str, int | None]:
-        """Return the capture of a packet and its number there; see ``MergedCaptures.locate``."""
-        return self._merged.locate(number)
-
-    def runs_between(self, low: int, high: int, most: int) -> list[PacketRun] | None:
-        """Return runs of packets; see ``MergedCaptures.runs_between``."""
-        return self._merged.runs_between(low, high, most)
-
-    def save_state(self) -> str:
-        """Return where packets are, for the rows of a later job."""
-        return dump_locations(self._index, self.names)
 
 
 def dump_locations(index: PacketIndex, names: list[str]) -> str:
@@ -130,11 +89,11 @@ def load_locations(text: str | None) -> tuple[PacketIndex, list[str]]:
     return index, names
 
 
-class ShardReader(ContinuedCaptures):
-    """The segments of one bucket as one stream.
+class ShardReader:
+    """The segments of one bucket as one stream, of captures that are read once more."""
 
-    It takes the place of :class:`~kanalyze.batch.archive.segment_readers.ShuffleReader`.
-    """
+    can_be_read_again = False
+    description = None
 
     dropped_packets: int | None = None
     progress: tuple[int, int | None] = (0, None)
@@ -169,7 +128,10 @@ class ShardReader(ContinuedCaptures):
             for opened, capture in zip(absolute, captures, strict=True)
         }
         """The names of captures in rows, by the names under which they are opened."""
-        super().__init__(absolute, stores, state)
+        self._index, names = load_locations(state)
+        self._merged = MergedCaptures(
+            absolute, stores=stores, packet_index=self._index, names=names
+        )
         counts = [capture.most_packets or 0 for capture in captures]
         self._last_packet = self._merged.packets + sum(counts)
         self.anomalies: list[Anomaly] = []
@@ -178,7 +140,7 @@ class ShardReader(ContinuedCaptures):
     @property
     def names(self) -> list[str]:
         """Captures opened so far, as they were given."""
-        return [self._name_in_rows(name) for name in super().names]
+        return [self._name_in_rows(name) for name in self._merged.names]
 
     def locate(self, number: int) -> tuple[str, int | None]:
         """Return the capture of a packet and its number there; see ``MergedCaptures.locate``."""
@@ -187,7 +149,7 @@ class ShardReader(ContinuedCaptures):
 
     def runs_between(self, low: int, high: int, most: int) -> list[PacketRun] | None:
         """Return runs of packets; see ``MergedCaptures.runs_between``."""
-        runs = super().runs_between(low, high, most)
+        runs = self._merged.runs_between(low, high, most)
         if runs is None:
             return None
         return [run._replace(capture=self._name_in_rows(run.capture)) for run in runs]
@@ -195,6 +157,10 @@ class ShardReader(ContinuedCaptures):
     def _name_in_rows(self, opened: str) -> str:
         """Return the name of a capture in rows, given the one under which it was opened."""
         return self._names_in_rows.get(opened, opened)
+
+    def save_state(self) -> str:
+        """Return where packets are, for the rows of a later job."""
+        return dump_locations(self._index, self.names)
 
     def batches(self) -> Iterator[SegmentColumns]:
         """Yield all segments in batches, none of which is empty; their numbers rise.

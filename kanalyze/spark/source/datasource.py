@@ -30,7 +30,6 @@ from kanalyze.spark.source.readers import (
     plan_of,
     read_partition,
     source_options,
-    table_options,
 )
 
 if TYPE_CHECKING:
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
-    from pyspark.sql.datasource import DataSourceStreamReader
     from pyspark.sql.types import StructType
 
     from kanalyze.batch.read_plan import ReadPlan
@@ -91,7 +89,7 @@ class KanalyzeDataSource(DataSource):
     @without_stack_trace()
     def schema(self) -> StructType:
         """Return the selected columns, without opening a capture. Raises KanalyzeError."""
-        return spark_schema(make_plan(table_options(self.options)).columns)
+        return spark_schema(make_plan(self.options).columns)
 
     @without_stack_trace()
     def reader(self, schema: StructType) -> CaptureSourceReader:
@@ -100,15 +98,6 @@ class KanalyzeDataSource(DataSource):
         Raises KanalyzeError.
         """
         return CaptureSourceReader(source_options(self.options), schema)
-
-    @without_stack_trace()
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
-        """Return a reader of captures as they are completed. Raises KanalyzeError."""
-        from kanalyze.spark.source.stream import CaptureStream  # only streams need it
-
-        options = source_options(table_options(self.options))
-        _plan(options, schema)  # checks the schema
-        return CaptureStream(options.paths, self.options, schema)
 
 
 def _plan(options: Options, schema: StructType) -> ReadPlan:

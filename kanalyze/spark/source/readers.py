@@ -56,21 +56,17 @@ if TYPE_CHECKING:
 __all__ = [
     "CONNECTION_OPTIONS",
     "REQUEST_OPTIONS",
-    "STREAM_OPTIONS",
     "TABLES",
     "TIME_OPTIONS",
     "Options",
     "SourceTable",
-    "StreamOptions",
     "captures_of",
     "make_plan",
     "parse_options",
-    "parse_stream_options",
     "partitions_of",
     "plan_of",
     "read_partition",
     "source_options",
-    "table_options",
 ]
 
 _Parse: TypeAlias = "Callable[[str], Any]"
@@ -260,64 +256,6 @@ REQUEST_OPTIONS: Final = (
     *(_spelled(name) for name in FILTERS if _spelled(name) not in CONNECTION_OPTIONS),
 )
 """Options of tables that are made from requests."""
-
-
-STREAM_OPTIONS: Final = ("stateLocation", "settleSeconds", "maxFilesPerTrigger")
-_STREAM_NAMES: Final = frozenset(name.lower() for name in STREAM_OPTIONS)
-_DEFAULT_SETTLE_S: Final = 60.0
-_MAX_SETTLE_S: Final = 86_400.0
-_MAX_FILES: Final = 1_000_000
-
-
-class StreamOptions(NamedTuple):
-    """The options that only streams have."""
-
-    state_location: str
-    """A path or a URL that the driver and all executors reach, of one query alone."""
-    settle_s: float
-    """A file that was not written to for this time is complete, even if none came after it."""
-    most_files: int | None
-    """Limit of the captures in one batch; None for no limit."""
-
-
-def table_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options that are not only for streams."""
-    return {name: text for name, text in options.items() if name.lower() not in _STREAM_NAMES}
-
-
-def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
-    """Parse the options of a stream; others are ignored.
-
-    Raises:
-        UsageError: an option has an invalid value, or ``stateLocation`` is missing.
-    """
-    texts = {name.lower(): text.strip() for name, text in options.items()}
-    location = texts.get("statelocation")
-    if not location:
-        raise UsageError("option stateLocation: needed, a folder that all executors reach")
-    return StreamOptions(
-        location,
-        _seconds(texts.get("settleseconds", f"{_DEFAULT_SETTLE_S}")),
-        _files(texts.get("maxfilespertrigger")),
-    )
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if 0 <= value <= _MAX_SETTLE_S:
-        return value
-    raise UsageError(f"option settleSeconds: a number from 0 to {_MAX_SETTLE_S:.0f}, not {text!r}")
-
-
-def _files(text: str | None) -> int | None:
-    if text is None:
-        return None
-    if text.isascii() and text.isdigit() and 0 < int(text) <= _MAX_FILES:
-        return int(text)
-    raise UsageError(f"option maxFilesPerTrigger: a number from 1 to {_MAX_FILES}, not {text!r}")
 
 
 _BYTES_A_TASK: Final = 256 << 20

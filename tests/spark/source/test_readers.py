@@ -1,7 +1,4 @@
-"""The options of a stream.
-
-The rows of the tables of the data source, without Spark.
-"""
+"""The rows of the tables of the data source, without Spark."""
 
 from __future__ import annotations
 
@@ -25,19 +22,15 @@ from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spark.source.readers import (
-    STREAM_OPTIONS,
     TABLES,
-    StreamOptions,
     TablePartition,
     captures_of,
     make_plan,
     parse_options,
-    parse_stream_options,
     partitions_of,
     plan_of,
     read_partition,
     source_options,
-    table_options,
 )
 from kanalyze.spec.rows.records import columns_of_records
 from kanalyze.tables.records.rows import RecordReader, has_records
@@ -150,41 +143,6 @@ def test_checkpoints_name_filters_as_they_always_did():
         "errors_only": True,
         "slower_than": "1ms",
     }
-
-
-def test_stream_options_are_separated_from_table_options() -> None:
-    options = {
-        "STATElocation": " /s ",
-        "settleSeconds": "0.5",
-        "maxfilespertrigger": "7",
-        "a": "",
-    }
-    assert parse_stream_options(options) == StreamOptions("/s", 0.5, 7)
-    assert table_options(options) == {"a": ""}
-    assert table_options(dict.fromkeys(STREAM_OPTIONS, "")) == {}
-
-
-def test_stream_options_have_defaults() -> None:
-    assert parse_stream_options({"stateLocation": "s"}) == StreamOptions("s", 60.0, None)
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("stateLocation", " "),
-        ("settleSeconds", "-1"),
-        ("settleSeconds", "nan"),
-        ("settleSeconds", "soon"),
-        ("settleSeconds", "86401"),
-        ("maxFilesPerTrigger", "0"),
-        ("maxFilesPerTrigger", "-3"),
-        ("maxFilesPerTrigger", "1.5"),
-        ("maxFilesPerTrigger", "\u0661"),
-    ],
-)
-def test_an_error_names_the_bad_option(name: str, text: str) -> None:
-    with pytest.raises(UsageError, match=f"option {name}"):
-        parse_stream_options({"stateLocation": "s", name: text})
 
 
 def seconds(time_ns: int) -> str:
