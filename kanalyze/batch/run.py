@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kanalyze.batch.archive.planning import buckets_for, shuffles, tasks_for
+from kanalyze.batch.archive.planning import buckets_for, sends_segments, tasks_for
 from kanalyze.batch.archive.table_files import ARCHIVE_TABLES
 from kanalyze.batch.archive.tasks import OTHER_TABLES, Job
 from kanalyze.batch.checkpoint import Checkpoint
@@ -162,7 +162,7 @@ class _BatchRun:
             self.plan,
             buckets,
             prunes_payload=True,
-            shuffles=shuffles(captures, buckets),
+            sends=sends_segments(captures, buckets),
             others=OTHER_TABLES,
             run=self.run.run,
             keeps_open=self.run.checkpoint_folder is not None and not is_last,

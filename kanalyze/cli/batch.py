@@ -110,8 +110,8 @@ def _check_engine(arguments: argparse.Namespace) -> None:
         if arguments.jobs is not None:
             raise UsageError("--jobs needs --engine process; Spark has --master 'local[N]'")
         check_packages()
-    elif arguments.master is not None or arguments.conf:
-        raise UsageError("--master and --conf are for Spark, not for --engine process")
+    elif arguments.master is not None or arguments.conf or arguments.scratch is not None:
+        raise UsageError("--master, --conf and --scratch are for Spark, not for --engine process")
 
 
 def _run(
@@ -157,7 +157,7 @@ def _engine(arguments: argparse.Namespace, progress: BatchProgress) -> Iterator[
 
     progress.begin("starting Spark")
     with _session(arguments) as spark:
-        engine = SparkEngine(spark, print_message)
+        engine = SparkEngine(spark, print_message, arguments.scratch)
         with progress.shown(engine.tasks_done):
             yield engine
 

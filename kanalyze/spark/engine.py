@@ -43,6 +43,7 @@ from kanalyze.spark.archive import (
     anomaly_table,
     each_in_a_task,
     frame_of_anomalies,
+    new_block_folder,
     read_captures,
     write_anomalies_of_packets,
 )
@@ -87,9 +88,19 @@ _DYNAMIC: Final = "spark.dynamicAllocation.enabled"
 class SparkEngine:
     """An :class:`~kanalyze.batch.engine.Engine` on a session."""
 
-    def __init__(self, spark: SparkSession, warn: Callable[[str], None]) -> None:
-        """Use a session; ``warn`` is called with warnings of one line."""
+    def __init__(
+        self, spark: SparkSession, warn: Callable[[str], None], scratch: str | None = None
+    ) -> None:
+        """Use a session.
+
+        Args:
+            spark: the session.
+            warn: is called with warnings of one line.
+            scratch: a folder for segments, which all tasks can write; None for one below that of
+                the archive.
+        """
         self._spark = spark
+        self._scratch = scratch
         self._warn = warn
         self._master = str(spark.sparkContext.master)
         self._most_rows_here = most_rows_here(self._master)
@@ -149,12 +160,20 @@ class SparkEngine:
 
     @contextmanager
     def read(self, job: Job, tasks: Sequence[Sequence[Split]]) -> Iterator[_SparkCaptures]:
-        """Read captures.
+        """Read captures; while the block runs, segments that are sent are in files.
 
-        While the block runs, their segments are in the staging folder, or Spark caches them.
+        Raises:
+            UsageError: segments have to be sent, and there is no folder that tasks can write.
         """
-        if job.staging is not None:
+        if self._scratch is not None:
+            job = job._replace(block_folder=new_block_folder(self._scratch))
+        elif job.staging is not None:
             job = job._replace(block_folder=f"{job.staging}/{_BLOCKS}")
+        elif job.sends:
+            raise UsageError(
+                f"{job.buckets} buckets need a folder that tasks can write, for segments between "
+                "them: name one with --scratch, or use fewer --buckets"
+            )
         with failures_in_one_line():
             captured = read_captures(self._spark, job, tasks)
             try:

@@ -626,6 +626,8 @@ COMMANDS = {
                 "--master URL": "with Spark: local[*], spark://HOST:PORT, yarn, k8s://... "
                 "(default: that of spark-submit, or all cores of this machine)",
                 "--conf KEY=VALUE ...": "a setting of Spark",
+                "--scratch PATH": "with Spark: a folder or URL that all workers can write, for "
+                "what tasks send each other (default: below that of --out)",
                 "--buckets N": "number of parts that connections are divided into (default: one "
                 "per core where each task can read all captures; else one per 256M of captures, "
                 "from 8 to 512); the first run of an archive decides",

@@ -208,7 +208,9 @@ def test_packets_of_the_data_source_give_the_same_rows(spark: SparkSession, tmp_
     session.dataSource.register(KanalyzeDataSource)
     packets = session.read.format("kanalyze").option("table", "packets").load(files)
 
-    archive = rebuild(read_packets(session, a_job(3), packets))
+    archive = rebuild(
+        read_packets(session, a_job(3, sent="written", folder=tmp_path / "blocks"), packets)
+    )
 
     assert counted(archive.rows) == counted(kanalyze.requests(*files))
     assert archive.quality.packets == analysis("groups")[1].packets
@@ -223,7 +225,9 @@ def test_packets_of_any_table_give_the_same_rows_in_any_order(
     random.Random(3).shuffle(shuffled)
     packets = spark.createDataFrame(table.take(shuffled)).repartition(3)
 
-    archive = rebuild(read_packets(spark, a_job(5), packets))
+    archive = rebuild(
+        read_packets(spark, a_job(5, sent="written", folder=tmp_path / "blocks"), packets)
+    )
 
     assert counted(archive.rows) == counted(kanalyze.requests(*files))
 

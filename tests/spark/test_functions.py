@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePosixPath
@@ -106,13 +107,28 @@ def test_a_table_of_packets_gives_the_same_rows(spark: SparkSession, tmp_path: P
     session = spark.newSession()
     kanalyze.spark.register(session)
     packets = session.read.format("kanalyze").option("table", "packets").load(files)
-    with kanalyze.spark.open_packets(packets.repartition(4), buckets=2) as archive:
+    scratch, packets = tmp_path / "scratch", packets.repartition(4)
+    with kanalyze.spark.open_packets(packets, scratch=str(scratch), buckets=2) as archive:
         assert_same_rows(archive.requests(), kanalyze.requests(*files))
+        assert list(scratch.rglob("*.blocks"))
+    assert not list(scratch.iterdir())
+
+
+def test_many_buckets_need_a_folder_that_workers_can_write(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    message = "5 buckets: name a folder that all workers can write, scratch=..., or use at most 4"
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
+        kanalyze.spark.requests(spark, CAPTURE, buckets=5)
+    with kanalyze.spark.open_archive(spark, CAPTURE, buckets=5, scratch=str(tmp_path)) as archive:
+        assert_same_rows(archive.requests(), kanalyze.requests(CAPTURE))
+        assert list(tmp_path.rglob("*.blocks"))
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_packet_table_without_a_needed_column_is_an_error(spark: SparkSession) -> None:
     with pytest.raises(UsageError, match="packets: column 'packet' is missing"):
-        kanalyze.spark.open_packets(spark.sql("select 'a' as capture, 1L as time_ns"))
+        kanalyze.spark.open_packets(spark.sql("select 'a' as capture, 1L as time_ns"), scratch="s")
 
 
 def test_records_need_the_payload(spark: SparkSession) -> None:
