@@ -40,8 +40,8 @@ _LOG_CONFIGURATION: Final = Path(__file__).with_name("log4j2.properties")
 _SETTINGS: Final = {
     # Times are integers of nanoseconds; timestamps made of them have the same day everywhere.
     "spark.sql.session.timeZone": "UTC",
-    # A saved state of a bucket may have many MB, and a Python worker holds two batches at a time. The
-    # limit of bytes (Spark's default is 64 MiB) is for states, the limit of records for rows.
+    # A saved state of a bucket may have many MB, and a Python worker holds two batches at a time.
+    # The limit of bytes (Spark's default is 64 MiB) is for states, that of records for rows.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
 }

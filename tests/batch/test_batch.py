@@ -736,6 +736,144 @@ def test_a_signal_ends_a_run_that_waits(growing, tmp_path):
     assert not (growing.out / STAGING).exists()
 
 
+def assert_archive_is_that_of_one_process(growing: Growing, run: Any, folder: Path) -> None:
+    """The archive, finished now, has the tables and the report of one process."""
+    assert run(*growing.arguments, "--finish").status == 0
+    expected = Expected(folder, growing.folder.iterdir())
+    for table, expected_rows in expected.tables.items():
+        assert rows(growing.out, table) == expected_rows, table
+    assert report(growing.out) == expected.report
+
+
+@pytest.mark.usefixtures("few_findings")
+@pytest.mark.parametrize(
+    ("turns", "times_late"),
+    [
+        ([[0, 2, 3], [1], [4, 5]], 1),
+        ([[1], [0], [2], [4], [5], [3]], 2),
+        ([[3, 4], [5], [0, 1, 2]], 1),
+        ([[5], [4], [3], [2], [1], [0]], 5),
+    ],
+    ids=str,
+)
+def test_captures_that_come_late_are_read_with_those_after_them(
+    turns, times_late, run, growing, tmp_path
+):
+    late = 0
+    for turn in turns:
+        growing.add(*turn)
+        result = run(*growing.arguments)
+        assert result.status == 0
+        late += result.err.count("captures come late: ")
+        assert "may be reported as lost" not in result.err
+    assert late == times_late
+    assert_archive_is_that_of_one_process(growing, run, tmp_path)
+    ids = [row["request_id"] for row in rows_of_table(growing.out, "requests")]
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.usefixtures("few_findings")
+def test_only_the_hours_from_a_late_capture_on_are_read_again(run, growing, tmp_path):
+    """Each file is of another hour."""
+    for hour, file in enumerate(growing.files):
+        shift_ns = hour * 3_600 * 10**9
+        moved = [one._replace(time_ns=one.time_ns + shift_ns) for one in packets_of(file)]
+        write_pcap(file, moved)
+        make_settled([file])
+    for number in (0, 1, 2, 4):
+        growing.add(number)
+        assert run(*growing.arguments).status == 0
+    before = row_files(growing.out)
+    growing.add(3)
+    result = run(*growing.arguments)
+    assert "captures come late: read again with them: 1 capture of earlier runs" in result.err
+    kept = [name for name in before if "/run-" in name and "/run-000004" not in name]
+    assert kept
+    assert set(kept) < set(row_files(growing.out))
+    assert not [name for name in row_files(growing.out) if "-000004-" in name]
+    growing.add(5)
+    assert_archive_is_that_of_one_process(growing, run, tmp_path)
+
+
+@pytest.mark.usefixtures("few_findings")
+def test_a_run_that_reads_late_captures_may_be_killed(run, growing, tmp_path, monkeypatch):
+    growing.add(0, 2)
+    assert run(*growing.arguments).status == 0
+    growing.add(3)
+    assert run(*growing.arguments).status == 0
+    growing.add(1)
+    for operation in ("write_record", "move"):
+        kill_at(monkeypatch, operation, 1 if operation == "move" else 0)
+        with pytest.raises(Killed):
+            run(*growing.arguments)
+        monkeypatch.undo()
+    growing.add(4, 5)
+    assert_archive_is_that_of_one_process(growing, run, tmp_path)
+
+
+@pytest.mark.usefixtures("few_findings")
+def test_late_captures_of_another_capture_point_are_right_without_more(run, growing, tmp_path):
+    """Their connections are others, so nothing is read again."""
+    other = packets_of(path("waits"))
+    begin_ns = packets_of(growing.files[0])[0].time_ns
+    moved = [one._replace(time_ns=one.time_ns - other[0].time_ns + begin_ns) for one in other]
+    growing.add(0, 1, 2)
+    assert run(*growing.arguments).status == 0
+    growing.add(3)
+    write_pcap(growing.folder / "other-1.pcap", moved[: len(moved) // 2])
+    write_pcap(growing.folder / "other-2.pcap", moved[len(moved) // 2 :])
+    make_settled(growing.folder.iterdir())
+    result = run(*growing.arguments)
+    assert result.status == 0
+    assert "late" not in result.err
+    assert "lost" not in result.err
+    growing.add(4, 5)
+    assert_archive_is_that_of_one_process(growing, run, tmp_path)
+
+
+@pytest.mark.usefixtures("few_findings")
+def test_captures_that_are_gone_cannot_be_read_again(run, growing, tmp_path):
+    growing.add(0, 2)
+    assert run(*growing.arguments).status == 0
+    (growing.folder / growing.files[2].name).unlink()
+    growing.add(1)
+    result = run(*growing.arguments)
+    assert result.status == 0
+    assert "which were read too long ago to be read again" in result.err
+    assert {row["capture"] for row in rows_of_table(growing.out, "requests")} >= {
+        str(growing.folder / growing.files[0].name)
+    }
+
+
+@pytest.mark.usefixtures("few_findings")
+@pytest.mark.parametrize("place", [5, 60, 140])
+def test_a_capture_that_has_grown_is_read_again(place, run, growing, tmp_path):
+    grown = growing.folder / "grown.pcap"
+    packets = [packet for file in growing.files[:4] for packet in packets_of(file)]
+    for end in (place, place + 40, len(packets)):
+        write_pcap(grown, packets[:end])
+        make_settled([grown])
+        result = run(*growing.arguments)
+        assert (result.status, "has changed" in result.err) == (0, False)
+    growing.add(4, 5)
+    assert_archive_is_that_of_one_process(growing, run, tmp_path)
+
+
+@pytest.mark.usefixtures("few_findings")
+def test_a_capture_that_grows_is_waited_for(run, growing, tmp_path):
+    grown = growing.folder / "grown.pcap"
+    packets = packets_of(growing.files[0])
+    write_pcap(grown, packets[:20])
+    make_settled([grown])
+    assert run(*growing.arguments).status == 0
+    write_pcap(grown, packets)
+    os.utime(grown, (time.time() + 3600, time.time() + 3600))
+    result = run(*growing.arguments)
+    assert f"may still be written: 1 capture, such as {grown}\n" in result.err
+    assert "no new captures" in result.err
+    assert_archive_is_that_of_one_process(growing, run, tmp_path)
+
+
 @pytest.mark.usefixtures("few_findings")
 def test_changed_files_are_left_out_and_fresh_files_are_postponed(run, archive, tmp_path):
     fresh = tmp_path / "fresh.pcap"
@@ -750,18 +888,19 @@ def test_changed_files_are_left_out_and_fresh_files_are_postponed(run, archive, 
     os.utime(fresh)
 
     (file,) = archive.folder.iterdir()
-    # The same file, now longer.
+    # Another file of the same name, as in a ring of files.
     data = file.read_bytes()
     before = rows(archive.out)
     try:
-        file.write_bytes(data + bytes(40))
+        write_pcap(file, [*packets_of(archive.files[1])[:1], *packets_of(file)])
+        more = file.stat().st_size - len(data)
         make_settled([file])
         result = run(*arguments, "--settle", 0)
         assert result.status == 0
         assert f"kanalyze: {file}: has changed since it was read: left out\n" in result.err
         assert not before - rows(archive.out)
         (anomaly,) = (row for row in rows(archive.out, "anomalies") if "has changed" in row)
-        assert f"({len(data)} B then, {len(data) + 40} B now): left out" in anomaly
+        assert f"({len(data)} B then, {len(data) + more} B now): left out" in anomaly
         found = report(archive.out)
         assert found["quality"]["anomalies"]["capture_unreadable"]["count"] == 1
         assert str(fresh) in found["capture"]["captures"]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from kanalyze.batch.archive.partitioner import reassemble_fragments
 from kanalyze.batch.archive.shuffle import BlockFile, CapturePart, WrittenBlocks, sent_block
+from kanalyze.batch.history import SeenCapture, connections_of
 from kanalyze.capture.inputs import FoundCapture, has_compressed_name, reading_order
 from kanalyze.capture.io.stores import local_path
 from kanalyze.capture.splits import Split, check_splits, plan_splits
@@ -176,6 +177,12 @@ class ReadSummary:
         valid.sort(key=_by_time)
         self.captures = _captures(valid)
         """The valid captures, by time; empty for a table of packets."""
+        self.seen = [
+            SeenCapture(report.capture, report.file_time_ns, connections_of(report.connections))
+            for report in valid
+            if report.connections is not None and report.quality.packets
+        ]
+        """The parts of valid captures that have packets, by time, if the job notes connections."""
         self._parts = {
             report.part: CapturePart(
                 *(report.capture, report.file_time_ns),

@@ -122,6 +122,8 @@ class CaptureReport(NamedTuple):
     topic_names: Mapping[bytes, str] | None = None
     """Names of topics, by id, that the task had found up to the end of this part; None if the part
     was not read."""
+    connections: bytes | None = None
+    """Its connections, compressed (see :mod:`kanalyze.batch.history`), if the job notes them."""
 
 
 class BlockGroup(NamedTuple):

@@ -11,6 +11,7 @@ of a bucket reads all captures once more, and keeps the segments of its own conn
 from __future__ import annotations
 
 import hashlib
+import zlib
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -38,6 +39,7 @@ from kanalyze.batch.archive.shuffle import (
 )
 from kanalyze.batch.archive.table_files import ARCHIVE_TABLES, TableFiles
 from kanalyze.batch.archive.topic_name_scan import TopicNameScan
+from kanalyze.batch.history import CONNECTION_BITS
 from kanalyze.batch.key_sources import keyed_capture, with_captures
 from kanalyze.batch.read_plan import TablePartition, table_batches
 from kanalyze.capture.io.source import capture_name
@@ -118,6 +120,8 @@ class Job(NamedTuple):
     """Number of the run: no two requests of an archive have the same number."""
     keeps_open: bool = False
     """Save the state of open connections at the end, for a job over later captures."""
+    notes_connections: bool = False
+    """Report which connections captures have, for :mod:`kanalyze.batch.history`."""
     folder: str = ""
     """The base of relative paths; tasks run in other folders."""
     staging: str | None = None
@@ -282,7 +286,10 @@ class _CapturePartitioning:
         if task.pruner is not None:
             task.pruner.next_capture()
         buckets = job.buckets if job.sends else None
-        self.partitioner = ConnectionPartitioner(buckets, task.pruner, task.names)
+        self._connections = np.zeros(CONNECTION_BITS, np.bool_) if job.notes_connections else None
+        self.partitioner = ConnectionPartitioner(
+            buckets, task.pruner, task.names, self._connections
+        )
         self._file = task.file
         self._topic_names = task.names.names
         self.keyed: KeyedCapture | None = None
@@ -315,8 +322,14 @@ class _CapturePartitioning:
             *(self.part, self.name, start_ns, quality, partitioned.fragments, ends, None),
             keyed=self.keyed,
             topic_names=dict(self._topic_names),
+            connections=self._noted(),
         )
         yield self._row("report", dump_report(report))
+
+    def _noted(self) -> bytes | None:
+        if self._connections is None:
+            return None
+        return zlib.compress(np.packbits(self._connections).tobytes(), 1)
 
     def unreadable(self, reason: str, *, is_foreign: bool) -> ReadRow:
         """Return the report of a capture that is left out."""
