@@ -13,8 +13,10 @@ order of each capture kept.
 
 from __future__ import annotations
 
+import base64
 import json
-from typing import TYPE_CHECKING, Final
+import zlib
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -49,22 +51,31 @@ __all__ = [
     "load_locations",
 ]
 
-_MAX_RUNS: Final = 10_000
-"""How many runs of the packet index are saved; each capture has one if captures do not overlap."""
-
 
 def dump_locations(index: PacketIndex, names: list[str]) -> str:
-    """Return where the latest packets are, for the rows of a later job."""
-    end, runs = index.latest(_MAX_RUNS)
-    used = sorted({capture for _, capture, _ in runs})
-    indices = {capture: number for number, capture in enumerate(used)}
+    """Return where packets are, for the rows of a later job.
+
+    Captures that do not overlap have one run each. Captures of two capture points may have one for
+    each packet, so runs are columns of differences, compressed.
+    """
+    end, *columns = index.save_state()
+    first, capture, within = (np.asarray(column) for column in columns)
+    used, indices = np.unique(capture, return_inverse=True)
+    deltas = np.diff(np.stack((first, indices, within)), prepend=0, axis=1)
+    data = zlib.compress(deltas.tobytes(), _COMPRESSION)
     return json.dumps(
         {
-            "names": [names[capture] for capture in used],
+            "names": [names[number] for number in used.tolist()],
             "end": end,
-            "runs": [[first, indices[capture], within] for first, capture, within in runs],
+            "count": len(first),
+            "columns": base64.b64encode(data).decode("ascii"),
         }
     )
+
+
+_COMPRESSION: Final = 1
+_MAX_RUNS: Final = 1 << 21
+"""More than an index has."""
 
 
 def load_locations(text: str | None) -> tuple[PacketIndex, list[str]]:
@@ -79,14 +90,25 @@ def load_locations(text: str | None) -> tuple[PacketIndex, list[str]]:
     try:
         state = json.loads(text)
         names = [str(name) for name in state["names"]]
-        runs = [(int(first), int(capture), int(within)) for first, capture, within in state["runs"]]
+        columns = _columns(state)
         end = int(state["end"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, zlib.error) as error:
         raise BlockError(f"the state of a bucket is damaged: {error}") from error
-    if not all(0 <= capture < len(names) for _, capture, _ in runs):
+    if len(columns[1]) and not 0 <= columns[1].min() <= columns[1].max() < len(names):
         raise BlockError("the state of a bucket is damaged: packets of no capture")
-    index.load_state(end, runs)
+    index.load_state(end, *map(to_column, columns))
     return index, names
+
+
+def _columns(state: dict[str, Any]) -> NDArray[np.int64]:
+    """Return the runs of a packet index as columns; earlier versions wrote one after another."""
+    if "runs" in state:
+        return np.array(state["runs"], np.int64).reshape(-1, 3).T
+    count = int(state["count"])
+    if not 0 <= count <= _MAX_RUNS:
+        raise ValueError(f"{count} runs")
+    data = zlib.decompressobj().decompress(base64.b64decode(state["columns"]), 24 * count or 1)
+    return np.cumsum(np.frombuffer(data, np.int64).reshape(3, count), axis=1)
 
 
 class ShardReader:
