@@ -51,6 +51,7 @@ from kanalyze.batch.shared_folder import SharedFolder
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError
 from kanalyze.export.arrow import BatchMaker, arrays_of
+from kanalyze.spark.failures import Work
 from kanalyze.spark.schema import arrow_schema, as_spark, spark_schema
 from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, AnomalyRow
 from kanalyze.spec.rows.tables import TABLES
@@ -253,7 +254,7 @@ class RebuiltConnections:
         while True:
             schema = _nullable(pa.schema([*arrow_schema(job.columns), *CONTROL_FIELDS]))
             run = partial(_rebuild_buckets, rebuild, self._names)
-            rows = buckets.mapInArrow(run, from_arrow_schema(schema))
+            rows = buckets.mapInArrow(Work(run), from_arrow_schema(schema))
             self._rows_and_reports = rows.persist(_STORAGE_LEVEL)
             # In one query, so that reports and files are of the same attempts of tasks.
             reports_and_files = self._rows_and_reports.where("_kind in ('report', 'files')")
@@ -295,7 +296,7 @@ class RebuiltConnections:
         """
         columns = TABLES[name].columns
         streams = self._rows_and_reports.where(F.col("_kind") == (kind or name)).select("_data")
-        return streams.mapInArrow(partial(_from_streams, columns), spark_schema(columns))
+        return streams.mapInArrow(Work(partial(_from_streams, columns)), spark_schema(columns))
 
     def close(self) -> None:
         """Remove the rows from Spark's cache."""
@@ -391,7 +392,7 @@ def read_packets(spark: SparkSession, job: Job, packets: DataFrame) -> ArchiveSe
         return _as_batches(partition_packets(job, batches))
 
     sorted_packets = packets.repartition("capture").sortWithinPartitions("capture", "packet")
-    told = sorted_packets.mapInArrow(partition, from_arrow_schema(READ_SCHEMA))
+    told = sorted_packets.mapInArrow(Work(partition), from_arrow_schema(READ_SCHEMA))
     told = told.persist(_STORAGE_LEVEL)
     return ArchiveSegments(spark, job, [told], _reports(told))
 
@@ -416,7 +417,7 @@ def each_in_a_task(
                 yield from work(items[index])
 
     count = len(items)
-    return spark.range(0, count, 1, max(count, 1)).mapInArrow(run, from_arrow_schema(schema))
+    return spark.range(0, count, 1, max(count, 1)).mapInArrow(Work(run), from_arrow_schema(schema))
 
 
 class _Reports(NamedTuple):
@@ -457,7 +458,7 @@ def anomaly_table(
     """
     schema = spark_schema(ANOMALY_COLUMNS)
     of_packets = partial(_as_spark_rows, captured.read_summary.packets_before, row_filter)
-    table = captured.anomaly_streams().mapInArrow(of_packets, schema)
+    table = captured.anomaly_streams().mapInArrow(Work(of_packets), schema)
     table = table.unionAll(rebuilt.table("anomalies"))
     rows = [*captured.read_summary.anomaly_rows, *more_rows]
     return table.unionAll(frame_of_anomalies(spark, rows)) if rows else table
@@ -481,7 +482,7 @@ def write_anomalies_of_packets(captured: ArchiveSegments, staging: str) -> list[
         yield files_row(write_anomalies(packets_before, row_filter, staging, streams))
 
     schema = from_arrow_schema(pa.schema(CONTROL_FIELDS))
-    collected = captured.anomaly_streams().mapInArrow(write, schema).select("_data").collect()
+    collected = captured.anomaly_streams().mapInArrow(Work(write), schema).select("_data").collect()
     return [file for row in collected for file in load_report(row[0])]
 
 

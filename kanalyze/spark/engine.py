@@ -51,6 +51,7 @@ from kanalyze.spark.failures import failures_in_one_line
 from kanalyze.spark.hadoop_folder import HadoopFolder
 from kanalyze.spark.report import report_on
 from kanalyze.spark.schema import spark_schema
+from kanalyze.spec.columns import with_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from kanalyze.batch.engine import ReportOptions, SavedConnections, TableFolders
     from kanalyze.capture.splits import Split
     from kanalyze.spark.archive import ArchiveSegments, RebuiltConnections
+    from kanalyze.spec.columns import Column
     from kanalyze.spec.rows.anomalies import AnomalyRow
     from kanalyze.tables.quality import CaptureQuality
 
@@ -294,9 +296,11 @@ class _SparkRows:
             if retryable:
                 tables[OPEN_ANOMALIES] = frame_of_anomalies(self._spark, retryable)
         staging = HadoopFolder(self._spark, f"{out.url}/{STAGING}")
-        _write_by_hour(rebuilt.rows, f"{staging.url}/requests")
+        rows = _with_times(rebuilt.rows, columns_of("requests"))
+        _write_by_hour(rows, f"{staging.url}/requests")
         for name, table in tables.items():
-            _write(table.hint("rebalance"), f"{staging.url}/{name}")
+            timed = _with_times(table, columns_of(name))
+            _write(timed.hint("rebalance"), f"{staging.url}/{name}")
         return [
             StagedFile(table, entry.name)
             for table in ("requests", *tables)
@@ -360,6 +364,20 @@ def _row_count(folder: SharedFolder, files: Mapping[str, Sequence[str]]) -> int:
             with folder.open_file(name) as file:
                 count += pq.read_metadata(file).num_rows
     return count
+
+
+def _with_times(table: DataFrame, columns: Sequence[Column]) -> DataFrame:
+    """Return rows with the timestamps that files have."""
+    return table.select(
+        *(
+            F.timestamp_micros(F.call_function("div", F.col(column.source), F.lit(1000))).alias(
+                column.name
+            )
+            if column.source
+            else F.col(column.name)
+            for column in with_times(columns)
+        )
+    )
 
 
 def _write_by_hour(rows: DataFrame, url: str) -> None:

@@ -28,9 +28,8 @@ from kanalyze.cli.main import main
 from kanalyze.errors import UsageError
 from kanalyze.runtime.state import _digest
 from kanalyze.spark.hadoop_folder import HadoopFolder
-from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS
 from kanalyze.spec.rows.cluster import CARRIED_NAMES
-from kanalyze.spec.rows.requests import COLUMNS
+from kanalyze.spec.rows.tables import SQL_TABLES
 from tests.support import tls_captures
 from tests.support.captures import NAMES, path
 from tests.support.cut_captures import cut, packets_of, write_pcap
@@ -83,8 +82,12 @@ def rows(out: Path, table: str = "requests") -> Counter[str]:
 
 
 def counted(table: pa.Table) -> Counter[str]:
-    row_files = [name for name in table.column_names if name != "request_id"]
-    return Counter(map(repr, as_on_spark(table.select(row_files)).to_pylist()))
+    names = [
+        field.name
+        for field in table.schema
+        if field.name != "request_id" and not pa.types.is_timestamp(field.type)
+    ]
+    return Counter(map(repr, as_on_spark(table.select(names)).to_pylist()))
 
 
 def row_files(out: Path) -> list[str]:
@@ -210,8 +213,21 @@ def one_run_out(one_run: OneRun) -> Path:
 def test_rows_match_one_process(one_run_out, expected):
     for table in ("requests", "connections", "groups", "metadata"):
         assert rows(one_run_out, table) == expected.tables[table]
-    columns = pq.ParquetFile(one_run_out / row_files(one_run_out)[-1]).schema_arrow.names
-    assert columns == ["request_id", *(column.name for column in COLUMNS)]
+
+
+def test_files_have_the_columns_of_the_documentation(one_run_out):
+    for name in row_files(one_run_out):
+        file = pq.ParquetFile(one_run_out / name)
+        columns = SQL_TABLES[name.split("/")[0]].columns
+        assert file.schema_arrow.names == [column.name for column in columns]
+        rows = file.read()
+        for column in columns:
+            if column.source:
+                # Spark reads no nanoseconds.
+                assert file.schema_arrow.field(column.name).type == pa.timestamp("us", "UTC")
+                times_us = rows[column.name].cast(pa.int64()).to_pylist()
+                times_ns = rows[column.source].to_pylist()
+                assert times_us == [time and time // 1000 for time in times_ns]
 
 
 def test_lines_have_the_id_of_their_request(one_run_out):
@@ -320,8 +336,6 @@ def test_anomalies_describe_damaged_and_unreadable_files(one_run_out, captures, 
     )
     assert kinds["capture_truncated"] == 1
     assert kinds["capture_corrupt"] == 1
-    columns = pq.ParquetFile(one_run_out / row_files(one_run_out)[0]).schema_arrow.names
-    assert columns == [column.name for column in ANOMALY_COLUMNS]
 
 
 def test_no_other_files_are_left(one_run_out):

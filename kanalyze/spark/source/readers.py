@@ -29,7 +29,7 @@ from kanalyze.capture.io.stores import Stores
 from kanalyze.common.garbage_collection import collecting_rarely
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.texts import parse_size
-from kanalyze.errors import UsageError
+from kanalyze.errors import CaptureError, UsageError
 from kanalyze.export.schema import choose_columns
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.net.segment_columns import Shard
@@ -328,11 +328,11 @@ def _columns(options: Options, requested: Sequence[str]) -> tuple[Column, ...]:
 def captures_of(options: Options, stores: Stores) -> tuple[list[FoundCapture], list[Anomaly]]:
     """Return the captures that options name, sorted by the times of their first packets.
 
-    Each is opened once. The anomalies are of files that were left out: files in folders, or with
-    mode ``quarantine`` any file.
+    Each is opened once. The anomalies are of files that were left out, in mode ``quarantine``.
 
     Raises:
-        CaptureError: a capture is missing, or a file is no capture; the text names it.
+        CaptureError: a capture is missing, or a file is no capture; the text names it. In a folder,
+            files that neither are captures nor have the name of one do not count.
         UsageError: no capture is named.
     """
     if not options.paths:
@@ -341,9 +341,11 @@ def captures_of(options: Options, stores: Stores) -> tuple[list[FoundCapture], l
         return find_readable(options.paths, stores)
     left_out: list[Anomaly] = []
     captures = find_inputs(options.paths, stores, left_out.append, needs_all=True)
+    if left_out:
+        raise CaptureError(left_out[0].detail)
     for capture in captures:
         check_many_may_read(capture.path)
-    return [look_at(capture, stores) for capture in captures], left_out
+    return [look_at(capture, stores) for capture in captures], []
 
 
 def partitions_of(

@@ -399,6 +399,18 @@ def test_a_file_that_is_missing_or_no_capture_is_an_error(tmp_path, count):
         found_by(path=",".join([*good, str(bad)]))
 
 
+def test_a_file_in_a_folder_that_is_no_capture_is_an_error_too(tmp_path):
+    shutil.copy(path("mock"), tmp_path)
+    (tmp_path / "README.md").write_text("has not the name of a capture")
+    found, left_out = found_by(path=str(tmp_path))
+    assert ([Path(capture.path).name for capture in found], left_out) == (["mock.pcap"], [])
+    (tmp_path / "bad.pcap").write_text("no capture")
+    with pytest.raises(CaptureError, match=r"bad\.pcap: is not a pcap or pcapng file"):
+        found_by(path=str(tmp_path))
+    found, left_out = found_by(path=str(tmp_path), mode="quarantine")
+    assert (len(found), len(left_out)) == (1, 1)
+
+
 def test_in_quarantine_an_unreadable_file_is_an_anomaly(tmp_path):
     good, bad = str(path("mock")), tmp_path / "bad.pcap"
     bad.write_text("no capture")
