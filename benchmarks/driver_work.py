@@ -21,7 +21,7 @@ from benchmarks.process_tree import cpu_s_of
 from kanalyze.batch.process_engine import ProcessEngine
 from kanalyze.batch.run import run_batch
 from kanalyze.batch.run_plan import Settings
-from kanalyze.spark.source.readers import make_plan
+from kanalyze.batch.table_options import make_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

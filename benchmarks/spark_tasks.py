@@ -20,11 +20,11 @@ from kanalyze.batch.archive.planning import ReadSummary, splits_to_reread
 from kanalyze.batch.archive.shuffle import CONTROL_FIELDS, load_report
 from kanalyze.batch.archive.tasks import OTHER_TABLES, Job, read_splits, rebuilding
 from kanalyze.batch.run_plan import Settings
+from kanalyze.batch.table_options import make_plan
 from kanalyze.capture.inputs import FoundCapture
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.splits import plan_splits
 from kanalyze.spark.archive import SparkYields
-from kanalyze.spark.source.readers import make_plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

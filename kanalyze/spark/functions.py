@@ -11,8 +11,6 @@ function is called, not when its rows are.
 from __future__ import annotations
 
 import atexit
-import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,10 +21,11 @@ from kanalyze.batch.archive.planning import (
     tasks_for,
 )
 from kanalyze.batch.archive.tasks import OTHER_TABLES, Job
+from kanalyze.batch.packets import PACKET_COLUMNS
 from kanalyze.batch.run_plan import find_files
 from kanalyze.batch.shared_folder import SharedFolder
+from kanalyze.batch.table_options import make_plan, option_texts
 from kanalyze.capture.io.stores import Stores
-from kanalyze.common.argument_values import duration_text, number_texts, path_texts, time_text
 from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.errors import UsageError
 from kanalyze.spark.archive import (
@@ -36,8 +35,6 @@ from kanalyze.spark.archive import (
     read_packets,
 )
 from kanalyze.spark.report import report_on
-from kanalyze.spark.source.packets import PACKET_COLUMNS
-from kanalyze.spark.source.readers import make_plan
 from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
@@ -195,7 +192,7 @@ class Archive(ClosedAtEnd):
         return rebuilt
 
     def _texts(self, table: str, options: dict[str, Any]) -> dict[str, str]:
-        return _texts({**self._options, **options, "table": table})
+        return option_texts({**self._options, **options, "table": table})
 
 
 def open_archive(
@@ -230,7 +227,7 @@ def open_archive(
         CaptureError: a capture is missing, or a file is not a capture and must not be left out.
         UsageError: an option is invalid.
     """
-    plan = make_plan(_texts({**options, "table": "requests"}))
+    plan = make_plan(option_texts({**options, "table": "requests"}))
     captures = [file.capture for file in find_files(paths, may_be_none=False)]
     most = most_readings(captures)
     cores = most if scratch is None else _CORES
@@ -280,7 +277,7 @@ def open_packets(
     if missing:
         raise UsageError(f"packets: column {missing[0]!r} is missing")
     job = Job(
-        make_plan(_texts({**options, "table": "requests"})),
+        make_plan(option_texts({**options, "table": "requests"})),
         _valid_buckets(buckets),
         prunes_payload=not payload,
         block_folder=_block_folder(scratch),
@@ -369,28 +366,3 @@ def _valid_buckets(buckets: int) -> int:
     if buckets < 1:
         raise UsageError(f"not a number of buckets: {buckets}")
     return buckets
-
-
-def _texts(options: dict[str, Any]) -> dict[str, str]:
-    """Return options as the data source expects them: texts, names without underscores."""
-    texts = {name: _text(name, value) for name, value in options.items()}
-    return {name.replace("_", ""): text for name, text in texts.items() if text is not None}
-
-
-def _text(name: str, value: Any) -> str | None:
-    """Return an option's value as text; None if it has none."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if name in ("since", "until"):
-        return time_text(name, value)
-    if name == "slower_than":
-        return duration_text(name, value)
-    if name == "keylog":
-        files = path_texts(name, value)  # a comma may be part of a name
-        return json.dumps(files) if files else None
-    if value is None or isinstance(value, str | int):
-        return None if value is None else str(value)
-    if isinstance(value, os.PathLike):
-        return str(value)
-    numbers = number_texts(name, value)
-    return json.dumps(numbers) if numbers else None

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import kanalyze
+from kanalyze.batch.packets import packet_batches
 from kanalyze.capture.inputs import FoundCapture
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.splits import MIN_SPLIT_BYTES, Split, plan_splits
@@ -20,7 +21,6 @@ from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.spark.archive import _with_states, read_captures, read_packets
 from kanalyze.spark.schema import spark_schema
 from kanalyze.spark.source.datasource import KanalyzeDataSource
-from kanalyze.spark.source.packets import packet_batches
 from kanalyze.spec.rows.cluster import REQUEST_ID
 from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.quality import CaptureQuality

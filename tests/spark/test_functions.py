@@ -13,9 +13,9 @@ import pytest
 
 import kanalyze
 import kanalyze.spark
+from kanalyze.batch.table_options import option_texts
 from kanalyze.cli.main import main
 from kanalyze.errors import CaptureError, UsageError
-from kanalyze.spark.functions import _texts
 from kanalyze.spec.rows.cluster import GROUP_COLUMNS
 from tests.support.archives import cut
 from tests.support.captures import path
@@ -153,7 +153,7 @@ def test_arguments_of_the_library_become_option_texts() -> None:
         "definitions": PurePosixPath("/some/where"),
         "errors": True,
     }
-    assert _texts(arguments) == {
+    assert option_texts(arguments) == {
         "since": "2026-11-20T22:46:00.000000000Z",
         "slowerthan": "50000000ns",
         "api": '["0", "Fetch"]',
@@ -164,9 +164,9 @@ def test_arguments_of_the_library_become_option_texts() -> None:
         "errors": "true",
     }
     with pytest.raises(UsageError, match=r"^slower_than: 50 has no unit"):
-        _texts({"slower_than": 50})
+        option_texts({"slower_than": 50})
     with pytest.raises(UsageError, match=r"^topic: not a text: None"):
-        _texts({"topic": [None]})
+        option_texts({"topic": [None]})
 
 
 def test_bad_arguments_are_errors(spark: SparkSession, tmp_path: Path) -> None:

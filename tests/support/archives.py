@@ -21,9 +21,9 @@ from kanalyze.batch.archive.tasks import (
     read_splits,
     rebuilding,
 )
+from kanalyze.batch.table_options import make_plan
 from kanalyze.capture.splits import Split
 from kanalyze.spark.archive import SparkYields
-from kanalyze.spark.source.readers import make_plan
 from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, AnomalyRow
 from kanalyze.spec.rows.requests import COLUMNS, ErrorItem, PartitionItem, Row
 from kanalyze.tables.quality import CaptureQuality

@@ -3,7 +3,7 @@
 In: what Spark asks of a Python data source. Out: schemas, partitions, Arrow batches.
 
 This is for some gigabytes. A Python data source cannot shuffle: every task reads all packets (see
-:mod:`kanalyze.spark.source.readers`), so a hundred tasks would read everything a hundred times. For
+:mod:`kanalyze.batch.table_options`), so a hundred tasks would read everything a hundred times. For
 archives use ``kanalyze.spark.requests``.
 
 Spark does not prune the columns of a Python data source: use option ``columns``, or a schema of
@@ -19,11 +19,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from kanalyze.batch.read_plan import TablePartition
-from kanalyze.capture.io.stores import Stores
-from kanalyze.errors import UsageError
-from kanalyze.spark.failures import without_stack_trace
-from kanalyze.spark.schema import as_requested, spark_schema
-from kanalyze.spark.source.readers import (
+from kanalyze.batch.table_options import (
     captures_of,
     make_plan,
     partitions_of,
@@ -31,6 +27,10 @@ from kanalyze.spark.source.readers import (
     read_partition,
     source_options,
 )
+from kanalyze.capture.io.stores import Stores
+from kanalyze.errors import UsageError
+from kanalyze.spark.failures import without_stack_trace
+from kanalyze.spark.schema import as_requested, spark_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from kanalyze.batch.read_plan import ReadPlan
-    from kanalyze.spark.source.readers import Options
+    from kanalyze.batch.table_options import Options
 
 __all__ = ["KanalyzeDataSource", "register"]
 

@@ -16,6 +16,7 @@ together are those of one process, wherever files begin and end.
 from __future__ import annotations
 
 import json
+import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -23,9 +24,11 @@ import numpy as np
 
 from kanalyze.api.inputs import make_filter, read_topic_ids
 from kanalyze.batch.key_sources import find_key_files
+from kanalyze.batch.packets import PACKET_COLUMNS, packet_batches
 from kanalyze.batch.read_plan import ReadPlan, TablePartition, table_batches
 from kanalyze.capture.inputs import check_many_may_read, find_inputs, find_readable, look_at
 from kanalyze.capture.io.stores import Stores
+from kanalyze.common.argument_values import duration_text, number_texts, path_texts, time_text
 from kanalyze.common.garbage_collection import collecting_rarely
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.texts import parse_size
@@ -33,7 +36,6 @@ from kanalyze.errors import CaptureError, UsageError
 from kanalyze.export.schema import choose_columns
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.net.segment_columns import Shard
-from kanalyze.spark.source.packets import PACKET_COLUMNS, packet_batches
 from kanalyze.spec.filters import FILTERS
 from kanalyze.spec.options import MAX_PORT, MAX_RECORDS
 from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS
@@ -62,6 +64,7 @@ __all__ = [
     "SourceTable",
     "captures_of",
     "make_plan",
+    "option_texts",
     "parse_options",
     "partitions_of",
     "plan_of",
@@ -256,6 +259,31 @@ REQUEST_OPTIONS: Final = (
     *(_spelled(name) for name in FILTERS if _spelled(name) not in CONNECTION_OPTIONS),
 )
 """Options of tables that are made from requests."""
+
+
+def option_texts(options: dict[str, Any]) -> dict[str, str]:
+    """Return arguments of Python as the texts of options, without underscores in names."""
+    texts = {name: _argument_text(name, value) for name, value in options.items()}
+    return {name.replace("_", ""): text for name, text in texts.items() if text is not None}
+
+
+def _argument_text(name: str, value: Any) -> str | None:
+    """Return an option's value as text; None if it has none."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if name in ("since", "until"):
+        return time_text(name, value)
+    if name == "slower_than":
+        return duration_text(name, value)
+    if name == "keylog":
+        files = path_texts(name, value)  # a comma may be part of a name
+        return json.dumps(files) if files else None
+    if value is None or isinstance(value, str | int):
+        return None if value is None else str(value)
+    if isinstance(value, os.PathLike):
+        return str(value)
+    numbers = number_texts(name, value)
+    return json.dumps(numbers) if numbers else None
 
 
 _BYTES_A_TASK: Final = 256 << 20

@@ -14,14 +14,7 @@ import pytest
 
 import kanalyze
 from kanalyze.batch.run_plan import options_of
-from kanalyze.capture.inputs import FoundCapture
-from kanalyze.capture.io.stores import Stores
-from kanalyze.errors import CaptureError, KanalyzeError, UsageError
-from kanalyze.export.arrow import BatchMaker
-from kanalyze.kafka.codec.compiler import Decoders
-from kanalyze.kafka.schema.catalog import Catalog
-from kanalyze.runtime.pipeline import Analysis
-from kanalyze.spark.source.readers import (
+from kanalyze.batch.table_options import (
     TABLES,
     TablePartition,
     captures_of,
@@ -32,6 +25,13 @@ from kanalyze.spark.source.readers import (
     read_partition,
     source_options,
 )
+from kanalyze.capture.inputs import FoundCapture
+from kanalyze.capture.io.stores import Stores
+from kanalyze.errors import CaptureError, KanalyzeError, UsageError
+from kanalyze.export.arrow import BatchMaker
+from kanalyze.kafka.codec.compiler import Decoders
+from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spec.rows.records import columns_of_records
 from kanalyze.tables.records.rows import RecordReader, has_records
 from kanalyze.tables.requests.topic_names import topic_id_text
