@@ -5,7 +5,7 @@
 Runs `kanalyze batch` on each folder of captures, and prints a table in Markdown: CPU time of the
 process that started the tasks, without and with the report, which is made in it, and the wall time.
 Tasks run in two processes, or on a Spark cluster, whose driver has a JVM that counts too. With more
-than 16 buckets segments are sent from task to task.
+than 4 buckets segments are sent from task to task.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.process_tree import cpu_s_of
 from kanalyze.batch.process_engine import ProcessEngine
 from kanalyze.batch.run import run_batch
 from kanalyze.batch.run_plan import Settings
-from kanalyze.spark.source.readers import make_plan
+from kanalyze.batch.table_options import make_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -3,7 +3,7 @@
     python -m benchmarks.spark_tasks [--rounds N] [--buckets N] CAPTURE...
 
 All captures one after another, in this process, large ones in parts as `kanalyze batch` reads
-them; then all buckets. Blocks are held in memory. Prints the quickest round, as JSON.
+them; then all buckets. Blocks are in temporary files. Prints the quickest round, as JSON.
 """
 
 from __future__ import annotations
@@ -11,39 +11,29 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.errors import BenchmarkError, run_main
 from kanalyze.batch.archive.planning import ReadSummary, splits_to_reread
-from kanalyze.batch.archive.shuffle import (
-    CONTROL_FIELDS,
-    REPORT_BUCKET,
-    SHUFFLE_SCHEMA,
-    load_report,
-    read_shuffle_rows,
-    shuffle_batch,
-)
-from kanalyze.batch.archive.tasks import OTHER_TABLES, Job, read_splits, rebuild
+from kanalyze.batch.archive.shuffle import CONTROL_FIELDS, load_report
+from kanalyze.batch.archive.tasks import OTHER_TABLES, Job, read_splits, rebuilding
 from kanalyze.batch.run_plan import Settings
+from kanalyze.batch.table_options import make_plan
 from kanalyze.capture.inputs import FoundCapture
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.splits import plan_splits
 from kanalyze.spark.archive import SparkYields
-from kanalyze.spark.source.readers import make_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Sequence
 
     import pyarrow as pa
 
-    from kanalyze.batch.archive.shuffle import ShuffleRow
     from kanalyze.capture.splits import Split
 
 _SPLIT_BYTES = Settings((), "").split_bytes
-_ORDER = attrgetter(*SHUFFLE_SCHEMA.names[:-1])
 
 
 class Took(NamedTuple):
@@ -65,47 +55,38 @@ def take(captures: Sequence[Path], buckets: int) -> Took:
     Raises:
         BenchmarkError: a part of a capture begins at another place than was thought.
     """
-    job = Job(
-        *(make_plan({}), buckets),
-        prunes_payload=True,
-        others=OTHER_TABLES,
-        yields=SparkYields(),
-    )
-    splits = [split for capture in captures for split in _splits(capture)]
-    began = time.perf_counter()
-    sent = list(_sent(job, splits))
-    read_s = time.perf_counter() - began
-    reports = [load_report(one.data) for one in sent if one.bucket == REPORT_BUCKET]
-    if splits_to_reread(reports):
-        raise BenchmarkError("a part of a capture would have to be read again")
-    before = ReadSummary(reports, buckets).packets_before
-    blocks = sorted((one for one in sent if one.bucket >= 0), key=_ORDER)
-    began = time.perf_counter()
-    rows = sum(_count(found) for found in _rebuilt(job, before, blocks))
-    rebuild_s = time.perf_counter() - began
-    return Took(
-        sum(capture.stat().st_size for capture in captures),
-        sum(len(one.data) for one in blocks),
-        rows,
-        read_s,
-        rebuild_s,
-    )
+    with TemporaryDirectory() as folder:
+        job = Job(
+            *(make_plan({}), buckets),
+            prunes_payload=True,
+            others=OTHER_TABLES,
+            block_folder=folder,
+            yields=SparkYields(),
+        )
+        splits = [split for capture in captures for split in _splits(capture)]
+        began = time.perf_counter()
+        told = list(read_splits(job, enumerate(splits)))
+        read_s = time.perf_counter() - began
+        reports = [load_report(one.data) for one in told if one.kind == "report"]
+        if splits_to_reread(reports):
+            raise BenchmarkError("a part of a capture would have to be read again")
+        groups = [group for one in told if one.kind == "groups" for group in load_report(one.data)]
+        rebuild = rebuilding(job, ReadSummary(reports, buckets), folder, groups)
+        began = time.perf_counter()
+        rows = sum(map(_count, rebuild({}, ((bucket, None) for bucket in range(buckets)))))
+        rebuild_s = time.perf_counter() - began
+        return Took(
+            sum(capture.stat().st_size for capture in captures),
+            sum(file.stat().st_size for file in Path(folder).iterdir()),
+            rows,
+            read_s,
+            rebuild_s,
+        )
 
 
 def _splits(capture: Path) -> list[Split]:
     found = FoundCapture(str(capture), total_bytes=capture.stat().st_size)
     return plan_splits(found, Stores(), _SPLIT_BYTES)
-
-
-def _sent(job: Job, splits: Iterable[Split]) -> Iterator[ShuffleRow]:
-    yield from read_shuffle_rows(read_splits(job, enumerate(splits)))
-
-
-def _rebuilt(
-    job: Job, before: Mapping[tuple[str, int], int], blocks: Iterable[ShuffleRow]
-) -> Iterator[pa.RecordBatch]:
-    for _, some in groupby(blocks, key=attrgetter("bucket")):
-        yield from rebuild(job, before, {}, (shuffle_batch([one]) for one in some))
 
 
 def _count(found: pa.RecordBatch) -> int:

@@ -18,6 +18,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from kanalyze.batch.history import ALL_CONNECTIONS, Stretch, from_json, to_json
 from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.tables.quality import CaptureQuality
 
@@ -99,6 +100,8 @@ class Checkpoint:
     """The counts that would be added if all open connections were closed now."""
     closing: dict[int, CaptureQuality] = field(default_factory=dict)
     """The same counts for each bucket, with anomalies; empty in older checkpoints."""
+    history: list[Stretch] = field(default_factory=list)
+    """What was read lately; older checkpoints only have from when to when."""
 
     @property
     def whole_quality(self) -> CaptureQuality:
@@ -186,10 +189,11 @@ class CheckpointFolder:
         self._files.write(f"{folder}/checkpoint", _first_line(text) + b"\n" + text)
         self._files.make_private(folder)
 
-    def keep_only(self, run: int) -> None:
-        """Remove the checkpoints of other runs."""
+    def keep_only(self, checkpoint: Checkpoint) -> None:
+        """Remove all but a checkpoint, and those that it may go back to."""
+        kept = {checkpoint.run, *(stretch.before for stretch in checkpoint.history)}
         folders = {entry.name.partition("/")[0] for entry in self._files.files("")}
-        for folder in folders - {_folder(run)}:
+        for folder in folders - {_folder(run) for run in kept if run}:
             if _RUN_FOLDER.fullmatch(folder):
                 self._files.remove(folder)
 
@@ -201,6 +205,14 @@ class CheckpointFolder:
 
     def _damaged(self, name: str) -> UsageError:
         return UsageError(f"{self.shown}: {name} is damaged; --replace starts over")
+
+
+def _unknown_history(quality: CaptureQuality) -> list[Stretch]:
+    """Return the history of a checkpoint that has none: any connection may have been read."""
+    first_ns, last_ns = quality.first_time_ns, quality.last_time_ns
+    if first_ns is None or last_ns is None:
+        return []
+    return [Stretch(None, first_ns, last_ns, ALL_CONNECTIONS, {})]
 
 
 def _folder(run: int) -> str:
@@ -226,12 +238,15 @@ def _to_json(checkpoint: Checkpoint, states: list[Any]) -> dict[str, Any]:
         "closing": {
             str(bucket): quality.to_values() for bucket, quality in checkpoint.closing.items()
         },
+        "history": to_json(checkpoint.history),
         "states": states,
     }
 
 
 def _from_json(plain: dict[str, Any]) -> tuple[Checkpoint, list[Any]]:
     """Return a checkpoint, and the names and sizes of the files with its states."""
+    quality = load_quality(plain["quality"])
+    history = plain.get("history")
     checkpoint = Checkpoint(
         run=int(plain["run"]),
         archive=str(plain["archive"]),
@@ -240,11 +255,12 @@ def _from_json(plain: dict[str, Any]) -> tuple[Checkpoint, list[Any]]:
         options=dict(plain["options"]),
         read={str(name): size for name, size in plain["read"].items()},
         names={bytes.fromhex(topic_id): str(name) for topic_id, name in plain["names"].items()},
-        quality=load_quality(plain["quality"]),
+        quality=quality,
         open_quality=load_quality(plain["open_quality"]),
         closing={
             int(bucket): load_quality(quality)
             for bucket, quality in plain.get("closing", {}).items()
         },
+        history=_unknown_history(quality) if history is None else from_json(history),
     )
     return checkpoint, list(plain["states"])

@@ -24,15 +24,7 @@ import pyarrow.parquet as pq
 
 from kanalyze.batch.archive.planning import TASKS_A_CORE, ReadSummary, RebuildSummary, read_in_tasks
 from kanalyze.batch.archive.row_sink import add_anomalies, write_anomalies
-from kanalyze.batch.archive.shuffle import (
-    ANOMALY_BUCKET,
-    BLOCKS_BUCKET,
-    REPORT_BUCKET,
-    ShuffleRow,
-    load_report,
-    read_shuffle_rows,
-    shuffle_batch,
-)
+from kanalyze.batch.archive.shuffle import load_report
 from kanalyze.batch.archive.table_files import TableFiles, merge_files, with_small_merged
 from kanalyze.batch.archive.tasks import read_splits, rebuilding, with_keys
 from kanalyze.batch.engine import StagedFile, report_on_files
@@ -267,7 +259,7 @@ class _ScratchCaptures:
     def _buckets(self, job: Job) -> list[range]:
         """Return the buckets of each task that rebuilds some."""
         # Few tasks make few files. There are more tasks than cores, as buckets differ in size.
-        count = TASKS_A_CORE * self._engine.cores if job.shuffles else job.buckets
+        count = TASKS_A_CORE * self._engine.cores if job.sends else job.buckets
         return [range(first, job.buckets, count) for first in range(count)]
 
     def _states(self, url: str) -> list[_State]:
@@ -312,15 +304,11 @@ class _ScratchRows:
         assert self._job.staging is not None, "tasks write rows"
         files = TableFiles(self._job.staging)
         add_anomalies(files, self._read, more_anomalies, keeps_open=self._job.keeps_open)
-        rows = (
-            ShuffleRow(ANOMALY_BUCKET, 0, 0, capture, part, 0, stored.read())
-            for capture, part, stored in self._anomalies
-        )
-        batches = (shuffle_batch([row]).select(["capture", "part", "data"]) for row in rows)
+        streams = ((capture, part, stored.read()) for capture, part, stored in self._anomalies)
         row_filter, packets_before = self._job.plan.row_filter, self._read.packets_before
         written = [
             *files.finish(),
-            *write_anomalies(packets_before, row_filter, self._job.staging, batches),
+            *write_anomalies(packets_before, row_filter, self._job.staging, streams),
             *(file for result in self._rebuilt for file in result.files),
         ]
         whole = with_small_merged(written, self._merged)
@@ -372,11 +360,11 @@ def _read_task(job: Job, parts: Sequence[tuple[int, Split]], path: str) -> _Read
     """Read captures; write anomalies to a new file."""
     result = _ReadResult([], [], [])
     with _scratch_errors(), Path(path).open("xb") as file:
-        for row in read_shuffle_rows(read_splits(job, parts)):
-            if row.bucket == REPORT_BUCKET:
-                result.reports.append(load_report(bytes(row.data)))
-            elif row.bucket == BLOCKS_BUCKET:
-                result.groups.extend(load_report(bytes(row.data)))
+        for row in read_splits(job, parts):
+            if row.kind == "report":
+                result.reports.append(load_report(row.data))
+            elif row.kind == "groups":
+                result.groups.extend(load_report(row.data))
             else:
                 stored = _Stored(path, file.tell(), len(row.data))
                 result.anomalies.append(_Anomalies(row.capture, row.part, stored))

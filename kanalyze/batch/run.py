@@ -11,25 +11,29 @@ Below the folder of the archive::
 
 Without a checkpoint each run reads all captures, and its rows replace those of the run before. With
 a checkpoint the archive grows: a run reads new captures, and continues the connections that the
-last run left open. New captures should be later than those of earlier runs. The rows of connections
-that are still open are in ``connections/open-000001-00000.zstd.parquet``, which the next run
-replaces. In ``anomalies/`` a file of this kind has the captures that the next run tries to read
-again.
+last run left open. If captures of the same connections come late, or a capture has grown, the runs
+of their hour and later ones are undone, and their captures are read again
+(:mod:`kanalyze.batch.history`). The rows of connections that are still open are in
+``connections/open-000001-00000.zstd.parquet``, which the next run replaces. In ``anomalies/`` a
+file of this kind has the captures that the next run tries to read again.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kanalyze.batch.archive.planning import buckets_for, shuffles, tasks_for
+from kanalyze.batch.archive.planning import buckets_for, sends_segments, tasks_for
 from kanalyze.batch.archive.table_files import ARCHIVE_TABLES
 from kanalyze.batch.archive.tasks import OTHER_TABLES, Job
 from kanalyze.batch.checkpoint import Checkpoint
 from kanalyze.batch.commit import STAGING, Commit, Commits, only_run
 from kanalyze.batch.engine import ReportOptions, SavedConnections, TableFolders
+from kanalyze.batch.history import Stretch, run_before, stretch_of_late, with_run
 from kanalyze.batch.run_plan import (
     OPEN_PREFIXES,
     captures_text,
@@ -54,9 +58,13 @@ if TYPE_CHECKING:
     from kanalyze.batch.run_plan import InputFile, RunPlan, Settings
     from kanalyze.spec.rows.anomalies import AnomalyRow
 
-__all__ = ["REPORT", "run_batch"]
+__all__ = ["REPORT", "NoNewCapturesError", "run_batch"]
 
 REPORT: Final = "report.json"
+
+
+class NoNewCapturesError(KanalyzeError):
+    """A run that follows others has nothing to read."""
 
 
 def run_batch(
@@ -81,6 +89,8 @@ def run_batch(
     Raises:
         KanalyzeError: the run failed. Either no file of the archive has changed, or the run was
             committed, and the next run completes it.
+        NoNewCapturesError: there is nothing to read, and the settings are those of a run that
+            follows others.
     """
     out = engine.folder(settings.out)
     with only_run(out):
@@ -89,6 +99,8 @@ def run_batch(
             warn(f"{out.shown}: run {commits.last.run} had been interrupted, and is complete now")
         run = plan_run(engine.folder, plan, settings, out, commits, warn)
         if not run.is_needed:
+            if settings.follows:
+                raise NoNewCapturesError("no new captures")
             warn("no new captures")
         report_options = ReportOptions() if options is None else options
         batch = _BatchRun(engine, plan, settings, run, out, warn, report_phase, report_options)
@@ -137,10 +149,36 @@ class _BatchRun:
         tasks = tasks_for(captures, Stores(), self.settings.split_bytes, self.engine.cores)
         self.report_phase(f"reading {captures_text(len(run.files))} in {len(tasks)} tasks")
         with self.engine.read(job, tasks) as captured:
-            self._warn_unreadable(captured.read_summary)
-            self.report_phase(f"rebuilding connections in {job.buckets} parts")
-            with captured.rebuilt(job, self._saved(captured)) as rows:
-                return self._write_and_commit(captured, rows, job, commits)
+            again = self._read_again(captured.read_summary)
+            if again is None:
+                return self._rebuild(captured, job, commits)
+        return replace(self, run=again).execute(commits)
+
+    def _rebuild(self, captured: OpenedCaptures, job: Job, commits: Commits) -> dict[str, Any]:
+        self._warn_unreadable(captured.read_summary)
+        self.report_phase(f"rebuilding connections in {job.buckets} parts")
+        with captured.rebuilt(job, self._saved()) as rows:
+            return self._write_and_commit(captured, rows, job, commits)
+
+    def _read_again(self, read: ReadSummary) -> RunPlan | None:
+        """Return a run that reads earlier captures again, as these come late; None if none do."""
+        previous = self.run.previous
+        if previous is None or previous.is_finished:
+            return None
+        index = stretch_of_late(previous.history, read.seen)
+        if index is None:
+            return None
+        again = self.run.from_earlier(run_before(previous.history, index))
+        if again is None:
+            self.warn(
+                "captures begin before the end of others with the same connections, which were "
+                "read too long ago to be read again: their packets may be reported as lost or as "
+                "captured twice"
+            )
+        else:
+            count = captures_text(len(again.files) - len(self.run.files))
+            self.warn(f"captures come late: read again with them: {count} of earlier runs")
+        return again
 
     def _job(self) -> Job:
         previous = self.run.previous
@@ -154,26 +192,20 @@ class _BatchRun:
             self.plan,
             buckets,
             prunes_payload=True,
-            shuffles=shuffles(captures, buckets),
+            sends=sends_segments(captures, buckets),
             others=OTHER_TABLES,
             run=self.run.run,
             keeps_open=self.run.checkpoint_folder is not None and not is_last,
+            notes_connections=self.run.checkpoint_folder is not None,
             folder=str(Path.cwd()),
             staging=self.engine.task_location(self.out, STAGING),
         )
 
-    def _saved(self, captured: OpenedCaptures) -> SavedConnections | None:
+    def _saved(self) -> SavedConnections | None:
         """Return the connections that the last run left open, if there was one."""
         previous, folder = self.run.previous, self.run.checkpoint_folder
         if previous is None or folder is None or previous.is_finished:
             return None
-        first_ns = captured.read_summary.quality.first_time_ns
-        last_ns = previous.quality.last_time_ns
-        if first_ns is not None and last_ns is not None and first_ns < last_ns:
-            self.warn(
-                "new captures begin before the end of those read before: their packets may be "
-                "reported as lost or as captured twice"
-            )
         return SavedConnections(folder.states_url(previous.run), previous.names)
 
     def _warn_unreadable(self, summary: ReadSummary) -> None:
@@ -214,7 +246,7 @@ class _BatchRun:
             folder.write(checkpoint, rows.write_states if job.keeps_open else None)
         commits.commit(self._commit(moved))
         if folder is not None:
-            folder.keep_only(self.run.run)
+            folder.keep_only(checkpoint)
         return summary
 
     def _checkpoint(self, read: ReadSummary, rebuilt: RebuildSummary, job: Job) -> Checkpoint:
@@ -249,7 +281,23 @@ class _BatchRun:
             quality=quality,
             open_quality=open_quality,
             closing=rebuilt.closing if job.keeps_open else {},
+            history=self._history(read) if job.keeps_open else [],
         )
+
+    def _history(self, read: ReadSummary) -> list[Stretch]:
+        """Return what was read lately, after this run."""
+        previous = self.run.previous
+        history = [] if previous is None else previous.history
+        first_ns, last_ns = read.quality.first_time_ns, read.quality.last_time_ns
+        if first_ns is None or last_ns is None:
+            return history
+        starts: dict[str, int] = {}
+        for seen in read.seen:
+            starts.setdefault(seen.capture, seen.first_ns)
+        files = {file.identity: starts.get(capture_name(file.path)) for file in self.run.files}
+        connections = reduce(or_, (seen.connections for seen in read.seen), 0)
+        before = 0 if previous is None else previous.run
+        return with_run(history, Stretch(before, first_ns, last_ns, connections, files))
 
     def _report(self, quality: CaptureQuality, moved: Sequence[tuple[str, str]]) -> dict[str, Any]:
         """Return the report on all rows: of earlier runs, and of this one."""

@@ -12,28 +12,32 @@ from __future__ import annotations
 import re
 import time
 import uuid
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.batch.archive.table_files import ARCHIVE_TABLES, OPEN_TABLES
 from kanalyze.batch.checkpoint import Checkpoint, CheckpointFolder
+from kanalyze.batch.history import run_before
 from kanalyze.capture.inputs import (
     InputFile,
     MissingFileError,
     file_of,
     has_capture_name,
     is_settled,
+    look_at,
     look_in_folder,
     named_files,
     nothing_named,
 )
 from kanalyze.capture.io.stores import Stores
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.errors import UsageError
+from kanalyze.errors import CaptureError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kanalyze.batch.commit import Commit, Commits, Folder
+    from kanalyze.batch.history import Stretch
     from kanalyze.batch.read_plan import ReadPlan
     from kanalyze.capture.inputs import NamedFiles
 
@@ -56,7 +60,7 @@ class Selection(NamedTuple):
     new: list[InputFile]
     """Files to read."""
     changed: list[InputFile]
-    """Files that were read and have another size now."""
+    """Files that were read, and have had another size for a while now."""
     unsettled: list[InputFile]
     """Files that may still be written."""
 
@@ -105,11 +109,12 @@ def select(
     """
     selection = Selection([], [], [])
     for file in files:
-        if file.identity in read:
-            if read[file.identity] != file.total_bytes:
-                selection.changed.append(file)
-        elif not is_settled(file, now_ns=now_ns, settle_ns=settle_ns):
+        if file.identity in read and read[file.identity] == file.total_bytes:
+            continue
+        if not is_settled(file, now_ns=now_ns, settle_ns=settle_ns):
             selection.unsettled.append(file)
+        elif file.identity in read:
+            selection.changed.append(file)
         else:
             selection.new.append(file)
     return selection
@@ -152,6 +157,8 @@ class Settings(NamedTuple):
     """Start over, and replace all rows."""
     settle_s: float = 60
     """With a checkpoint: a file is read if it was not written to for this time in s."""
+    follows: bool = False
+    """Whether runs follow each other, so that one without new captures makes no report."""
     buckets: int | None = None
     """The number of buckets; None for one that depends on the captures and cores."""
     split_bytes: int = 64 << 20
@@ -176,6 +183,10 @@ class RunPlan(NamedTuple):
     """The checkpoint that the run continues."""
     is_needed: bool = True
     """False if the run would change nothing."""
+    existing: Mapping[str, InputFile] = MappingProxyType({})
+    """All captures that are there now, by identity."""
+    rows: Sequence[str] = ()
+    """The files with rows of earlier runs."""
 
     @property
     def read(self) -> dict[str, int | None]:
@@ -183,6 +194,30 @@ class RunPlan(NamedTuple):
         read_before = {} if self.previous is None else self.previous.read
         files = [*self.files, *self.changed]
         return {**read_before, **{file.identity: file.total_bytes for file in files}}
+
+    def from_earlier(self, before: int | None) -> RunPlan | None:
+        """Return the run that undoes those after ``before``, and reads their captures again.
+
+        None if ``before`` is, or if a capture of these is gone.
+        """
+        previous, folder = self.previous, self.checkpoint_folder
+        assert previous is not None, "there are earlier runs"
+        assert folder is not None, "runs continue each other"
+        if before is None or previous.is_finished:
+            return None
+        earlier = folder.read(before, self.archive) if before else None
+        read = {} if earlier is None else earlier.read
+        again = previous.read.keys() - read.keys()
+        if not again <= self.existing.keys():
+            return None
+        again |= {file.identity for file in self.files}
+        return self._replace(
+            files=[file for identity, file in self.existing.items() if identity in again],
+            changed=[file for file in self.changed if file.identity in read],
+            removed=[name for name in self.rows if _is_replaced(name, before)],
+            previous=earlier,
+            is_needed=True,
+        )
 
 
 def plan_run(
@@ -274,8 +309,6 @@ def _plan_with_checkpoint(
         unsettled_text = captures_text(len(selection.unsettled))
         name = selection.unsettled[0].path
         warn(f"left for the next run, may still be written: {unsettled_text}, such as {name}")
-    for file in selection.changed:
-        warn(f"{file.path}: has changed since it was read: left out")
     is_finished = previous is not None and previous.is_finished
     if is_finished and selection.new:
         raise UsageError(
@@ -287,11 +320,53 @@ def _plan_with_checkpoint(
     if settings.replace and rows and not is_needed:
         raise UsageError(f"{out.shown}: --replace: there are no captures to read yet")
     run = _number(last) + 1
-    replaced = tuple(OPEN_PREFIXES.values())
-    removed = [name for name in rows if previous is None or name.startswith(replaced)]
-    return RunPlan(
-        run, archive, selection.new, selection.changed, removed, folder, previous, is_needed
+    last_run = 0 if previous is None else previous.run
+    planned = RunPlan(
+        *(run, archive, selection.new, selection.changed),
+        [name for name in rows if _is_replaced(name, last_run)],
+        *(folder, previous, is_needed),
+        existing={file.identity: file for file in files},
+        rows=rows,
     )
+    return _with_grown(planned, warn) if previous is not None and selection.changed else planned
+
+
+def _is_replaced(name: str, last_run: int) -> bool:
+    """Return true if a file has rows of open connections, or of a run after ``last_run``."""
+    if name.startswith(tuple(OPEN_PREFIXES.values())):
+        return True
+    return int(name.rpartition("/run-")[2].partition("-")[0]) > last_run
+
+
+def _with_grown(run: RunPlan, warn: Callable[[str], None]) -> RunPlan:
+    """Return the run with captures that have grown, which are read again; warn of other changes."""
+    previous = run.previous
+    assert previous is not None, "they were read before"
+    history = previous.history
+    stores = Stores()
+    stretches = []
+    for file in run.changed:
+        of_file = [index for index, one in enumerate(history) if file.identity in one.files]
+        if of_file and _has_grown(file, history[of_file[0]], previous, stores):
+            stretches.append(of_file[0])
+    if stretches:
+        # Each that does not go back so far that its file is read again would leave that out.
+        run = run.from_earlier(run_before(history, min(stretches))) or run
+    for file in run.changed:
+        warn(f"{file.path}: has changed since it was read: left out")
+    return run
+
+
+def _has_grown(file: InputFile, stretch: Stretch, previous: Checkpoint, stores: Stores) -> bool:
+    """Return true if a file begins as before, and is larger: a ring of files has new packets."""
+    old_bytes, first_ns = previous.read[file.identity], stretch.files[file.identity]
+    if old_bytes is None or file.total_bytes is None or file.total_bytes <= old_bytes:
+        return False
+    try:
+        found = look_at(file.capture, stores)
+    except CaptureError:
+        return False
+    return first_ns in (None, found.first_time_ns)
 
 
 def _check_owner(out: Folder, last: Commit | None, folder: CheckpointFolder) -> None:

@@ -9,7 +9,6 @@ then moved, so a reader sees all of it or none; object stores do that by themsel
 
 from __future__ import annotations
 
-import os
 import uuid
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,18 +55,9 @@ class FileEntry(NamedTuple):
 class SharedFolder:
     """A folder; it is created when the first file is written. Methods raise UsageError."""
 
-    def __init__(self, location: str, label: str = "") -> None:
-        """Open a folder.
-
-        Args:
-            location: a path or a URL.
-            label: how messages begin, such as ``"option stateLocation: "``.
-
-        Raises:
-            UsageError: no file system opens it.
-        """
+    def __init__(self, location: str) -> None:
+        """Open a path or a URL; raises UsageError if no file system opens it."""
         self._location = location
-        self._label = label
         self.shown, self.url = names_of_location(location)
         """The location for messages, without credentials, and for readers of tables."""
         try:
@@ -88,27 +78,18 @@ class SharedFolder:
         except (ArrowException, OSError) as error:
             raise self._error(error) from None
 
-    def write(self, name: str, data: bytes, *, private: bool = False) -> None:
-        """Write a file; an existing one is replaced. Only its owner may read one that is private.
-
-        That holds in a local folder; what other file systems allow is set up there.
-        """
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file; an existing one is replaced."""
         path = self._path(name)
         parent = path.rpartition("/")[0]
         is_atomic = self._system.type_name in _OBJECT_STORES
         written_path = path if is_atomic else f"{parent}/.{uuid.uuid4().hex}"
         with self.errors():
             self._system.create_dir(parent)
-            with self._new_file(written_path, private=private) as target:
+            with self._system.open_output_stream(written_path) as target:
                 target.write(data)
             if not is_atomic:
                 self._system.move(written_path, path)
-
-    def _new_file(self, path: str, *, private: bool) -> Any:
-        if not private or self._system.type_name != _LOCAL:
-            return self._system.open_output_stream(path)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        return os.fdopen(os.open(path, flags, _PRIVATE_FILE), "wb")
 
     def make_private(self, name: str) -> None:
         """Let only the owner read a local folder and all that is in it; create it if need be."""
@@ -195,4 +176,4 @@ class SharedFolder:
     def _error(self, error: Exception) -> UsageError:
         text = (str(error) or type(error).__name__).splitlines()[0]
         reason = scrubbed(text, self._location) if is_url(self._location) else text
-        return UsageError(f"{self._label}{self.shown}: {reason}")
+        return UsageError(f"{self.shown}: {reason}")

@@ -106,18 +106,18 @@ class PacketIndex:
         self._end = 1
         """The number after that of the last packet."""
 
-    def latest(self, most: int) -> tuple[int, list[tuple[int, int, int]]]:
-        """Return the number of the next packet, and the latest runs, for :meth:`load_state`."""
-        columns = (self._first[-most:], self._capture[-most:], self._within[-most:])
-        return self._end, list(zip(*columns, strict=True))
+    def save_state(self) -> tuple[int, array[int], array[int], array[int]]:
+        """Return the number of the next packet, and all runs, for :meth:`load_state`.
 
-    def load_state(self, end: int, runs: Sequence[tuple[int, int, int]]) -> None:
+        For each run: the number of its first packet, its capture, the packet's number there.
+        """
+        return self._end, self._first, self._capture, self._within
+
+    def load_state(
+        self, end: int, first: array[int], capture: array[int], within: array[int]
+    ) -> None:
         """Continue where another table ended; this table has to be empty."""
-        self._end = end
-        for first, capture, within in runs:
-            self._first.append(first)
-            self._capture.append(capture)
-            self._within.append(within)
+        self._end, self._first, self._capture, self._within = end, first, capture, within
 
     @property
     def packets(self) -> int:

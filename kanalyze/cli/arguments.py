@@ -114,6 +114,8 @@ def _add(group: argparse._ActionsContainer, option: Option, command: Command) ->
         return
     if option.is_repeated:
         settings |= {"action": "append", "default": []}
+    elif option.is_optional:
+        settings |= {"nargs": "?", "const": command.defaults[option.name]}
     else:
         settings["default"] = command.defaults.get(option.name)
     group.add_argument(*option.flags, required=option.name == command.required, **settings)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack, contextmanager
+import time
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
@@ -38,6 +39,11 @@ __all__ = ["BatchProgress", "batch"]
 TasksDone: TypeAlias = "Callable[[], tuple[int, int] | None]"
 """Returns how many tasks are done, and how many there are; None if nothing runs."""
 
+_Run: TypeAlias = (
+    "Callable[[ReadPlan, Settings, ReportOptions, Callable[[str], None]], dict[str, Any]]"
+)
+"""Runs a batch, given what warns; returns the report."""
+
 _TASKS = "tasks"
 
 
@@ -47,11 +53,55 @@ def batch(arguments: argparse.Namespace) -> None:
     # Wrong arguments are reported before Spark is started, which takes seconds.
     plan, settings, options = _plan(arguments), _settings(arguments), _report_options(arguments)
     show = _show_function(arguments)
-    with ExitStack() as stack:
-        if arguments.html is not None:
-            page = stack.enter_context(OutputFile(arguments.html))
-            options = options._replace(make_page=partial(_write_page, page.file))
-        write_report(arguments.json, lambda: _run(arguments, plan, settings, options), show)
+    if arguments.follow is None:
+        with _outputs(arguments, options) as options:
+            write_report(arguments.json, lambda: _run(arguments, plan, settings, options), show)
+        return
+    with _runs(arguments) as run:
+        _follow(arguments, settings, options, run, show)
+
+
+def _follow(
+    arguments: argparse.Namespace,
+    settings: Settings,
+    options: ReportOptions,
+    run: _Run,
+    show: Callable[[dict[str, Any]], None] | None,
+) -> None:
+    """Run again and again; only a signal or an error ends it."""
+    from kanalyze.batch.run import NoNewCapturesError
+
+    warned: set[str] = set()
+    while True:
+        new_warnings: set[str] = set()
+
+        def warn_once(text: str, new: set[str] = new_warnings, old: set[str] = warned) -> None:
+            """Print what the run before did not say already."""
+            new.add(text)
+            if text not in old:
+                print_message(text)
+
+        # A key log grows while captures are written.
+        plan = _plan(arguments)
+        with suppress(NoNewCapturesError), _outputs(arguments, options) as options_now:
+            summarize = partial(run, plan, settings, options_now, warn_once)
+            write_report(arguments.json, summarize, show)
+            settings = settings._replace(replace=False)
+        warned = new_warnings
+        time.sleep(arguments.follow)
+
+
+@contextmanager
+def _outputs(arguments: argparse.Namespace, options: ReportOptions) -> Iterator[ReportOptions]:
+    """Provide the options with what writes a page, if one is asked for.
+
+    It is opened first, so that an error is reported before the work.
+    """
+    if arguments.html is None:
+        yield options
+        return
+    with OutputFile(arguments.html) as page:
+        yield options._replace(make_page=partial(_write_page, page.file))
 
 
 def _check_engine(arguments: argparse.Namespace) -> None:
@@ -60,19 +110,35 @@ def _check_engine(arguments: argparse.Namespace) -> None:
         if arguments.jobs is not None:
             raise UsageError("--jobs needs --engine process; Spark has --master 'local[N]'")
         check_packages()
-    elif arguments.master is not None or arguments.conf:
-        raise UsageError("--master and --conf are for Spark, not for --engine process")
+    elif arguments.master is not None or arguments.conf or arguments.scratch is not None:
+        raise UsageError("--master, --conf and --scratch are for Spark, not for --engine process")
 
 
 def _run(
     arguments: argparse.Namespace, plan: ReadPlan, settings: Settings, options: ReportOptions
 ) -> dict[str, Any]:
+    with _runs(arguments) as run:
+        return run(plan, settings, options, print_message)
+
+
+@contextmanager
+def _runs(arguments: argparse.Namespace) -> Iterator[_Run]:
+    """Provide what runs a batch, any number of times, with one engine."""
     from kanalyze.batch.run import run_batch
 
     progress = BatchProgress(progress_of(arguments))
     with _engine(arguments, progress) as engine:
-        functions = {"warn": print_message, "report_phase": progress.begin}
-        return run_batch(engine, plan, settings, **functions, options=options)
+
+        def run(
+            plan: ReadPlan,
+            settings: Settings,
+            options: ReportOptions,
+            warn: Callable[[str], None],
+        ) -> dict[str, Any]:
+            functions = {"warn": warn, "report_phase": progress.begin}
+            return run_batch(engine, plan, settings, **functions, options=options)
+
+        yield run
 
 
 @contextmanager
@@ -91,7 +157,7 @@ def _engine(arguments: argparse.Namespace, progress: BatchProgress) -> Iterator[
 
     progress.begin("starting Spark")
     with _session(arguments) as spark:
-        engine = SparkEngine(spark, print_message)
+        engine = SparkEngine(spark, print_message, arguments.scratch)
         with progress.shown(engine.tasks_done):
             yield engine
 
@@ -166,8 +232,10 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     from kanalyze.batch.run_plan import Settings
     from kanalyze.capture.splits import MIN_SPLIT_BYTES
 
-    if arguments.finish and arguments.checkpoint is None:
-        raise UsageError("--finish needs --checkpoint")
+    if arguments.checkpoint is None and (arguments.finish or arguments.follow is not None):
+        raise UsageError(f"{'--finish' if arguments.finish else '--follow'} needs --checkpoint")
+    if arguments.finish and arguments.follow is not None:
+        raise UsageError("--finish is for the last run, which --follow does not have")
     if arguments.split_size < MIN_SPLIT_BYTES:
         raise UsageError(f"--split-size: use at least {MIN_SPLIT_BYTES} bytes")
     return Settings(
@@ -177,6 +245,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         finish=arguments.finish,
         replace=arguments.replace,
         settle_s=arguments.settle,
+        follows=arguments.follow is not None,
         buckets=arguments.buckets,
         split_bytes=arguments.split_size,
     )

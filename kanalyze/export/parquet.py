@@ -45,8 +45,11 @@ ROW_GROUP_BYTES = 8 << 20
 class ParquetRows:
     """Writes blocks of rows into an open binary file, in row groups of bounded size."""
 
-    def __init__(self, file: Any, columns: Sequence[Column]) -> None:
-        """Begin the file, which has ``write``, ``tell``, ``flush``, ``close`` and ``closed``."""
+    def __init__(self, file: Any, columns: Sequence[Column], *, for_spark: bool = False) -> None:
+        """Begin the file, which has ``write``, ``tell``, ``flush``, ``close`` and ``closed``.
+
+        Timestamps are in ns, or ``for_spark``, which reads no others, in microseconds.
+        """
         import pyarrow.parquet as pq
 
         self.columns = integer_columns(columns)
@@ -73,11 +76,16 @@ class ParquetRows:
             # order of time. Those of numbers take nearly none.
             write_statistics=[path for path, kind in paths.items() if kind not in _TEXTS],
             store_schema=False,
+            coerce_timestamps="us" if for_spark else None,
+            allow_truncated_timestamps=for_spark,
         )
         self._pending: list[Any] = []
         self._pending_rows = self._pending_bytes = 0
         # The Arrow schema for readers of the file: texts are plain strings for them.
-        plain = base64.b64encode(arrow_schema(columns).serialize().to_pybytes()).decode("ascii")
+        schema = arrow_schema(columns)
+        if for_spark:
+            schema = _in_microseconds(schema)
+        plain = base64.b64encode(schema.serialize().to_pybytes()).decode("ascii")
         self._writer.add_key_value_metadata({"ARROW:schema": plain})
 
     def write_block(self, block: RowBlock) -> None:
@@ -127,6 +135,17 @@ class ParquetRows:
     def _write_groups(self, groups: Iterable[RowBlock]) -> None:
         for group in groups:
             self._writer.write_batch(self._maker.of_block(group), row_group_size=len(group))
+
+
+def _in_microseconds(schema: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.schema(
+        field.with_type(pa.timestamp("us", field.type.tz))
+        if pa.types.is_timestamp(field.type)
+        else field
+        for field in schema
+    )
 
 
 class ParquetWriter(FileWriter):

@@ -1,6 +1,6 @@
 """The same rows with Apache Spark: many captures, or one large one, on all cores of a cluster.
 
-In: captures, and a Spark session. Out: DataFrames, tables, a stream. Begin reading with
+In: captures, and a Spark session. Out: DataFrames, tables. Begin reading with
 ``functions.py``.
 
     >>> from kanalyze import spark as kanalyze_spark

@@ -2,23 +2,25 @@
 
 In: a session, and captures or a table of packets. Out: DataFrames, and summaries for the report.
 
-Every capture (a large one in parts) is read by a task. In a job that shuffles, its segments go to
-the bucket of their connection, sorted by time, and each bucket is rebuilt as a stream. They go
-through files that tasks write, or, where tasks share no folder, through Spark's shuffle, which
-takes several times as long. Otherwise the task of a bucket reads all captures once more
-(:mod:`kanalyze.batch.archive.tasks`). In between, the driver does what no task can: it checks where
-the parts of a file meet, reassembles IP datagrams whose fragments are in several captures, and
-resolves names of topics that only another connection has. So this is not lazy: packets are read
-when an archive is opened, and connections are rebuilt when their rows are requested.
+Every capture (a large one in parts) is read by a task. In a job that sends segments, they go to the
+bucket of their connection through files that tasks write, and each bucket is rebuilt as a stream.
+Otherwise the task of a bucket reads all captures once more (:mod:`kanalyze.batch.archive.tasks`).
+Spark's own shuffle takes several times as long as either. In between, the driver does what no task
+can: it checks where the parts of a file meet, reassembles IP datagrams whose fragments are in
+several captures, and resolves names of topics that only another connection has. So this is not
+lazy: packets are read when an archive is opened, and connections are rebuilt when their rows are
+requested.
 """
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+import uuid
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
 from pyspark import StorageLevel
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -30,31 +32,26 @@ from kanalyze.batch.archive.row_sink import (
     write_anomalies,
 )
 from kanalyze.batch.archive.shuffle import (
-    ANOMALY_BUCKET,
-    BLOCKS_BUCKET,
     CONTROL_FIELDS,
-    FIRST_KEY_NS,
-    REPORT_BUCKET,
-    SHUFFLE_KEY,
-    SHUFFLE_SCHEMA,
+    READ_SCHEMA,
     control_row,
     files_row,
     from_arrow_stream,
     load_report,
-    shuffle_batch,
     to_arrow_stream,
     with_control_columns,
 )
 from kanalyze.batch.archive.tasks import (
     partition_packets,
     read_splits,
-    rebuild,
     rebuilding,
     with_keys,
 )
+from kanalyze.batch.shared_folder import SharedFolder
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError
-from kanalyze.export.arrow import BatchMaker
+from kanalyze.export.arrow import BatchMaker, arrays_of
+from kanalyze.spark.failures import Work
 from kanalyze.spark.schema import arrow_schema, as_spark, spark_schema
 from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, AnomalyRow
 from kanalyze.spec.rows.tables import TABLES
@@ -63,9 +60,10 @@ from kanalyze.tables.columns.block import RowBlock
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-    from kanalyze.batch.archive.shuffle import BlockGroup, CaptureReport
+    from kanalyze.batch.archive.row_sink import PacketAnomalies
+    from kanalyze.batch.archive.shuffle import BlockGroup, CaptureReport, ReadRow
     from kanalyze.batch.archive.table_files import WrittenFile
     from kanalyze.batch.archive.tasks import Job, RebuildBuckets
     from kanalyze.capture.splits import Split
@@ -81,6 +79,7 @@ __all__ = [
     "anomaly_table",
     "each_in_a_task",
     "frame_of_anomalies",
+    "new_block_folder",
     "read_captures",
     "read_packets",
     "write_anomalies_of_packets",
@@ -160,49 +159,27 @@ class YieldedRows:
 
 
 _Item = TypeVar("_Item")
-_Rebuild: TypeAlias = (
-    "Callable[[Mapping[bytes, str], Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]"
-)
 _STORAGE_LEVEL: Final = StorageLevel.MEMORY_AND_DISK
 
 
 class ArchiveSegments:
-    """Segments of all captures, by bucket; Spark caches them until :meth:`close`."""
+    """Captures that were read; what tasks told of them is cached until :meth:`close`."""
 
     def __init__(
-        self,
-        spark: SparkSession,
-        job: Job,
-        blocks: list[DataFrame],
-        reports: list[CaptureReport],
-        groups: Sequence[BlockGroup] = (),
+        self, spark: SparkSession, job: Job, told: list[DataFrame], reports: _Reports
     ) -> None:
-        """Combine the blocks and reports of the tasks that read captures.
-
-        ``groups`` are those of blocks in files, if the job has a folder for blocks.
-        """
+        """Combine what the tasks that read captures told: rows of :data:`READ_SCHEMA`, cached."""
         self._spark = spark
-        self._cached_blocks = blocks
-        self._groups = groups
+        self._told = told
+        self._groups = reports.groups
         self.job = job
-        self.read_summary = ReadSummary(reports, job.buckets)
+        self.read_summary = ReadSummary(reports.captures, job.buckets)
         """The reports of all captures, combined."""
-
-    def blocks(self) -> DataFrame:
-        """Return all blocks, control rows too, in no order."""
-        parts = list(self._cached_blocks)
-        if self.read_summary.reassembled:
-            table = pa.Table.from_batches([shuffle_batch(self.read_summary.reassembled)])
-            parts.append(self._spark.createDataFrame(table, from_arrow_schema(SHUFFLE_SCHEMA)))
-        union = parts[0]
-        for part in parts[1:]:
-            union = union.unionAll(part)
-        return union
 
     def anomaly_streams(self) -> DataFrame:
         """Return the anomalies of packets: columns ``capture``, ``part``, and Arrow streams."""
-        blocks = self.blocks().where(F.col("bucket") == ANOMALY_BUCKET)
-        return blocks.select("capture", "part", "data")
+        rows = reduce(DataFrame.unionAll, self._told)
+        return rows.where("kind = 'anomalies'").select("capture", "part", "data")
 
     def rebuild(
         self,
@@ -219,33 +196,34 @@ class ArchiveSegments:
             states: :attr:`RebuiltConnections.states` of a job that kept connections open, over the
                 captures before these.
             names: names of topics by id, known from captures before these.
-            most_tasks: the number of tasks among which buckets are divided, unless Spark shuffles
-                their segments; None for one each.
+            most_tasks: the number of tasks among which buckets are divided; None for one each.
         """
         job = with_keys(self.job if job is None else job, self.read_summary.keyed)
         if job.staging is None:
             job = job._replace(yields=SparkYields())
         names = {**self.read_summary.topic_names, **(names or {})}
-        folder = self.job.block_folder
-        if not job.shuffles or folder is not None:
-            rebuild_buckets = rebuilding(job, self.read_summary, folder or "", self._groups)
-            tasks = min(job.buckets, most_tasks or job.buckets)
-            buckets = _buckets(self._spark, job.buckets, tasks, states)
-            return RebuiltConnections(
-                buckets, partial(_rebuild_buckets, rebuild_buckets), job, names
-            )
-        segments = self.blocks().where(F.col("bucket") >= 0)
-        if states is not None:
-            segments = segments.unionAll(_as_shuffle_rows(states))
-        segments = segments.repartitionById(job.buckets, F.col("bucket"))
-        run = partial(rebuild, job, self.read_summary.packets_before)
-        return RebuiltConnections(segments.sortWithinPartitions(*SHUFFLE_KEY), run, job, names)
+        folder = self.job.block_folder or ""
+        rebuild = rebuilding(job, self.read_summary, folder, self._groups)
+        tasks = min(job.buckets, most_tasks or job.buckets)
+        buckets = _buckets(self._spark, job.buckets, tasks, states)
+        return RebuiltConnections(buckets, rebuild, job, names)
 
     def close(self) -> None:
-        """Remove the segments from Spark's cache."""
-        for part in self._cached_blocks:
-            part.unpersist()
-        self._cached_blocks = []
+        """Remove the rows from Spark's cache, and the segments that tasks wrote."""
+        for rows in self._told:
+            rows.unpersist()
+        self._told = []
+        _remove_blocks(self.job)
+
+
+def new_block_folder(scratch: str) -> str:
+    """Return a new name below a folder that all tasks can write, for the blocks of one job."""
+    return f"{scratch.rstrip('/')}/kanalyze-{uuid.uuid4().hex}"
+
+
+def _remove_blocks(job: Job) -> None:
+    if job.sends and job.block_folder is not None:
+        SharedFolder(job.block_folder).remove("")
 
 
 class RebuiltConnections:
@@ -259,15 +237,15 @@ class RebuiltConnections:
     def __init__(
         self,
         buckets: DataFrame,
-        run: _Rebuild,
+        rebuild: RebuildBuckets,
         job: Job,
         names: Mapping[bytes, str],
     ) -> None:
         """Rebuild all connections now.
 
         Args:
-            buckets: all buckets, with their segments if they were shuffled.
-            run: rebuilds a partition of these, with names of topics.
+            buckets: see :func:`_buckets`.
+            rebuild: rebuilds some of them, given names of topics.
             job: which rows.
             names: names of topics by id.
         """
@@ -275,7 +253,8 @@ class RebuiltConnections:
         self._names = dict(names)
         while True:
             schema = _nullable(pa.schema([*arrow_schema(job.columns), *CONTROL_FIELDS]))
-            rows = buckets.mapInArrow(partial(run, self._names), from_arrow_schema(schema))
+            run = partial(_rebuild_buckets, rebuild, self._names)
+            rows = buckets.mapInArrow(Work(run), from_arrow_schema(schema))
             self._rows_and_reports = rows.persist(_STORAGE_LEVEL)
             # In one query, so that reports and files are of the same attempts of tasks.
             reports_and_files = self._rows_and_reports.where("_kind in ('report', 'files')")
@@ -317,7 +296,7 @@ class RebuiltConnections:
         """
         columns = TABLES[name].columns
         streams = self._rows_and_reports.where(F.col("_kind") == (kind or name)).select("_data")
-        return streams.mapInArrow(partial(_from_streams, columns), spark_schema(columns))
+        return streams.mapInArrow(Work(partial(_from_streams, columns)), spark_schema(columns))
 
     def close(self) -> None:
         """Remove the rows from Spark's cache."""
@@ -374,19 +353,6 @@ def _from_streams(
                 yield from as_spark(rows, columns)
 
 
-def _as_shuffle_rows(states: DataFrame) -> DataFrame:
-    """Return saved states as rows of the shuffle that come before all blocks of their bucket."""
-    return states.select(
-        F.col("bucket").cast("int").alias("bucket"),
-        F.lit(FIRST_KEY_NS).cast("long").alias("first_key_ns"),
-        F.lit(0).cast("long").alias("file_time_ns"),
-        F.lit("").alias("capture"),
-        F.lit(-1).alias("part"),
-        F.lit(0).cast("long").alias("first_packet"),
-        F.col("data"),
-    )
-
-
 def read_captures(
     spark: SparkSession, job: Job, tasks: Sequence[Sequence[Split]]
 ) -> ArchiveSegments:
@@ -395,40 +361,46 @@ def read_captures(
     Raises:
         CaptureError: a capture is unreadable, and the plan does not leave such captures out.
     """
-    blocks: list[DataFrame] = []
-    written: list[BlockGroup] = []
+    told: list[DataFrame] = []
+    reports = _Reports([], [])
 
     def read(groups: Sequence[Sequence[tuple[int, Split]]]) -> list[CaptureReport]:
-        blocks.append(_read(spark, job, groups))
-        reports, block_groups = _reports(blocks[-1])
-        written.extend(block_groups)
-        return reports
+        def read_group(group: Sequence[tuple[int, Split]]) -> Iterator[pa.RecordBatch]:
+            return _as_batches(read_splits(job, group))
+
+        rows = each_in_a_task(spark, read_group, groups, READ_SCHEMA)
+        told.append(rows.persist(_STORAGE_LEVEL))
+        new = _reports(told[-1])
+        reports.groups.extend(new.groups)
+        return new.captures
 
     leaves_out = job.plan.leave_out_unreadable
     try:
-        reports = read_in_tasks(tasks, read, leaves_out_unreadable=leaves_out)
+        captures = read_in_tasks(tasks, read, leaves_out_unreadable=leaves_out)
     except CaptureError:
-        for part in blocks:
-            part.unpersist()
+        for rows in told:
+            rows.unpersist()
+        _remove_blocks(job)
         raise
-    return ArchiveSegments(spark, job, blocks, reports, written)
+    return ArchiveSegments(spark, job, told, reports._replace(captures=captures))
 
 
 def read_packets(spark: SparkSession, job: Job, packets: DataFrame) -> ArchiveSegments:
     """Partition the packets of a table, with the columns of ``packets.PACKET_COLUMNS``."""
+
+    def partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return _as_batches(partition_packets(job, batches))
+
     sorted_packets = packets.repartition("capture").sortWithinPartitions("capture", "packet")
-    blocks = sorted_packets.mapInArrow(
-        partial(partition_packets, job), from_arrow_schema(SHUFFLE_SCHEMA)
-    ).persist(_STORAGE_LEVEL)
-    return ArchiveSegments(spark, job, [blocks], _reports(blocks)[0])
+    told = sorted_packets.mapInArrow(Work(partition), from_arrow_schema(READ_SCHEMA))
+    told = told.persist(_STORAGE_LEVEL)
+    return ArchiveSegments(spark, job, [told], _reports(told))
 
 
-def _read(
-    spark: SparkSession, job: Job, groups: Sequence[Sequence[tuple[int, Split]]]
-) -> DataFrame:
-    """Read groups of parts, each in a task."""
-    rows = each_in_a_task(spark, partial(read_splits, job), groups, SHUFFLE_SCHEMA)
-    return rows.persist(_STORAGE_LEVEL)
+def _as_batches(rows: Iterable[ReadRow]) -> Iterator[pa.RecordBatch]:
+    for row in rows:
+        columns = arrays_of(([value] for value in row), READ_SCHEMA)
+        yield pa.RecordBatch.from_arrays(columns, schema=READ_SCHEMA)
 
 
 def each_in_a_task(
@@ -445,17 +417,22 @@ def each_in_a_task(
                 yield from work(items[index])
 
     count = len(items)
-    return spark.range(0, count, 1, max(count, 1)).mapInArrow(run, from_arrow_schema(schema))
+    return spark.range(0, count, 1, max(count, 1)).mapInArrow(Work(run), from_arrow_schema(schema))
 
 
-def _reports(blocks: DataFrame) -> tuple[list[CaptureReport], list[BlockGroup]]:
-    """Return the reports of tasks that read captures, and the blocks that they wrote to files."""
+class _Reports(NamedTuple):
+    captures: list[CaptureReport]
+    groups: list[BlockGroup]
+    """The blocks that tasks wrote to files."""
+
+
+def _reports(told: DataFrame) -> _Reports:
+    """Return the reports of tasks that read captures."""
     # In one query, so that reports and files are of the same attempts of tasks.
-    controls = blocks.where(F.col("bucket").isin(REPORT_BUCKET, BLOCKS_BUCKET))
-    rows = controls.select("bucket", "data").collect()
-    return (
-        [load_report(data) for bucket, data in rows if bucket == REPORT_BUCKET],
-        [group for bucket, data in rows if bucket == BLOCKS_BUCKET for group in load_report(data)],
+    rows = told.where("kind in ('report', 'groups')").select("kind", "data").collect()
+    return _Reports(
+        [load_report(data) for kind, data in rows if kind == "report"],
+        [group for kind, data in rows if kind == "groups" for group in load_report(data)],
     )
 
 
@@ -481,7 +458,7 @@ def anomaly_table(
     """
     schema = spark_schema(ANOMALY_COLUMNS)
     of_packets = partial(_as_spark_rows, captured.read_summary.packets_before, row_filter)
-    table = captured.anomaly_streams().mapInArrow(of_packets, schema)
+    table = captured.anomaly_streams().mapInArrow(Work(of_packets), schema)
     table = table.unionAll(rebuilt.table("anomalies"))
     rows = [*captured.read_summary.anomaly_rows, *more_rows]
     return table.unionAll(frame_of_anomalies(spark, rows)) if rows else table
@@ -501,10 +478,11 @@ def write_anomalies_of_packets(captured: ArchiveSegments, staging: str) -> list[
     packets_before = captured.read_summary.packets_before
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield files_row(write_anomalies(packets_before, row_filter, staging, batches))
+        streams = _packet_anomalies(batches)
+        yield files_row(write_anomalies(packets_before, row_filter, staging, streams))
 
     schema = from_arrow_schema(pa.schema(CONTROL_FIELDS))
-    collected = captured.anomaly_streams().mapInArrow(write, schema).select("_data").collect()
+    collected = captured.anomaly_streams().mapInArrow(Work(write), schema).select("_data").collect()
     return [file for row in collected for file in load_report(row[0])]
 
 
@@ -513,5 +491,11 @@ def _as_spark_rows(
     row_filter: RowFilter,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    for rows in anomalies_of_packets(packets_before, row_filter, batches):
+    for rows in anomalies_of_packets(packets_before, row_filter, _packet_anomalies(batches)):
         yield from as_spark(rows, ANOMALY_COLUMNS)
+
+
+def _packet_anomalies(batches: Iterable[pa.RecordBatch]) -> Iterator[PacketAnomalies]:
+    for batch in batches:
+        for capture, part, data in zip(*batch.columns, strict=True):
+            yield capture.as_py(), part.as_py(), data.as_buffer()

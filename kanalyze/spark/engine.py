@@ -43,6 +43,7 @@ from kanalyze.spark.archive import (
     anomaly_table,
     each_in_a_task,
     frame_of_anomalies,
+    new_block_folder,
     read_captures,
     write_anomalies_of_packets,
 )
@@ -50,6 +51,7 @@ from kanalyze.spark.failures import failures_in_one_line
 from kanalyze.spark.hadoop_folder import HadoopFolder
 from kanalyze.spark.report import report_on
 from kanalyze.spark.schema import spark_schema
+from kanalyze.spec.columns import with_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
     from kanalyze.batch.engine import ReportOptions, SavedConnections, TableFolders
     from kanalyze.capture.splits import Split
     from kanalyze.spark.archive import ArchiveSegments, RebuiltConnections
+    from kanalyze.spec.columns import Column
     from kanalyze.spec.rows.anomalies import AnomalyRow
     from kanalyze.tables.quality import CaptureQuality
 
@@ -87,9 +90,19 @@ _DYNAMIC: Final = "spark.dynamicAllocation.enabled"
 class SparkEngine:
     """An :class:`~kanalyze.batch.engine.Engine` on a session."""
 
-    def __init__(self, spark: SparkSession, warn: Callable[[str], None]) -> None:
-        """Use a session; ``warn`` is called with warnings of one line."""
+    def __init__(
+        self, spark: SparkSession, warn: Callable[[str], None], scratch: str | None = None
+    ) -> None:
+        """Use a session.
+
+        Args:
+            spark: the session.
+            warn: is called with warnings of one line.
+            scratch: a folder for segments, which all tasks can write; None for one below that of
+                the archive.
+        """
         self._spark = spark
+        self._scratch = scratch
         self._warn = warn
         self._master = str(spark.sparkContext.master)
         self._most_rows_here = most_rows_here(self._master)
@@ -149,12 +162,20 @@ class SparkEngine:
 
     @contextmanager
     def read(self, job: Job, tasks: Sequence[Sequence[Split]]) -> Iterator[_SparkCaptures]:
-        """Read captures.
+        """Read captures; while the block runs, segments that are sent are in files.
 
-        While the block runs, their segments are in the staging folder, or Spark caches them.
+        Raises:
+            UsageError: segments have to be sent, and there is no folder that tasks can write.
         """
-        if job.staging is not None:
+        if self._scratch is not None:
+            job = job._replace(block_folder=new_block_folder(self._scratch))
+        elif job.staging is not None:
             job = job._replace(block_folder=f"{job.staging}/{_BLOCKS}")
+        elif job.sends:
+            raise UsageError(
+                f"{job.buckets} buckets need a folder that tasks can write, for segments between "
+                "them: name one with --scratch, or use fewer --buckets"
+            )
         with failures_in_one_line():
             captured = read_captures(self._spark, job, tasks)
             try:
@@ -275,9 +296,11 @@ class _SparkRows:
             if retryable:
                 tables[OPEN_ANOMALIES] = frame_of_anomalies(self._spark, retryable)
         staging = HadoopFolder(self._spark, f"{out.url}/{STAGING}")
-        _write_by_hour(rebuilt.rows, f"{staging.url}/requests")
+        rows = _with_times(rebuilt.rows, columns_of("requests"))
+        _write_by_hour(rows, f"{staging.url}/requests")
         for name, table in tables.items():
-            _write(table.hint("rebalance"), f"{staging.url}/{name}")
+            timed = _with_times(table, columns_of(name))
+            _write(timed.hint("rebalance"), f"{staging.url}/{name}")
         return [
             StagedFile(table, entry.name)
             for table in ("requests", *tables)
@@ -341,6 +364,20 @@ def _row_count(folder: SharedFolder, files: Mapping[str, Sequence[str]]) -> int:
             with folder.open_file(name) as file:
                 count += pq.read_metadata(file).num_rows
     return count
+
+
+def _with_times(table: DataFrame, columns: Sequence[Column]) -> DataFrame:
+    """Return rows with the timestamps that files have."""
+    return table.select(
+        *(
+            F.timestamp_micros(F.call_function("div", F.col(column.source), F.lit(1000))).alias(
+                column.name
+            )
+            if column.source
+            else F.col(column.name)
+            for column in with_times(columns)
+        )
+    )
 
 
 def _write_by_hour(rows: DataFrame, url: str) -> None:

@@ -1,4 +1,4 @@
-"""Turns the errors of Spark into one line.
+"""Turns the errors of Spark into one line, and says if a worker has another kanalyze.
 
 In: errors of PySpark, whose texts contain the stack traces of two languages. Out: a KanalyzeError.
 """
@@ -6,29 +6,68 @@ In: errors of PySpark, whose texts contain the stack traces of two languages. Ou
 from __future__ import annotations
 
 import os
+import pickle
 import re
+import socket
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 
 from kanalyze.errors import KanalyzeError
+from kanalyze.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["SparkFailure", "failures_in_one_line", "without_stack_trace"]
+    import pyarrow as pa
+
+__all__ = [
+    "OtherVersionError",
+    "SparkFailure",
+    "Work",
+    "failures_in_one_line",
+    "without_stack_trace",
+]
 
 _RAISED: Final = re.compile(r"^([\w.]+(?:Error|Exception|Interrupt|Failure)): ?(.*)$")
 """The last line of a Python stack trace."""
 _CAUSED_BY: Final = re.compile(r"^Caused by: ([\w.$]+): (.*)$")
 _OURS: Final = "kanalyze."
+_MISSING: Final = "No module named 'kanalyze"
+_INSTALL: Final = "install the same on all workers, or send it with the job (docs/spark.md)"
 _HIDE_STACK: Final = "SPARK_HIDE_TRACEBACK"
 
 
 class SparkFailure(KanalyzeError):
     """A job of Spark failed."""
+
+
+class OtherVersionError(KanalyzeError):
+    """A worker has another version of kanalyze than the driver."""
+
+
+class Work:
+    """What tasks run; a worker unpickles it only if it has the same version of kanalyze.
+
+    Another version may have other classes, and other results.
+    """
+
+    def __init__(self, run: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]) -> None:
+        """``run`` makes batches of those of a partition."""
+        self._version = __version__
+        self._pickled: bytes = cloudpickle.dumps(run)  # type: ignore[no-untyped-call]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Run in a task; raises OtherVersionError, and what the work raises."""
+        if self._version != __version__:
+            raise OtherVersionError(
+                f"{socket.gethostname()} has kanalyze {__version__}, and the driver has "
+                f"{self._version}: {_INSTALL}"
+            )
+        return pickle.loads(self._pickled)(batches)  # type: ignore[no-any-return]  # noqa: S301 - ours
 
 
 @contextmanager
@@ -64,6 +103,8 @@ def _line(error: PySparkException | Py4JError) -> str:
         match = _RAISED.match(line)
         if match is not None and match[1].startswith(_OURS):
             return match[2]
+    if any(_MISSING in line for line in lines):
+        return f"a worker has no kanalyze: {_INSTALL}"
     for pattern in (_RAISED, _CAUSED_BY):
         for line in reversed(lines):
             match = pattern.match(line)

@@ -2,30 +2,39 @@
 
 In: a session, paths or a DataFrame, options. Out: DataFrames.
 
-With many buckets, Spark shuffles segments to the task of their bucket; with few, each of these
-tasks reads all captures again, which takes less time. The functions work through Spark Connect too.
-kanalyze must be installed where tasks run. Captures are read when a function is called, not when
-its rows are.
+With many buckets, tasks send each other segments in files, below a folder that they all can write;
+with few, each of these tasks reads all captures again, which takes less time. The functions work
+through Spark Connect too. kanalyze must be installed where tasks run. Captures are read when a
+function is called, not when its rows are.
 """
 
 from __future__ import annotations
 
-import json
-import os
+import atexit
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kanalyze.batch.archive.planning import buckets_for, shuffles, tasks_for
+from kanalyze.batch.archive.planning import (
+    buckets_for,
+    most_readings,
+    sends_segments,
+    tasks_for,
+)
 from kanalyze.batch.archive.tasks import OTHER_TABLES, Job
+from kanalyze.batch.packets import PACKET_COLUMNS
 from kanalyze.batch.run_plan import find_files
+from kanalyze.batch.shared_folder import SharedFolder
+from kanalyze.batch.table_options import make_plan, option_texts
 from kanalyze.capture.io.stores import Stores
-from kanalyze.common.argument_values import duration_text, number_texts, path_texts, time_text
 from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.errors import UsageError
-from kanalyze.spark.archive import anomaly_table, read_captures, read_packets
+from kanalyze.spark.archive import (
+    anomaly_table,
+    new_block_folder,
+    read_captures,
+    read_packets,
+)
 from kanalyze.spark.report import report_on
-from kanalyze.spark.source.packets import PACKET_COLUMNS
-from kanalyze.spark.source.readers import make_plan
 from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
@@ -52,7 +61,7 @@ _PACKETS_BUCKETS: Final = 64
 
 
 class Archive(ClosedAtEnd):
-    """Packets partitioned by connection, which Spark caches until :meth:`close`.
+    """Captures that were read; what was sent between tasks is kept until :meth:`close`.
 
     A context manager. Each table is rebuilt when it is requested, and cached too.
     """
@@ -183,7 +192,7 @@ class Archive(ClosedAtEnd):
         return rebuilt
 
     def _texts(self, table: str, options: dict[str, Any]) -> dict[str, str]:
-        return _texts({**self._options, **options, "table": table})
+        return option_texts({**self._options, **options, "table": table})
 
 
 def open_archive(
@@ -191,6 +200,7 @@ def open_archive(
     *paths: str,
     payload: bool = False,
     buckets: int | None = None,
+    scratch: str | None = None,
     split_bytes: int = _SPLIT_BYTES,
     **options: Any,
 ) -> Archive:
@@ -199,11 +209,14 @@ def open_archive(
     Args:
         spark: the session; kanalyze must be installed where its tasks run.
         paths: files, folders, globs, URLs of any of these, that all tasks can open.
-        payload: shuffle the payload of records too. It is most of a capture's bytes, and only
+        payload: send the payload of records too. It is most of a capture's bytes, and only
             :meth:`Archive.records` needs it.
         buckets: the number of parts that connections are divided into, each rebuilt by a task; None
-            for 16 if captures are plain files, else one for 256 MiB, from 32 to 512. Up to 16 (2 if
-            captures are compressed or remote), each task reads all captures.
+            for as many as may read all captures each (4, or 2 if captures are compressed or
+            remote), or with ``scratch`` one for 256 MiB, from 32 to 512.
+        scratch: a folder or a URL that all tasks can write, for segments that they send each other;
+            more buckets than may read all captures need it. Segments are as sensitive as the
+            captures, and are there until :meth:`Archive.close`, or else until Python ends.
         split_bytes: several tasks may read a pcap file, in parts of at least this size.
         options: ``port``, ``broker``, ``definitions``, ``max_memory`` as :func:`kanalyze.requests`
             has them (the memory of all buckets together); ``keylog``: files, folders, globs or
@@ -214,16 +227,25 @@ def open_archive(
         CaptureError: a capture is missing, or a file is not a capture and must not be left out.
         UsageError: an option is invalid.
     """
-    plan = make_plan(_texts({**options, "table": "requests"}))
+    plan = make_plan(option_texts({**options, "table": "requests"}))
     captures = [file.capture for file in find_files(paths, may_be_none=False)]
-    count = _valid_buckets(buckets_for(captures, _CORES) if buckets is None else buckets)
+    most = most_readings(captures)
+    cores = most if scratch is None else _CORES
+    count = _valid_buckets(buckets_for(captures, cores) if buckets is None else buckets)
+    sends = sends_segments(captures, count)
+    if sends and scratch is None:
+        raise UsageError(
+            f"{count} buckets: name a folder that all workers can write, scratch=..., or use at "
+            f"most {most}"
+        )
     tasks = tasks_for(captures, Stores(), split_bytes, _CORES)
     job = Job(
         plan,
         count,
         prunes_payload=not payload,
-        shuffles=shuffles(captures, count),
+        sends=sends,
         folder=str(Path.cwd()),
+        block_folder=_block_folder(scratch) if sends and scratch is not None else None,
     )
     return Archive(spark, read_captures(spark, job, tasks), options)
 
@@ -231,6 +253,7 @@ def open_archive(
 def open_packets(
     packets: DataFrame,
     *,
+    scratch: str,
     payload: bool = False,
     buckets: int = _PACKETS_BUCKETS,
     **options: Any,
@@ -241,6 +264,7 @@ def open_packets(
         packets: a DataFrame with the columns of the data source's table ``packets``:
             ``capture``, ``packet``, ``time_ns``, ``link_type``, ``wire_bytes`` and ``data``;
             others are ignored.
+        scratch: see :func:`open_archive`; it is always needed.
         payload: see :func:`open_archive`.
         buckets: see :func:`open_archive`.
         options: see :func:`open_archive`.
@@ -253,9 +277,10 @@ def open_packets(
     if missing:
         raise UsageError(f"packets: column {missing[0]!r} is missing")
     job = Job(
-        make_plan(_texts({**options, "table": "requests"})),
+        make_plan(option_texts({**options, "table": "requests"})),
         _valid_buckets(buckets),
         prunes_payload=not payload,
+        block_folder=_block_folder(scratch),
     )
     spark = packets.sparkSession
     return Archive(spark, read_packets(spark, job, packets.select(*needed)), options)
@@ -307,7 +332,17 @@ def records(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
 
 
 _READ_OPTIONS: Final = frozenset(
-    {"buckets", "split_bytes", "port", "broker", "definitions", "keylog", "max_memory", "mode"}
+    {
+        "buckets",
+        "scratch",
+        "split_bytes",
+        "port",
+        "broker",
+        "definitions",
+        "keylog",
+        "max_memory",
+        "mode",
+    }
 )
 """Options of :func:`open_archive`; the other options select rows."""
 
@@ -320,32 +355,14 @@ def _open(
     return open_archive(spark, *paths, payload=payload, **read_options), options
 
 
+def _block_folder(scratch: str) -> str:
+    """Return a folder for blocks, which is removed when Python ends, if not before."""
+    folder = new_block_folder(scratch)
+    atexit.register(SharedFolder(folder).remove, "")
+    return folder
+
+
 def _valid_buckets(buckets: int) -> int:
     if buckets < 1:
         raise UsageError(f"not a number of buckets: {buckets}")
     return buckets
-
-
-def _texts(options: dict[str, Any]) -> dict[str, str]:
-    """Return options as the data source expects them: texts, names without underscores."""
-    texts = {name: _text(name, value) for name, value in options.items()}
-    return {name.replace("_", ""): text for name, text in texts.items() if text is not None}
-
-
-def _text(name: str, value: Any) -> str | None:
-    """Return an option's value as text; None if it has none."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if name in ("since", "until"):
-        return time_text(name, value)
-    if name == "slower_than":
-        return duration_text(name, value)
-    if name == "keylog":
-        files = path_texts(name, value)  # a comma may be part of a name
-        return json.dumps(files) if files else None
-    if value is None or isinstance(value, str | int):
-        return None if value is None else str(value)
-    if isinstance(value, os.PathLike):
-        return str(value)
-    numbers = number_texts(name, value)
-    return json.dumps(numbers) if numbers else None

@@ -40,18 +40,10 @@ _LOG_CONFIGURATION: Final = Path(__file__).with_name("log4j2.properties")
 _SETTINGS: Final = {
     # Times are integers of nanoseconds; timestamps made of them have the same day everywhere.
     "spark.sql.session.timeZone": "UTC",
-    # A shuffled block of segments has up to some MB. A Python worker holds two batches and its own
-    # results at a time, so a batch of 10,000 blocks would not fit. The limit of bytes (Spark's
-    # default is 64 MiB) is for blocks, the limit of records for rows.
+    # A saved state of a bucket may have many MB, and a Python worker holds two batches at a time.
+    # The limit of bytes (Spark's default is 64 MiB) is for states, that of records for rows.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-    # How much is shuffled is known only after the captures were read. So Spark chooses the number
-    # of partitions: it starts with many and coalesces small ones, which never splits the rows of a
-    # key. Rebuilding takes longer than reading, so all cores must have a partition, even if
-    # partitions are small.
-    "spark.sql.adaptive.enabled": "true",
-    "spark.sql.adaptive.coalescePartitions.enabled": "true",
-    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "true",
 }
 """Settings of every session."""
 

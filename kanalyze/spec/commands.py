@@ -182,6 +182,7 @@ _BATCH_EXAMPLES = """\
 examples:
   kanalyze batch captures/ --out archive/
   kanalyze batch captures/ --out archive/ --checkpoint state/
+  kanalyze batch captures/ --out archive/ --checkpoint state/ --follow
   kanalyze batch captures/ --out archive/ --engine process
   kanalyze batch s3://bucket/captures/ --out s3a://bucket/archive --master yarn
 
@@ -623,6 +624,8 @@ COMMANDS = {
                 "from",
                 "--settle SECONDS": "leave files that changed less than this time ago to the next "
                 "run (default: 60)",
+                "--follow [SECONDS]": "run again this long after each run, until SIGINT or SIGTERM "
+                "(default: 60)",
                 "--finish": "the last run: read all files, and close open connections",
                 "--replace": "begin again: replace all rows of the folder, also those of other "
                 "captures or of another archive",
@@ -635,6 +638,8 @@ COMMANDS = {
                 "--master URL": "with Spark: local[*], spark://HOST:PORT, yarn, k8s://... "
                 "(default: that of spark-submit, or all cores of this machine)",
                 "--conf KEY=VALUE ...": "a setting of Spark",
+                "--scratch PATH": "with Spark: a folder or URL that all workers can write, for "
+                "what tasks send each other (default: below that of --out)",
                 "--buckets N": "number of parts that connections are divided into (default: one "
                 "per core where each task can read all captures; else one per 256M of captures, "
                 "from 8 to 512); the first run of an archive decides",
@@ -642,7 +647,7 @@ COMMANDS = {
                 "this size (default: 64M)",
             },
         },
-        defaults={"settle": 60.0, "engine": "spark", "split_size": 64 << 20},
+        defaults={"settle": 60.0, "follow": 60.0, "engine": "spark", "split_size": 64 << 20},
         required="out",
     ),
     "completion": Command(

@@ -33,6 +33,7 @@ class Option:
     - ``-o, --output FILE``: with a value,
     - ``--format {text,json}``: with one of these values, which may have a name before them,
     - ``--api NAME ...``: with a value; may be repeated,
+    - ``--follow [SECONDS]``: with a value that may be left out,
     - ``CAPTURE ...``: an argument, or several; ``[API]`` may be left out.
     """
 
@@ -40,8 +41,12 @@ class Option:
         """Read a spelling; ``text`` is the meaning, for the help."""
         self.spelling = spelling
         self.text = text
-        self.is_optional = spelling.startswith("[")
-        words = spelling.strip("[]").split() if self.is_optional else spelling.split()
+        words = spelling.split()
+        if spelling.endswith("]"):
+            first = next(index for index, word in enumerate(words) if word.startswith("["))
+            words[first:] = [word.strip("[]") for word in words[first:]]
+        self.is_optional = spelling.endswith("]")
+        """Whether an argument, or the value of an option, may be left out."""
         self.is_repeated = words[-1] == "..."
         self.flags = [word.rstrip(",") for word in words if word.startswith("-") and word != "-"]
         values = [word for word in words[len(self.flags) :] if word != "..."]

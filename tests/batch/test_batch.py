@@ -6,7 +6,10 @@ import io
 import json
 import os
 import shutil
+import signal
 import struct
+import subprocess
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -20,18 +23,20 @@ import kanalyze
 from kanalyze.batch.checkpoint import _first_line
 from kanalyze.batch.commit import RECORD, STAGING, only_run
 from kanalyze.batch.shared_folder import SharedFolder
+from kanalyze.cli.interruption import Interrupted
 from kanalyze.cli.main import main
 from kanalyze.errors import UsageError
 from kanalyze.runtime.state import _digest
 from kanalyze.spark.hadoop_folder import HadoopFolder
-from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS
 from kanalyze.spec.rows.cluster import CARRIED_NAMES
-from kanalyze.spec.rows.requests import COLUMNS
+from kanalyze.spec.rows.tables import SQL_TABLES
+from tests.support import tls_captures
 from tests.support.captures import NAMES, path
 from tests.support.cut_captures import cut, packets_of, write_pcap
 from tests.support.packets import ACK, RST, SYN, pcap_file, segment, timed
 from tests.support.quality import UNCHECKED_BATCHES
 from tests.support.spark_tables import as_on_spark
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -77,8 +82,12 @@ def rows(out: Path, table: str = "requests") -> Counter[str]:
 
 
 def counted(table: pa.Table) -> Counter[str]:
-    row_files = [name for name in table.column_names if name != "request_id"]
-    return Counter(map(repr, as_on_spark(table.select(row_files)).to_pylist()))
+    names = [
+        field.name
+        for field in table.schema
+        if field.name != "request_id" and not pa.types.is_timestamp(field.type)
+    ]
+    return Counter(map(repr, as_on_spark(table.select(names)).to_pylist()))
 
 
 def row_files(out: Path) -> list[str]:
@@ -204,8 +213,21 @@ def one_run_out(one_run: OneRun) -> Path:
 def test_rows_match_one_process(one_run_out, expected):
     for table in ("requests", "connections", "groups", "metadata"):
         assert rows(one_run_out, table) == expected.tables[table]
-    columns = pq.ParquetFile(one_run_out / row_files(one_run_out)[-1]).schema_arrow.names
-    assert columns == ["request_id", *(column.name for column in COLUMNS)]
+
+
+def test_files_have_the_columns_of_the_documentation(one_run_out):
+    for name in row_files(one_run_out):
+        file = pq.ParquetFile(one_run_out / name)
+        columns = SQL_TABLES[name.split("/")[0]].columns
+        assert file.schema_arrow.names == [column.name for column in columns]
+        rows = file.read()
+        for column in columns:
+            if column.source:
+                # Spark reads no nanoseconds.
+                assert file.schema_arrow.field(column.name).type == pa.timestamp("us", "UTC")
+                times_us = rows[column.name].cast(pa.int64()).to_pylist()
+                times_ns = rows[column.source].to_pylist()
+                assert times_us == [time and time // 1000 for time in times_ns]
 
 
 def test_lines_have_the_id_of_their_request(one_run_out):
@@ -314,8 +336,6 @@ def test_anomalies_describe_damaged_and_unreadable_files(one_run_out, captures, 
     )
     assert kinds["capture_truncated"] == 1
     assert kinds["capture_corrupt"] == 1
-    columns = pq.ParquetFile(one_run_out / row_files(one_run_out)[0]).schema_arrow.names
-    assert columns == [column.name for column in ANOMALY_COLUMNS]
 
 
 def test_no_other_files_are_left(one_run_out):
@@ -625,6 +645,249 @@ def assert_growing_archive_matches_one_run(
     assert "the archive was finished before 1 capture came; --replace starts over" in result.err
 
 
+class Waits:
+    """Stands for the time between runs: does something in each, and ends the run in the last."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *actions: Callable[[], object]) -> None:
+        self.actions = list(actions)
+        self.seconds: list[float] = []
+        monkeypatch.setattr("kanalyze.cli.batch.time.sleep", self)
+
+    def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+        if not self.actions:
+            raise Interrupted(signal.SIGTERM)
+        self.actions.pop(0)()
+
+
+@pytest.mark.usefixtures("few_findings")
+def test_runs_follow_each_other_until_a_signal(run, growing, tmp_path, monkeypatch):
+    growing.add(1, 0)
+    unsettled = growing.folder / "fresh.pcap"
+    unsettled.write_bytes(b"")
+    os.utime(unsettled, (time.time() + 3600, time.time() + 3600))
+    page, shown = tmp_path / "page.html", tmp_path / "shown.json"
+    states: list[bytes] = []
+
+    def remember() -> None:
+        states.append(page.read_bytes() + shown.read_bytes())
+
+    def add() -> None:
+        remember()
+        growing.add(2, 3, 4, 5)
+
+    waits = Waits(monkeypatch, remember, add, remember, lambda: None)
+    result = run(*growing.arguments, "--follow", 7, "--html", page, "--json", shown)
+    assert (result.status, waits.seconds) == (128 + signal.SIGTERM, [7] * 5)
+    # A run without new captures writes nothing, and says nothing that the run before said.
+    assert states[0] == states[1] != states[2]
+    assert result.err.count("may still be written: 1 capture") == 1
+    assert "no new captures" not in result.err
+    unsettled.unlink()
+    assert run(*growing.arguments, "--finish").status == 0
+    expected = Expected(tmp_path, growing.folder.iterdir())
+    for table, expected_rows in expected.tables.items():
+        assert rows(growing.out, table) == expected_rows
+    assert report(growing.out) == expected.report
+
+
+@pytest.mark.usefixtures("few_findings")
+def test_only_the_first_of_several_runs_replaces_the_rows(run, archive, monkeypatch):
+    Waits(monkeypatch, lambda: None)
+    assert run_with_more(run, archive, "--replace", "--follow").status == 128 + signal.SIGTERM
+    assert {name.split("/")[-1][:10] for name in row_files(archive.out)} >= {"run-000002"}
+    assert not [name for name in row_files(archive.out) if "-000003-" in name]
+
+
+@pytest.mark.usefixtures("few_findings")
+def test_key_logs_may_grow_between_runs_that_follow_each_other(run, tmp_path, monkeypatch):
+    name = "tls13-sasl"
+    keys, inbox, out = tmp_path / "keys", tmp_path / "in", tmp_path / "out"
+    for folder in (keys, inbox):
+        folder.mkdir()
+    lines = tls_captures.keylog(name).read_bytes().splitlines(keepends=True)
+    (keys / "first.keys").write_bytes(b"".join(lines[: len(lines) // 2]))
+
+    def add() -> None:
+        (keys / "second.keys").write_bytes(b"".join(lines[len(lines) // 2 :]))
+        shutil.copy(tls_captures.path(name), inbox)
+
+    Waits(monkeypatch, add)
+    options = ["--checkpoint", tmp_path / "state", "--settle", 0, "--keylog", keys]
+    assert run(inbox, "--out", out, *options, "--follow").status == 128 + signal.SIGTERM
+    expected = counted(kanalyze.requests(str(inbox), keylog=tls_captures.keylog(name)).to_arrow())
+    found = rows(out)
+    assert found
+    assert not found - expected
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--follow"], "--follow needs --checkpoint"),
+        (["--finish"], "--finish needs --checkpoint"),
+        (["--checkpoint", "s", "--follow", "1", "--finish"], "--finish is for the last run"),
+    ],
+)
+def test_options_of_growing_archives_that_do_not_go_together(options, message, run, tmp_path):
+    result = run(tmp_path, "--out", tmp_path / "out", *options)
+    assert (result.status, result.err.count("\n")) == (2, 1)
+    assert message in result.err
+
+
+def test_a_signal_ends_a_run_that_waits(growing, tmp_path):
+    growing.add(0)
+    arguments = ["--engine", "process", "--jobs", "1", "--follow", "600"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kanalyze", "batch", *map(str, growing.arguments), *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    wait_until(lambda: growing.state.exists() and not (growing.out / STAGING).exists())
+    process.terminate()
+    assert process.communicate()[1] == b""
+    assert process.returncode == 128 + signal.SIGTERM
+    assert not (growing.out / STAGING).exists()
+
+
+def assert_archive_is_that_of_one_process(growing: Growing, run: Any, folder: Path) -> None:
+    """The archive, finished now, has the tables and the report of one process."""
+    assert run(*growing.arguments, "--finish").status == 0
+    expected = Expected(folder, growing.folder.iterdir())
+    for table, expected_rows in expected.tables.items():
+        assert rows(growing.out, table) == expected_rows, table
+    assert report(growing.out) == expected.report
+
+
+@pytest.mark.usefixtures("few_findings")
+@pytest.mark.parametrize(
+    ("turns", "times_late"),
+    [
+        ([[0, 2, 3], [1], [4, 5]], 1),
+        ([[1], [0], [2], [4], [5], [3]], 2),
+        ([[3, 4], [5], [0, 1, 2]], 1),
+        ([[5], [4], [3], [2], [1], [0]], 5),
+    ],
+    ids=str,
+)
+def test_captures_that_come_late_are_read_with_those_after_them(
+    turns, times_late, run, growing, tmp_path
+):
+    late = 0
+    for turn in turns:
+        growing.add(*turn)
+        result = run(*growing.arguments)
+        assert result.status == 0
+        late += result.err.count("captures come late: ")
+        assert "may be reported as lost" not in result.err
+    assert late == times_late
+    assert_archive_is_that_of_one_process(growing, run, tmp_path)
+    ids = [row["request_id"] for row in rows_of_table(growing.out, "requests")]
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.usefixtures("few_findings")
+def test_only_the_hours_from_a_late_capture_on_are_read_again(run, growing, tmp_path):
+    """Each file is of another hour."""
+    for hour, file in enumerate(growing.files):
+        shift_ns = hour * 3_600 * 10**9
+        moved = [one._replace(time_ns=one.time_ns + shift_ns) for one in packets_of(file)]
+        write_pcap(file, moved)
+        make_settled([file])
+    for number in (0, 1, 2, 4):
+        growing.add(number)
+        assert run(*growing.arguments).status == 0
+    before = row_files(growing.out)
+    growing.add(3)
+    result = run(*growing.arguments)
+    assert "captures come late: read again with them: 1 capture of earlier runs" in result.err
+    kept = [name for name in before if "/run-" in name and "/run-000004" not in name]
+    assert kept
+    assert set(kept) < set(row_files(growing.out))
+    assert not [name for name in row_files(growing.out) if "-000004-" in name]
+    growing.add(5)
+    assert_archive_is_that_of_one_process(growing, run, tmp_path)
+
+
+@pytest.mark.usefixtures("few_findings")
+def test_a_run_that_reads_late_captures_may_be_killed(run, growing, tmp_path, monkeypatch):
+    growing.add(0, 2)
+    assert run(*growing.arguments).status == 0
+    growing.add(3)
+    assert run(*growing.arguments).status == 0
+    growing.add(1)
+    for operation in ("write_record", "move"):
+        kill_at(monkeypatch, operation, 1 if operation == "move" else 0)
+        with pytest.raises(Killed):
+            run(*growing.arguments)
+        monkeypatch.undo()
+    growing.add(4, 5)
+    assert_archive_is_that_of_one_process(growing, run, tmp_path)
+
+
+@pytest.mark.usefixtures("few_findings")
+def test_late_captures_of_another_capture_point_are_right_without_more(run, growing, tmp_path):
+    """Their connections are others, so nothing is read again."""
+    other = packets_of(path("waits"))
+    begin_ns = packets_of(growing.files[0])[0].time_ns
+    moved = [one._replace(time_ns=one.time_ns - other[0].time_ns + begin_ns) for one in other]
+    growing.add(0, 1, 2)
+    assert run(*growing.arguments).status == 0
+    growing.add(3)
+    write_pcap(growing.folder / "other-1.pcap", moved[: len(moved) // 2])
+    write_pcap(growing.folder / "other-2.pcap", moved[len(moved) // 2 :])
+    make_settled(growing.folder.iterdir())
+    result = run(*growing.arguments)
+    assert result.status == 0
+    assert "late" not in result.err
+    assert "lost" not in result.err
+    growing.add(4, 5)
+    assert_archive_is_that_of_one_process(growing, run, tmp_path)
+
+
+@pytest.mark.usefixtures("few_findings")
+def test_captures_that_are_gone_cannot_be_read_again(run, growing, tmp_path):
+    growing.add(0, 2)
+    assert run(*growing.arguments).status == 0
+    (growing.folder / growing.files[2].name).unlink()
+    growing.add(1)
+    result = run(*growing.arguments)
+    assert result.status == 0
+    assert "which were read too long ago to be read again" in result.err
+    assert {row["capture"] for row in rows_of_table(growing.out, "requests")} >= {
+        str(growing.folder / growing.files[0].name)
+    }
+
+
+@pytest.mark.usefixtures("few_findings")
+@pytest.mark.parametrize("place", [5, 60, 140])
+def test_a_capture_that_has_grown_is_read_again(place, run, growing, tmp_path):
+    grown = growing.folder / "grown.pcap"
+    packets = [packet for file in growing.files[:4] for packet in packets_of(file)]
+    for end in (place, place + 40, len(packets)):
+        write_pcap(grown, packets[:end])
+        make_settled([grown])
+        result = run(*growing.arguments)
+        assert (result.status, "has changed" in result.err) == (0, False)
+    growing.add(4, 5)
+    assert_archive_is_that_of_one_process(growing, run, tmp_path)
+
+
+@pytest.mark.usefixtures("few_findings")
+def test_a_capture_that_grows_is_waited_for(run, growing, tmp_path):
+    grown = growing.folder / "grown.pcap"
+    packets = packets_of(growing.files[0])
+    write_pcap(grown, packets[:20])
+    make_settled([grown])
+    assert run(*growing.arguments).status == 0
+    write_pcap(grown, packets)
+    os.utime(grown, (time.time() + 3600, time.time() + 3600))
+    result = run(*growing.arguments)
+    assert f"may still be written: 1 capture, such as {grown}\n" in result.err
+    assert "no new captures" in result.err
+    assert_archive_is_that_of_one_process(growing, run, tmp_path)
+
+
 @pytest.mark.usefixtures("few_findings")
 def test_changed_files_are_left_out_and_fresh_files_are_postponed(run, archive, tmp_path):
     fresh = tmp_path / "fresh.pcap"
@@ -639,18 +902,19 @@ def test_changed_files_are_left_out_and_fresh_files_are_postponed(run, archive, 
     os.utime(fresh)
 
     (file,) = archive.folder.iterdir()
-    # The same file, now longer.
+    # Another file of the same name, as in a ring of files.
     data = file.read_bytes()
     before = rows(archive.out)
     try:
-        file.write_bytes(data + bytes(40))
+        write_pcap(file, [*packets_of(archive.files[1])[:1], *packets_of(file)])
+        more = file.stat().st_size - len(data)
         make_settled([file])
         result = run(*arguments, "--settle", 0)
         assert result.status == 0
         assert f"kanalyze: {file}: has changed since it was read: left out\n" in result.err
         assert not before - rows(archive.out)
         (anomaly,) = (row for row in rows(archive.out, "anomalies") if "has changed" in row)
-        assert f"({len(data)} B then, {len(data) + 40} B now): left out" in anomaly
+        assert f"({len(data)} B then, {len(data) + more} B now): left out" in anomaly
         found = report(archive.out)
         assert found["quality"]["anomalies"]["capture_unreadable"]["count"] == 1
         assert str(fresh) in found["capture"]["captures"]

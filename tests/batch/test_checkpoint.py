@@ -15,8 +15,10 @@ from kanalyze.batch.checkpoint import (
     Checkpoint,
     CheckpointFolder,
     QualityStateError,
+    _first_line,
     load_quality,
 )
+from kanalyze.batch.history import ALL_CONNECTIONS, Stretch
 from kanalyze.batch.shared_folder import SharedFolder
 from kanalyze.errors import UsageError
 from kanalyze.tables.quality import CaptureQuality
@@ -140,6 +142,7 @@ def checkpoint(run: int = 1) -> Checkpoint:
         names={bytes(range(16)): "orders"},
         quality=quality,
         open_quality=open_quality,
+        history=[Stretch(None, 1, 2, 3, {}), Stretch(1, 2, 5, 8, {"/a.pcap": 2})],
     )
 
 
@@ -159,7 +162,8 @@ def test_a_checkpoint_is_read_back_unchanged(folder, tmp_path):
 
     folder.write(original, write_states)
     loaded = folder.read(1, "x")
-    for name in ("run", "archive", "buckets", "is_finished", "options", "read", "names"):
+    names = ("run", "archive", "buckets", "is_finished", "options", "read", "names", "history")
+    for name in names:
         assert getattr(loaded, name) == getattr(original, name)
     assert loaded.whole_quality.to_dict() == original.whole_quality.to_dict()
     assert loaded.whole_quality.kafka_connections == (
@@ -170,23 +174,35 @@ def test_a_checkpoint_is_read_back_unchanged(folder, tmp_path):
         folder.read(1, "x")
 
 
+def test_an_older_checkpoint_may_have_read_any_connection(folder, tmp_path):
+    folder.write(checkpoint(), None)
+    file = tmp_path / "state" / "run-000001" / "checkpoint"
+    plain = json.loads(file.read_bytes().partition(b"\n")[2])
+    del plain["history"]
+    text = json.dumps(plain).encode()
+    file.write_bytes(_first_line(text) + b"\n" + text)
+    (stretch,) = folder.read(1, "x").history
+    quality = analysis("mock")[1]
+    assert stretch[:4] == (None, quality.first_time_ns, quality.last_time_ns, ALL_CONNECTIONS)
+
+
 def test_adding_up_quality_changes_no_checkpoint():
     original = checkpoint()
     assert original.whole_quality.to_dict() == original.whole_quality.to_dict()
 
 
-def test_only_the_checkpoint_of_one_run_is_kept(folder, tmp_path):
+def test_only_checkpoints_that_a_run_may_go_back_to_are_kept(folder, tmp_path):
     assert folder.owner() is None
-    for run in (1, 2, 3):
+    for run in (1, 2, 3, 4):
         folder.write(checkpoint(run), None)
     (tmp_path / "state" / "run-of-mine").mkdir()
     (tmp_path / "state" / "run-of-mine" / "notes").write_text("x")
     folder.own("x", "file:/out")
-    folder.keep_only(2)
+    folder.keep_only(checkpoint(3))
     names = {entry.name for entry in (tmp_path / "state").iterdir()}
-    assert {"run-000002", "run-of-mine", "archive.json"} <= names
-    assert not names & {"run-000001", "run-000003"}
-    assert folder.read(2, "x").run == 2
+    assert {"run-000001", "run-000003", "run-of-mine", "archive.json"} <= names
+    assert not names & {"run-000002", "run-000004"}
+    assert folder.read(3, "x").run == 3
     assert folder.owner() == ("x", "file:/out")
 
 

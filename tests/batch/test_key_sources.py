@@ -14,9 +14,8 @@ from kanalyze.batch.key_sources import (
     shared_keys,
     with_captures,
 )
+from kanalyze.batch.table_options import make_plan, option_texts
 from kanalyze.errors import KanalyzeError
-from kanalyze.spark.functions import _texts
-from kanalyze.spark.source.readers import make_plan
 from kanalyze.tls import keylog
 from tests.support import tls_captures
 
@@ -120,7 +119,7 @@ def test_a_plan_contains_file_names_and_no_secrets(
     looked_up = []
     monkeypatch.setattr(keylog.KeyLog, "find", lambda *_: looked_up.append(1))
     folder = folder_with(tmp_path, ONE)
-    plan = make_plan(_texts({"table": "requests", "keylog": [folder]}))
+    plan = make_plan(option_texts({"table": "requests", "keylog": [folder]}))
     assert not looked_up
     text = repr(plan) + pickle.dumps(plan).decode("latin-1")
     assert f"{ONE}.keys" in text

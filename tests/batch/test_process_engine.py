@@ -165,8 +165,12 @@ def waiting(folder: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--engine", "process", "--master", "local[2]"], "--master and --conf are for Spark"),
-        (["--engine", "process", "--conf", "a=b"], "--master and --conf are for Spark"),
+        (
+            ["--engine", "process", "--master", "local[2]"],
+            "--scratch are for Spark",
+        ),
+        (["--engine", "process", "--conf", "a=b"], "--scratch are for Spark"),
+        (["--engine", "process", "--scratch", "/s"], "--scratch are for Spark"),
         (["--jobs", "2"], "--jobs needs --engine process"),
     ],
 )

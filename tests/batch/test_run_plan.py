@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from kanalyze.batch.run_plan import InputFile, find_files, options_of, select
+from kanalyze.batch.table_options import make_plan
 from kanalyze.capture.inputs import find_inputs
 from kanalyze.errors import CaptureError
-from kanalyze.spark.source.readers import make_plan
 from tests.support.captures import path
 
 S = 10**9

@@ -1,4 +1,4 @@
-"""One process, a batch of Spark and a stream find the same captures in a folder."""
+"""One process and a batch find the same captures in a folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kanalyze.batch.run_plan import find_files, select
-from kanalyze.batch.shared_folder import SharedFolder
 from kanalyze.capture.inputs import (
     InputFile,
     MissingFileError,
@@ -24,7 +23,6 @@ from kanalyze.capture.inputs import (
 )
 from kanalyze.capture.io.stores import Stores
 from kanalyze.errors import CaptureError
-from kanalyze.spark.source.stream import AdmittedCaptures
 from tests.support.packets import Packet, pcap_file
 
 if TYPE_CHECKING:
@@ -77,34 +75,14 @@ def batch(folder: Path) -> tuple[set[str], set[str]]:
     return names(f.path for f in files) - names(reported), names(reported)
 
 
-def stream(folder: Path) -> tuple[set[str], set[str]]:
-    admitted = AdmittedCaptures(
-        [str(folder)], SharedFolder(str(folder.parent / "state")), settle_s=0
-    )
-    admitted.admit(0)
-    found = admitted.between(0, len(admitted))
-    return names(each.path for each in found), names(note.path for note in admitted.notes)
-
-
 @pytest.mark.parametrize("how", [one_process, batch])
 def test_a_process_and_a_batch_read_and_report_the_same_files(folder: Path, how: Callable) -> None:
     assert how(folder) == (READ, REPORTED | {"nowhere"})
 
 
-def test_a_stream_waits_for_the_target_of_a_link(folder: Path) -> None:
-    assert stream(folder) == (READ, REPORTED)
-    (folder / "nowhere").write_bytes(pcap_file([]))
-    assert stream(folder) == (READ | {"nowhere"}, REPORTED)
-
-
 def test_a_file_and_links_to_it_are_read_once(folder: Path) -> None:
     arguments = [str(folder / name) for name in ("link.pcap", "a.pcap")]
     assert len(find_inputs(arguments)) == len(find_files(arguments, may_be_none=False)) == 1
-    admitted = AdmittedCaptures(arguments, SharedFolder(str(folder.parent / "state")), settle_s=0)
-    for _ in range(2):
-        admitted.admit(0)
-    # The file's own name is kept: a link may later lead elsewhere.
-    assert [each.path for each in admitted.between(0, 2)] == [str(folder / "a.pcap")]
 
 
 @pytest.mark.parametrize("form", ["{}", "file://{}"])
@@ -125,15 +103,11 @@ def test_a_pipe_is_an_error_for_tasks(folder: Path, name: str) -> None:
     argument = str(folder / name)
     with pytest.raises(CaptureError, match=r"pipe\.pcap: can be read only once$"):
         find_files([argument], may_be_none=True)
-    admitted = AdmittedCaptures([argument], SharedFolder(str(folder.parent / "state")), settle_s=0)
-    with pytest.raises(CaptureError, match=r"pipe\.pcap: can be read only once$"):
-        admitted.admit(0)
 
 
-def test_standard_input_is_an_error_for_tasks(tmp_path: Path) -> None:
-    admitted = AdmittedCaptures(["-"], SharedFolder(str(tmp_path)), settle_s=0)
+def test_standard_input_is_an_error_for_tasks() -> None:
     with pytest.raises(CaptureError, match="standard input: cannot be read by several tasks"):
-        admitted.admit(0)
+        find_files(["-"], may_be_none=True)
 
 
 def test_a_missing_file_is_an_error_of_its_own_class(folder: Path) -> None:

@@ -41,6 +41,9 @@ def test_defaults_of_options():
     args = parser().parse_args(BATCH)
     assert (args.checkpoint, args.settle, args.finish, args.replace) == (None, 60, False, False)
     assert (args.master, args.buckets, args.split_size) == (None, None, 64 << 20)
+    assert args.follow is None
+    assert parser().parse_args([*BATCH, "--follow"]).follow == 60
+    assert parser().parse_args([*BATCH, "--follow", "0.5"]).follow == 0.5
 
 
 @pytest.mark.few(2)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import kanalyze
+from kanalyze.batch.packets import packet_batches
 from kanalyze.capture.inputs import FoundCapture
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.splits import MIN_SPLIT_BYTES, Split, plan_splits
@@ -20,7 +21,6 @@ from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.spark.archive import _with_states, read_captures, read_packets
 from kanalyze.spark.schema import spark_schema
 from kanalyze.spark.source.datasource import KanalyzeDataSource
-from kanalyze.spark.source.packets import packet_batches
 from kanalyze.spec.rows.cluster import REQUEST_ID
 from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.quality import CaptureQuality
@@ -208,7 +208,9 @@ def test_packets_of_the_data_source_give_the_same_rows(spark: SparkSession, tmp_
     session.dataSource.register(KanalyzeDataSource)
     packets = session.read.format("kanalyze").option("table", "packets").load(files)
 
-    archive = rebuild(read_packets(session, a_job(3), packets))
+    archive = rebuild(
+        read_packets(session, a_job(3, sent="written", folder=tmp_path / "blocks"), packets)
+    )
 
     assert counted(archive.rows) == counted(kanalyze.requests(*files))
     assert archive.quality.packets == analysis("groups")[1].packets
@@ -223,7 +225,9 @@ def test_packets_of_any_table_give_the_same_rows_in_any_order(
     random.Random(3).shuffle(shuffled)
     packets = spark.createDataFrame(table.take(shuffled)).repartition(3)
 
-    archive = rebuild(read_packets(spark, a_job(5), packets))
+    archive = rebuild(
+        read_packets(spark, a_job(5, sent="written", folder=tmp_path / "blocks"), packets)
+    )
 
     assert counted(archive.rows) == counted(kanalyze.requests(*files))
 

@@ -35,6 +35,7 @@ from tests.batch.test_batch import (
     run,
     run_with_more,
     test_anomalies_describe_damaged_and_unreadable_files,
+    test_files_have_the_columns_of_the_documentation,
     test_lines_have_the_id_of_their_request,
     test_missing_captures_are_reported_in_one_line,
     test_no_other_files_are_left,
@@ -51,6 +52,8 @@ from tests.support.waiting import LONG_S
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pyspark.sql import SparkSession
+
     from tests.batch.test_batch import Growing
 
 __all__ = [
@@ -64,6 +67,7 @@ __all__ = [
     "readable",
     "run",
     "test_anomalies_describe_damaged_and_unreadable_files",
+    "test_files_have_the_columns_of_the_documentation",
     "test_lines_have_the_id_of_their_request",
     "test_missing_captures_are_reported_in_one_line",
     "test_no_other_files_are_left",
@@ -87,6 +91,14 @@ def test_a_growing_archive_on_spark_ends_with_the_rows_of_one_run(
     is_killed: bool, run: Any, archive: Growing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert_growing_archive_matches_one_run(is_killed, run, archive, tmp_path, monkeypatch)
+
+
+def test_spark_reads_the_timestamps(one_run_out: Path, spark: SparkSession) -> None:
+    rows = spark.read.parquet(str(one_run_out / "requests"))
+    seconds = rows.selectExpr("unix_micros(request_start_time)", "request_start_ns DIV 1000")
+    found = seconds.where("request_start_ns IS NOT NULL").take(100)
+    assert len(found) == 100
+    assert all(time == expected for time, expected in found)
 
 
 def test_tasks_are_few_unless_cores_may_be_added() -> None:

@@ -18,7 +18,6 @@ import kanalyze.spark
 from kanalyze.batch.archive.shuffle import unpack_state
 from kanalyze.cli.main import main
 from kanalyze.runtime.state import _opened
-from tests.spark.source.test_stream import Query, Rotation, assert_all_but_open, counted
 from tests.support import tls_captures
 from tests.support.cut_captures import cut
 from tests.support.spark import own_session, settings
@@ -70,30 +69,6 @@ def test_functions_and_the_data_source_take_key_logs(spark: SparkSession, tmp_pa
 def test_secrets_inside_captures_are_used(spark: SparkSession) -> None:
     file = str(tls_captures.path(tls_captures.WITH_SECRETS[0]))
     assert_same_rows(kanalyze.spark.requests(spark, file, buckets=1), kanalyze.requests(file))
-
-
-def test_a_stream_takes_key_logs_and_its_state_contains_no_secret(tmp_path: Path) -> None:
-    keys = tmp_path / "keys"
-    keys.mkdir()
-    lines = KEYS.read_bytes().splitlines(keepends=True)
-    (keys / "first.keys").write_bytes(b"".join(lines[: len(lines) // 2]))
-    rotation = Rotation(str(tls_captures.path(NAME)), tmp_path)
-    query = Query(rotation, tmp_path / "state", keylog=keys, numPartitions=2)
-    rotation.write(1)
-    (keys / "second.keys").write_bytes(b"".join(lines[len(lines) // 2 :]))
-    for _ in range(4):
-        query.process()
-        rotation.write(2)
-    query.process()
-    expected = as_on_spark(kanalyze.requests(str(rotation.inbox), keylog=KEYS).to_arrow())
-    assert_all_but_open(counted(query.rows), counted(expected.to_pylist()))
-    assert len(query.rows) > 50
-    secret = secret_pattern(NAME)
-    for file in (tmp_path / "state").rglob("*"):
-        if file.is_file():
-            data = file.read_bytes()
-            state = data[data.find(b"kanalyze-state") :] if b"kanalyze-state" in data else b""
-            assert secret.search(data + (_opened(state) if state else b"")) is None
 
 
 def in_this_session(

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import socket
+
 import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from kanalyze.errors import KanalyzeError, UsageError
-from kanalyze.spark.failures import SparkFailure, failures_in_one_line
+from kanalyze.spark.failures import _INSTALL, SparkFailure, Work, failures_in_one_line
+from kanalyze.version import __version__
 
 IN_A_TASK = """\
 An exception was thrown from the Python worker. Please see the stack trace below.
@@ -34,6 +37,10 @@ def line_of(error: Exception) -> str:
             IN_A_TASK.format(error="ZeroDivisionError: division by zero"),
             "Spark: ZeroDivisionError: division by zero",
         ),
+        (
+            IN_A_TASK.format(error="ModuleNotFoundError: No module named 'kanalyze'"),
+            f"a worker has no kanalyze: {_INSTALL}",
+        ),
         ("[SOME_CLASS] no such thing\nmore", "Spark: [SOME_CLASS] no such thing"),
         (
             "Job aborted.\nCaused by: java.io.IOException: No space left on device\n\t... 3 more",
@@ -49,6 +56,21 @@ def test_a_spark_failure_is_reported_in_one_line(text, line):
 def test_a_lost_jvm_is_reported_in_one_line():
     assert line_of(Py4JError("Answer from Java side is empty")) == (
         "Spark: Answer from Java side is empty"
+    )
+
+
+def test_a_worker_with_another_version_is_named_in_one_line(spark, monkeypatch):
+    def run(batches):
+        yield from batches
+
+    assert spark.range(3).mapInArrow(Work(run), "id long").count() == 3
+    monkeypatch.setattr("kanalyze.spark.failures.__version__", "0.0.9")
+    work = Work(run)
+    monkeypatch.undo()
+    with pytest.raises(SparkFailure) as caught, failures_in_one_line():
+        spark.range(3).mapInArrow(work, "id long").collect()
+    assert str(caught.value) == (
+        f"{socket.gethostname()} has kanalyze {__version__}, and the driver has 0.0.9: {_INSTALL}"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePosixPath
@@ -12,9 +13,9 @@ import pytest
 
 import kanalyze
 import kanalyze.spark
+from kanalyze.batch.table_options import option_texts
 from kanalyze.cli.main import main
 from kanalyze.errors import CaptureError, UsageError
-from kanalyze.spark.functions import _texts
 from kanalyze.spec.rows.cluster import GROUP_COLUMNS
 from tests.support.archives import cut
 from tests.support.captures import path
@@ -106,13 +107,28 @@ def test_a_table_of_packets_gives_the_same_rows(spark: SparkSession, tmp_path: P
     session = spark.newSession()
     kanalyze.spark.register(session)
     packets = session.read.format("kanalyze").option("table", "packets").load(files)
-    with kanalyze.spark.open_packets(packets.repartition(4), buckets=2) as archive:
+    scratch, packets = tmp_path / "scratch", packets.repartition(4)
+    with kanalyze.spark.open_packets(packets, scratch=str(scratch), buckets=2) as archive:
         assert_same_rows(archive.requests(), kanalyze.requests(*files))
+        assert list(scratch.rglob("*.blocks"))
+    assert not list(scratch.iterdir())
+
+
+def test_many_buckets_need_a_folder_that_workers_can_write(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    message = "5 buckets: name a folder that all workers can write, scratch=..., or use at most 4"
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
+        kanalyze.spark.requests(spark, CAPTURE, buckets=5)
+    with kanalyze.spark.open_archive(spark, CAPTURE, buckets=5, scratch=str(tmp_path)) as archive:
+        assert_same_rows(archive.requests(), kanalyze.requests(CAPTURE))
+        assert list(tmp_path.rglob("*.blocks"))
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_packet_table_without_a_needed_column_is_an_error(spark: SparkSession) -> None:
     with pytest.raises(UsageError, match="packets: column 'packet' is missing"):
-        kanalyze.spark.open_packets(spark.sql("select 'a' as capture, 1L as time_ns"))
+        kanalyze.spark.open_packets(spark.sql("select 'a' as capture, 1L as time_ns"), scratch="s")
 
 
 def test_records_need_the_payload(spark: SparkSession) -> None:
@@ -137,7 +153,7 @@ def test_arguments_of_the_library_become_option_texts() -> None:
         "definitions": PurePosixPath("/some/where"),
         "errors": True,
     }
-    assert _texts(arguments) == {
+    assert option_texts(arguments) == {
         "since": "2026-11-20T22:46:00.000000000Z",
         "slowerthan": "50000000ns",
         "api": '["0", "Fetch"]',
@@ -148,9 +164,9 @@ def test_arguments_of_the_library_become_option_texts() -> None:
         "errors": "true",
     }
     with pytest.raises(UsageError, match=r"^slower_than: 50 has no unit"):
-        _texts({"slower_than": 50})
+        option_texts({"slower_than": 50})
     with pytest.raises(UsageError, match=r"^topic: not a text: None"):
-        _texts({"topic": [None]})
+        option_texts({"topic": [None]})
 
 
 def test_bad_arguments_are_errors(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,41 +1,29 @@
-"""Captures cut into files, and the results of the tasks of an archive, without Spark.
-
-What Spark does between tasks (a shuffle, a sort) is done here by ``sorted``.
-"""
+"""Captures cut into files, and the results of the tasks of an archive, without Spark."""
 
 from __future__ import annotations
 
 import random
 from functools import partial
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from kanalyze.batch.archive.planning import ReadSummary, splits_to_reread, without_splits
 from kanalyze.batch.archive.shuffle import (
-    ANOMALY_BUCKET,
-    BLOCKS_BUCKET,
     CONTROL_FIELDS,
-    FIRST_KEY_NS,
-    REPORT_BUCKET,
-    ShuffleRow,
     from_arrow_stream,
     load_report,
-    read_shuffle_rows,
-    shuffle_batch,
 )
 from kanalyze.batch.archive.tasks import (
     OTHER_TABLES,
     Job,
     read_splits,
-    rebuild,
     rebuilding,
 )
+from kanalyze.batch.table_options import make_plan
 from kanalyze.capture.splits import Split
 from kanalyze.spark.archive import SparkYields
-from kanalyze.spark.source.readers import make_plan
 from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, AnomalyRow
 from kanalyze.spec.rows.requests import COLUMNS, ErrorItem, PartitionItem, Row
 from kanalyze.tables.quality import CaptureQuality
@@ -48,11 +36,11 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kanalyze.batch.archive.shuffle import CaptureReport
+    from kanalyze.batch.archive.shuffle import CaptureReport, ReadRow
 
 
-Sent: TypeAlias = Literal["shuffled", "written", "read again"]
-"""How segments come to the task of their bucket: by Spark, in files, or from captures once more."""
+Sent: TypeAlias = Literal["written", "read again"]
+"""How segments come to the task of their bucket: in files, or from captures once more."""
 WAYS: Final[tuple[Sent, ...]] = get_args(Sent)
 _A_FOLDER = "a folder"
 """Stands for a folder for blocks that :func:`rebuilt` makes."""
@@ -113,9 +101,7 @@ class Rebuilt(NamedTuple):
     rows: list[Row]
     anomalies: list[AnomalyRow]
     quality: CaptureQuality
-    sent: list[ShuffleRow]
-    """Everything that would have been shuffled."""
-    states: list[ShuffleRow]
+    states: dict[int, bytes]
     """The states of open connections, if the job keeps them."""
     names: dict[bytes, str]
     tables: dict[str, list[dict[str, object]]]
@@ -126,7 +112,7 @@ class Rebuilt(NamedTuple):
 def a_job(
     buckets: int = 4,
     *,
-    sent: Sent = "shuffled",
+    sent: Sent = "read again",
     folder: Path | str = _A_FOLDER,
     prunes_payload: bool = True,
     keeps_open: bool = False,
@@ -137,7 +123,7 @@ def a_job(
         make_plan(options),
         buckets,
         prunes_payload,
-        shuffles=sent != "read again",
+        sends=sent == "written",
         others=OTHER_TABLES,
         run=run,
         keeps_open=keeps_open,
@@ -148,8 +134,8 @@ def a_job(
 
 def read_all(
     job: Job, files: Sequence[str], parts: int = 1
-) -> tuple[list[ShuffleRow], list[CaptureReport]]:
-    """Read files, each in parts; return what is sent, in no order."""
+) -> tuple[list[ReadRow], list[CaptureReport]]:
+    """Read files, each in parts; return what tasks tell besides reports, in no order."""
     splits = [split for file in files for split in _divided(file, parts)]
     sent, reports = _read(job, list(enumerate(splits)))
     while again := splits_to_reread(reports):
@@ -170,7 +156,7 @@ def _divided(file: str, parts: int) -> list[Split]:
     ]
 
 
-def _read(job: Job, parts: list[tuple[int, Split]]) -> tuple[list[ShuffleRow], list[CaptureReport]]:
+def _read(job: Job, parts: list[tuple[int, Split]]) -> tuple[list[ReadRow], list[CaptureReport]]:
     # Some tasks read several parts, which need not be consecutive.
     dice = random.Random(len(parts))
     tasks: list[list[tuple[int, Split]]] = []
@@ -178,9 +164,9 @@ def _read(job: Job, parts: list[tuple[int, Split]]) -> tuple[list[ShuffleRow], l
         if not tasks or dice.random() < 0.4:
             tasks.append([])
         tasks[-1].append(part)
-    sent = [one for task in tasks for one in read_shuffle_rows(read_splits(job, task))]
-    reports = [load_report(bytes(one.data)) for one in sent if one.bucket == REPORT_BUCKET]
-    return [one for one in sent if one.bucket != REPORT_BUCKET], reports
+    told = [one for task in tasks for one in read_splits(job, task)]
+    reports = [load_report(one.data) for one in told if one.kind == "report"]
+    return [one for one in told if one.kind != "report"], reports
 
 
 def rebuilt(
@@ -188,7 +174,7 @@ def rebuilt(
     files: Sequence[str],
     *,
     parts: int = 1,
-    states: Sequence[ShuffleRow] = (),
+    states: Mapping[int, bytes] = MappingProxyType({}),
     names: Mapping[bytes, str] | None = None,
 ) -> Rebuilt:
     """Rebuild files as an archive does; see :data:`Sent`."""
@@ -202,45 +188,34 @@ def _rebuilt_from(
     job: Job,
     files: Sequence[str],
     parts: int,
-    states: Sequence[ShuffleRow],
+    states: Mapping[int, bytes],
     names: Mapping[bytes, str] | None,
 ) -> Rebuilt:
-    sent, reports = read_all(job, files, parts)
+    told, reports = read_all(job, files, parts)
     read_summary = ReadSummary(reports, job.buckets)
-    blocks = [*states, *read_summary.reassembled, *(one for one in sent if one.bucket >= 0)]
     anomalies = [*read_summary.anomaly_rows, *read_summary.retryable_rows]
-    for one in sent:
-        if one.bucket == ANOMALY_BUCKET and (one.capture, one.part) in read_summary.packets_before:
+    for one in told:
+        if one.kind == "anomalies" and (one.capture, one.part) in read_summary.packets_before:
             before = read_summary.packets_before[one.capture, one.part]
             anomalies += [
                 row if row.packet is None else row._replace(packet=row.packet + before)
                 for row in _anomaly_rows(one.data)
             ]
-    groups = [
-        group
-        for one in sent
-        if one.bucket == BLOCKS_BUCKET
-        for group in load_report(bytes(one.data))
-    ]
+    groups = [group for one in told if one.kind == "groups" for group in load_report(one.data)]
     known = dict(names or {})
     while True:
-        if job.shuffles and job.block_folder is None:
-            batches = _shuffled(job, blocks, read_summary, known)
-        else:
-            rebuild_buckets = rebuilding(job, read_summary, job.block_folder or "", groups)
-            batches = _of_each_bucket(partial(rebuild_buckets, known), job, states)
-        found = _run_of(batches)
-        told = found.names
-        needed = {topic_id: told[topic_id] for topic_id in found.unnamed if topic_id in told}
+        rebuild_buckets = rebuilding(job, read_summary, job.block_folder or "", groups)
+        found = _run_of(_of_each_bucket(partial(rebuild_buckets, known), job, states))
+        needed = {
+            topic_id: found.names[topic_id] for topic_id in found.unnamed if topic_id in found.names
+        }
         if not needed:
             break
         known.update(needed)
     quality = read_summary.quality
     quality.merge(read_summary.retryable_quality)
     quality.merge(found.quality)
-    return found.found._replace(
-        anomalies=[*anomalies, *found.found.anomalies], quality=quality, sent=blocks
-    )
+    return found.found._replace(anomalies=[*anomalies, *found.found.anomalies], quality=quality)
 
 
 class _Run(NamedTuple):
@@ -250,28 +225,19 @@ class _Run(NamedTuple):
     unnamed: set[bytes]
 
 
-def _shuffled(
-    job: Job, blocks: list[ShuffleRow], read_summary: ReadSummary, known: dict[bytes, str]
-) -> Iterator[pa.RecordBatch]:
-    for _, group in groupby(sorted(blocks, key=_order), key=attrgetter("bucket")):
-        sent = [shuffle_batch(list(group))]
-        yield from rebuild(job, read_summary.packets_before, known, sent)
-
-
 def _of_each_bucket(
     rebuild_buckets: Callable[[list[tuple[int, Any]]], Iterator[pa.RecordBatch]],
     job: Job,
-    states: Sequence[ShuffleRow],
+    states: Mapping[int, bytes],
 ) -> Iterator[pa.RecordBatch]:
-    state_of = {state.bucket: state.data for state in states}
     for bucket in range(job.buckets):
-        yield from rebuild_buckets([(bucket, state_of.get(bucket))])
+        yield from rebuild_buckets([(bucket, states.get(bucket))])
 
 
 def _run_of(batches: Iterable[pa.RecordBatch]) -> _Run:
     rows: list[Row] = []
     anomalies: list[AnomalyRow] = []
-    states: list[ShuffleRow] = []
+    states: dict[int, bytes] = {}
     tables: dict[str, list[dict[str, object]]] = {}
     request_ids: list[int] = []
     quality, names, unnamed = CaptureQuality(), {}, set()
@@ -283,7 +249,7 @@ def _run_of(batches: Iterable[pa.RecordBatch]) -> _Run:
         elif kind == "anomalies":
             anomalies += _anomaly_rows(data)
         elif kind == "state":
-            states.append(ShuffleRow(bucket, FIRST_KEY_NS, 0, "", -1, 0, data))
+            states[bucket] = data
         elif kind != "report":
             of_table = tables.setdefault(kind, [])
             of_table += [row for sent in from_arrow_stream(data) for row in sent.to_pylist()]
@@ -292,12 +258,8 @@ def _run_of(batches: Iterable[pa.RecordBatch]) -> _Run:
             quality.merge(report.quality)
             names.update(report.topic_names)
             unnamed |= report.unresolved_ids
-    found = Rebuilt(rows, anomalies, quality, [], states, names, tables, request_ids)
+    found = Rebuilt(rows, anomalies, quality, states, names, tables, request_ids)
     return _Run(found, quality, names, unnamed)
-
-
-def _order(one: ShuffleRow) -> tuple[object, ...]:
-    return one[:6]
 
 
 def rows_of(batch: pa.RecordBatch) -> list[Row]:

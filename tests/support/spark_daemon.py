@@ -5,7 +5,7 @@ from pyspark.daemon import manager
 
 import kanalyze.batch.archive.tasks
 import kanalyze.spark.archive
-import kanalyze.spark.source.stream  # noqa: F401
+import kanalyze.spark.source.datasource  # noqa: F401
 
 if __name__ == "__main__":
     manager()

@@ -105,6 +105,7 @@ class ConnectionPartitioner:
         buckets: int | None,
         pruner: PayloadPruner | None = None,
         names: TopicNameScan | None = None,
+        connections: NDArray[np.bool_] | None = None,
     ) -> None:
         """Make one.
 
@@ -112,10 +113,12 @@ class ConnectionPartitioner:
             buckets: how many there are; None if no segments are needed.
             pruner: finds the payload that no row needs; None keeps all payload.
             names: searches for names of topics; None if they are not needed.
+            connections: becomes true at the hash of each connection; None if that is not needed.
         """
         self._buckets = buckets
         self._pruner = pruner
         self._names = names
+        self._connections = connections
         self._stats = LayerStats(every_anomaly=True)
         self._headers = HeaderReader(self._stats, lose=self._keep_or_count)
         self._reached_ns: int | None = None
@@ -147,6 +150,8 @@ class ConnectionPartitioner:
             return Partitioned([], self._stats.drain_anomalies())
         if self._names is not None:
             self._names.feed(segments)
+        if self._connections is not None:
+            self._connections[np.asarray(shards_of(segments, len(self._connections)))] = True
         if self._buckets is None:
             return Partitioned([], self._stats.drain_anomalies())
         return Partitioned(self._buffer(segments, batch, key_ns), self._stats.drain_anomalies())

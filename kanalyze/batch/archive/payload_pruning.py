@@ -1,4 +1,4 @@
-"""Finds the payload that no row needs, so that it is not shuffled.
+"""Finds the payload that no row needs, so that it is not sent.
 
 In: the segments of one capture (or a part of one), in batches, and of those that follow it. Out:
 holes: byte ranges of record data.

@@ -13,7 +13,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.batch.archive.partitioner import reassemble_fragments
-from kanalyze.batch.archive.shuffle import BlockFile, CapturePart, WrittenBlocks, block_row
+from kanalyze.batch.archive.shuffle import BlockFile, CapturePart, WrittenBlocks, sent_block
+from kanalyze.batch.history import SeenCapture, connections_of
 from kanalyze.capture.inputs import FoundCapture, has_compressed_name, reading_order
 from kanalyze.capture.io.stores import local_path
 from kanalyze.capture.splits import Split, check_splits, plan_splits
@@ -35,8 +36,9 @@ __all__ = [
     "ReadSummary",
     "RebuildSummary",
     "buckets_for",
+    "most_readings",
     "read_in_tasks",
-    "shuffles",
+    "sends_segments",
     "splits_to_reread",
     "tasks_for",
     "without_splits",
@@ -44,11 +46,12 @@ __all__ = [
 
 TASKS_A_CORE: Final = 2
 """More than one, as tasks take different times."""
-_MAX_READINGS: Final = 16
-"""How many tasks may read all captures, if these are plain files. Reading headers takes some 5 %
-of the time of making rows (30 % if batches are large). Sending segments in files takes as long as
-some six readings, but as much disk as half of the captures; by Spark's shuffle it takes as long as
-forty."""
+_MAX_READINGS: Final = 4
+"""How many tasks may read all captures, if these are plain files. CPU seconds of reading and of
+making rows, by 1, 4, 5, 8 and 16 tasks that read all, then with segments in files: Java clients, 45
+MB, 3.1, 3.4, 3.3, 3.5, 4.9, 3.5; large batches, 174 MB, 0.7, 1.6, 1.9, 2.4, 4.0, 1.9; small
+requests, 45 MB, 0.8, 1.0, 1.0, 1.2, 2.0, 1.0. Files need as much disk as up to half of the
+captures."""
 _MAX_SLOW_READINGS: Final = 2
 """The same if a capture is compressed, or is read through a network."""
 _MIN_BUCKETS: Final = 8
@@ -67,19 +70,20 @@ def buckets_for(captures: Sequence[FoundCapture], cores: int) -> int:
     each core took no less time by the clock. Otherwise one for 256 MiB of captures, but at least
     two for each core; from 8 to 512.
     """
-    if cores <= _most_readings(captures):
+    if cores <= most_readings(captures):
         return cores
     total_bytes = sum(capture.total_bytes or 0 for capture in captures)
     count = max(total_bytes // _BYTES_A_BUCKET, TASKS_A_CORE * cores)
     return min(max(count, _MIN_BUCKETS), _MAX_BUCKETS)
 
 
-def shuffles(captures: Sequence[FoundCapture], buckets: int) -> bool:
+def sends_segments(captures: Sequence[FoundCapture], buckets: int) -> bool:
     """Return true if segments are sent to the task of their bucket; else it reads all captures."""
-    return buckets > _most_readings(captures)
+    return buckets > most_readings(captures)
 
 
-def _most_readings(captures: Sequence[FoundCapture]) -> int:
+def most_readings(captures: Sequence[FoundCapture]) -> int:
+    """Return how many tasks may read all captures."""
     return _MAX_READINGS if all(map(_is_plain_file, captures)) else _MAX_SLOW_READINGS
 
 
@@ -173,6 +177,12 @@ class ReadSummary:
         valid.sort(key=_by_time)
         self.captures = _captures(valid)
         """The valid captures, by time; empty for a table of packets."""
+        self.seen = [
+            SeenCapture(report.capture, report.file_time_ns, connections_of(report.connections))
+            for report in valid
+            if report.connections is not None and report.quality.packets
+        ]
+        """The parts of valid captures that have packets, by time, if the job notes connections."""
         self._parts = {
             report.part: CapturePart(
                 *(report.capture, report.file_time_ns),
@@ -196,7 +206,7 @@ class ReadSummary:
         self.keyed = [report.keyed for report in valid if report.keyed is not None]
         """Captures with secrets of TLS inside, by time."""
         self.reassembled = [
-            block_row(block, valid[index].file_time_ns, valid[index].capture, valid[index].part)
+            sent_block(block, valid[index].file_time_ns, valid[index].capture, valid[index].part)
             for index, block in fragments.blocks
         ]
         """Blocks of segments that were reassembled from fragments in several captures."""

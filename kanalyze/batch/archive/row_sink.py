@@ -7,7 +7,7 @@ control rows: reports, states; rows of anomalies, or files.
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,11 +34,16 @@ __all__ = [
     "OPEN_CONNECTIONS",
     "BucketSink",
     "FileRows",
+    "PacketAnomalies",
     "add_anomalies",
     "anomalies_of_packets",
     "numbered",
     "write_anomalies",
 ]
+
+
+PacketAnomalies: TypeAlias = "tuple[str, int, bytes | memoryview]"
+"""A capture, the number of a part of it, and anomalies of its packets, as an Arrow stream."""
 
 
 class BucketSink(Protocol):
@@ -119,7 +124,7 @@ def write_anomalies(
     packets_before: Mapping[tuple[str, int], int],
     row_filter: RowFilter,
     staging: str,
-    batches: Iterable[pa.RecordBatch],
+    streams: Iterable[PacketAnomalies],
 ) -> list[WrittenFile]:
     """Write the anomalies of packets to files below ``staging``, and return the files.
 
@@ -127,7 +132,7 @@ def write_anomalies(
     """
     files = TableFiles(staging)
     try:
-        for rows in anomalies_of_packets(packets_before, row_filter, batches):
+        for rows in anomalies_of_packets(packets_before, row_filter, streams):
             files.add("anomalies", RowBlock.of_rows(_as_rows(rows), ANOMALY_COLUMNS))
         return files.finish()
     except BaseException:
@@ -142,22 +147,21 @@ def _as_rows(batch: pa.RecordBatch) -> list[AnomalyRow]:
 def anomalies_of_packets(
     packets_before: Mapping[tuple[str, int], int],
     row_filter: RowFilter,
-    batches: Iterable[pa.RecordBatch],
+    streams: Iterable[PacketAnomalies],
 ) -> Iterator[pa.RecordBatch]:
     """Yield the anomalies of valid parts, with the packets' numbers in their captures.
 
     Args:
         packets_before: the number of packets in a capture before a part of it, by name and part.
         row_filter: applied to the anomalies.
-        batches: columns ``capture``, ``part``, and Arrow streams of anomalies.
+        streams: the anomalies of parts.
     """
-    for batch in batches:
-        for capture, part, data in zip(*batch.columns, strict=True):
-            earlier_packets = packets_before.get((capture.as_py(), part.as_py()))
-            if earlier_packets is None:
-                continue
-            for rows in from_arrow_stream(data.as_buffer()):
-                yield _filtered(_shifted(rows, earlier_packets), row_filter)
+    for capture, part, data in streams:
+        earlier_packets = packets_before.get((capture, part))
+        if earlier_packets is None:
+            continue
+        for rows in from_arrow_stream(data):
+            yield _filtered(_shifted(rows, earlier_packets), row_filter)
 
 
 def _shifted(rows: pa.RecordBatch, packets: int) -> pa.RecordBatch:

@@ -13,8 +13,10 @@ order of each capture kept.
 
 from __future__ import annotations
 
+import base64
 import json
-from typing import TYPE_CHECKING, Final
+import zlib
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -42,7 +44,6 @@ if TYPE_CHECKING:
     from kanalyze.net.segment_columns import SegmentColumns, Shard
 
 __all__ = [
-    "ContinuedCaptures",
     "ShardReader",
     "ShuffleReader",
     "ShuffledBlock",
@@ -50,62 +51,31 @@ __all__ = [
     "load_locations",
 ]
 
-_MAX_RUNS: Final = 10_000
-"""How many runs of the packet index are saved; each capture has one if captures do not overlap."""
-
-
-class ContinuedCaptures:
-    """Base of what reads such captures as :class:`~kanalyze.runtime.stages.Captures`."""
-
-    can_be_read_again = False
-    description = None
-
-    def __init__(self, captures: Sequence[FoundCapture], stores: Stores, state: str | None) -> None:
-        """Set up; nothing is opened yet.
-
-        Args:
-            captures: in the order of their first packets.
-            stores: file systems connected to before.
-            state: what :meth:`save_state` returned for the captures before these.
-
-        Raises:
-            BlockError: the state is damaged.
-        """
-        self._index, names = load_locations(state)
-        self._merged = MergedCaptures(
-            captures, stores=stores, packet_index=self._index, names=names
-        )
-
-    @property
-    def names(self) -> list[str]:
-        """The names in rows of the captures opened so far."""
-        return self._merged.names
-
-    def locate(self, number: int) -> tuple[str, int | None]:
-        """Return the capture of a packet and its number there; see ``MergedCaptures.locate``."""
-        return self._merged.locate(number)
-
-    def runs_between(self, low: int, high: int, most: int) -> list[PacketRun] | None:
-        """Return runs of packets; see ``MergedCaptures.runs_between``."""
-        return self._merged.runs_between(low, high, most)
-
-    def save_state(self) -> str:
-        """Return where packets are, for the rows of a later job."""
-        return dump_locations(self._index, self.names)
-
 
 def dump_locations(index: PacketIndex, names: list[str]) -> str:
-    """Return where the latest packets are, for the rows of a later job."""
-    end, runs = index.latest(_MAX_RUNS)
-    used = sorted({capture for _, capture, _ in runs})
-    indices = {capture: number for number, capture in enumerate(used)}
+    """Return where packets are, for the rows of a later job.
+
+    Captures that do not overlap have one run each. Captures of two capture points may have one for
+    each packet, so runs are columns of differences, compressed.
+    """
+    end, *columns = index.save_state()
+    first, capture, within = (np.asarray(column) for column in columns)
+    used, indices = np.unique(capture, return_inverse=True)
+    deltas = np.diff(np.stack((first, indices, within)), prepend=0, axis=1)
+    data = zlib.compress(deltas.tobytes(), _COMPRESSION)
     return json.dumps(
         {
-            "names": [names[capture] for capture in used],
+            "names": [names[number] for number in used.tolist()],
             "end": end,
-            "runs": [[first, indices[capture], within] for first, capture, within in runs],
+            "count": len(first),
+            "columns": base64.b64encode(data).decode("ascii"),
         }
     )
+
+
+_COMPRESSION: Final = 1
+_MAX_RUNS: Final = 1 << 21
+"""More than an index has."""
 
 
 def load_locations(text: str | None) -> tuple[PacketIndex, list[str]]:
@@ -120,21 +90,32 @@ def load_locations(text: str | None) -> tuple[PacketIndex, list[str]]:
     try:
         state = json.loads(text)
         names = [str(name) for name in state["names"]]
-        runs = [(int(first), int(capture), int(within)) for first, capture, within in state["runs"]]
+        columns = _columns(state)
         end = int(state["end"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, zlib.error) as error:
         raise BlockError(f"the state of a bucket is damaged: {error}") from error
-    if not all(0 <= capture < len(names) for _, capture, _ in runs):
+    if len(columns[1]) and not 0 <= columns[1].min() <= columns[1].max() < len(names):
         raise BlockError("the state of a bucket is damaged: packets of no capture")
-    index.load_state(end, runs)
+    index.load_state(end, *map(to_column, columns))
     return index, names
 
 
-class ShardReader(ContinuedCaptures):
-    """The segments of one bucket as one stream.
+def _columns(state: dict[str, Any]) -> NDArray[np.int64]:
+    """Return the runs of a packet index as columns; earlier versions wrote one after another."""
+    if "runs" in state:
+        return np.array(state["runs"], np.int64).reshape(-1, 3).T
+    count = int(state["count"])
+    if not 0 <= count <= _MAX_RUNS:
+        raise ValueError(f"{count} runs")
+    data = zlib.decompressobj().decompress(base64.b64decode(state["columns"]), 24 * count or 1)
+    return np.cumsum(np.frombuffer(data, np.int64).reshape(3, count), axis=1)
 
-    It takes the place of :class:`~kanalyze.batch.archive.segment_readers.ShuffleReader`.
-    """
+
+class ShardReader:
+    """The segments of one bucket as one stream, of captures that are read once more."""
+
+    can_be_read_again = False
+    description = None
 
     dropped_packets: int | None = None
     progress: tuple[int, int | None] = (0, None)
@@ -169,7 +150,10 @@ class ShardReader(ContinuedCaptures):
             for opened, capture in zip(absolute, captures, strict=True)
         }
         """The names of captures in rows, by the names under which they are opened."""
-        super().__init__(absolute, stores, state)
+        self._index, names = load_locations(state)
+        self._merged = MergedCaptures(
+            absolute, stores=stores, packet_index=self._index, names=names
+        )
         counts = [capture.most_packets or 0 for capture in captures]
         self._last_packet = self._merged.packets + sum(counts)
         self.anomalies: list[Anomaly] = []
@@ -178,7 +162,7 @@ class ShardReader(ContinuedCaptures):
     @property
     def names(self) -> list[str]:
         """Captures opened so far, as they were given."""
-        return [self._name_in_rows(name) for name in super().names]
+        return [self._name_in_rows(name) for name in self._merged.names]
 
     def locate(self, number: int) -> tuple[str, int | None]:
         """Return the capture of a packet and its number there; see ``MergedCaptures.locate``."""
@@ -187,7 +171,7 @@ class ShardReader(ContinuedCaptures):
 
     def runs_between(self, low: int, high: int, most: int) -> list[PacketRun] | None:
         """Return runs of packets; see ``MergedCaptures.runs_between``."""
-        runs = super().runs_between(low, high, most)
+        runs = self._merged.runs_between(low, high, most)
         if runs is None:
             return None
         return [run._replace(capture=self._name_in_rows(run.capture)) for run in runs]
@@ -195,6 +179,10 @@ class ShardReader(ContinuedCaptures):
     def _name_in_rows(self, opened: str) -> str:
         """Return the name of a capture in rows, given the one under which it was opened."""
         return self._names_in_rows.get(opened, opened)
+
+    def save_state(self) -> str:
+        """Return where packets are, for the rows of a later job."""
+        return dump_locations(self._index, self.names)
 
     def batches(self) -> Iterator[SegmentColumns]:
         """Yield all segments in batches, none of which is empty; their numbers rise.

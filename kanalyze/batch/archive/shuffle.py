@@ -1,6 +1,6 @@
-"""Data between tasks: rows of the shuffle, table rows mixed with control rows, files of blocks.
+"""Data between tasks: rows for the driver, table rows mixed with control rows, files of blocks.
 
-In: blocks, reports and rows. Out: Arrow batches of two schemas, files of blocks, and back.
+In: blocks, reports and rows. Out: rows for the driver, Arrow batches, files of blocks, and back.
 
 A task writes a file. Its blocks are in groups; each group is sorted by bucket, so that a task reads
 those of its bucket at once. Only the groups that the report of a successful task names are read, as
@@ -15,7 +15,7 @@ import struct
 import uuid
 from array import array
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 
@@ -26,7 +26,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.export.arrow import arrays_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kanalyze.batch.archive.partitioner import SegmentBlock, UnmatchedFragment
     from kanalyze.batch.archive.table_files import WrittenFile
@@ -35,57 +35,37 @@ if TYPE_CHECKING:
     from kanalyze.tables.quality import CaptureQuality
 
 __all__ = [
-    "ANOMALY_BUCKET",
-    "BLOCKS_BUCKET",
     "CONTROL_FIELDS",
-    "FIRST_KEY_NS",
-    "REPORT_BUCKET",
-    "SHUFFLE_KEY",
-    "SHUFFLE_SCHEMA",
+    "READ_SCHEMA",
     "BlockFile",
     "BlockGroup",
     "BucketReport",
     "CapturePart",
     "CaptureReport",
-    "ShuffleRow",
+    "ReadRow",
+    "SentBlock",
     "WrittenBlocks",
-    "block_row",
     "control_row",
     "dump_report",
     "files_row",
     "from_arrow_stream",
     "load_report",
     "pack_state",
-    "read_shuffle_rows",
-    "shuffle_batch",
+    "sent_block",
     "to_arrow_stream",
     "unpack_state",
     "with_control_columns",
 ]
 
-REPORT_BUCKET: Final = -1
-"""The bucket of a control row that holds a :class:`CaptureReport`."""
-ANOMALY_BUCKET: Final = -2
-"""The bucket of a control row that holds rows of anomalies, as an Arrow stream."""
-BLOCKS_BUCKET: Final = -3
-"""The bucket of a control row that holds each :class:`BlockGroup` of a task."""
-FIRST_KEY_NS: Final = -(1 << 62)
-"""The sort key of a bucket's saved state, which comes before all segments of the bucket."""
-
-SHUFFLE_SCHEMA: Final = pa.schema(
+READ_SCHEMA: Final = pa.schema(
     [
-        pa.field("bucket", pa.int32(), nullable=False),
-        pa.field("first_key_ns", pa.int64(), nullable=False),
-        pa.field("file_time_ns", pa.int64(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
         pa.field("capture", pa.string(), nullable=False),
-        pa.field("part", pa.int32(), nullable=False),
-        pa.field("first_packet", pa.int64(), nullable=False),
+        pa.field("part", pa.int64(), nullable=False),
         pa.field("data", pa.binary(), nullable=False),
     ]
 )
-"""Blocks of segments on their way to their bucket. All columns but ``data`` are the sort key.
-``part`` numbers the parts of captures, in the order in which they are read; a part that is read
-again has a new number."""
+"""The rows of :class:`ReadRow`, where Spark collects them."""
 
 CONTROL_FIELDS: Final = (
     pa.field("_kind", pa.string()),
@@ -96,8 +76,21 @@ CONTROL_FIELDS: Final = (
 columns are null, and these have the kind of row, its bucket and its data."""
 
 
-class ShuffleRow(NamedTuple):
-    """One row of :data:`SHUFFLE_SCHEMA`."""
+class ReadRow(NamedTuple):
+    """What a task that reads captures tells the driver."""
+
+    kind: Literal["report", "anomalies", "groups"]
+    """What ``data`` is: a :class:`CaptureReport`; rows of anomalies, as an Arrow stream; or each
+    :class:`BlockGroup` of the task."""
+    capture: str
+    part: int
+    """The parts of captures are numbered in the order in which they are read; a part that is read
+    again has a new number. A capture in a table of packets has one part, numbered by its name."""
+    data: bytes
+
+
+class SentBlock(NamedTuple):
+    """A block of segments on its way to its bucket. All fields but ``data`` are the sort key."""
 
     bucket: int
     first_key_ns: int
@@ -108,15 +101,11 @@ class ShuffleRow(NamedTuple):
     data: bytes | memoryview
 
 
-SHUFFLE_KEY: Final = ShuffleRow._fields[:-1]
-"""The columns by which rows are sorted."""
-
-
 class CaptureReport(NamedTuple):
     """The result of reading a capture, or a part of one, besides segments."""
 
     part: int
-    """See :data:`SHUFFLE_SCHEMA`."""
+    """See :class:`ReadRow`."""
     capture: str
     file_time_ns: int
     """Unix time of its first packet in ns; 0 if it has none."""
@@ -133,6 +122,8 @@ class CaptureReport(NamedTuple):
     topic_names: Mapping[bytes, str] | None = None
     """Names of topics, by id, that the task had found up to the end of this part; None if the part
     was not read."""
+    connections: bytes | None = None
+    """Its connections, compressed (see :mod:`kanalyze.batch.history`), if the job notes them."""
 
 
 class BlockGroup(NamedTuple):
@@ -161,25 +152,10 @@ class BucketReport(NamedTuple):
     """Why the connections of the bucket's saved state were closed; None if they were continued."""
 
 
-def block_row(block: SegmentBlock, file_time_ns: int, capture: str, part: int) -> ShuffleRow:
-    """Return a block of a capture as a row of the shuffle."""
+def sent_block(block: SegmentBlock, file_time_ns: int, capture: str, part: int) -> SentBlock:
+    """Return a block of a capture, with its sort key."""
     sort_key = (block.bucket, block.first_key_ns, file_time_ns, capture, part, block.first_packet)
-    return ShuffleRow(*sort_key, block.data)
-
-
-def shuffle_batch(rows: Sequence[ShuffleRow]) -> pa.RecordBatch:
-    """Return a batch of :data:`SHUFFLE_SCHEMA`."""
-    columns = list(zip(*rows, strict=True)) or [()] * len(SHUFFLE_SCHEMA)
-    return pa.RecordBatch.from_arrays(arrays_of(columns, SHUFFLE_SCHEMA), schema=SHUFFLE_SCHEMA)
-
-
-def read_shuffle_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[ShuffleRow]:
-    """Yield the rows of batches, without copying their data."""
-    for batch in batches:
-        data = batch.column("data")
-        others = [batch.column(name).to_pylist() for name in SHUFFLE_SCHEMA.names[:-1]]
-        for index, values in enumerate(zip(*others, strict=True)):
-            yield ShuffleRow._make((*values, memoryview(data[index].as_buffer()).cast("B")))
+    return SentBlock(*sort_key, block.data)
 
 
 def with_control_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -258,7 +234,7 @@ _READ_BYTES: Final = 16 << 20
 store takes some 30 ms for each read."""
 _MIN_READ_BYTES: Final = 256 << 10
 """How many at least: captures of a hundred brokers may be of the same time."""
-_HEADER: Final = struct.Struct("<iqqI")
+_HEADER: Final = struct.Struct("<qqqI")
 """Before each block: number of the part of a capture, key, first packet, length in bytes."""
 
 
@@ -282,11 +258,11 @@ class BlockFile:
         self._name = f"{uuid.uuid4().hex}.blocks"
         self._stream: Any = None
         self._written_bytes = 0
-        self._buffered: list[ShuffleRow] = []
+        self._buffered: list[SentBlock] = []
         self._buffered_bytes = 0
         self._groups: list[BlockGroup] = []
 
-    def add(self, block: ShuffleRow) -> None:
+    def add(self, block: SentBlock) -> None:
         """Add a block, and write a group if enough are buffered; raises UsageError if it fails."""
         self._buffered.append(block)
         self._buffered_bytes += len(block.data)
@@ -335,7 +311,7 @@ class BlockFile:
         starts.extend([self._written_bytes] * (bucket + 1 - len(starts)))
 
 
-def _order_in_group(block: ShuffleRow) -> tuple[object, ...]:
+def _order_in_group(block: SentBlock) -> tuple[object, ...]:
     return block[:-1]
 
 

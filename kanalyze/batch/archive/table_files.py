@@ -19,6 +19,7 @@ import numpy as np
 from kanalyze.batch.shared_folder import SharedFolder
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.export.parquet import ParquetRows
+from kanalyze.spec.columns import with_times
 from kanalyze.spec.rows.tables import stored_columns
 from kanalyze.tables.columns.numpy_arrays import all_began_ns
 
@@ -75,7 +76,7 @@ class WrittenFile(NamedTuple):
 
 
 def columns_of(table: str) -> Sequence[Column]:
-    """Return the columns of a table's files; requests have their numbers."""
+    """Return the columns of a table's files without timestamps; requests have their numbers."""
     return stored_columns(OPEN_TABLES.get(table, table))
 
 
@@ -201,7 +202,7 @@ class _OpenFile:
         self.rows = 0
         self._folder = folder
         self._stream: Any = folder.new_file(name)
-        self._parquet = ParquetRows(self._stream, columns)
+        self._parquet = ParquetRows(self._stream, with_times(columns), for_spark=True)
 
     def write(self, block: RowBlock) -> None:
         with self._folder.errors():

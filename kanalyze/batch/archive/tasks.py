@@ -3,19 +3,20 @@
 In: parts of captures, or packets; then blocks, or captures. Out: reports, and blocks; then rows. A
 task's output depends on its input alone, byte for byte, so Spark may run it again.
 
-Segments come to the task of their bucket in one of two ways. In a job that shuffles, the task that
-reads a capture divides its segments into blocks, and writes them to a file, or yields them where no
-folder is shared. Otherwise the task of a bucket reads all captures once more, and keeps the
-segments of its own connections.
+Segments come to the task of their bucket in one of two ways. In a job that sends them, the task
+that reads a capture divides its segments into blocks, and writes them to a file. Otherwise the task
+of a bucket reads all captures once more, and keeps the segments of its own connections.
 """
 
 from __future__ import annotations
 
+import hashlib
+import zlib
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import chain, groupby, starmap
-from operator import attrgetter
-from typing import TYPE_CHECKING, TypeAlias
+from itertools import starmap
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,27 +24,22 @@ import pyarrow as pa
 from kanalyze.batch.archive.partitioner import ConnectionPartitioner
 from kanalyze.batch.archive.payload_pruning import PayloadPruner
 from kanalyze.batch.archive.row_sink import FileRows
-from kanalyze.batch.archive.segment_readers import ShardReader, ShuffledBlock, ShuffleReader
+from kanalyze.batch.archive.segment_readers import ShardReader, ShuffleReader
 from kanalyze.batch.archive.shuffle import (
-    ANOMALY_BUCKET,
-    BLOCKS_BUCKET,
-    FIRST_KEY_NS,
-    REPORT_BUCKET,
     BlockFile,
     BucketReport,
     CaptureReport,
-    ShuffleRow,
-    block_row,
+    ReadRow,
     dump_report,
     files_row,
     pack_state,
-    read_shuffle_rows,
-    shuffle_batch,
+    sent_block,
     to_arrow_stream,
     unpack_state,
 )
 from kanalyze.batch.archive.table_files import ARCHIVE_TABLES, TableFiles
 from kanalyze.batch.archive.topic_name_scan import TopicNameScan
+from kanalyze.batch.history import CONNECTION_BITS
 from kanalyze.batch.key_sources import keyed_capture, with_captures
 from kanalyze.batch.read_plan import TablePartition, table_batches
 from kanalyze.capture.io.source import capture_name
@@ -80,7 +76,6 @@ if TYPE_CHECKING:
     from kanalyze.capture.splits import Split, SplitEnds
     from kanalyze.model.packets import PacketBatch
     from kanalyze.spec.columns import Column
-    from kanalyze.spec.rows.anomalies import AnomalyRow
 
 __all__ = [
     "OTHER_TABLES",
@@ -88,7 +83,6 @@ __all__ = [
     "RebuildBuckets",
     "partition_packets",
     "read_splits",
-    "rebuild",
     "rebuild_shards",
     "rebuild_written",
     "rebuilding",
@@ -116,8 +110,8 @@ class Job(NamedTuple):
     buckets: int
     """Into how many parts connections are divided."""
     prunes_payload: bool
-    """Do not shuffle payload that no row needs."""
-    shuffles: bool = True
+    """Do not send payload that no row needs."""
+    sends: bool = True
     """Send segments to the task of their bucket; else it reads all captures."""
     others: frozenset[str] = frozenset()
     """The :data:`OTHER_TABLES` to make in the same pass. If there are any, requests are
@@ -126,12 +120,14 @@ class Job(NamedTuple):
     """Number of the run: no two requests of an archive have the same number."""
     keeps_open: bool = False
     """Save the state of open connections at the end, for a job over later captures."""
+    notes_connections: bool = False
+    """Report which connections captures have, for :mod:`kanalyze.batch.history`."""
     folder: str = ""
     """The base of relative paths; tasks run in other folders."""
     staging: str | None = None
     """Where tasks write the rows of all tables; None if they are yielded."""
     block_folder: str | None = None
-    """Where tasks write blocks, if the job shuffles; None if they are yielded."""
+    """Where tasks write blocks, in a job that sends them."""
     yields: YieldsRows | None = None
     """How tasks yield rows; None if they write them."""
 
@@ -143,8 +139,8 @@ class Job(NamedTuple):
         return (REQUEST_ID, *self.plan.columns) if self.others else self.plan.columns
 
     def pruner(self) -> PayloadPruner | None:
-        """Return a pruner of payload that need not be shuffled; None if nothing is to be pruned."""
-        if not self.prunes_payload or not self.shuffles:
+        """Return a pruner of payload that need not be sent; None if nothing is to be pruned."""
+        if not self.prunes_payload or not self.sends:
             return None
         plan = self.plan
         return PayloadPruner(
@@ -181,10 +177,11 @@ def with_keys(job: Job, keyed: Sequence[KeyedCapture]) -> Job:
 # -- captures -------------------------------------------------------------------------------------
 
 
-def read_splits(job: Job, parts: Iterable[tuple[int, Split]]) -> Iterator[pa.RecordBatch]:
-    """Partition captures, or parts of them, one after another; yield their blocks and reports.
+def read_splits(job: Job, parts: Iterable[tuple[int, Split]]) -> Iterator[ReadRow]:
+    """Partition captures, or parts of them, one after another; yield their anomalies and reports.
 
-    A job with a folder for blocks has them written there, and their groups are yielded at the end.
+    A job that sends segments has them written to its folder for blocks, and their groups are
+    yielded at the end.
 
     Parts should be sorted by time: then a message that begins in one and ends in the next can be
     pruned too.
@@ -195,47 +192,74 @@ def read_splits(job: Job, parts: Iterable[tuple[int, Split]]) -> Iterator[pa.Rec
     Raises:
         UsageError: blocks cannot be written.
     """
-    task_state = _TaskState(job.pruner(), job.topic_names())
-    batches = chain.from_iterable(
-        _read_split(job, task_state, part, split) for part, split in parts
-    )
-    if job.block_folder is None:
-        yield from batches
-    else:
-        yield from _with_blocks_in_file(BlockFile(job.block_folder, job.buckets), batches)
+    with _task(job) as task:
+        for part, split in parts:
+            yield from _read_split(job, task, part, split)
+        yield from task.groups()
 
 
-def _with_blocks_in_file(
-    file: BlockFile, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Write blocks to a file; yield the other rows, and at the end the groups of blocks."""
-    try:
+def partition_packets(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[ReadRow]:
+    """Partition packets of a table, sorted by capture and number; otherwise as :func:`read_splits`.
+
+    Columns as in the data source's table ``packets``.
+    """
+    capture: _CapturePartitioning | None = None
+    with _task(job) as task:
         for batch in batches:
-            for row in read_shuffle_rows([batch]):
-                if row.bucket >= 0:
-                    file.add(row)
-                else:
-                    yield shuffle_batch([row])
-        groups = file.finish()
-    except BaseException:
-        file.abort()
-        raise
-    yield shuffle_batch([ShuffleRow(BLOCKS_BUCKET, 0, 0, "", -1, 0, dump_report(groups))])
+            names = batch.column("capture")
+            first = 0
+            while first < len(batch):
+                name = names[first].as_py()
+                last = _end_of_run(names, first)
+                if capture is None or capture.name != name:
+                    if capture is not None:
+                        yield from capture.end(None, ())
+                    capture = _CapturePartitioning(job, task, _number_of(name), name)
+                yield from capture.feed(_packets(batch.slice(first, last - first)))
+                first = last
+        if capture is not None:
+            yield from capture.end(None, ())
+        yield from task.groups()
 
 
-class _TaskState(NamedTuple):
-    """State that a task carries from one capture to the next."""
+def _number_of(capture: str) -> int:
+    """Return the number of the only part of a capture, which no task numbers."""
+    return int.from_bytes(hashlib.blake2b(capture.encode(), digest_size=8).digest(), signed=True)
+
+
+class _Task(NamedTuple):
+    """What a task carries from one capture to the next."""
 
     pruner: PayloadPruner | None
     names: TopicNameScan
+    file: BlockFile | None
+    """Where blocks go, in a job that sends them."""
+
+    def groups(self) -> Iterator[ReadRow]:
+        """Complete the file, and yield its groups."""
+        if self.file is not None:
+            yield ReadRow("groups", "", -1, dump_report(self.file.finish()))
 
 
-def _read_split(
-    job: Job, task_state: _TaskState, part: int, split: Split
-) -> Iterator[pa.RecordBatch]:
+@contextmanager
+def _task(job: Job) -> Iterator[_Task]:
+    """Provide what a task carries; close its file after an error."""
+    file = None
+    if job.sends:
+        assert job.block_folder is not None, "the engine has a folder for blocks"
+        file = BlockFile(job.block_folder, job.buckets)
+    try:
+        yield _Task(job.pruner(), job.topic_names(), file)
+    except BaseException:
+        if file is not None:
+            file.abort()
+        raise
+
+
+def _read_split(job: Job, task: _Task, part: int, split: Split) -> Iterator[ReadRow]:
     # The name that rows have: Arrow accepts only Unicode.
     name = utf8(capture_name(split.path)).decode()
-    capture = _CapturePartitioning(job, task_state, part, name)
+    capture = _CapturePartitioning(job, task, part, name)
     absolute = split._replace(path=absolute_path(split.path, job.folder))
     try:
         with open_split(absolute, stores=Stores()) as reader:
@@ -253,56 +277,38 @@ def _read_split(
     yield from capture.end(ends, anomalies)
 
 
-def partition_packets(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Partition packets of a table, sorted by capture and number; otherwise as :func:`read_splits`.
-
-    Columns as in the data source's table ``packets``.
-    """
-    capture: _CapturePartitioning | None = None
-    task_state = _TaskState(job.pruner(), job.topic_names())
-    for batch in batches:
-        names = batch.column("capture")
-        first = 0
-        while first < len(batch):
-            name = names[first].as_py()
-            last = _end_of_run(names, first)
-            if capture is None or capture.name != name:
-                if capture is not None:
-                    yield from capture.end(None, ())
-                capture = _CapturePartitioning(job, task_state, 0, name)
-            yield from capture.feed(_packets(batch.slice(first, last - first)))
-            first = last
-    if capture is not None:
-        yield from capture.end(None, ())
-
-
 class _CapturePartitioning:
-    """Partitions one capture; yields rows of the shuffle."""
+    """Partitions one capture: its blocks go to the file of the task."""
 
-    def __init__(self, job: Job, task_state: _TaskState, part: int, name: str) -> None:
+    def __init__(self, job: Job, task: _Task, part: int, name: str) -> None:
         self.name = name
         self.part = part
-        if task_state.pruner is not None:
-            task_state.pruner.next_capture()
-        self.partitioner = ConnectionPartitioner(job.buckets if job.shuffles else None, *task_state)
-        self._topic_names = task_state.names.names
+        if task.pruner is not None:
+            task.pruner.next_capture()
+        buckets = job.buckets if job.sends else None
+        self._connections = np.zeros(CONNECTION_BITS, np.bool_) if job.notes_connections else None
+        self.partitioner = ConnectionPartitioner(
+            buckets, task.pruner, task.names, self._connections
+        )
+        self._file = task.file
+        self._topic_names = task.names.names
         self.keyed: KeyedCapture | None = None
         """Where the capture has secrets of TLS; None if it has none."""
         self._start_ns: int | None = None
 
-    def feed(self, batch: PacketBatch) -> Iterator[pa.RecordBatch]:
-        """Yield the blocks and anomalies of some packets."""
+    def feed(self, batch: PacketBatch) -> Iterator[ReadRow]:
+        """Partition some packets, and yield their anomalies."""
         if self._start_ns is None:
             self._start_ns = int(batch.time_ns[0])
         with collecting_rarely():
             partitioned = self.partitioner.feed(batch)
-        yield from self._blocks(partitioned.blocks)
+        self._write(partitioned.blocks)
         yield from self._anomalies(partitioned.anomalies)
 
-    def end(self, ends: SplitEnds | None, anomalies: Iterable[Anomaly]) -> Iterator[pa.RecordBatch]:
-        """Yield the last blocks and anomalies, and the report."""
+    def end(self, ends: SplitEnds | None, anomalies: Iterable[Anomaly]) -> Iterator[ReadRow]:
+        """Write the last blocks; yield the last anomalies, and the report."""
         partitioned = self.partitioner.finish()
-        yield from self._blocks(partitioned.blocks)
+        self._write(partitioned.blocks)
         quality = self.partitioner.quality
         quality.captures.append(self.name)
         capture_anomalies = [
@@ -316,37 +322,38 @@ class _CapturePartitioning:
             *(self.part, self.name, start_ns, quality, partitioned.fragments, ends, None),
             keyed=self.keyed,
             topic_names=dict(self._topic_names),
+            connections=self._noted(),
         )
-        yield self._control(REPORT_BUCKET, dump_report(report))
+        yield self._row("report", dump_report(report))
 
-    def unreadable(self, reason: str, *, is_foreign: bool) -> pa.RecordBatch:
+    def _noted(self) -> bytes | None:
+        if self._connections is None:
+            return None
+        return zlib.compress(np.packbits(self._connections).tobytes(), 1)
+
+    def unreadable(self, reason: str, *, is_foreign: bool) -> ReadRow:
         """Return the report of a capture that is left out."""
         quality = CaptureQuality()
         quality.count_anomaly(AnomalyKind.CAPTURE_UNREADABLE)
         report = CaptureReport(self.part, self.name, 0, quality, [], None, reason, is_foreign)
-        return self._control(REPORT_BUCKET, dump_report(report))
+        return self._row("report", dump_report(report))
 
-    def _blocks(self, blocks: list[SegmentBlock]) -> Iterator[pa.RecordBatch]:
-        if blocks:
-            source = (self._start_ns or 0, self.name, self.part)
-            yield shuffle_batch([block_row(block, *source) for block in blocks])
+    def _write(self, blocks: Iterable[SegmentBlock]) -> None:
+        for block in blocks:
+            assert self._file is not None, "only a job that sends segments makes blocks"
+            self._file.add(sent_block(block, self._start_ns or 0, self.name, self.part))
 
-    def _anomalies(self, anomalies: Iterable[Anomaly]) -> Iterator[pa.RecordBatch]:
+    def _anomalies(self, anomalies: Iterable[Anomaly]) -> Iterator[ReadRow]:
         rows = [anomaly_row(anomaly, locate=self._locate) for anomaly in anomalies]
         if rows:
-            yield self._control(ANOMALY_BUCKET, _anomaly_stream(rows))
+            batch = BatchMaker(ANOMALY_COLUMNS).of_rows(rows)
+            yield self._row("anomalies", to_arrow_stream([batch]))
 
     def _locate(self, number: int) -> tuple[str, int | None]:
         return self.name, number
 
-    def _control(self, bucket: int, data: bytes) -> pa.RecordBatch:
-        return shuffle_batch(
-            [ShuffleRow(bucket, 0, self._start_ns or 0, self.name, self.part, 0, data)]
-        )
-
-
-def _anomaly_stream(rows: list[AnomalyRow]) -> bytes:
-    return to_arrow_stream([BatchMaker(ANOMALY_COLUMNS).of_rows(rows)])
+    def _row(self, kind: Literal["report", "anomalies"], data: bytes) -> ReadRow:
+        return ReadRow(kind, self.name, self.part, data)
 
 
 def _end_of_run(names: pa.Array, first: int) -> int:
@@ -377,31 +384,6 @@ def _packets(batch: pa.RecordBatch) -> PacketBatch:
 # -- buckets --------------------------------------------------------------------------------------
 
 
-def rebuild(
-    job: Job,
-    packets_before: Mapping[tuple[str, int], int],
-    topic_ids: Mapping[bytes, str],
-    batches: Iterable[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
-    """Rebuild the connections of buckets from blocks; yield what :func:`rebuild_shards` does.
-
-    Args:
-        job: which rows.
-        packets_before: the number of packets in a capture before a part of it, by name and part;
-            blocks of other parts are ignored.
-        topic_ids: names of topics that other buckets have.
-        batches: all blocks of each bucket, sorted, after the saved state of the bucket if any.
-
-    Raises:
-        StateError, BlockError: a saved state cannot be loaded.
-    """
-    sources = (
-        _BucketSource(bucket, *_read_bucket(rows, packets_before))
-        for bucket, rows in groupby(read_shuffle_rows(batches), key=attrgetter("bucket"))
-    )
-    yield from _rebuild(job, topic_ids, sources)
-
-
 def rebuilding(
     job: Job, read_summary: ReadSummary, folder: str, groups: Iterable[BlockGroup]
 ) -> RebuildBuckets:
@@ -410,13 +392,13 @@ def rebuilding(
     Args:
         job: which rows.
         read_summary: the captures that were read.
-        folder: where tasks wrote blocks, if the job shuffles.
+        folder: where tasks wrote blocks, if the job sends them.
         groups: the groups of these blocks.
 
     Raises:
         UsageError: the blocks of reassembled segments cannot be written.
     """
-    if not job.shuffles:
+    if not job.sends:
         return partial(rebuild_shards, job, read_summary.captures)
     return partial(rebuild_written, job, read_summary.written_blocks(folder, groups))
 
@@ -505,28 +487,6 @@ def _rebuild(
         raise
     if files is not None:
         yield files_row(files.finish())
-
-
-def _read_bucket(
-    rows: Iterator[ShuffleRow], packets_before: Mapping[tuple[str, int], int]
-) -> tuple[ShuffleReader, bytes | None]:
-    """Return the segments of a bucket, and the state of its connections if there is one."""
-    first = next(rows)
-    is_state = first.first_key_ns == FIRST_KEY_NS
-    packet_index, saved_state = unpack_state(bytes(first.data)) if is_state else (None, None)
-    blocks = (
-        ShuffledBlock(
-            row.first_key_ns,
-            row.file_time_ns,
-            row.capture,
-            row.first_packet,
-            packets_before[row.capture, row.part],
-            row.data,
-        )
-        for row in (rows if is_state else chain((first,), rows))
-        if (row.capture, row.part) in packets_before
-    )
-    return ShuffleReader(blocks, packet_index), saved_state
 
 
 def _requests(

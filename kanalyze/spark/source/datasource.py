@@ -3,7 +3,7 @@
 In: what Spark asks of a Python data source. Out: schemas, partitions, Arrow batches.
 
 This is for some gigabytes. A Python data source cannot shuffle: every task reads all packets (see
-:mod:`kanalyze.spark.source.readers`), so a hundred tasks would read everything a hundred times. For
+:mod:`kanalyze.batch.table_options`), so a hundred tasks would read everything a hundred times. For
 archives use ``kanalyze.spark.requests``.
 
 Spark does not prune the columns of a Python data source: use option ``columns``, or a schema of
@@ -19,30 +19,28 @@ from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from kanalyze.batch.read_plan import TablePartition
-from kanalyze.capture.io.stores import Stores
-from kanalyze.errors import UsageError
-from kanalyze.spark.failures import without_stack_trace
-from kanalyze.spark.schema import as_requested, spark_schema
-from kanalyze.spark.source.readers import (
+from kanalyze.batch.table_options import (
     captures_of,
     make_plan,
     partitions_of,
     plan_of,
     read_partition,
     source_options,
-    table_options,
 )
+from kanalyze.capture.io.stores import Stores
+from kanalyze.errors import UsageError
+from kanalyze.spark.failures import without_stack_trace
+from kanalyze.spark.schema import as_requested, spark_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
-    from pyspark.sql.datasource import DataSourceStreamReader
     from pyspark.sql.types import StructType
 
     from kanalyze.batch.read_plan import ReadPlan
-    from kanalyze.spark.source.readers import Options
+    from kanalyze.batch.table_options import Options
 
 __all__ = ["KanalyzeDataSource", "register"]
 
@@ -91,7 +89,7 @@ class KanalyzeDataSource(DataSource):
     @without_stack_trace()
     def schema(self) -> StructType:
         """Return the selected columns, without opening a capture. Raises KanalyzeError."""
-        return spark_schema(make_plan(table_options(self.options)).columns)
+        return spark_schema(make_plan(self.options).columns)
 
     @without_stack_trace()
     def reader(self, schema: StructType) -> CaptureSourceReader:
@@ -100,15 +98,6 @@ class KanalyzeDataSource(DataSource):
         Raises KanalyzeError.
         """
         return CaptureSourceReader(source_options(self.options), schema)
-
-    @without_stack_trace()
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
-        """Return a reader of captures as they are completed. Raises KanalyzeError."""
-        from kanalyze.spark.source.stream import CaptureStream  # only streams need it
-
-        options = source_options(table_options(self.options))
-        _plan(options, schema)  # checks the schema
-        return CaptureStream(options.paths, self.options, schema)
 
 
 def _plan(options: Options, schema: StructType) -> ReadPlan:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kanalyze.api.inputs import read_key_logs
-from kanalyze.batch.archive.shuffle import unpack_state
+from kanalyze.batch.archive.packed_segments import unpack
+from kanalyze.batch.archive.planning import ReadSummary
+from kanalyze.batch.archive.shuffle import _HEADER, unpack_state
 from kanalyze.batch.archive.tasks import with_keys
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.state import _opened, split
-from kanalyze.spark.archive import ArchiveSegments
 from kanalyze.spec.rows.tables import TABLES
 from tests.support import tls_captures
 from tests.support.archives import WAYS, a_job, read_all, rebuilt
@@ -165,11 +166,11 @@ def test_three_jobs_in_a_row_give_the_rows_of_one(name: str, sent: Sent, tmp_pat
     assert counted(row for job in jobs for row in job.rows) == counted(whole.rows)
     ended = [line for job in jobs for line in job.tables.get("connections", ())]
     assert counted(ended) == counted(whole.tables["connections"])
-    states = [state for job in jobs for state in job.states]
+    states = [state for job in jobs for state in job.states.values()]
     assert states
     for secret in secrets_of(name):
         for state in states:
-            saved = unpack_state(bytes(state.data))[1]
+            saved = unpack_state(state)[1]
             assert secret not in _opened(saved)
             rows, _ = split(saved)
             assert rows is not None
@@ -220,35 +221,47 @@ def with_secrets_in_the_first(name: str, folder: Path) -> list[str]:
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("sent", ["shuffled", "read again"])
+@pytest.mark.parametrize("sent", WAYS)
 @pytest.mark.parametrize("name", tls_captures.WITH_SECRETS)
 def test_secrets_inside_a_capture_decrypt_packets_of_other_captures(
     name: str, sent: Sent, tmp_path: Path
 ) -> None:
     files = with_secrets_in_the_first(name, tmp_path)
-    job = a_job(3, sent=sent)
-    shuffled, reports = read_all(job, files)
+    job = a_job(3, sent=sent, folder=tmp_path / "blocks")
+    told, reports = read_all(job, files)
     assert [report.keyed.blocks for report in reports if report.keyed is not None] == [1]
-    summary = ArchiveSegments(None, job, [], reports)  # type: ignore[arg-type]
-    keyed = with_keys(job, summary.read_summary.keyed)
+    keyed = with_keys(job, ReadSummary(reports, job.buckets).keyed)
     found = rebuilt(keyed, files)
     assert counted(found.rows) == of_one_process(files)[0]["requests"]
     assert len(found.rows) == len(tls_captures.read_by_tshark(name))
     # The place of the secrets is sent to tasks, not the secrets.
     secrets = secrets_of(name)
     assert secrets
-    everything = [pickle.dumps((keyed, reports)), *(bytes(row.data) for row in shuffled)]
+    everything = [pickle.dumps((keyed, reports, told)), *sent_bytes(tmp_path / "blocks")]
+    assert len(everything) > 1 or sent == "read again"
     for secret in secrets:
         assert not any(secret in data or secret.hex().encode() in data for data in everything)
+
+
+def sent_bytes(folder: Path) -> list[bytes]:
+    """The blocks that tasks wrote; their payload is compressed."""
+    found = []
+    for file in folder.glob("*.blocks"):
+        data, at = file.read_bytes(), 0
+        while at < len(data):
+            *_, length = _HEADER.unpack_from(data, at)
+            at += _HEADER.size + length
+            found.append(bytes(unpack(data[at - length : at]).segments.buffer))
+    return found
 
 
 def test_data_sent_to_tasks_contains_no_secret(tmp_path: Path) -> None:
     name = "tls13-sasl"
     files = [str(file) for file in cut(tls_captures.path(name), tmp_path, 2)]
-    job = a_job(keylog=str(tls_captures.keylog(name)))
-    found = rebuilt(job, files)
-    assert found.rows
-    plain = pickle.dumps((job, [bytes(row.data) for row in found.sent])) + repr(job).encode()
+    folder = tmp_path / "blocks"
+    job = a_job(sent="written", folder=folder, keylog=str(tls_captures.keylog(name)))
+    assert rebuilt(job, files).rows
+    plain = pickle.dumps(job) + repr(job).encode() + b"".join(sent_bytes(folder))
     for secret in secrets_of(name):
         assert secret not in plain
         assert secret.hex() not in plain.decode("latin-1").lower()

@@ -14,7 +14,7 @@ from kanalyze.batch.archive.planning import (
     ReadSummary,
     buckets_for,
     read_in_tasks,
-    shuffles,
+    sends_segments,
     splits_to_reread,
     tasks_for,
     without_splits,
@@ -39,14 +39,13 @@ PLAIN, COMPRESSED, REMOTE = "a.pcap", "a.pcapng.ZST", "s3://captures/a.pcap"
 
 
 @pytest.mark.parametrize(
-    ("name", "total_bytes", "cores", "buckets", "is_shuffled"),
+    ("name", "total_bytes", "cores", "buckets", "is_sent"),
     [
         (PLAIN, 0, 1, 1, False),
         (PLAIN, 1 << 50, 2, 2, False),
         ("file:///a.pcap", 1 << 50, 2, 2, False),
-        (PLAIN, 0, 9, 9, False),
-        (PLAIN, 0, 16, 16, False),
-        (PLAIN, 0, 17, 34, True),
+        (PLAIN, 0, 4, 4, False),
+        (PLAIN, 0, 5, 10, True),
         (PLAIN, 40 << 30, 17, 160, True),
         (PLAIN, 1 << 50, 17, 512, True),
         *((name, 0, 1, 1, False) for name in (COMPRESSED, REMOTE)),
@@ -55,12 +54,12 @@ PLAIN, COMPRESSED, REMOTE = "a.pcap", "a.pcapng.ZST", "s3://captures/a.pcap"
         *((name, 2560 * MIB, 4, 10, True) for name in (COMPRESSED, REMOTE)),
     ],
 )
-def test_number_of_buckets_and_choice_of_shuffling(
-    name: str, total_bytes: int, cores: int, buckets: int, is_shuffled: bool
+def test_number_of_buckets_and_choice_of_sending(
+    name: str, total_bytes: int, cores: int, buckets: int, is_sent: bool
 ) -> None:
     captures = [FoundCapture(PLAIN), FoundCapture(name, total_bytes=total_bytes)]
     assert buckets_for(captures, cores) == buckets
-    assert shuffles(captures, buckets) == is_shuffled
+    assert sends_segments(captures, buckets) == is_sent
 
 
 def test_small_files_are_read_by_few_tasks(tmp_path: Path) -> None:

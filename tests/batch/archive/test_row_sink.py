@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import pyarrow as pa
-
 from kanalyze.api.inputs import make_filter
-from kanalyze.batch.archive.row_sink import anomalies_of_packets
+from kanalyze.batch.archive.row_sink import PacketAnomalies, anomalies_of_packets
 from kanalyze.batch.archive.shuffle import to_arrow_stream
 from kanalyze.export.arrow import BatchMaker
+from kanalyze.export.schema import arrow_schema
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
-from kanalyze.spark.schema import arrow_schema
 from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, AnomalyRow
 from kanalyze.tables.anomalies import anomaly_row
 
@@ -19,30 +17,26 @@ def row(packet: int | None, time_ns: int | None) -> AnomalyRow:
     )
 
 
-def batch_of(*parts: tuple[str, int, list[AnomalyRow]]) -> pa.RecordBatch:
-    maker = BatchMaker(ANOMALY_COLUMNS)
-    columns = [
-        [capture for capture, _, _ in parts],
-        [part for _, part, _ in parts],
-        [to_arrow_stream([maker.of_rows(rows)]) for _, _, rows in parts],
-    ]
-    return pa.RecordBatch.from_arrays(
-        [pa.array(column) for column in columns], ["capture", "part", "data"]
-    )
+def stream_of(capture: str, part: int, *rows: AnomalyRow) -> PacketAnomalies:
+    return capture, part, to_arrow_stream([BatchMaker(ANOMALY_COLUMNS).of_rows(rows)])
 
 
 def test_packet_numbers_count_within_the_capture_and_discarded_parts_are_left_out():
-    batch = batch_of(("a.pcap", 0, [row(1, 5), row(None, None)]), ("a.pcap", 1, [row(3, 6)]))
-    more = batch_of(("a.pcap", 2, [row(3, 7)]), ("b.pcap", 3, [row(4, 8)]))
+    streams = [
+        stream_of("a.pcap", 0, row(1, 5), row(None, None)),
+        stream_of("a.pcap", 1, row(3, 6)),
+        stream_of("a.pcap", 2, row(3, 7)),
+        stream_of("b.pcap", 3, row(4, 8)),
+    ]
     before = {("a.pcap", 0): 0, ("a.pcap", 2): 100, ("b.pcap", 3): 0}
-    batches = list(anomalies_of_packets(before, make_filter(None), [batch, more]))
+    batches = list(anomalies_of_packets(before, make_filter(None), streams))
     assert all(rows.schema == arrow_schema(ANOMALY_COLUMNS) for rows in batches)
     packets = [packet for rows in batches for packet in rows.column("packet").to_pylist()]
     assert packets == [1, None, 103, 4]
 
 
 def test_anomalies_of_packets_are_filtered():
-    batch = batch_of(("a.pcap", 0, [row(1, 5 * 10**9), row(2, 9 * 10**9)]))
+    stream = stream_of("a.pcap", 0, row(1, 5 * 10**9), row(2, 9 * 10**9))
     row_filter = make_filter(None, since="7")
-    (rows,) = anomalies_of_packets({("a.pcap", 0): 0}, row_filter, [batch])
+    (rows,) = anomalies_of_packets({("a.pcap", 0): 0}, row_filter, [stream])
     assert rows.column("packet").to_pylist() == [2]

@@ -34,19 +34,47 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_the_latest_packets_are_located_after_loading() -> None:
+@given(
+    runs=st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9), st.integers(1, 5)), max_size=30)
+)
+def test_all_packets_are_located_after_loading(runs: list[tuple[int, int, int]]) -> None:
     index = PacketIndex()
-    for capture in range(10_005):
-        index.add(capture, 1, 2)
-    names = [f"{capture}.pcap" for capture in range(10_005)]
-
+    for capture, within, count in runs:
+        index.add(capture, within, count)
+    names = ["a.pcap", "b.pcap", "c.pcap", "d.pcap"]
     loaded, used = load_locations(dump_locations(index, names))
+    assert (loaded.packets, loaded.runs) == (index.packets, index.runs)
+    assert used == sorted({names[capture] for capture, _, _ in runs})
+    for number in range(1, index.packets + 1):
+        expected = index.locate(number, names, is_alone=False)
+        assert loaded.locate(number, used, is_alone=False) == expected
+    loaded.add(0, 77, 1)
+    assert loaded.locate(index.packets + 1, ["x", *used], is_alone=False) == ("x", 77)
 
-    assert loaded.packets == index.packets == 20_010
-    assert len(used) == loaded.runs == 10_000
-    assert loaded.locate(20_010, used, is_alone=False) == ("10004.pcap", 2)
-    assert loaded.locate(11, used, is_alone=False) == ("5.pcap", 1)
-    assert loaded.locate(10, used, is_alone=False) == ("(unknown)", None)
+
+def test_packets_of_two_capture_points_are_located_after_loading() -> None:
+    """Their packets take turns, so each of them is a run."""
+    index = PacketIndex()
+    for number in range(1, 50_001):
+        index.add(0, number, 1)
+        index.add(1, number, 1)
+    text = dump_locations(index, ["a.pcap", "b.pcap"])
+    assert len(text) < 40_000
+    loaded, used = load_locations(text)
+    assert loaded.locate(1, used, is_alone=False) == ("a.pcap", 1)
+    assert loaded.locate(100_000, used, is_alone=False) == ("b.pcap", 50_000)
+
+
+def test_locations_of_earlier_versions_are_loaded() -> None:
+    text = '{"names": ["a", "b"], "end": 9, "runs": [[4, 0, 1], [6, 1, 3]]}'
+    loaded, used = load_locations(text)
+    assert [loaded.locate(number, used, is_alone=False) for number in (3, 5, 8)] == [
+        ("(unknown)", None),
+        ("a", 2),
+        ("b", 5),
+    ]
+    empty, _ = load_locations('{"names": [], "end": 9, "runs": []}')
+    assert (empty.packets, empty.runs) == (8, 0)
 
 
 @pytest.mark.parametrize(
@@ -58,6 +86,9 @@ def test_the_latest_packets_are_located_after_loading() -> None:
         '{"names": [], "end": 4, "runs": [[1, 0, 1]]}',
         '{"names": ["a"], "end": 4, "runs": [[1]]}',
         '{"names": 3, "end": 4, "runs": []}',
+        '{"names": ["a"], "end": 4, "count": 1, "columns": "?"}',
+        '{"names": ["a"], "end": 4, "count": 1, "columns": "eJwDAAAAAAE="}',
+        '{"names": ["a"], "end": 4, "count": 99999999999, "columns": "eJwDAAAAAAE="}',
     ],
 )
 def test_a_damaged_text_is_an_error(text: str) -> None:

@@ -18,20 +18,17 @@ from kanalyze.batch.archive import shuffle
 from kanalyze.batch.archive.packed_segments import BlockError
 from kanalyze.batch.archive.shuffle import (
     CONTROL_FIELDS,
-    SHUFFLE_SCHEMA,
     BlockFile,
     BlockGroup,
     BucketReport,
     CapturePart,
-    ShuffleRow,
+    SentBlock,
     WrittenBlocks,
     control_row,
     dump_report,
     from_arrow_stream,
     load_report,
     pack_state,
-    read_shuffle_rows,
-    shuffle_batch,
     to_arrow_stream,
     unpack_state,
     with_control_columns,
@@ -52,22 +49,6 @@ ROWS = pa.record_batch(
         [pa.field("name", pa.string(), nullable=False), pa.field("partitions", PARTITIONS)]
     ),
 )
-
-
-def test_shuffle_rows_are_read_back_unchanged() -> None:
-    sent = [
-        ShuffleRow(3, 5, 7, "a.pcap", 0, 11, b"data"),
-        ShuffleRow(-1, 0, 0, "b.pcap", 2, 0, b""),
-    ]
-    batch = shuffle_batch(sent)
-    assert batch.schema == SHUFFLE_SCHEMA
-    found = list(read_shuffle_rows([batch.slice(1), batch.slice(0, 1)]))
-    assert [row._replace(data=bytes(row.data)) for row in found] == [sent[1], sent[0]]
-
-
-def test_no_shuffle_rows_make_an_empty_batch() -> None:
-    assert shuffle_batch([]).num_rows == 0
-    assert list(read_shuffle_rows([shuffle_batch([])])) == []
 
 
 def test_rows_and_control_rows_have_the_same_schema() -> None:
@@ -110,14 +91,12 @@ BUCKETS = 3
 PARTS = {0: CapturePart("b", 50, 0), 1: CapturePart("a", 50, 0), 2: CapturePart("a", 70, 900)}
 
 
-def block(
-    bucket: int, key_ns: int, part: int = 0, packet: int = 1, data: bytes = b""
-) -> ShuffleRow:
+def block(bucket: int, key_ns: int, part: int = 0, packet: int = 1, data: bytes = b"") -> SentBlock:
     _, file_time_ns, *_ = capture = (PARTS[part].capture, PARTS[part].file_time_ns)
-    return ShuffleRow(bucket, key_ns, file_time_ns, capture[0], part, packet, data)
+    return SentBlock(bucket, key_ns, file_time_ns, capture[0], part, packet, data)
 
 
-def written(folder: Path, *tasks: Iterable[ShuffleRow]) -> list[BlockGroup]:
+def written(folder: Path, *tasks: Iterable[SentBlock]) -> list[BlockGroup]:
     """Have each task write its blocks to a file."""
     groups = []
     for blocks in tasks:
@@ -187,7 +166,7 @@ def test_groups_and_files_make_no_difference(
         block(bucket, key_ns, part, packet, noise.randbytes(noise.randrange(12)))
         for packet, (bucket, key_ns, part) in enumerate(blocks)
     ]
-    tasks: list[list[ShuffleRow]] = [[], [], []]
+    tasks: list[list[SentBlock]] = [[], [], []]
     for row in rows:
         noise.choice(tasks).append(row)
     folder = tmp_path_factory.mktemp("blocks")

@@ -13,12 +13,12 @@ from kanalyze.batch.archive.row_sink import numbered
 from kanalyze.batch.archive.table_files import (
     TableFiles,
     WrittenFile,
-    columns_of,
     hour_folder,
     merge_files,
     small_files,
     with_small_merged,
 )
+from kanalyze.spec.rows.tables import SQL_TABLES
 from kanalyze.tables.columns.block import RowBlock
 from tests.support.captures import often
 from tests.support.rows import row
@@ -71,7 +71,7 @@ def test_a_file_has_the_columns_of_its_table(tmp_path: Path) -> None:
     files = TableFiles(str(tmp_path))
     files.add("requests", block(0))
     (file,) = files.finish()
-    names = [column.name for column in columns_of("requests")]
+    names = [column.name for column in SQL_TABLES["requests"].columns]
     assert names[0] == "request_id"
     assert pq.ParquetFile(tmp_path / file.name).schema_arrow.names == names
 

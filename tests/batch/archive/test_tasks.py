@@ -134,9 +134,9 @@ def test_other_tables_match_one_process(name: str, way: tuple[int, Sent], tmp_pa
     in_turn(
         IN_A_ROW,
         [
-            ("read again", "shuffled", "written"),
-            ("shuffled", "shuffled", "shuffled"),
-            ("written", "written", "read again"),
+            ("read again", "written", "written"),
+            ("written", "read again", "read again"),
+            ("written", "written", "written"),
         ],
         ("groups", "sasl", "tls"),
     ),
@@ -246,9 +246,6 @@ def test_a_large_file_may_be_read_in_parts(sent: Sent, tmp_path: Path) -> None:
 
     parts = rebuilt(a_job(sent=sent), [file], parts=5)
 
-    assert {block.part for block in parts.sent} == (
-        {0, 1, 2, 3, 4} if sent == "shuffled" else set()
-    )
     assert counted(parts.rows) == counted(whole.rows)
     assert parts.quality.to_dict() == whole.quality.to_dict()
 
@@ -257,8 +254,9 @@ def test_record_data_is_not_sent(tmp_path: Path) -> None:
     (file,) = cut("large", 1, tmp_path).files
 
     def sent_bytes(*, prunes_payload: bool) -> int:
-        sent, _ = read_all(a_job(prunes_payload=prunes_payload), [file])
-        return sum(len(block.data) for block in sent)
+        folder = tmp_path / f"pruned {prunes_payload}"
+        read_all(a_job(prunes_payload=prunes_payload, sent="written", folder=folder), [file])
+        return sum(one.stat().st_size for one in folder.iterdir())
 
     assert sent_bytes(prunes_payload=True) < 0.6 * sent_bytes(prunes_payload=False)
 

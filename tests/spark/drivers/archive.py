@@ -41,7 +41,7 @@ class DriverSettings(NamedTuple):
     """How many tasks read files, or parts of large ones."""
     split_bytes: int = 64 << 20
     prunes_payload: bool = True
-    sent: Sent = "shuffled"
+    sent: Sent = "read again"
     held_phase: str | None = None
     held_from: int = 0
     """This and ``held_phase`` are attributes of :class:`MarkingJob`."""

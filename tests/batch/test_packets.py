@@ -10,8 +10,8 @@ import dpkt
 import numpy as np
 import pytest
 
+from kanalyze.batch.packets import PACKET_COLUMNS, packet_batches
 from kanalyze.errors import CaptureError
-from kanalyze.spark.source.packets import PACKET_COLUMNS, packet_batches
 from tests.support.captures import CHOSEN, NAMES, often, path
 from tests.support.packets import START_NS, Packet, pcap_file
 

@@ -16,6 +16,7 @@ together are those of one process, wherever files begin and end.
 from __future__ import annotations
 
 import json
+import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -23,17 +24,18 @@ import numpy as np
 
 from kanalyze.api.inputs import make_filter, read_topic_ids
 from kanalyze.batch.key_sources import find_key_files
+from kanalyze.batch.packets import PACKET_COLUMNS, packet_batches
 from kanalyze.batch.read_plan import ReadPlan, TablePartition, table_batches
 from kanalyze.capture.inputs import check_many_may_read, find_inputs, find_readable, look_at
 from kanalyze.capture.io.stores import Stores
+from kanalyze.common.argument_values import duration_text, number_texts, path_texts, time_text
 from kanalyze.common.garbage_collection import collecting_rarely
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.texts import parse_size
-from kanalyze.errors import UsageError
+from kanalyze.errors import CaptureError, UsageError
 from kanalyze.export.schema import choose_columns
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.net.segment_columns import Shard
-from kanalyze.spark.source.packets import PACKET_COLUMNS, packet_batches
 from kanalyze.spec.filters import FILTERS
 from kanalyze.spec.options import MAX_PORT, MAX_RECORDS
 from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS
@@ -56,21 +58,18 @@ if TYPE_CHECKING:
 __all__ = [
     "CONNECTION_OPTIONS",
     "REQUEST_OPTIONS",
-    "STREAM_OPTIONS",
     "TABLES",
     "TIME_OPTIONS",
     "Options",
     "SourceTable",
-    "StreamOptions",
     "captures_of",
     "make_plan",
+    "option_texts",
     "parse_options",
-    "parse_stream_options",
     "partitions_of",
     "plan_of",
     "read_partition",
     "source_options",
-    "table_options",
 ]
 
 _Parse: TypeAlias = "Callable[[str], Any]"
@@ -262,62 +261,29 @@ REQUEST_OPTIONS: Final = (
 """Options of tables that are made from requests."""
 
 
-STREAM_OPTIONS: Final = ("stateLocation", "settleSeconds", "maxFilesPerTrigger")
-_STREAM_NAMES: Final = frozenset(name.lower() for name in STREAM_OPTIONS)
-_DEFAULT_SETTLE_S: Final = 60.0
-_MAX_SETTLE_S: Final = 86_400.0
-_MAX_FILES: Final = 1_000_000
+def option_texts(options: dict[str, Any]) -> dict[str, str]:
+    """Return arguments of Python as the texts of options, without underscores in names."""
+    texts = {name: _argument_text(name, value) for name, value in options.items()}
+    return {name.replace("_", ""): text for name, text in texts.items() if text is not None}
 
 
-class StreamOptions(NamedTuple):
-    """The options that only streams have."""
-
-    state_location: str
-    """A path or a URL that the driver and all executors reach, of one query alone."""
-    settle_s: float
-    """A file that was not written to for this time is complete, even if none came after it."""
-    most_files: int | None
-    """Limit of the captures in one batch; None for no limit."""
-
-
-def table_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options that are not only for streams."""
-    return {name: text for name, text in options.items() if name.lower() not in _STREAM_NAMES}
-
-
-def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
-    """Parse the options of a stream; others are ignored.
-
-    Raises:
-        UsageError: an option has an invalid value, or ``stateLocation`` is missing.
-    """
-    texts = {name.lower(): text.strip() for name, text in options.items()}
-    location = texts.get("statelocation")
-    if not location:
-        raise UsageError("option stateLocation: needed, a folder that all executors reach")
-    return StreamOptions(
-        location,
-        _seconds(texts.get("settleseconds", f"{_DEFAULT_SETTLE_S}")),
-        _files(texts.get("maxfilespertrigger")),
-    )
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if 0 <= value <= _MAX_SETTLE_S:
-        return value
-    raise UsageError(f"option settleSeconds: a number from 0 to {_MAX_SETTLE_S:.0f}, not {text!r}")
-
-
-def _files(text: str | None) -> int | None:
-    if text is None:
-        return None
-    if text.isascii() and text.isdigit() and 0 < int(text) <= _MAX_FILES:
-        return int(text)
-    raise UsageError(f"option maxFilesPerTrigger: a number from 1 to {_MAX_FILES}, not {text!r}")
+def _argument_text(name: str, value: Any) -> str | None:
+    """Return an option's value as text; None if it has none."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if name in ("since", "until"):
+        return time_text(name, value)
+    if name == "slower_than":
+        return duration_text(name, value)
+    if name == "keylog":
+        files = path_texts(name, value)  # a comma may be part of a name
+        return json.dumps(files) if files else None
+    if value is None or isinstance(value, str | int):
+        return None if value is None else str(value)
+    if isinstance(value, os.PathLike):
+        return str(value)
+    numbers = number_texts(name, value)
+    return json.dumps(numbers) if numbers else None
 
 
 _BYTES_A_TASK: Final = 256 << 20
@@ -390,11 +356,11 @@ def _columns(options: Options, requested: Sequence[str]) -> tuple[Column, ...]:
 def captures_of(options: Options, stores: Stores) -> tuple[list[FoundCapture], list[Anomaly]]:
     """Return the captures that options name, sorted by the times of their first packets.
 
-    Each is opened once. The anomalies are of files that were left out: files in folders, or with
-    mode ``quarantine`` any file.
+    Each is opened once. The anomalies are of files that were left out, in mode ``quarantine``.
 
     Raises:
-        CaptureError: a capture is missing, or a file is no capture; the text names it.
+        CaptureError: a capture is missing, or a file is no capture; the text names it. In a folder,
+            files that neither are captures nor have the name of one do not count.
         UsageError: no capture is named.
     """
     if not options.paths:
@@ -403,9 +369,11 @@ def captures_of(options: Options, stores: Stores) -> tuple[list[FoundCapture], l
         return find_readable(options.paths, stores)
     left_out: list[Anomaly] = []
     captures = find_inputs(options.paths, stores, left_out.append, needs_all=True)
+    if left_out:
+        raise CaptureError(left_out[0].detail)
     for capture in captures:
         check_many_may_read(capture.path)
-    return [look_at(capture, stores) for capture in captures], left_out
+    return [look_at(capture, stores) for capture in captures], []
 
 
 def partitions_of(

@@ -1,7 +1,4 @@
-"""The options of a stream.
-
-The rows of the tables of the data source, without Spark.
-"""
+"""The rows of the tables of the data source, without Spark."""
 
 from __future__ import annotations
 
@@ -17,6 +14,17 @@ import pytest
 
 import kanalyze
 from kanalyze.batch.run_plan import options_of
+from kanalyze.batch.table_options import (
+    TABLES,
+    TablePartition,
+    captures_of,
+    make_plan,
+    parse_options,
+    partitions_of,
+    plan_of,
+    read_partition,
+    source_options,
+)
 from kanalyze.capture.inputs import FoundCapture
 from kanalyze.capture.io.stores import Stores
 from kanalyze.errors import CaptureError, KanalyzeError, UsageError
@@ -24,21 +32,6 @@ from kanalyze.export.arrow import BatchMaker
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.spark.source.readers import (
-    STREAM_OPTIONS,
-    TABLES,
-    StreamOptions,
-    TablePartition,
-    captures_of,
-    make_plan,
-    parse_options,
-    parse_stream_options,
-    partitions_of,
-    plan_of,
-    read_partition,
-    source_options,
-    table_options,
-)
 from kanalyze.spec.rows.records import columns_of_records
 from kanalyze.tables.records.rows import RecordReader, has_records
 from kanalyze.tables.requests.topic_names import topic_id_text
@@ -150,41 +143,6 @@ def test_checkpoints_name_filters_as_they_always_did():
         "errors_only": True,
         "slower_than": "1ms",
     }
-
-
-def test_stream_options_are_separated_from_table_options() -> None:
-    options = {
-        "STATElocation": " /s ",
-        "settleSeconds": "0.5",
-        "maxfilespertrigger": "7",
-        "a": "",
-    }
-    assert parse_stream_options(options) == StreamOptions("/s", 0.5, 7)
-    assert table_options(options) == {"a": ""}
-    assert table_options(dict.fromkeys(STREAM_OPTIONS, "")) == {}
-
-
-def test_stream_options_have_defaults() -> None:
-    assert parse_stream_options({"stateLocation": "s"}) == StreamOptions("s", 60.0, None)
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("stateLocation", " "),
-        ("settleSeconds", "-1"),
-        ("settleSeconds", "nan"),
-        ("settleSeconds", "soon"),
-        ("settleSeconds", "86401"),
-        ("maxFilesPerTrigger", "0"),
-        ("maxFilesPerTrigger", "-3"),
-        ("maxFilesPerTrigger", "1.5"),
-        ("maxFilesPerTrigger", "\u0661"),
-    ],
-)
-def test_an_error_names_the_bad_option(name: str, text: str) -> None:
-    with pytest.raises(UsageError, match=f"option {name}"):
-        parse_stream_options({"stateLocation": "s", name: text})
 
 
 def seconds(time_ns: int) -> str:
@@ -439,6 +397,18 @@ def test_a_file_that_is_missing_or_no_capture_is_an_error(tmp_path, count):
     bad.write_text("no capture")
     with pytest.raises(CaptureError, match=r"bad\.pcap: is not a pcap or pcapng file"):
         found_by(path=",".join([*good, str(bad)]))
+
+
+def test_a_file_in_a_folder_that_is_no_capture_is_an_error_too(tmp_path):
+    shutil.copy(path("mock"), tmp_path)
+    (tmp_path / "README.md").write_text("has not the name of a capture")
+    found, left_out = found_by(path=str(tmp_path))
+    assert ([Path(capture.path).name for capture in found], left_out) == (["mock.pcap"], [])
+    (tmp_path / "bad.pcap").write_text("no capture")
+    with pytest.raises(CaptureError, match=r"bad\.pcap: is not a pcap or pcapng file"):
+        found_by(path=str(tmp_path))
+    found, left_out = found_by(path=str(tmp_path), mode="quarantine")
+    assert (len(found), len(left_out)) == (1, 1)
 
 
 def test_in_quarantine_an_unreadable_file_is_an_anomaly(tmp_path):
