@@ -32,7 +32,7 @@ ABI3 = os.environ.get("KANALYZE_ABI3") == "1"
 SANITIZE = os.environ.get("KANALYZE_SANITIZE") == "1"
 OLDEST = (3, 11)
 CORES = os.cpu_count() or 1
-CPU_SECONDS = 140
+CPU_SECONDS = 110
 """What gcc takes for all modules, on the processor that the README's figures are of."""
 SHARED = "kanalyze._cyutility"
 """What Cython adds to every module, once: a third of the time to compile and to import them."""
@@ -43,27 +43,43 @@ SANITIZERS = ["-fsanitize=address,undefined", "-fno-wrapv", "-fno-omit-frame-poi
 # Python's own flags have -g: what debuggers need is a quarter of the time to compile.
 FOR_NO_DEBUGGER = [] if sys.platform == "win32" else ["-g0"]
 
-# They have -O3 too: -O1 takes half the time to compile. Where code is hot it would cost 5 to 7 % of
-# the speed, so HOT keeps -O3: modules of which -O1 adds a thousandth to all the instructions of
-# `requests` (valgrind --tool=cachegrind --cache-sim=no), or which write every row.
-FOR_COLD_CODE = [] if sys.platform == "win32" else ["-O1"]
-HOT = {
-    "kanalyze.capture.formats.packet_scan",
-    "kanalyze.common.int_columns",
-    "kanalyze.export.text",
-    "kanalyze.kafka.codec.machine",
-    "kanalyze.kafka.codec.values",
-    "kanalyze.kafka.framing.framer",
-    "kanalyze.kafka.session.exchange",
-    "kanalyze.net.header_cursor",
-    "kanalyze.net.headers",
-    "kanalyze.net.tcp.connection",
-    "kanalyze.net.tcp.segment_iterator",
-    "kanalyze.tables.columns.buffers",
-    "kanalyze.tables.requests.row_columns",
-    "kanalyze.tables.requests.summaries",
-    "kanalyze.tables.requests.topics",
+# They have -O3 too, which takes gcc twice as long as -O1, and makes `requests` 5 % faster. So each
+# module has what it needs, by the instructions that `requests` takes (valgrind --tool=callgrind,
+# by library): with these flags they are 0.5 % more than with -O3 for all.
+FLAGS = {
+    "-O3": {
+        "kanalyze.export.text",
+        "kanalyze.kafka.codec.machine",
+        "kanalyze.net.header_cursor",
+        "kanalyze.tables.requests.summaries",
+        "kanalyze.tables.requests.topics",
+    },
+    # What -O3 gains in these is inlining. (zig knows these flags too, other names it refuses.)
+    "-O1 -finline-small-functions -finline-functions -fexpensive-optimizations": {
+        "kanalyze.capture.formats.packet_scan",
+        "kanalyze.common.int_columns",
+        "kanalyze.kafka.codec.values",
+        "kanalyze.kafka.framing.framer",
+        "kanalyze.kafka.session.exchange",
+        "kanalyze.net.headers",
+        "kanalyze.net.tcp.connection",
+        "kanalyze.net.tcp.segment_iterator",
+        "kanalyze.tables.columns.buffers",
+        "kanalyze.tables.requests.row_columns",
+    },
+    # Two thirds of the time of -O1, for what runs once for a connection or less.
+    "-Og": {
+        "kanalyze.kafka.session.resync",
+        "kanalyze.model.streams",
+        "kanalyze.net.tcp.tcp_metrics",
+        "kanalyze.tls.direction",
+        "kanalyze.tls.protection",
+    },
 }
+FOR_ALL_OTHERS = "-O1"
+
+# What runs once, when a module is imported, is an eighth of the code: it is not optimized.
+ONCE = [] if sys.platform == "win32" else [("CYTHON_SMALL_CODE", '__attribute__((optimize("O0")))')]
 
 DIRECTIVES = {
     "language_level": 3,
@@ -81,6 +97,10 @@ DIRECTIVES = {
     "show_performance_hints": False,
     # Copies of the source as comments, a tenth of the text that the compiler reads.
     "emit_code_comments": False,
+    # Functions are those of C, without a signature and defaults that can be changed, and one of a
+    # single argument takes it by position: a twentieth of the text that the compiler reads.
+    "binding": False,
+    "always_allow_keywords": False,
 }
 
 
@@ -127,17 +147,23 @@ def modules() -> list[Extension]:
 
 
 def _extension(name: str, source: str) -> Extension:
-    flags = SANITIZERS if SANITIZE else FOR_NO_DEBUGGER
-    if not SANITIZE and name not in HOT:
-        flags = [*flags, *FOR_COLD_CODE]
+    limited = [("Py_LIMITED_API", "0x{:02X}{:02X}0000".format(*OLDEST))] if ABI3 else []
     return Extension(
         name,
         [source],
-        define_macros=[("Py_LIMITED_API", "0x{:02X}{:02X}0000".format(*OLDEST))] if ABI3 else [],
+        define_macros=limited if SANITIZE else [*limited, *ONCE],
         py_limited_api=ABI3,
-        extra_compile_args=flags,
+        extra_compile_args=SANITIZERS if SANITIZE else [*FOR_NO_DEBUGGER, *_optimization(name)],
         extra_link_args=SANITIZERS if SANITIZE else [],
     )
+
+
+def _optimization(name: str) -> list[str]:
+    """Return how a module is optimized, for compilers that take the flags of gcc."""
+    if sys.platform == "win32":
+        return []
+    chosen = (flags for flags, names in FLAGS.items() if name in names)
+    return next(chosen, FOR_ALL_OTHERS).split()
 
 
 class BuildAllOrNothing(build_ext):

@@ -72,8 +72,7 @@ cdef long long LARGEST, NO_HOLE, HALF, MASK, WINDOW_BYTES
 cdef class WalkPlan:
     cdef const long long[::1] steps
     cdef readonly int header_version
-    cdef readonly bint is_known
-    cdef readonly bint has_steps
+    cdef readonly bint is_known, has_steps
 
 
 @cython.final
@@ -84,12 +83,9 @@ cdef class FrameWalk:
     cdef const unsigned char[::1] _data
     cdef unsigned char[::1] _out
     cdef const long long[::1] _steps
-    cdef object _holes
-    cdef object _forwarded
+    cdef object _holes, _forwarded
     cdef long long _first_hole
-    cdef Py_ssize_t _size
-    cdef Py_ssize_t _copied
-    cdef Py_ssize_t _at
+    cdef Py_ssize_t _size, _copied, _at
     cdef readonly bytearray out
     cdef readonly list records
     cdef readonly object inner
@@ -110,34 +106,21 @@ cdef class FrameWalk:
     cdef int _need(self, long long size) except -1
     @cython.locals(byte=cython.int, length=cython.longlong)
     cdef long long _length(self, long long form) except? FAILED
-    @cython.locals(
-        shift=cython.int, byte=cython.longlong, value=cython.longlong
-    )
+    @cython.locals(shift=cython.int, byte=cython.longlong, value=cython.longlong)
     cdef long long _unsigned(self) except? FAILED
     @cython.locals(at=cython.Py_ssize_t, end=cython.Py_ssize_t, content=bytes)
     cdef _content(self, long long size, long long rule)
     @cython.locals(at=cython.Py_ssize_t, end=cython.Py_ssize_t)
     cdef int _fill(self, long long size) except -1
     cdef int _records(self, Py_ssize_t size) except -1
-    @cython.locals(
-        code=cython.longlong,
-        size=cython.longlong,
-        count=cython.longlong,
-        end=cython.Py_ssize_t,
-        _i=cython.longlong,
-    )
+    @cython.locals(code=cython.longlong, size=cython.longlong, count=cython.longlong,
+        end=cython.Py_ssize_t, _i=cython.longlong)
     cdef int _walk(self, Py_ssize_t pc, Py_ssize_t pc_end) except -1
     @cython.locals(count=cython.longlong, end=cython.Py_ssize_t, marker=cython.int)
     cdef Py_ssize_t _other_step(self, long long code, Py_ssize_t pc) except -1
     cdef long long _count(self, long long form) except? FAILED
-    @cython.locals(
-        count=cython.longlong,
-        tag=cython.longlong,
-        size=cython.longlong,
-        end=cython.longlong,
-        steps_at=cython.Py_ssize_t,
-        _i=cython.longlong,
-    )
+    @cython.locals(count=cython.longlong, tag=cython.longlong, size=cython.longlong,
+        end=cython.longlong, steps_at=cython.Py_ssize_t, _i=cython.longlong)
     cdef _tags(self, Py_ssize_t pc, Py_ssize_t pc_end)
     @cython.locals(at=cython.Py_ssize_t)
     cdef Py_ssize_t _steps_of_tag(self, long long tag, Py_ssize_t pc, Py_ssize_t pc_end) except -1
@@ -150,45 +133,17 @@ cdef class BatchBlanker:
     cdef object _header_name
     cdef public long long blanked_batches
 
-    @cython.locals(
-        data="const unsigned char[::1]",
-        view="unsigned char[::1]",
-        out=bytearray,
-        at=cython.Py_ssize_t,
-        size=cython.Py_ssize_t,
-    )
+    @cython.locals(data="const unsigned char[::1]", view="unsigned char[::1]", out=bytearray,
+        at=cython.Py_ssize_t, size=cython.Py_ssize_t)
     cpdef blank(self, bytes field, holes=*)
-    @cython.locals(
-        remaining_bytes=cython.Py_ssize_t,
-        length=cython.longlong,
-        magic=cython.int,
-        head=cython.Py_ssize_t,
-        end=cython.longlong,
-        crc_at=cython.Py_ssize_t,
-        i=cython.Py_ssize_t,
-        is_complete=cython.bint,
-    )
-    cdef Py_ssize_t _entry(
-        self,
-        bytes field,
-        const unsigned char[::1] data,
-        Py_ssize_t at,
-        bytearray out,
-        unsigned char[::1] view,
-        list records,
-        holes,
-    ) except -1
-    @cython.locals(
-        attributes=cython.int, begin=cython.Py_ssize_t, count=cython.longlong
-    )
-    cdef int _batch(
-        self,
-        bytes field,
-        const unsigned char[::1] data,
-        Py_ssize_t at,
-        Py_ssize_t end,
-        bytearray out,
-    ) except -1
+    @cython.locals(remaining_bytes=cython.Py_ssize_t, length=cython.longlong, magic=cython.int,
+        head=cython.Py_ssize_t, end=cython.longlong, crc_at=cython.Py_ssize_t, i=cython.Py_ssize_t,
+        is_complete=cython.bint)
+    cdef Py_ssize_t _entry(self, bytes field, const unsigned char[::1] data, Py_ssize_t at,
+        bytearray out, unsigned char[::1] view, list records, holes) except -1
+    @cython.locals(attributes=cython.int, begin=cython.Py_ssize_t, count=cython.longlong)
+    cdef int _batch(self, bytes field, const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end,
+        bytearray out) except -1
     cpdef bint blank_records(self, bytearray records, long long count, bint is_control) except -1
 
 
@@ -197,63 +152,42 @@ cdef class RecordWalk:
     cdef object _header_name
     cdef bytearray _bytes
     cdef unsigned char[::1] _data
-    cdef Py_ssize_t _at
-    cdef Py_ssize_t _end
+    cdef Py_ssize_t _at, _end
 
     @cython.locals(_i=cython.longlong)
     cdef bint walk(self, long long count, bint is_control) except -1
-    @cython.locals(
-        last=cython.Py_ssize_t, length=cython.longlong, size=cython.longlong, _i=cython.longlong
-    )
+    @cython.locals(last=cython.Py_ssize_t, length=cython.longlong, size=cython.longlong,
+        _i=cython.longlong)
     cdef bint _record(self, bint is_control) except -1
     cdef bint _content(self, bint is_control, long long control_bytes) except -1
     @cython.locals(size=cython.longlong, end=cython.Py_ssize_t)
     cdef bint _header(self) except -1
     @cython.locals(i=cython.Py_ssize_t)
     cdef int _fill(self, long long size) except -1
-    @cython.locals(
-        byte=cython.ulonglong,
-        value=cython.ulonglong,
-        shift=cython.int,
-        is_odd=cython.bint,
-        is_large=cython.bint,
-    )
+    @cython.locals(byte=cython.ulonglong, value=cython.ulonglong, shift=cython.int,
+        is_odd=cython.bint, is_large=cython.bint)
     cdef long long _varint(self) except? FAILED
 
 
 cdef class PieceReader:
-    cdef public dict bounds
-    cdef public dict longest
-    cdef const long long[::1] _offsets
-    cdef const long long[::1] _lengths
-    cdef const long long[::1] _places
+    cdef public dict bounds, longest
+    cdef const long long[::1] _offsets, _lengths, _places
     cdef object _data
 
     cpdef set_pieces(self, offsets, lengths, places, data)
-    @cython.locals(
-        first=cython.Py_ssize_t,
-        last=cython.Py_ssize_t,
-        index=cython.Py_ssize_t,
-        end=cython.longlong,
-        begin=cython.longlong,
-        size=cython.longlong,
-        at=cython.longlong,
-        start=cython.longlong,
-        stop=cython.longlong,
-    )
+    @cython.locals(first=cython.Py_ssize_t, last=cython.Py_ssize_t, index=cython.Py_ssize_t,
+        end=cython.longlong, begin=cython.longlong, size=cython.longlong, at=cython.longlong,
+        start=cython.longlong, stop=cython.longlong)
     cpdef read(self, stream, long long offset, long long length)
     @cython.locals(middle=cython.Py_ssize_t)
-    cdef Py_ssize_t _first_after(
-        self, long long offset, Py_ssize_t first, Py_ssize_t last
-    ) except -1
+    cdef Py_ssize_t _first_after(self, long long offset, Py_ssize_t first,
+        Py_ssize_t last) except -1
 
 
 @cython.final
 cdef class OneWayStream:
     cdef readonly object number
-    cdef readonly long long first_packet
-    cdef readonly long long first_sequence
-    cdef readonly long long furthest
+    cdef readonly long long first_packet, first_sequence, furthest
 
     @cython.locals(distance=cython.longlong, offset=cython.longlong)
     cpdef long long offset_of(self, long long sequence) except? FAILED
@@ -262,8 +196,7 @@ cdef class OneWayStream:
 cdef class Addresses:
     cdef readonly tuple ends
     cdef readonly bytes new
-    cdef readonly long long sum
-    cdef readonly long long new_sum
+    cdef readonly long long sum, new_sum
 
 
 cdef class PacketBytes:
@@ -272,8 +205,7 @@ cdef class PacketBytes:
     cdef const unsigned char[::1] _from
     cdef unsigned char[::1] _to
     cdef public Py_ssize_t begin_at
-    cdef Py_ssize_t _out_at
-    cdef Py_ssize_t _size
+    cdef Py_ssize_t _out_at, _size
     cdef list _sums
 
     cdef bytes _bytes(self, Py_ssize_t at, Py_ssize_t size)
@@ -282,29 +214,16 @@ cdef class PacketBytes:
     cpdef put(self, Py_ssize_t at, bytes content)
     @cython.locals(i=cython.Py_ssize_t)
     cpdef copy(self, Py_ssize_t begin, Py_ssize_t end)
-    cpdef add_sum(
-        self, Py_ssize_t at, Py_ssize_t end, Py_ssize_t checksum_at, Addresses pseudo, int protocol
-    )
-    @cython.locals(
-        at=cython.Py_ssize_t,
-        end=cython.Py_ssize_t,
-        checksum_at=cython.Py_ssize_t,
-        pseudo=Addresses,
-        protocol=cython.int,
-    )
+    cpdef add_sum(self, Py_ssize_t at, Py_ssize_t end, Py_ssize_t checksum_at, Addresses pseudo,
+        int protocol)
+    @cython.locals(at=cython.Py_ssize_t, end=cython.Py_ssize_t, checksum_at=cython.Py_ssize_t,
+        pseudo=Addresses, protocol=cython.int)
     cdef _write_sums(self)
-    @cython.locals(
-        old_checksum=cython.longlong,
-        partial=cython.longlong,
-        new_partial=cython.longlong,
-        old=cython.longlong,
-        new=cython.longlong,
-        value=cython.longlong,
-        more=cython.longlong,
-    )
-    cdef _write_sum(
-        self, Py_ssize_t at, Py_ssize_t end, Py_ssize_t checksum_at, Addresses pseudo, int protocol
-    )
+    @cython.locals(old_checksum=cython.longlong, partial=cython.longlong,
+        new_partial=cython.longlong, old=cython.longlong, new=cython.longlong,
+        value=cython.longlong, more=cython.longlong)
+    cdef _write_sum(self, Py_ssize_t at, Py_ssize_t end, Py_ssize_t checksum_at, Addresses pseudo,
+        int protocol)
     cdef long long _word(self, Py_ssize_t at) except? FAILED
     cdef int _put_word(self, Py_ssize_t at, long long value) except -1
 
@@ -315,57 +234,38 @@ cdef class PlainPackets(PacketBytes):
     cdef public HeaderCursor cursor
     cdef Py_ssize_t _cut_at
     cdef long long _packet
-    cdef dict _known
-    cdef dict _known_macs
+    cdef dict _known, _known_macs
 
     @cython.locals(row=cython.Py_ssize_t, i=cython.Py_ssize_t)
-    cdef int _write_all(
-        self, const long long[::1] numbers, long long[::1] offsets, long long[::1] sizes
-    ) except -1
-    @cython.locals(
-        link_type=cython.longlong, kind=cython.longlong, header_end=cython.Py_ssize_t, _i=cython.int
-    )
+    cdef int _write_all(self, const long long[::1] numbers, long long[::1] offsets,
+        long long[::1] sizes) except -1
+    @cython.locals(link_type=cython.longlong, kind=cython.longlong, header_end=cython.Py_ssize_t,
+        _i=cython.int)
     cdef _write(self, long long row)
     @cython.locals(link_type=cython.longlong)
     cdef long long _begin(self, long long row) except? FAILED
     @cython.locals(both=bytes, stand_ins=bytes)
     cpdef ethernet(self, Py_ssize_t at, Py_ssize_t header_end)
-    @cython.locals(
-        at=cython.Py_ssize_t,
-        header_end=cython.Py_ssize_t,
-        kind=cython.longlong,
-        old_checksum=cython.longlong,
-        addresses=Addresses,
-    )
+    @cython.locals(at=cython.Py_ssize_t, header_end=cython.Py_ssize_t, kind=cython.longlong,
+        old_checksum=cython.longlong, addresses=Addresses)
     cdef long long _ipv4(self) except? FAILED
-    @cython.locals(
-        at=cython.Py_ssize_t,
-        next_at=cython.Py_ssize_t,
-        header_end=cython.Py_ssize_t,
-        protocol=cython.longlong,
-        kind=cython.longlong,
-        size=cython.longlong,
-        is_fragment=cython.bint,
-        addresses=Addresses,
-    )
+    @cython.locals(at=cython.Py_ssize_t, next_at=cython.Py_ssize_t, header_end=cython.Py_ssize_t,
+        protocol=cython.longlong, kind=cython.longlong, size=cython.longlong,
+        is_fragment=cython.bint, addresses=Addresses)
     cdef long long _ipv6(self) except? FAILED
     @cython.locals(both=bytes, addresses=Addresses)
     cdef Addresses _addresses(self, Py_ssize_t at, Py_ssize_t size)
     @cython.locals(at=cython.Py_ssize_t, end=cython.Py_ssize_t)
     cdef long long _inside(self, long long kind, Addresses addresses) except? FAILED
-    @cython.locals(
-        payload_at=cython.Py_ssize_t, length=cython.Py_ssize_t
-    )
+    @cython.locals(payload_at=cython.Py_ssize_t, length=cython.Py_ssize_t)
     cdef _tcp(self, Py_ssize_t at, Py_ssize_t end, Addresses addresses)
     @cython.locals(sequence=cython.longlong, ports=bytes)
-    cdef int _payload(
-        self, Py_ssize_t at, Py_ssize_t payload_at, Py_ssize_t length, Addresses addresses
-    ) except -1
+    cdef int _payload(self, Py_ssize_t at, Py_ssize_t payload_at, Py_ssize_t length,
+        Addresses addresses) except -1
 
 
-@cython.locals(
-    even=cython.ulonglong, odd=cython.ulonglong, i=cython.Py_ssize_t, last=cython.Py_ssize_t
-)
+@cython.locals(even=cython.ulonglong, odd=cython.ulonglong, i=cython.Py_ssize_t,
+    last=cython.Py_ssize_t)
 cdef long long ones_sum(const unsigned char[::1] data, Py_ssize_t begin, Py_ssize_t end) except? FAILED
 @cython.locals(right=cython.longlong)
 cpdef long long right_checksum(long long total, long long old_checksum) except? FAILED

@@ -299,6 +299,22 @@ class HintingParser(argparse.ArgumentParser):
     """The commands, in the parser of the program."""
     siblings: Mapping[str, LazyCommand] | None = None
     """All commands, in the parser of a command."""
+    has_short_usage = False
+    """Whether the usage is :meth:`short_usage`, which is made when it is shown."""
+
+    def format_usage(self) -> str:
+        """Return the usage, like argparse."""
+        self._make_usage()
+        return super().format_usage()
+
+    def format_help(self) -> str:
+        """Return the help, like argparse."""
+        self._make_usage()
+        return super().format_help()
+
+    def _make_usage(self) -> None:
+        if self.has_short_usage:
+            self.usage = self.short_usage().replace("%", "%%")
 
     def add_subparsers(self, **options: Any) -> argparse._SubParsersAction[Any]:
         """Add commands, like argparse."""
@@ -430,8 +446,7 @@ class LazyCommand:
         parser.siblings = self.siblings
         if self.fill is not None:
             self.fill(parser)
-        if parser.usage is None:
-            parser.usage = parser.short_usage().replace("%", "%%")
+        parser.has_short_usage = parser.usage is None
         return parser
 
     def parse_known_args(self, args: Sequence[str], namespace: Any) -> tuple[Any, list[str]]:

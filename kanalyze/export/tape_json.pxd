@@ -3,20 +3,8 @@ cimport cython
 
 from kanalyze.export.text cimport TextBuffer
 from kanalyze.kafka.codec.machine cimport RECORDS_CELLS
-from kanalyze.kafka.codec.values cimport (
-    AS_ARRAY,
-    AS_BOOL,
-    AS_DICT,
-    AS_NULLABLE,
-    AS_NUMBER,
-    AS_RECORDS,
-    AS_TEXT,
-    AS_UUID,
-    Shape,
-    TapeCursor,
-    EncodedFields,
-    TapeReader,
-)
+from kanalyze.kafka.codec.values cimport (AS_ARRAY, AS_BOOL, AS_DICT, AS_NULLABLE, AS_NUMBER,
+    AS_RECORDS, AS_TEXT, AS_UUID, Shape, TapeCursor, EncodedFields, TapeReader)
 
 cdef enum:
     QUOTE = 0x22
@@ -44,14 +32,12 @@ cdef class Form:
     cdef public dict tags
     cdef readonly str name
     cdef readonly int place
-    cdef readonly bytes key
-    cdef readonly bytes null_key
+    cdef readonly bytes key, null_key
     cdef public object is_default
 
 
 cdef class _UuidText:
-    cdef readonly long long high
-    cdef readonly long long low
+    cdef readonly long long high, low
     cdef bytes text
 
 
@@ -66,13 +52,8 @@ cdef class TapeJson(TapeCursor):
     cdef int _value(self, Form form) except -1
     @cython.locals(size=cython.longlong, inner=Form, i=cython.longlong)
     cdef _array(self, Form form)
-    @cython.locals(
-        begin=cython.longlong,
-        used=cython.Py_ssize_t,
-        fields=list,
-        field=Form,
-        i=cython.Py_ssize_t,
-    )
+    @cython.locals(begin=cython.longlong, used=cython.Py_ssize_t, fields=list, field=Form,
+        i=cython.Py_ssize_t)
     cdef _struct(self, Form form)
     @cython.locals(is_null=cython.bint)
     cdef int _field(self, Form form) except -1
@@ -87,9 +68,7 @@ cdef class TapeJson(TapeCursor):
     cdef dict _unknown(self, tag, Form form)
     @cython.locals(encoded=EncodedFields, reader=TapeReader, part=EncodedFields)
     cdef object _python(self, Shape shape)
-    @cython.locals(
-        high=cython.longlong, low=cython.longlong, slot=cython.longlong, entry=_UuidText
-    )
+    @cython.locals(high=cython.longlong, low=cython.longlong, slot=cython.longlong, entry=_UuidText)
     cdef int _uuid(self) except -1
 
     cdef int _put_any(self, value) except -1

@@ -21,9 +21,8 @@ cdef bytes _TRUE
 cdef bytes _FALSE
 
 
-cdef inline int copy_bytes(
-    unsigned char[::1] into, Py_ssize_t at, bytes text, Py_ssize_t count
-) except -1:
+cdef inline int copy_bytes(unsigned char[::1] into, Py_ssize_t at, bytes text,
+    Py_ssize_t count) except -1:
     if at < 0 or count < 0 or count > len(text) or count > into.shape[0] - at:
         raise IndexError("bytes that are not in the buffer")
     if count > 0:
@@ -42,23 +41,13 @@ cdef class TextBuffer:
     @cython.locals(count=cython.Py_ssize_t)
     cdef int put_bytes(self, bytes text) except -1
     cdef int put_number(self, long long value) except -1
-    @cython.locals(
-        at=cython.Py_ssize_t,
-        digits=cython.Py_ssize_t,
-        rest=cython.longlong,
-        pair=cython.int,
-    )
+    @cython.locals(at=cython.Py_ssize_t, digits=cython.Py_ssize_t, rest=cython.longlong,
+        pair=cython.int)
     cdef int _put_digits(self, long long value) except -1
 
 
-@cython.locals(
-    text=TextBuffer,
-    known="const int[::1]",
-    made="int[::1]",
-    at=cython.Py_ssize_t,
-    code=cython.int,
-    word=bytes,
-)
+@cython.locals(text=TextBuffer, known="const int[::1]", made="int[::1]", at=cython.Py_ssize_t,
+    code=cython.int, word=bytes)
 cpdef texts_of_codes(codes, list words)
 
 

@@ -5,17 +5,8 @@ cdef enum:
 
 
 cdef class Segments:
-    cdef readonly object buffer
-    cdef readonly object start
-    cdef readonly object length
-    cdef readonly object captured
-    cdef readonly object time_ns
-    cdef readonly object packet
+    cdef readonly object buffer, start, length, captured, time_ns, packet
     cdef const unsigned char[::1] data
-    cdef const long long[::1] starts
-    cdef const long long[::1] lengths
-    cdef const long long[::1] captureds
-    cdef const long long[::1] times
-    cdef const long long[::1] packets
+    cdef const long long[::1] starts, lengths, captureds, times, packets
 
     cpdef view(self, Py_ssize_t begin, Py_ssize_t end)

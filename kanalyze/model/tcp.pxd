@@ -11,22 +11,17 @@ cdef long long _KEPT_NS, _NEVER
 
 
 cdef class RoundTrips:
-    cdef public long long samples
-    cdef public long long total_ns
-    cdef long long _least_ns
-    cdef long long _most_ns
+    cdef public long long samples, total_ns
+    cdef long long _least_ns, _most_ns
 
     cpdef add(self, long long elapsed_ns)
 
 
 @cython.final
 cdef class RoundTripHistory:
-    cdef public long long least_ns
-    cdef public long long prompt_ns
-    cdef public object packets
-    cdef public object falls
-    cdef long long _last_packet
-    cdef long long _last_fall
+    cdef public long long least_ns, prompt_ns
+    cdef public object packets, falls
+    cdef long long _last_packet, _last_fall
 
     @cython.locals(current_ns=cython.longlong, last_ns=cython.longlong, count=cython.Py_ssize_t)
     cpdef add(self, long long elapsed_ns, bint is_prompt, long long packet)
@@ -38,73 +33,31 @@ cdef class RoundTripHistory:
 cdef class NetworkPath:
     cdef readonly tuple round_trips
     cdef public bint has_events
-    cdef public object _packets
-    cdef public object _times
-    cdef public object _senders
-    cdef public object _begins
-    cdef public object _ends
-    cdef public object _are_tails
+    cdef public object _packets, _times, _senders, _begins, _ends, _are_tails
     cdef object _resent
-    cdef public long long _first
-    cdef public long long _last
-    cdef public long long _forgotten
-    cdef long long _quiet_after
-    cdef long long _quiet_before
+    cdef public long long _first, _last, _forgotten
+    cdef long long _quiet_after, _quiet_before
 
-    cpdef add_retransmission(
-        self,
-        long long sender,
-        long long begin,
-        long long end,
-        bint is_tail,
-        long long time_ns,
-        long long packet,
-    )
+    cpdef add_retransmission(self, long long sender, long long begin, long long end, bint is_tail,
+        long long time_ns, long long packet)
     cpdef add_zero_window(self, long long sender, long long time_ns, long long packet)
-    cdef _add(
-        self,
-        long long sender,
-        long long begin,
-        long long end,
-        bint is_tail,
-        long long time_ns,
-        long long packet,
-    )
-    cpdef long long retransmissions(self, long long first, long long last, long long span_ns) except? FAILED
-    cpdef long long zero_windows(self, long long first, long long last, long long span_ns) except? FAILED
-    @cython.locals(
-        packets="const long long[::1]",
-        resent="const long long[::1]",
-        begin=cython.Py_ssize_t,
-        end=cython.Py_ssize_t,
-        count=cython.longlong,
-    )
-    cdef long long _count(
-        self, long long first, long long last, long long span_ns, bint has_bytes
-    ) except? FAILED
+    cdef _add(self, long long sender, long long begin, long long end, bint is_tail,
+        long long time_ns, long long packet)
+    cpdef long long retransmissions(
+        self, long long first, long long last, long long span_ns) except? FAILED
+    cpdef long long zero_windows(
+        self, long long first, long long last, long long span_ns) except? FAILED
+    @cython.locals(packets="const long long[::1]", resent="const long long[::1]",
+        begin=cython.Py_ssize_t, end=cython.Py_ssize_t, count=cython.longlong)
+    cdef long long _count(self, long long first, long long last, long long span_ns,
+        bint has_bytes) except? FAILED
     cdef long long _resent_before(self) except? FAILED
-    @cython.locals(
-        times="const long long[::1]",
-        senders="const long long[::1]",
-        begins="const long long[::1]",
-        ends="const long long[::1]",
-        are_tails="const long long[::1]",
-        least=cython.Py_ssize_t,
-        index=cython.Py_ssize_t,
-        time_ns=cython.longlong,
-        is_of_range=cython.bint,
-        is_probe=cython.bint,
-    )
-    cpdef long long last_resent_ns(
-        self,
-        long long sender,
-        long long begin,
-        long long end,
-        long long first,
-        long long last,
-        long long sent_ns,
-        long long until_ns,
-    ) except? FAILED
+    @cython.locals(times="const long long[::1]", senders="const long long[::1]",
+        begins="const long long[::1]", ends="const long long[::1]",
+        are_tails="const long long[::1]", least=cython.Py_ssize_t, index=cython.Py_ssize_t,
+        time_ns=cython.longlong, is_of_range=cython.bint, is_probe=cython.bint)
+    cpdef long long last_resent_ns(self, long long sender, long long begin, long long end,
+        long long first, long long last, long long sent_ns, long long until_ns) except? FAILED
 
 
 @cython.locals(low=cython.Py_ssize_t, high=cython.Py_ssize_t, middle=cython.Py_ssize_t)

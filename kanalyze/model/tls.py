@@ -46,7 +46,7 @@ _CHAIN: Final = 3
 """Headers in a row that prove TLS at any position. Random bytes look like a header at one position
 in 2^23, and like three headers, each where the one before it says, at one in 2^69."""
 _MAX_CANDIDATES: Final = 4096
-_HEADER: Final = re.compile(rb"[\x14-\x17](?=\x03[\x00-\x04][\x00-\x48].)", re.DOTALL)
+_HEADER: Final = rb"(?s)[\x14-\x17](?=\x03[\x00-\x04][\x00-\x48].)"
 """Matches each byte that may be the first of a header. Of the length it checks only the high byte,
 so that it may be up to 255 too large."""
 ENCRYPTED: Final = "encrypted"
@@ -84,12 +84,13 @@ def find_record(data: bytearray | memoryview, begin: int = 0) -> int | None:
 
     The whole header has to be in ``data``.
     """
-    match = _HEADER.search(data, begin)
+    header = re.compile(_HEADER)  # not before the first capture with TLS; Python keeps it
+    match = header.search(data, begin)
     while match is not None:
         at = match.start()
         if looks_like_record(data[at : at + HEADER_BYTES]):
             return at
-        match = _HEADER.search(data, at + 1)
+        match = header.search(data, at + 1)
     return None
 
 

@@ -24,16 +24,11 @@ cdef class RecordQueue:
 
 cdef class PlaintextWriter:
     cdef public list _items
-    cdef public long long _offset
-    cdef public long long _chunk_offset
+    cdef public long long _offset, _chunk_offset
     cdef public bytearray _data
     cdef public list _columns
-    cdef public Py_ssize_t _count
-    cdef public Py_ssize_t _room
-    cdef long long[::1] starts
-    cdef long long[::1] lengths
-    cdef long long[::1] times
-    cdef long long[::1] packets
+    cdef public Py_ssize_t _count, _room
+    cdef long long[::1] starts, lengths, times, packets
 
     @cython.locals(size=cython.Py_ssize_t, at=cython.Py_ssize_t)
     cpdef add(self, content, TlsRecord record)
@@ -49,11 +44,9 @@ cdef class ApplicationData:
     cdef public list _early
     cdef public long long _missing_bytes
     cdef public bint _has_data
-    cdef public long long _overhead
-    cdef public long long _first_size
+    cdef public long long _overhead, _first_size
     cdef public bint _has_sizes
-    cdef public long long early_bytes
-    cdef public long long plaintext_bytes
+    cdef public long long early_bytes, plaintext_bytes
 
     cpdef add(self, content, TlsRecord record, bint is_early)
     cpdef settle_early(self)
@@ -71,10 +64,8 @@ cdef class TlsDirection:
     cdef public RecordCutter _cutter
     cdef public ApplicationData _data
     cdef public bint _from_start
-    cdef public long long _lost_bytes
-    cdef public long long _lost_before
-    cdef public object _messages
-    cdef public object _negotiation
+    cdef public long long _lost_bytes, _lost_before
+    cdef public object _messages, _negotiation
     cdef public long long _opened
     cdef public Protection _protection
     cdef public RecordQueue _queue

@@ -17,9 +17,7 @@ cdef class RecordCipher:
 
 
 cdef class _Aead13Cipher(RecordCipher):
-    cdef object _decrypt
-    cdef object _invalid_tag
-    cdef object _iv
+    cdef object _decrypt, _invalid_tag, _iv
 
     @cython.locals(body=bytes, inner=bytes, end=cython.Py_ssize_t)
     cpdef tuple open(self, TlsRecord record, unsigned long long number)
@@ -33,8 +31,7 @@ cdef class _Gcm13Cipher(_Aead13Cipher):
 
 
 cdef class _Aead12Cipher(RecordCipher):
-    cdef object _decrypt
-    cdef object _invalid_tag
+    cdef object _decrypt, _invalid_tag
     cdef Py_ssize_t _explicit_bytes
     cdef bytes _iv
 
@@ -59,9 +56,7 @@ cdef class _ExplicitNonceCipher(_Aead12Cipher):
 
 
 cdef class _CbcCipher(RecordCipher):
-    cdef object _decrypt
-    cdef object _inner
-    cdef object _outer
+    cdef object _decrypt, _inner, _outer
     cdef Py_ssize_t _mac_bytes
     cdef bint _mac_last
 
@@ -84,12 +79,7 @@ cdef class RecordOpener:
     cdef public list _ciphers
     cdef public long long _number
     cdef public object _found
-    cdef public long long _found_offset
-    cdef public long long _work_left
-    cdef public long long epoch
-    cdef public long long uncertain
-    cdef public long long missing
-    cdef public long long first_missing
+    cdef public long long _found_offset, _work_left, epoch, uncertain, missing, first_missing
     cdef public object left_epoch
 
     @cython.locals(ciphers=list, cipher=RecordCipher, opened=tuple)
@@ -101,14 +91,11 @@ cdef class RecordOpener:
 cdef class Protection:
     cdef public int _direction
     cdef public bint _from_start
-    cdef public object _negotiation
-    cdef public object _late_starts
-    cdef public long long _late_records
-    cdef public long long _may_be_missing
+    cdef public object _negotiation, _late_starts
+    cdef public long long _late_records, _may_be_missing
     cdef public RecordOpener _prospect
     cdef public object _prospect_of
-    cdef public bint is_sealed
-    cdef public bint _is_first
+    cdef public bint is_sealed, _is_first
     cdef public RecordOpener opener
 
     cpdef bint covers(self, TlsRecord record) except -1

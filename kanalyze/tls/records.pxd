@@ -19,13 +19,8 @@ cdef bytes copy_from_array(bytearray array, Py_ssize_t begin, Py_ssize_t end)
 @cython.final
 cdef class TlsRecord:
     cdef public int kind
-    cdef public bytes header
-    cdef public bytes body
-    cdef public long long stream_offset
-    cdef public long long first_time_ns
-    cdef public long long first_packet
-    cdef public long long time_ns
-    cdef public long long packet
+    cdef public bytes header, body
+    cdef public long long stream_offset, first_time_ns, first_packet, time_ns, packet
 
 
 @cython.locals(made=TlsRecord)
@@ -35,41 +30,24 @@ cdef TlsRecord _new_record(bytes header, bytes body, long long stream_offset)
 cdef class RecordCutter:
     cdef public object _prove
     cdef public bytearray _buffer
-    cdef public long long _offset
-    cdef public long long _need
+    cdef public long long _offset, _need
     cdef public bint _is_in_sync
     cdef public long long _search_from
     cdef public object _lost_from
     cdef public long long _skip
     cdef public TlsRecord _cut
     cdef public list _arrivals
-    cdef public long long _first_ns
-    cdef public long long _first_packet
-    cdef public long long _latest_ns
-    cdef public long long _latest_packet
+    cdef public long long _first_ns, _first_packet, _latest_ns, _latest_packet
 
     @cython.locals(captured=cython.longlong, begin=cython.longlong, most=cython.longlong)
-    cdef long long _cut_segments(
-        self, Segments segments, long long index, long long last, list records
-    ) except -1
-    @cython.locals(
-        data="const unsigned char[::1]",
-        time_ns=cython.longlong,
-        packet=cython.longlong,
-        size=cython.longlong,
-        body_bytes=cython.int,
-        record=TlsRecord,
-    )
-    cdef _cut_segment(
-        self, Segments segments, long long index, long long at, long long end, list records
-    )
-    @cython.locals(
-        buffer=bytearray,
-        at=cython.longlong,
-        available=cython.longlong,
-        size=cython.longlong,
-        body_bytes=cython.int,
-    )
+    cdef long long _cut_segments(self, Segments segments, long long index, long long last,
+        list records) except -1
+    @cython.locals(data="const unsigned char[::1]", time_ns=cython.longlong, packet=cython.longlong,
+        size=cython.longlong, body_bytes=cython.int, record=TlsRecord)
+    cdef _cut_segment(self, Segments segments, long long index, long long at, long long end,
+        list records)
+    @cython.locals(buffer=bytearray, at=cython.longlong, available=cython.longlong,
+        size=cython.longlong, body_bytes=cython.int)
     cdef _cut_buffer(self, list records)
     cdef _lose_sync(self)
     @cython.locals(made=TlsRecord, offset=cython.longlong)
@@ -79,25 +57,14 @@ cdef class RecordCutter:
 
 
 cdef class RecordHeaders:
-    cdef public long long records
-    cdef public long long bytes
+    cdef public long long records, bytes
     cdef public object _head
-    cdef public long long _left
-    cdef public long long _size
-    cdef public long long _begin_ns
-    cdef public long long _packet
+    cdef public long long _left, _size, _begin_ns, _packet
 
     cpdef list feed(self, list items)
-    @cython.locals(
-        lengths="const long long[::1]",
-        captureds="const long long[::1]",
-        times="const long long[::1]",
-        starts="const long long[::1]",
-        packets="const long long[::1]",
-        captured=cython.longlong,
-        start=cython.longlong,
-        index=cython.longlong,
-    )
+    @cython.locals(lengths="const long long[::1]", captureds="const long long[::1]",
+        times="const long long[::1]", starts="const long long[::1]", packets="const long long[::1]",
+        captured=cython.longlong, start=cython.longlong, index=cython.longlong)
     cdef _feed_segments(self, Segments segments, long long first, long long last, list records)
     @cython.locals(at=cython.longlong)
     cdef _step(self, data, long long time_ns, list records)

@@ -95,31 +95,26 @@ cdef inline unsigned char* texts_from(unsigned char[::1] view, long long at) noe
     return &view[0] + at
 
 
-cdef inline const unsigned char* bytes_from(
-    const unsigned char* data, long long at
-) noexcept nogil:
+cdef inline const unsigned char* bytes_from(const unsigned char* data, long long at) noexcept nogil:
     return data + at
 
 
-cdef inline int copy_bytes(
-    unsigned char* to, long long at, const unsigned char* data, long long pos, long long count
-) noexcept nogil:
+cdef inline int copy_bytes(unsigned char* to, long long at, const unsigned char* data,
+    long long pos, long long count) noexcept nogil:
     if count > 0:
         memcpy(to + at, data + pos, count)
     return 0
 
 
-cdef inline bint are_equal(
-    const unsigned char* data, long long pos, const unsigned char* other, long long count
-) noexcept nogil:
+cdef inline bint are_equal(const unsigned char* data, long long pos, const unsigned char* other,
+    long long count) noexcept nogil:
     return memcmp(data + pos, other, count) == 0
 
 
 cdef class Tape:
     cdef long long[::1] cells
     cdef unsigned char[::1] arena
-    cdef long long used
-    cdef long long arena_used
+    cdef long long used, arena_used
 
     cpdef bint has_room(self, long long cells, long long arena_bytes)
     cdef keep(self, long long cells, long long arena_bytes)
@@ -132,106 +127,70 @@ cdef class Tape:
 @cython.final
 cdef class Machine:
     cdef readonly int status
-    cdef readonly long long skip
-    cdef readonly long long remaining_bytes
-    cdef readonly long long used
-    cdef readonly long long arena_used
+    cdef readonly long long skip, remaining_bytes, used, arena_used
     cdef readonly int carried
     cdef readonly Programs programs
     cdef int pc
     cdef long long floor
     cdef int inside
-    cdef long long copy
-    cdef long long records
-    cdef long long records_at
+    cdef long long copy, records, records_at
     cdef long long[::1] stack
     cdef int depth
     cdef Tape own_tape
     cdef readonly Tape tape
-    cdef long long begin_at
-    cdef long long arena_begin
+    cdef long long begin_at, arena_begin
     cdef long long* cells
     cdef unsigned char* texts
-    cdef long long room
-    cdef long long arena_room
+    cdef long long room, arena_room
     cdef unsigned char[::1] carry
     cdef public bint noting
-    cdef readonly long long batches
-    cdef readonly long long noted
+    cdef readonly long long batches, noted
     cdef readonly long long[::1] notes
 
     cpdef begin(self, int address, int stack_cells, long long body_bytes, Tape tape=*)
     cdef _write_to(self, Tape tape)
-    cpdef Py_ssize_t feed(
-        self, const unsigned char[::1] data, long long pos, long long end
-    ) except -1
+    cpdef Py_ssize_t feed(self, const unsigned char[::1] data, long long pos,
+        long long end) except -1
     @cython.locals(used=cython.longlong, i=cython.longlong)
-    cdef Py_ssize_t feed_at(
-        self, const unsigned char* data, long long pos, long long end
-    ) except -1 nogil
+    cdef Py_ssize_t feed_at(self, const unsigned char* data, long long pos,
+        long long end) except -1 nogil
     @cython.locals(used=cython.longlong, old=cython.longlong, take=cython.longlong, i=cython.longlong)
-    cdef Py_ssize_t _feed_carried(
-        self, const unsigned char* data, long long pos, long long end
-    ) except -1 nogil
+    cdef Py_ssize_t _feed_carried(self, const unsigned char* data, long long pos,
+        long long end) except -1 nogil
     @cython.locals(records_bytes=cython.longlong)
     cpdef bint skip_missing_records(self) except -1
     cpdef pass_skipped(self, long long count)
 
-    @cython.locals(
-        code="const int*",
-        pc=cython.int,
-        op=cython.int,
-        flags=cython.int,
-        frame_end=cython.longlong,
-        bound=cython.longlong,
-        stop=cython.longlong,
-        have=cython.longlong,
-        need=cython.longlong,
-        width=cython.longlong,
-        value=cython.longlong,
-        status=cython.int,
-        at=cython.int,
-        i=cython.int,
-    )
-    cdef Py_ssize_t _run(
-        self, const unsigned char* data, long long pos, long long end
-    ) except -1 nogil
-    @cython.locals(
-        width=cython.longlong, more=cython.longlong, tag=cython.longlong, size=cython.longlong
-    )
-    cdef int _next_tag(
-        self, const unsigned char* data, long long pos, long long stop, int at
-    ) except -9 nogil
+    @cython.locals(code="const int*", pc=cython.int, op=cython.int, flags=cython.int,
+        frame_end=cython.longlong, bound=cython.longlong, stop=cython.longlong,
+        have=cython.longlong, need=cython.longlong, width=cython.longlong, value=cython.longlong,
+        status=cython.int, at=cython.int, i=cython.int)
+    cdef Py_ssize_t _run(self, const unsigned char* data, long long pos,
+        long long end) except -1 nogil
+    @cython.locals(width=cython.longlong, more=cython.longlong, tag=cython.longlong,
+        size=cython.longlong)
+    cdef int _next_tag(self, const unsigned char* data, long long pos, long long stop,
+        int at) except -9 nogil
     @cython.locals(pc=cython.int, tag=cython.longlong, address_index=cython.int, i=cython.int)
     cdef int _selected_tag(self, const int* code, int at) except -9 nogil
 
     cdef int _put_records(self, long long length) except -1 nogil
-    @cython.locals(
-        remaining_bytes=cython.longlong,
-        need=cython.longlong,
-        magic=cython.int,
-        size=cython.longlong,
-        least=cython.longlong,
-    )
-    cdef int _entry(
-        self, const unsigned char* data, long long pos, long long end, long long left
-    ) except -1 nogil
+    @cython.locals(remaining_bytes=cython.longlong, need=cython.longlong, magic=cython.int,
+        size=cython.longlong, least=cython.longlong)
+    cdef int _entry(self, const unsigned char* data, long long pos, long long end,
+        long long left) except -1 nogil
     @cython.locals(at=cython.longlong, attributes=cython.int, count=cython.longlong)
-    cdef int _batch(
-        self, const unsigned char* data, long long pos, long long size
-    ) except -1 nogil
+    cdef int _batch(self, const unsigned char* data, long long pos, long long size) except -1 nogil
     @cython.locals(at=cython.longlong, attributes=cython.int, time=cython.longlong)
     cdef int _message(self, const unsigned char* data, long long pos, int magic) except -1 nogil
     @cython.locals(at=cython.longlong)
-    cdef int _note_batch(
-        self, long long offset, int codec, long long first, long long last
-    ) except -1 nogil
+    cdef int _note_batch(self, long long offset, int codec, long long first,
+        long long last) except -1 nogil
     cdef int _end_records(self, int flag) except -1 nogil
 
     cdef int _put(self, long long value) except -1 nogil
-    cdef int _copy_bytes(
-        self, const unsigned char* data, long long pos, long long count
-    ) except -1 nogil
+    cdef int _copy_bytes(self, const unsigned char* data, long long pos,
+        long long count) except -1 nogil
     @cython.locals(old=Tape, tape=Tape)
     cdef int _make_room(self, long long cells, long long arena_bytes) except -1
 
@@ -240,9 +199,8 @@ cdef class Machine:
 cdef long long[::1] doubled(long long[::1] cells)
 cdef long long int16_of(long long first, long long second) noexcept nogil
 @cython.locals(high=cython.longlong)
-cdef long long int32_of(
-    long long first, long long second, long long third, long long fourth
-) noexcept nogil
+cdef long long int32_of(long long first, long long second, long long third,
+    long long fourth) noexcept nogil
 cdef long long int16_in(const unsigned char* data, long long pos) noexcept nogil
 @cython.locals(value=cython.longlong)
 cdef long long uint32_in(const unsigned char* data, long long pos) noexcept nogil

@@ -1,22 +1,9 @@
 # The C types of values.py.
 cimport cython
 
-from kanalyze.kafka.codec.machine cimport (
-    are_equal,
-    CONTROL,
-    DONE,
-    HIDDEN_COUNT,
-    HIDDEN_FIRST,
-    Machine,
-    MALFORMED_RECORDS,
-    MISSING_RECORDS,
-    RECORDS_CELLS,
-    RUNNING,
-    start_of,
-    Tape,
-    TRUNCATED,
-    TRUNCATED_RECORDS,
-)
+from kanalyze.kafka.codec.machine cimport (are_equal, CONTROL, DONE, HIDDEN_COUNT, HIDDEN_FIRST,
+    Machine, MALFORMED_RECORDS, MISSING_RECORDS, RECORDS_CELLS, RUNNING, start_of, Tape, TRUNCATED,
+    TRUNCATED_RECORDS)
 from kanalyze.kafka.framing.frame cimport Frame, SegmentSpan
 from kanalyze.model.streams cimport Segments
 
@@ -40,11 +27,8 @@ cdef long long ALL_CODECS, MAX_EMPTY_ELEMENTS, _MAX_KNOWN, _LONGEST_KNOWN_BYTES
 cdef class Shape:
     cdef readonly int kind
     cdef readonly Shape inner
-    cdef readonly list keys
-    cdef readonly list shapes
-    cdef readonly list defaults
-    cdef bint has_lists
-    cdef bint is_full
+    cdef readonly list keys, shapes, defaults
+    cdef bint has_lists, is_full
     cdef readonly dict tags
     cdef readonly object unknown
     cdef readonly long long cells
@@ -60,21 +44,13 @@ cdef class EncodedFields:
     cdef readonly long long arena_bytes
 
     cdef _begin(self, TapeReader reader, Shape shape, Tape tape)
-    cdef take(
-        self,
-        const long long[::1] cells,
-        long long at,
-        long long count,
-        const unsigned char[::1] arena,
-        long long begin,
-        long long size,
-    )
+    cdef take(self, const long long[::1] cells, long long at, long long count,
+        const unsigned char[::1] arena, long long begin, long long size)
     cpdef values(self)
     @cython.locals(copy=EncodedFields, old=Tape)
     cpdef EncodedFields moved(self, Tape tape)
-    @cython.locals(
-        tape=Tape, at=cython.longlong, begin=cython.longlong, size=cython.longlong, cells=list
-    )
+    @cython.locals(tape=Tape, at=cython.longlong, begin=cython.longlong, size=cython.longlong,
+        cells=list)
     cpdef tuple state(self)
 
 
@@ -93,8 +69,7 @@ cdef class Texts:
 
 
 cdef class _UuidEntry:
-    cdef readonly long long high
-    cdef readonly long long low
+    cdef readonly long long high, low
     cdef bytes data
 
 
@@ -123,56 +98,23 @@ cdef class TapeReader(TapeCursor):
     @cython.locals(machine=Machine)
     cpdef value(self, Shape shape)
     cdef decoded(self, EncodedFields encoded)
-    @cython.locals(
-        machine=Machine,
-        encoded=EncodedFields,
-        own=Tape,
-        begin=cython.longlong,
-        size=cython.longlong,
-    )
+    @cython.locals(machine=Machine, encoded=EncodedFields, own=Tape, begin=cython.longlong,
+        size=cython.longlong)
     cdef EncodedFields take(self, Shape shape, Tape tape)
-    @cython.locals(
-        kind=cython.int,
-        size=cython.longlong,
-        begin=cython.longlong,
-        inner=Shape,
-        values=list,
-        _i=cython.longlong,
-    )
+    @cython.locals(kind=cython.int, size=cython.longlong, begin=cython.longlong, inner=Shape,
+        values=list, _i=cython.longlong)
     cdef object _value(self, Shape shape)
     @cython.locals(count=cython.Py_ssize_t)
     cdef tuple _short(self, list shapes)
-    @cython.locals(
-        index=cython.Py_ssize_t,
-        keys=list,
-        shapes=list,
-        values=list,
-        inner=Shape,
-        count=cython.longlong,
-        _i=cython.longlong,
-    )
+    @cython.locals(index=cython.Py_ssize_t, keys=list, shapes=list, values=list, inner=Shape,
+        count=cython.longlong, _i=cython.longlong)
     cdef tuple _tuple(self, Shape shape)
-    @cython.locals(
-        index=cython.Py_ssize_t,
-        keys=list,
-        shapes=list,
-        values=dict,
-        tag=cython.longlong,
-        size=cython.longlong,
-        begin=cython.longlong,
-        count=cython.longlong,
-        _i=cython.longlong,
-    )
+    @cython.locals(index=cython.Py_ssize_t, keys=list, shapes=list, values=dict,
+        tag=cython.longlong, size=cython.longlong, begin=cython.longlong, count=cython.longlong,
+        _i=cython.longlong)
     cdef dict _dict(self, Shape shape)
-    @cython.locals(
-        at=cython.longlong,
-        size=cython.longlong,
-        flags=cython.longlong,
-        tape="long long[::1]",
-        hidden=cython.longlong,
-        batches=cython.longlong,
-        is_last=cython.bint,
-    )
+    @cython.locals(at=cython.longlong, size=cython.longlong, flags=cython.longlong,
+        tape="long long[::1]", hidden=cython.longlong, batches=cython.longlong, is_last=cython.bint)
     cdef object _records(self)
 
 
@@ -184,9 +126,8 @@ cdef object _float(object bits)
 @cython.locals(encoded=EncodedFields)
 cdef EncodedFields new_fields(TapeReader reader, Shape shape, Tape tape)
 @cython.locals(encoded=EncodedFields)
-cpdef EncodedFields fields_of(
-    const long long[::1] cells, const unsigned char[::1] texts, TapeReader reader, Shape shape
-)
+cpdef EncodedFields fields_of(const long long[::1] cells, const unsigned char[::1] texts,
+    TapeReader reader, Shape shape)
 cpdef check_cells(const long long[::1] cells, long long arena_bytes, Shape shape)
 
 
@@ -213,8 +154,7 @@ cpdef Tape shared_tape(long long cells=*, long long arena_bytes=*)
 
 
 cdef class BodyDecoder:
-    cdef readonly int address
-    cdef readonly int stack_cells
+    cdef readonly int address, stack_cells
     cdef readonly Shape shape
     cdef readonly Machine machine
     cdef readonly long long end

@@ -8,16 +8,9 @@ from kanalyze.model.streams cimport Segments
 # byte `skip` of the segment `first` on, `contiguous` of them at `data`; or as an object, the one with
 # the number `source`.
 cdef struct CutFrame:
-    long long length
-    long long stream_offset
-    long long start_ns
-    long long start_packet
-    long long last_ns
-    long long last_packet
+    long long length, stream_offset, start_ns, start_packet, last_ns, last_packet
     const unsigned char* data
-    long long contiguous
-    long long first
-    long long skip
+    long long contiguous, first, skip
     Py_ssize_t source
     bint is_object
 
@@ -62,24 +55,12 @@ cdef inline void free_frames(CutFrame* frames) noexcept:
 
 cdef class SegmentSpan:
     cdef readonly Segments segments
-    cdef readonly long long length
-    cdef readonly long long buffered_bytes
-    cdef long long _first
-    cdef long long _last
-    cdef long long _skip
-    cdef long long _index
-    cdef long long _at
+    cdef readonly long long length, buffered_bytes
+    cdef long long _first, _last, _skip, _index, _at
 
     cdef _begin(self, Segments segments, long long first, long long skip, long long length)
-    @cython.locals(
-        segments=Segments,
-        length=cython.longlong,
-        at=cython.longlong,
-        index=cython.longlong,
-        buffered=cython.longlong,
-        begin=cython.longlong,
-        end=cython.longlong,
-    )
+    @cython.locals(segments=Segments, length=cython.longlong, at=cython.longlong,
+        index=cython.longlong, buffered=cython.longlong, begin=cython.longlong, end=cython.longlong)
     cdef _measure(self)
     @cython.locals(index=cython.longlong, at=cython.longlong, captured=cython.longlong)
     cdef long long _reach(self) except -1
@@ -95,19 +76,13 @@ cdef SegmentSpan spread_of(Segments segments, long long first, long long skip, l
 
 
 cdef class FramePieces:
-    cdef public list _at
-    cdef public list _pieces
+    cdef public list _at, _pieces
     cdef public long long _owned
 
     cpdef add(self, long long at, piece)
     cpdef detach(self)
-    @cython.locals(
-        index=cython.Py_ssize_t,
-        begin=cython.longlong,
-        end=cython.longlong,
-        start=cython.longlong,
-        spread=SegmentSpan,
-    )
+    @cython.locals(index=cython.Py_ssize_t, begin=cython.longlong, end=cython.longlong,
+        start=cython.longlong, spread=SegmentSpan)
     cdef const unsigned char[::1] contiguous(self, long long at)
     @cython.locals(index=cython.Py_ssize_t, have=cython.longlong)
     cpdef join(self, long long at, long long least)
@@ -119,27 +94,18 @@ cdef enum:
 
 
 cdef class Frame:
-    cdef readonly long long length
-    cdef readonly long long stream_offset
-    cdef readonly long long start_time_ns
-    cdef readonly long long start_packet
-    cdef readonly long long last_time_ns
+    cdef readonly long long length, stream_offset, start_time_ns, start_packet, last_time_ns
     cdef readonly long long last_packet
-    cdef public long long missing_bytes
-    cdef public long long lost_bytes
-    cdef public long long buffered_bytes
+    cdef public long long missing_bytes, lost_bytes, buffered_bytes
     cdef Segments segments
-    cdef long long begin
-    cdef long long contiguous_bytes
+    cdef long long begin, contiguous_bytes
     cdef SegmentSpan spread
     cdef public FramePieces _pieces
     cdef public object batch_sums
-    cdef public long long skim_above
-    cdef public long long window_bytes
+    cdef public long long skim_above, window_bytes
 
-    cdef _begin_at(
-        self, long long length, long long stream_offset, long long time_ns, long long packet
-    )
+    cdef _begin_at(self, long long length, long long stream_offset, long long time_ns,
+        long long packet)
     cpdef end_with(self, long long time_ns, long long packet)
     cpdef long long completion_packet(self) except? -1
     cpdef whole(self)
@@ -156,35 +122,26 @@ cdef class Frame:
 
 cdef _check_end(long long at, long long length)
 @cython.locals(frame=Frame)
-cdef Frame frame_begun(
-    long long length, long long stream_offset, long long time_ns, long long packet
-)
+cdef Frame frame_begun(long long length, long long stream_offset, long long time_ns,
+    long long packet)
 @cython.locals(frame=Frame, time_ns=cython.longlong, packet=cython.longlong)
-cdef Frame frame_in_segment(
-    Segments segments, long long index, long long used, long long length, long long stream_offset
-)
+cdef Frame frame_in_segment(Segments segments, long long index, long long used, long long length,
+    long long stream_offset)
 
 
-@cython.locals(
-    size=cython.Py_ssize_t,
-    body=cython.Py_ssize_t,
-    flexible=cython.int,
-    i=cython.int,
-    length=cython.int,
-)
+@cython.locals(size=cython.Py_ssize_t, body=cython.Py_ssize_t, flexible=cython.int, i=cython.int,
+    length=cython.int)
 cpdef Py_ssize_t plain_body(bytes data, bytes head, int header_version) except -1
 
 
 @cython.final
 cdef class RequestHeader:
-    cdef readonly int api_key
-    cdef readonly int api_version
+    cdef readonly int api_key, api_version
     cdef readonly long long correlation_id
     cdef readonly str client_id
     cdef readonly long long body
 
 
 @cython.locals(header=RequestHeader)
-cdef RequestHeader request_header_of(
-    int api_key, int api_version, long long correlation_id, str client_id, long long body
-)
+cdef RequestHeader request_header_of(int api_key, int api_version, long long correlation_id,
+    str client_id, long long body)

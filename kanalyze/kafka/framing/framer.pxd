@@ -2,27 +2,15 @@
 cimport cython
 
 from kanalyze.kafka.codec.machine cimport bytes_from, int32_in, start_of
-from kanalyze.kafka.framing.frame cimport (
-    AHEAD,
-    CutFrame,
-    Frame,
-    frame_begun,
-    frame_in_segment,
-    free_frames,
-    more_frames,
-    NO_PACKET,
-    prefetch_head,
-    SegmentSpan,
-    spread_of,
-)
+from kanalyze.kafka.framing.frame cimport (AHEAD, CutFrame, Frame, frame_begun, frame_in_segment,
+    free_frames, more_frames, NO_PACKET, prefetch_head, SegmentSpan, spread_of)
 from kanalyze.model.streams cimport Segments
 
 
 cdef class BoundarySearch:
     cdef object _locator
     cdef public _SearchBuffer _buffer
-    cdef public long long _candidate_offset
-    cdef public long long _searched_until
+    cdef public long long _candidate_offset, _searched_until
     cdef public bint is_on
     cdef public long long skipped_bytes
 
@@ -40,10 +28,7 @@ cdef class BoundarySearch:
 cdef class _SearchBuffer:
     cdef public bytearray _bytes
     cdef public list _marks
-    cdef public long long stream_offset
-    cdef public long long _cut_bytes
-    cdef public long long searched_bytes
-    cdef public long long needed_bytes
+    cdef public long long stream_offset, _cut_bytes, searched_bytes, needed_bytes
 
     cpdef add(self, segments, Py_ssize_t index, long long stream_offset)
     cpdef long long clear(self) except -1
@@ -85,28 +70,19 @@ cdef class CutFrames:
     cdef readonly Py_ssize_t count
     cdef Py_ssize_t _room
     cdef list _sources
-    cdef public list losses
-    cdef public list rest
+    cdef public list losses, rest
 
     cdef CutFrame* _next(self) except NULL
     cdef Segments segments(self, Py_ssize_t index)
     @cython.locals(frame="CutFrame*")
-    cdef int put(
-        self,
-        Segments segments,
-        long long first,
-        long long skip,
-        long long length,
-        long long stream_offset,
-        long long last,
-    ) except -1
+    cdef int put(self, Segments segments, long long first, long long skip, long long length,
+        long long stream_offset, long long last) except -1
     @cython.locals(cut="CutFrame*")
     cpdef add(self, Frame frame)
     @cython.locals(cut="CutFrame*", made=Frame, segments=Segments)
     cpdef Frame frame(self, Py_ssize_t index)
-    @cython.locals(
-        index=cython.Py_ssize_t, before=cython.Py_ssize_t, cut="CutFrame*", to="CutFrame*"
-    )
+    @cython.locals(index=cython.Py_ssize_t, before=cython.Py_ssize_t, cut="CutFrame*",
+        to="CutFrame*")
     cpdef extend(self, CutFrames later)
     cpdef clear(self)
 
@@ -117,8 +93,7 @@ cdef int _check(Segments segments, long long index) except -1
 
 @cython.final
 cdef class SizeLimits:
-    cdef long long _smallest
-    cdef long long _largest
+    cdef long long _smallest, _largest
     cdef public int remaining_small_frames
 
     cdef bint accepts(self, long long size) except -1
@@ -142,56 +117,24 @@ cdef class FrameCutter:
     cdef CutFrames _cut_frames(self, list rest)
     @cython.locals(losses_before=cython.Py_ssize_t)
     cdef list _cut_chunks(self, list chunks)
-    @cython.locals(
-        segments=Segments,
-        partial=PartialFrame,
-        lengths="const long long[::1]",
-        index=cython.longlong,
-        last=cython.longlong,
-        offset=cython.longlong,
-        used=cython.longlong,
-        first=cython.longlong,
-        skip=cython.longlong,
-        added_bytes=cython.longlong,
-        length=cython.longlong,
-        after=cython.longlong,
-        end=cython.longlong,
-    )
+    @cython.locals(segments=Segments, partial=PartialFrame, lengths="const long long[::1]",
+        index=cython.longlong, last=cython.longlong, offset=cython.longlong, used=cython.longlong,
+        first=cython.longlong, skip=cython.longlong, added_bytes=cython.longlong,
+        length=cython.longlong, after=cython.longlong, end=cython.longlong)
     cdef list _cut(self, chunk)
-    @cython.locals(
-        length=cython.longlong,
-        after=cython.longlong,
-        time_ns=cython.longlong,
-        packet=cython.longlong,
-    )
-    cdef long long _cut_begun(
-        self, Segments segments, long long first, long long last, long long offset, long long skip
-    ) except -2
+    @cython.locals(length=cython.longlong, after=cython.longlong, time_ns=cython.longlong,
+        packet=cython.longlong)
+    cdef long long _cut_begun(self, Segments segments, long long first, long long last,
+        long long offset, long long skip) except -2
     @cython.locals(index=cython.longlong, end=cython.longlong)
-    cdef long long _end_of_begun(
-        self,
-        Segments segments,
-        long long first,
-        long long last,
-        long long offset,
-        long long skip,
-        long long length,
-    ) except -2
-    @cython.locals(
-        length=cython.longlong,
-        start=cython.longlong,
-        captured=cython.longlong,
-        size=cython.longlong,
-        time_ns=cython.longlong,
-        packet=cython.longlong,
-        ahead=cython.longlong,
-    )
-    cdef long long _cut_segment(
-        self, Segments segments, long long index, long long offset, long long used
-    ) except -1
+    cdef long long _end_of_begun(self, Segments segments, long long first, long long last,
+        long long offset, long long skip, long long length) except -2
+    @cython.locals(length=cython.longlong, start=cython.longlong, captured=cython.longlong,
+        size=cython.longlong, time_ns=cython.longlong, packet=cython.longlong,
+        ahead=cython.longlong)
+    cdef long long _cut_segment(self, Segments segments, long long index, long long offset,
+        long long used) except -1
     @cython.locals(frame=Frame)
     cdef _finish(self, long long time_ns, long long packet)
     @cython.locals(prefix_bytes=cython.longlong, time_ns=cython.longlong, packet=cython.longlong)
-    cdef long long _complete_prefix(
-        self, Frame frame, Segments segments, long long index
-    ) except -2
+    cdef long long _complete_prefix(self, Frame frame, Segments segments, long long index) except -2

@@ -18,23 +18,12 @@ cdef long long MIN_INT64, LARGEST_INT64, NO_TIMESTAMP
 cdef class RecordCursor:
     cdef bytes _bytes
     cdef const unsigned char[::1] _data
-    cdef Py_ssize_t _at
-    cdef Py_ssize_t _end
-    cdef Py_ssize_t _record_end
-    cdef long long _remaining_records
-    cdef long long _base_offset
-    cdef long long _base_timestamp
-    cdef long long _append_time
+    cdef Py_ssize_t _at, _end, _record_end
+    cdef long long _remaining_records, _base_offset, _base_timestamp, _append_time
     cdef bint _is_append_time
     cdef int _status
-    cdef Py_ssize_t _key_at
-    cdef Py_ssize_t _value_at
-    cdef Py_ssize_t _headers_at
-    cdef readonly long long offset
-    cdef readonly long long timestamp_ms
-    cdef readonly long long key_bytes
-    cdef readonly long long value_bytes
-    cdef readonly long long header_count
+    cdef Py_ssize_t _key_at, _value_at, _headers_at
+    cdef readonly long long offset, timestamp_ms, key_bytes, value_bytes, header_count
     cdef readonly object problem
 
     @cython.locals(is_malformed=cython.bint)
@@ -54,20 +43,15 @@ cdef class RecordCursor:
     cdef _pass_headers(self)
     @cython.locals(size=cython.longlong)
     cdef long long _size(self) except? -7
-    @cython.locals(
-        at=cython.Py_ssize_t,
-        byte=cython.ulonglong,
-        value=cython.ulonglong,
-        shift=cython.int,
-    )
+    @cython.locals(at=cython.Py_ssize_t, byte=cython.ulonglong, value=cython.ulonglong,
+        shift=cython.int)
     cdef long long _varint(self) except? -7
 
 
 cpdef long long schema_id(data) except? -7
 @cython.locals(number=cython.longlong)
-cdef long long _schema_id_at(
-    const unsigned char[::1] data, Py_ssize_t at, long long size
-) except? -7
+cdef long long _schema_id_at(const unsigned char[::1] data, Py_ssize_t at,
+    long long size) except? -7
 cdef long long _sum(long long a, long long b) except? -7
 cdef long long _wrapped(a, b) except? -7
 
@@ -88,41 +72,25 @@ cdef enum:
 
 
 cdef class RecordBatch:
-    cdef object _read
-    cdef object _limits
+    cdef object _read, _limits
     cdef bytes _data
-    cdef Py_ssize_t _start
-    cdef Py_ssize_t _end
+    cdef Py_ssize_t _start, _end
     cdef int _attributes
     cdef long long _base_timestamp
     cdef object _append_time
-    cdef readonly long long most_records
-    cdef readonly long long base_offset
-    cdef readonly long long batch_bytes
+    cdef readonly long long most_records, base_offset, batch_bytes
     cdef readonly int magic
     cdef readonly str codec
     cdef readonly bint crc_ok
     cdef readonly str timestamp_type
-    cdef readonly object record_count
-    cdef readonly object partition_leader_epoch
-    cdef readonly object producer_id
-    cdef readonly object producer_epoch
+    cdef readonly object record_count, partition_leader_epoch, producer_id, producer_epoch
     cdef public object base_sequence
     cdef readonly object delete_horizon_ms
-    cdef readonly bint is_transactional
-    cdef readonly bint is_control
+    cdef readonly bint is_transactional, is_control
     cdef readonly list problems
 
-    cdef _set(
-        self,
-        long long base_offset,
-        long long batch_bytes,
-        int magic,
-        codec,
-        bint crc_ok,
-        timestamp_type,
-        limits,
-    )
+    cdef _set(self, long long base_offset, long long batch_bytes, int magic, codec, bint crc_ok,
+        timestamp_type, limits)
     @cython.locals(data=bytes, at=cython.Py_ssize_t, end=cython.Py_ssize_t, codec=cython.int)
     cpdef RecordCursor cursor(self)
     cpdef end(self, RecordCursor cursor)
@@ -134,22 +102,11 @@ cdef class RecordBatch:
 cpdef RecordBatch batch_of(bytes data, Py_ssize_t start, Py_ssize_t end, limits)
 
 
-@cython.locals(
-    data="const unsigned char[::1]",
-    places="const long long[::1]",
-    length=cython.Py_ssize_t,
-    index=cython.Py_ssize_t,
-    at=cython.longlong,
-    end=cython.longlong,
-    magic=cython.int,
-    crc_at=cython.longlong,
-    expected=cython.ulonglong,
-    crc=cython.ulonglong,
-    checked=cython.longlong,
-    wrong=cython.longlong,
-    first_at=cython.longlong,
-    first_offset=cython.longlong,
-)
+@cython.locals(data="const unsigned char[::1]", places="const long long[::1]",
+    length=cython.Py_ssize_t, index=cython.Py_ssize_t, at=cython.longlong, end=cython.longlong,
+    magic=cython.int, crc_at=cython.longlong, expected=cython.ulonglong, crc=cython.ulonglong,
+    checked=cython.longlong, wrong=cython.longlong, first_at=cython.longlong,
+    first_offset=cython.longlong)
 cpdef tuple count_checked(frame, notes, Py_ssize_t noted)
 
 
@@ -159,11 +116,6 @@ cdef class RecordSet:
     cdef readonly list problems
 
     cdef RecordBatch _batch(self, Py_ssize_t at, Py_ssize_t end)
-    @cython.locals(
-        data=bytes,
-        remaining_bytes=cython.Py_ssize_t,
-        magic=cython.int,
-        length=cython.longlong,
-        least=cython.longlong,
-    )
+    @cython.locals(data=bytes, remaining_bytes=cython.Py_ssize_t, magic=cython.int,
+        length=cython.longlong, least=cython.longlong)
     cdef Py_ssize_t _end(self, Py_ssize_t at) except -1

@@ -55,7 +55,7 @@ _NEWER_VERSIONS = 8
 _LONGEST_CLIENT_ID = 1024
 LONGEST_CLIENT_ID_BYTES = 4 * _LONGEST_CLIENT_ID
 """A character of UTF-8 has at most four bytes."""
-_CONTROL = re.compile("[\0-\x1f\x7f]")
+_CONTROL = "[\0-\x1f\x7f]"
 
 
 def highest_plausible_version(api: Api) -> int:
@@ -82,7 +82,7 @@ def has_control(text: str) -> bool:
     A client id may have any other character. Which of these are printable depends on the version of
     Unicode, and a stand-in for an emoji is rarely another one.
     """
-    return not text.isprintable() and _CONTROL.search(text) is not None
+    return not text.isprintable() and re.search(_CONTROL, text) is not None
 
 
 _INT16 = struct.Struct(">h").unpack_from

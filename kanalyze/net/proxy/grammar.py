@@ -51,8 +51,9 @@ _MAX_ROUNDS: Final = 4
 """How often a client of HTTP may ask: the answers before the last ask for credentials."""
 _BLANK_LINE: Final = b"\r\n\r\n"
 
+# Texts of patterns: compiled when the first connection needs one, which most captures never do.
 _V1: Final = b"PROXY "
-_V1_LINE: Final = re.compile(
+_V1_LINE: Final = (
     rb"PROXY (?:TCP([46]) ([0-9A-Fa-f:.]{2,45}) ([0-9A-Fa-f:.]{2,45}) ([0-9]{1,5}) ([0-9]{1,5})"
     rb"|UNKNOWN(?: ([^\r\n]*))?)"
 )
@@ -63,11 +64,11 @@ _V2_ADDRESS_BYTES: Final = {1: 4, 2: 16}
 """By the upper half of the byte for family and transport: IPv4, IPv6."""
 
 _CONNECT: Final = b"CONNECT "
-_CONNECT_LINE: Final = re.compile(rb"CONNECT ([!-~]+@)?([!-?A-~]{1,300}) HTTP/1\.[01]")
+_CONNECT_LINE: Final = rb"CONNECT ([!-~]+@)?([!-?A-~]{1,300}) HTTP/1\.[01]"
 _STATUS: Final = b"HTTP/1."
-_STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([0-9]{3})(?: ([^\r\n]*))?")
-_CONTENT_LENGTH: Final = re.compile(rb"content-length:[ \t]*([0-9]{1,5})[ \t]*", re.IGNORECASE)
-_HAS_SECRETS: Final = re.compile(rb"(?:proxy-)?authorization|cookie", re.IGNORECASE)
+_STATUS_LINE: Final = rb"HTTP/1\.[01] ([0-9]{3})(?: ([^\r\n]*))?"
+_CONTENT_LENGTH: Final = rb"(?i)content-length:[ \t]*([0-9]{1,5})[ \t]*"
+_HAS_SECRETS: Final = rb"(?i)(?:proxy-)?authorization|cookie"
 
 _SOCKS5, _SOCKS4 = 5, 4
 _NO_AUTHENTICATION, _PASSWORD, _NO_METHOD = 0, 2, 0xFF
@@ -76,7 +77,7 @@ _IPV4, _NAME, _IPV6 = 1, 3, 4
 _MAX_NAME_BYTES: Final = 255
 _SOCKS4_REPLIES: Final = range(0x5A, 0x5E)
 _SOCKS4_GRANTED: Final = 0x5A
-_CONTROL: Final = re.compile(rb"[\x00-\x1f\x7f]")
+_CONTROL: Final = rb"[\x00-\x1f\x7f]"
 
 
 class Head(NamedTuple):
@@ -234,7 +235,7 @@ def _proxy_v1(sender: _PrefixCursor, _other: _PrefixCursor) -> Layer | None:
         sender.at += len(_V1)
         sender.break_off()
         return Layer("proxy-v1")
-    line = _V1_LINE.fullmatch(sender.data, begin, end)
+    line = re.compile(_V1_LINE).fullmatch(sender.data, begin, end)
     if line is None:
         return None
     sender.at = end + 2
@@ -312,7 +313,7 @@ def _http_connect(sender: _PrefixCursor, other: _PrefixCursor) -> Layer | None:
         try:
             begin = sender.at
             lines = _http_lines(sender)
-            request = lines and _CONNECT_LINE.fullmatch(lines[0])
+            request = lines and re.fullmatch(_CONNECT_LINE, lines[0])
             if not request:
                 return None
             target = request[2].decode("ascii")
@@ -344,7 +345,7 @@ def _http_status(other: _PrefixCursor) -> int | None:
             return 0
         begin = other.at
         lines = _http_lines(other)
-        line = lines and _STATUS_LINE.fullmatch(lines[0])
+        line = lines and re.fullmatch(_STATUS_LINE, lines[0])
         if not line:
             return 0
         if line[2] is not None:
@@ -354,7 +355,8 @@ def _http_status(other: _PrefixCursor) -> int | None:
         if status < 200:
             return _http_status(other) if status >= 100 and other.at < _MAX_HTTP_BYTES else 0
         if status >= 300:
-            lengths = [match[1] for match in map(_CONTENT_LENGTH.fullmatch, lines) if match]
+            found = (re.fullmatch(_CONTENT_LENGTH, line) for line in lines)
+            lengths = [match[1] for match in found if match]
             other.take(int(lengths[0]) if lengths else 0, "bytes")
     except _Broken:
         other.break_off()
@@ -383,9 +385,9 @@ def _note_headers(cursor: _PrefixCursor, lines: list[bytes], begin: int) -> None
     kind: PartKind = "text"
     for line in lines[1:]:
         name, colon, _ = line.partition(b":")
-        if _CONTENT_LENGTH.fullmatch(line) is None:
+        if re.fullmatch(_CONTENT_LENGTH, line) is None:
             if line[:1] not in (b" ", b"\t"):  # else it continues the line before
-                kind = "secret" if _HAS_SECRETS.fullmatch(name) else "text"
+                kind = "secret" if re.fullmatch(_HAS_SECRETS, name) else "text"
             cursor.note(at, at + len(name), "text" if colon else kind)
             cursor.note(at + len(name) + len(colon), at + len(line), kind)
         at += len(line) + 2
@@ -477,7 +479,7 @@ def _socks5_address(cursor: _PrefixCursor) -> Endpoint | None:
     kind = cursor.byte()
     if kind == _NAME:
         name = cursor.take(cursor.byte(), "host")
-        if not name or _CONTROL.search(name):
+        if not name or re.search(_CONTROL, name):
             return None
         host = name.decode("utf-8", "backslashreplace")
     elif kind in (_IPV4, _IPV6):
@@ -521,7 +523,7 @@ def _terminated(cursor: _PrefixCursor, kind: PartKind) -> bytes | None:
     begin = cursor.at
     end = cursor.data.find(b"\0", begin, begin + _MAX_NAME_BYTES + 1)
     text = cursor.data[begin : begin + _MAX_NAME_BYTES + 1 if end < 0 else end]
-    if _CONTROL.search(text) or len(text) > _MAX_NAME_BYTES:
+    if re.search(_CONTROL, text) or len(text) > _MAX_NAME_BYTES:
         return None
     if end < 0:
         cursor.want()

@@ -23,19 +23,11 @@ cdef long long LARGEST_INT64
 
 
 cdef class OffsetColumns:
-    cdef IntBuffer _is_acquired
-    cdef IntBuffer _delivery_count
-    cdef IntBuffer _produced_time
-    cdef IntBuffer _delay
+    cdef IntBuffer _is_acquired, _delivery_count, _produced_time, _delay
     cdef list _produced
     cdef object _acquired
-    cdef long long _fetched_ns
-    cdef long long _produced_from
-    cdef long long _produced_end
-    cdef long long _produced_ns
-    cdef long long _acquired_from
-    cdef long long _acquired_end
-    cdef long long _deliveries
+    cdef long long _fetched_ns, _produced_from, _produced_end, _produced_ns, _acquired_from
+    cdef long long _acquired_end, _deliveries
 
     cpdef match(self, long long fetched_ns, list produced, acquired)
     cdef int put(self, Py_ssize_t at, long long offset) except -1
@@ -44,73 +36,35 @@ cdef class OffsetColumns:
 
 cdef class RecordColumns:
     cdef dict _buffers
-    cdef list _names
-    cdef list _header_names
-    cdef list _of_rows
-    cdef list _shared
-    cdef IntBuffer _index
-    cdef IntBuffer _offset
-    cdef IntBuffer _timestamp
-    cdef IntBuffer _key_bytes
-    cdef IntBuffer _value_bytes
-    cdef IntBuffer _header_count
-    cdef IntBuffer _sequence
+    cdef list _names, _header_names, _of_rows, _shared
+    cdef IntBuffer _index, _offset, _timestamp, _key_bytes, _value_bytes, _header_count, _sequence
     cdef IntBuffer _crc_ok
-    cdef WordBuffer _control_type
-    cdef WordBuffer _key
-    cdef WordBuffer _key_encoding
-    cdef WordBuffer _value
-    cdef WordBuffer _value_encoding
-    cdef WordBuffer _header_key
-    cdef WordBuffer _header_value
-    cdef WordBuffer _header_encoding
-    cdef IntBuffer _header_ends
-    cdef IntBuffer _key_schema_id
-    cdef IntBuffer _value_schema_id
-    cdef WordBuffer _key_schema_guid
-    cdef WordBuffer _value_schema_guid
-    cdef WordBuffer _trace_id
-    cdef WordBuffer _parent_span_id
-    cdef WordBuffer _name
+    cdef WordBuffer _control_type, _key, _key_encoding, _value, _value_encoding, _header_key
+    cdef WordBuffer _header_value, _header_encoding
+    cdef IntBuffer _header_ends, _key_schema_id, _value_schema_id
+    cdef WordBuffer _key_schema_guid, _value_schema_guid, _trace_id, _parent_span_id, _name
     cdef IntBuffer _name_ends
     cdef dict _name_codes
-    cdef Py_ssize_t _names_written
-    cdef Py_ssize_t _name_room
+    cdef Py_ssize_t _names_written, _name_room
     cdef readonly OffsetColumns by_offset
     cdef WordBuffer _found_in
-    cdef Py_ssize_t _rows
-    cdef Py_ssize_t _room
-    cdef Py_ssize_t _headers
-    cdef Py_ssize_t _header_room
-    cdef Py_ssize_t _first
+    cdef Py_ssize_t _rows, _room, _headers, _header_room, _first
     cdef long long _bytes
-    cdef tuple _cells
-    cdef tuple _more_cells
+    cdef tuple _cells, _more_cells
     cdef list _wrong_crcs
     cdef RecordBatch _batch
     cdef object _show
     cdef long long _longest
-    cdef bint _is_assigned
-    cdef bint _has_offset
+    cdef bint _is_assigned, _has_offset
     cdef long long _assigned
 
     cdef bint _is_full(self)
-    cpdef begin(
-        self,
-        tuple cells,
-        tuple more_cells=*,
-        RecordBatch batch=*,
-        assigned=*,
-        bint is_assigned=*,
-    )
+    cpdef begin(self, tuple cells, tuple more_cells=*, RecordBatch batch=*, assigned=*,
+        bint is_assigned=*)
     @cython.locals(count=cython.longlong, at=cython.Py_ssize_t, headers=tuple)
-    cpdef long long add_all(
-        self, RecordCursor cursor, long long index, long long most
-    ) except -1
+    cpdef long long add_all(self, RecordCursor cursor, long long index, long long most) except -1
     @cython.locals(at=cython.Py_ssize_t)
-    cpdef add(
-        self, long long index, record, control_type, found_in=*, bint hides_value=*
-    )
+    cpdef add(self, long long index, record, control_type, found_in=*, bint hides_value=*)
     cpdef add_none(self)
     cpdef drain(self)
     @cython.locals(sequence=cython.longlong)
@@ -121,13 +75,11 @@ cdef class RecordColumns:
     cdef _put_known_headers(self, Py_ssize_t at, tuple headers)
     cdef int _put_ends(self, Py_ssize_t at) except -1
     cdef long long _assigned_offset(self, long long index) except? -7
-    cdef int _put_sizes(
-        self, Py_ssize_t at, long long key_bytes, long long value_bytes, long long headers
-    ) except -1
+    cdef int _put_sizes(self, Py_ssize_t at, long long key_bytes, long long value_bytes,
+        long long headers) except -1
     @cython.locals(size=cython.Py_ssize_t, kind=cython.int)
-    cdef Py_ssize_t _put_text(
-        self, WordBuffer text, WordBuffer encoding, Py_ssize_t at, bytes data
-    ) except -1
+    cdef Py_ssize_t _put_text(self, WordBuffer text, WordBuffer encoding, Py_ssize_t at,
+        bytes data) except -1
     @cython.locals(at=cython.Py_ssize_t, size=cython.Py_ssize_t)
     cdef _put_header(self, bytes key, bytes value)
     @cython.locals(at=cython.Py_ssize_t)
@@ -141,9 +93,8 @@ cdef _fill(list buffers, Py_ssize_t column, tuple cells, Py_ssize_t first, Py_ss
 cdef int _fill_words(WordBuffer buffer, Py_ssize_t first, Py_ssize_t end, word) except -1
 @cython.locals(at=cython.Py_ssize_t)
 cdef int _fill_ints(IntBuffer buffer, Py_ssize_t first, Py_ssize_t end, long long value) except -1
-@cython.locals(
-    view="const unsigned char[::1]", at=cython.Py_ssize_t, byte=cython.uchar, kind=cython.int
-)
+@cython.locals(view="const unsigned char[::1]", at=cython.Py_ssize_t, byte=cython.uchar,
+    kind=cython.int)
 cdef int _kind_of(bytes data) except -1
 cdef long long _wrapped(a, b) except? -7
 
@@ -153,15 +104,11 @@ cdef class RecordFieldRows:
     cdef list _problems
     cdef tuple _cells
     cdef object _assigned
-    cdef bint _is_produce
-    cdef bint _has_base_offsets
-    cdef long long _index
-    cdef long long _records_left
+    cdef bint _is_produce, _has_base_offsets
+    cdef long long _index, _records_left
     cdef RecordBatch _batch
     cdef RecordCursor _cursor
-    cdef object _records
-    cdef object _fetched
-    cdef object _search
+    cdef object _records, _fetched, _search
     cdef bint _may_have_secrets
     cdef object _is_aborted
 

@@ -7,59 +7,31 @@ from kanalyze.kafka.codec.values cimport BodyDecoder
 from kanalyze.kafka.framing.frame cimport plain_body
 
 cdef class _PartitionRecords:
-    cdef readonly object topic
-    cdef readonly object topic_id
-    cdef readonly object partition
-    cdef readonly object error_code
-    cdef readonly object assigned_offset
+    cdef readonly object topic, topic_id, partition, error_code, assigned_offset
     cdef readonly bytes data
     cdef readonly object first_offset
     cdef public object marked
 
 
 cdef class _PartitionCells:
-    cdef readonly object topic
-    cdef readonly object topic_id
-    cdef readonly object partition
-    cdef readonly object record_bytes
-    cdef readonly object base_offset
-    cdef readonly object error_code
+    cdef readonly object topic, topic_id, partition, record_bytes, base_offset, error_code
 
 
 cdef class _RequestRows:
-    cdef list _cells
-    cdef list _items
+    cdef list _cells, _items
     cdef object _offsets
 
-    @cython.locals(
-        cells=list,
-        capture=list,
-        connection=list,
-        number=list,
-        broker_ip=list,
-        client_id=list,
-        request_packets=list,
-        response_packets=list,
-    )
+    @cython.locals(cells=list, capture=list, connection=list, number=list, broker_ip=list,
+        client_id=list, request_packets=list, response_packets=list)
     cpdef _RequestCells row(self, Py_ssize_t at)
-    @cython.locals(
-        topics=list,
-        topic_ids=list,
-        partitions=list,
-        sizes=list,
-        offsets=list,
-        codes=list,
-        n=cython.Py_ssize_t,
-    )
+    @cython.locals(topics=list, topic_ids=list, partitions=list, sizes=list, offsets=list,
+        codes=list, n=cython.Py_ssize_t)
     cpdef list items(self, Py_ssize_t at)
 
 
 cdef class _RequestCells:
     cdef tuple connection
-    cdef object broker_ip
-    cdef object client_id
-    cdef object request_packet
-    cdef object response_packet
+    cdef object broker_ip, client_id, request_packet, response_packet
     cdef _RequestRows _rows
     cdef Py_ssize_t _at
 
@@ -82,36 +54,22 @@ cdef class _MessageLayout:
 
 
 cdef class RecordReader:
-    cdef object _catalog
-    cdef object _decoders
-    cdef object _filter
-    cdef object _show
-    cdef object _limits
-    cdef object _produced
-    cdef object _search
+    cdef object _catalog, _decoders, _filter, _show, _limits, _produced, _search
     cdef bint _reads_contents
-    cdef dict _layouts
-    cdef dict _topic_ids
+    cdef dict _layouts, _topic_ids
 
     @cython.locals(holder=_RecordsMessage, part=_PartitionRecords, parts=list, fields=list)
     cdef list _fields(self, Exchange exchange, _RequestCells row, RecordColumns columns)
-    @cython.locals(
-        layout=_MessageLayout,
-        body=cython.Py_ssize_t,
-        parts=list,
-        row_partitions=dict,
-        partitions=list,
-        part=_PartitionRecords,
-    )
+    @cython.locals(layout=_MessageLayout, body=cython.Py_ssize_t, parts=list, row_partitions=dict,
+        partitions=list, part=_PartitionRecords)
     cdef list _partitions(self, Exchange exchange, _RecordsMessage holder)
     cdef _PartitionRecords _part(self, _RecordsMessage holder, dict row_partitions, topic, topic_id, partition, bytes records)
     cdef _MessageLayout _make_layout(self, api_key, api_version, version)
     cdef Py_ssize_t _body(self, bytes data, _MessageLayout layout) except -1
     cdef object _topic_id(self, topic_id)
     cdef bint _is_selected(self, _PartitionRecords part) except *
-    cdef RecordFieldRows _field(
-        self, Exchange exchange, _RecordsMessage holder, _PartitionRecords part
-    )
+    cdef RecordFieldRows _field(self, Exchange exchange, _RecordsMessage holder,
+        _PartitionRecords part)
     cdef _fetched(self, Exchange exchange, _RecordsMessage holder, _PartitionRecords part)
     cpdef _transactions(self, Exchange exchange, _PartitionRecords part)
     @cython.locals(message=Message)

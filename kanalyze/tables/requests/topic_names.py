@@ -52,8 +52,8 @@ def topic_id_of(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "==")
 
 
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9a-fA-F]{32}")
-_BASE64 = re.compile(r"[A-Za-z0-9_-]{22}(==)?")
+_UUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9a-fA-F]{32}"
+_BASE64 = r"[A-Za-z0-9_-]{22}(==)?"
 
 
 def parse_topic_ids(text: str) -> dict[bytes, str]:
@@ -97,9 +97,9 @@ def _line_pairs(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _topic_id(text: str, where: str) -> bytes:
-    if _UUID.fullmatch(text):
+    if re.fullmatch(_UUID, text):
         return bytes.fromhex(text.replace("-", ""))
-    if _BASE64.fullmatch(text):
+    if re.fullmatch(_BASE64, text):
         try:
             return base64.urlsafe_b64decode(text[:22] + "==")
         except binascii.Error as error:
