@@ -32,7 +32,7 @@ from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.errors import KanalyzeError
 from kanalyze.queries.engine import QueryError
 from kanalyze.queries.files import built_in, words_of
-from kanalyze.queries.mapped_rows import MappedRows
+from kanalyze.queries.mapped_rows import MappedTables
 from kanalyze.queries.row_buffers import ROW_GROUP, RowBuffers
 from kanalyze.queries.saved import (
     ROWS,
@@ -249,8 +249,8 @@ REPORT_MEMORY_BYTES = 64 << 20
 for more rows."""
 
 _INCOMING = "incoming"
-_MAPPED = "mapped_"
-"""How the names of tables begin that are mapped."""
+_CREATE = f"CREATE TABLE {ROWS}.{{}} AS FROM {_INCOMING}"
+_INSERT = f"INSERT INTO {ROWS}.{{}} FROM {_INCOMING}"
 _COPY_OPTIONS = {
     "csv": "FORMAT csv, HEADER true",
     "jsonl": "FORMAT json, ARRAY false",
@@ -318,9 +318,7 @@ class Database(ClosedAtEnd):
         self._connection.execute(f"ATTACH '{path}' AS {_TABLES} ({options})")
         self._connection.execute(f"USE {_TABLES}")
         self._buffers = RowBuffers()
-        self._columns: dict[str, list[tuple[str, str | None]]] = {}
-        self._mapped: dict[str, MappedRows] = {}
-        self._most_mapped_bytes = mapped_bytes
+        self._mapped = MappedTables(self._connection, self._folder.path, mapped_bytes)
         self._derived = DerivedViews(self._connection)
         self.headers: list[dict[str, Any]] = []
         """The headers of the attached saved files."""
@@ -355,8 +353,7 @@ class Database(ClosedAtEnd):
     def close(self) -> None:
         """Discard all tables and remove all files; a second call does nothing."""
         self._connection.close()
-        for mapped in self._mapped.values():
-            mapped.close()
+        self._mapped.close()
         self._folder.close()
 
     def create(self, table: str, schema: pa.Schema) -> None:
@@ -366,11 +363,10 @@ class Database(ClosedAtEnd):
         schema = self._buffers.create(table, schema)
         # Not schema.empty_table(): if pandas is installed, that imports it.
         empty = pa.Table.from_batches([], schema)
-        self._run_with(empty, f"CREATE TABLE {ROWS}.{table} AS FROM {_INCOMING}")
-        self._columns[table] = [(field.name, _timestamp_name(field)) for field in schema]
-        self._connection.execute(view_of(table, self._columns[table]))
-        if self._most_mapped_bytes:
-            self._mapped[table] = MappedRows(self._folder.path / f"{table}.arrow", schema)
+        self._write(table, empty, _CREATE)
+        columns = [(field.name, _timestamp_name(field)) for field in schema]
+        self._connection.execute(view_of(table, columns))
+        self._mapped.create(table, schema, columns)
 
     @property
     def tables(self) -> frozenset[str]:
@@ -381,32 +377,10 @@ class Database(ClosedAtEnd):
         """Add rows to a table; the batch must have the table's columns."""
         self._derived.drop()
         batch = self._buffers.numbered(table, batch)
-        if self._mapped_bytes() + batch.nbytes > self._most_mapped_bytes:
-            self._compress_mapped()
-        if self._mapped:
-            self._mapped[table].add(batch)
-        else:
-            self._compress(table, batch)
-
-    def _compress(self, table: str, batch: pa.RecordBatch) -> None:
-        rows = self._buffers.add(table, batch)
-        if rows is not None:
-            self._run_with(rows, f"INSERT INTO {ROWS}.{table} FROM {_INCOMING}")
-
-    def _mapped_bytes(self) -> int:
-        return sum(mapped.bytes for mapped in self._mapped.values())
-
-    def _compress_mapped(self) -> None:
-        """Compress the rows that are mapped, and from now on all rows."""
-        mapped_tables, self._mapped = self._mapped, {}
-        self._most_mapped_bytes = 0
-        for table, mapped in mapped_tables.items():
-            self._connection.execute(f"DROP VIEW IF EXISTS temp.{table}")
-            self._connection.unregister(f"{_MAPPED}{table}")
-            if mapped.rows:
-                for batch in mapped.table().to_batches():
-                    self._compress(table, batch)
-            mapped.close()
+        if not self._mapped.add(table, batch):
+            # From now on no rows are mapped.
+            for name, rows in self._buffers.add_all([*self._mapped.take_all(), (table, batch)]):
+                self._write(name, rows)
 
     def insert_files(self, table: str, files: Sequence[str]) -> None:
         """Add the rows of Parquet files to a table, in half the time of :meth:`insert`.
@@ -420,7 +394,8 @@ class Database(ClosedAtEnd):
             KanalyzeError: a file cannot be read.
         """
         self._derived.drop()
-        self._compress_mapped()
+        for name, rows in self._buffers.add_all(self._mapped.take_all()):
+            self._write(name, rows)
         names = ", ".join(map(quoted, self._buffers.columns(table)))
         sql = f"""
             INSERT INTO {ROWS}.{table} SELECT {names}
@@ -535,7 +510,7 @@ class Database(ClosedAtEnd):
         except self._errors as error:
             raise QueryError(_one_line(error), query.name) from None
         finally:
-            self._release_mapped()
+            self._mapped.release()
 
     def interrupt(self) -> None:
         """Interrupt the query of another thread, if there is one; it raises a QueryError there."""
@@ -559,28 +534,16 @@ class Database(ClosedAtEnd):
     def _insert_all(self) -> None:
         """Write all buffered rows, and let queries take the memory that they may."""
         for table, rows in self._buffers.take_all():
-            self._run_with(rows, f"INSERT INTO {ROWS}.{table} FROM {_INCOMING}")
-        for table, mapped in self._mapped.items():
-            if mapped.is_changed:
-                self._show_mapped(table, mapped)
-        self._memory.begin_queries(self._connection, self._mapped_bytes())
+            self._write(table, rows)
+        self._mapped.show()
+        self._memory.begin_queries(self._connection, self._mapped.bytes)
         if self._query_threads > 1:
             self._connection.execute(f"SET threads = {self._query_threads}")
             self._query_threads = 1
 
-    def _show_mapped(self, table: str, mapped: MappedRows) -> None:
-        """Make the view of a table whose rows are mapped."""
-        name = f"{_MAPPED}{table}"
-        self._connection.register(name, mapped.table())
-        self._connection.execute(view_of(table, self._columns[table], name))
-
-    def _release_mapped(self) -> None:
-        """Give back the memory that the rows of the last query took."""
-        for mapped in self._mapped.values():
-            mapped.release()
-
-    def _run_with(self, incoming: pa.Table, sql: str) -> None:
-        """Run a statement that reads ``incoming``."""
+    def _write(self, table: str, incoming: pa.Table, statement: str = _INSERT) -> None:
+        """Write rows to a table."""
+        sql = statement.format(table)
         self._connection.register(_INCOMING, incoming)
         self._memory.begin_insert(self._connection, incoming.nbytes)
         with self._errors_as(KanalyzeError):

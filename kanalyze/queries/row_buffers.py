@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kanalyze.queries.saved import REQUEST_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
 
@@ -64,6 +64,13 @@ class RowBuffers:
     def add(self, table: str, batch: pa.RecordBatch) -> pa.Table | None:
         """Add rows of :meth:`numbered` to a table; return those to be written now, if any."""
         return self._buffers[table].add(batch)
+
+    def add_all(self, rows: Iterable[tuple[str, pa.RecordBatch]]) -> Iterator[tuple[str, pa.Table]]:
+        """Add rows to tables; yield tables with those that are to be written now."""
+        for table, batch in rows:
+            written = self.add(table, batch)
+            if written is not None:
+                yield table, written
 
     def take_all(self) -> Iterator[tuple[str, pa.Table]]:
         """Yield the name of each table that has buffered rows, and these rows."""
