@@ -63,7 +63,6 @@ partitions are unknown and it is empty here.
 from __future__ import annotations
 
 from array import array
-from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kanalyze.common.plain_values import fields, items
@@ -718,7 +717,6 @@ _MAX_SESSIONS = 10_000
 _MAX_SESSION_PARTITIONS = 500_000
 """Most partitions in all sessions together."""
 _NO_SESSION = 0
-_MIN_QUEUE = 64
 
 
 class FetchSession:
@@ -806,8 +804,7 @@ class FetchSessions:
         self._sessions: list[FetchSession | None] = []
         """By entry of ``_keys``; None for one that was removed."""
         self._queue: list[tuple[int, int, int]] = []
-        """A heap of the sessions by use, as use, connection and id. The use is the last or one
-        before it: only a session that is about to be dropped has its last one looked up."""
+        """The sessions at some time, by use, the oldest last: as use, connection and id."""
         self._fetches = 0
         self._most_sessions = most_sessions
         self._most_partitions = most_partitions
@@ -889,11 +886,6 @@ class FetchSessions:
         self._sessions.append(session)
         self._use(session)
         self._partitions += len(session.keys)
-        if len(self._queue) > 2 * len(self) + _MIN_QUEUE:  # most of them are of removed sessions
-            self._queue = self._uses()
-            heapify(self._queue)
-        else:
-            heappush(self._queue, (session.used, connection, session_id))
 
     def _use(self, session: FetchSession) -> None:
         self._fetches += 1
@@ -928,12 +920,11 @@ class FetchSessions:
     def _drop_oldest(self) -> None:
         """Drop the least recently used sessions while there are too many sessions or partitions."""
         while len(self) > self._most_sessions or self._partitions > self._most_partitions:
-            used, connection, session_id = heappop(self._queue)
+            if not self._queue:
+                self._queue = sorted(self._uses(), reverse=True)
+            used, connection, session_id = self._queue.pop()
             entry = self._keys.find(connection, session_id, 0, 0)
             session = self._sessions[entry] if entry >= 0 else None
-            if session is None:
-                continue  # it was removed
-            if session.used == used:
+            # All that were used or added since the queue was made are later than the rest of it.
+            if session is not None and session.used == used:
                 self._forget(connection, session_id)
-            else:
-                heappush(self._queue, (session.used, connection, session_id))

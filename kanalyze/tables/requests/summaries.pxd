@@ -73,7 +73,6 @@ cdef class PartitionColumns:
     cdef int forget(self, Py_ssize_t at, int column) except -1
     cdef inline bint has(self, Py_ssize_t at, int column) except -1
     cdef inline long long number(self, Py_ssize_t at, int column) except? FAILED
-    cdef object get(self, Py_ssize_t at, int column)
     cdef inline long long partition(self, Py_ssize_t at) except? FAILED
     @cython.locals(begin=cython.Py_ssize_t, cell=cython.Py_ssize_t)
     cdef insert(self, Py_ssize_t at, long long topic, long long topic_id)
@@ -105,6 +104,7 @@ cdef class PartitionColumns:
     cpdef add_partition(self, summary)
 
 
+cdef object _value_at(PartitionColumns columns, Py_ssize_t at, int column)
 cdef object _partition_at(PartitionColumns columns, Py_ssize_t at)
 
 

@@ -206,10 +206,6 @@ class PartitionColumns:
         """Return the value of a column, which must be known, the topic or its id."""
         return self.cells[at * CELLS + column]
 
-    def get(self, at: int, column: int) -> int | None:
-        """Return the value of a column; None if unknown."""
-        return self.number(at, column) if self.has(at, column) else None
-
     def partition(self, at: int) -> int:
         """Return the partition; ``NO_PARTITION`` for a topic as a whole."""
         return self.number(at, PARTITION) if self.has(at, PARTITION) else NO_PARTITION
@@ -325,19 +321,23 @@ class PartitionColumns:
                 self.put(at, column, value)
 
 
+def _value_at(columns: PartitionColumns, at: int, column: int) -> int | None:
+    return columns.number(at, column) if columns.has(at, column) else None
+
+
 def _partition_at(columns: PartitionColumns, at: int) -> PartitionSummary:
-    codec = columns.get(at, CODEC)
+    codec = _value_at(columns, at, CODEC)
     return PartitionSummary(
         columns.topics.name(columns.number(at, TOPIC)),
         columns.topics.id(columns.number(at, TOPIC_ID)),
-        columns.get(at, PARTITION),
-        columns.get(at, RECORD_COUNT),
-        columns.get(at, RECORD_BYTES),
-        columns.get(at, BASE_OFFSET),
-        columns.get(at, HIGH_WATERMARK),
+        _value_at(columns, at, PARTITION),
+        _value_at(columns, at, RECORD_COUNT),
+        _value_at(columns, at, RECORD_BYTES),
+        _value_at(columns, at, BASE_OFFSET),
+        _value_at(columns, at, HIGH_WATERMARK),
         None if codec is None else SEEN_CODECS[codec],
-        columns.get(at, ERROR_CODE),
-        columns.get(at, LAST_OFFSET),
+        _value_at(columns, at, ERROR_CODE),
+        _value_at(columns, at, LAST_OFFSET),
     )
 
 
