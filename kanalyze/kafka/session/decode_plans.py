@@ -300,8 +300,8 @@ _NO_FIELDS = Projection.of()
 def is_padding(frame: Frame, at: int) -> bool:
     """Return true if the bytes from ``at`` on are the padding that some clients write, or none."""
     size = frame.length - at
-    if size > _PADDING_BYTES:
-        return False
+    if size == 0 or size > _PADDING_BYTES:
+        return size == 0
     try:
         return not any(frame.read(at, size))
     except WireError:  # they are missing

@@ -21,7 +21,6 @@ from kanalyze.common.saved import Saved, load_each, save_each
 from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES
 from kanalyze.kafka.session.connection import payload_bytes
 from kanalyze.kafka.session.heuristics import is_answered_first
-from kanalyze.kafka.session.replay_buffer import ReplayBuffer
 from kanalyze.kafka.session.request_scan import (
     FirstBytes,
     FirstBytesReader,
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.message_reader import MessageReader
+    from kanalyze.kafka.session.replay_buffer import ReplayBuffer
     from kanalyze.kafka.session.request_scan import Wire
     from kanalyze.model.streams import StreamItem, StreamUpdate
     from kanalyze.model.tcp import TcpConnection
@@ -129,6 +129,9 @@ class UndecidedStream:
     _SAVED = Saved("is_tls:bool buffer:here first:here scan:here")
 
     def __init__(self, tcp: TcpConnection, index: int) -> None:
+        # imported late: nearly every connection is detected at first sight
+        from kanalyze.kafka.session.replay_buffer import ReplayBuffer
+
         self.tcp = tcp
         self.index = index
         self.buffer = ReplayBuffer()

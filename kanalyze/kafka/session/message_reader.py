@@ -571,6 +571,7 @@ KeepsBytes: TypeAlias = "Callable[[int], bool]"
 RECORD_APIS = frozenset({0, 1, 59, 78})
 """Keys of the APIs whose messages have record data: Produce, Fetch, FetchSnapshot, ShareFetch."""
 
+_UNREADABLE = AnomalyKind.MALFORMED_BODY, AnomalyKind.MISSING_BYTES
 _TOO_LARGE = DecodedBody(
     None, None, AnomalyKind.MEMORY_LIMIT, "a body that is too large to be read"
 )
@@ -711,7 +712,7 @@ class MessageBodies:
             self._add_batches(frame, exchange, body.batches, direction, events)
         problem = body.problem
         if problem is not None:
-            if problem in (AnomalyKind.MALFORMED_BODY, AnomalyKind.MISSING_BYTES):
+            if problem in _UNREADABLE:
                 exchange.malformed = True
             tcp = exchange.peers.tcp
             anomaly = frame_anomaly(problem, tcp, frame, direction, body.detail, exchange)

@@ -64,6 +64,16 @@ def test_whatever_the_wire_brings_has_a_row_in_every_state_that_is_not_closed() 
         assert (StreamEvent.LOGIN_BEGAN in TRANSITIONS[state]) != is_login
 
 
+def test_only_the_login_itself_begins_or_ends_it() -> None:
+    """So both directions are in it, or neither is."""
+    in_login = {StreamState.LOGIN, StreamState.LOST_IN_LOGIN}
+    changes = {StreamEvent.LOGIN_BEGAN, StreamEvent.LOGIN_ENDED}
+    for state in set(StreamState) - {StreamState.CLOSED}:
+        for event, end in TRANSITIONS[state].items():
+            if event is not StreamEvent.ENDED:
+                assert ((state in in_login) != (end in in_login)) == (event in changes)
+
+
 def test_the_table_for_contributors_is_the_one_of_the_code() -> None:
     text = (Path(kanalyze.__file__).parent.parent / "CONTRIBUTING.md").read_text("utf-8")
     shown = {}
