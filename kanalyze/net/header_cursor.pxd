@@ -50,38 +50,22 @@ cdef enum:
 # After "except" stands a name, because Cython writes wrong code for a number in a final class.
 @cython.final
 cdef class HeaderCursor:
-    cdef readonly object batch
-    cdef readonly object stats
+    cdef readonly object batch, stats
     cdef readonly long long row
-    cdef public long long at
-    cdef public long long limit
-    cdef public long long end
+    cdef public long long at, limit, end
     cdef readonly long long wire_bytes
-    cdef public long long kind
-    cdef public long long kind_at
-    cdef public long long kind_limit
-    cdef public long long tunnels
+    cdef public long long kind, kind_at, kind_limit, tunnels
     cdef public bint is_ipv6
-    cdef public unsigned long long source_high
-    cdef public unsigned long long source_low
-    cdef public unsigned long long destination_high
-    cdef public unsigned long long destination_low
-    cdef public long long identification
-    cdef public long long ip_at
-    cdef public long long ip_end
-    cdef public long long datagram_protocol
-    cdef public long long fragment_offset
+    cdef public unsigned long long source_high, source_low, destination_high, destination_low
+    cdef public long long identification, ip_at, ip_end, datagram_protocol, fragment_offset
     cdef public bint has_more
     cdef public object datagram_key
     cdef readonly long long base
     cdef const unsigned char[::1] data
-    cdef const long long[::1] _offsets
-    cdef const long long[::1] _captured
-    cdef const long long[::1] _wires
+    cdef const long long[::1] _offsets, _captured, _wires
     cdef const int[::1] _links
     cdef list _joined
-    cdef long long _joined_bytes
-    cdef long long _used_bytes
+    cdef long long _joined_bytes, _used_bytes
 
     cpdef long long begin(self, long long row) except? DROPPED
     cpdef long long u8(self, long long at) except? DROPPED
@@ -112,37 +96,20 @@ cpdef long long read_ethernet(HeaderCursor cursor) except? -1
 @cython.locals(_i=cython.int)
 cpdef long long without_tags(HeaderCursor cursor, long long kind) except? -1
 cdef bint is_tag(long long kind) noexcept
-@cython.locals(
-    start=cython.longlong,
-    kind=cython.longlong,
-    organization=cython.longlong,
-    ethertype=cython.longlong,
-)
+@cython.locals(start=cython.longlong, kind=cython.longlong, organization=cython.longlong,
+    ethertype=cython.longlong)
 cpdef long long read_llc(HeaderCursor cursor) except? -1
-@cython.locals(
-    first=cython.longlong, total_bytes=cython.longlong, header_bytes=cython.longlong
-)
+@cython.locals(first=cython.longlong, total_bytes=cython.longlong, header_bytes=cython.longlong)
 cpdef bint looks_like_ip(HeaderCursor cursor, long long skip, long long kind) except -1
 @cython.locals(ethertype=cython.longlong)
 cpdef bint looks_like_ethernet(HeaderCursor cursor, long long skip) except -1
-@cython.locals(
-    at=cython.longlong,
-    version=cython.longlong,
-    header_bytes=cython.longlong,
-    total_bytes=cython.longlong,
-    fragment_field=cython.longlong,
-    protocol=cython.longlong,
-)
+@cython.locals(at=cython.longlong, version=cython.longlong, header_bytes=cython.longlong,
+    total_bytes=cython.longlong, fragment_field=cython.longlong, protocol=cython.longlong)
 cpdef long long read_ipv4(HeaderCursor cursor) except? -1
 @cython.locals(at=cython.longlong, total_bytes=cython.longlong, protocol=cython.longlong)
 cpdef long long read_ipv6(HeaderCursor cursor) except? -1
-@cython.locals(
-    _i=cython.int,
-    at=cython.longlong,
-    following=cython.longlong,
-    length=cython.longlong,
-    fragment_field=cython.longlong,
-)
+@cython.locals(_i=cython.int, at=cython.longlong, following=cython.longlong, length=cython.longlong,
+    fragment_field=cython.longlong)
 cdef long long without_extensions(HeaderCursor cursor, long long protocol) except? -1
 cdef bint is_option(long long protocol) noexcept
 @cython.locals(fragment_field=cython.longlong)

@@ -1,26 +1,9 @@
 # The C types of headers.py.
 cimport cython
 
-from kanalyze.net.header_cursor cimport (
-    ANY_IP,
-    DROPPED,
-    ETHERNET,
-    FAMILY,
-    FRAGMENT,
-    IP_VERSION,
-    IPV4,
-    IPV6,
-    LLC_FRAME,
-    TCP,
-    TOO_DEEP,
-    TRANSPORT,
-    HeaderCursor,
-    read_ethernet,
-    read_ipv4,
-    read_ipv6,
-    read_llc,
-    without_tags,
-)
+from kanalyze.net.header_cursor cimport (ANY_IP, DROPPED, ETHERNET, FAMILY, FRAGMENT, IP_VERSION,
+    IPV4, IPV6, LLC_FRAME, TCP, TOO_DEEP, TRANSPORT, HeaderCursor, read_ethernet, read_ipv4,
+    read_ipv6, read_llc, without_tags)
 
 cdef enum:
     BSD_LOOPBACK = 0
@@ -43,47 +26,21 @@ cdef enum:
 @cython.final
 cdef class SegmentColumnsBuilder:
     cdef dict _arrays
-    cdef long long _used
-    cdef long long _segments
-    cdef long long[::1] _number
-    cdef long long[::1] _time_ns
-    cdef long long[::1] _is_ipv6
-    cdef unsigned long long[::1] _source_high
-    cdef unsigned long long[::1] _source_low
-    cdef unsigned long long[::1] _destination_high
-    cdef unsigned long long[::1] _destination_low
-    cdef long long[::1] _source_port
-    cdef long long[::1] _destination_port
-    cdef long long[::1] _sequence
-    cdef long long[::1] _acknowledgment
-    cdef long long[::1] _flags
-    cdef long long[::1] _window
-    cdef long long[::1] _checksum
-    cdef long long[::1] _identification
-    cdef long long[::1] _payload_start
-    cdef long long[::1] _payload_bytes
+    cdef long long _used, _segments
+    cdef long long[::1] _number, _time_ns, _is_ipv6
+    cdef unsigned long long[::1] _source_high, _source_low, _destination_high, _destination_low
+    cdef long long[::1] _source_port, _destination_port, _sequence, _acknowledgment, _flags
+    cdef long long[::1] _window, _checksum, _identification, _payload_start, _payload_bytes
     cdef long long[::1] _captured_bytes
 
-    @cython.locals(
-        numbers="const long long[::1]",
-        times="const long long[::1]",
-        row=cython.Py_ssize_t,
-        link=cython.longlong,
-    )
+    @cython.locals(numbers="const long long[::1]", times="const long long[::1]",
+        row=cython.Py_ssize_t, link=cython.longlong)
     cpdef read_all(self, HeaderCursor cursor, reassemble, long long shard_index, long long shard_count)
-    @cython.locals(
-        at=cython.longlong,
-        header_bytes=cython.longlong,
-        payload_start=cython.longlong,
-        payload_bytes=cython.longlong,
-        captured_bytes=cython.longlong,
-        source_port=cython.longlong,
-        destination_port=cython.longlong,
-        row=cython.longlong,
-    )
-    cdef bint _take(
-        self, HeaderCursor cursor, long long shard_index, long long shard_count
-    ) except -1
+    @cython.locals(at=cython.longlong, header_bytes=cython.longlong, payload_start=cython.longlong,
+        payload_bytes=cython.longlong, captured_bytes=cython.longlong, source_port=cython.longlong,
+        destination_port=cython.longlong, row=cython.longlong)
+    cdef bint _take(self, HeaderCursor cursor, long long shard_index,
+        long long shard_count) except -1
 
 
 cdef bint drop_cut(HeaderCursor cursor) except -1
@@ -126,28 +83,17 @@ cdef long long count_unknown(HeaderCursor cursor, long long link) except? -1
 cdef unsigned long long MIX_ADDRESS, MIX_PORT, MIX_BOTH, LOW_64_BITS
 
 
-@cython.locals(
-    target="long long[::1]",
-    source_high="const unsigned long long[::1]",
-    source_low="const unsigned long long[::1]",
-    source_port="const long long[::1]",
+@cython.locals(target="long long[::1]", source_high="const unsigned long long[::1]",
+    source_low="const unsigned long long[::1]", source_port="const long long[::1]",
     destination_high="const unsigned long long[::1]",
-    destination_low="const unsigned long long[::1]",
-    destination_port="const long long[::1]",
-    row=cython.Py_ssize_t,
-)
+    destination_low="const unsigned long long[::1]", destination_port="const long long[::1]",
+    row=cython.Py_ssize_t)
 cdef fill_shards(shards, segments, long long count)
 @cython.locals(ends=cython.ulonglong)
-cpdef long long shard_of(
-    unsigned long long source_high,
-    unsigned long long source_low,
-    unsigned long long source_port,
-    unsigned long long destination_high,
-    unsigned long long destination_low,
-    unsigned long long destination_port,
-    unsigned long long count,
-) except -1
+cpdef long long shard_of(unsigned long long source_high, unsigned long long source_low,
+    unsigned long long source_port, unsigned long long destination_high,
+    unsigned long long destination_low, unsigned long long destination_port,
+    unsigned long long count) except -1
 @cython.locals(both=cython.ulonglong)
-cdef unsigned long long mixed(
-    unsigned long long high, unsigned long long low, unsigned long long port
-) noexcept
+cdef unsigned long long mixed(unsigned long long high, unsigned long long low,
+    unsigned long long port) noexcept

@@ -17,8 +17,7 @@ cpdef bint has_loss(tuple items) except -1
 cdef class KafkaConnection:
     cdef object __weakref__
     cdef public int client_index
-    cdef public FrameCutter _requests
-    cdef public FrameCutter _responses
+    cdef public FrameCutter _requests, _responses
     cdef public object _response_locator
     cdef public ExchangeBuilder _builder
 
@@ -26,13 +25,8 @@ cdef class KafkaConnection:
     cpdef ConnectionEvents feed(self, tuple items)
     @cython.locals(cutter=FrameCutter, responses=CutFrames, cut=CutFrames)
     cdef _feed_responses(self, list items, CutFrames requests, ConnectionEvents events)
-    @cython.locals(
-        builder=ExchangeBuilder,
-        position=cython.Py_ssize_t,
-        count=cython.Py_ssize_t,
-        index=cython.Py_ssize_t,
-        completed=cython.longlong,
-    )
+    @cython.locals(builder=ExchangeBuilder, position=cython.Py_ssize_t, count=cython.Py_ssize_t,
+        index=cython.Py_ssize_t, completed=cython.longlong)
     cdef _pair(self, CutFrames requests, CutFrames responses, ConnectionEvents events)
 
 

@@ -32,8 +32,7 @@ cdef class PendingRequests:
 
 @cython.final
 cdef class LostMessages:
-    cdef public bint requests
-    cdef public bint responses
+    cdef public bint requests, responses
     cdef public long long unsure_before
 
 
@@ -42,11 +41,8 @@ cdef class Correlator:
     cdef public PendingRequests pending
     cdef public LostMessages lost
     cdef public _UsedIds _used
-    cdef public bint _reuses_ids
-    cdef public bint _pipelined
-    cdef public bint keeps_order
-    cdef public long long _last_answered_offset
-    cdef public long long _last_answer_offset
+    cdef public bint _reuses_ids, _pipelined, keeps_order
+    cdef public long long _last_answered_offset, _last_answer_offset
 
     cpdef add(self, Exchange exchange)
     cpdef bint is_ambiguous(self) except -1
@@ -60,10 +56,8 @@ cdef class Correlator:
 
 @cython.final
 cdef class _UsedIds:
-    cdef public list _firsts
-    cdef public list _lasts
-    cdef public long long _last
-    cdef public long long _limit
+    cdef public list _firsts, _lasts
+    cdef public long long _last, _limit
 
     cpdef bint add(self, long long correlation_id) except -1
     @cython.locals(firsts=list, lasts=list, index=cython.Py_ssize_t)

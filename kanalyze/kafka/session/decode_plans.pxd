@@ -25,13 +25,10 @@ cdef class DecodePlan:
 
 @cython.final
 cdef class DecodePlans:
-    cdef object _catalog
-    cdef object _decoders
-    cdef object _selection
+    cdef object _catalog, _decoders, _selection
     cdef readonly dict _requests
     cdef dict _responses
-    cdef DecodePlan _last_request
-    cdef DecodePlan _last_response
+    cdef DecodePlan _last_request, _last_response
     cdef dict _known_apis
 
     @cython.locals(plan=DecodePlan, last=DecodePlan, key=cython.longlong)

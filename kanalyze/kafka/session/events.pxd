@@ -15,19 +15,14 @@ cdef class TokenRanges:
 
 @cython.final
 cdef class ConnectionEvents:
-    cdef public list exchanges
-    cdef public list anomalies
-    cdef public list token_bytes
+    cdef public list exchanges, anomalies, token_bytes
 
     cpdef extend(self, ConnectionEvents later)
 
 
 @cython.final
 cdef class SessionEvents:
-    cdef public list exchanges
-    cdef public list anomalies
-    cdef public list token_bytes
-    cdef public list summaries
+    cdef public list exchanges, anomalies, token_bytes, summaries
     cdef public dict closed_clients
     cdef int _parts
 
@@ -35,14 +30,8 @@ cdef class SessionEvents:
     cpdef add(self, ConnectionEvents events)
 
 
-@cython.locals(
-    exchange=Exchange,
-    first=cython.longlong,
-    last=cython.longlong,
-    packet=cython.longlong,
-    before="long long[::1]",
-    index=cython.Py_ssize_t,
-)
+@cython.locals(exchange=Exchange, first=cython.longlong, last=cython.longlong,
+    packet=cython.longlong, before="long long[::1]", index=cython.Py_ssize_t)
 cdef list _in_order(list exchanges)
 @cython.locals(message=Message, packet=cython.longlong)
 cdef long long _completion_packet(Exchange exchange) except? -1

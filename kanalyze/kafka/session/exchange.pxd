@@ -26,43 +26,22 @@ cdef long long NO_ID
 
 @cython.final
 cdef class Peers:
-    cdef public object tcp
-    cdef public object client
-    cdef public object broker
-    cdef public object software_name
-    cdef public object software_version
-    cdef public object principal
+    cdef public object tcp, client, broker, software_name, software_version, principal
 
 
 @cython.final
 cdef class Message:
-    cdef public long long start_ns
-    cdef public long long start_packet
-    cdef public long long last_ns
-    cdef public long long last_packet
-    cdef public long long length
-    cdef public long long stream_offset
-    cdef readonly long long cells_at
-    cdef readonly long long cells
-    cdef readonly long long arena_at
-    cdef readonly long long arena_bytes
+    cdef public long long start_ns, start_packet, last_ns, last_packet, length, stream_offset
+    cdef readonly long long cells_at, cells, arena_at, arena_bytes
     cdef public int read_as
     cdef Tape tape
     cdef TapeReader reader
     cdef Shape shape
     cdef object _values
-    cdef public object data
-    cdef public object pieces
+    cdef public object data, pieces
 
-    cdef _begin(
-        self,
-        long long start_ns,
-        long long start_packet,
-        long long last_ns,
-        long long last_packet,
-        long long length,
-        long long stream_offset,
-    )
+    cdef _begin(self, long long start_ns, long long start_packet, long long last_ns,
+        long long last_packet, long long length, long long stream_offset)
     @cython.locals(encoded=EncodedFields)
     cdef EncodedFields _encoded(self)
     cdef set_fields(self, EncodedFields encoded)
@@ -74,27 +53,18 @@ cdef class Message:
 
 cdef Message message_of(CutFrame* frame)
 @cython.locals(message=Message)
-cdef Message _message(
-    long long start_ns,
-    long long start_packet,
-    long long last_ns,
-    long long last_packet,
-    long long length,
-    long long stream_offset,
-)
+cdef Message _message(long long start_ns, long long start_packet, long long last_ns,
+    long long last_packet, long long length, long long stream_offset)
 
 
 @cython.final
 cdef class Exchange:
     cdef public Peers peers
-    cdef public Message request
-    cdef public Message response
-    cdef readonly int key
-    cdef readonly int key_version
+    cdef public Message request, response
+    cdef readonly int key, key_version
     cdef readonly long long correlation
     cdef public object client_id
-    cdef public bint one_way
-    cdef public bint malformed
+    cdef public bint one_way, malformed
     cdef list _anomalies
     cdef public object lost_ns
     cdef public long long previous_ns
@@ -102,18 +72,10 @@ cdef class Exchange:
     cdef public long long completed
     cdef public object wire
 
-    cdef _begin(
-        self,
-        Peers peers,
-        Message request,
-        int key,
-        int key_version,
-        long long correlation,
-        client_id,
-    )
+    cdef _begin(self, Peers peers, Message request, int key, int key_version, long long correlation,
+        client_id)
 
 
 @cython.locals(exchange=Exchange)
-cdef Exchange exchange_of(
-    Peers peers, Message request, int key, int key_version, long long correlation, client_id
-)
+cdef Exchange exchange_of(Peers peers, Message request, int key, int key_version,
+    long long correlation, client_id)

@@ -1,29 +1,14 @@
 # The C types of exchange_builder.py.
 cimport cython
 
-from kanalyze.kafka.framing.frame cimport (
-    CutFrame,
-    Frame,
-    NO_PACKET,
-    request_header_of,
-    RequestHeader,
-)
+from kanalyze.kafka.framing.frame cimport (CutFrame, Frame, NO_PACKET, request_header_of,
+    RequestHeader)
 from kanalyze.kafka.framing.framer cimport completion_packet, CutFrames
 from kanalyze.kafka.session.correlation cimport Correlator, EarlyResponses, OneWayRequests
-from kanalyze.kafka.session.decode_plans cimport (
-    API_VERSIONS,
-    PRODUCE,
-    SASL_AUTHENTICATE,
-    SASL_HANDSHAKE,
-)
+from kanalyze.kafka.session.decode_plans cimport (API_VERSIONS, PRODUCE, SASL_AUTHENTICATE,
+    SASL_HANDSHAKE)
 from kanalyze.kafka.session.events cimport ConnectionEvents, frame_anomaly, TokenRanges
-from kanalyze.kafka.session.exchange cimport (
-    Exchange,
-    exchange_of,
-    Message,
-    message_of,
-    NO_ID,
-)
+from kanalyze.kafka.session.exchange cimport (Exchange, exchange_of, Message, message_of, NO_ID)
 from kanalyze.kafka.session.message_reader cimport MessageBodies, MessageReader
 from kanalyze.kafka.session.whole_messages cimport RequestHead, WholeMessages
 
@@ -53,8 +38,7 @@ cdef class SyncLosses:
 
 @cython.final
 cdef class SlowPath:
-    cdef int _client_index
-    cdef int _broker_index
+    cdef int _client_index, _broker_index
     cdef MessageReader _reader
     cdef Correlator _correlator
     cdef MessageBodies _bodies
@@ -63,8 +47,7 @@ cdef class SlowPath:
     cdef readonly SyncLosses losses
     cdef readonly EarlyResponses early
     cdef readonly OneWayRequests one_way
-    cdef readonly int request_state
-    cdef readonly int response_state
+    cdef readonly int request_state, response_state
 
     cdef bint is_login(self) noexcept
     cdef _note(self, int direction, event)
@@ -76,23 +59,16 @@ cdef class SlowPath:
     cdef RequestHeader request_header(self, Frame frame, ConnectionEvents events)
     cdef follow_request(self, Frame frame, RequestHeader header, ConnectionEvents events)
     cdef follow_response(self, Exchange exchange, Frame frame)
-    cdef add_unmatched(
-        self,
-        Frame frame,
-        long long correlation_id,
-        long long previous_ns,
-        ConnectionEvents events,
-    )
-    cdef pass_over(
-        self, Message request, long long stream_offset, long long packet, ConnectionEvents events
-    )
+    cdef add_unmatched(self, Frame frame, long long correlation_id, long long previous_ns,
+        ConnectionEvents events)
+    cdef pass_over(self, Message request, long long stream_offset, long long packet,
+        ConnectionEvents events)
     cdef end_early(self, ConnectionEvents events)
 
 
 @cython.final
 cdef class ExchangeBuilder:
-    cdef int _client_index
-    cdef int _broker_index
+    cdef int _client_index, _broker_index
     cdef RequestHead _head
     cdef MessageReader _reader
     cdef WholeMessages _whole
@@ -102,41 +78,22 @@ cdef class ExchangeBuilder:
     cdef readonly SlowPath _slow
 
     cdef lose(self, list losses, int direction, ConnectionEvents events)
-    @cython.locals(
-        head="RequestHead*",
-        frame="CutFrame*",
-        slow=SlowPath,
-        header=RequestHeader,
-        exchange=Exchange,
-        key=cython.int,
-        number=cython.longlong,
-        request=Message,
-    )
+    @cython.locals(head="RequestHead*", frame="CutFrame*", slow=SlowPath, header=RequestHeader,
+        exchange=Exchange, key=cython.int, number=cython.longlong, request=Message)
     cpdef add_request(self, CutFrames cut, Py_ssize_t index, ConnectionEvents events)
     cdef _add_pending(self, Exchange exchange, ConnectionEvents events)
-    @cython.locals(
-        frame="CutFrame*",
-        slow=SlowPath,
-        correlation_id=cython.longlong,
-        previous_ns=cython.longlong,
-        exchange=Exchange,
-    )
+    @cython.locals(frame="CutFrame*", slow=SlowPath, correlation_id=cython.longlong,
+        previous_ns=cython.longlong, exchange=Exchange)
     cpdef add_response(self, CutFrames cut, Py_ssize_t index, ConnectionEvents events)
     cdef Exchange _match(self, long long packet, long long correlation_id, ConnectionEvents events)
     @cython.locals(frame="CutFrame*", slow=SlowPath, request=Message, response=Message)
-    cdef _complete(
-        self, Exchange exchange, CutFrames cut, Py_ssize_t index, ConnectionEvents events
-    )
+    cdef _complete(self, Exchange exchange, CutFrames cut, Py_ssize_t index,
+        ConnectionEvents events)
     cpdef close(self, ConnectionEvents events)
 
 
 @cython.locals(cut=CutFrames)
 cdef CutFrames _cut_of(Frame frame)
 @cython.locals(asked=cython.longlong, answered=cython.longlong)
-cdef _check_order(
-    Correlator correlator,
-    Exchange exchange,
-    Message request,
-    Message response,
-    ConnectionEvents events,
-)
+cdef _check_order(Correlator correlator, Exchange exchange, Message request, Message response,
+    ConnectionEvents events)

@@ -5,32 +5,19 @@ from kanalyze.kafka.codec.machine cimport int16_at, int32_at, start_of, Tape
 from kanalyze.kafka.codec.values cimport BodyDecoder, EncodedFields
 from kanalyze.kafka.framing.frame cimport Frame, request_header_of, RequestHeader
 from kanalyze.kafka.framing.framer cimport CutFrames
-from kanalyze.kafka.session.decode_plans cimport (
-    API_VERSIONS,
-    DecodePlan,
-    DecodePlans,
-    MessageChecks,
-    PRODUCE,
-    UNSUPPORTED_VERSION,
-)
+from kanalyze.kafka.session.decode_plans cimport (API_VERSIONS, DecodePlan, DecodePlans,
+    MessageChecks, PRODUCE, UNSUPPORTED_VERSION)
 from kanalyze.kafka.session.events cimport ConnectionEvents, frame_anomaly
 from kanalyze.kafka.session.exchange cimport Exchange, Message, NO_API, NO_VERSION
-from kanalyze.kafka.session.whole_messages cimport (
-    acks_at,
-    has_checked_batches,
-    LARGEST_BODY_BYTES,
-    NOT_THERE,
-    RequestHead,
-    WholeMessages,
-)
+from kanalyze.kafka.session.whole_messages cimport (acks_at, has_checked_batches,
+    LARGEST_BODY_BYTES, NOT_THERE, RequestHead, WholeMessages)
 from kanalyze.model.streams cimport Segments
 
 @cython.final
 cdef class DecodedBody:
     cdef readonly EncodedFields encoded_fields
     cdef readonly int read_as
-    cdef readonly object problem
-    cdef readonly object detail
+    cdef readonly object problem, detail
     cdef readonly long long left_over
     cdef public object batches
 
@@ -74,13 +61,8 @@ cdef _check_batches(DecodedBody body, Frame frame, DecodePlan plan)
 cdef bint _begins_with_code(Frame frame, int code) except -1
 @cython.locals(segments=Segments)
 cdef bint _has_no_tags(Frame frame) except -1
-@cython.locals(
-    segments=Segments,
-    data="const unsigned char[::1]",
-    begin=cython.longlong,
-    limit=cython.longlong,
-    end=cython.longlong,
-)
+@cython.locals(segments=Segments, data="const unsigned char[::1]", begin=cython.longlong,
+    limit=cython.longlong, end=cython.longlong)
 cdef long long _acks(Frame frame, long long at, long long version) except? -7
 @cython.final
 cdef class MessageBodies:
@@ -88,63 +70,22 @@ cdef class MessageBodies:
     cdef WholeMessages _whole
     cdef object _keep
     cdef list _undetached
-    cdef public long long decoded_bytes
-    cdef public long long undecoded_bytes
+    cdef public long long decoded_bytes, undecoded_bytes
     cdef public object batches
 
-    @cython.locals(
-        body=DecodedBody,
-        decode=BodyDecoder,
-        frame=Frame,
-        header=RequestHeader,
-        message=Message,
-        acks=cython.longlong,
-        key=cython.int,
-        version=cython.int,
-    )
-    cdef bint read_request(
-        self,
-        CutFrames cut,
-        Py_ssize_t index,
-        RequestHead* head,
-        Exchange exchange,
-        int direction,
-        ConnectionEvents events,
-    ) except -1
-    @cython.locals(
-        body=DecodedBody,
-        decode=BodyDecoder,
-        frame=Frame,
-        message=Message,
-        key=cython.int,
-        version=cython.int,
-    )
-    cdef read_response(
-        self,
-        CutFrames cut,
-        Py_ssize_t index,
-        Exchange exchange,
-        int direction,
-        ConnectionEvents events,
-    )
+    @cython.locals(body=DecodedBody, decode=BodyDecoder, frame=Frame, header=RequestHeader,
+        message=Message, acks=cython.longlong, key=cython.int, version=cython.int)
+    cdef bint read_request(self, CutFrames cut, Py_ssize_t index, RequestHead* head,
+        Exchange exchange, int direction, ConnectionEvents events) except -1
+    @cython.locals(body=DecodedBody, decode=BodyDecoder, frame=Frame, message=Message,
+        key=cython.int, version=cython.int)
+    cdef read_response(self, CutFrames cut, Py_ssize_t index, Exchange exchange, int direction,
+        ConnectionEvents events)
     cpdef bint keeps_bytes(self, int api_key) except -1
-    @cython.locals(
-        index=cython.Py_ssize_t,
-        exchange=Exchange,
-        pending=list,
-        request=Message,
-        cells=cython.longlong,
-        arena_bytes=cython.longlong,
-    )
+    @cython.locals(index=cython.Py_ssize_t, exchange=Exchange, pending=list, request=Message,
+        cells=cython.longlong, arena_bytes=cython.longlong)
     cpdef detach_pending(self)
     cdef bint _keeps_records(self, int api_key) except -1
     cdef _count_batches(self)
-    cdef _record(
-        self,
-        Frame frame,
-        Exchange exchange,
-        Message message,
-        DecodedBody body,
-        int direction,
-        ConnectionEvents events,
-    )
+    cdef _record(self, Frame frame, Exchange exchange, Message message, DecodedBody body,
+        int direction, ConnectionEvents events)

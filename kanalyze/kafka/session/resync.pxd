@@ -35,30 +35,21 @@ cdef class RequestCandidates:
 
 
 @cython.locals(length=cython.longlong, room=cython.longlong, first=cython.int)
-cdef bint _may_have_client_id(
-    const unsigned char[::1] data, long long index, long long size
-) except -1
-@cython.locals(
-    body=cython.longlong,
-    acks_high=cython.int,
-    count=cython.longlong,
-    name_length=cython.longlong,
-)
-cdef bint _may_be_old_produce(
-    const unsigned char[::1] data, long long index, long long size
-) except -1
+cdef bint _may_have_client_id(const unsigned char[::1] data, long long index,
+    long long size) except -1
+@cython.locals(body=cython.longlong, acks_high=cython.int, count=cython.longlong,
+    name_length=cython.longlong)
+cdef bint _may_be_old_produce(const unsigned char[::1] data, long long index,
+    long long size) except -1
 @cython.locals(index=cython.longlong, number=cython.longlong, size=cython.longlong)
-cdef list _responses(
-    const unsigned char[::1] data, long long limit, pending, unsigned char[::1] table
-)
+cdef list _responses(const unsigned char[::1] data, long long limit, pending,
+    unsigned char[::1] table)
 
 
-@cython.locals(
-    segments=Segments, index=cython.Py_ssize_t, length=cython.longlong, size=cython.longlong
-)
+@cython.locals(segments=Segments, index=cython.Py_ssize_t, length=cython.longlong,
+    size=cython.longlong)
 cdef Frame _first_frame(list items)
-@cython.locals(
-    segments=Segments, index=cython.Py_ssize_t, length=cython.longlong, begin=cython.longlong
-)
+@cython.locals(segments=Segments, index=cython.Py_ssize_t, length=cython.longlong,
+    begin=cython.longlong)
 cpdef bint may_begin_tls(list items) except -1
 cdef int _int16_in(Frame frame, long long at) except? -7

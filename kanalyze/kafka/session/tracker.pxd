@@ -13,17 +13,14 @@ cdef class OpenKafkaConnection:
     cdef public str protocol
     cdef public long long dropped_bytes
     cdef public object client_id
-    cdef public long long requests
-    cdef public long long buffered_bytes
+    cdef public long long requests, buffered_bytes
 
     @cython.locals(exchange=Exchange)
     cpdef count(self, exchanges)
 
 
 cdef class KafkaConnections:
-    cdef object _reader
-    cdef object _locator
-    cdef object _keep
+    cdef object _reader, _locator, _keep
     cdef long long _most_bytes
     cdef bint _count_requests
     cdef long long _buffered_bytes
@@ -55,9 +52,8 @@ cdef class ConnectionTracker:
     cdef _feed(self, update, SessionEvents events)
     @cython.locals(kafka=OpenKafkaConnection)
     cdef _decide(self, update, SessionEvents events)
-    cdef _finish_step(
-        self, update, OpenKafkaConnection kafka, ConnectionEvents found, SessionEvents events
-    )
+    cdef _finish_step(self, update, OpenKafkaConnection kafka, ConnectionEvents found,
+        SessionEvents events)
 
 
 cdef ConnectionEvents _read_streams(KafkaConnection connection, tuple streams)

@@ -1,16 +1,8 @@
 # The C types of whole_messages.py.
 cimport cython
 
-from kanalyze.kafka.codec.machine cimport (
-    bytes_from,
-    int16_in,
-    int32_in,
-    Machine,
-    start_of,
-    Tape,
-    varint_at,
-    varint_width,
-)
+from kanalyze.kafka.codec.machine cimport (bytes_from, int16_in, int32_in, Machine, start_of, Tape,
+    varint_at, varint_width)
 from kanalyze.kafka.codec.machine cimport DONE, RUNNING
 from kanalyze.kafka.codec.values cimport BodyDecoder, shared_tape, Texts
 from kanalyze.kafka.framing.frame cimport CutFrame, Frame, request_header_of, RequestHeader
@@ -32,12 +24,8 @@ cdef enum:
 
 # A request's header; the client id is at `text_at`, up to `text_end` (-1: null).
 cdef struct RequestHead:
-    int api_key
-    int api_version
-    long long correlation_id
-    long long body
-    long long text_at
-    long long text_end
+    int api_key, api_version
+    long long correlation_id, body, text_at, text_end
 
 
 @cython.final
@@ -45,19 +33,13 @@ cdef class WholeMessages:
     cdef DecodePlans _plans
     cdef Texts _client_ids
     cdef Tape _tape
-    cdef object _checksum
-    cdef object _crc32c
+    cdef object _checksum, _crc32c
     cdef public bint reads_bodies
-    cdef readonly long long batches
-    cdef readonly long long checked
+    cdef readonly long long batches, checked
     cdef RequestHead _head
 
-    @cython.locals(
-        segments=Segments,
-        head="RequestHead*",
-        data="const unsigned char*",
-        begin=cython.longlong,
-    )
+    @cython.locals(segments=Segments, head="RequestHead*", data="const unsigned char*",
+        begin=cython.longlong)
     cdef RequestHeader header_of(self, Frame frame)
     @cython.locals(frame="CutFrame*")
     cdef bint head(self, CutFrames cut, Py_ssize_t index, RequestHead* head) except -1
@@ -73,47 +55,22 @@ cdef class WholeMessages:
     cdef BodyDecoder response(self, CutFrames cut, Py_ssize_t index, int api_key, int api_version)
     @cython.locals(decode=BodyDecoder, machine=Machine, frame="CutFrame*")
     cdef BodyDecoder _whole(self, CutFrames cut, Py_ssize_t index, long long at, DecodePlan plan)
-    @cython.locals(
-        notes="const long long[::1]",
-        lengths="const long long[::1]",
-        starts="const long long[::1]",
-        start=cython.longlong,
-        crc=cython.longlong,
-        index=cython.longlong,
-        offset=cython.longlong,
-        number=cython.longlong,
-        at=cython.longlong,
-        end=cython.longlong,
-        begin=cython.longlong,
-        head="const unsigned char*",
-        joined="const unsigned char[::1]",
-        magic=cython.int,
-        expected=cython.longlong,
-    )
+    @cython.locals(notes="const long long[::1]", lengths="const long long[::1]",
+        starts="const long long[::1]", start=cython.longlong, crc=cython.longlong,
+        index=cython.longlong, offset=cython.longlong, number=cython.longlong, at=cython.longlong,
+        end=cython.longlong, begin=cython.longlong, head="const unsigned char*",
+        joined="const unsigned char[::1]", magic=cython.int, expected=cython.longlong)
     cdef bint _has_right_crcs(self, CutFrame* frame, Segments segments, Machine machine) except -1
 
 
 cdef bint has_checked_batches(long long api_key) noexcept
-@cython.locals(
-    starts="const long long[::1]",
-    lengths="const long long[::1]",
-    after=cython.longlong,
-    start=cython.longlong,
-)
-cdef list _views(
-    Segments segments, long long index, long long offset, long long begin, long long end
-)
-@cython.locals(
-    data="const unsigned char*",
-    lengths="const long long[::1]",
-    index=cython.longlong,
-    at=cython.longlong,
-    begin=cython.longlong,
-    end=cython.longlong,
-    start=cython.longlong,
-)
+@cython.locals(starts="const long long[::1]", lengths="const long long[::1]", after=cython.longlong,
+    start=cython.longlong)
+cdef list _views(Segments segments, long long index, long long offset, long long begin,
+    long long end)
+@cython.locals(data="const unsigned char*", lengths="const long long[::1]", index=cython.longlong,
+    at=cython.longlong, begin=cython.longlong, end=cython.longlong, start=cython.longlong)
 cdef int _feed(Machine machine, CutFrame* frame, Segments segments) except -1
 @cython.locals(width=cython.longlong)
-cdef long long acks_at(
-    const unsigned char* data, long long at, long long limit, long long version
-) except -1
+cdef long long acks_at(const unsigned char* data, long long at, long long limit,
+    long long version) except -1

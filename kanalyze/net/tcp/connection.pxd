@@ -3,17 +3,8 @@ cimport cython
 
 from kanalyze.model.streams cimport Segments
 from kanalyze.net.tcp.half_stream cimport HalfStream, StreamWriter, distance
-from kanalyze.net.tcp.segment_iterator cimport (
-    ACK,
-    CONTROL,
-    FIN,
-    IS_COPY,
-    IS_ZERO_WINDOW,
-    RST,
-    SYN,
-    Segment,
-    SegmentIterator,
-)
+from kanalyze.net.tcp.segment_iterator cimport (ACK, CONTROL, FIN, IS_COPY, IS_ZERO_WINDOW, RST,
+    SYN, Segment, SegmentIterator)
 from kanalyze.net.tcp.tcp_metrics cimport Meter
 
 cdef long long SEQUENCE_MASK
@@ -22,14 +13,12 @@ cdef long long SEQUENCE_MASK
 cdef class OpenConnection:
     cdef public tuple pair
     cdef public object tcp
-    cdef public HalfStream lower
-    cdef public HalfStream higher
+    cdef public HalfStream lower, higher
     cdef public Meter meter
     cdef public long long active_tick
     cdef public object update
     cdef public tuple _writers
-    cdef public object _limits
-    cdef public object _stats
+    cdef public object _limits, _stats
 
     cpdef bint is_in_order(self) except -1
     cpdef bint is_over(self) except -1
@@ -38,44 +27,18 @@ cdef class OpenConnection:
     cpdef tuple writers(self, Segments shared)
     @cython.locals(for_lower=StreamWriter, for_higher=StreamWriter)
     cpdef end_writing(self)
-    @cython.locals(
-        lower=HalfStream,
-        higher=HalfStream,
-        meter=Meter,
-        mine=HalfStream,
-        other=HalfStream,
-        writer=StreamWriter,
-        for_lower=StreamWriter,
-        for_higher=StreamWriter,
-        last_time_ns=cython.longlong,
-        lower_packets=cython.longlong,
-        higher_packets=cython.longlong,
-        lower_bytes=cython.longlong,
-        higher_bytes=cython.longlong,
-        row=cython.longlong,
-        flags=cython.longlong,
-        length=cython.longlong,
-        from_higher=cython.longlong,
-    )
+    @cython.locals(lower=HalfStream, higher=HalfStream, meter=Meter, mine=HalfStream,
+        other=HalfStream, writer=StreamWriter, for_lower=StreamWriter, for_higher=StreamWriter,
+        last_time_ns=cython.longlong, lower_packets=cython.longlong, higher_packets=cython.longlong,
+        lower_bytes=cython.longlong, higher_bytes=cython.longlong, row=cython.longlong,
+        flags=cython.longlong, length=cython.longlong, from_higher=cython.longlong)
     cdef _pass_in_order(self, SegmentIterator iterator)
-    @cython.locals(
-        flags=cython.longlong,
-        mine=HalfStream,
-        other=HalfStream,
-        writer=StreamWriter,
-        for_lower=StreamWriter,
-        for_higher=StreamWriter,
-    )
+    @cython.locals(flags=cython.longlong, mine=HalfStream, other=HalfStream, writer=StreamWriter,
+        for_lower=StreamWriter, for_higher=StreamWriter)
     cpdef bint receive(self, Segment segment, Segments shared) except -1
     @cython.locals(flags=cython.longlong, is_out_of_window=cython.bint, writer=StreamWriter)
-    cdef bint _receive_out_of_order(
-        self,
-        Segment segment,
-        HalfStream mine,
-        HalfStream other,
-        StreamWriter for_lower,
-        StreamWriter for_higher,
-    ) except -1
+    cdef bint _receive_out_of_order(self, Segment segment, HalfStream mine, HalfStream other,
+        StreamWriter for_lower, StreamWriter for_higher) except -1
     @cython.locals(first=cython.longlong, stream_offset=cython.longlong, end=cython.longlong)
     cdef bint _take_bytes(self, Segment segment, HalfStream mine, StreamWriter out) except -1
     @cython.locals(index=cython.longlong, is_empty_probe=cython.bint, is_last=cython.bint)
@@ -98,13 +61,5 @@ cdef bint is_untouched(HalfStream half) except -1
 
 cdef class HalfOpenConnection:
     cdef public tuple pair
-    cdef public long long number
-    cdef public long long active_tick
-    cdef public long long serial
-    cdef public long long sequence
-    cdef public long long acknowledgment
-    cdef public long long flags
-    cdef public long long time_ns
-    cdef public long long packet
-    cdef public long long from_higher
-    cdef public long long marks
+    cdef public long long number, active_tick, serial, sequence, acknowledgment, flags, time_ns
+    cdef public long long packet, from_higher, marks

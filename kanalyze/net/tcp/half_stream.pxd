@@ -26,11 +26,8 @@ cpdef long long distance(long long later, long long earlier) noexcept
 cdef class SequenceSpace:
     cdef public object connection
     cdef public long long index
-    cdef public bint started
-    cdef public bint has_syn
-    cdef public long long first_sequence
-    cdef public long long next_sequence
-    cdef public long long stream_offset
+    cdef public bint started, has_syn
+    cdef public long long first_sequence, next_sequence, stream_offset
     cdef public object fin_offset
 
     cpdef long long offset_of(self, long long sequence) noexcept
@@ -40,11 +37,9 @@ cdef class SequenceSpace:
 
 
 cdef class BufferedSegment:
-    cdef public long long stream_offset
-    cdef public long long length
+    cdef public long long stream_offset, length
     cdef public bytes data
-    cdef public long long time_ns
-    cdef public long long packet
+    cdef public long long time_ns, packet
 
 
 cdef class StreamWriter:
@@ -52,8 +47,7 @@ cdef class StreamWriter:
     cdef Segments _shared
     cdef long long _offset
     cdef list _ranges
-    cdef long long _first
-    cdef long long _last
+    cdef long long _first, _last
 
     cpdef whole(self, long long offset, long long rank)
     cpdef trimmed(self, long long offset, Segment segment, long long skip)
@@ -65,11 +59,7 @@ cdef class StreamWriter:
 
 
 cdef class _SnappedRange:
-    cdef public long long stream_offset
-    cdef public long long missing
-    cdef public long long time_ns
-    cdef public long long packet
-    cdef public long long packets
+    cdef public long long stream_offset, missing, time_ns, packet, packets
 
 
 cdef class StreamAnomalies:
@@ -81,14 +71,8 @@ cdef class StreamAnomalies:
 
     cpdef lost(self, long long stream_offset, long long length, BufferedSegment after)
     @cython.locals(missing=cython.longlong)
-    cpdef snapped(
-        self,
-        long long stream_offset,
-        long long length,
-        long long captured,
-        long long time_ns,
-        long long packet,
-    )
+    cpdef snapped(self, long long stream_offset, long long length, long long captured,
+        long long time_ns, long long packet)
     @cython.locals(cut=_SnappedRange)
     cpdef end(self)
     cpdef inconsistent(self, long long stream_offset, long long length, Segment segment)
@@ -99,47 +83,25 @@ cdef class StreamAnomalies:
 
 
 cdef class ReorderBuffer:
-    cdef public long long _hole_ns
-    cdef public long long _acknowledged_hole_ns
-    cdef public long long _acknowledged_hole_segments
-    cdef public long long _most_bytes
+    cdef public long long _hole_ns, _acknowledged_hole_ns, _acknowledged_hole_segments, _most_bytes
     cdef public long long _most_segments
     cdef public list segments
-    cdef public long long payload_bytes
-    cdef public long long hole_since_ns
-    cdef public long long acknowledged
-    cdef public long long acknowledged_since_ns
+    cdef public long long payload_bytes, hole_since_ns, acknowledged, acknowledged_since_ns
     cdef public long long acknowledged_segments
 
     cpdef bint exceeds_limits(self) except -1
     cpdef report_limit(self, long long stream_offset, StreamAnomalies anomalies)
     cpdef BufferedSegment last(self)
-    @cython.locals(
-        end=cython.longlong,
-        at=cython.longlong,
-        repeated=cython.longlong,
-        index=cython.Py_ssize_t,
-        before=BufferedSegment,
-        earlier=BufferedSegment,
-        piece=BufferedSegment,
-        stop=cython.longlong,
-        first=cython.longlong,
-        last=cython.longlong,
-        data=bytes,
-    )
-    cpdef long long insert(
-        self,
-        Segment segment,
-        long long stream_offset,
-        long long next_offset,
-        source,
-        StreamAnomalies anomalies,
-    ) except -1
+    @cython.locals(end=cython.longlong, at=cython.longlong, repeated=cython.longlong,
+        index=cython.Py_ssize_t, before=BufferedSegment, earlier=BufferedSegment,
+        piece=BufferedSegment, stop=cython.longlong, first=cython.longlong, last=cython.longlong,
+        data=bytes)
+    cpdef long long insert(self, Segment segment, long long stream_offset, long long next_offset,
+        source, StreamAnomalies anomalies) except -1
     @cython.locals(count=cython.Py_ssize_t, piece=BufferedSegment)
     cpdef list pop_contiguous(self, long long stream_offset, long long now_ns)
-    @cython.locals(
-        low=cython.Py_ssize_t, high=cython.Py_ssize_t, middle=cython.Py_ssize_t, piece=BufferedSegment
-    )
+    @cython.locals(low=cython.Py_ssize_t, high=cython.Py_ssize_t, middle=cython.Py_ssize_t,
+        piece=BufferedSegment)
     cdef Py_ssize_t _count_up_to(self, long long stream_offset) except -1
     cpdef acknowledge(self, long long stream_offset, long long now_ns)
     cpdef bint count_segment(self) except -1
@@ -149,36 +111,21 @@ cdef class ReorderBuffer:
 
 
 @cython.locals(earlier_bytes=bytes, repeated_bytes=bytes, start=cython.longlong, size=cython.Py_ssize_t)
-cdef bint differs(
-    BufferedSegment earlier,
-    Segment segment,
-    long long stream_offset,
-    long long at,
-    long long stop,
-    source,
-) except -1
+cdef bint differs(BufferedSegment earlier, Segment segment, long long stream_offset, long long at,
+    long long stop, source) except -1
 
 
 cdef class PathTimer:
     cdef public RoundTripHistory history
-    cdef public bint is_timed
-    cdef public bint has_syn
-    cdef public bint is_syn
-    cdef public long long end
-    cdef public long long sent_ns
+    cdef public bint is_timed, has_syn, is_syn
+    cdef public long long end, sent_ns
 
     cpdef begin(self, long long end, long long time_ns)
     cpdef begin_syn(self, long long end, long long time_ns)
     cpdef cancel(self)
     @cython.locals(elapsed_ns=cython.longlong, may_be_delayed=cython.bint, is_prompt=cython.bint)
-    cpdef acknowledge(
-        self,
-        long long sequence,
-        long long newly,
-        bint has_payload,
-        long long time_ns,
-        long long packet,
-    )
+    cpdef acknowledge(self, long long sequence, long long newly, bint has_payload,
+        long long time_ns, long long packet)
 
 
 cdef class HalfStream(SequenceSpace):
@@ -188,46 +135,25 @@ cdef class HalfStream(SequenceSpace):
     cdef public bint fin_acknowledged
     cdef public long long out_of_window
     cdef public bint has_last_ack
-    cdef public long long last_ack
-    cdef public long long last_ack_time_ns
-    cdef public long long last_ack_packet
+    cdef public long long last_ack, last_ack_time_ns, last_ack_packet
 
     cpdef bint is_in_order(self) except -1
     @cython.locals(last=BufferedSegment)
     cpdef long long furthest(self) except? -1
-    @cython.locals(
-        end=cython.longlong,
-        buffer=ReorderBuffer,
-        is_probe=cython.bint,
-        is_behind=cython.bint,
-        repeated=cython.longlong,
-        hole_since_ns=cython.longlong,
-    )
+    @cython.locals(end=cython.longlong, buffer=ReorderBuffer, is_probe=cython.bint,
+        is_behind=cython.bint, repeated=cython.longlong, hole_since_ns=cython.longlong)
     cpdef add(self, Segment segment, long long stream_offset, StreamWriter out)
-    cdef _note_again(
-        self, Segment segment, long long stream_offset, bint is_repeated, long long hole_since_ns
-    )
+    cdef _note_again(self, Segment segment, long long stream_offset, bint is_repeated,
+        long long hole_since_ns)
     cpdef bint is_probe(self, Segment segment, long long stream_offset) except -1
-    @cython.locals(
-        repeated=cython.longlong,
-        last=cython.longlong,
-        skip=cython.longlong,
-        length=cython.longlong,
-        captured=cython.longlong,
-    )
-    cdef long long _add_out_of_order(
-        self,
-        Segment segment,
-        long long stream_offset,
-        long long end,
-        StreamWriter out,
-        bint is_probe,
-    ) except -1
+    @cython.locals(repeated=cython.longlong, last=cython.longlong, skip=cython.longlong,
+        length=cython.longlong, captured=cython.longlong)
+    cdef long long _add_out_of_order(self, Segment segment, long long stream_offset, long long end,
+        StreamWriter out, bint is_probe) except -1
     cpdef finish_at(self, long long stream_offset)
     @cython.locals(newly=cython.longlong)
-    cpdef note_ack(
-        self, long long acknowledgment, bint has_payload, long long time_ns, long long packet
-    )
+    cpdef note_ack(self, long long acknowledgment, bint has_payload, long long time_ns,
+        long long packet)
     @cython.locals(stream_offset=cython.longlong)
     cpdef acknowledge(self, long long sequence, long long time_ns)
     cpdef age(self, long long now_ns, StreamWriter out)

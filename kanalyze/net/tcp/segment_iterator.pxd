@@ -24,133 +24,71 @@ cdef unsigned long long MIX_ONE, MIX_OTHER, LOW_64_BITS, SEED
 
 
 cdef class Segment:
-    cdef public long long sequence
-    cdef public long long acknowledgment
-    cdef public long long flags
-    cdef public long long start
-    cdef public long long length
-    cdef public long long captured
-    cdef public long long time_ns
-    cdef public long long packet
-    cdef public long long rank
-    cdef public long long from_higher
-    cdef public long long marks
+    cdef public long long sequence, acknowledgment, flags, start, length, captured, time_ns, packet
+    cdef public long long rank, from_higher, marks
 
 
 @cython.locals(segment=Segment)
-cpdef Segment new_segment(
-    long long sequence,
-    long long acknowledgment,
-    long long flags,
-    long long start,
-    long long length,
-    long long captured,
-    long long time_ns,
-    long long packet,
-    long long rank,
-    long long from_higher,
-    long long marks,
-)
+cpdef Segment new_segment(long long sequence, long long acknowledgment, long long flags,
+    long long start, long long length, long long captured, long long time_ns, long long packet,
+    long long rank, long long from_higher, long long marks)
 
 
 cdef class SegmentGroups:
-    cdef readonly object order
-    cdef readonly object start
-    cdef readonly object middle
+    cdef readonly object order, start, middle
     cdef readonly long long count
     cdef const long long[::1] ipv6s
-    cdef const unsigned long long[::1] source_highs
-    cdef const unsigned long long[::1] source_lows
+    cdef const unsigned long long[::1] source_highs, source_lows
     cdef const long long[::1] source_ports
-    cdef const unsigned long long[::1] destination_highs
-    cdef const unsigned long long[::1] destination_lows
+    cdef const unsigned long long[::1] destination_highs, destination_lows
     cdef const long long[::1] destination_ports
     cdef int[::1] table
     cdef long long table_mask
-    cdef int[::1] lanes
-    cdef int[::1] firsts
-    cdef long long[::1] orders
-    cdef long long[::1] starts
-    cdef long long[::1] middles
+    cdef int[::1] lanes, firsts
+    cdef long long[::1] orders, starts, middles
 
     @cython.locals(row=cython.longlong)
     cpdef tuple pair(self, long long group)
-    @cython.locals(
-        row=cython.longlong, from_higher=cython.int, slot=cython.longlong, group=cython.longlong
-    )
+    @cython.locals(row=cython.longlong, from_higher=cython.int, slot=cython.longlong,
+        group=cython.longlong)
     cdef int _find_groups(self, long long rows) except -1
     cdef bint _is_from_higher(self, long long row) except -1
-    @cython.locals(
-        source=cython.ulonglong, destination=cython.ulonglong, both=cython.ulonglong
-    )
+    @cython.locals(source=cython.ulonglong, destination=cython.ulonglong, both=cython.ulonglong)
     cdef long long _hash(self, long long row, bint from_higher) except -1
     @cython.locals(first=cython.longlong)
     cdef bint _is_of(self, long long row, bint from_higher, long long group) except -1
-    @cython.locals(
-        ends="long long[::1]",
-        row=cython.longlong,
-        total=cython.longlong,
-        group=cython.longlong,
-        sent=cython.longlong,
-        lane=cython.longlong,
-    )
+    @cython.locals(ends="long long[::1]", row=cython.longlong, total=cython.longlong,
+        group=cython.longlong, sent=cython.longlong, lane=cython.longlong)
     cdef int _sort(self, long long rows) except -1
 
 
 @cython.locals(both=cython.ulonglong)
-cdef unsigned long long end_hash(
-    unsigned long long high, unsigned long long low, unsigned long long port
-) noexcept
+cdef unsigned long long end_hash(unsigned long long high, unsigned long long low,
+    unsigned long long port) noexcept
 
 
 cdef class SegmentIdentities:
-    cdef const long long[::1] numbers
-    cdef const long long[::1] times
-    cdef const long long[::1] sequences
-    cdef const long long[::1] acknowledgments
-    cdef const long long[::1] flags
-    cdef const long long[::1] lengths
-    cdef const long long[::1] windows
-    cdef const long long[::1] checksums
-    cdef const long long[::1] identifications
-    cdef const unsigned long long[::1] source_highs
-    cdef const unsigned long long[::1] source_lows
-    cdef const unsigned long long[::1] destination_highs
+    cdef const long long[::1] numbers, times, sequences, acknowledgments, flags, lengths, windows
+    cdef const long long[::1] checksums, identifications
+    cdef const unsigned long long[::1] source_highs, source_lows, destination_highs
     cdef const unsigned long long[::1] destination_lows
-    cdef const long long[::1] source_ports
-    cdef const long long[::1] destination_ports
+    cdef const long long[::1] source_ports, destination_ports
 
-    @cython.locals(
-        copies="unsigned char[::1]",
-        rows=cython.Py_ssize_t,
-        size=cython.longlong,
-        table="int[::1]",
-        row=cython.Py_ssize_t,
-        slot=cython.longlong,
-        earlier=cython.longlong,
-    )
+    @cython.locals(copies="unsigned char[::1]", rows=cython.Py_ssize_t, size=cython.longlong,
+        table="int[::1]", row=cython.Py_ssize_t, slot=cython.longlong, earlier=cython.longlong)
     cpdef mark(self, bytearray marks)
-    @cython.locals(
-        sequence=cython.longlong, number=cython.longlong, earlier=cython.longlong
-    )
+    @cython.locals(sequence=cython.longlong, number=cython.longlong, earlier=cython.longlong)
     cdef long long last_same(self, SegmentIdentities newer, long long row, long long first) except -2
-    @cython.locals(
-        allowed_ns=cython.longlong, apart_ns=cython.longlong, is_near=cython.bint
-    )
+    @cython.locals(allowed_ns=cython.longlong, apart_ns=cython.longlong, is_near=cython.bint)
     cdef bint is_near(self, SegmentIdentities newer, long long row, long long earlier) except -1
     cdef bint is_same(self, SegmentIdentities newer, long long row, long long earlier) except -1
-    @cython.locals(
-        mixed=cython.ulonglong,
-        sequence=cython.ulonglong,
-        checksum_and_id=cython.ulonglong,
-        ports=cython.ulonglong,
-    )
+    @cython.locals(mixed=cython.ulonglong, sequence=cython.ulonglong,
+        checksum_and_id=cython.ulonglong, ports=cython.ulonglong)
     cdef long long _hash(self, long long row) except -1
 
 
 cdef class DuplicateLookup:
-    cdef SegmentIdentities _now
-    cdef SegmentIdentities _before
+    cdef SegmentIdentities _now, _before
 
     @cython.locals(now=SegmentIdentities, before=SegmentIdentities, earlier=cython.longlong)
     cpdef bint is_copy(self, long long row) except -1
@@ -160,35 +98,19 @@ cdef unsigned long long mix(unsigned long long mixed, unsigned long long number)
 
 
 cdef class SegmentIterator:
-    cdef readonly object columns
-    cdef readonly object duplicates
+    cdef readonly object columns, duplicates
     cdef readonly SegmentGroups groups
     cdef readonly Segments shared
     cdef readonly bint at_end
-    cdef readonly long long row
-    cdef readonly long long from_higher
-    cdef readonly long long rank
-    cdef readonly long long last_time_ns
+    cdef readonly long long row, from_higher, rank, last_time_ns
     cdef readonly bytearray marks
     cdef DuplicateLookup _lookback
     cdef int _checked
     cdef long long _marked
-    cdef const long long[::1] sequences
-    cdef const long long[::1] acknowledgments
-    cdef const long long[::1] flags
-    cdef const long long[::1] starts
-    cdef const long long[::1] lengths
-    cdef const long long[::1] captured
-    cdef const long long[::1] times
-    cdef const long long[::1] numbers
-    cdef const long long[::1] windows
+    cdef const long long[::1] sequences, acknowledgments, flags, starts, lengths, captured, times
+    cdef const long long[::1] numbers, windows
     cdef int[::1] ranks
-    cdef long long _lower
-    cdef long long _lower_end
-    cdef long long _lower_rank
-    cdef long long _higher
-    cdef long long _higher_end
-    cdef long long _higher_rank
+    cdef long long _lower, _lower_end, _lower_rank, _higher, _higher_end, _higher_rank
 
     cpdef mark_duplicate(self)
     cpdef mark_all(self)
@@ -202,27 +124,13 @@ cdef class SegmentIterator:
     cpdef Segment segment(self)
     @cython.locals(is_data=cython.bint)
     cdef long long _marks_of(self, long long row) except -1
-    @cython.locals(
-        orders="long long[::1]", has_lower=cython.bint, has_higher=cython.bint
-    )
+    @cython.locals(orders="long long[::1]", has_lower=cython.bint, has_higher=cython.bint)
     cdef int _select(self) except -1
-    @cython.locals(
-        windows="const long long[::1]",
-        marks="unsigned char[::1]",
-        row=cython.Py_ssize_t,
-        is_data=cython.bint,
-    )
+    @cython.locals(windows="const long long[::1]", marks="unsigned char[::1]",
+        row=cython.Py_ssize_t, is_data=cython.bint)
     cdef int _mark_zero_windows(self) except -1
-    @cython.locals(
-        orders="long long[::1]",
-        rows=cython.Py_ssize_t,
-        count=cython.longlong,
-        index=cython.Py_ssize_t,
-        row=cython.longlong,
-        start="long long[::1]",
-        length="long long[::1]",
-        captured="long long[::1]",
-        time_ns="long long[::1]",
-        number="long long[::1]",
-    )
+    @cython.locals(orders="long long[::1]", rows=cython.Py_ssize_t, count=cython.longlong,
+        index=cython.Py_ssize_t, row=cython.longlong, start="long long[::1]",
+        length="long long[::1]", captured="long long[::1]", time_ns="long long[::1]",
+        number="long long[::1]")
     cdef Segments _payloads(self)

@@ -1,29 +1,10 @@
 # The C types of extract.py.
 cimport cython
 
-from kanalyze.tables.requests.summaries cimport (
-    BASE_OFFSET,
-    BodyWalk,
-    ERROR_CODE,
-    ExchangeSummary,
-    FetchSessionUpdate,
-    GROUP_ID,
-    KEY,
-    KEY_TYPE,
-    LAST_OFFSET,
-    MAX_BYTES,
-    MAX_RECORDS,
-    MIN_BYTES,
-    NO_NUMBER,
-    PartitionColumns,
-    RECORD_COUNT,
-    RESPONSE_SESSION_ID,
-    SESSION_EPOCH,
-    SESSION_ID,
-    TOPIC,
-    TOPIC_ID,
-    TRANSACTIONAL_ID,
-)
+from kanalyze.tables.requests.summaries cimport (BASE_OFFSET, BodyWalk, ERROR_CODE, ExchangeSummary,
+    FetchSessionUpdate, GROUP_ID, KEY, KEY_TYPE, LAST_OFFSET, MAX_BYTES, MAX_RECORDS, MIN_BYTES,
+    NO_NUMBER, PartitionColumns, RECORD_COUNT, RESPONSE_SESSION_ID, SESSION_EPOCH, SESSION_ID,
+    TOPIC, TOPIC_ID, TRANSACTIONAL_ID)
 from kanalyze.tables.requests.topics cimport NO_TOPIC, TopicTable
 from kanalyze.kafka.session.exchange cimport Exchange, Message, NO_API
 
@@ -38,10 +19,8 @@ cdef enum:
 cdef class _Extractor:
     cdef int api_key
     cdef bint delivers
-    cdef object request_fields
-    cdef object response_fields
-    cdef BodyWalk request
-    cdef BodyWalk response
+    cdef object request_fields, response_fields
+    cdef BodyWalk request, response
 
 
 cdef class Extractors:
@@ -52,54 +31,29 @@ cdef class Extractors:
     cdef int _last_key
     cdef FetchSessionUpdate _session
     cdef ExchangeSummary _summary
-    cdef PartitionColumns _requested
-    cdef PartitionColumns _responded
-    cdef PartitionColumns _both
-    cdef PartitionColumns _forgotten
+    cdef PartitionColumns _requested, _responded, _both, _forgotten
     cdef dict _more
 
     @cython.locals(extractor=_Extractor)
     cpdef needed_fields(self, api_key, kind)
-    @cython.locals(
-        extractor=_Extractor,
-        summary=ExchangeSummary,
-        request=Message,
-        response=Message,
-        has_request=cython.bint,
-        has_response=cython.bint,
-    )
+    @cython.locals(extractor=_Extractor, summary=ExchangeSummary, request=Message, response=Message,
+        has_request=cython.bint, has_response=cython.bint)
     cpdef ExchangeSummary of_exchange(self, Exchange exchange)
     cdef ExchangeSummary _begin(self, int key)
     @cython.locals(extractor=_Extractor, summary=ExchangeSummary, special_key=cython.int)
     cdef _combine(self, int key, bint has_request, bint has_response)
     @cython.locals(extractor=_Extractor)
     cdef _Extractor _of(self, api_key)
-    @cython.locals(
-        requested=PartitionColumns,
-        responded=PartitionColumns,
-        both=PartitionColumns,
-        count=cython.Py_ssize_t,
-        at=cython.Py_ssize_t,
-        answer=cython.Py_ssize_t,
-        topic=cython.longlong,
-        topic_id=cython.longlong,
-    )
+    @cython.locals(requested=PartitionColumns, responded=PartitionColumns, both=PartitionColumns,
+        count=cython.Py_ssize_t, at=cython.Py_ssize_t, answer=cython.Py_ssize_t,
+        topic=cython.longlong, topic_id=cython.longlong)
     cdef _produce(self, ExchangeSummary summary, bint has_request)
-    @cython.locals(
-        requested=PartitionColumns, responded=PartitionColumns, count=cython.Py_ssize_t, at=cython.Py_ssize_t
-    )
+    @cython.locals(requested=PartitionColumns, responded=PartitionColumns, count=cython.Py_ssize_t,
+        at=cython.Py_ssize_t)
     cdef _fetch(self, ExchangeSummary summary, bint has_request)
-    @cython.locals(
-        requested=PartitionColumns,
-        responded=PartitionColumns,
-        both=PartitionColumns,
-        partitions=PartitionColumns,
-        names=dict,
-        at=cython.Py_ssize_t,
-        topic=cython.longlong,
-        topic_id=cython.longlong,
-        before=cython.Py_ssize_t,
-    )
+    @cython.locals(requested=PartitionColumns, responded=PartitionColumns, both=PartitionColumns,
+        partitions=PartitionColumns, names=dict, at=cython.Py_ssize_t, topic=cython.longlong,
+        topic_id=cython.longlong, before=cython.Py_ssize_t)
     cdef _each_once(self, ExchangeSummary summary)
     @cython.locals(session_id=cython.longlong, epoch=cython.longlong, answered=cython.longlong)
     cdef _follow_session(self, ExchangeSummary summary)

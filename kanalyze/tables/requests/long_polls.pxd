@@ -2,24 +2,10 @@
 cimport cython
 
 from kanalyze.kafka.codec.machine cimport doubled
-from kanalyze.tables.requests.summaries cimport (
-    BASE_OFFSET,
-    ERROR_CODE,
-    ExchangeSummary,
-    FetchSessionUpdate,
-    HIGH_WATERMARK,
-    LAST_OFFSET,
-    MAX_WAIT_MS,
-    MIN_BYTES,
-    PartitionColumns,
-    REBALANCE_TIMEOUT_MS,
-    RECORD_BYTES,
-    REPLICA_ID,
-    SESSION_TIMEOUT_MS,
-    SHARE_EPOCH,
-    TOPIC,
-    TOPIC_ID,
-)
+from kanalyze.tables.requests.summaries cimport (BASE_OFFSET, ERROR_CODE, ExchangeSummary,
+    FetchSessionUpdate, HIGH_WATERMARK, LAST_OFFSET, MAX_WAIT_MS, MIN_BYTES, PartitionColumns,
+    REBALANCE_TIMEOUT_MS, RECORD_BYTES, REPLICA_ID, SESSION_TIMEOUT_MS, SHARE_EPOCH, TOPIC,
+    TOPIC_ID)
 from kanalyze.tables.requests.topics cimport FAILED, KeyTable, METADATA, TopicTable
 
 cdef enum:
@@ -50,29 +36,20 @@ cdef class LogEnds:
     cdef readonly KeyTable keys
     cdef long long[::1] known
 
-    cdef Py_ssize_t find(
-        self, long long connection, PartitionColumns partitions, Py_ssize_t index
-    ) except -2
+    cdef Py_ssize_t find(self, long long connection, PartitionColumns partitions,
+        Py_ssize_t index) except -2
     @cython.locals(entry=cython.Py_ssize_t)
-    cdef int learn(
-        self,
-        long long connection,
-        PartitionColumns partitions,
-        Py_ssize_t index,
-        long long high_watermark,
-        long long time_ns,
-    ) except -1
+    cdef int learn(self, long long connection, PartitionColumns partitions, Py_ssize_t index,
+        long long high_watermark, long long time_ns) except -1
     @cython.locals(entry=cython.Py_ssize_t)
-    cpdef Py_ssize_t entry(
-        self, long long connection, long long topic, long long topic_id, long long partition
-    ) except -2
+    cpdef Py_ssize_t entry(self, long long connection, long long topic, long long topic_id,
+        long long partition) except -2
     cdef int _make_room(self) except -1
     cdef int _begin(self, Py_ssize_t entry) except -1
     @cython.locals(at=cython.longlong, count=cython.longlong, place=cython.longlong)
     cpdef int add(self, Py_ssize_t entry, long long high_watermark, long long time_ns) except -1
-    @cython.locals(
-        at=cython.longlong, count=cython.longlong, number=cython.longlong, place=cython.longlong
-    )
+    @cython.locals(at=cython.longlong, count=cython.longlong, number=cython.longlong,
+        place=cython.longlong)
     cdef long long before(self, long long entry, long long time_ns) except FAILED
     cpdef list ends(self, Py_ssize_t entry)
 
@@ -80,119 +57,58 @@ cdef class LogEnds:
 @cython.final
 cdef class LongPollDetector:
     cdef TopicTable _topics
-    cdef public dict _emptied
-    cdef public dict _join_ms
+    cdef public dict _emptied, _join_ms
     cdef LogEnds _logs
     cdef KeyTable _connections
-    cdef long long[::1] _records
-    cdef long long[::1] _news
-    cdef long long[::1] _log_ends
-    cdef Py_ssize_t _news_count
-    cdef Py_ssize_t _ends_count
-    cdef long long _record_bytes
-    cdef long long _learned_ns
-    cdef bint _failed
-    cdef bint _is_ended
+    cdef long long[::1] _records, _news, _log_ends
+    cdef Py_ssize_t _news_count, _ends_count
+    cdef long long _record_bytes, _learned_ns
+    cdef bint _failed, _is_ended
 
     @cython.locals(entry=cython.Py_ssize_t, at=cython.longlong)
     cpdef long long _connection(self, long long connection) except FAILED
-    cpdef int _set_session(
-        self, long long at, long long session_id, long long next_epoch, long long last_ns
-    ) except -1
+    cpdef int _set_session(self, long long at, long long session_id, long long next_epoch,
+        long long last_ns) except -1
     cpdef member_limit_ms(self, connection, ExchangeSummary summary)
-    @cython.locals(
-        wait_ms=cython.longlong,
-        min_bytes=cython.longlong,
-        is_replica=cython.bint,
-        quiet_ns=cython.longlong,
-        at=cython.longlong,
-        delayed_until=cython.longlong,
-        last_ns=cython.longlong,
-        waited=cython.bint,
-        is_full=cython.bint,
-        index=cython.Py_ssize_t,
-    )
-    cpdef int fetch_waited(
-        self,
-        ExchangeSummary summary,
-        long long connection,
-        long long request_ns,
-        long long response_ns,
-        bint has_lost,
-        long long lost_ns,
-    ) except -2
-    @cython.locals(
-        partitions=PartitionColumns,
-        named=PartitionColumns,
-        index=cython.Py_ssize_t,
-        code=cython.longlong,
-        column=cython.int,
-        has_offset=cython.bint,
-        has_end=cython.bint,
-        absent_ns=cython.longlong,
-        offset=cython.longlong,
-    )
-    cdef int _read_news(
-        self, ExchangeSummary summary, long long connection, long long quiet_ns
-    ) except -1
+    @cython.locals(wait_ms=cython.longlong, min_bytes=cython.longlong, is_replica=cython.bint,
+        quiet_ns=cython.longlong, at=cython.longlong, delayed_until=cython.longlong,
+        last_ns=cython.longlong, waited=cython.bint, is_full=cython.bint, index=cython.Py_ssize_t)
+    cpdef int fetch_waited(self, ExchangeSummary summary, long long connection,
+        long long request_ns, long long response_ns, bint has_lost, long long lost_ns) except -2
+    @cython.locals(partitions=PartitionColumns, named=PartitionColumns, index=cython.Py_ssize_t,
+        code=cython.longlong, column=cython.int, has_offset=cython.bint, has_end=cython.bint,
+        absent_ns=cython.longlong, offset=cython.longlong)
+    cdef int _read_news(self, ExchangeSummary summary, long long connection,
+        long long quiet_ns) except -1
     @cython.locals(at=cython.longlong)
-    cdef int _add_news(
-        self,
-        long long connection,
-        PartitionColumns partitions,
-        Py_ssize_t index,
-        long long offset,
-        long long absent_ns,
-    ) except -1
+    cdef int _add_news(self, long long connection, PartitionColumns partitions, Py_ssize_t index,
+        long long offset, long long absent_ns) except -1
     @cython.locals(at=cython.longlong)
     cdef int _add_end(self, Py_ssize_t index, long long high_watermark) except -1
-    @cython.locals(
-        number=cython.Py_ssize_t,
-        index=cython.Py_ssize_t,
-        high_watermark=cython.longlong,
-        known=cython.longlong,
-        logs=LogEnds,
-    )
-    cdef int _add_higher(
-        self, PartitionColumns partitions, long long connection, long long request_ns
-    ) except -1
-    @cython.locals(
-        fetch=FetchSessionUpdate,
-        entry=cython.Py_ssize_t,
-        at=cython.longlong,
-        last_ns=cython.longlong,
-        next_epoch=cython.longlong,
-    )
-    cdef long long _follow_session(
-        self, ExchangeSummary summary, long long connection, long long response_ns
-    ) except FAILED
-    @cython.locals(
-        latency_ns=cython.longlong,
-        newest_ns=cython.longlong,
-        number=cython.Py_ssize_t,
-        quiet_ns=cython.longlong,
-        known_ns=cython.longlong,
-        known=cython.longlong,
-        logs=LogEnds,
-    )
-    cdef bint _waited_itself(
-        self, long long request_ns, long long response_ns, long long max_wait_ms, bint is_full
-    ) except -1
+    @cython.locals(number=cython.Py_ssize_t, index=cython.Py_ssize_t,
+        high_watermark=cython.longlong, known=cython.longlong, logs=LogEnds)
+    cdef int _add_higher(self, PartitionColumns partitions, long long connection,
+        long long request_ns) except -1
+    @cython.locals(fetch=FetchSessionUpdate, entry=cython.Py_ssize_t, at=cython.longlong,
+        last_ns=cython.longlong, next_epoch=cython.longlong)
+    cdef long long _follow_session(self, ExchangeSummary summary, long long connection,
+        long long response_ns) except FAILED
+    @cython.locals(latency_ns=cython.longlong, newest_ns=cython.longlong, number=cython.Py_ssize_t,
+        quiet_ns=cython.longlong, known_ns=cython.longlong, known=cython.longlong, logs=LogEnds)
+    cdef bint _waited_itself(self, long long request_ns, long long response_ns,
+        long long max_wait_ms, bint is_full) except -1
     cpdef waited_for_updates(self, stream, request_ns, response_ns, delivery, lost_ns=*)
 
 
 @cython.final
 cdef class FetchSession:
     cdef TopicTable _topics
-    cdef public long long used
-    cdef public long long next_epoch
+    cdef public long long used, next_epoch
     cdef readonly KeyTable keys
     cdef public long long changes
 
     @cython.locals(grown=cython.Py_ssize_t, index=cython.Py_ssize_t, entry=cython.Py_ssize_t)
-    cdef Py_ssize_t change(
-        self, PartitionColumns added, PartitionColumns forgotten
-    ) except? -7
+    cdef Py_ssize_t change(self, PartitionColumns added, PartitionColumns forgotten) except? -7
     @cython.locals(grown=cython.Py_ssize_t, index=cython.Py_ssize_t)
     cdef Py_ssize_t add(self, PartitionColumns added) except -1
 
@@ -202,12 +118,9 @@ cdef class FetchSessions:
     cdef TopicTable _topics
     cdef FetchSession _none
     cdef KeyTable _keys
-    cdef list _sessions
-    cdef list _queue
+    cdef list _sessions, _queue
     cdef long long _fetches
-    cdef Py_ssize_t _most_sessions
-    cdef Py_ssize_t _most_partitions
-    cdef Py_ssize_t _partitions
+    cdef Py_ssize_t _most_sessions, _most_partitions, _partitions
 
     cpdef FetchSession follow(self, long long connection, FetchSessionUpdate fetch)
     @cython.locals(session=FetchSession)
@@ -219,11 +132,6 @@ cdef class FetchSessions:
     cdef FetchSession _incremental(self, long long connection, FetchSessionUpdate fetch)
     @cython.locals(session=FetchSession, entry=cython.Py_ssize_t)
     cdef _forget(self, long long connection, long long session_id)
-    @cython.locals(
-        session=FetchSession,
-        entry=cython.Py_ssize_t,
-        used=cython.longlong,
-        connection=cython.longlong,
-        session_id=cython.longlong,
-    )
+    @cython.locals(session=FetchSession, entry=cython.Py_ssize_t, used=cython.longlong,
+        connection=cython.longlong, session_id=cython.longlong)
     cdef _drop_oldest(self)

@@ -3,31 +3,13 @@ cimport cython
 
 from kanalyze.tables.columns.buffers cimport IntBuffer, WordBuffer
 from kanalyze.tables.requests.extract cimport Extractors
-from kanalyze.tables.requests.summaries cimport (
-    ExchangeSummary,
-    PartitionColumns,
-    RECORD_BYTES,
-    RECORD_COUNT,
-)
-from kanalyze.tables.requests.long_polls cimport (
-    FetchSession,
-    FetchSessions,
-    LongPollDetector,
-    NOT_KNOWN,
-)
-from kanalyze.tables.requests.row_columns cimport (
-    ApiDirectory,
-    ErrorWriter,
-    FieldWriter,
-    ListWriter,
-    PacketNumbers,
-    PartitionWriter,
-    PartsWriter,
-    PeersWriter,
-    RowApi,
-    RowPeers,
-    TopicLookup,
-)
+from kanalyze.tables.requests.summaries cimport (ExchangeSummary, PartitionColumns, RECORD_BYTES,
+    RECORD_COUNT)
+from kanalyze.tables.requests.long_polls cimport (FetchSession, FetchSessions, LongPollDetector,
+    NOT_KNOWN)
+from kanalyze.tables.requests.row_columns cimport (ApiDirectory, ErrorWriter, FieldWriter,
+    ListWriter, PacketNumbers, PartitionWriter, PartsWriter, PeersWriter, RowApi, RowPeers,
+    TopicLookup)
 from kanalyze.tables.requests.topics cimport TopicTable
 from kanalyze.kafka.session.exchange cimport Exchange, Message, NO_API, NO_ID, NO_VERSION
 from kanalyze.kafka.framing.frame cimport NO_PACKET
@@ -42,9 +24,7 @@ cdef class RowAssembler:
     cdef readonly object names
     cdef public LongPollDetector long_polls
     cdef public FetchSessions _sessions
-    cdef Py_ssize_t _rows
-    cdef Py_ssize_t _last_rows
-    cdef Py_ssize_t _room
+    cdef Py_ssize_t _rows, _last_rows, _room
     cdef dict _columns
     cdef list _of_rows
     cdef TopicTable _topics
@@ -59,39 +39,22 @@ cdef class RowAssembler:
     cdef PartsWriter _latency_parts
     cdef PacketNumbers _packets
     cdef WordBuffer _wire
-    cdef IntBuffer _api_key
-    cdef IntBuffer _api_version
+    cdef IntBuffer _api_key, _api_version
     cdef WordBuffer _api_name
     cdef IntBuffer _correlation_id
     cdef WordBuffer _client_id
-    cdef IntBuffer _request_start_ns
-    cdef IntBuffer _request_end_ns
-    cdef IntBuffer _response_start_ns
-    cdef IntBuffer _response_end_ns
-    cdef IntBuffer _latency_ns
-    cdef IntBuffer _total_time_ns
-    cdef IntBuffer _request_bytes
-    cdef IntBuffer _response_bytes
-    cdef IntBuffer _request_packet
+    cdef IntBuffer _request_start_ns, _request_end_ns, _response_start_ns, _response_end_ns
+    cdef IntBuffer _latency_ns, _total_time_ns, _request_bytes, _response_bytes, _request_packet
     cdef IntBuffer _response_packet
     cdef WordBuffer _status
     cdef IntBuffer _error_code
     cdef WordBuffer _error_name
-    cdef IntBuffer _record_count
-    cdef IntBuffer _record_bytes
-    cdef IntBuffer _waited
+    cdef IntBuffer _record_count, _record_bytes, _waited
     cdef WordBuffer _anomaly
 
     cdef _name_columns(self)
-    @cython.locals(
-        at=cython.Py_ssize_t,
-        request=Message,
-        response=Message,
-        api=RowApi,
-        peers=RowPeers,
-        summary=ExchangeSummary,
-        session=FetchSession,
-    )
+    @cython.locals(at=cython.Py_ssize_t, request=Message, response=Message, api=RowApi,
+        peers=RowPeers, summary=ExchangeSummary, session=FetchSession)
     cpdef add(self, Exchange exchange)
     cdef _put_head(self, Py_ssize_t at, RowApi api, Exchange exchange)
     @cython.locals(items=cython.Py_ssize_t)
@@ -99,60 +62,26 @@ cdef class RowAssembler:
     @cython.locals(index=cython.Py_ssize_t)
     cpdef Py_ssize_t add_until_full(self, list exchanges, Py_ssize_t first) except -1
     cpdef ExchangeSummary summary(self, Exchange exchange)
-    @cython.locals(
-        sent_ns=cython.longlong,
-        answered_ns=cython.longlong,
-        began_ns=cython.longlong,
-        ended_ns=cython.longlong,
-    )
+    @cython.locals(sent_ns=cython.longlong, answered_ns=cython.longlong, began_ns=cython.longlong,
+        ended_ns=cython.longlong)
     cdef _put_messages(self, Py_ssize_t at, Message request, Message response)
     cdef _put_errors(self, Py_ssize_t at, RowApi api, ExchangeSummary summary, Message response)
-    @cython.locals(
-        with_bytes=cython.Py_ssize_t,
-        count=cython.longlong,
-        size=cython.longlong,
-        is_counted=cython.bint,
-        is_read=cython.bint,
-        partitions=PartitionColumns,
-        index=cython.Py_ssize_t,
-    )
+    @cython.locals(with_bytes=cython.Py_ssize_t, count=cython.longlong, size=cython.longlong,
+        is_counted=cython.bint, is_read=cython.bint, partitions=PartitionColumns,
+        index=cython.Py_ssize_t)
     cdef _put_sums(self, Py_ssize_t at, RowApi api, ExchangeSummary summary, Message response)
-    @cython.locals(
-        is_within=cython.bint,
-        was_held=cython.int,
-        long_polls=LongPollDetector,
-    )
-    cdef _put_waited(
-        self,
-        Py_ssize_t at,
-        Exchange exchange,
-        long long serial,
-        RowApi api,
-        ExchangeSummary summary,
-        Message request,
-        Message response,
-    )
+    @cython.locals(is_within=cython.bint, was_held=cython.int, long_polls=LongPollDetector)
+    cdef _put_waited(self, Py_ssize_t at, Exchange exchange, long long serial, RowApi api,
+        ExchangeSummary summary, Message request, Message response)
     cdef _make_row_room(self, Py_ssize_t rows)
     cdef bint _has_many_words(self) except *
     cdef _forget_words(self)
     cdef _forget_topics(self)
 
 
-@cython.locals(
-    request_ns=cython.longlong,
-    response_ns=cython.longlong,
-    has_lost=cython.bint,
-    lost_ns=cython.longlong,
-    is_read=cython.bint,
-)
-cdef int _was_held_back(
-    LongPollDetector long_polls,
-    Exchange exchange,
-    long long serial,
-    RowApi api,
-    ExchangeSummary summary,
-    Message request,
-    Message response,
-) except -2
+@cython.locals(request_ns=cython.longlong, response_ns=cython.longlong, has_lost=cython.bint,
+    lost_ns=cython.longlong, is_read=cython.bint)
+cdef int _was_held_back(LongPollDetector long_polls, Exchange exchange, long long serial,
+    RowApi api, ExchangeSummary summary, Message request, Message response) except -2
 cdef long long _nearest(long long late_ns, long long early_ns) except? -1
 cdef str _status(Exchange exchange, Message request, Message response, bint failed)

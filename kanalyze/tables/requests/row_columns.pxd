@@ -8,43 +8,25 @@ from kanalyze.model.tcp cimport NetworkPath, RoundTripHistory
 from kanalyze.tables.columns.buffers cimport IntBuffer, WordBuffer
 from kanalyze.kafka.codec.machine cimport doubled
 from kanalyze.tables.requests.long_polls cimport FetchSession
-from kanalyze.tables.requests.summaries cimport (
-    BASE_OFFSET,
-    CELLS,
-    CODEC,
-    ERROR_CODE,
-    ExchangeSummary,
-    FIRST_TEXT,
-    HIGH_WATERMARK,
-    PARTITION,
-    PartitionColumns,
-    RECORD_BYTES,
-    RECORD_COUNT,
-    TOPIC,
-    TOPIC_ID,
-)
+from kanalyze.tables.requests.summaries cimport (BASE_OFFSET, CELLS, CODEC, ERROR_CODE,
+    ExchangeSummary, FIRST_TEXT, HIGH_WATERMARK, PARTITION, PartitionColumns, RECORD_BYTES,
+    RECORD_COUNT, TOPIC, TOPIC_ID)
 from kanalyze.tables.requests.topics cimport FAILED, KEY_CELLS, KeyTable, NO_TOPIC, TopicTable
 
 cdef class RowPeers:
     cdef long long serial
     cdef int connection
     cdef long long connection_number
-    cdef int client_ip
-    cdef int broker_ip
-    cdef long long client_port
-    cdef long long broker_port
-    cdef int software_name
-    cdef int software_version
-    cdef int principal
+    cdef int client_ip, broker_ip
+    cdef long long client_port, broker_port
+    cdef int software_name, software_version, principal
     cdef NetworkPath path
     cdef int client_index
     cdef bint is_one_host
-    cdef long long client_ns
-    cdef long long broker_ns
+    cdef long long client_ns, broker_ns
     cdef int capture_point
     cdef bint is_proxied
-    cdef int proxy
-    cdef int proxied_client_ip
+    cdef int proxy, proxied_client_ip
     cdef long long proxied_client_port
     cdef int proxied_target
 
@@ -53,15 +35,9 @@ cdef class PeersWriter:
     cdef dict _known
     cdef WordBuffer _connection
     cdef IntBuffer _connection_number
-    cdef WordBuffer _client_ip
-    cdef WordBuffer _broker_ip
-    cdef IntBuffer _client_port
-    cdef IntBuffer _broker_port
-    cdef WordBuffer _software_name
-    cdef WordBuffer _software_version
-    cdef WordBuffer _principal
-    cdef WordBuffer _proxy
-    cdef WordBuffer _proxied_client_ip
+    cdef WordBuffer _client_ip, _broker_ip
+    cdef IntBuffer _client_port, _broker_port
+    cdef WordBuffer _software_name, _software_version, _principal, _proxy, _proxied_client_ip
     cdef IntBuffer _proxied_client_port
     cdef WordBuffer _proxied_target
 
@@ -72,14 +48,9 @@ cdef class PeersWriter:
 
 
 cdef class RowApi:
-    cdef int wire
-    cdef int name
+    cdef int wire, name
     cdef object like
-    cdef bint has_records
-    cdef bint is_produce
-    cdef bint is_fetch
-    cdef bint waits_for_members
-    cdef bint never_waits
+    cdef bint has_records, is_produce, is_fetch, waits_for_members, never_waits
     cdef object error_name
     cdef dict error_codes
     cdef int no_error
@@ -87,11 +58,8 @@ cdef class RowApi:
 
 cdef class ApiDirectory:
     cdef object _catalog
-    cdef WordBuffer _wire
-    cdef WordBuffer _api_name
-    cdef WordBuffer _error_name
-    cdef dict _apis
-    cdef dict _other_apis
+    cdef WordBuffer _wire, _api_name, _error_name
+    cdef dict _apis, _other_apis
     cdef RowApi _last
     cdef int _last_key
     cdef object _last_wire
@@ -105,18 +73,11 @@ cdef class ApiDirectory:
 
 
 cdef class FieldWriter:
-    cdef long long[::1] _number_fields
-    cdef long long[::1] _text_fields
-    cdef list _number_buffers
-    cdef list _text_buffers
+    cdef long long[::1] _number_fields, _text_fields
+    cdef list _number_buffers, _text_buffers
 
-    @cython.locals(
-        known=cython.longlong,
-        index=cython.Py_ssize_t,
-        field=cython.longlong,
-        ints=IntBuffer,
-        words=WordBuffer,
-    )
+    @cython.locals(known=cython.longlong, index=cython.Py_ssize_t, field=cython.longlong,
+        ints=IntBuffer, words=WordBuffer)
     cdef put(self, Py_ssize_t at, ExchangeSummary summary)
 
 
@@ -124,8 +85,7 @@ cdef class ListWriter:
     cdef dict _fields
     cdef IntBuffer _ends
     cdef readonly Py_ssize_t count
-    cdef Py_ssize_t _room
-    cdef Py_ssize_t _last_count
+    cdef Py_ssize_t _room, _last_count
 
     @cython.locals(at=cython.Py_ssize_t)
     cdef Py_ssize_t next_item(self) except -1
@@ -148,10 +108,8 @@ cdef class TopicLookup:
 
 cdef class ErrorWriter(ListWriter):
     cdef object _names
-    cdef WordBuffer _topic
-    cdef WordBuffer _topic_id
-    cdef IntBuffer _partition
-    cdef IntBuffer _code
+    cdef WordBuffer _topic, _topic_id
+    cdef IntBuffer _partition, _code
     cdef WordBuffer _name
 
     @cython.locals(at=cython.Py_ssize_t)
@@ -162,39 +120,21 @@ cdef class PartitionWriter(ListWriter):
     cdef TopicTable _topics
     cdef TopicLookup _lookup
     cdef object _names
-    cdef WordBuffer _topic
-    cdef WordBuffer _topic_id
-    cdef IntBuffer _partition
-    cdef IntBuffer _record_count
-    cdef IntBuffer _record_bytes
-    cdef IntBuffer _base_offset
-    cdef IntBuffer _high_watermark
+    cdef WordBuffer _topic, _topic_id
+    cdef IntBuffer _partition, _record_count, _record_bytes, _base_offset, _high_watermark
     cdef WordBuffer _codec
     cdef IntBuffer _error_code
-    cdef long long[::1] _topic_codes
-    cdef long long[::1] _topic_id_codes
+    cdef long long[::1] _topic_codes, _topic_id_codes
     cdef int[::1] _codec_codes
 
     cdef forget(self)
-    @cython.locals(
-        at=cython.Py_ssize_t,
-        index=cython.Py_ssize_t,
-        begin=cython.Py_ssize_t,
-        columns=cython.longlong,
-    )
+    @cython.locals(at=cython.Py_ssize_t, index=cython.Py_ssize_t, begin=cython.Py_ssize_t,
+        columns=cython.longlong)
     cdef put_all(self, PartitionColumns partitions)
-    @cython.locals(
-        keys=KeyTable,
-        room=cython.Py_ssize_t,
-        listed=cython.Py_ssize_t,
-        most=cython.Py_ssize_t,
-        named=cython.Py_ssize_t,
-        entry=cython.Py_ssize_t,
-        at=cython.longlong,
-        topic=cython.longlong,
-        topic_id=cython.longlong,
-        partition=cython.longlong,
-    )
+    @cython.locals(keys=KeyTable, room=cython.Py_ssize_t, listed=cython.Py_ssize_t,
+        most=cython.Py_ssize_t, named=cython.Py_ssize_t, entry=cython.Py_ssize_t,
+        at=cython.longlong, topic=cython.longlong, topic_id=cython.longlong,
+        partition=cython.longlong)
     cdef put_session(self, FetchSession session, PartitionColumns partitions)
     @cython.locals(at=cython.Py_ssize_t)
     cdef Py_ssize_t _put_topic(self, long long topic, long long topic_id) except -1
@@ -208,23 +148,13 @@ cdef class PartitionWriter(ListWriter):
 cdef class PacketNumbers:
     cdef object _locations
     cdef WordBuffer _capture
-    cdef IntBuffer _requests
-    cdef IntBuffer _responses
+    cdef IntBuffer _requests, _responses
 
     cpdef number(self, Py_ssize_t count)
 
-    @cython.locals(
-        requests=IntBuffer,
-        responses=IntBuffer,
-        firsts="long long[::1]",
-        shifts="long long[::1]",
-        codes="long long[::1]",
-        at=cython.Py_ssize_t,
-        run=cython.Py_ssize_t,
-        last=cython.Py_ssize_t,
-        code=cython.longlong,
-        none=cython.longlong,
-    )
+    @cython.locals(requests=IntBuffer, responses=IntBuffer, firsts="long long[::1]",
+        shifts="long long[::1]", codes="long long[::1]", at=cython.Py_ssize_t,
+        run=cython.Py_ssize_t, last=cython.Py_ssize_t, code=cython.longlong, none=cython.longlong)
     cdef bint _number_runs(self, Py_ssize_t count, long long low, long long high) except -1
 
     @cython.locals(buffer=IntBuffer, at=cython.Py_ssize_t)
@@ -241,69 +171,29 @@ cdef long long _FAR_NS
 
 cdef class PartsWriter:
     cdef WordBuffer _capture_point
-    cdef IntBuffer _request_send_ns
-    cdef IntBuffer _broker_network_ns
-    cdef IntBuffer _retransmission_wait_ns
-    cdef IntBuffer _pipeline_wait_ns
-    cdef IntBuffer _broker_time_ns
-    cdef IntBuffer _response_send_ns
-    cdef IntBuffer _client_network_ns
-    cdef IntBuffer _retransmitted_packets
-    cdef IntBuffer _zero_windows
-    cdef IntBuffer _waited_ns
-    cdef long long _rest_ns
-    cdef long long _network_ns
+    cdef IntBuffer _request_send_ns, _broker_network_ns, _retransmission_wait_ns, _pipeline_wait_ns
+    cdef IntBuffer _broker_time_ns, _response_send_ns, _client_network_ns, _retransmitted_packets
+    cdef IntBuffer _zero_windows, _waited_ns
+    cdef long long _rest_ns, _network_ns
 
     cdef put_no_wait(self, Py_ssize_t at)
-    @cython.locals(
-        rest_ns=cython.longlong,
-        waited_ns=cython.longlong,
-        is_known=cython.bint,
-        is_within=cython.bint,
-    )
-    cdef bint put_wait(
-        self, Py_ssize_t at, Message request, Message response, long long limit_ns
-    ) except -1
-    @cython.locals(
-        path=NetworkPath,
-        to_broker=RoundTripHistory,
-        to_client=RoundTripHistory,
-        broker_ns=cython.longlong,
-        client_ns=cython.longlong,
-        is_ended=cython.bint,
-        retransmitted=cython.longlong,
-    )
-    cdef put(
-        self, Py_ssize_t at, RowPeers peers, Exchange exchange, Message request, Message response
-    )
-    @cython.locals(
-        is_ended=cython.bint,
-        first=cython.longlong,
-        last=cython.longlong,
-        span_ns=cython.longlong,
-        retransmitted=cython.longlong,
-        zero_windows=cython.longlong,
-    )
-    cdef long long _put_counts(
-        self, Py_ssize_t at, NetworkPath path, Message request, Message response
-    ) except? FAILED
-    @cython.locals(
-        unexplained_ns=cython.longlong,
-        network_ns=cython.longlong,
-        wait_ns=cython.longlong,
-        resent_ns=cython.longlong,
-        queued_ns=cython.longlong,
-    )
-    cdef _put_latency(
-        self,
-        Py_ssize_t at,
-        RowPeers peers,
-        Exchange exchange,
-        Message request,
-        Message response,
-        long long broker_ns,
-        bint has_resent,
-    )
+    @cython.locals(rest_ns=cython.longlong, waited_ns=cython.longlong, is_known=cython.bint,
+        is_within=cython.bint)
+    cdef bint put_wait(self, Py_ssize_t at, Message request, Message response,
+        long long limit_ns) except -1
+    @cython.locals(path=NetworkPath, to_broker=RoundTripHistory, to_client=RoundTripHistory,
+        broker_ns=cython.longlong, client_ns=cython.longlong, is_ended=cython.bint,
+        retransmitted=cython.longlong)
+    cdef put(self, Py_ssize_t at, RowPeers peers, Exchange exchange, Message request,
+        Message response)
+    @cython.locals(is_ended=cython.bint, first=cython.longlong, last=cython.longlong,
+        span_ns=cython.longlong, retransmitted=cython.longlong, zero_windows=cython.longlong)
+    cdef long long _put_counts(self, Py_ssize_t at, NetworkPath path, Message request,
+        Message response) except? FAILED
+    @cython.locals(unexplained_ns=cython.longlong, network_ns=cython.longlong,
+        wait_ns=cython.longlong, resent_ns=cython.longlong, queued_ns=cython.longlong)
+    cdef _put_latency(self, Py_ssize_t at, RowPeers peers, Exchange exchange, Message request,
+        Message response, long long broker_ns, bint has_resent)
 
 
 cpdef object capture_point(long long client_ns, long long broker_ns)

@@ -1,24 +1,10 @@
 # The C types of summaries.py.
 cimport cython
 
-from kanalyze.kafka.codec.machine cimport (
-    doubled,
-    HIDDEN_COUNT,
-    HIDDEN_FIRST,
-    MISSING_RECORDS,
-    RECORDS_CELLS,
-    start_of,
-    Tape,
-)
-from kanalyze.kafka.codec.values cimport (
-    AS_ARRAY,
-    AS_BYTES,
-    AS_NULLABLE,
-    AS_RECORDS,
-    AS_TEXT,
-    EncodedFields,
-    Shape,
-)
+from kanalyze.kafka.codec.machine cimport (doubled, HIDDEN_COUNT, HIDDEN_FIRST, MISSING_RECORDS,
+    RECORDS_CELLS, start_of, Tape)
+from kanalyze.kafka.codec.values cimport (AS_ARRAY, AS_BYTES, AS_NULLABLE, AS_RECORDS, AS_TEXT,
+    EncodedFields, Shape)
 from kanalyze.tables.requests.topics cimport FAILED, KeyTable, NO_TOPIC, TopicTable
 
 cdef enum:
@@ -80,20 +66,14 @@ cdef class PartitionColumns:
     cdef Py_ssize_t copy(self, PartitionColumns other, Py_ssize_t at) except -1
     cdef Py_ssize_t index_of(self, PartitionColumns other, Py_ssize_t at, Py_ssize_t within) except -2
     @cython.locals(index=cython.Py_ssize_t)
-    cdef Py_ssize_t index_of_key(
-        self, long long topic, long long topic_id, long long partition, Py_ssize_t within
-    ) except -2
+    cdef Py_ssize_t index_of_key(self, long long topic, long long topic_id, long long partition,
+        Py_ssize_t within) except -2
     @cython.locals(index=cython.Py_ssize_t)
     cdef int _note_first(self, Py_ssize_t within) except -1
-    @cython.locals(
-        topic=cython.longlong,
-        topic_id=cython.longlong,
-        partition=cython.longlong,
-        entry=cython.Py_ssize_t,
-    )
-    cdef Py_ssize_t entry_in(
-        self, KeyTable keys, long long first, Py_ssize_t at, bint adds
-    ) except -2
+    @cython.locals(topic=cython.longlong, topic_id=cython.longlong, partition=cython.longlong,
+        entry=cython.Py_ssize_t)
+    cdef Py_ssize_t entry_in(self, KeyTable keys, long long first, Py_ssize_t at,
+        bint adds) except -2
     cdef Py_ssize_t note_all(self) except -1
     @cython.locals(entry=cython.Py_ssize_t)
     cdef Py_ssize_t noted(self, long long topic, long long topic_id, long long partition) except -2
@@ -110,16 +90,11 @@ cdef object _partition_at(PartitionColumns columns, Py_ssize_t at)
 
 @cython.final
 cdef class FetchSessionUpdate:
-    cdef readonly PartitionColumns named
-    cdef readonly PartitionColumns forgotten
-    cdef readonly long long session_id
-    cdef readonly long long epoch
-    cdef readonly long long response_session_id
-    cdef readonly long long error_code
+    cdef readonly PartitionColumns named, forgotten
+    cdef readonly long long session_id, epoch, response_session_id, error_code
 
-    cpdef set(
-        self, long long session_id, long long epoch, long long response_session_id, long long error_code
-    )
+    cpdef set(self, long long session_id, long long epoch, long long response_session_id,
+        long long error_code)
     cdef bint has_new_id(self) except -1
 
 
@@ -130,10 +105,8 @@ cdef class ExchangeSummary:
     cdef public list errors
     cdef list pairs
     cdef public FetchSessionUpdate session
-    cdef public object delivery
-    cdef public object has_assignments
-    cdef public long long code
-    cdef public long long groups
+    cdef public object delivery, has_assignments
+    cdef public long long code, groups
     cdef public object first_group
     cdef long long known
     cdef long long[::1] numbers
@@ -172,40 +145,23 @@ cdef long long _UNKNOWN_OFFSET
 
 @cython.final
 cdef class _StructPlan:
-    cdef list absent
-    cdef list shapes
-    cdef list below
+    cdef list absent, shapes, below
     cdef dict tagged
-    cdef int[::1] roles
-    cdef int[::1] kinds
-    cdef int[::1] cells
-    cdef Py_ssize_t count
-    cdef Py_ssize_t untagged
-    cdef Py_ssize_t nested_tail
+    cdef int[::1] roles, kinds, cells
+    cdef Py_ssize_t count, untagged, nested_tail
     cdef bint goes_below
     cdef int[::1] nested
     cdef Py_ssize_t nested_count
-    cdef bint has_topic
-    cdef bint has_topic_id
-    cdef bint has_partition
-    cdef bint has_code
-    cdef bint has_high_watermark
-    cdef bint has_lists
-    cdef bint has_names
-    cdef bint opens_topic
-    cdef long long topic
-    cdef long long topic_id
-    cdef long long partition
-    cdef long long offset
-    cdef long long high_watermark
+    cdef bint has_topic, has_topic_id, has_partition, has_code, has_high_watermark, has_lists
+    cdef bint has_names, opens_topic
+    cdef long long topic, topic_id, partition, offset, high_watermark
 
 
 @cython.final
 cdef class BodyWalk:
     cdef object _level
     cdef TopicTable _topics
-    cdef bint _is_request
-    cdef bint _by_hand
+    cdef bint _is_request, _by_hand
     cdef dict _plans
     cdef long long _generation
     cdef Shape _last_shape
@@ -213,62 +169,25 @@ cdef class BodyWalk:
     cdef Tape _tape
     cdef long long[::1] _cells
     cdef unsigned char[::1] _arena
-    cdef long long _at
-    cdef long long _arena_at
+    cdef long long _at, _arena_at
     cdef long long[::1] _marks
     cdef Py_ssize_t _used
     cdef ExchangeSummary _summary
-    cdef PartitionColumns _partitions
-    cdef PartitionColumns _forgotten
-    cdef long long _topic
-    cdef long long _topic_id
-    cdef long long _partition
-    cdef long long _offset
-    cdef long long _high_watermark
-    cdef long long _records_at
-    cdef long long _code
+    cdef PartitionColumns _partitions, _forgotten
+    cdef long long _topic, _topic_id, _partition, _offset, _high_watermark, _records_at, _code
 
-    cpdef read(
-        self,
-        EncodedFields encoded,
-        ExchangeSummary summary,
-        PartitionColumns partitions,
-        PartitionColumns forgotten,
-    )
+    cpdef read(self, EncodedFields encoded, ExchangeSummary summary, PartitionColumns partitions,
+        PartitionColumns forgotten)
     @cython.locals(plan=_StructPlan, code=cython.longlong)
-    cdef int read_cells(
-        self,
-        Shape shape,
-        Tape tape,
-        long long at,
-        long long arena_at,
-        ExchangeSummary summary,
-        PartitionColumns partitions,
-        PartitionColumns forgotten,
-    ) except -1
+    cdef int read_cells(self, Shape shape, Tape tape, long long at, long long arena_at,
+        ExchangeSummary summary, PartitionColumns partitions, PartitionColumns forgotten) except -1
     cdef _StructPlan _plan_of(self, Shape shape)
-    @cython.locals(
-        first=cython.Py_ssize_t,
-        before=cython.Py_ssize_t,
-        code=cython.longlong,
-        end=cython.longlong,
-        has_topic=cython.bint,
-    )
-    cdef long long _struct(
-        self,
-        _StructPlan plan,
-        long long topic,
-        long long topic_id,
-        long long partition,
-        bint in_partition,
-    ) except? FAILED
-    @cython.locals(
-        at=cython.longlong,
-        index=cython.Py_ssize_t,
-        count=cython.longlong,
-        place=cython.Py_ssize_t,
-        _i=cython.longlong,
-    )
+    @cython.locals(first=cython.Py_ssize_t, before=cython.Py_ssize_t, code=cython.longlong,
+        end=cython.longlong, has_topic=cython.bint)
+    cdef long long _struct(self, _StructPlan plan, long long topic, long long topic_id,
+        long long partition, bint in_partition) except? FAILED
+    @cython.locals(at=cython.longlong, index=cython.Py_ssize_t, count=cython.longlong,
+        place=cython.Py_ssize_t, _i=cython.longlong)
     cdef int _read_values(self, _StructPlan plan, Py_ssize_t first) except -1
     @cython.locals(role=cython.int, kind=cython.int)
     cdef inline long long _read_value(self, _StructPlan plan, Py_ssize_t index, long long at) except FAILED
@@ -280,64 +199,23 @@ cdef class BodyWalk:
     cdef long long _topic_at(self, long long at) except FAILED
     @cython.locals(size=cython.longlong, begin=cython.longlong)
     cdef str _text_at(self, long long at)
-    cdef int _add_topic(
-        self,
-        _StructPlan plan,
-        Py_ssize_t before,
-        long long topic,
-        long long topic_id,
-        long long code,
-    ) except -1
+    cdef int _add_topic(self, _StructPlan plan, Py_ssize_t before, long long topic,
+        long long topic_id, long long code) except -1
     @cython.locals(partitions=PartitionColumns, at=cython.Py_ssize_t)
     cdef int _add_partition(self, _StructPlan plan, long long topic, long long topic_id) except -1
-    @cython.locals(
-        role=cython.int,
-        partitions=PartitionColumns,
-        place=cython.Py_ssize_t,
-        index=cython.Py_ssize_t,
-        at=cython.longlong,
-        value=cython.longlong,
-    )
-    cdef int _read_nested(
-        self,
-        _StructPlan plan,
-        Py_ssize_t first,
-        long long topic,
-        long long topic_id,
-        long long partition,
-        bint in_partition,
-        bint has_errors,
-    ) except -1
-    @cython.locals(
-        nested=_StructPlan, kind=cython.int, count=cython.longlong, _i=cython.longlong
-    )
-    cdef inline int _below(
-        self,
-        _StructPlan plan,
-        Py_ssize_t index,
-        long long topic,
-        long long topic_id,
-        long long partition,
-        bint in_partition,
-    ) except -1
-    @cython.locals(
-        partitions=PartitionColumns,
-        index=cython.Py_ssize_t,
-        at=cython.longlong,
-        count=cython.longlong,
-        place=cython.Py_ssize_t,
-        name=cython.longlong,
-        _i=cython.longlong,
-    )
-    cdef int _lists(
-        self, _StructPlan plan, Py_ssize_t first, int role, long long topic, long long topic_id
-    ) except -1
-    @cython.locals(
-        partitions=PartitionColumns,
-        size=cython.longlong,
-        flags=cython.longlong,
-        column=cython.int,
-    )
+    @cython.locals(role=cython.int, partitions=PartitionColumns, place=cython.Py_ssize_t,
+        index=cython.Py_ssize_t, at=cython.longlong, value=cython.longlong)
+    cdef int _read_nested(self, _StructPlan plan, Py_ssize_t first, long long topic,
+        long long topic_id, long long partition, bint in_partition, bint has_errors) except -1
+    @cython.locals(nested=_StructPlan, kind=cython.int, count=cython.longlong, _i=cython.longlong)
+    cdef inline int _below(self, _StructPlan plan, Py_ssize_t index, long long topic,
+        long long topic_id, long long partition, bint in_partition) except -1
+    @cython.locals(partitions=PartitionColumns, index=cython.Py_ssize_t, at=cython.longlong,
+        count=cython.longlong, place=cython.Py_ssize_t, name=cython.longlong, _i=cython.longlong)
+    cdef int _lists(self, _StructPlan plan, Py_ssize_t first, int role, long long topic,
+        long long topic_id) except -1
+    @cython.locals(partitions=PartitionColumns, size=cython.longlong, flags=cython.longlong,
+        column=cython.int)
     cdef inline int _add_records(self, Py_ssize_t index, long long at, long long offset) except -1
     cdef _set_absent(self, _StructPlan plan)
     cdef _set_text(self, int field, text)

@@ -18,39 +18,30 @@ cdef long long _DEAD
 
 @cython.final
 cdef class KeyTable:
-    cdef long long[::1] keys
-    cdef long long[::1] slots
-    cdef readonly Py_ssize_t count
-    cdef readonly Py_ssize_t removed
+    cdef long long[::1] keys, slots
+    cdef readonly Py_ssize_t count, removed
 
     cdef tuple _key(self, Py_ssize_t entry)
     cdef bint is_removed(self, Py_ssize_t entry) except -1
     @cython.locals(mask=cython.longlong, slot=cython.longlong, entry=cython.longlong, at=cython.longlong)
-    cpdef Py_ssize_t find(
-        self, long long first, long long topic, long long topic_id, long long partition
-    ) except -2
+    cpdef Py_ssize_t find(self, long long first, long long topic, long long topic_id,
+        long long partition) except -2
     @cython.locals(entry=cython.Py_ssize_t, at=cython.longlong)
-    cpdef Py_ssize_t add(
-        self, long long first, long long topic, long long topic_id, long long partition
-    ) except -2
+    cpdef Py_ssize_t add(self, long long first, long long topic, long long topic_id,
+        long long partition) except -2
     cpdef remove(self, Py_ssize_t entry)
     @cython.locals(slot=cython.Py_ssize_t)
     cpdef clear(self)
     @cython.locals(at=cython.longlong, mask=cython.longlong, slot=cython.longlong)
     cdef int _place(self, Py_ssize_t entry) except -1
-    @cython.locals(
-        count=cython.Py_ssize_t, entry=cython.Py_ssize_t, cell=cython.int, size=cython.Py_ssize_t
-    )
+    @cython.locals(count=cython.Py_ssize_t, entry=cython.Py_ssize_t, cell=cython.int,
+        size=cython.Py_ssize_t)
     cdef _grow(self)
 
 
 @cython.locals(mixed=cython.ulonglong)
-cdef long long _hash(
-    unsigned long long first,
-    unsigned long long topic,
-    unsigned long long topic_id,
-    unsigned long long partition,
-) noexcept nogil
+cdef long long _hash(unsigned long long first, unsigned long long topic,
+    unsigned long long topic_id, unsigned long long partition) noexcept nogil
 
 
 @cython.final
@@ -62,33 +53,25 @@ cdef class TopicTable:
     cdef list _ids
     cdef dict _id_numbers
     cdef long long _characters
-    cdef long long[::1] _begins
-    cdef long long[::1] _sizes
+    cdef long long[::1] _begins, _sizes
     cdef unsigned char[::1] _bytes
     cdef long long _bytes_used
-    cdef long long[::1] _halves
-    cdef long long[::1] _cached
-    cdef long long[::1] _cached_ids
+    cdef long long[::1] _halves, _cached, _cached_ids
 
     cdef _begin(self)
     cpdef clear(self)
     @cython.locals(mixed=cython.ulonglong, i=cython.longlong, slot=cython.longlong, number=cython.longlong)
-    cdef long long number(
-        self, const unsigned char[::1] data, long long begin, long long size
-    ) except FAILED
+    cdef long long number(self, const unsigned char[::1] data, long long begin,
+        long long size) except FAILED
     @cython.locals(at=cython.longlong, i=cython.longlong)
-    cdef bint _is_at(
-        self, long long number, const unsigned char[::1] data, long long begin, long long size
-    ) except -1
+    cdef bint _is_at(self, long long number, const unsigned char[::1] data, long long begin,
+        long long size) except -1
     @cython.locals(number=cython.longlong, at=cython.longlong, i=cython.longlong)
-    cdef long long _looked_up(
-        self, const unsigned char[::1] data, long long begin, long long size
-    ) except FAILED
+    cdef long long _looked_up(self, const unsigned char[::1] data, long long begin,
+        long long size) except FAILED
     cpdef long long number_of(self, name) except FAILED
     cpdef name(self, long long number)
-    @cython.locals(
-        mixed=cython.ulonglong, slot=cython.longlong, number=cython.longlong
-    )
+    @cython.locals(mixed=cython.ulonglong, slot=cython.longlong, number=cython.longlong)
     cdef long long id_number(self, long long high, long long low) except FAILED
     cpdef long long number_of_id(self, bytes topic_id) except FAILED
     cpdef bytes id(self, long long number)
