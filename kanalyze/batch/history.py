@@ -41,8 +41,10 @@ ALL_CONNECTIONS: Final = (1 << CONNECTION_BITS) - 1
 _HOUR_NS: Final = 3_600_000_000_000
 _MAX_STRETCHES: Final = 4
 """Of how many hours of captures the states before them are kept."""
-_MAX_SPAN_NS: Final = 6 * _HOUR_NS
-"""How much captured time is read again at most: a first load of months is not."""
+_MAX_SPAN_NS: Final = 3 * _HOUR_NS
+"""How much captured time is read again at most. A first load of months is not. Nor is more and more
+where the captures of every run come late for the one before, as two capture points have the same
+connections, and files that do not begin at the same time."""
 
 
 class SeenCapture(NamedTuple):

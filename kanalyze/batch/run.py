@@ -171,8 +171,8 @@ class _BatchRun:
         again = self.run.from_earlier(run_before(previous.history, index))
         if again is None:
             self.warn(
-                "captures begin before the end of others with the same connections, which were "
-                "read too long ago to be read again: their packets may be reported as lost or as "
+                "captures begin before the end of others with the same connections, which are "
+                "gone, or too old to be read again: their packets may be reported as lost or as "
                 "captured twice"
             )
         else:

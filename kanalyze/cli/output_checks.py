@@ -36,7 +36,7 @@ INPUTS: Final = (
     "key",
 )
 """Arguments that are inputs."""
-OUTPUTS: Final = ("output", "json", "html", "save", "write", "out", "checkpoint")
+OUTPUTS: Final = ("output", "json", "html", "save", "write", "out", "checkpoint", "scratch")
 """Arguments that are outputs."""
 
 _SINGLE_FORMATS: Final = {

@@ -853,7 +853,7 @@ def test_captures_that_are_gone_cannot_be_read_again(run, growing, tmp_path):
     growing.add(1)
     result = run(*growing.arguments)
     assert result.status == 0
-    assert "which were read too long ago to be read again" in result.err
+    assert "which are gone, or too old to be read again" in result.err
     assert {row["capture"] for row in rows_of_table(growing.out, "requests")} >= {
         str(growing.folder / growing.files[0].name)
     }

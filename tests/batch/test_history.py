@@ -77,7 +77,7 @@ def test_a_capture_is_late_if_it_begins_before_the_end_of_one_with_its_connectio
 
 
 def test_what_is_too_far_back_is_not_read_again() -> None:
-    history = [stretch(None, 0, 1), stretch(4, 1, 2), stretch(5, 2, 3), stretch(7, 6.5, 7.5)]
+    history = [stretch(None, 0, 1), stretch(4, 1, 2), stretch(5, 2, 3), stretch(7, 4, 5)]
     assert [run_before(history, index) for index in range(4)] == [None, None, 5, 7]
 
 
