@@ -101,7 +101,8 @@ def test_a_frozen_broker_is_reported_with_the_waiting_time_of_clients() -> None:
     for finding in findings_in("fault-killed")[:2]:
         count, waited_s = figures(finding.what)
         assert (count, waited_s) == (1, pytest.approx(timeout_s, abs=0.3))
-        assert "then the client closed the connection; its TCP acknowledged them" in finding.what
+        assert "then the client closed the connection; nobody else asked" in finding.what
+        assert "its TCP acknowledged them: its process hangs" in finding.what
     away = findings_in("fault-killed")[-1]
     assert away.name == "broker_away"
     assert re.match(r"38 connections of 1 client in 14\.2 s .*: 38 refused, 0 not", away.what)
@@ -262,10 +263,99 @@ def test_a_response_after_the_client_closed_is_no_answer() -> None:
     late = unanswered(2 * S)
     late["requests"] = [request(latency_ns=2 * S + 1)]
     assert texts(findings("unanswered", late))[0].startswith(
-        "1 without an answer within 2.0 s; then the client closed the connection; 1 answered after"
+        "1 without an answer within 2.0 s; then the client closed the connection, and 1 answer came "
     )
     late["requests"] = [request(latency_ns=2 * S)]
     assert findings("unanswered", late) == []
+
+
+def waits(*rows: Any, others: Sequence[Any] = (), closed_s: float = 10) -> list[Finding]:
+    """Findings of requests on one connection, and of ``others`` on another, to the same broker."""
+    tables = unanswered(int(closed_s * S))
+    elsewhere = {"connection": "10.0.0.9:50001>127.0.0.1:9092", "client_id": "else"}
+    tables["requests"] = [*rows, *(row._replace(**elsewhere) for row in others)]
+    tables["connections"].append(tables["connections"][0]._replace(**elsewhere, closed_ns=None))
+    return findings("unanswered", tables)
+
+
+LOST: dict[str, Any] = {"latency_ns": None, "status": "unanswered"}
+
+
+def test_a_request_before_answered_ones_was_skipped() -> None:
+    later = [request(number * S, request_packet=number) for number in (1, 2, 3)]
+    for count, words in ((1, "1 later request on the connection was"), (3, "3 later requests on")):
+        [text] = texts(waits(request(0, **LOST), *later[:count]))
+        assert text.startswith(f"1 without an answer within 10.0 s: skipped, though {words}")
+        assert "hangs" not in text
+    # The answer to the later request came after the client had closed the connection.
+    [text] = texts(waits(request(0, **LOST), request(S, latency_ns=10 * S)))
+    assert "skipped" not in text
+
+
+def test_who_waits_behind_another_is_only_counted() -> None:
+    heartbeat = request(2 * S, api_name="Heartbeat", **LOST)
+    write = request(S, api_name="Produce", acks=-1, **LOST)
+    [finding] = waits(write, heartbeat)
+    assert finding.concerns["api_name"] == "Produce"
+    assert finding.what.startswith("1 without an answer within 9.0 s, and 1 request behind;")
+    # What it waited behind was a member that waited for others.
+    assert waits(request(S, api_name="JoinGroup", **LOST), heartbeat) == []
+    # It was answered at last, so only the time since then counts.
+    for answered_s, found in ((9.5, 0), (9, 1), (5, 1)):
+        late = request(S, int((answered_s - 1) * S), api_name="OffsetCommit")
+        assert len(waits(late, heartbeat)) == found
+
+
+def test_what_others_were_answered_meanwhile_says_whether_the_broker_hangs() -> None:
+    write = request(0, api_name="Produce", acks=-1, **LOST)
+    others = [request(number * S // 2, client_id="else") for number in range(20)]
+    [text] = texts(waits(write, others=others))
+    assert text.endswith(
+        "; meanwhile the broker answered 9 other requests, so its process runs: a write with "
+        "acks=all waits for replicas"
+    )
+    # Those before the middle of the wait do not show that it runs at its end.
+    silent = [*others[:9], *(row._replace(response_start_ns=None) for row in others[10:])]
+    [text] = texts(waits(write, others=silent))
+    assert "; meanwhile the broker answered none of 9 other requests; its TCP ack" in text
+    [text] = texts(waits(write))
+    assert "; nobody else asked the broker meanwhile; its TCP acknowledged them" in text
+
+
+def announces(ranges: str, **changes: Any) -> Any:
+    broker = {"broker_ip": a_broker()[0], "broker_port": a_broker()[1]}
+    return made_line("metadata", **{"kind": "versions", "announced": ranges, **broker, **changes})
+
+
+def a_broker() -> tuple[str, int]:
+    row = request()
+    return row.broker_ip, row.broker_port
+
+
+def test_a_version_that_was_not_announced_is_no_hanging_broker() -> None:
+    tables = unanswered(61 * S)
+    fetch = {"api_key": 1, "api_name": "Fetch", "api_version": 12}
+    tables["requests"] = [request(**LOST, **fetch)]
+    for ranges, words in (
+        ("0:0-7 1:4-11 11:0-12", "Fetch v12; the broker announced Fetch v4 to 11; 0 answered"),
+        ("0:0-7 1:13-17", "Fetch v12; the broker announced Fetch v13 to 17; 0 answered"),
+        ("0:0-17 11:0-17", "Fetch v12; the broker announced no Fetch; 0 answered"),
+    ):
+        tables["metadata"] = [announces(ranges)]
+        assert findings("unanswered", tables) == []
+        [text] = texts(findings("refused_versions", tables))
+        assert text.startswith(f"1 request refused: {words}")
+        assert text.endswith(", 1 time the client, after it got no answer")
+    for lines in (
+        [announces("0:0-7 1:4-12")],
+        # Another broker of the same address, such as a load balancer's, does.
+        [announces("1:4-11"), announces("1:4-17")],
+        [announces("1:4-11", broker_port=1)],
+        [],
+    ):
+        tables["metadata"] = lines
+        assert len(findings("unanswered", tables)) == 1
+        assert findings("refused_versions", tables) == []
 
 
 def test_repeated_retransmissions_are_another_finding_than_missing_answers() -> None:
