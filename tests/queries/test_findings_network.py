@@ -610,6 +610,46 @@ def test_a_broker_that_answers_before_or_after_is_away() -> None:
     assert findings("broker_away", {"connections": [answering, *at_once]}) == []
 
 
+def asks(*seconds: float, **changes: Any) -> list[Any]:
+    metadata = {"api_name": "Metadata", "api_key": 3, **changes}
+    return [request(int(at_s * S), **metadata) for at_s in seconds]
+
+
+def test_metadata_is_stormed_for_only_as_long_as_requests_follow_each_other() -> None:
+    often = [float(n) for n in range(31)]
+    [text] = texts(findings("metadata_storm", {"requests": asks(*often, 60, 90)}))
+    assert text == (
+        "31 Metadata requests in 30.0 s on 1 connection, 0 answered with an error; "
+        "meanwhile it neither produced nor fetched"
+    )
+    # 14 in 41 s, 13 of them in 10 s.
+    assert findings("metadata_storm", {"requests": asks(*(n * 0.8 for n in range(13)), 41)}) == []
+    assert findings("metadata_storm", {"requests": asks(*often[:15], *(n + 6 for n in often))})
+    assert findings("metadata_storm", {"requests": asks(*often[:25], 40, 50, 60)}) == []
+
+
+def test_a_storm_of_metadata_says_whether_the_client_makes_progress() -> None:
+    often = asks(*range(31))
+    some = [request(n * S, status="ok" if n % 2 else "error", error_code=6) for n in range(10)]
+    other = [request(S, client_id="another")]
+    [text] = texts(findings("metadata_storm", {"requests": [*often, *some, *other]}))
+    assert text.endswith("; meanwhile 5 of 10 requests to produce or to fetch succeeded")
+
+
+def test_a_client_that_looks_for_a_broker_that_is_away_does_not_storm() -> None:
+    often = asks(*range(31))
+    ip = often[0].client_ip
+    for failed_s, client_ip, found in ((10, ip, 0), (-1, ip, 1), (31, ip, 1), (10, "10.3.3.3", 1)):
+        failed = attempt(1, is_refused=True, at_s=failed_s, client_ip=client_ip)
+        tables: Tables = {"requests": often, "connections": [failed]}
+        assert len(findings("metadata_storm", tables)) == found
+    # What the broker says of a topic is no matter of another broker.
+    wrong = asks(*range(31), status="error", error_code=3)
+    failed = attempt(1, is_refused=True, at_s=10, client_ip=ip)
+    tables = {"requests": wrong, "connections": [failed]}
+    assert len(findings("metadata_storm", tables)) == 1
+
+
 WHOLE = {
     "client_lost_bytes": 0,
     "broker_lost_bytes": 0,
