@@ -220,5 +220,5 @@ SELECT
     min(request_packet) AS first_packet
 FROM judged
 GROUP BY client_id, api_name, broker_ip, broker_port, cause
--- A broker that answers nobody comes first.
-ORDER BY weight DESC, cause, client_id NULLS LAST, api_name NULLS LAST, broker_ip, broker_port
+-- A broker that answers nobody comes first, then what began first.
+ORDER BY weight DESC, cause, first_time_ns, client_id NULLS LAST, api_name NULLS LAST, broker_ip, broker_port
